@@ -197,7 +197,7 @@ def _compare_rounds(
     exact = reference.read('before', lane), reference.read('after', lane)
     error = _errors(after, *exact)
     error |= _errors_of_evals(record, reference.read('evals', lane))
-    _, built_in = compilation.split(experiment.plan, lane)
+    _, built_in = compilation.split_columns(experiment.plan, lane)
     options = [f'{name} {value}' for name, value in built_in.items()]
     where = max(error, key=lambda name: error[name])
     program = ', '.join([lane.algorithm, lane.pattern, *options])

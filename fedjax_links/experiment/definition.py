@@ -21,7 +21,7 @@ from fedjax_links.planning.parametrized import PartOrFactory
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.tuning import Tuning
 from fedjax_links.runner import hooks, loop, preflight
-from fedjax_links.runner import progress as lines
+from fedjax_links.runner import progress as progress_
 
 
 @fields.documented
@@ -316,7 +316,9 @@ class Experiment(schema.Settings):
         self, callbacks: Sequence[hooks.Callback], progress: bool | None
     ) -> hooks.Listeners:
         """Returns the callbacks of a run, with a line of progress where that is to be shown."""
-        return hooks.Listeners(lines.beside(callbacks, progress), experiment=self)
+        return hooks.Listeners(
+            progress_.with_progress(callbacks, progress), experiment=self
+        )
 
     def _summary(self) -> str:
         columns, count = self.plan.columns, len(self.plan.points)

@@ -32,7 +32,7 @@ from fedjax_links.experiment.definition import Experiment
 from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import MAIN, Lane, from_record
 from fedjax_links.planning.plan import Plan
-from fedjax_links.runner.compilation import algorithm_of, split
+from fedjax_links.runner.compilation import algorithm_maker, split_columns
 from fedjax_links.storage import checkpoints
 
 _MOST_LISTED = 10
@@ -64,7 +64,7 @@ def debug_round(
     def look(record: runs.LaneRecord) -> str:
         lane = from_record(record)
         plan = experiment.plan
-        _, built_in = split(plan, lane)
+        _, built_in = split_columns(plan, lane)
         parts = plan.pattern_of(lane), plan.problem_of(lane)
         key = lane.algorithm, repr(built_in), *map(id, parts)
         if key not in programs:
@@ -123,7 +123,7 @@ class _Rounds:
         self._steps: dict[tuple[int, int], PyTree] = {}
         pattern = plan.pattern_of(lane)
         sample = simulation.sample_shapes(pattern)
-        make_algorithm = algorithm_of(plan, lane)
+        make_algorithm = algorithm_maker(plan, lane)
 
         def start(keys: Key, columns: Point, problem: Problem) -> FederationState:
             algorithm = make_algorithm(columns)
@@ -168,7 +168,7 @@ class _Rounds:
             stream: draws.key_of(stream, lane.seed, lane.point)
             for stream in ('init', 'links', 'batches')
         }
-        columns, _ = split(self._plan, lane)
+        columns, _ = split_columns(self._plan, lane)
         inputs = keys, columns, self._problem
         before = [saves[done] for done in sorted(saves, reverse=True) if done <= round]
         first = self._begin(before, inputs)

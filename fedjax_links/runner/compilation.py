@@ -1,15 +1,14 @@
-"""What the programs of an experiment compute: the links of a pattern, and what an algorithm does.
+"""Builds the programs of an experiment: those that draw links, and those that train.
 
-The links of some periods are drawn by a small program of their own and handed to the algorithm's.
-Arrays that a pattern closes over are arguments of its program. So patterns that differ in arrays
-alone, such as the link probabilities of several seeds, share one; and there are as many programs of
-algorithms as algorithms times forms of links. How many periods they advance is an argument: it
-changes no bit, and nothing is compiled again for it.
+A small program draws the links of some periods and hands them to the program that trains. Arrays
+that a pattern closes over are arguments of its program. So patterns that differ in arrays alone,
+such as the link probabilities of several seeds, share one program. The number of periods is an
+argument, too: it changes no bit, and nothing is compiled again for it.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -41,7 +40,7 @@ _LINK_BYTES = 2**24
 
 
 class TracedPattern(NamedTuple):
-    """A pattern as traced, apart from the arrays that it closes over.
+    """Holds a pattern as traced, apart from the arrays that it closes over.
 
     Attributes:
       structure: equal for patterns that differ in these arrays alone.
@@ -57,56 +56,57 @@ class TracedPattern(NamedTuple):
 
 
 class LinkProgram(NamedTuple):
-    """What draws the links of patterns of one structure.
+    """Draws the links of patterns of one structure.
 
     Attributes:
       start: ``(constants, key) -> carry`` before the first round, jitted.
-      draw: ``(constants, carry, key, first round, count, most=K) -> (carry, links)``, those of
-        ``count`` periods of E rounds, leaves [K, E, ...], jitted; a lane's axis comes before.
+      draw: ``(constants, carry, key, first round, count, most=K) -> (carry, links)``, jitted. It
+        draws ``count`` periods of E rounds; leaves are [K, E, ...], with lanes as an axis before.
     """
 
     start: Callable[[PyTree, Key], PyTree]
     draw: Callable[..., tuple[PyTree, Links]]
 
 
-class Measured(NamedTuple):
-    """What a period gives.
+class PeriodMetrics(NamedTuple):
+    """Holds what is measured of a lane after a period.
 
     Attributes:
       finite: bool[], whether the server model and all losses so far are finite.
       first_bad_round: int32[], the first round after which they are not; -1 if they are.
-      sums: a `RoundMetrics` of sums over the rounds; None for no round.
-      evals: what was measured of each model, by names.
+      sums: metrics summed over the rounds; None before the first round.
+      evals: metrics by name, of each candidate model.
     """
 
-    finite: Any
-    first_bad_round: Any
-    sums: Any
-    evals: Any
+    finite: Array
+    first_bad_round: Array
+    sums: RoundMetrics | None
+    evals: Mapping[str, Mapping[str, Array]]
 
 
-class Program(NamedTuple):
-    """What trains the lanes of one algorithm, problem and set of built-in values.
+class TrainingProgram(NamedTuple):
+    """Trains the lanes of one algorithm, problem and set of built-in values.
 
     Attributes:
-      start: ``(params, key, columns, problem) -> state`` before the first round, jitted; the
-        parameters are made from the key where they are None, as on a mesh.
-      advance: ``(state, key, links, count, columns, problem) -> (state, measured)``, ``count`` of K
-        periods, whose `Measured` has leaves [K, ...], jitted; the state is donated.
-      evaluate: ``(key, keys of training, columns, problem) -> Measured`` of the state that
+      start: ``(params, key, columns, problem) -> state`` before the first round, jitted. Without
+        parameters, as on a mesh, it makes them from the key.
+      advance: ``(state, key, links, count, columns, problem) -> (state, metrics)``, jitted. It
+        advances ``count`` of K periods, whose `PeriodMetrics` have leaves [K, ...]. The state is
+        donated.
+      evaluate: ``(key, training key, columns, problem) -> PeriodMetrics`` of the state that
         ``start`` makes, jitted.
-      layout: ``(None, key, columns, problem) -> how the state lies on a mesh``; None without one.
+      layout: ``(None, key, columns, problem) -> layout of the state on a mesh``; None without one.
     """
 
-    start: Any
-    advance: Any
-    evaluate: Any
+    start: jax.stages.Wrapped
+    advance: jax.stages.Wrapped
+    evaluate: jax.stages.Wrapped
     layout: Callable[..., mesh_layouts.Layout] | None
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
-    """The parameters that a lane begins with, by one program for all algorithms.
+    """Makes the parameters that a lane begins with, by one program for all algorithms.
 
     Args:
       init_params: of a problem.
@@ -116,47 +116,65 @@ def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
     return jax.vmap(make)(key) if key.ndim else make(key)
 
 
-def split(plan: Plan, lane: Lane) -> tuple[dict[str, np.float32], dict[str, object]]:
-    """The columns of a lane's algorithm: arguments of its program, and what is built into it."""
+def split_columns(
+    plan: Plan, lane: Lane
+) -> tuple[dict[str, np.float32], dict[str, object]]:
+    """Splits the columns of a lane's algorithm.
+
+    Returns:
+      Those that are arguments of its program, and those that are built into it.
+    """
     values = plan.algorithms[lane.algorithm].at(lane.point)
-    traced = {
-        k: np.float32(v) for k, v in values.items() if not parametrized.is_built_in(v)
-    }
-    return traced, {name: v for name, v in values.items() if name not in traced}
+    traced: dict[str, np.float32] = {}
+    built_in: dict[str, object] = {}
+    for name, value in values.items():
+        if parametrized.is_built_in(value):
+            built_in[name] = value
+        else:
+            traced[name] = np.float32(value)
+    return traced, built_in
 
 
-def algorithm_of(plan: Plan, lane: Lane) -> Callable[[Point], Algorithm]:
-    """What makes the algorithm of a lane at values of the columns that are arguments."""
-    _, built_in = split(plan, lane)
-    return lambda columns: plan.algorithm_at(lane.algorithm, {**built_in, **columns})
+def algorithm_maker(plan: Plan, lane: Lane) -> Callable[[Point], Algorithm]:
+    """Returns what makes a lane's algorithm from the columns that are arguments."""
+    _, built_in = split_columns(plan, lane)
+
+    def make(columns: Point) -> Algorithm:
+        return plan.algorithm_at(lane.algorithm, {**built_in, **columns})
+
+    return make
 
 
 def state_shape(plan: Plan, lane: Lane) -> FederationState:
-    """The shapes of a lane's state, with the pattern's carry."""
-    algorithm, pattern = (
-        algorithm_of(plan, lane),
-        plan.pattern_of(lane),
-    )
+    """Returns the shapes of a lane's state, with the pattern's carry."""
+    make_algorithm = algorithm_maker(plan, lane)
+    pattern = plan.pattern_of(lane)
 
     def start(key: Key, columns: Point, problem: Problem) -> FederationState:
-        return simulation.init(key, algorithm(columns), pattern, problem)
+        return simulation.init(key, make_algorithm(columns), pattern, problem)
 
-    columns, problem = split(plan, lane)[0], plan.problem_of(lane)
+    columns, _ = split_columns(plan, lane)
+    problem = plan.problem_of(lane)
     return jax.eval_shape(start, jax.random.key(0), columns, problem)
 
 
 def lane_bytes(plan: Plan, lane: Lane) -> int:
-    """Bytes of a lane's state and of one period of its links, without the work of a round."""
+    """Counts the bytes of a lane's state and of one period of its links.
+
+    The arrays that a round needs for a while are not counted.
+    """
     state = state_shape(plan, lane)
     return tree.num_bytes(state) + plan.eval_every * tree.num_bytes(state.links)
 
 
 def most_periods(sample: Links, period: int, width: int = 1) -> int:
-    """K, how many periods a program can advance at once: their links are all there before.
+    """Returns K, how many periods a program advances at once.
+
+    Their links are drawn before the first of them, so the memory for links sets a bound.
 
     Args:
       sample: what a pattern draws in a round, or its shapes.
-      period: rounds of one.
+      period: E, the rounds of a period.
       width: lanes side by side.
     """
     size = width * period * tree.num_bytes(sample)
@@ -165,13 +183,16 @@ def most_periods(sample: Links, period: int, width: int = 1) -> int:
 
 def trace_pattern(pattern: base.Participation) -> TracedPattern:
     """Traces a pattern and splits off the arrays that it closes over."""
-    key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), jnp.int32)
+    key = jax.eval_shape(jax.random.key, 0)
+    round = jax.ShapeDtypeStruct((), jnp.int32)
     init = jaxprs.trace(pattern.init, key)
     sample = jaxprs.trace(pattern.sample, init.shapes, key, round)
 
     def bind(constants: PyTree) -> base.Participation:
-        of_init, of_sample = constants
-        return pattern._replace(init=init.bind(of_init), sample=sample.bind(of_sample))
+        init_constants, sample_constants = constants
+        return pattern._replace(
+            init=init.bind(init_constants), sample=sample.bind(sample_constants)
+        )
 
     structure = init.structure, sample.structure, pattern.num_clients
     return TracedPattern(
@@ -180,13 +201,13 @@ def trace_pattern(pattern: base.Participation) -> TracedPattern:
 
 
 def link_program(pattern: TracedPattern, period: int, axes: PyTree) -> LinkProgram:
-    """What draws the links of patterns of one structure, ``period`` rounds at a time.
+    """Builds what draws the links of patterns of one structure.
 
     Args:
       pattern: any of them.
-      period: rounds at a time.
-      axes: where constants of lanes side by side have their lane, as `jax.vmap` takes it; None for
-        lanes on their own. Carries, keys and links of lanes side by side have a leading axis.
+      period: E, the rounds that are drawn at a time.
+      axes: for constants of lanes side by side, the axis of lanes as `jax.vmap` takes it. Carries,
+        keys and links then have a leading axis of lanes. None for single lanes.
     """
 
     def start(constants: PyTree, key: Key) -> PyTree:
@@ -201,38 +222,45 @@ def link_program(pattern: TracedPattern, period: int, axes: PyTree) -> LinkProgr
         *,
         most: int,
     ) -> tuple[PyTree, Links]:
-        def of_lane(constants: PyTree, carry: PyTree, key: Key) -> tuple[PyTree, Links]:
+        def draw_lane(
+            constants: PyTree, carry: PyTree, key: Key
+        ) -> tuple[PyTree, Links]:
             bound = pattern.bind(constants)
 
-            def turn(carry: PyTree, index: Array) -> tuple[PyTree, Links]:
+            def draw_period(carry: PyTree, index: Array) -> tuple[PyTree, Links]:
                 rounds = first + index * period + jnp.arange(period, dtype=jnp.int32)
                 return simulation.draw(carry, key, bound, rounds)
 
-            return scan_first(turn, carry, count, most)
+            return scan_first(draw_period, carry, count, most)
 
         if axes is None:
-            return of_lane(constants, carry, key)
-        return jax.vmap(of_lane, in_axes=(axes, 0, 0))(constants, carry, key)
+            return draw_lane(constants, carry, key)
+        return jax.vmap(draw_lane, in_axes=(axes, 0, 0))(constants, carry, key)
 
-    begin = start if axes is None else jax.vmap(start, in_axes=(axes, 0))
-    return LinkProgram(jax.jit(begin), jax.jit(draw_links, static_argnames='most'))
+    start_lanes = start if axes is None else jax.vmap(start, in_axes=(axes, 0))
+    return LinkProgram(
+        jax.jit(start_lanes), jax.jit(draw_links, static_argnames='most')
+    )
 
 
-def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: PyTree) -> Program:
-    """The program of a lane and of all that share it.
+def training_program(
+    plan: Plan, lane: Lane, slot: DeviceSlot, axes: PyTree
+) -> TrainingProgram:
+    """Builds the program of a lane and of all that share it.
 
     Args:
       plan: of the experiment.
       lane: any of them.
       slot: the device slot that they run on.
-      axes: where problems of lanes side by side have their lane, as `jax.vmap` takes it; None for
-        lanes on their own.
+      axes: for problems of lanes side by side, the axis of lanes as `jax.vmap` takes it; None for
+        single lanes.
     """
-    algorithm, eval_fn = algorithm_of(plan, lane), plan.eval_fn
+    make_algorithm = algorithm_maker(plan, lane)
+    eval_fn = plan.eval_fn
     sample = simulation.sample_shapes(plan.pattern_of(lane))
 
-    def start(
-        on: jax.sharding.Mesh | None,
+    def make_state(
+        mesh: jax.sharding.Mesh | None,
         params: Params | None,
         key: Key,
         columns: Point,
@@ -240,17 +268,18 @@ def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: PyTree) -> Program:
     ) -> FederationState:
         if params is not None:
             problem = dataclasses.replace(problem, init_params=lambda _: params)
-        return simulation.init(key, algorithm(columns), sample, problem, mesh=on)
+        algorithm = make_algorithm(columns)
+        return simulation.init(key, algorithm, sample, problem, mesh=mesh)
 
     def measure(
         state: FederationState,
         sums: RoundMetrics | None,
         key: Key,
-        own: Algorithm,
+        algorithm: Algorithm,
         problem: Problem,
-    ) -> Measured:
-        evals = simulation.evaluate(state, key, own, problem, eval_fn(problem))
-        return Measured(state.finite, state.first_bad_round, sums, evals)
+    ) -> PeriodMetrics:
+        evals = simulation.evaluate(state, key, algorithm, problem, eval_fn(problem))
+        return PeriodMetrics(state.finite, state.first_bad_round, sums, evals)
 
     def train(
         state: FederationState,
@@ -259,44 +288,68 @@ def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: PyTree) -> Program:
         count: Array,
         columns: Point,
         problem: Problem,
-    ) -> tuple[FederationState, Measured]:
-        own = algorithm(columns)
+    ) -> tuple[FederationState, PeriodMetrics]:
+        algorithm = make_algorithm(columns)
 
-        def turn(
+        def train_period(
             state: FederationState, index: Array
-        ) -> tuple[FederationState, Measured]:
+        ) -> tuple[FederationState, PeriodMetrics]:
+            period_links = row_of(links, index)
             state, rounds = simulation.advance(
-                state, key, row_of(links, index), own, problem
+                state, key, period_links, algorithm, problem
             )
             sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), rounds)
-            return state, measure(state, sums, key, own, problem)
+            return state, measure(state, sums, key, algorithm, problem)
 
+        max_periods = len(jax.tree.leaves(links)[0])
         with plan.precision():
-            return scan_first(turn, state, count, len(jax.tree.leaves(links)[0]))
+            return scan_first(train_period, state, count, max_periods)
 
-    def evaluate(key: Key, own: Key, columns: Point, problem: Problem) -> Measured:
-        state = start(None, None, key, columns, problem)
+    def evaluate(
+        key: Key, training_key: Key, columns: Point, problem: Problem
+    ) -> PeriodMetrics:
+        state = make_state(None, None, key, columns, problem)
         with plan.precision():
-            return measure(state, None, own, algorithm(columns), problem)
+            return measure(state, None, training_key, make_algorithm(columns), problem)
 
-    begin: Any = functools.partial(start, slot.mesh)
+    start: Any = functools.partial(make_state, slot.mesh)
     advance: Any = train
     layout = None
     if slot.mesh is not None:
-        layout = functools.partial(
-            mesh_layouts.Layout, functools.partial(start, None), slot.mesh
-        )
-        lies, share = layout, lambda *given: (*train(*given), ())
-
-        def advance(
-            state: FederationState, key: Key, *given: PyTree
-        ) -> tuple[FederationState, Measured]:
-            return lies(None, key, *given[2:]).advance(share, state, key, *given)[:2]
-
+        make_on_device = functools.partial(make_state, None)
+        layout = functools.partial(mesh_layouts.Layout, make_on_device, slot.mesh)
+        advance = _train_on_mesh(train, layout)
     if axes is not None:
-        begin = jax.vmap(begin, in_axes=(0, 0, 0, axes))
+        start = jax.vmap(start, in_axes=(0, 0, 0, axes))
         advance = jax.vmap(advance, in_axes=(0, 0, 0, None, 0, axes))
         evaluate = jax.vmap(evaluate, in_axes=(0, 0, 0, axes))
-    return Program(
-        jax.jit(begin), jax.jit(advance, donate_argnums=0), jax.jit(evaluate), layout
+    return TrainingProgram(
+        jax.jit(start), jax.jit(advance, donate_argnums=0), jax.jit(evaluate), layout
     )
+
+
+def _train_on_mesh(
+    train: Callable[..., tuple[FederationState, PeriodMetrics]],
+    layout: Callable[..., mesh_layouts.Layout],
+) -> Callable[..., tuple[FederationState, PeriodMetrics]]:
+    """Returns ``train`` for a state whose client tables are divided over a mesh."""
+
+    def train_on_device(*arguments: PyTree) -> tuple[PyTree, ...]:
+        state, metrics = train(*arguments)
+        return state, metrics, ()
+
+    def advance(
+        state: FederationState,
+        key: Key,
+        links: Links,
+        count: Array,
+        columns: Point,
+        problem: Problem,
+    ) -> tuple[FederationState, PeriodMetrics]:
+        state_layout = layout(None, key, columns, problem)
+        state, metrics, _ = state_layout.advance(
+            train_on_device, state, key, links, count, columns, problem
+        )
+        return state, metrics
+
+    return advance

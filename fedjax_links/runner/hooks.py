@@ -1,7 +1,7 @@
-"""What a run calls: those who listen to it, some of them by name, and what its lanes begin with.
+"""Defines what a run calls: its callbacks, and the states that its lanes begin with.
 
-An experiment's ``log`` names callbacks of the user's own as ``module:factory``, functions of the
-run's folder, which exists once the run has started and is None for results in memory.
+An experiment's ``log`` names callbacks of users as ``module:factory``. The factory takes the run's
+folder, which exists once the run has started; it is None for results in memory.
 """
 
 import dataclasses
@@ -19,54 +19,54 @@ from fedjax_links.machines import processes
 from fedjax_links.planning.lanes import Lane
 
 LINKS = 'links'
-"""What ``log`` calls the realised links of every seed."""
+"""The name in ``log`` that records the realised links of all seeds."""
 
 
 class Stop(Exception):  # noqa: N818, it is no error
-    """Raised by a callback, it ends a run once what was started is done, told, and saved."""
+    """Ends a run, when a callback raises it, once what was started is reported and saved."""
 
 
 class Callback:
-    """What can listen to a run; each method does nothing unless it is overridden.
+    """Listens to a run; each method does nothing unless it is overridden.
 
-    An exception ends the run; what was saved stays, and the run goes on from there when it is
-    started again. docs/runs.md shows one of a user's own.
+    An exception ends the run. What was saved stays, and the run resumes from there when it is
+    started again. docs/runs.md shows how a user writes one.
     """
 
     def on_start(self, experiment: Any) -> None:
-        """Before anything runs.
+        """Is called before anything runs.
 
         Args:
           experiment: the `Experiment` that runs.
         """
 
     def on_stage(self, algorithm: str, stage: str, num_rounds: int) -> None:
-        """Before the lanes of a stage of an algorithm, which simulate ``num_rounds`` in all."""
+        """Is called before the lanes of a stage, which simulate ``num_rounds`` in all."""
 
     def on_period(self, lane: Lane, record: MetricsRow) -> None:
-        """After every period of every lane; ``record`` has ``round`` and what is logged.
+        """Is called after each period of each lane; ``record`` has ``round`` and the metrics.
 
-        So too, as round 0, after models are evaluated before the first.
-        A lane that was done before an interruption is reported once, with its last round.
+        Models that are evaluated before the first round are reported as round 0. A lane that was
+        done before an interruption is reported once, with its last round.
         """
 
     def on_wait(self, text: str) -> None:
-        """About once a second while lanes that are needed are other processes' to run.
+        """Is called about once a second while other processes run lanes that are needed here.
 
         Args:
-          text: what is waited for, in a line; empty where that was said before.
+          text: what is waited for, in a line; empty if an earlier call had it.
         """
 
     def on_end(self, results: runs.Results) -> None:
-        """After everything."""
+        """Is called after everything."""
 
 
 @dataclasses.dataclass(eq=False)
 class Listeners:
-    """The callbacks of a run, in this process.
+    """Calls the callbacks of a run, in this process.
 
     Attributes:
-      callbacks: themselves.
+      callbacks: in the order in which they are called.
       experiment: what `Callback.on_start` receives.
       error: what one of them raised, which is no fault of a lane.
     """
@@ -83,21 +83,21 @@ class Listeners:
         """
         self.notify('on_start', self.experiment)
 
-    def notify(self, event: str, *what: object) -> None:
-        """Calls a method of all callbacks; where one of any process stops the run, all stop.
+    def notify(self, event: str, *arguments: object) -> None:
+        """Calls a method of all callbacks; if one of any process stops the run, all stop.
 
         Args:
           event: name of the method.
-          *what: its arguments.
+          *arguments: of the method.
 
         Raises:
-          Stop: if one did.
+          Stop: if a callback raised it in any process.
         """
 
-        def answer() -> bytes:
+        def call_all() -> bytes:
             try:
                 for callback in self.callbacks:
-                    getattr(callback, event)(*what)
+                    getattr(callback, event)(*arguments)
             except Stop:
                 return b'stop'
             except Exception as error:
@@ -105,38 +105,38 @@ class Listeners:
                 raise
             return b''
 
-        if any(processes.ask_all(answer)):
+        if any(processes.ask_all(call_all)):
             raise Stop
 
 
 class InitialStates:
-    """Where the lanes of a run begin; before their first round, unless they are forked.
+    """Says where the lanes of a run begin: before their first round, unless they are forked.
 
     Attributes:
-      round: rounds behind every lane when it begins.
-      facts: what the run's folder says of it.
+      round: rounds behind each lane when it begins.
+      facts: entries that the description of the run in its folder gets.
     """
 
     round: int = 0
     facts: Mapping[str, Any] = MappingProxyType({})
 
     def begin(self, lane: Lane) -> PyTree:
-        """The state that a lane of the main stage begins with, after `round` rounds."""
+        """Returns the state that a lane of the main stage begins with, after `round` rounds."""
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
-        """The carry that a pattern begins with; None for a fresh one."""
+        """Returns the carry that a pattern begins with; None for a fresh one."""
         return None
 
     def has_links(self, folder: Path, num_rounds: int) -> bool:
-        """Whether a folder has realised links that need not be drawn again."""
+        """Tells whether a folder has realised links that need not be drawn again."""
         return False
 
 
-# By name.
+# Callbacks that ``log`` names.
 
 
 def check_log(log: Sequence[str]) -> None:
-    """Raises for a name that stands for nothing.
+    """Refuses a name that stands for nothing.
 
     Args:
       log: as in `Experiment`.
@@ -148,8 +148,8 @@ def check_log(log: Sequence[str]) -> None:
         resolver.lookup('log', name, {LINKS: None})
 
 
-def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
-    """What the names stand for.
+def make_callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
+    """Makes the callbacks that ``log`` names.
 
     Args:
       log: as in `Experiment`.
@@ -158,12 +158,14 @@ def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
     Raises:
       ValueError: for what is no callback.
     """
-    path, found = None if folder is None else paths.as_path(folder), []
-    for name in (name for name in log if name != LINKS):
-        made = resolver.build_named('log', name, {}, path)
-        if not isinstance(made, Callback):
-            raise errors.invalid(
-                'log', f'name what returns a Callback ({name})', repr(made)
-            )
-        found.append(made)
-    return found
+    path = None if folder is None else paths.as_path(folder)
+    callbacks: list[Callback] = []
+    for name in log:
+        if name == LINKS:
+            continue
+        callback = resolver.build_named('log', name, {}, path)
+        if not isinstance(callback, Callback):
+            requirement = f'name what returns a Callback ({name})'
+            raise errors.invalid('log', requirement, repr(callback))
+        callbacks.append(callback)
+    return callbacks

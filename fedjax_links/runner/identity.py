@@ -1,7 +1,7 @@
-"""Finds what an experiment is of: digests of its programs, of its data and of its links.
+"""Identifies an experiment by digests of its programs, its data and its links.
 
-Programs are traced for one round and one evaluation, whatever the periods, batches of lanes or
-devices of a run: neither changes what a lane is of. Nothing is compiled.
+Programs are traced for one round and one evaluation. So periods, batches of lanes and devices do
+not change an identity. Nothing is compiled.
 """
 
 import ast
@@ -42,20 +42,20 @@ from fedjax_links.storage.identity import (
 )
 
 _MOST_ROWS = 2**20
-_Found = TypeVar('_Found')
+_Value = TypeVar('_Value')
 
 
 class Identities:
-    """The identities of an experiment and of its lanes; what lanes share is found once."""
+    """Finds the identities of an experiment and of its lanes; what lanes share is found once."""
 
     def __init__(self, plan: Plan) -> None:
         """Traces nothing yet."""
         self._plan = plan
-        self._known: dict[Any, Any] = {}
+        self._cache: dict[Any, Any] = {}
         self._machine = digests.of_bytes(repr(environment.fingerprint()).encode())
 
     def of_lane(self, lane: Lane) -> LaneIdentity:
-        """Returns what a lane is of.
+        """Returns the identity of a lane.
 
         Args:
           lane: of the experiment.
@@ -63,13 +63,13 @@ class Identities:
         return dataclasses.replace(self._of_lane(lane), series=self._series(lane))
 
     def _series(self, lane: Lane) -> str:
-        """Returns the digest of what the lane is of at the first seed."""
+        """Returns the digest that lanes of all seeds share: of the lane at the first seed."""
         first = lane._replace(seed=int(self._plan.seeds[0]))
         key = 'series', lane.algorithm, lane.pattern, repr(lane.point)
-        return self._once(key, lambda: self._of_lane(first).digest())
+        return self._cached(key, lambda: self._of_lane(first).digest())
 
     def _of_lane(self, lane: Lane) -> LaneIdentity:
-        columns, _ = compilation.split(self._plan, lane)
+        columns, _ = compilation.split_columns(self._plan, lane)
         return LaneIdentity(
             version=environment.version(),
             machine=self._machine,
@@ -83,7 +83,7 @@ class Identities:
         )
 
     def of_run(self) -> RunIdentity:
-        """Returns what the whole run is of, by the first seed and point."""
+        """Returns the identity of the whole run, by the first seed and point."""
         lanes: dict[str, LaneIdentity] = {}
         sizes: dict[str, dict[str, Any]] = {}
         rows: dict[str, dict[str, np.ndarray]] = {}
@@ -94,15 +94,15 @@ class Identities:
                 values = self._problem_values(lane)
                 if values not in by_problem:
                     data, by_problem[values] = _data_of(self._plan.problem_of(lane))
-                    self._known['data', values] = data
-                found = self.of_lane(lane)
+                    self._cache['data', values] = data
+                identity = self.of_lane(lane)
                 tuned = self._plan.tried
-                columns = {k: v for k, v in found.columns.items() if k not in tuned}
+                columns = {k: v for k, v in identity.columns.items() if k not in tuned}
                 lanes[f'{label} on {pattern}'] = dataclasses.replace(
-                    found, columns=columns
+                    identity, columns=columns
                 )
                 if pattern not in sizes:
-                    sizes[pattern] = self._describe_data(lane, found)
+                    sizes[pattern] = self._describe_data(lane, identity)
                     rows[pattern] = by_problem[values]
         return RunIdentity(lanes, sizes, _modules_of(self._plan.config), rows)
 
@@ -133,27 +133,29 @@ class Identities:
         section.update(_section(config.get('problems', {}).get(pattern)))
         return str(section.get('dataset', section.get('name', 'unnamed')))
 
-    # Parts, each found once.
+    # Parts of identities, each found once.
 
-    def _once(self, key: Hashable, find: Callable[[], _Found]) -> _Found:
-        if key not in self._known:
+    def _cached(self, key: Hashable, find: Callable[[], _Value]) -> _Value:
+        """Returns what ``find`` returned at the first call with this key."""
+        if key not in self._cache:
             with self._plan.precision():
-                self._known[key] = find()
-        return self._known[key]
+                self._cache[key] = find()
+        return self._cache[key]
 
     def _values(self, maker: parametrized.Maker[Any], lane: Lane) -> tuple[int, str]:
         """Returns what decides which problem or pattern a maker makes for a lane."""
-        drawn = self._plan.draws.columns(lane.seed, lane.point)
-        return id(maker), repr(maker.at({**lane.point, **drawn}))
+        seed_columns = self._plan.draws.columns(lane.seed, lane.point)
+        return id(maker), repr(maker.at({**lane.point, **seed_columns}))
 
     def _data(self, lane: Lane) -> dict[str, str]:
         """Returns digests of the arrays of a lane's problem."""
         key = 'data', self._problem_values(lane)
-        return self._once(key, lambda: _data_of(self._plan.problem_of(lane))[0])
+        return self._cached(key, lambda: _data_of(self._plan.problem_of(lane))[0])
 
     def _links(self, lane: Lane) -> str:
+        """Returns the digest of what a lane's pattern computes."""
         key = 'links', self._pattern_values(lane)
-        return self._once(key, lambda: _links_of(self._plan.pattern_of(lane)))
+        return self._cached(key, lambda: _links_of(self._plan.pattern_of(lane)))
 
     def _problem_programs(self, lane: Lane) -> dict[str, str]:
         """Returns digests of what the problem's functions compute, one for problems of a kind."""
@@ -161,13 +163,13 @@ class Identities:
         def find() -> dict[str, str]:
             problem = _normal(self._plan.problem_of(lane))
             kind = 'problem', problem_families.structure_of(problem)
-            return self._once(kind, lambda: _problem_programs_of(problem))
+            return self._cached(kind, lambda: _problem_programs_of(problem))
 
-        return self._once(('problem of', self._problem_values(lane)), find)
+        return self._cached(('problem of', self._problem_values(lane)), find)
 
     def _algorithm_programs(self, lane: Lane) -> dict[str, str]:
         """Returns digests of what an algorithm computes, one for lanes with one program."""
-        _, built_in = compilation.split(self._plan, lane)
+        _, built_in = compilation.split_columns(self._plan, lane)
         values = lane.algorithm, repr(built_in)
 
         def find() -> dict[str, str]:
@@ -179,13 +181,13 @@ class Identities:
                 problem_families.structure_of(problem),
                 problem_families.structure_of(sample),
             )
-            return self._once(
+            return self._cached(
                 kind,
                 lambda: _algorithm_programs_of(self._plan, lane, problem, sample),
             )
 
         parts = self._problem_values(lane), self._pattern_values(lane)
-        return self._once(('algorithm of', *values, *parts), find)
+        return self._cached(('algorithm of', *values, *parts), find)
 
     def _problem_values(self, lane: Lane) -> tuple[int, str]:
         return self._values(self._plan.problems[lane.pattern], lane)
@@ -194,15 +196,15 @@ class Identities:
         return self._values(self._plan.patterns[lane.pattern], lane)
 
 
-def _section(given: Section | str | None) -> Section:
+def _section(value: Section | str | None) -> Section:
     """Returns a section of a config; a name stands for one."""
-    if isinstance(given, str):
-        return {'name': given}
-    return given or {}
+    if isinstance(value, str):
+        return {'name': value}
+    return value or {}
 
 
 def _normal(problem: Problem) -> Problem:
-    """Returns a problem whose static sizes are its own, whatever other seeds' problems have."""
+    """Returns a problem with the least and most examples of its clients, not of all seeds'."""
     if isinstance(problem.owned, Source):
         return problem
     counts = np.asarray(problem.counts)
@@ -211,23 +213,25 @@ def _normal(problem: Problem) -> Problem:
 
 
 def _data_of(problem: Problem) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Returns digests of a problem's arrays, and hashes of its examples, by name."""
     arrays = {DATA: problem.data, EVALUATION_DATA: problem.eval_data}
-    found: dict[str, str] = {}
+    digest_of: dict[str, str] = {}
     rows: dict[str, np.ndarray] = {}
     for name, tree in arrays.items():
         hashes = _rows_of(tree)
         if hashes is None:
-            found[name] = digests.of_tree(tree)
+            digest_of[name] = digests.of_tree(tree)
             continue
         kinds = [f'{leaf.dtype} {leaf.shape}' for leaf in jax.tree.leaves(tree)]
-        found[name] = digests.combine([*kinds, digests.of_bytes(hashes.tobytes())])
+        row_digest = digests.of_bytes(hashes.tobytes())
+        digest_of[name] = digests.combine([*kinds, row_digest])
         if len(hashes) <= _MOST_ROWS:
             rows[name] = hashes
     if not isinstance(problem.owned, Source):
-        found[PARTITION] = digests.of_tree((problem.offsets, problem.counts))
+        digest_of[PARTITION] = digests.of_tree((problem.offsets, problem.counts))
     if problem.eval_owned is not None:
-        found[f'evaluation {PARTITION}'] = digests.of_tree(problem.eval_owned)
-    return found, rows
+        digest_of[f'evaluation {PARTITION}'] = digests.of_tree(problem.eval_owned)
+    return digest_of, rows
 
 
 def _rows_of(tree: PyTree) -> np.ndarray | None:
@@ -240,11 +244,14 @@ def _rows_of(tree: PyTree) -> np.ndarray | None:
         return None
     total = np.zeros(lengths.pop(), np.uint64)
     for leaf in leaves:
+        # The factor makes the order of the leaves count.
         total = total * np.uint64(0x9E3779B97F4A7C15) + digests.row_hashes(leaf)
     return total
 
 
 def _links_of(pattern: Participation) -> str:
+    """Returns the digest of what draws the links of a round."""
+
     def draw(key: Key) -> PyTree:
         carry = pattern.init(prng.pattern_key(key))
         link_key = prng.round_key(key, 'participation', 0)
@@ -254,34 +261,38 @@ def _links_of(pattern: Participation) -> str:
 
 
 def _problem_programs_of(problem: Problem) -> dict[str, str]:
+    """Returns digests of what makes the model, and of the loss of a problem with arrays."""
     key = jax.random.key(0)
     params = jax.eval_shape(problem.init_params, key)
-    found = {'initial model': digests.of_program(problem.init_params, key)}
+    programs = {'initial model': digests.of_program(problem.init_params, key)}
     if not isinstance(problem.owned, Source):
-        found['loss'] = digests.of_program(problem.loss_fn, params, problem.data)
-    return found
+        programs['loss'] = digests.of_program(problem.loss_fn, params, problem.data)
+    return programs
 
 
 def _algorithm_programs_of(
     plan: Plan, lane: Lane, problem: Problem, sample: Links
 ) -> dict[str, str]:
-    make = compilation.algorithm_of(plan, lane)
-    columns, _ = compilation.split(plan, lane)
+    """Returns digests of what starts a lane, runs its rounds and evaluates its models."""
+    make_algorithm = compilation.algorithm_maker(plan, lane)
+    columns, _ = compilation.split_columns(plan, lane)
     eval_fn = plan.eval_fn(problem)
     key = jax.random.key(0)
 
     def start(key: Key, columns: Point, problem: Problem) -> FederationState:
-        return simulation.init(key, make(columns), sample, problem)
+        return simulation.init(key, make_algorithm(columns), sample, problem)
 
     def advance(
         state: FederationState, key: Key, links: Links, columns: Point, problem: Problem
     ) -> tuple[FederationState, RoundMetrics]:
-        return simulation.advance(state, key, links, make(columns), problem)
+        algorithm = make_algorithm(columns)
+        return simulation.advance(state, key, links, algorithm, problem)
 
     def evaluate(
         state: FederationState, key: Key, columns: Point, problem: Problem
     ) -> PyTree:
-        return simulation.evaluate(state, key, make(columns), problem, eval_fn)
+        algorithm = make_algorithm(columns)
+        return simulation.evaluate(state, key, algorithm, problem, eval_fn)
 
     state = jax.eval_shape(start, key, columns, problem)
     links = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), sample)
@@ -298,7 +309,7 @@ def _algorithm_programs_of(
 
 
 def _modules_of(config: Section | None) -> dict[str, str]:
-    """Returns digests of the user's own modules that a config names, and of those beside them.
+    """Returns digests of the user's modules that a config names.
 
     Args:
       config: nested sections with names ``module:factory``; None for an experiment of Python.
@@ -309,19 +320,19 @@ def _modules_of(config: Section | None) -> dict[str, str]:
     waiting = [
         bound.FILES[name] for name in _modules_named_in(config) if name in bound.FILES
     ]
-    found: dict[Path, str] = {}
+    digest_of: dict[Path, str] = {}
     while waiting:
         file = waiting.pop()
-        if file in found or not errors.is_users_file(file):
+        if file in digest_of or not errors.is_users_file(file):
             continue
         content = file.read_bytes()
-        found[file] = digests.of_bytes(content)
+        digest_of[file] = digests.of_bytes(content)
         waiting += [file.with_name(f'{name}.py') for name in _imports(content)]
-    return {file.name: found[file] for file in sorted(found)}
+    return {file.name: digest_of[file] for file in sorted(digest_of)}
 
 
 def _imports(source: bytes) -> Iterator[str]:
-    """Names the modules that a source imports by one name, such as those that lie beside it."""
+    """Yields the modules that a source imports; those in its folder have one name."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -330,6 +341,7 @@ def _imports(source: bytes) -> Iterator[str]:
 
 
 def _modules_named_in(config: object) -> Iterator[str]:
+    """Yields the modules of all names ``module:factory`` in a config."""
     if isinstance(config, str):
         module, colon, factory = config.partition(':')
         if colon and factory.isidentifier():

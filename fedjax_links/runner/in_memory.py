@@ -111,7 +111,7 @@ class InMemoryStore:
     def release(self, lane: str) -> None:
         """Lets other processes take a lane."""
 
-    def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def save_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Writes realised links."""
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Lanes that run together, some periods at a time."""
+"""Runs lanes together, some periods at a time."""
 
 import functools
 import itertools
@@ -18,11 +18,11 @@ from fedjax_links.machines.devices import DeviceSlot
 from fedjax_links.planning import problem_families
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner.compilation import (
-    Measured,
+    PeriodMetrics,
     TracedPattern,
     initial_params,
     most_periods,
-    split,
+    split_columns,
 )
 from fedjax_links.runner.link_draws import LinkDraws
 from fedjax_links.runner.program_cache import Programs
@@ -31,15 +31,15 @@ _Part = TypeVar('_Part')
 
 
 class LaneBatch:
-    """Lanes that run together: one, or several with the same program.
+    """Runs lanes together: one, or several with the same program.
 
     Attributes:
-      lanes: themselves.
+      lanes: of the batch.
       slot: the device slot that they run on.
-      width: how many lanes their program has; where it has more than there are, the last one fills
-        it up.
+      width: how many lanes their program has. If it has more than there are, the last lane is
+        repeated.
       program: what trains them.
-      problem: theirs, side by side where they differ.
+      problem: of the lanes, stacked if they differ.
       max_periods: how many periods can be dispatched at once.
       round: rounds behind every lane, those of periods that were dispatched among them.
       done: rounds behind every lane that were collected.
@@ -55,11 +55,10 @@ class LaneBatch:
         """Prepares the lanes; their states come with `start` or `restore`.
 
         Args:
-          programs: where their program is kept.
+          programs: cache of their programs.
           lanes: with one program.
           slot: the device slot that they run on; the first of the programs' by default.
-          width: of their program; that of wider batches serves fewer lanes. As many as there are by
-            default.
+          width: of their program, at least the number of lanes, which is the default.
         """
         plan = programs.plan
         self.lanes = list(lanes)
@@ -70,24 +69,24 @@ class LaneBatch:
         self._programs = programs
         self._side_by_side = programs.side_by_side
         self._period = plan.eval_every
-        filled = self._fill(self.lanes)
-        problems = [plan.problem_of(lane) for lane in filled]
+        padded = self._pad(self.lanes)
+        problems = [plan.problem_of(lane) for lane in padded]
         varying = problem_families.varying_leaves(problems)
         self._problems_vary = any(varying)
         self.problem = problems[0]
         if self._problems_vary:
             self.problem = problem_families.stack_varying(problems)
         self.program = programs.training(lanes[0], self.slot, varying)
-        self._columns = self._stack([split(plan, lane)[0] for lane in filled])
-        self._init_keys = self._stack(self._keys_of('init', filled))
-        self._keys = self._stack(self._keys_of('batches', filled))
-        patterns = [programs.links(plan.pattern_of(lane)) for lane in filled]
+        self._columns = self._stack([split_columns(plan, lane)[0] for lane in padded])
+        self._init_keys = self._stack(self._keys_of('init', padded))
+        self._keys = self._stack(self._keys_of('batches', padded))
+        patterns = [programs.links(plan.pattern_of(lane)) for lane in padded]
         self._sample = patterns[0].sample
-        self._link_draws = self._make_link_draws(filled, patterns)
+        self._link_draws = self._make_link_draws(padded, patterns)
         self.max_periods = most_periods(self._sample, self._period, self.width)
         self._states: FederationState | None = None
         self._advance: Any = None
-        self._dispatched: deque[tuple[int, Measured]] = deque()
+        self._dispatched: deque[tuple[int, PeriodMetrics]] = deque()
         self._is_placed = False
 
     def _keys_of(self, stream: str, lanes: Sequence[Lane]) -> list[Key]:
@@ -113,17 +112,17 @@ class LaneBatch:
             for indices in members.values()
         ]
 
-    # Where lanes begin.
+    # The states that lanes begin with.
 
     def place_inputs(self) -> None:
-        """Puts what all periods take where the lanes run; links are drawn on one device."""
+        """Puts the inputs of all periods on the slot; links are drawn on one device."""
         if self._is_placed:
             return
         self._is_placed = True
         if self._problems_vary:
             self.problem = self.slot.put(self.problem)
         else:
-            self.problem = self._programs.placed(self.problem, self.slot)
+            self.problem = self._programs.problem_on(self.slot, self.problem)
         for link_draws in self._link_draws:
             link_draws.place_inputs(self.slot.home)
         self._keys, self._init_keys, self._columns = self.slot.put(
@@ -133,7 +132,7 @@ class LaneBatch:
     def start(self) -> None:
         """Puts every lane before its first round."""
         self.place_inputs()
-        compiled = self.begin_start().result()
+        compiled = self.compile_start().result()
         params, *args = self.init_args()
         if params is not None:  # only their shapes so far
             params = initial_params(self.problem.init_params, self._init_keys)
@@ -146,11 +145,11 @@ class LaneBatch:
         self.place_inputs()
         (self.round,) = {int(state.round) for state in states}
         self.done = self.round
-        filled = self._fill(states)
+        padded = self._pad(states)
         for link_draws in self._link_draws:
-            carry = self._stack([filled[i].participation for i in link_draws.lanes])
+            carry = self._stack([padded[i].participation for i in link_draws.lanes])
             link_draws.carry = jax.device_put(carry, self.slot.home)
-        without_carry = [state._replace(participation=()) for state in filled]
+        without_carry = [state._replace(participation=()) for state in padded]
         if self.layout is None:
             self._states = self._stack(self.slot.put(without_carry))
             return
@@ -161,7 +160,7 @@ class LaneBatch:
     # What the programs take, and their compilation.
 
     def advance_args(self) -> tuple[PyTree, ...]:
-        """Returns the shapes of what the program of these lanes takes."""
+        """Returns the arguments of what advances these lanes, states and links as shapes."""
         states = jax.eval_shape(self.program.start, *self.init_args())
         if self.layout is not None:
             shardings = jax.tree.unflatten(
@@ -181,7 +180,7 @@ class LaneBatch:
         return states, self._keys, links, count, self._columns, self.problem
 
     def init_args(self) -> tuple[PyTree, ...]:
-        """Returns what states before the first round are made of, parameters as shapes."""
+        """Returns the arguments of what starts these lanes, parameters as shapes."""
         params = None
         if not self.slot.is_mesh:
             make = functools.partial(initial_params, self.problem.init_params)
@@ -190,26 +189,29 @@ class LaneBatch:
 
     @functools.cached_property
     def layout(self) -> mesh_layouts.Layout | None:
-        """How the state of these lanes, of which a mesh has one, lies on it."""
-        make = self.program.layout
-        return None if make is None else make(*self.init_args())
+        """The layout of the state on a mesh, which has one lane; None without a mesh."""
+        if self.program.layout is None:
+            return None
+        return self.program.layout(*self.init_args())
 
-    def begin_start(self) -> Future[jax.stages.Compiled]:
+    def compile_start(self) -> Future[jax.stages.Compiled]:
         """Begins to compile what starts these lanes."""
-        return self._begin(self.program.start, self.init_args)
+        return self._begin_compile(self.program.start, self.init_args)
 
-    def begin_advance(self) -> Future[jax.stages.Compiled]:
+    def compile_advance(self) -> Future[jax.stages.Compiled]:
         """Begins to compile what advances these lanes."""
-        return self._begin(self.program.advance, self.advance_args)
+        return self._begin_compile(self.program.advance, self.advance_args)
 
-    def _begin(
+    def _begin_compile(
         self, function: jax.stages.Wrapped, make_args: Callable[[], tuple[PyTree, ...]]
     ) -> Future[jax.stages.Compiled]:
+        """Begins to compile a program for arguments that lie where the lanes run."""
+
         def placed_args() -> tuple[PyTree, ...]:
             self.place_inputs()
             return make_args()
 
-        return self._programs.begin(
+        return self._programs.begin_compile(
             function, placed_args, width=self.width, slot=self.slot
         )
 
@@ -248,19 +250,19 @@ class LaneBatch:
         first_round, count = jax.device_put(
             (np.int32(self.round), np.int32(periods)), self.slot.home
         )
-        drawn = [
+        link_parts = [
             link_draws.draw(first_round, count, self.max_periods)
             for link_draws in self._link_draws
         ]
-        links = drawn[0]
-        if len(drawn) > 1:
+        links = link_parts[0]
+        if len(link_parts) > 1:
             lanes_of_parts = [link_draws.lanes for link_draws in self._link_draws]
-            links = _joined(drawn, tuple(itertools.chain(*lanes_of_parts)))
+            links = _joined(link_parts, tuple(itertools.chain(*lanes_of_parts)))
         if self.slot.is_mesh:
             links, count = self.slot.put((links, count))
         if self._advance is None:
             (self._advance,) = compile_batches(self._programs, [self])
-        self._states, measured = self.slot.start(
+        self._states, metrics = self.slot.start(
             self._advance,
             self._states,
             self._keys,
@@ -269,19 +271,19 @@ class LaneBatch:
             self._columns,
             self.problem,
         )
-        self._dispatched.append((periods, measured))
+        self._dispatched.append((periods, metrics))
         self.round += periods * self._period
 
     def collect(self) -> list[list[MetricsRow]]:
         """Waits for the periods that were dispatched first.
 
         Returns:
-          Of each period one record per lane: sums over the rounds, evaluations, and whether all is
-          finite; where it is not, ``first_bad_round``, the round (from 0) since which.
+          One record per lane, for each period: sums over the rounds, evaluations, and whether all
+          is finite. If it is not, ``first_bad_round`` is the first round (from 0) that is not.
         """
-        periods, measured = self._dispatched.popleft()
+        periods, metrics = self._dispatched.popleft()
         self.done += periods * self._period
-        columns = self._columns_of(measured)
+        columns = self._columns_of(metrics)
         return [
             [_record(columns, (lane, period)) for lane in range(len(self.lanes))]
             for period in range(periods)
@@ -289,15 +291,15 @@ class LaneBatch:
 
     def evaluate(self) -> list[MetricsRow]:
         """Evaluates the lanes' initial models: records without sums over rounds."""
-        measured = self.program.evaluate(
+        metrics = self.program.evaluate(
             self._init_keys, self._keys, self._columns, self.problem
         )
-        columns = self._columns_of(measured)
+        columns = self._columns_of(metrics)
         return [_record(columns, (lane,)) for lane in range(len(self.lanes))]
 
-    def _columns_of(self, measured: Measured) -> dict[str, np.ndarray]:
-        """Returns what was measured, with a lane's axis, by the names in a line of metrics."""
-        host = jax.device_get(measured)
+    def _columns_of(self, metrics: PeriodMetrics) -> dict[str, np.ndarray]:
+        """Returns metrics with an axis of lanes, by their names in a line of metrics."""
+        host: Any = jax.device_get(metrics)
         if not self._side_by_side:
             host = jax.tree.map(lambda a: a[None], host)
         columns = {'finite': host.finite}
@@ -310,13 +312,13 @@ class LaneBatch:
         columns['first_bad_round'] = host.first_bad_round
         return columns
 
-    def _fill(self, of_lanes: Sequence[_Part]) -> list[_Part]:
-        """Repeats what the last lane has, for all of the width."""
+    def _pad(self, of_lanes: Sequence[_Part]) -> list[_Part]:
+        """Repeats the entry of the last lane up to the width of the program."""
         num_missing = self.width - len(of_lanes)
         return [*of_lanes, *[of_lanes[-1]] * num_missing]
 
     def _stack(self, trees: Sequence[PyTree]) -> PyTree:
-        """Returns what lanes have as their program takes it."""
+        """Returns the entries of the lanes as their program takes them."""
         if not self._side_by_side:
             return trees[0]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
@@ -337,7 +339,7 @@ def compile_batches(
     Raises:
       ValueError: if one is known not to fit into memory.
     """
-    compiling = [batch.begin_advance() for batch in batches]
+    compiling = [batch.compile_advance() for batch in batches]
     compiled = [future.result() for future in compiling]
     programs.check_memory(
         {
@@ -350,13 +352,13 @@ def compile_batches(
 
 @functools.partial(jax.jit, static_argnames='lanes')
 def _joined(parts: Sequence[PyTree], lanes: tuple[int, ...]) -> PyTree:
-    """Joins what lanes of several patterns have, in the order of their indices."""
+    """Joins the links of lanes of several patterns, in the order of the lanes' indices."""
     order = np.argsort(lanes)
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[order], *parts)
 
 
 def _record(columns: Mapping[str, np.ndarray], index: tuple[int, ...]) -> MetricsRow:
-    """Returns what was measured of a lane after a period."""
+    """Returns the metrics of a lane after a period."""
     record = {name: column[index] for name, column in columns.items()}
     if record['finite']:
         del record['first_bad_round']
@@ -364,5 +366,5 @@ def _record(columns: Mapping[str, np.ndarray], index: tuple[int, ...]) -> Metric
 
 
 def _row(rows: PyTree, index: int) -> PyTree:
-    """Returns what one lane has."""
+    """Returns the entries of one lane."""
     return jax.tree.map(lambda a: a[index], rows)

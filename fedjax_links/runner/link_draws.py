@@ -1,4 +1,4 @@
-"""The links of lanes that run together, drawn some periods at a time."""
+"""Draws the links of lanes that run together, some periods at a time."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,11 @@ from fedjax_links.runner.program_cache import Programs
 
 
 class LinkDraws:
-    """What draws the links of those lanes whose patterns have one structure.
+    """Draws the links of lanes whose patterns have one structure.
 
     Attributes:
       lanes: their indices in the batch.
+      carry: of their patterns, after the rounds that were drawn.
     """
 
     def __init__(
@@ -27,10 +28,10 @@ class LinkDraws:
         """Draws nothing yet.
 
         Args:
-          programs: where their program is kept.
+          programs: cache of the program that draws.
           lanes: their indices.
           patterns: of these lanes.
-          keys: of their links, as their program takes them.
+          keys: of their links, stacked as the program takes them.
         """
         self.lanes = lanes
         constants = [pattern.constants for pattern in patterns]

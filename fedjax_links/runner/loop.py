@@ -1,9 +1,9 @@
-"""Runs a plan, or a share of it: all lanes that its schedule wants, until it wants no more.
+"""Runs a plan, or a shard of it: all lanes that its schedule asks for, until it asks for no more.
 
-Of several processes in one folder each runs its own lanes of tuning, then helps with those that
-nobody runs; once all are done it knows what did best, and runs its own lanes that follow. It waits
-for lanes that another process holds, and for nothing else: where a process is lost, the others tune
-what it left.
+Several processes may run shards in one folder. Each first runs the lanes of tuning of its shard,
+and then those that no other process runs. Once all are done, it knows which values did best, and
+runs the lanes of its shard that follow. It waits only for lanes that another process holds. If a
+process is lost, the others tune what it left.
 """
 
 import dataclasses
@@ -18,6 +18,7 @@ from typing import Any
 from fedjax_links import runs
 from fedjax_links.core import errors, paths
 from fedjax_links.machines import devices, processes
+from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import TUNING, Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.sequential_seeds import UntilDecided
@@ -32,15 +33,16 @@ _POLL_SECONDS = 1.0
 
 
 class FailedLanesError(RuntimeError):
-    """Some lanes failed; all others have run.
+    """Names the lanes that failed; all others have run.
 
     Attributes:
-      lines: one for each, by the name of the lane.
+      lines: why each failed, by the name of the lane.
     """
 
     def __init__(self, lines: dict[str, str]) -> None:
-        """Says which, and why."""
-        super().__init__('\n'.join(f'{lane}: {why}' for lane, why in lines.items()))
+        """Makes the message: a line for each lane."""
+        messages = [f'{lane}: {reason}' for lane, reason in lines.items()]
+        super().__init__('\n'.join(messages))
         self.lines = lines
 
 
@@ -62,18 +64,18 @@ def run(
       plan: of an experiment.
       folder: as in `Experiment.run`.
       listeners: its callbacks; those that ``log`` names come before them.
-      side_by_side: whether lanes advance in one program; everywhere but on a CPU by default, where
-        one after the other each lane is bit for bit its own `simulation.simulate`.
+      side_by_side: whether lanes advance in one program; by default everywhere but on a CPU. Lanes
+        that run one after the other have the bits of `simulation.simulate`.
       initial_states: where lanes begin, see `forking`; before their first round by default.
       slots: the devices or meshes (`devices.device_slots`) that lanes of an algorithm advance on at
-        the same time; all devices of this process by default. Unless lanes run side by side,
-        nothing that is kept depends on the number of devices, nor on the size of meshes.
-      programs: of the plan, if there are any yet, and with them where lanes run.
+        the same time; all devices of this process by default. Unless lanes run side by side, their
+        number and the size of meshes change no result.
+      programs: of the plan, if there are any yet, and with them the slots.
       allow_mixed: as in `Experiment.run`.
       allow_changed: likewise.
 
     Returns:
-      The metrics; of a share those of its lanes.
+      The metrics; of a shard those of its lanes.
 
     Raises:
       ValueError: as `Experiment.run`.
@@ -94,15 +96,9 @@ def run(
     try:
         listeners.start()
         if plan.share is None:
-            store.set_progress_total(
-                {
-                    lane.name: lane.num_rounds
-                    for label in plan.algorithms
-                    for lane in plan.lanes_at_first(label)
-                }
-            )
+            store.set_progress_total(_rounds_of_lanes(plan))
         if path is not None and (plan.share is None or plan.share.index == 0):
-            _keep_links(programs, initial_states, store, path)
+            _save_links(programs, initial_states, store, path)
         _AlgorithmLoop(plan, programs, store, listeners, initial_states).run()
     finally:
         store.close()
@@ -111,12 +107,21 @@ def run(
     return results
 
 
+def _rounds_of_lanes(plan: Plan) -> dict[str, int]:
+    """Returns the number of rounds of each lane that runs at first, by name."""
+    num_rounds: dict[str, int] = {}
+    for label in plan.algorithms:
+        for lane in plan.lanes_at_first(label):
+            num_rounds[lane.name] = lane.num_rounds
+    return num_rounds
+
+
 def _with_logged(
     plan: Plan, folder: str | Path | None, listeners: hooks.Listeners
 ) -> hooks.Listeners:
     """Adds the callbacks that ``log`` names, in the leader of several processes."""
     log = plan.settings.log if processes.is_leader() else ()
-    named = processes.do_in_all(lambda: hooks.callbacks(log, folder))
+    named = processes.do_in_all(lambda: hooks.make_callbacks(log, folder))
     callbacks = [*named, *listeners.callbacks]
     return dataclasses.replace(listeners, callbacks=callbacks)
 
@@ -128,7 +133,7 @@ def _open_store(
     initial_states: hooks.InitialStates,
     **allowed: bool,
 ) -> shared_stores.Store:
-    """Opens where the run is kept: in memory, in a folder, or in step with other processes."""
+    """Opens the store of the run: in memory, in a folder, or in step with other processes."""
     facts = {**plan.facts(), **initial_states.facts}
     slot = programs.slots[0]
     if slot.is_mesh:
@@ -138,15 +143,15 @@ def _open_store(
     def open_here() -> in_memory.InMemoryStore:
         if path is None:
             return in_memory.InMemoryStore(facts)
-        kind: Any = stores.RunFolder
+        make_store: Any = stores.RunFolder
         if plan.share is not None:
-            kind = functools.partial(
+            make_store = functools.partial(
                 shared_stores.SharedFolder,
                 division=plan.division,
                 shard=plan.share.index,
             )
         with plan.precision():
-            return kind(
+            return make_store(
                 path,
                 facts=facts,
                 identities=identities,
@@ -160,26 +165,26 @@ def _open_store(
     return shared_stores.ReplicatedStore(open_here, described, path, slot.local_rows)
 
 
-def _keep_links(
+def _save_links(
     programs: Programs,
     initial_states: hooks.InitialStates,
     store: shared_stores.Store,
     path: Path,
 ) -> None:
-    """Keeps the realised links, unless the folder has them."""
+    """Saves the realised links, unless the folder has them."""
     is_changed = run_files.CHANGED in store.facts
     if is_changed or not realised_links.has_record(programs, initial_states, path):
-        store.keep_links(realised_links.record_links(programs, initial_states))
+        store.save_links(realised_links.record_links(programs, initial_states))
 
 
 @dataclasses.dataclass(eq=False)
 class _AlgorithmLoop:
-    """Runs what is wanted, and asks again what is, until all of that has run.
+    """Runs the lanes that the schedule asks for, and asks again until it wants no more.
 
     Attributes:
       plan: what runs.
-      programs: of it, or of the plan of which it is a share.
-      store: where the run is kept.
+      programs: of the plan; those of the full plan if it is a shard.
+      store: of the run.
       listeners: who is notified.
       initial_states: what the lanes of the main stage begin with.
       attempted: names of lanes that are done or failed.
@@ -195,15 +200,15 @@ class _AlgorithmLoop:
     failed: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Finds out whether other processes may run lanes of the same plan."""
+        """Reads from plan and store whether lanes are shared, and whether seeds are open."""
         self._schedule = self.plan.new_schedule()
         self._is_shared = isinstance(self.store, shared_stores.SharedFolder)
         self._is_open = isinstance(self.plan.seeds, UntilDecided)
         self._given_up: set[str] = set()  # algorithms that cannot run
-        self._awaited = self._algorithms_to_tune_here()
+        self._awaited = self._awaited_tuning()
 
-    def _algorithms_to_tune_here(self) -> set[str]:
-        """Returns the algorithms of which lanes of this share follow their tuning."""
+    def _awaited_tuning(self) -> set[str]:
+        """Returns the algorithms whose tuning lanes of this shard wait for."""
         if not self._is_shared or self._schedule.is_fixed:
             return set()
         return {
@@ -214,29 +219,36 @@ class _AlgorithmLoop:
         }
 
     def run(self) -> None:
-        """Runs all lanes that are wanted, and are this process's to run.
+        """Runs all lanes that are wanted, and that this process is to run.
 
         Raises:
           FailedLanesError: at the end, if some failed.
-          Stop: if a callback did, after all was saved.
+          Stop: if a callback raised it, after all was saved.
         """
         running: str | None = None
+        # Lanes of a shard or of further seeds come back to an algorithm.
+        comes_back = self._is_shared or self._is_open
         groups = self._next_groups()
         while groups:
             label = groups[0][0].algorithm
-            # Lanes of a share or of further seeds come back to an algorithm.
-            comes_back = self._is_shared or self._is_open
-            if running is not None and running != label and not comes_back:
+            if running not in (None, label) and not comes_back:
                 self.programs.forget(running)
             running = label
-            others = [lanes for lanes in groups if lanes[0].algorithm != label]
-            self._finish(groups[0], () if self._is_shared else others[:_AHEAD])
+            self._finish(groups[0], self._coming(groups))
             groups = self._next_groups()
         self._give_up_untuned()
         if self.failed:
             raise FailedLanesError(self.failed)
         if self._is_open:
             self.store.request_lanes([], ended=True)
+
+    def _coming(self, groups: Sequence[list[Lane]]) -> Sequence[list[Lane]]:
+        """Returns the groups of the next algorithms, which are compiled meanwhile."""
+        if self._is_shared:
+            return ()
+        running = groups[0][0].algorithm
+        others = [lanes for lanes in groups if lanes[0].algorithm != running]
+        return others[:_AHEAD]
 
     def _next_groups(self) -> list[list[Lane]]:
         """Lists the lanes to run, by algorithm and stage, in order."""
@@ -252,7 +264,8 @@ class _AlgorithmLoop:
             for name, lane in wanted.items()
             if name not in self.attempted and self._is_needed(lane)
         ]
-        if self._is_shared:  # others wait for this share's lanes of tuning
+        if self._is_shared:
+            # Other processes wait for this shard's lanes of tuning, so these come first.
             lanes.sort(
                 key=lambda lane: not (lane.stage == TUNING and self.plan.owns(lane))
             )
@@ -260,22 +273,22 @@ class _AlgorithmLoop:
         return [list(group) for _, group in groups]
 
     def _is_needed(self, lane: Lane) -> bool:
-        """Whether a lane is this process's to run, or it must be done before that is known."""
+        """Tells whether a lane runs in this process, or a lane of this process waits for it."""
         if self._is_open or self.plan.owns(lane):
             return True
         return lane.stage == TUNING and lane.algorithm in self._awaited
 
     def _give_up(self, label: str, mistake: errors.InvalidError) -> None:
-        """Notes that the share's main lanes of an algorithm cannot run; of all lanes, raises."""
+        """Notes that the shard's main lanes of an algorithm cannot run; raises without shards."""
         if not self._is_shared:
             raise mistake
         if label not in self._given_up:
             self._given_up.add(label)
             for lane in filter(self.plan.owns, self._schedule.first_main(label)):
-                self._note(lane, mistake)
+                self._note_failure(lane, mistake)
 
     def _give_up_untuned(self) -> None:
-        """Gives up algorithms of whose tuning lanes failed."""
+        """Gives up algorithms with failed lanes of tuning."""
         if not self.failed:
             return
         for label in self.plan.algorithms:
@@ -289,7 +302,7 @@ class _AlgorithmLoop:
     def _finish(
         self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()
     ) -> None:
-        """Runs lanes of a stage of an algorithm, the share's first."""
+        """Runs lanes of a stage of an algorithm, those of the shard first."""
         lanes = sorted(lanes, key=lambda lane: not self.plan.owns(lane))
         if self._is_shared:
             self._finish_with_others(lanes)
@@ -306,11 +319,11 @@ class _AlgorithmLoop:
         )
         scheduler.run(lanes, coming)
 
-    # Next to other processes.
+    # With other processes in the same folder.
 
     def _finish_with_others(self, lanes: Sequence[Lane]) -> None:
         """Runs lanes of one stage, waiting for those that others hold."""
-        named: set[str] = set()  # holders that callbacks know of
+        reported: set[str] = set()  # processes whose names callbacks have received
         while True:
             self.store.refresh()
             left = self._left(lanes)
@@ -318,22 +331,20 @@ class _AlgorithmLoop:
                 self.store.register_lanes({lane.name: lane.metadata for lane in lanes})
                 return
             self._attempt(left)
-            self._wait(self._left(left), named)
+            self._wait(self._left(left), reported)
 
-    def _wait(self, lanes: Sequence[Lane], named: set[str]) -> None:
-        """Waits a moment for lanes that others hold; adds new holders to those that were named."""
+    def _wait(self, lanes: Sequence[Lane], reported: set[str]) -> None:
+        """Waits a moment for lanes that others hold; adds new holders to the reported ones."""
         holders = {self.store.holder(lane.name) for lane in lanes} - {None}
         if not holders:
             return
         text = ''
-        if holders - named:
-            named |= holders
+        if holders - reported:
+            reported |= holders
             first = lanes[0]
-            number = f'{len(lanes)} lane{"s" if len(lanes) > 1 else ""}'
-            text = (
-                f'waiting for {number} of {first.algorithm}, {first.stage}: '
-                f'{", ".join(sorted(holders))}'
-            )
+            number = count(len(lanes), 'lane')
+            names = ', '.join(sorted(holders))
+            text = f'waiting for {number} of {first.algorithm}, {first.stage}: {names}'
         self.listeners.notify('on_wait', text)
         time.sleep(_POLL_SECONDS)
 
@@ -357,13 +368,13 @@ class _AlgorithmLoop:
                 raise
             self.store.release_all()
             if len(lanes) == 1:
-                self._note(lanes[0], error)
+                self._note_failure(lanes[0], error)
                 return
             for lane in self._left(lanes):
                 self._attempt([lane])
 
-    def _note(self, lane: Lane, error: Exception) -> None:
-        """Keeps why a lane failed."""
+    def _note_failure(self, lane: Lane, error: Exception) -> None:
+        """Saves why a lane failed."""
         is_mistake = isinstance(error, errors.InvalidError)
         self.failed[lane.name] = str(error) if is_mistake else errors.describe(error)
-        self.store.keep_failure(lane.name, ''.join(traceback.format_exception(error)))
+        self.store.save_failure(lane.name, ''.join(traceback.format_exception(error)))

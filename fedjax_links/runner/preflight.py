@@ -1,4 +1,4 @@
-"""What is tried of a run before it starts: whether it can run and fit, and how long it takes."""
+"""Tries a run before it starts: whether it can run and fits, and how long it takes."""
 
 import json
 import time
@@ -31,7 +31,7 @@ def check(plan: Plan, programs: Programs | None = None) -> None:
 
     Raises:
       InvalidError: naming the algorithm that needs more than there is, or a pattern under which
-        nobody takes part in the whole run. Whatever a user's own part raises has a note that names
+        nobody takes part in the whole run. An error from code of the user has a note that names
         algorithm and pattern.
     """
     programs = programs or Programs(plan)
@@ -47,14 +47,15 @@ def check(plan: Plan, programs: Programs | None = None) -> None:
 
 
 def _check_traces(programs: Programs, lane: Lane) -> None:
-    """Traces a period of a lane, and says of which algorithm an error is."""
+    """Traces a period of a lane, and names its algorithm in errors."""
     where = f'config.algorithms.{lane.algorithm}'
     try:
         batch = LaneBatch(programs, [lane])
         jax.eval_shape(batch.program.advance, *batch.advance_args())
     except errors.InvalidError as error:
-        is_whole = error.path == 'algorithm'
-        raise (error.at(where) if is_whole else error.under(where)) from error
+        if error.path == 'algorithm':
+            raise error.at(where) from error
+        raise error.under(where) from error
     except Exception as error:
         if errors.innermost_user_frame(error) is None and _has_users_parts(
             programs.plan, lane
@@ -66,7 +67,7 @@ def _check_traces(programs: Programs, lane: Lane) -> None:
 
 
 def _has_users_parts(plan: Plan, lane: Lane) -> bool:
-    """Whether functions of a lane's algorithm or problem are of the user's own code."""
+    """Tells whether functions of a lane's algorithm or problem are code of the user."""
     algorithm = plan.algorithm_at(lane.algorithm, lane.point)
     problem = plan.problem_of(lane)
     functions = (*algorithm, problem.loss_fn, problem.init_params)
@@ -93,11 +94,11 @@ def _check_takes_part(programs: Programs, label: str) -> None:
 
 
 class _Totals:
-    """What a dry run adds up over the algorithms.
+    """Adds up what the algorithms of a dry run take.
 
     Attributes:
       seconds: of training and its compilation.
-      further: seconds of what results may ask for.
+      further: seconds of rounds that are run only if results ask for them.
       link_seconds: to compile what draws links, by structure of the patterns.
       num_training: programs that train.
       num_evaluation: programs that evaluate before the first round.
@@ -209,7 +210,7 @@ def _describe_state(state: FederationState) -> str:
 
 
 class _Timed(NamedTuple):
-    """What lanes with one program take.
+    """Holds what lanes with one program take.
 
     Attributes:
       training: seconds to compile what begins, trains and evaluates them.
@@ -244,10 +245,11 @@ def _time(programs: Programs, lanes: Sequence[Lane]) -> _Timed:
         batch.start()
     if programs.plan.settings.evaluate_start:
         batches[0].evaluate()
-    compiling = time.perf_counter() - began
+    training_seconds = time.perf_counter() - began
+    # The first period also compiles what draws the links.
     began = time.perf_counter()
     advance()
-    first_period = time.perf_counter() - began
+    first_seconds = time.perf_counter() - began
     began = time.perf_counter()
     num_periods = 0
     while num_periods == 0 or time.perf_counter() - began < _TIMED_SECONDS:
@@ -255,8 +257,8 @@ def _time(programs: Programs, lanes: Sequence[Lane]) -> _Timed:
         advance()
     period_seconds = (time.perf_counter() - began) / num_periods
     return _Timed(
-        training=compiling,
-        links=max(0.0, first_period - period_seconds),
+        training=training_seconds,
+        links=max(0.0, first_seconds - period_seconds),
         round=period_seconds / programs.plan.eval_every / len(batches),
         peak=_peak_memory(programs, batches),
     )

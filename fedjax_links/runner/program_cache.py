@@ -1,4 +1,4 @@
-"""The compiled programs of a plan, each built when it is first used and kept."""
+"""Builds the compiled programs of a plan, each when it is first used."""
 
 import collections
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -17,7 +17,7 @@ from fedjax_links.runner import compilation
 
 
 class Programs:
-    """The programs of a plan, each built when it is first used.
+    """Holds the programs of a plan, each built when it is first used.
 
     Attributes:
       plan: what runs.
@@ -43,22 +43,23 @@ class Programs:
         self.slots = list(slots or devices.device_slots(alone=bool(side_by_side)))
         one_by_one = jax.default_backend() == 'cpu' or self.slots[0].is_mesh
         self.side_by_side = not one_by_one if side_by_side is None else side_by_side
+        # Patterns are kept, so that no other pattern gets their id.
         self._traced: dict[int, tuple[Participation, compilation.TracedPattern]] = {}
         self._first_traced: dict[Hashable, compilation.TracedPattern] = {}
         self._link_programs: dict[Hashable, compilation.LinkProgram] = {}
-        self._training: dict[Any, compilation.Program] = {}
+        self._training: dict[Any, compilation.TrainingProgram] = {}
         self._compiling: dict[Any, Future[Any]] = {}
         self._known_to_fit: set[Future[Any]] = set()
-        # Each problem that was put somewhere, which keeps its arrays alive, and its copy there.
-        self._placed: collections.OrderedDict[Any, tuple[Problem, Problem]]
-        self._placed = collections.OrderedDict()
+        # Problems, so that no other array gets an id of theirs, and their copies on devices.
+        self._copies: collections.OrderedDict[Any, tuple[Problem, Problem]]
+        self._copies = collections.OrderedDict()
         self._threads = ThreadPoolExecutor(max(8, 2 * len(self.slots)))
 
     # Which lanes share a program.
 
     def key(self, lane: Lane) -> Hashable:
         """Returns what lanes have in common that can share a program."""
-        _, built_in = compilation.split(self.plan, lane)
+        _, built_in = compilation.split_columns(self.plan, lane)
         sample = self.links(self.plan.pattern_of(lane)).sample
         problem_kind = problem_families.structure_of(self.plan.problem_of(lane))
         sample_kind = problem_families.structure_of(sample)
@@ -67,8 +68,8 @@ class Programs:
     def one_of_each(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Returns the first lane of each program, judged by the first two seeds of each point.
 
-        Where problems and patterns of these two seeds are alike, those of all seeds are taken to be
-        alike, so that not all problems are made.
+        If these two seeds share a program, all seeds are assumed to share it, so that not all
+        problems have to be made.
         """
         return list(self._first_by(self.key, lanes).values())
 
@@ -101,7 +102,7 @@ class Programs:
 
     def training(
         self, lane: Lane, slot: devices.DeviceSlot, varying: Sequence[bool]
-    ) -> compilation.Program:
+    ) -> compilation.TrainingProgram:
         """Returns the program of a lane; one device is like another, a mesh is not.
 
         Args:
@@ -112,7 +113,9 @@ class Programs:
         key = self.key(lane), slot if slot.is_mesh else None, varying
         if key not in self._training:
             axes = self._lane_axes(self.plan.problem_of(lane), varying)
-            self._training[key] = compilation.program(self.plan, lane, slot, axes)
+            self._training[key] = compilation.training_program(
+                self.plan, lane, slot, axes
+            )
         return self._training[key]
 
     def links(self, pattern: Participation) -> compilation.TracedPattern:
@@ -147,7 +150,7 @@ class Programs:
         return self._link_programs[key]
 
     def _lane_axes(self, values: PyTree, varying: Sequence[bool]) -> PyTree:
-        """Returns where values have their lane, as `jax.vmap` takes it; None for single lanes."""
+        """Returns the axis of lanes of each leaf, as `jax.vmap` takes it; None for single lanes."""
         if not self.side_by_side:
             return None
         axes = [0 if varies else None for varies in varying]
@@ -155,7 +158,7 @@ class Programs:
 
     # Compiled programs.
 
-    def begin(
+    def begin_compile(
         self,
         function: jax.stages.Wrapped,
         args: Callable[[], tuple[PyTree, ...]],
@@ -205,19 +208,19 @@ class Programs:
 
     # Where lanes run.
 
-    def placed(self, problem: Problem, slot: devices.DeviceSlot) -> Problem:
-        """Returns a problem where a lane runs; those of lanes that began last are kept."""
+    def problem_on(self, slot: devices.DeviceSlot, problem: Problem) -> Problem:
+        """Returns a problem with its arrays on a slot; copies that were used last are cached."""
         leaves, structure = jax.tree.flatten(problem)
         key = structure, tuple(map(id, leaves)), slot.devices
-        if key not in self._placed:
-            self._placed[key] = problem, slot.put(problem)
-        self._placed.move_to_end(key)
-        while len(self._placed) > len(self.slots):
-            self._placed.popitem(last=False)
-        return self._placed[key][1]
+        if key not in self._copies:
+            self._copies[key] = problem, slot.put(problem)
+        self._copies.move_to_end(key)
+        while len(self._copies) > len(self.slots):
+            self._copies.popitem(last=False)
+        return self._copies[key][1]
 
     def slots_for(self, lanes: Sequence[Lane]) -> list[devices.DeviceSlot]:
-        """Returns where lanes with one program run: as far as there is work and memory for."""
+        """Returns the slots that lanes with one program run on, as many as fit into memory."""
         if self.side_by_side:
             return self.slots
         needed = compilation.lane_bytes(self.plan, lanes[0])
@@ -239,4 +242,4 @@ class Programs:
                 if compiled_key[0] not in dropped
             }
         self._known_to_fit.clear()
-        self._placed.clear()
+        self._copies.clear()

@@ -1,4 +1,4 @@
-"""How far a run is, in a line that goes on: of the commands, and of a notebook's cell."""
+"""Shows how far a run is, in a live line of a terminal or a notebook."""
 
 import sys
 from collections.abc import Sequence
@@ -16,27 +16,27 @@ _LIVE = '{desc} |{bar:24}| {n:,}/{total:,} rounds [{elapsed}<{remaining}, {rate_
 _PLAIN = '{desc}: {n:,} of {total:,} rounds, {elapsed}, {remaining} left'
 
 
-class _Lines(tqdm):  # type: ignore[misc]  # which has no types
-    """Lines that a file or a pipe can hold."""
+class _PlainLines(tqdm):  # type: ignore[misc]  # tqdm has no types
+    """Prints lines that a file or a pipe can hold."""
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
-        """A line below the last one."""
+        """Prints a line below the last one."""
         print(self, file=self.fp, flush=True)
 
 
 class Progress(Callback):
-    """One live line for the whole experiment: rounds done, time taken, time left.
+    """Shows one live line for the whole experiment: rounds done, time taken, time left.
 
-    Where stdout is neither a terminal nor a notebook's, a plain line at each stage and once a
-    minute. A simulation that is not finite any more is named at once, above the line, on stderr;
-    the others go on.
+    If stdout is neither a terminal nor a notebook's, it prints a plain line at each stage and once
+    a minute. A lane whose values are no longer finite is named at once on stderr, above the line;
+    the other lanes go on.
     """
 
     def __init__(self, file: TextIO | None = None) -> None:
         """Draws nothing yet.
 
         Args:
-          file: where to; stdout by default.
+          file: where the line goes; stdout by default.
         """
         self._file = file or sys.stdout
         self._is_live = self._file.isatty() or (file is None and in_ipython())
@@ -44,64 +44,73 @@ class Progress(Callback):
     def on_start(self, experiment: Any) -> None:
         """Starts the line."""
         self._labels = list(experiment.algorithms)
-        own = [
-            lane
-            for label in self._labels
-            for lane in experiment.plan.lanes_at_first(label)
-        ]
-        self._done = dict.fromkeys((lane.name for lane in own), 0)  # rounds, by lane
-        self._several = len(experiment.patterns) > 1
+        self._has_several_patterns = len(experiment.patterns) > 1
+        self._rounds_done: dict[str, int] = {}
         self._diverged: set[str] = set()
-        self._is_fresh = False
-        kind, form, seconds = (
-            (tqdm, _LIVE, 0.5) if self._is_live else (_Lines, _PLAIN, 60)
-        )
-        self._bar: Any = kind(
-            total=sum(lane.num_rounds for lane in own),
-            unit='round',
-            file=self._file,
-            bar_format=form,
-            mininterval=seconds,
-            miniters=1,
-            delay=1e-9,  # nothing before the first stage has its name
-        )
+        self._has_new_rounds = False
+        total = 0
+        for label in self._labels:
+            for lane in experiment.plan.lanes_at_first(label):
+                self._rounds_done[lane.name] = 0
+                total += lane.num_rounds
+        self._bar = self._make_bar(total)
+
+    def _make_bar(self, total: int) -> Any:
+        """Makes the line of a number of rounds."""
+        options = {
+            'total': total,
+            'unit': 'round',
+            'file': self._file,
+            'miniters': 1,
+            'delay': 1e-9,  # nothing is shown before the first stage has its name
+        }
+        if self._is_live:
+            return tqdm(bar_format=_LIVE, mininterval=0.5, **options)
+        return _PlainLines(bar_format=_PLAIN, mininterval=60, **options)
 
     def on_stage(self, algorithm: str, stage: str, num_rounds: int) -> None:
         """Names the algorithm and its stage."""
-        self._bar.set_description_str(self._words(algorithm, stage))
+        self._bar.set_description_str(self._heading(algorithm, stage))
 
     def on_period(self, lane: Lane, record: MetricsRow) -> None:
-        """Counts the rounds, and tells of a lane's first value that is not finite."""
-        if not record.get('finite', True) and lane.name not in self._diverged:
-            self._diverged.add(lane.name)
-            round = int(record['first_bad_round'])
-            line = f'not finite from round {round} on (of 0 to {lane.num_rounds - 1})'
-            hint = f'--debug_round={round} looks into it'
-            tqdm.write(f'{lane.description}: {line}; {hint}', file=sys.stderr)
-        earlier = len(record) == 1
-        if not earlier and not self._is_fresh:
-            self._is_fresh = True
-            if before := sum(self._done.values()):
-                tqdm.write(
-                    f'Goes on after {before:,} rounds done before.', file=self._file
-                )
-        if (
-            lane.name not in self._done
-        ):  # of another shard, which this one helps to tune
+        """Counts the rounds, and reports the first value of a lane that is not finite."""
+        self._report_divergence(lane, record)
+        # A lane that an earlier command advanced is reported with its last round alone.
+        is_from_earlier = len(record) == 1
+        if not is_from_earlier and not self._has_new_rounds:
+            self._has_new_rounds = True
+            num_before = sum(self._rounds_done.values())
+            if num_before:
+                text = f'Goes on after {num_before:,} rounds done before.'
+                tqdm.write(text, file=self._file)
+        if lane.name not in self._rounds_done:
+            # A lane of another shard, which this one helps to tune.
             self._bar.total += lane.num_rounds
-        new = record['round'] - self._done.get(lane.name, 0)
-        self._done[lane.name] = record['round']
-        words = self._words(lane.algorithm, lane.stage, lane.pattern * self._several)
-        self._bar.set_description_str(words, refresh=False)
-        if earlier:  # no credit for its speed
-            self._bar.initial += new
-            self._bar.n += new
-            self._bar.last_print_n += new
+        num_new = record['round'] - self._rounds_done.get(lane.name, 0)
+        self._rounds_done[lane.name] = record['round']
+        pattern = lane.pattern if self._has_several_patterns else ''
+        heading = self._heading(lane.algorithm, lane.stage, pattern)
+        self._bar.set_description_str(heading, refresh=False)
+        if is_from_earlier:
+            # These rounds count as done, but not for the speed.
+            self._bar.initial += num_new
+            self._bar.n += num_new
+            self._bar.last_print_n += num_new
         else:
-            self._bar.update(new)
+            self._bar.update(num_new)
+
+    def _report_divergence(self, lane: Lane, record: MetricsRow) -> None:
+        """Names a lane when its values are first not finite."""
+        if record.get('finite', True) or lane.name in self._diverged:
+            return
+        self._diverged.add(lane.name)
+        round = int(record['first_bad_round'])
+        line = f'not finite from round {round} on (of 0 to {lane.num_rounds - 1})'
+        hint = f'--debug_round={round} looks into it'
+        tqdm.write(f'{lane.description}: {line}; {hint}', file=sys.stderr)
 
     def on_wait(self, text: str) -> None:
-        """Says what is waited for."""
+        """Prints what is waited for."""
         if text:
             tqdm.write(text, file=self._file)
 
@@ -109,20 +118,27 @@ class Progress(Callback):
         """Leaves the last line."""
         self._bar.close()
 
-    def _words(self, algorithm: str, stage: str, pattern: str = '') -> str:
-        place = f'{self._labels.index(algorithm) + 1}/{len(self._labels)}'
-        return ', '.join(
-            filter(None, (f'{algorithm} {place}', STAGE_NAMES[stage], pattern))
-        )
+    def _heading(self, algorithm: str, stage: str, pattern: str = '') -> str:
+        """Names what runs: the algorithm with its number, its stage and its pattern."""
+        number = self._labels.index(algorithm) + 1
+        # The main stage has no name.
+        words = [
+            f'{algorithm} {number}/{len(self._labels)}',
+            STAGE_NAMES[stage],
+            pattern,
+        ]
+        return ', '.join(word for word in words if word)
 
 
 def in_ipython() -> bool:
-    """Whether this code runs in a notebook, or another shell of IPython."""
+    """Tells whether this code runs in a notebook, or another shell of IPython."""
     shell = sys.modules.get('IPython')
     return shell is not None and shell.get_ipython() is not None
 
 
-def beside(callbacks: Sequence[Callback], progress: bool | None) -> list[Callback]:
+def with_progress(
+    callbacks: Sequence[Callback], progress: bool | None
+) -> list[Callback]:
     """Returns the callbacks of a run and, where progress is to be shown, one that shows it.
 
     Args:
@@ -134,5 +150,7 @@ def beside(callbacks: Sequence[Callback], progress: bool | None) -> list[Callbac
             'progress', 'be True, False or None', errors.text_of(progress)
         )
     is_wanted = in_ipython() if progress is None else progress
-    is_there = any(isinstance(callback, Progress) for callback in callbacks)
-    return [*([Progress()] if is_wanted and not is_there else []), *callbacks]
+    has_progress = any(isinstance(callback, Progress) for callback in callbacks)
+    if is_wanted and not has_progress:
+        return [Progress(), *callbacks]
+    return list(callbacks)

@@ -1,4 +1,4 @@
-"""Says when a run is saved."""
+"""Decides when a run is saved."""
 
 import time
 

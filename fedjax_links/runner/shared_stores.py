@@ -224,7 +224,7 @@ class SharedFolder(stores.RunFolder):
         super()._drop_metrics(lane)
         self._rounds_read.pop(lane, None)
 
-    def keep_failure(self, lane: str, message: str) -> None:
+    def save_failure(self, lane: str, message: str) -> None:
         """Writes why a lane failed. The next save of the lane removes it."""
         path = runs.failure_file(self.path, lane)
         with errors.on_disk(path):
@@ -268,11 +268,11 @@ class ReplicatedStore:
         """
         self._folder = folder and folder.absolute()
         self._local_rows = local_rows
-        mine = json.loads(json.dumps([values or {} for values in described]))
-        of_leader = _of_leader(lambda: mine)
+        here = json.loads(json.dumps([values or {} for values in described]))
+        of_leader = _of_leader(lambda: here)
 
         def check_same() -> None:
-            for pair in zip(of_leader, mine, strict=True):
+            for pair in zip(of_leader, here, strict=True):
                 difference = runs.first_difference(*pair, but=runs.MAY_DIFFER)
                 if difference:
                     field, *sides = difference
@@ -332,6 +332,7 @@ class ReplicatedStore:
             self.leaders.close()
 
     def _file(self, lane: str, round: int) -> Path:
+        """Returns the path of a lane's save; without a folder, one that is not used."""
         return runs.checkpoint_file(self._folder or Path(), lane, round)
 
 
@@ -348,6 +349,7 @@ def _write_part(path: Path, state: PyTree) -> bytes:
 
 
 def _check_exists(path: Path) -> None:
+    """Refuses a path that another process wrote, but that this one does not see."""
     if not path.exists():
         requirement = (
             'be on a disk that all processes share, as they divide what clients keep'

@@ -1,6 +1,6 @@
 """Advances the lanes of a stage of an algorithm, one on each device.
 
-They begin in order, and what is kept does not depend on how many are in flight.
+Lanes begin in order. The files of the run do not depend on how many are in flight.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _MOST_GROWTH = 8
 
 
 class _Measurement(NamedTuple):
-    """What was measured of a lane after a round."""
+    """Holds the metrics of a lane after a round."""
 
     round: int
     lane: Lane
@@ -37,36 +37,36 @@ class _Measurement(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Lanes that run together, and the width of their program."""
+    """Holds lanes that run together, and the width of their program."""
 
     lanes: list[Lane]
     width: int
 
 
 def compile_ahead(programs: Programs, lanes: Sequence[Lane]) -> None:
-    """Begins to compile what new lanes of an algorithm will run.
+    """Begins to compile the programs of lanes that run later.
 
     Args:
       programs: of the plan.
-      lanes: of one stage, one after the other; those of several devices at the same time.
+      lanes: of one stage of an algorithm.
     """
     for slot in programs.slots_for(lanes):
         batch = LaneBatch(programs, lanes[:1], slot)
-        batch.begin_advance()
-        batch.begin_start()
+        batch.compile_advance()
+        batch.compile_start()
 
 
 @dataclasses.dataclass(eq=False)
 class _InFlightBatch:
-    """Lanes that advance, all of them with the same rounds behind them.
+    """Holds lanes that advance, all after the same round.
 
     Attributes:
       batch: what advances them.
       clock: says when to save.
       saved: rounds behind them at their last save.
-      pace: periods that the device advances in a moment; 0 if a period takes longer, or if none was
-        timed since the last save.
-      began: when the device began with what is collected next.
+      pace: periods that the device advances in `_DISPATCH_SECONDS`; 0 if a period takes longer, or
+        if none was timed since the last save.
+      began: when the device began with what is collected next, s of `time.monotonic`.
     """
 
     batch: LaneBatch
@@ -86,13 +86,13 @@ class _InFlightBatch:
         return self.batch.done == self.batch.round
 
     def note_time(self, num_periods: int) -> None:
-        """Finds the pace from the time that periods took which are collected now."""
+        """Sets the pace by the time that the periods took that were just collected."""
         now = time.monotonic()
         seconds = now - self.began + 1e-9
         self.began = now
         growth = min(_DISPATCH_SECONDS / seconds, _MOST_GROWTH)
         pace = min(num_periods * growth, self.batch.max_periods)
-        # All processes dispatch as many periods.
+        # All processes must dispatch the same number of periods, so the leader decides.
         self.pace = int(processes.ask_leader(lambda: b'%d' % pace))
 
 
@@ -102,7 +102,7 @@ class LaneScheduler:
 
     Attributes:
       programs: of the plan.
-      store: where the run is kept.
+      store: of the run.
       listeners: who is notified.
       initial_states: what the lanes of the main stage begin with.
     """
@@ -111,9 +111,8 @@ class LaneScheduler:
     store: shared_stores.Store
     listeners: Listeners
     initial_states: InitialStates
-    _in_flight: deque[_InFlightBatch] = dataclasses.field(
-        default_factory=deque
-    )  # in order of dispatch
+    # In the order in which they were dispatched.
+    _in_flight: deque[_InFlightBatch] = dataclasses.field(default_factory=deque)
     _free: deque[devices.DeviceSlot] = dataclasses.field(default_factory=deque)
 
     def run(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()) -> None:
@@ -123,18 +122,18 @@ class LaneScheduler:
 
         Args:
           lanes: all of them.
-          coming: those of the algorithms that run next, whose programs are compiled meanwhile if a
+          coming: lanes of the algorithms that run next. Their programs are compiled meanwhile if a
             core is idle.
 
         Raises:
-          Stop: if a callback did, after all was saved.
+          Stop: if a callback raised it, after all was saved.
         """
         first = lanes[0]
         self.store.register_lanes({lane.name: lane.metadata for lane in lanes})
         total = sum(lane.num_rounds for lane in lanes)
         self.listeners.notify('on_stage', first.algorithm, first.stage, total)
         self._free = deque(self.programs.slots_for(lanes))
-        self._num_places = len(self._free)
+        self._num_slots = len(self._free)
         waiting = deque(self._groups(lanes))
         try:
             while waiting or self._in_flight:
@@ -148,7 +147,7 @@ class LaneScheduler:
             raise
 
     def _compile_coming(self, coming: Sequence[Sequence[Lane]]) -> None:
-        """Begins to compile what runs next, where lanes leave a core idle."""
+        """Begins to compile what runs next, if lanes leave a core idle."""
         if not self.programs.side_by_side:
             for lanes in coming:
                 compile_ahead(self.programs, lanes)
@@ -156,7 +155,7 @@ class LaneScheduler:
     def _advance_first(self) -> None:
         """Collects what was dispatched first, and dispatches what follows it."""
         flight = self._in_flight[0]
-        # Dispatched before it is waited for, so that the device is never idle.
+        # Dispatch before waiting, so that the device is never idle.
         if flight.pace and not self.store.is_due(flight.clock):
             self._dispatch(flight)
         self._collect(flight)
@@ -194,14 +193,18 @@ class LaneScheduler:
             self._in_flight.append(flight)
 
     def _restore(self, group: _Group) -> _InFlightBatch | None:
-        """Puts lanes on a free device, where they were; None if they are done or others'."""
+        """Puts lanes on a free device, after their last round.
+
+        Returns:
+          The lanes; None if they are done, or other processes run them.
+        """
         lanes = self._acquire(group.lanes)
         if not lanes:
             return None
         first = lanes[0]
         num_saved = self.store.rounds(first.name)
         num_done = num_saved
-        # Near ties too begin where the lanes of the main stage do.
+        # In a fork, all lanes but those of tuning begin where the run's lanes were.
         if num_saved == 0 and first.stage != TUNING:
             num_done = self.initial_states.round
         if num_done:
@@ -209,15 +212,19 @@ class LaneScheduler:
         if num_saved >= first.num_rounds:
             return None
         batch = LaneBatch(self.programs, lanes, self._free.popleft(), group.width)
+        self._set_states(batch, num_saved, num_done)
+        clock = save_clock.SaveClock(_SAVE_SECONDS, self._num_slots)
+        return _InFlightBatch(batch, clock, num_done)
+
+    def _set_states(self, batch: LaneBatch, num_saved: int, num_done: int) -> None:
+        """Sets the states of lanes: saved ones, those of a fork, or those before round 0."""
         if num_saved:
-            batch.restore([self._restored_state(lane) for lane in lanes])
+            batch.restore([self._restored_state(lane) for lane in batch.lanes])
         elif num_done:
-            batch.restore([self.initial_states.begin(lane) for lane in lanes])
+            batch.restore([self.initial_states.begin(lane) for lane in batch.lanes])
         else:
             batch.start()
             self._evaluate_start(batch)
-        clock = save_clock.SaveClock(_SAVE_SECONDS, self._num_places)
-        return _InFlightBatch(batch, clock, num_done)
 
     def _restored_state(self, lane: Lane) -> FederationState:
         """Reads the state of a lane from its last checkpoint."""
@@ -225,11 +232,9 @@ class LaneScheduler:
         return self.store.restore(lane.name, shape)
 
     def _evaluate_start(self, batch: LaneBatch) -> None:
-        """Evaluates the models of main lanes before the first round, where the plan says so."""
-        if (
-            batch.lanes[0].stage != MAIN
-            or not self.programs.plan.settings.evaluate_start
-        ):
+        """Evaluates the models of main lanes before the first round, if the plan says so."""
+        is_main = batch.lanes[0].stage == MAIN
+        if not is_main or not self.programs.plan.settings.evaluate_start:
             return
         records = zip(batch.lanes, batch.evaluate(), strict=True)
         measurements = [_Measurement(0, lane, record) for lane, record in records]
@@ -237,7 +242,7 @@ class LaneScheduler:
         self._notify(measurements)
 
     def _acquire(self, lanes: list[Lane]) -> list[Lane]:
-        """Returns those lanes that no other process has; all with the same rounds behind them."""
+        """Acquires the lanes that no other process has; returns those after the same round."""
         store = self.store
         if store.rounds(lanes[0].name) >= lanes[0].num_rounds:
             return lanes
@@ -254,7 +259,7 @@ class LaneScheduler:
     # How they advance.
 
     def _dispatch(self, flight: _InFlightBatch) -> None:
-        """Starts as many periods as take a moment, or one that takes longer, if any are left."""
+        """Starts as many periods as take `_DISPATCH_SECONDS`, at least one if any are left."""
         batch = flight.batch
         if flight.is_idle:
             flight.began = time.monotonic()
@@ -264,7 +269,7 @@ class LaneScheduler:
             batch.dispatch(min(periods_left, max(1, flight.pace)))
 
     def _collect(self, flight: _InFlightBatch) -> None:
-        """Waits for periods that were dispatched; keeps and reports what they measured."""
+        """Waits for periods that were dispatched; stores and reports their metrics."""
         batch = flight.batch
         first_round = batch.done
         periods = batch.collect()
@@ -275,7 +280,7 @@ class LaneScheduler:
             for lane, record in zip(batch.lanes, records, strict=True):
                 measurements.append(_Measurement(round, lane, record))
         self._append(measurements)
-        # Nothing that was dispatched later has changed the state.
+        # Only if nothing was dispatched later, the state is that of the last metrics.
         if flight.is_idle and (self.store.is_due(flight.clock) or flight.is_done):
             began = time.monotonic()
             self._save(flight)
@@ -302,7 +307,7 @@ class LaneScheduler:
             raise stops[0]
 
     def _save(self, flight: _InFlightBatch) -> None:
-        """Keeps the states of lanes, but of those that were tried in tuning and are done."""
+        """Saves lanes; those of tuning that are done without their states."""
         batch = flight.batch
         states: Sequence[Any] = [None] * len(batch.lanes)
         if batch.lanes[0].stage != TUNING or not flight.is_done:
@@ -328,9 +333,10 @@ class LaneScheduler:
         return groups
 
     def _split(self, lanes: list[Lane]) -> list[_Group]:
-        """Splits lanes with one program and one past over the devices, halved until they fit.
+        """Divides lanes with one program among the devices, in groups that fit into memory.
 
-        All groups are equally wide, so that one program serves them.
+        All groups are equally wide, so that one program serves them. Their width is halved until
+        they fit.
         """
         programs = self.programs
         first = lanes[0]
@@ -356,13 +362,13 @@ class LaneScheduler:
         return [_Group(part, size) for part in _parts(lanes, size)]
 
     def _compiles(self, parts: Sequence[list[Lane]], width: int) -> bool:
-        """Whether batches of all devices can be compiled and fit into memory."""
-        placed = zip(parts, self.programs.slots, strict=False)
+        """Tells whether batches of all devices can be compiled and fit into memory."""
+        batches = [
+            LaneBatch(self.programs, part, slot, width)
+            for part, slot in zip(parts, self.programs.slots, strict=False)
+        ]
         try:
-            compile_batches(
-                self.programs,
-                [LaneBatch(self.programs, part, slot, width) for part, slot in placed],
-            )
+            compile_batches(self.programs, batches)
         except errors.InvalidError:
             return False
         return True

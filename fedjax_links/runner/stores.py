@@ -263,8 +263,8 @@ class RunFolder(InMemoryStore):
         """As `InMemoryStore.is_due`."""
         return clock.is_due()
 
-    def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """As `InMemoryStore.keep_links`."""
+    def save_links(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """As `InMemoryStore.save_links`."""
         with errors.on_disk(self.path):
             atomic_files.write(self.path / runs.LINKS, checksummed_npz.npz(arrays))
 
@@ -301,9 +301,10 @@ class RunFolder(InMemoryStore):
             self._metrics.flush()
 
     def _write_metrics(self, lines: Sequence[str]) -> None:
+        """Replaces the metrics file."""
         atomic_files.write(self.path / runs.METRICS, ''.join(lines).encode())
 
-    # Does the folder hold this experiment?
+    # Check that the folder holds this experiment.
 
     def _compare(self, config: Section | None) -> descriptions.Description:
         """Compares the folder with the experiment, writes nothing, and returns its description.
@@ -344,7 +345,7 @@ class RunFolder(InMemoryStore):
     def _check_lanes(self) -> None:
         """Compares the first seed of each algorithm, pattern and point with what would run now.
 
-        Lanes of the other seeds are compared with the first one.
+        The lanes of other seeds are compared with that of the first.
         """
         if not self._allow_changed:
             identities = {
@@ -386,6 +387,7 @@ class RunFolder(InMemoryStore):
             raise errors.invalid('workdir', requirement, value)
 
     def _identity_of(self, lane: str) -> LaneIdentity:
+        """Returns the identity that a lane would have if it ran now."""
         metadata = self._lanes[lane]
         return self._identities.of_lane(
             lanes.from_labels(metadata['labels'], metadata['place'])

@@ -7,7 +7,8 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.core.records import LaneMetadata, MetricsRow
 
-_LEAST = 64
+_FIRST_SIZE = 64
+# Types of cells; a row without the column has the first.
 _MISSING, _NONE, _BOOL, _INT, _FLOAT = range(5)
 _KINDS = {type(None): _NONE, bool: _BOOL, int: _INT, float: _FLOAT}
 _NO_LANE = -1
@@ -58,7 +59,7 @@ class MetricsTable:
         self._num_rows = 0
         self._lane_indices: dict[str, int] = {}
         # The lane index of each row.
-        self._owners = np.zeros(_LEAST, np.int32)
+        self._owners = np.zeros(_FIRST_SIZE, np.int32)
         self._columns: dict[str, _Cells] = {}
         # The different tuples of column names that rows of a lane have. Equal tuples are one.
         self._names_of_lane: dict[str, list[tuple[str, ...]]] = {}
@@ -137,12 +138,14 @@ class MetricsTable:
         return is_label
 
     def _resize(self, size: int) -> None:
+        """Makes room for ``size`` rows in all columns."""
         self._owners = _grown(self._owners, size)
         for column in self._columns.values():
             column.resize(size)
 
 
 def _grown(values: np.ndarray, size: int) -> np.ndarray:
+    """Returns the values with zeros behind them, ``size`` in all."""
     grown = np.zeros(size, values.dtype)
     grown[: len(values)] = values
     return grown
