@@ -22,6 +22,7 @@ _MORE = (
     'results.runs',
 )
 _THEOREMS = (
+    'analysis.link_chains',
     'analysis.theorems.gradient_runs',
     'analysis.theorems.link_marginals',
     'analysis.theorems.local_drift',

@@ -43,6 +43,13 @@ from fedjax_links.analysis.linear_limits import (
 )
 from fedjax_links.analysis.linear_models import LinearModel, linear_loss
 from fedjax_links.analysis.linear_rules import LinearLimit, linear_rule
+from fedjax_links.analysis.link_chains.chains import LinkChain
+from fedjax_links.analysis.link_chains.curves import (
+    ChainLimit,
+    LinearCurve,
+    linear_curve,
+    linear_limit,
+)
 from fedjax_links.analysis.markov import (
     gap_distribution,
     markov_autocorrelation,

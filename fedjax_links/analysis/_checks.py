@@ -121,3 +121,13 @@ def checked_int(
     if maximum is not None and value > maximum:
         raise errors.invalid(name, f'be at most {maximum}', value)
     return int(value)
+
+
+def checked_survival(name: str, law: ArrayLike) -> np.ndarray:
+    """Returns a survival function of durations of at least one round."""
+    array = np.asarray(law, np.float64)
+    has_entries = array.ndim > 0 and array.size > 0
+    falls = has_entries and (np.diff(array, prepend=1.0) <= 0).all()
+    if not falls or (array < 0).any() or (array[..., 0] != 1).any():
+        raise errors.invalid(name, 'begin at 1 and fall to 0', errors.text_of(law))
+    return array

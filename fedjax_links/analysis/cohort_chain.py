@@ -142,6 +142,69 @@ def minimum_separation_chain(
       Sun et al., ICLR 2025, Definition 1, Proposition 1 and Eqs. (4) to (6); Section 5 for a
       separation per client. There states are ordered tuples, here their sets, which suffice.
     """
+    weights, waits, size = _checked_separation(weights, separation, cohort_size)
+    limit = _checks.checked_int('max_states', max_states, minimum=1)
+    draws = _all_draws(weights, waits, size, design, limit)
+    states = draws.states
+    selection = np.zeros((len(states), weights.size))
+    np.add.at(
+        selection, (draws.sources[:, None], draws.cohorts), draws.probs[:, None] / size
+    )
+    shape = (len(states), len(states))
+    matrix = sparse.csr_array(
+        (draws.probs, (draws.sources, draws.targets)), shape=shape
+    )
+    first_state = (np.arange(len(states)) == 0).astype(np.float64)
+    long_run = long_run_law(matrix, first_state)
+    recurs = np.flatnonzero(long_run)
+    stationary = long_run[recurs]
+    selection = selection[recurs]
+    return MinimumSeparationChain(
+        states=states[recurs],
+        transition=matrix[recurs][:, recurs],
+        stationary=stationary,
+        marginal=stationary @ selection,
+        selection=selection,
+    )
+
+
+class CohortDraws(NamedTuple):
+    """Holds all draws of a cohort that can happen from a start where everybody may be drawn.
+
+    S states, K draws.
+
+    Attributes:
+      states: int64[S, N], rounds that each client still has to wait. The first is the start.
+      sources: int64[K], the states before.
+      targets: int64[K], the states after.
+      probs: float64[K], given the state before.
+      cohorts: int64[K, B].
+    """
+
+    states: np.ndarray
+    sources: np.ndarray
+    targets: np.ndarray
+    probs: np.ndarray
+    cohorts: np.ndarray
+
+
+def cohort_draws(
+    weights: ArrayLike,
+    separation: ArrayLike,
+    cohort_size: int,
+    design: str,
+    *,
+    max_states: int,
+) -> CohortDraws:
+    """Lists the draws of minimum separation, arguments as in `minimum_separation_chain`."""
+    weights, waits, size = _checked_separation(weights, separation, cohort_size)
+    return _all_draws(weights, waits, size, design, max_states)
+
+
+def _checked_separation(
+    weights: ArrayLike, separation: ArrayLike, cohort_size: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Checks weights float64[N], separations int64[N] and the cohort's size."""
     weights = _checks.checked_weights('weights', weights)
     waits = np.asarray(separation)
     are_counts = waits.dtype.kind in 'iu' and np.all(waits >= 0)
@@ -150,13 +213,16 @@ def minimum_separation_chain(
     _checks.require(is_valid, 'separation', requirement, f'{separation!r}')
     waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
-    limit = _checks.checked_int('max_states', max_states, minimum=1)
+    return weights, waits, size
 
-    # Follow all transitions from the state in which everybody is selectable.
+
+def _all_draws(
+    weights: np.ndarray, waits: np.ndarray, size: int, design: str, limit: int
+) -> CohortDraws:
+    """Follows all draws from the state in which everybody is selectable."""
     states = [(0,) * weights.size]
     index_of_state = {states[0]: 0}
     transitions = []
-    selection = np.zeros((limit, weights.size))
     for source, state in enumerate(states):  # The list grows meanwhile.
         eligible = np.flatnonzero(np.equal(state, 0))
         requirement = (
@@ -167,39 +233,42 @@ def minimum_separation_chain(
         _checks.require(has_cohort, 'separation', requirement, waits.tolist())
         law = cohort_law(weights[eligible], size, design)
         cohorts = eligible[law.cohorts]
-        np.add.at(selection[source], cohorts, law.probs[:, None] / size)
         # Waits fall by one; those of the selected clients start again.
         after = np.tile(np.maximum(np.array(state) - 1, 0), (len(cohorts), 1))
         np.put_along_axis(after, cohorts, waits[cohorts], axis=1)
-        for new_state, prob in zip(map(tuple, after.tolist()), law.probs, strict=True):
+        new_states = map(tuple, after.tolist())
+        for new_state, prob, cohort in zip(
+            new_states, law.probs, cohorts.tolist(), strict=True
+        ):
             target = index_of_state.setdefault(new_state, len(states))
             _checks.require(target < limit, 'max_states', 'cover every state', limit)
             if target == len(states):
                 states.append(new_state)
-            transitions.append((source, target, prob))
-    sources, targets, probs = zip(*transitions, strict=True)
-    shape = (len(states), len(states))
-    matrix = sparse.csr_array((probs, (sources, targets)), shape=shape)
-    long_run_law = _long_run_law(matrix)
-    recurs = np.flatnonzero(long_run_law)
-    stationary = long_run_law[recurs]
-    selection = selection[recurs]
-    return MinimumSeparationChain(
-        states=np.array(states)[recurs],
-        transition=matrix[recurs][:, recurs],
-        stationary=stationary,
-        marginal=stationary @ selection,
-        selection=selection,
+            transitions.append((source, target, prob, cohort))
+    sources, targets, probs, all_cohorts = zip(*transitions, strict=True)
+    return CohortDraws(
+        states=np.array(states),
+        sources=np.array(sources),
+        targets=np.array(targets),
+        probs=np.array(probs),
+        cohorts=np.array(all_cohorts),
     )
 
 
-def _long_run_law(transition: sparse.csr_array) -> np.ndarray:
-    """Computes the long-run fraction of rounds in each state, from state 0.
+def long_run_law(transition: sparse.csr_array, start: np.ndarray) -> np.ndarray:
+    """Computes the long-run fraction of rounds in each state.
 
     It is zero for transient states. One linear system determines two things: the visits to
     transient states, which balance with the start, and the laws within closed classes.
     Each class has one equation too many. So the balance of its first state is replaced:
     the law's total is the probability with which a run reaches the class.
+
+    Args:
+      transition: sparse float64[S, S], row-stochastic.
+      start: float64[S], law of the first state.
+
+    Returns:
+      float64[S].
     """
     size = transition.shape[0]
     _, label = csgraph.connected_components(transition, connection='strong')
@@ -208,7 +277,6 @@ def _long_run_law(transition: sparse.csr_array) -> np.ndarray:
     recurs = ~np.isin(label, leaves)
     classes = np.setdiff1d(label, leaves)
     _, firsts = np.unique(label, return_index=True)
-    start = (np.arange(size) == 0).astype(np.float64)
     stays = sparse.diags_array(recurs.astype(np.float64))
     flow = transition.T.tocsr()
     entering = stays @ flow @ (sparse.eye_array(size) - stays)

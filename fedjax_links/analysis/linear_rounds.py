@@ -198,3 +198,12 @@ RULES: Mapping[str, Rule] = {
 
 A round takes and returns the server's model and a row for each client.
 """
+
+KEEP_NOTHING = 'cogc', 'colrel', 'fedavg', 'fedavg_all', 'fedavg_known'
+"""Algorithms whose rows stay zero."""
+
+KEEP_MODELS = 'fedpbc', 's2a', 's2s'
+"""Algorithms whose rows are models with a mean of its own, beside the server's model."""
+
+OTHER_NOISE = 'feddyn', 'focus', 'scaffold'
+"""Algorithms whose rows have another noise than the updates."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks, peer_links
-from fedjax_links.analysis.linear_rounds import RULES, Round
+from fedjax_links.analysis.linear_rounds import KEEP_MODELS, OTHER_NOISE, RULES, Round
 from fedjax_links.core import errors
 
 _MOST_LINKS = 16
@@ -43,8 +43,24 @@ class LinearLimit(NamedTuple):
     rate: float
 
 
-_ROWS_HAVE_OTHER_NOISE = 'feddyn', 'focus', 'scaffold'
-_WITH_CLIENT_MEAN = 'fedpbc', 's2a', 's2s'
+class QuadraticClients(NamedTuple):
+    """Holds the losses ``h_i/2 (x - u_i)^2`` and what local steps do on them.
+
+    Attributes:
+      targets: float64[N, d], u_i.
+      curvature: float64[N], h_i.
+      keep: float64[N, 1], ``a_i``.
+      steps: s.
+      target_noise: float64[N], variance that local steps add to each coordinate of u_i.
+      optimum: float64[d], the minimiser of the mean of the losses.
+    """
+
+    targets: np.ndarray
+    curvature: np.ndarray
+    keep: np.ndarray
+    steps: int
+    target_noise: np.ndarray
+    optimum: np.ndarray
 
 
 def linear_rule(
@@ -89,36 +105,26 @@ def linear_rule(
       >>> print(limit.means['server'].round(2), limit.optimum)
       [34.62] [50.]
     """
-    if rule not in RULES:
-        raise errors.unknown_name('rule', rule, RULES)
     probs = _checks.checked_some_link('probs', probs)
     size = probs.size
-    targets = _checks.checked_targets('targets', targets, size).reshape(size, -1)
-    curvatures = np.broadcast_to(np.asarray(curvature, np.float64), probs.shape)
-    step_sizes = learning_rate * curvatures
-    if not ((step_sizes > 0) & (step_sizes < 2)).all():
-        requirement = 'times `curvature` lie in (0, 2)'
-        raise errors.invalid('learning_rate', requirement, learning_rate)
-    if noise and rule in _ROWS_HAVE_OTHER_NOISE:
-        requirement = f'be 0 for {rule}, whose memories have another noise'
-        raise errors.invalid('noise', requirement, noise)
-    steps = _checks.checked_int('local_steps', local_steps, minimum=1)
-    shrink = (1.0 - step_sizes)[:, None]
+    clients = quadratic_clients(
+        rule, targets, size, learning_rate, local_steps, curvature, noise
+    )
     # Coordinates of the server's model, of the clients' rows and of the targets.
     server, rows, unit_targets = np.split(np.eye(1 + 2 * size), [1, 1 + size])
     mean_round: Any = 0.0
     mean_square: Any = 0.0
-    for prob, active, edges in _all_links(probs, neighbours, edge_probs):
+    for prob, active, edges in all_links(probs, neighbours, edge_probs):
         links = Round(
             active=active,
             mixing=peer_links.metropolis_matrix(edges),
             edges=edges | np.eye(size, dtype=bool),
             probs=probs,
-            keep=shrink**steps,
+            keep=clients.keep,
             targets=unit_targets,
             rate=learning_rate,
-            steps=steps,
-            curvature=curvatures[:, None],
+            steps=clients.steps,
+            curvature=clients.curvature[:, None],
             options=options,
         )
         # C = [A B]: what a round makes of unit vectors of the state and of the targets.
@@ -127,20 +133,56 @@ def linear_rule(
         mean_square += prob * np.kron(one_round, one_round)
     if not mean_round[:, len(mean_round) :].any():
         raise errors.invalid('rule', 'move its models under some links', rule)
-    # Noise of local steps adds to the target, scaled to what the target is multiplied by.
-    variance_by_step = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)
-    target_noise = np.sum(variance_by_step, axis=1) / (1.0 - shrink[:, 0] ** steps) ** 2
-    mean, second_moment, rate = _limits(mean_round, mean_square, targets, target_noise)
+    targets = clients.targets
+    mean, second_moment, rate = _limits(
+        mean_round, mean_square, targets, clients.target_noise
+    )
     models = {'server': np.eye(len(mean))[0]}
-    if rule in _WITH_CLIENT_MEAN:
+    if rule in KEEP_MODELS:
         models['client_mean'] = np.r_[0.0, np.full(size, 1 / size)]
     means = {name: row @ mean for name, row in models.items()}
     variances = {}
     for name, row in models.items():
         variance = row @ second_moment @ row - means[name] ** 2
         variances[name] = np.maximum(variance, 0.0)
-    optimum = curvatures @ targets / curvatures.sum()
-    return LinearLimit(means, variances, optimum, rate)
+    return LinearLimit(means, variances, clients.optimum, rate)
+
+
+def quadratic_clients(
+    rule: str,
+    targets: ArrayLike,
+    num_clients: int,
+    learning_rate: float,
+    local_steps: int,
+    curvature: ArrayLike,
+    noise: float,
+) -> QuadraticClients:
+    """Checks the arguments of an algorithm on quadratics (`linear_rule`)."""
+    if rule not in RULES:
+        raise errors.unknown_name('rule', rule, RULES)
+    points = _checks.checked_targets('targets', targets, num_clients)
+    points = points.reshape(num_clients, -1)
+    curvatures = np.broadcast_to(np.asarray(curvature, np.float64), num_clients)
+    step_sizes = learning_rate * curvatures
+    if not ((step_sizes > 0) & (step_sizes < 2)).all():
+        requirement = 'times `curvature` lie in (0, 2)'
+        raise errors.invalid('learning_rate', requirement, learning_rate)
+    if noise and rule in OTHER_NOISE:
+        requirement = f'be 0 for {rule}, whose memories have another noise'
+        raise errors.invalid('noise', requirement, noise)
+    steps = _checks.checked_int('local_steps', local_steps, minimum=1)
+    shrink = (1.0 - step_sizes)[:, None]
+    # Noise of local steps adds to the target, scaled to what the target is multiplied by.
+    variance_by_step = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)
+    target_noise = np.sum(variance_by_step, axis=1) / (1.0 - shrink[:, 0] ** steps) ** 2
+    return QuadraticClients(
+        targets=points,
+        curvature=curvatures,
+        keep=shrink**steps,
+        steps=steps,
+        target_noise=target_noise,
+        optimum=curvatures @ points / curvatures.sum(),
+    )
 
 
 def _limits(
@@ -190,7 +232,7 @@ def _limits(
     return mean, np.array(second_moments), float(radius)
 
 
-def _all_links(
+def all_links(
     probs: np.ndarray, neighbours: ArrayLike | None, edge_probs: ArrayLike
 ) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
     """Enumerates the links of a round that have a positive probability.

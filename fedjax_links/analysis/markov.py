@@ -173,8 +173,8 @@ def semi_markov_stationary(up: ArrayLike, down: ArrayLike) -> np.ndarray:
       >>> print(float(analysis.semi_markov_stationary([1.0, 0.5], [1.0, 1.0, 1.0])))
       0.3333333333333333
     """
-    mean_up = _checked_survival('up', up).sum(axis=-1)
-    mean_down = _checked_survival('down', down).sum(axis=-1)
+    mean_up = _checks.checked_survival('up', up).sum(axis=-1)
+    mean_down = _checks.checked_survival('down', down).sum(axis=-1)
     return mean_up / (mean_up + mean_down)
 
 
@@ -200,8 +200,8 @@ def semi_markov_autocorrelation(
       >>> print(analysis.semi_markov_autocorrelation(rounds, rounds, 2).round(3))
       [1.   0.6  0.36]
     """
-    up_law = _checked_survival('up', up)
-    down_law = _checked_survival('down', down)
+    up_law = _checks.checked_survival('up', up)
+    down_law = _checks.checked_survival('down', down)
     length = 1 + _checks.checked_int('num_lags', num_lags, minimum=0)
     up_ends = _duration_law(up_law, length)
     down_ends = _duration_law(down_law, length)
@@ -257,12 +257,3 @@ def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:
     correlation = np.divide(covariance, spread, out=zeros, where=spread > 0)
     np.fill_diagonal(correlation, 1.0)
     return correlation
-
-
-def _checked_survival(name: str, law: ArrayLike) -> np.ndarray:
-    array = np.asarray(law, np.float64)
-    has_entries = array.ndim > 0 and array.size > 0
-    falls = has_entries and (np.diff(array, prepend=1.0) <= 0).all()
-    if not falls or (array < 0).any() or (array[..., 0] != 1).any():
-        raise errors.invalid(name, 'begin at 1 and fall to 0', errors.text_of(law))
-    return array

@@ -1,0 +1,294 @@
+"""Defines link chains: Markov chains with finitely many modes that say which uplinks are up.
+
+A chain has two parts. A *shared* chain moves what all clients have in common, such as the
+phase of a cycle, an outage of a region, or who waits. Given its path, each client has a
+chain of its own, independent of the other clients. A mode of the link chain is a shared
+state together with the state of each client. It determines the mask of the round.
+
+Clients of one kind follow the same law. So their states can be counted instead of listed,
+which `lumped_modes` does.
+"""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from fedjax_links.analysis import _checks, cohort_chain
+from fedjax_links.core import errors
+
+MAX_MODES = 100_000
+MAX_TRANSITIONS = 20_000_000
+
+# A law that one round changes by less is stationary.
+_STATIONARY_TOLERANCE = 1e-12
+
+
+class ClientLinks(NamedTuple):
+    """Holds the law of the links of clients of one kind, given the shared chain.
+
+    E is the number of shared states, m the number of states of a client.
+
+    Attributes:
+      transition: float64[E, m, m], moves a client's state in the round in which the shared
+        chain enters the state of the first axis. Rows are the states before.
+      start: float64[E, m], law of the state in the first round.
+      is_up: bool[E, m], whether the uplink delivers.
+      prob: float64[E], what the participation pattern reports as the probability of the
+        uplink, NaN where it is not known.
+    """
+
+    transition: np.ndarray
+    start: np.ndarray
+    is_up: np.ndarray
+    prob: np.ndarray
+
+
+class LinkModes(NamedTuple):
+    """Holds the modes of a link chain, one by one.
+
+    M modes, N clients. Only modes that can be reached from the start are listed.
+
+    Attributes:
+      transition: sparse float64[M, M], row-stochastic.
+      masks: bool[M, N], who is up.
+      probs: float64[M, N], what the pattern reports as probabilities.
+      start: float64[M], law of the mode in the first round.
+      stationary: float64[M], share of the rounds of a long run in each mode. Where several
+        classes of modes recur, each has the mass with which a run reaches it.
+      shared_state: int64[M], state of the shared chain.
+      client_states: int64[M, N], states of the clients' own chains.
+    """
+
+    transition: sparse.csr_array
+    masks: np.ndarray
+    probs: np.ndarray
+    start: np.ndarray
+    stationary: np.ndarray
+    shared_state: np.ndarray
+    client_states: np.ndarray
+
+
+class LinkChain(NamedTuple):
+    """Holds the law of links as a Markov chain with finitely many modes.
+
+    The module `link_chains` makes chains of the common patterns, and `from_modes` makes
+    one of a transition matrix.
+
+    Attributes:
+      transition: sparse float64[E, E], of the shared chain, row-stochastic.
+      start: float64[E], law of the shared state in the first round.
+      kinds: the laws of the clients' own chains.
+      kind_of_client: int64[N], index into ``kinds``.
+    """
+
+    transition: sparse.csr_array
+    start: np.ndarray
+    kinds: tuple[ClientLinks, ...]
+    kind_of_client: np.ndarray
+
+    @property
+    def num_clients(self) -> int:
+        """Returns N."""
+        return len(self.kind_of_client)
+
+    @property
+    def num_modes(self) -> int:
+        """Returns the number of modes, those that are never reached included."""
+        sizes = [kind.start.shape[1] for kind in self.kinds]
+        product = len(self.start)
+        for kind in self.kind_of_client:
+            product *= sizes[kind]
+        return product
+
+    def modes(self) -> LinkModes:
+        """Lists all modes.
+
+        Raises:
+          ValueError: for over 100,000 modes or 20 million transitions.
+
+        Example:
+          >>> from fedjax_links import analysis
+          >>> modes = analysis.link_chains.markov([0.5], up_rate=0.1).modes()
+          >>> print(modes.masks.ravel(), modes.stationary)
+          [False  True] [0.5 0.5]
+          >>> print(modes.transition.toarray())
+          [[0.9 0.1]
+           [0.1 0.9]]
+        """
+        return joint_modes(self, np.arange(self.num_clients))
+
+
+def from_modes(
+    transition: ArrayLike | sparse.csr_array,
+    masks: ArrayLike,
+    start: ArrayLike | None = None,
+    probs: ArrayLike | None = None,
+) -> LinkChain:
+    """Makes a link chain of a transition matrix and the mask of each mode.
+
+    Args:
+      transition: float[M, M], row-stochastic, an array or a sparse array.
+      masks: bool[M, N], who is up.
+      start: float[M], law of the mode in the first round; the stationary law by default,
+        which then must be unique.
+      probs: float[M, N], or float[N] if it is the same in all modes, the probabilities that
+        algorithms which know them use. By default they are not known.
+
+    Returns:
+      The chain. Its clients are lumped only if they are always up at the same time.
+
+    Raises:
+      ValueError: for a matrix that is not stochastic, or shapes that disagree.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.link_chains.from_modes([[0, 1], [1, 0]], [[1, 0], [0, 1]])
+      >>> print(chain.modes().stationary)
+      [0.5 0.5]
+    """
+    ups = _checks.checked_masks('masks', masks, ndim=2)
+    size = len(ups)
+    matrix = sparse.csr_array(transition, dtype=np.float64)
+    matrix.eliminate_zeros()
+    if matrix.shape != (size, size):
+        raise errors.invalid('transition', f'have shape [{size}, {size}]', matrix.shape)
+    row_sums = matrix.sum(axis=1)
+    is_stochastic = matrix.min() >= 0 and np.abs(row_sums - 1).max() < 1e-9
+    _checks.require(is_stochastic, 'transition', 'have rows that sum to 1', row_sums)
+    if start is None:
+        start = _only_stationary_law(matrix)
+    law = _checks.checked_law('start', start)
+    _checks.require(len(law) == size, 'start', f'have {size} entries', len(law))
+    known = np.full(ups.shape, np.nan) if probs is None else np.asarray(probs, float)
+    known = np.broadcast_to(known, ups.shape)
+    # Clients with equal columns are of one kind.
+    columns = np.concatenate([ups, np.nan_to_num(known, nan=-1.0)])
+    _, firsts, kind_of_client = np.unique(
+        columns, axis=1, return_index=True, return_inverse=True
+    )
+    kinds = tuple(shared_links(ups[:, first], known[:, first]) for first in firsts)
+    return LinkChain(matrix, law, kinds, kind_of_client.ravel())
+
+
+def shared_links(is_up: np.ndarray, prob: np.ndarray) -> ClientLinks:
+    """Returns links that the shared chain alone determines.
+
+    Args:
+      is_up: bool[E].
+      prob: float64[E].
+    """
+    ones = np.ones((len(is_up), 1))
+    return ClientLinks(ones[:, :, None], ones, is_up[:, None], prob)
+
+
+def _only_stationary_law(transition: sparse.csr_array) -> np.ndarray:
+    first = np.zeros(transition.shape[0])
+    first[0] = 1.0
+    last = np.zeros(transition.shape[0])
+    last[-1] = 1.0
+    law = cohort_chain.long_run_law(transition, first)
+    if np.abs(law - cohort_chain.long_run_law(transition, last)).max() > 1e-9:
+        requirement = 'be given, as the chain has several stationary laws'
+        raise errors.invalid('start', requirement, None)
+    return law
+
+
+def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
+    """Lists the joint states of the shared chain and some clients.
+
+    Args:
+      chain: the link chain.
+      clients: int64[n], who they are; none for the shared chain alone.
+
+    Returns:
+      The modes. Masks and probabilities are those of these clients.
+    """
+    transition = chain.transition.tocoo()
+    sources, targets = transition.coords
+    rates = transition.data
+    start = chain.start
+    shared = np.arange(len(start))
+    states = np.zeros((len(start), 0), np.int64)
+    for client in clients:
+        kind = chain.kinds[chain.kind_of_client[client]]
+        size = kind.start.shape[1]
+        _check_sizes(chain, len(start) * size, len(rates) * size)
+        # A transition of the joint chain: one so far, and one of the client.
+        moves = kind.transition[shared[targets]]
+        which, before, after = np.nonzero(moves)
+        _check_sizes(chain, len(start) * size, len(which))
+        rates = rates[which] * moves[which, before, after]
+        sources = sources[which] * size + before
+        targets = targets[which] * size + after
+        start = (start[:, None] * kind.start[shared]).ravel()
+        shared = np.repeat(shared, size)
+        own = np.tile(np.arange(size), len(states))
+        states = np.column_stack([np.repeat(states, size, axis=0), own])
+        # Modes that no run enters are left out.
+        is_reached = _reached(start, sources, targets)
+        number = np.cumsum(is_reached) - 1
+        start, shared, states = (
+            start[is_reached],
+            shared[is_reached],
+            states[is_reached],
+        )
+        leaves = is_reached[sources]
+        sources, targets = number[sources[leaves]], number[targets[leaves]]
+        rates = rates[leaves]
+    shape = (len(start), len(start))
+    matrix = sparse.csr_array((rates, (sources, targets)), shape=shape)
+    kinds = [chain.kinds[kind] for kind in chain.kind_of_client[clients]]
+    masks = np.zeros(states.shape, bool)
+    probs = np.zeros(states.shape)
+    for position, kind in enumerate(kinds):
+        masks[:, position] = kind.is_up[shared, states[:, position]]
+        probs[:, position] = kind.prob[shared]
+    stationary = start
+    if np.abs(start @ matrix - start).max() > _STATIONARY_TOLERANCE:
+        stationary = cohort_chain.long_run_law(matrix, start)
+    return LinkModes(matrix, masks, probs, start, stationary, shared, states)
+
+
+def _check_sizes(chain: LinkChain, num_modes: int, num_transitions: int) -> None:
+    if num_modes <= MAX_MODES and num_transitions <= MAX_TRANSITIONS:
+        return
+    requirement = (
+        f'have at most {MAX_MODES:,} modes and {MAX_TRANSITIONS:,} transitions '
+        'where clients are listed one by one'
+    )
+    got = f'{chain.num_modes:,} modes of {chain.num_clients} clients'
+    raise errors.invalid('chain', requirement, got)
+
+
+def _reached(start: np.ndarray, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Finds the modes that a run can enter, bool[M]."""
+    is_reached = start > 0
+    while True:
+        entered = targets[is_reached[sources]]
+        if is_reached[entered].all():
+            return is_reached
+        is_reached[entered] = True
+
+
+def product_chain(
+    chains: list[tuple[np.ndarray, np.ndarray]],
+) -> tuple[sparse.csr_array, np.ndarray, np.ndarray]:
+    """Joins independent chains to one.
+
+    Args:
+      chains: the transition matrix float64[m, m] and the start law float64[m] of each.
+
+    Returns:
+      The transition matrix, sparse float64[M, M]; the start law, float64[M]; and the state
+      of each chain, int64[M, number of chains].
+    """
+    transition = sparse.csr_array(np.ones((1, 1)))
+    start = np.ones(1)
+    for matrix, law in chains:
+        transition = sparse.kron(transition, sparse.csr_array(matrix), format='csr')
+        start = np.kron(start, law)
+    states = itertools.product(*(range(len(law)) for _, law in chains))
+    return transition, start, np.array(list(states), np.int64)

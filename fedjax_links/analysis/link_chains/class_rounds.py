@@ -1,0 +1,251 @@
+"""Writes a round of a linear algorithm as a map of sums over classes of clients.
+
+The clients of a class are exchangeable and equally up or down. So a round does
+
+``x' = alpha x + sum_c (rho_c s_c + beta_c t_c)``,
+``row_i' = h_c + kappa_c row_i + zeta_c u_i`` for i in class c, with
+``h_c = gamma_c x + sum_d (epsilon_cd s_d + theta_cd t_d)``,
+
+where s_c sums the rows of class c and t_c its targets. The coefficients depend on how many
+clients of each block are up. They are what the algorithm in `linear_rounds.RULES` makes of
+unit vectors of one or two clients of each class.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_links.analysis.linear_rounds import Round, Rule
+from fedjax_links.analysis.link_chains.layouts import LinkLayout
+
+# A functional that a round changes by less is conserved.
+_CONSERVED = 1e-10
+
+RoundMaker = Callable[[np.ndarray, np.ndarray, np.ndarray], Round]
+"""Makes a round of the mask bool[N], probabilities [N] and targets [N, width]."""
+
+
+class ClassRounds(NamedTuple):
+    """Holds the coefficients of a round in each configuration.
+
+    The leading axes are those of the configurations; C classes.
+
+    Attributes:
+      alpha: float64[...].
+      rho: float64[..., C].
+      beta: float64[..., C].
+      gamma: float64[..., C].
+      epsilon: float64[..., C, C].
+      kappa: float64[..., C].
+      theta: float64[..., C, C].
+      zeta: float64[..., C].
+    """
+
+    alpha: np.ndarray
+    rho: np.ndarray
+    beta: np.ndarray
+    gamma: np.ndarray
+    epsilon: np.ndarray
+    kappa: np.ndarray
+    theta: np.ndarray
+    zeta: np.ndarray
+
+
+def class_rounds(
+    layout: LinkLayout,
+    rule: Rule,
+    round_makers: Sequence[RoundMaker],
+    *,
+    needs_probs: bool,
+) -> list[ClassRounds]:
+    """Computes the coefficients of a round in all configurations.
+
+    Args:
+      layout: the configurations.
+      rule: a round of the algorithm.
+      round_makers: each makes a round with an outcome of the links between clients. The
+        clients are in the order of the blocks.
+      needs_probs: whether the algorithm uses the reported probabilities.
+
+    Returns:
+      The coefficients by outcome.
+    """
+    sizes = np.array([len(block) for block in layout.blocks])
+    class_blocks = layout.class_blocks
+    is_up = layout.class_is_up()
+    counts = layout.class_counts()
+    groups = (1,) * (counts.ndim - 2)
+    up_by_configuration = is_up.reshape(len(is_up), *groups, -1)
+    num_up = np.zeros((*counts.shape[:-1], len(sizes)))
+    for column, block in enumerate(class_blocks):
+        num_up[..., block] += (counts * up_by_configuration)[..., column]
+    cases = num_up
+    if needs_probs:
+        probs = layout.block_probs().reshape(len(is_up), *groups, -1)
+        cases = np.concatenate([num_up, np.broadcast_to(probs, num_up.shape)], axis=-1)
+    distinct, case = np.unique(
+        cases.reshape(-1, cases.shape[-1]), axis=0, return_inverse=True
+    )
+    responses = []
+    for make_round in round_makers:
+        for row in distinct:
+            ups = row[: len(sizes)].astype(int)
+            probs = row[len(sizes) :] if needs_probs else np.ones(len(sizes))
+            responses.append(_response(rule, make_round, sizes, ups, probs))
+    num_up_by_response = np.tile(distinct[:, : len(sizes)], (len(round_makers), 1))
+    maps = _without_conserved(_stacked(responses), sizes, num_up_by_response)
+    # From roles, a block's clients that are down or up, to classes.
+    role = 2 * class_blocks + up_by_configuration
+    role = np.broadcast_to(role, counts.shape)
+    case = case.reshape(counts.shape[:-1])
+    outcomes = np.arange(len(round_makers)) * len(distinct)
+    return [_by_class(maps, start + case, role) for start in outcomes]
+
+
+def _response(
+    rule: Rule,
+    make_round: RoundMaker,
+    sizes: np.ndarray,
+    num_up: np.ndarray,
+    probs: np.ndarray,
+) -> ClassRounds:
+    """Computes the coefficients by role, a block's clients that are down or up.
+
+    Args:
+      rule: a round of the algorithm.
+      make_round: makes the round's links.
+      sizes: int64[B], clients of each block.
+      num_up: int64[B], those that are up. They come first in their block.
+      probs: float64[B], the reported probabilities.
+
+    Returns:
+      The coefficients without leading axes, with 2 B roles in place of classes: down and
+      up by block. Roles without clients have zeros.
+    """
+    num_roles = 2 * len(sizes)
+    block_of_client = np.repeat(np.arange(len(sizes)), sizes)
+    first_of_block = np.cumsum(sizes) - sizes
+    mask = np.arange(len(block_of_client)) < (first_of_block + num_up)[block_of_client]
+    first = np.stack([first_of_block + num_up, first_of_block], axis=1).ravel()
+    members = np.stack([sizes - num_up, num_up], axis=1).ravel()
+    present = np.flatnonzero(members)
+    # Columns are the server, and a row and a target of one client of each role.
+    row_columns = slice(1, 1 + num_roles)
+    target_columns = slice(1 + num_roles, None)
+    server = np.zeros(1 + 2 * num_roles)
+    server[0] = 1.0
+    rows = np.zeros((len(mask), len(server)))
+    targets = np.zeros((len(mask), len(server)))
+    rows[first[present], 1 + present] = 1.0
+    targets[first[present], 1 + num_roles + present] = 1.0
+    client_probs = probs[block_of_client]
+    # A client that cannot be up divides nothing.
+    client_probs = np.where(mask | (client_probs > 0), client_probs, 1.0)
+    new_server, new_rows = rule(make_round(mask, client_probs, targets), server, rows)
+    by_role = np.zeros((num_roles, len(server)))
+    by_role[present] = new_rows[first[present]]
+    # How a client acts on another one of its role.
+    others = np.zeros((num_roles, len(server)))
+    pairs = np.flatnonzero(members > 1)
+    others[pairs] = new_rows[first[pairs] + 1]
+    epsilon = by_role[:, row_columns].copy()
+    theta = by_role[:, target_columns].copy()
+    epsilon_own = np.diagonal(others[:, row_columns])
+    theta_own = np.diagonal(others[:, target_columns])
+    kappa = np.diagonal(epsilon) - epsilon_own
+    zeta = np.diagonal(theta) - theta_own
+    np.fill_diagonal(epsilon, epsilon_own)
+    np.fill_diagonal(theta, theta_own)
+    return ClassRounds(
+        alpha=new_server[0],
+        rho=new_server[row_columns],
+        beta=new_server[target_columns],
+        gamma=by_role[:, 0],
+        epsilon=epsilon,
+        kappa=kappa,
+        theta=theta,
+        zeta=zeta,
+    )
+
+
+def _stacked(maps: list[ClassRounds]) -> ClassRounds:
+    return ClassRounds(*(np.stack(arrays) for arrays in zip(*maps, strict=True)))
+
+
+def _without_conserved(
+    maps: ClassRounds, sizes: np.ndarray, num_up: np.ndarray
+) -> ClassRounds:
+    """Takes away what rounds conserve, such as the sum of MimiC's corrections.
+
+    It is zero at the start, and so it stays. We subtract it after each round, so that it
+    also stays out of the map's eigenvalues.
+
+    Args:
+      maps: by case and role.
+      sizes: int64[B].
+      num_up: float64[cases, B].
+
+    Returns:
+      The maps, with equal results for states without conserved parts.
+    """
+    blocks = np.repeat(np.arange(len(sizes)), 2)
+    members = np.zeros((len(num_up), len(blocks)))
+    members[:, 0::2] = sizes - num_up
+    members[:, 1::2] = num_up
+    # Equations for the functional l_x x + sum_b l_b (sum of block b's rows), and its change.
+    to_block = np.eye(len(sizes))[blocks]
+    change = np.zeros((len(num_up), 1 + 2 * len(blocks), 1 + len(sizes)))
+    change[:, 0, 0] = maps.alpha - 1.0
+    change[:, 0, 1:] = (members * maps.gamma) @ to_block
+    for start, from_server, between, own, one in (
+        (1, maps.rho, maps.epsilon, maps.kappa, 1.0),
+        (1 + len(blocks), maps.beta, maps.theta, maps.zeta, 0.0),
+    ):
+        rows = slice(start, start + len(blocks))
+        change[:, rows, 0] = from_server
+        sums = np.einsum('kr,krs,rb->ksb', members, between, to_block)
+        sums += (own - one)[:, :, None] * to_block
+        change[:, rows, 1:] = sums * (members > 0)[:, :, None]
+        change[:, rows, 0] *= members > 0
+    # Coordinates in which the functional's norm is that over clients.
+    scale = np.concatenate([[1.0], np.sqrt(sizes)])
+    change = (change / scale).reshape(-1, len(scale))
+    _, values, vectors = np.linalg.svd(change, full_matrices=False)
+    conserved = vectors[values < _CONSERVED].T / scale[:, None]
+    if not conserved.size:
+        return maps
+    # The projection on the conserved functionals, by server and role.
+    index = np.concatenate([[0], 1 + blocks])
+    overlap = (conserved @ conserved.T)[np.ix_(index, index)]
+    return maps._replace(
+        alpha=maps.alpha - overlap[0, 0],
+        rho=maps.rho - overlap[0, 1:],
+        gamma=maps.gamma - overlap[1:, 0],
+        epsilon=maps.epsilon - overlap[1:, 1:],
+    )
+
+
+def _by_class(maps: ClassRounds, case: np.ndarray, role: np.ndarray) -> ClassRounds:
+    """Picks the coefficients of each configuration and class.
+
+    Args:
+      maps: by case and role.
+      case: int64[...].
+      role: int64[..., C].
+
+    Returns:
+      The coefficients.
+    """
+    cases = case[..., None]
+    pairs = cases[..., None], role[..., :, None], role[..., None, :]
+    return ClassRounds(
+        alpha=maps.alpha[case],
+        rho=maps.rho[cases, role],
+        beta=maps.beta[cases, role],
+        gamma=maps.gamma[cases, role],
+        epsilon=maps.epsilon[pairs],
+        kappa=maps.kappa[cases, role],
+        theta=maps.theta[pairs],
+        zeta=maps.zeta[cases, role],
+    )

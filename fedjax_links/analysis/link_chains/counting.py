@@ -1,0 +1,238 @@
+"""Counts the clients of a group by their state, where all of them follow one law.
+
+A configuration of n clients with m states is the vector of counts, of which there are
+``C(n + m - 1, m - 1)`` in place of ``m^n`` vectors of states. Moments of one or two clients
+of the group need their states too. Then the n - 1 or n - 2 others are counted.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+MAX_COUNTS = 2_000
+
+
+class GroupMove(NamedTuple):
+    """Holds the transitions of a group.
+
+    Attributes:
+      client: float64[m, m], of one client.
+      counts: the transitions of the counts of n, n - 1 and n - 2 clients, float64[K, K]
+        with K the number of configurations.
+    """
+
+    client: np.ndarray
+    counts: tuple[np.ndarray, ...]
+
+
+class CountedGroup(NamedTuple):
+    """Holds the configurations of a group and how they move.
+
+    S is the number of modes of all that is not counted. Configurations of n clients are
+    numbered as in `counts`.
+
+    Attributes:
+      counts: int64[K, m], the clients in each state.
+      add_one: int64[m, K'], the configuration of n clients that a client in state a makes
+        with a configuration of n - 1 others.
+      add_two: int64[m, m, K''], the same for two clients and n - 2 others.
+      moves: the distinct transitions.
+      move_of_mode: int64[S], which of them a group makes when the rest enters a mode.
+    """
+
+    counts: np.ndarray
+    add_one: np.ndarray
+    add_two: np.ndarray
+    moves: tuple[GroupMove, ...]
+    move_of_mode: np.ndarray
+
+    @property
+    def num_states(self) -> int:
+        """Returns m."""
+        return self.counts.shape[1]
+
+    def apply_counts(self, moments: np.ndarray, axis: int) -> np.ndarray:
+        """Moves moments that involve no client of the group.
+
+        Args:
+          moments: float64[S, ..., K, ...].
+          axis: of the K configurations.
+
+        Returns:
+          The moments after the transition, of the same shape.
+        """
+
+        def move(law: GroupMove, part: np.ndarray) -> np.ndarray:
+            return _along(law.counts[0], part, axis)
+
+        return self._by_mode(move, moments)
+
+    def apply_one(self, moments: np.ndarray, axis: int, state: int) -> np.ndarray:
+        """Moves moments that involve one client of the group.
+
+        Args:
+          moments: float64[S, ..., K, ..., m, ...], with the client in each of its states.
+          axis: of the K configurations, its own client included.
+          state: axis of the m states.
+
+        Returns:
+          The moments after the transition, of the same shape.
+        """
+
+        def move(law: GroupMove, part: np.ndarray) -> np.ndarray:
+            others = np.moveaxis(part, (state, axis), (0, 1))
+            states = np.arange(self.num_states)[:, None]
+            marked = others[states, self.add_one]
+            marked = _along(law.client, _along(law.counts[1], marked, 1), 0)
+            after = np.zeros_like(others)
+            after[states, self.add_one] = marked
+            return np.moveaxis(after, (0, 1), (state, axis))
+
+        return self._by_mode(move, moments)
+
+    def apply_two(
+        self, moments: np.ndarray, axis: int, first: int, second: int
+    ) -> np.ndarray:
+        """Moves moments that involve two different clients of the group.
+
+        Args:
+          moments: float64[S, ..., K, ..., m, ..., m, ...].
+          axis: of the K configurations, both clients included.
+          first: axis of the states of the first client.
+          second: axis of the states of the second client.
+
+        Returns:
+          The moments after the transition, of the same shape.
+        """
+
+        def move(law: GroupMove, part: np.ndarray) -> np.ndarray:
+            others = np.moveaxis(part, (first, second, axis), (0, 1, 2))
+            states = np.arange(self.num_states)
+            index = states[:, None, None], states[:, None], self.add_two
+            marked = _along(law.counts[2], others[index], 2)
+            marked = _along(law.client, _along(law.client, marked, 1), 0)
+            after = np.zeros_like(others)
+            after[index] = marked
+            return np.moveaxis(after, (0, 1, 2), (first, second, axis))
+
+        return self._by_mode(move, moments)
+
+    def _by_mode(
+        self, move: Callable[[GroupMove, np.ndarray], np.ndarray], moments: np.ndarray
+    ) -> np.ndarray:
+        """Applies to each mode the move that belongs to it."""
+        if len(self.moves) == 1:
+            return move(self.moves[0], moments)
+        after = np.empty_like(moments)
+        for number, law in enumerate(self.moves):
+            modes = np.flatnonzero(self.move_of_mode == number)
+            after[modes] = move(law, moments[modes])
+        return after
+
+
+def _along(transition: np.ndarray, array: np.ndarray, axis: int) -> np.ndarray:
+    """Multiplies the transposed transition along an axis."""
+    moved = np.tensordot(transition, array, axes=(0, axis))
+    return np.moveaxis(moved, 0, axis)
+
+
+def counted_group(
+    size: int, transitions: np.ndarray, move_of_mode: np.ndarray
+) -> CountedGroup:
+    """Prepares the configurations of a group.
+
+    Args:
+      size: n, at least 2.
+      transitions: float64[number of moves, m, m], distinct transitions of one client.
+      move_of_mode: int64[S].
+
+    Returns:
+      The group.
+    """
+    num_states = transitions.shape[1]
+    listed = [_configurations(count, num_states) for count in range(size + 1)]
+    adds = [
+        _additions(smaller, larger) for smaller, larger in itertools.pairwise(listed)
+    ]
+    add_one = adds[-1]
+    add_two = add_one[:, adds[-2]]
+    moves = []
+    for client in transitions:
+        laws = [np.ones((1, 1))]
+        for counts, add in zip(listed[1:], adds, strict=True):
+            laws.append(_with_one_more(laws[-1], client, counts, add))
+        moves.append(GroupMove(client, (laws[-1], laws[-2], laws[-3])))
+    return CountedGroup(listed[-1], add_one, add_two, tuple(moves), move_of_mode)
+
+
+def counts_law(size: int, law: np.ndarray) -> np.ndarray:
+    """Computes the law of the counts of independent clients.
+
+    Args:
+      size: n, at least 1.
+      law: float64[..., m], of the state of one client.
+
+    Returns:
+      float64[..., K].
+    """
+    num_states = law.shape[-1]
+    smaller = _configurations(0, num_states)
+    laws = np.ones((*law.shape[:-1], 1))
+    for count in range(1, size + 1):
+        larger = _configurations(count, num_states)
+        after = np.zeros((*law.shape[:-1], len(larger)))
+        for state, index in enumerate(_additions(smaller, larger)):
+            after[..., index] += law[..., state, None] * laws
+        smaller = larger
+        laws = after
+    return laws
+
+
+def _configurations(size: int, num_states: int) -> np.ndarray:
+    """Lists the counts of `size` clients in lexicographic order, int64[K, m]."""
+    rows = np.zeros((1, 0), np.int64)
+    for _ in range(num_states - 1):
+        left = size - rows.sum(axis=1)
+        repeated = np.repeat(rows, left + 1, axis=0)
+        counts = np.concatenate([np.arange(n + 1) for n in left])
+        rows = np.column_stack([repeated, counts])
+    return np.column_stack([rows, size - rows.sum(axis=1)])
+
+
+def _additions(smaller: np.ndarray, larger: np.ndarray) -> np.ndarray:
+    """Finds the configurations that one more client makes, int64[m, K']."""
+    number = {tuple(counts): index for index, counts in enumerate(larger.tolist())}
+    units = np.eye(smaller.shape[1], dtype=np.int64)
+    found = [
+        [number[tuple(counts)] for counts in (smaller + unit).tolist()]
+        for unit in units
+    ]
+    return np.array(found, np.int64)
+
+
+def _with_one_more(
+    others: np.ndarray, client: np.ndarray, counts: np.ndarray, add: np.ndarray
+) -> np.ndarray:
+    """Computes the transition of the counts of one more client.
+
+    Args:
+      others: float64[K', K'], the transition of the counts without it.
+      client: float64[m, m].
+      counts: int64[K, m].
+      add: int64[m, K'].
+
+    Returns:
+      float64[K, K].
+    """
+    # Of each configuration we move one client that is in its first occupied state.
+    state = np.argmax(counts > 0, axis=1)
+    without = np.zeros((*add.shape[:1], len(counts)), np.int64)
+    for own, index in enumerate(add):
+        without[own, index] = np.arange(len(index))
+    before = others[without[state, np.arange(len(counts))]]
+    after = np.zeros((len(counts), len(counts)))
+    for own, index in enumerate(add):
+        after[:, index] += client[state, own][:, None] * before
+    return after

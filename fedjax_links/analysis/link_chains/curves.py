@@ -1,0 +1,286 @@
+"""Computes exact curves and limits of linear algorithms under links that remember.
+
+On quadratics a round of a linear algorithm is an affine map of its state S, models and
+memories, which depends on who is up: ``S' = A S + b``. Under a link chain with modes j and
+transition matrix P this is a Markov jump linear system. With ``q_j = E[S 1{j}]`` and
+``Q_j = E[S S^T 1{j}]`` before a round, the round makes ``r_j = A_j q_j + pi_j b_j`` and
+``R_j = A_j Q_j A_j^T + A_j q_j b_j^T + b_j q_j^T A_j^T + pi_j b_j b_j^T``. Then the links
+move: ``q = P^T r`` and ``Q = P^T R``.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import _checks
+from fedjax_links.analysis.link_chains import moment_maps
+from fedjax_links.analysis.link_chains.chains import LinkChain
+from fedjax_links.analysis.link_chains.fixed_points import fixed_point, radius
+from fedjax_links.analysis.link_chains.linear_systems import (
+    LinearSystem,
+    linear_system,
+)
+from fedjax_links.analysis.link_chains.moments import Moments
+
+
+class LinearCurve(NamedTuple):
+    """Holds the law of an algorithm's models after each round, up to second order.
+
+    Attributes:
+      means: float64[T + 1, d] by model, ``'server'`` and maybe ``'client_mean'``: the
+        expectation after rounds 0 to T, where 0 is the start.
+      covariances: float64[T + 1, d, d] by model.
+      optimum: float64[d], the minimiser of the mean of the losses.
+    """
+
+    means: Mapping[str, np.ndarray]
+    covariances: Mapping[str, np.ndarray]
+    optimum: np.ndarray
+
+
+class ChainLimit(NamedTuple):
+    """Holds the limits of an algorithm's models under a link chain.
+
+    Under links that are periodic, limits are averages over the rounds of a period, and the
+    covariance is that of a model after a random round.
+
+    Attributes:
+      means: float64[d] by model, ``'server'`` and maybe ``'client_mean'``; NaN if the
+        mean does not settle.
+      covariances: float64[d, d] by model; NaN if the second moment does not settle.
+      optimum: float64[d], the minimiser of the mean of the losses.
+      rate: by which the mean contracts per round, a spectral radius.
+      second_moment_rate: the same of the second moment; it settles if this is below 1.
+    """
+
+    means: Mapping[str, np.ndarray]
+    covariances: Mapping[str, np.ndarray]
+    optimum: np.ndarray
+    rate: float
+    second_moment_rate: float
+
+    @property
+    def stability(self) -> str:
+        """Says in words whether mean and variance settle."""
+        if self.rate >= 1.0:
+            return f'the mean does not settle: its rate is {self.rate:.4f} per round'
+        if self.second_moment_rate >= 1.0:
+            return (
+                'the mean settles, the variance does not: the second moment has the rate '
+                f'{self.second_moment_rate:.4f} per round'
+            )
+        return 'mean and variance settle'
+
+
+def linear_curve(
+    algorithm: str,
+    chain: LinkChain,
+    targets: ArrayLike,
+    learning_rate: float,
+    local_steps: int,
+    *,
+    num_rounds: int,
+    curvature: ArrayLike = 1.0,
+    noise: float = 0.0,
+    neighbours: ArrayLike | None = None,
+    edge_probs: ArrayLike = 0.0,
+    lump: bool | None = None,
+    **options: Any,
+) -> LinearCurve:
+    """Computes mean and covariance of an algorithm's models after each round, exactly.
+
+    All models and memories start at zero. Another start is the same problem with targets
+    measured from there.
+
+    Clients that follow one law of links and have equal curvature are counted instead of
+    listed, unless the algorithm tells clients apart (CoGC, ColRel, links between clients).
+    So many clients in few groups are exact too, also if their targets differ.
+
+    Args:
+      algorithm: its name, one of `linear_rules.RULES`; server rates are 1.
+      chain: the uplinks, made by `link_chains`.
+      targets: float64[N, d], the clients' minimisers u_i ([N] is read as [N, 1]).
+      learning_rate: eta, with ``eta h_i`` in (0, 2).
+      local_steps: s.
+      num_rounds: T, at least 0.
+      curvature: h, positive, one number or float[N].
+      noise: standard deviation of each coordinate of every local gradient, independent.
+      neighbours: int[N, K], of links between clients; None for none. They are independent
+        over rounds and of the uplinks.
+      edge_probs: P(an edge is up), one number or float[N, K].
+      lump: whether to count clients of a group; None chooses what is smaller.
+      **options: of the algorithm: ``alpha``, ``stale_weight``, ``tolerance``, ``weights``.
+
+    Returns:
+      The curve.
+
+    Raises:
+      ValueError: for values out of range, an algorithm that needs probabilities which the
+        chain does not know, or too many modes.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.link_chains.markov([0.5, 0.3], up_rate=0.05)
+      >>> curve = analysis.linear_curve(
+      ...     'fedavg', chain, [0.0, 100.0], 0.02, 5, num_rounds=100
+      ... )
+      >>> print(curve.means['server'][[0, 10, 100], 0].round(2))
+      [ 0.   15.52 36.89]
+
+    References:
+      Costa, Fragoso and Marques, Discrete-Time Markov Jump Linear Systems, 2005, Section 3.
+    """
+    rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
+    system = linear_system(
+        algorithm,
+        chain,
+        targets,
+        learning_rate,
+        local_steps,
+        curvature=curvature,
+        noise=noise,
+        neighbours=neighbours,
+        edge_probs=edge_probs,
+        lump=lump,
+        options=options,
+    )
+    law = system.layout.law_of_configurations(system.layout.modes.start, True)
+    _, moments = moment_maps.start_moments(system.maps, system.targets, law)
+    sums = [_sum_over_links(system, moments)]
+    for _ in range(rounds):
+        moments = system.maps.second(moments)
+        sums.append(_sum_over_links(system, moments))
+    means, covariances = _models(system, np.stack(sums))
+    return LinearCurve(means, covariances, system.optimum)
+
+
+def linear_limit(
+    algorithm: str,
+    chain: LinkChain,
+    targets: ArrayLike,
+    learning_rate: float,
+    local_steps: int,
+    *,
+    curvature: ArrayLike = 1.0,
+    noise: float = 0.0,
+    neighbours: ArrayLike | None = None,
+    edge_probs: ArrayLike = 0.0,
+    lump: bool | None = None,
+    **options: Any,
+) -> ChainLimit:
+    """Computes the limits of an algorithm's models under a link chain, exactly.
+
+    The mean of an algorithm may settle while its variance grows without bound, as that of
+    MIFA does for two clients with long outages. `ChainLimit.stability` says so in words.
+
+    Args:
+      algorithm: its name, one of `linear_rules.RULES`; server rates are 1.
+      chain: the uplinks, made by `link_chains`.
+      targets: float64[N, d], the clients' minimisers u_i ([N] is read as [N, 1]).
+      learning_rate: eta, with ``eta h_i`` in (0, 2).
+      local_steps: s.
+      curvature: h, positive, one number or float[N].
+      noise: standard deviation of each coordinate of every local gradient, independent.
+      neighbours: int[N, K], of links between clients, as in `linear_curve`.
+      edge_probs: P(an edge is up), one number or float[N, K].
+      lump: whether to count clients of a group; None chooses what is smaller.
+      **options: of the algorithm: ``alpha``, ``stale_weight``, ``tolerance``, ``weights``.
+
+    Returns:
+      The limits.
+
+    Raises:
+      ValueError: as `linear_curve` does, and for an algorithm that never moves.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.link_chains.markov([0.5, 0.3], up_rate=0.05)
+      >>> limit = analysis.linear_limit('fedavg_known', chain, [0.0, 100.0], 0.02, 5)
+      >>> print(limit.means['server'].round(2), limit.optimum, limit.stability)
+      [47.52] [50.] mean and variance settle
+
+    References:
+      Costa, Fragoso and Marques, Discrete-Time Markov Jump Linear Systems, 2005, Section 3.
+    """
+    system = linear_system(
+        algorithm,
+        chain,
+        targets,
+        learning_rate,
+        local_steps,
+        curvature=curvature,
+        noise=noise,
+        neighbours=neighbours,
+        edge_probs=edge_probs,
+        lump=lump,
+        options=options,
+        is_centred=True,
+    )
+    maps = system.maps
+    law = system.layout.stationary_law()
+    first, second = moment_maps.start_moments(maps, system.targets, law)
+    rate = radius(maps.homogeneous_mean, is_positive=False)
+    second_rate = radius(maps.homogeneous_second, is_positive=True)
+    is_settling = rate < 1.0
+    is_stable = is_settling and second_rate < 1.0
+    if is_settling:
+        column = fixed_point(maps.mean, first).products[..., 0]
+        for number, (one, other) in enumerate(maps.pairs):
+            second.products[..., number, :, 0] = column[..., one, :]
+            second.products[..., number, 0, :] = column[..., other, :]
+    if is_stable:
+        second = fixed_point(maps.second, second)
+    means, covariances = _models(system, _sum_over_links(system, second)[None])
+    limits = {}
+    spreads = {}
+    for name, mean in means.items():
+        limits[name] = system.optimum + mean[0]
+        spreads[name] = covariances[name][0]
+        if not is_settling:
+            limits[name] = np.full_like(mean[0], np.nan)
+        if not is_stable:
+            spreads[name] = np.full_like(spreads[name], np.nan)
+    return ChainLimit(limits, spreads, system.optimum, rate, second_rate)
+
+
+def _sum_over_links(system: LinearSystem, moments: Moments) -> np.ndarray:
+    """Sums moments over the configurations: float64[pairs, n, n]."""
+    axes = tuple(range(len(system.layout.shape)))
+    return moments.products.sum(axis=axes)
+
+
+def _models(
+    system: LinearSystem, sums: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Computes means and covariances of the models.
+
+    Args:
+      system: the algorithm.
+      sums: float64[T, pairs, n, n], ``E[v w^T]``.
+
+    Returns:
+      float64[T, d] and float64[T, d, d] by model.
+    """
+    pairs = system.maps.pairs
+    dimension = len(system.optimum)
+    means = {}
+    covariances = {}
+    for name, functional in system.models.items():
+        mean = np.zeros((len(sums), dimension))
+        square = np.zeros((len(sums), dimension, dimension))
+        for number, (one, other) in enumerate(pairs):
+            product = sums[:, number] @ functional
+            square[:, one, other] = product @ functional
+            square[:, other, one] = square[:, one, other]
+            if one == other:
+                mean[:, one] = product[:, 0]
+        means[name] = mean
+        covariance = square - mean[:, :, None] * mean[:, None, :]
+        # Rounding leaves no negative variance.
+        diagonal = np.arange(dimension)
+        variances = np.maximum(covariance[:, diagonal, diagonal], 0.0)
+        covariance[:, diagonal, diagonal] = variances
+        covariances[name] = covariance
+    return means, covariances

@@ -1,0 +1,247 @@
+"""Makes link chains of participation patterns that select or stop clients together."""
+
+import itertools
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from fedjax_links.analysis import _checks, cohort_chain
+from fedjax_links.analysis.link_chains import chains
+from fedjax_links.analysis.link_chains.chains import ClientLinks, LinkChain
+
+
+def minimum_separation(
+    weights: ArrayLike,
+    *,
+    separation: ArrayLike,
+    cohort_size: int = 1,
+    design: str = 'product',
+    groups: ArrayLike | None = None,
+    max_modes: int = 20_000,
+) -> LinkChain:
+    """Makes clients wait R rounds after they took part, as `participation.minimum_separation`.
+
+    Each round a cohort of B is drawn by weight among the clients that may be selected.
+    Everybody starts selectable. A mode is the vector of remaining waits and the cohort.
+
+    Args:
+      weights: float[U], positive, of any scale; per client, or per group.
+      separation: R, or int[U], rounds to wait.
+      cohort_size: B, clients (or groups) per round.
+      design: ``'product'``, ``'successive'`` or ``'sum'`` (`cohort_law`).
+      groups: int[N], the group of each client. Then whole groups take part. By default each
+        client is selected alone.
+      max_modes: refuses chains with more.
+
+    Returns:
+      The chain. It knows probabilities where rounds are independent: for R = 0, and B = 1.
+
+    Raises:
+      ValueError: for values out of range, or too many modes.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.link_chains.minimum_separation([1.0, 1.0, 2.0], separation=1)
+      >>> modes = chain.modes()
+      >>> print((modes.stationary @ modes.masks).round(3))
+      [0.3 0.3 0.4]
+
+    References:
+      Sun et al., ICLR 2025, Definition 1 and Proposition 1.
+    """
+    limit = _checks.checked_int('max_modes', max_modes, minimum=1)
+    draws = cohort_chain.cohort_draws(
+        weights, separation, cohort_size, design, max_states=limit
+    )
+    num_units = draws.states.shape[1]
+    # A mode is what a draw leads to, and its cohort.
+    results = np.column_stack([draws.targets, draws.cohorts])
+    modes, mode_of_draw = np.unique(results, axis=0, return_inverse=True)
+    mode_of_draw = mode_of_draw.ravel()
+    _checks.require(len(modes) <= limit, 'max_modes', 'cover every mode', limit)
+    start = np.zeros(len(modes))
+    is_first = draws.sources == 0
+    np.add.at(start, mode_of_draw[is_first], draws.probs[is_first])
+    # From each mode, all draws of its state.
+    by_state = sparse.csr_array(
+        (draws.probs, (draws.sources, mode_of_draw)),
+        shape=(len(draws.states), len(modes)),
+    )
+    transition = by_state[modes[:, 0]]
+    is_up = np.zeros((len(modes), num_units), bool)
+    np.put_along_axis(is_up, modes[:, 1:], True, axis=1)
+    probs = np.full(num_units, np.nan)
+    if cohort_size == 1 and not np.any(separation):
+        probs = np.asarray(weights, np.float64) / np.sum(weights)
+    labels = np.arange(num_units) if groups is None else _labels(groups, num_units)
+    kinds = tuple(
+        chains.shared_links(is_up[:, unit], np.full(len(modes), probs[unit]))
+        for unit in range(num_units)
+    )
+    return LinkChain(transition, start, kinds, labels)
+
+
+def periodic_groups(
+    groups: ArrayLike, *, active_rounds: int, cohort_size: int
+) -> LinkChain:
+    """Makes groups available in turn, as `participation.periodic_groups`.
+
+    Of the group whose turn it is, S clients take part in each round, drawn uniformly. The
+    first turn, of group 0, is cut by a random offset.
+
+    Args:
+      groups: int[N], group of each client; labels 0 to G - 1, each used.
+      active_rounds: rounds of one turn, at least 1.
+      cohort_size: S, at most the size of the smallest group.
+
+    Returns:
+      The chain. A mode is a round of the cycle and the cohort.
+
+    Raises:
+      ValueError: for labels with gaps, a cohort larger than a group, or over 100,000 modes.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.link_chains.periodic_groups(
+      ...     [0, 0, 1], active_rounds=2, cohort_size=1
+      ... )
+      >>> modes = chain.modes()
+      >>> print(len(modes.start), modes.stationary @ modes.masks)
+      6 [0.25 0.25 0.5 ]
+
+    References:
+      Wang and Ji, NeurIPS 2022, Appendix D.
+    """
+    labels = _labels(groups)
+    num_groups = int(labels.max()) + 1
+    turn = _checks.checked_int('active_rounds', active_rounds, minimum=1)
+    sizes = np.bincount(labels)
+    size = _checks.checked_int(
+        'cohort_size', cohort_size, minimum=1, maximum=int(sizes.min())
+    )
+    num_modes = turn * sum(math.comb(int(n), size) for n in sizes)
+    requirement = f'leave at most {chains.MAX_MODES:,} modes of a turn and a cohort'
+    got = f'{size}, with {num_modes:,} modes'
+    _checks.require(num_modes <= chains.MAX_MODES, 'cohort_size', requirement, got)
+    ups = []
+    phase_of_mode = []
+    prob_of_mode = []
+    for phase in range(turn * num_groups):
+        group = phase // turn
+        members = np.flatnonzero(labels == group)
+        for cohort in itertools.combinations(members, size):
+            ups.append(np.isin(np.arange(len(labels)), cohort))
+            phase_of_mode.append(phase)
+            prob_of_mode.append(1.0 / math.comb(len(members), size))
+    is_up = np.array(ups)
+    phases = np.array(phase_of_mode)
+    cohort_probs = np.array(prob_of_mode)
+    num_phases = turn * num_groups
+    ones = np.ones(len(phases))
+    next_phase = (phases + 1) % num_phases
+    shape = (len(phases), num_phases)
+    to_phase = sparse.csr_array(
+        (ones, (np.arange(len(phases)), next_phase)), shape=shape
+    )
+    into = sparse.csr_array(
+        (cohort_probs, (phases, np.arange(len(phases)))), shape=shape[::-1]
+    )
+    start = np.where(phases < turn, cohort_probs / turn, 0.0)
+    group_of_mode = phases // turn
+    kinds = []
+    for client, group in enumerate(labels):
+        prob = np.where(group_of_mode == group, size / sizes[group], 0.0)
+        kinds.append(chains.shared_links(is_up[:, client], prob))
+    return LinkChain(
+        sparse.csr_array(to_phase @ into), start, tuple(kinds), np.arange(len(labels))
+    )
+
+
+def shared_shocks(
+    chain: LinkChain,
+    groups: ArrayLike,
+    *,
+    up_rate: ArrayLike,
+    down_rate: ArrayLike,
+) -> LinkChain:
+    """Adds outages that groups of clients share, as `participation.shared_shocks`.
+
+    Each group has a hidden two-state Markov chain that starts stationary. While it is down,
+    no uplink of the group delivers.
+
+    Args:
+      chain: the uplinks while their group is up.
+      groups: int[N], group of each client; labels 0 to G - 1, each used.
+      up_rate: P(down -> up) per round, in (0, 1], one number or float[G].
+      down_rate: P(up -> down), likewise.
+
+    Returns:
+      The chain. Its probabilities are those without knowledge of the shocks.
+
+    Raises:
+      ValueError: for a value out of range, or if numbers of clients differ.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> links = analysis.link_chains.independent([0.5, 0.5])
+      >>> chain = analysis.link_chains.shared_shocks(
+      ...     links, [0, 0], up_rate=0.1, down_rate=0.3
+      ... )
+      >>> modes = chain.modes()
+      >>> print(modes.stationary @ modes.masks)
+      [0.125 0.125]
+    """
+    labels = _labels(groups)
+    size = chain.num_clients
+    _checks.require(len(labels) == size, 'groups', f'have {size} entries', len(labels))
+    num_groups = int(labels.max()) + 1
+    rise = _checks.checked_rate('up_rate', up_rate)
+    fall = _checks.checked_rate('down_rate', down_rate)
+    _checks.checked('up_rate', rise, rise > 0, 'be positive')
+    _checks.checked('down_rate', fall, fall > 0, 'be positive')
+    rise = np.broadcast_to(rise, num_groups)
+    fall = np.broadcast_to(fall, num_groups)
+    share = rise / (rise + fall)
+    parts = []
+    for up, down, prob in zip(rise, fall, share, strict=True):
+        matrix = np.array([[1.0 - up, up], [down, 1.0 - down]])
+        parts.append((matrix, np.array([1.0 - prob, prob])))
+    shock_transition, shock_start, shocks = chains.product_chain(parts)
+    num_shocks = len(shock_start)
+    kinds = []
+    pairs = np.column_stack([chain.kind_of_client, labels])
+    distinct, kind_of_client = np.unique(pairs, axis=0, return_inverse=True)
+    for kind, group in distinct:
+        links = chain.kinds[kind]
+        is_open = np.tile(shocks[:, group] == 1, len(chain.start))
+        kinds.append(
+            ClientLinks(
+                np.repeat(links.transition, num_shocks, axis=0),
+                np.repeat(links.start, num_shocks, axis=0),
+                np.repeat(links.is_up, num_shocks, axis=0) & is_open[:, None],
+                np.repeat(links.prob, num_shocks) * share[group],
+            )
+        )
+    return LinkChain(
+        sparse.kron(chain.transition, shock_transition, format='csr'),
+        np.kron(chain.start, shock_start),
+        tuple(kinds),
+        kind_of_client.ravel(),
+    )
+
+
+def _labels(groups: ArrayLike, num_groups: int | None = None) -> np.ndarray:
+    """Checks labels of groups, int64[N]: 0 to G - 1, each used."""
+    labels = np.asarray(groups)
+    is_valid = labels.ndim == 1 and labels.dtype.kind in 'iu' and labels.size > 0
+    if is_valid:
+        used = np.unique(labels)
+        count = len(used) if num_groups is None else num_groups
+        is_valid = np.array_equal(used, np.arange(count))
+    requirement = 'have labels 0 to G - 1, each of them used'
+    if num_groups is not None:
+        requirement = f'have labels 0 to {num_groups - 1}, each of them used'
+    _checks.require(is_valid, 'groups', requirement, f'{groups!r}')
+    return labels.astype(np.int64)

@@ -1,0 +1,269 @@
+"""Chooses which clients are counted and which are listed, and numbers the configurations.
+
+Clients are exchangeable if they follow one law of links, have equal curvature, and the
+algorithm treats all clients in the same way. A group of exchangeable clients is counted by
+state. All other clients are listed one by one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_links.analysis.link_chains import counting
+from fedjax_links.analysis.link_chains.chains import (
+    ClientLinks,
+    LinkChain,
+    LinkModes,
+    joint_modes,
+)
+from fedjax_links.core import errors
+
+MAX_ENTRIES = 20_000_000
+
+# A law of configurations that a transition changes by less is stationary.
+_STATIONARY_TOLERANCE = 1e-10
+
+
+class LinkLayout(NamedTuple):
+    """Holds the configurations of links, of shape [S, K_1, ..., K_G].
+
+    S modes of the listed clients and of what is shared; K_g counts of group g. A *block* is
+    a listed client or a group: first the listed ones, then the groups. A *class* is a
+    listed client, or the clients of a group in one state.
+
+    Attributes:
+      chain: the link chain.
+      modes: of the listed clients.
+      listed: int64[n], the listed clients.
+      groups: the groups.
+      members: int64[n_g] of each group, its clients.
+    """
+
+    chain: LinkChain
+    modes: LinkModes
+    listed: np.ndarray
+    groups: tuple[counting.CountedGroup, ...]
+    members: tuple[np.ndarray, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Returns the shape of the configurations."""
+        return len(self.modes.start), *(len(group.counts) for group in self.groups)
+
+    @property
+    def blocks(self) -> list[np.ndarray]:
+        """Returns the clients of each block."""
+        return [np.array([client]) for client in self.listed] + list(self.members)
+
+    @property
+    def class_blocks(self) -> np.ndarray:
+        """Returns the block of each class, int64[C]."""
+        num_listed = len(self.listed)
+        blocks = [np.arange(num_listed)]
+        for number, group in enumerate(self.groups):
+            blocks.append(np.full(group.num_states, num_listed + number))
+        return np.concatenate(blocks)
+
+    def kind(self, group: int) -> ClientLinks:
+        """Returns the law of the links of a group."""
+        client = self.members[group][0]
+        return self.chain.kinds[self.chain.kind_of_client[client]]
+
+    def class_is_up(self) -> np.ndarray:
+        """Returns whether the clients of each class are up, bool[S, C]."""
+        columns = [self.modes.masks]
+        for number in range(len(self.groups)):
+            columns.append(self.kind(number).is_up[self.modes.shared_state])
+        return np.concatenate(columns, axis=1)
+
+    def class_counts(self) -> np.ndarray:
+        """Returns the clients in each class, int64[S, K_1, ..., K_G, C]."""
+        columns = [np.ones((*self.shape, len(self.listed)), np.int64)]
+        for number, group in enumerate(self.groups):
+            shape = [1] * len(self.shape) + [group.num_states]
+            shape[1 + number] = len(group.counts)
+            counts = group.counts.reshape(shape)
+            columns.append(np.broadcast_to(counts, (*self.shape, group.num_states)))
+        return np.concatenate(columns, axis=-1)
+
+    def block_probs(self) -> np.ndarray:
+        """Returns the reported probability of each block's clients, float64[S, blocks]."""
+        columns = [self.modes.probs]
+        for number in range(len(self.groups)):
+            columns.append(self.kind(number).prob[self.modes.shared_state][:, None])
+        return np.concatenate(columns, axis=1)
+
+    def law_of_configurations(self, modes: np.ndarray, is_start: bool) -> np.ndarray:
+        """Computes the law of configurations in the first round, or in the long run.
+
+        Args:
+          modes: float64[S], the law of the modes of what is listed.
+          is_start: whether it is the first round.
+
+        Returns:
+          float64[S, K_1, ..., K_G].
+        """
+        law = modes
+        for number, members in enumerate(self.members):
+            kind = self.kind(number)
+            own = kind.start[self.modes.shared_state]
+            if not is_start:
+                own = self._stationary_states(kind)
+            counts = counting.counts_law(len(members), own)
+            shape = [len(modes)] + [1] * number + [-1]
+            law = law[..., None] * counts.reshape(shape)
+        return law
+
+    def _stationary_states(self, kind: ClientLinks) -> np.ndarray:
+        """Computes the long-run law of a client's state given the mode, float64[S, m]."""
+        single = self.chain._replace(kinds=(kind,), kind_of_client=np.zeros(1, int))
+        size = kind.start.shape[1]
+        joint = joint_modes(single, np.zeros(1, int))
+        law = np.zeros((len(self.chain.start), size))
+        np.add.at(
+            law, (joint.shared_state, joint.client_states[:, 0]), joint.stationary
+        )
+        total = law.sum(axis=1, keepdims=True)
+        law = np.divide(law, total, out=np.zeros_like(law), where=total > 0)
+        return law[self.modes.shared_state]
+
+    def stationary_law(self) -> np.ndarray:
+        """Computes the share of the rounds in each configuration in the long run.
+
+        Returns:
+          float64[S, K_1, ..., K_G].
+
+        Raises:
+          ValueError: if the law is not that of independent clients given the mode.
+        """
+        law = self.law_of_configurations(self.modes.stationary, is_start=False)
+        after = self.move_counts(law)
+        if np.abs(after - law).max() > _STATIONARY_TOLERANCE:
+            requirement = 'have clients that are independent given the shared state'
+            raise errors.invalid('chain', requirement, self.chain.num_clients)
+        return law
+
+    def move_counts(self, moments: np.ndarray) -> np.ndarray:
+        """Moves moments that involve no client of a group, float64[S, K_1, ..., ...]."""
+        moments = self.move_modes(moments)
+        for number, group in enumerate(self.groups):
+            moments = group.apply_counts(moments, 1 + number)
+        return moments
+
+    def move_modes(self, moments: np.ndarray) -> np.ndarray:
+        """Moves the modes of what is listed, float64[S, ...]."""
+        flat = moments.reshape(len(moments), -1)
+        return (self.modes.transition.T @ flat).reshape(moments.shape)
+
+
+def layout_of(
+    chain: LinkChain,
+    curvature: np.ndarray,
+    *,
+    lump: bool | None,
+    has_rows: bool,
+    has_offsets: bool,
+    num_pairs: int,
+) -> LinkLayout:
+    """Chooses what is counted.
+
+    Args:
+      chain: the link chain.
+      curvature: float64[N], of the clients' losses.
+      lump: whether groups of exchangeable clients are counted; None chooses what is
+        smaller.
+      has_rows: whether the algorithm has a row for each client.
+      has_offsets: whether targets differ within groups.
+      num_pairs: pairs of coordinates of the models.
+
+    Returns:
+      The layout.
+
+    Raises:
+      ValueError: if it is too large either way.
+    """
+    groups = exchangeable_groups(chain, curvature)
+    nobody: list[np.ndarray] = []
+    one_by_one = num_pairs * _num_entries(chain, nobody, has_rows, has_offsets)
+    counted = num_pairs * _num_entries(chain, groups, has_rows, has_offsets)
+    if lump is None:
+        lump = counted < one_by_one
+    groups = groups if lump else nobody
+    entries = counted if lump else one_by_one
+    if entries > MAX_ENTRIES:
+        num_groups = len(exchangeable_groups(chain, curvature))
+        requirement = f'need at most {MAX_ENTRIES:,} numbers in all for its moments'
+        got = (
+            f'{entries:,.0f} for {chain.num_clients} clients in {num_groups} groups '
+            'of exchangeable ones'
+        )
+        raise errors.invalid('chain', requirement, got)
+    listed = np.setdiff1d(
+        np.arange(chain.num_clients), np.concatenate([*groups, np.zeros(0, int)])
+    )
+    modes = joint_modes(chain, listed)
+    counted_groups = []
+    for members in groups:
+        kind = chain.kinds[chain.kind_of_client[members[0]]]
+        transitions, move_of_state = np.unique(
+            kind.transition, axis=0, return_inverse=True
+        )
+        move_of_mode = move_of_state.ravel()[modes.shared_state]
+        counted_groups.append(
+            counting.counted_group(len(members), transitions, move_of_mode)
+        )
+    return LinkLayout(chain, modes, listed, tuple(counted_groups), tuple(groups))
+
+
+def exchangeable_groups(chain: LinkChain, curvature: np.ndarray) -> list[np.ndarray]:
+    """Lists the groups of two or more exchangeable clients."""
+    labels = np.column_stack([chain.kind_of_client, curvature])
+    _, group_of_client = np.unique(labels, axis=0, return_inverse=True)
+    group_of_client = group_of_client.ravel()
+    groups = [
+        np.flatnonzero(group_of_client == group)
+        for group in range(group_of_client.max() + 1)
+    ]
+    # A client that is never up is listed: its row never changes.
+    return [
+        members
+        for members in groups
+        if len(members) > 1
+        and chain.kinds[chain.kind_of_client[members[0]]].is_up.any()
+    ]
+
+
+def _num_entries(
+    chain: LinkChain, groups: list[np.ndarray], has_rows: bool, has_offsets: bool
+) -> float:
+    """Bounds how many numbers the moments have."""
+    num_configurations = float(len(chain.start))
+    num_listed = chain.num_clients
+    classes = 0
+    for members in groups:
+        kind = chain.kinds[chain.kind_of_client[members[0]]]
+        num_states = kind.start.shape[1]
+        num_counts = _num_counts(len(members), num_states)
+        if num_counts > counting.MAX_COUNTS:
+            return np.inf
+        num_configurations *= num_counts
+        classes += num_states
+        num_listed -= len(members)
+    counted = np.concatenate([*groups, np.zeros(0, int)])
+    for client in np.setdiff1d(np.arange(chain.num_clients), counted):
+        kind = chain.kinds[chain.kind_of_client[client]]
+        num_configurations *= kind.start.shape[1]
+    coordinates = 2
+    if has_rows:
+        coordinates += num_listed + classes
+    if has_offsets:
+        coordinates += classes
+    return num_configurations * coordinates**2
+
+
+def _num_counts(size: int, num_states: int) -> float:
+    """Returns the number of configurations, ``C(size + m - 1, m - 1)``."""
+    product = 1.0
+    for number in range(1, num_states):
+        product *= (size + number) / number
+    return round(product) if product < 1e15 else product

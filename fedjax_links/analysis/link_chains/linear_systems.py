@@ -1,0 +1,148 @@
+"""Puts together an algorithm, its losses and a link chain: a jump linear system."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import linear_rules, peer_links
+from fedjax_links.analysis.linear_rounds import KEEP_MODELS, KEEP_NOTHING, RULES, Round
+from fedjax_links.analysis.link_chains import class_rounds, layouts, moment_maps
+from fedjax_links.analysis.link_chains.chains import LinkChain
+from fedjax_links.core import errors
+
+# Algorithms that divide by the probability of a client, and those that tell clients apart.
+_NEED_PROBS = 'fedavg_known', 'fedstale'
+_TELL_CLIENTS_APART = 'cogc', 'colrel'
+
+
+class LinearSystem(NamedTuple):
+    """Holds an algorithm on quadratics under a link chain.
+
+    Attributes:
+      layout: the configurations of the links.
+      maps: how moments move.
+      targets: by block.
+      optimum: float64[d].
+      models: functionals float64[n] of v by model.
+    """
+
+    layout: layouts.LinkLayout
+    maps: moment_maps.MomentMaps
+    targets: moment_maps.Targets
+    optimum: np.ndarray
+    models: Mapping[str, np.ndarray]
+
+
+def linear_system(
+    algorithm: str,
+    chain: LinkChain,
+    targets: ArrayLike,
+    learning_rate: float,
+    local_steps: int,
+    *,
+    curvature: ArrayLike,
+    noise: float,
+    neighbours: ArrayLike | None,
+    edge_probs: ArrayLike,
+    lump: bool | None,
+    options: Mapping[str, Any],
+    is_centred: bool = False,
+) -> LinearSystem:
+    """Checks the arguments and builds the maps of the moments.
+
+    Arguments are as in `linear_curve`. Where `is_centred`, targets and models are measured
+    from the optimum. So differences from it keep their digits.
+    """
+    size = chain.num_clients
+    clients = linear_rules.quadratic_clients(
+        algorithm, targets, size, learning_rate, local_steps, curvature, noise
+    )
+    if is_centred:
+        clients = clients._replace(targets=clients.targets - clients.optimum)
+    if algorithm in _NEED_PROBS and any(np.isnan(k.prob).any() for k in chain.kinds):
+        requirement = f'know probabilities, which {algorithm} needs'
+        raise errors.invalid('chain', requirement, 'NaN')
+    if algorithm in _TELL_CLIENTS_APART or neighbours is not None:
+        lump = False
+    dimension = clients.targets.shape[1]
+    groups = layouts.exchangeable_groups(chain, clients.curvature)
+    has_rows = algorithm not in KEEP_NOTHING
+    layout = layouts.layout_of(
+        chain,
+        clients.curvature,
+        lump=lump,
+        has_rows=has_rows,
+        has_offsets=any(np.ptp(clients.targets[g], axis=0).any() for g in groups),
+        num_pairs=dimension * (dimension + 1) // 2,
+    )
+    probs_of_edges = []
+    round_makers = []
+    # All clients up, so that only the links between them are enumerated.
+    everyone = np.ones(size if neighbours is not None else 1)
+    for prob, _, edges in linear_rules.all_links(everyone, neighbours, edge_probs):
+        if neighbours is None:
+            edges = np.zeros((size, size), bool)
+        probs_of_edges.append(prob)
+        round_makers.append(
+            _round_maker(
+                clients, np.concatenate(layout.blocks), edges, learning_rate, options
+            )
+        )
+    rounds = class_rounds.class_rounds(
+        layout, RULES[algorithm], round_makers, needs_probs=algorithm in _NEED_PROBS
+    )
+    branches = list(zip(probs_of_edges, rounds, strict=True))
+    if not any(r.beta.any() or r.theta.any() or r.zeta.any() for _, r in branches):
+        raise errors.invalid('algorithm', 'move its models under some links', algorithm)
+    by_block = _targets_by_block(layout, clients)
+    maps = moment_maps.moment_maps(layout, branches, by_block, has_rows=has_rows)
+    models = {'server': np.eye(maps.second.left.size)[1]}
+    if algorithm in KEEP_MODELS:
+        models['client_mean'] = maps.client_mean
+    return LinearSystem(layout, maps, by_block, clients.optimum, models)
+
+
+def _round_maker(
+    clients: linear_rules.QuadraticClients,
+    order: np.ndarray,
+    edges: np.ndarray,
+    learning_rate: float,
+    options: Mapping[str, Any],
+) -> class_rounds.RoundMaker:
+    """Returns what makes a round with some edges, of clients in some order."""
+    mixing = peer_links.metropolis_matrix(edges)
+    with_own = edges | np.eye(len(edges), dtype=bool)
+
+    def make_round(mask: np.ndarray, probs: np.ndarray, targets: np.ndarray) -> Round:
+        return Round(
+            active=mask,
+            mixing=mixing,
+            edges=with_own,
+            probs=probs,
+            keep=clients.keep[order],
+            targets=targets,
+            rate=learning_rate,
+            steps=clients.steps,
+            curvature=clients.curvature[order, None],
+            options=options,
+        )
+
+    return make_round
+
+
+def _targets_by_block(
+    layout: layouts.LinkLayout, clients: linear_rules.QuadraticClients
+) -> moment_maps.Targets:
+    means = [clients.targets[block].mean(axis=0) for block in layout.blocks]
+    noise = [clients.target_noise[block[0]] for block in layout.blocks]
+    scatter = []
+    for members in layout.members:
+        points = clients.targets[members]
+        offsets = points - points.mean(axis=0)
+        # Equal targets have no offsets, not even those of rounding.
+        if not np.ptp(points, axis=0).any():
+            offsets = np.zeros_like(offsets)
+        scatter.append(offsets.T @ offsets)
+    return moment_maps.Targets(np.array(means), tuple(scatter), np.array(noise))

@@ -1,0 +1,329 @@
+"""Builds the maps of moments of a linear algorithm under a link chain."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_links.analysis.link_chains.class_rounds import ClassRounds
+from fedjax_links.analysis.link_chains.layouts import LinkLayout
+from fedjax_links.analysis.link_chains.moments import (
+    Coordinates,
+    MomentMap,
+    Moments,
+    RoundMaps,
+)
+
+
+class MomentMaps(NamedTuple):
+    """Holds the maps of an algorithm's moments.
+
+    d coordinates of the models; pairs (a, b) of them with a <= b.
+
+    Attributes:
+      mean: maps ``E[v]``, with d in place of pairs and w = 1.
+      second: maps ``E[v w^T]``.
+      homogeneous_mean: maps ``E[v]`` of server and rows where all targets are zero.
+      homogeneous_second: the same of ``E[v v^T]``.
+      pairs: int64[pairs, 2].
+      client_mean: float64[n], the mean of the rows as a functional of v.
+    """
+
+    mean: MomentMap
+    second: MomentMap
+    homogeneous_mean: MomentMap
+    homogeneous_second: MomentMap
+    pairs: np.ndarray
+    client_mean: np.ndarray
+
+
+class Targets(NamedTuple):
+    """Holds the clients' minimisers by block.
+
+    Attributes:
+      means: float64[blocks, d], means of the blocks' targets.
+      scatter: for each group float64[d, d], the sum over its clients of products of
+        target offsets.
+      noise: float64[blocks], variance of the noise that local steps add to a target.
+    """
+
+    means: np.ndarray
+    scatter: tuple[np.ndarray, ...]
+    noise: np.ndarray
+
+
+class _Indices(NamedTuple):
+    """Holds where the coordinates of v begin; -1 where there are none."""
+
+    rows: int
+    offsets: int
+    size: int
+
+
+def moment_maps(
+    layout: LinkLayout,
+    branches: list[tuple[float, ClassRounds]],
+    targets: Targets,
+    *,
+    has_rows: bool,
+) -> MomentMaps:
+    """Builds the maps of first and second moments.
+
+    Args:
+      layout: the configurations.
+      branches: rounds of the algorithm with their probabilities.
+      targets: the clients' minimisers.
+      has_rows: whether the algorithm has a row for each client.
+
+    Returns:
+      The maps.
+    """
+    num_classes = len(layout.class_blocks)
+    num_counted = num_classes - len(layout.listed)
+    has_offsets = any(scatter.any() for scatter in targets.scatter)
+    rows = 2 if has_rows else -1
+    after_rows = 2 + (num_classes if has_rows else 0)
+    offsets = after_rows if has_offsets else -1
+    size = after_rows + (num_counted if has_offsets else 0)
+    indices = _Indices(rows, offsets, size)
+    dimension = targets.means.shape[1]
+    pairs = np.array([(a, b) for a in range(dimension) for b in range(a, dimension)])
+    everything = _coordinates(layout, indices)
+    nothing = Coordinates(1, np.zeros(1, int), ((),) * len(layout.groups))
+    maps = []
+    for prob, rounds in branches:
+        maps.append((prob, _round_maps(layout, rounds, targets, indices)))
+    second = tuple((p, _paired(each, pairs)) for p, each in maps)
+    mean = tuple((p, _with_one(each)) for p, each in maps)
+    inner = np.arange(1, after_rows)
+    models = _coordinates(
+        layout, _Indices(rows - 1 if has_rows else -1, -1, len(inner))
+    )
+    homogeneous = tuple((p, _homogeneous(each, inner, has_rows)) for p, each in maps)
+    only_mean = tuple((p, _with_one(each)) for p, each in homogeneous)
+    client_mean = np.zeros(size)
+    if has_rows:
+        client_mean[rows : rows + num_classes] = 1.0 / layout.chain.num_clients
+    return MomentMaps(
+        mean=MomentMap(layout, everything, nothing, mean, has_rows),
+        second=MomentMap(layout, everything, everything, second, has_rows),
+        homogeneous_mean=MomentMap(layout, models, nothing, only_mean, has_rows),
+        homogeneous_second=MomentMap(layout, models, models, homogeneous, has_rows),
+        pairs=pairs,
+        client_mean=client_mean,
+    )
+
+
+def _coordinates(layout: LinkLayout, indices: _Indices) -> Coordinates:
+    """Says which coordinates belong to which group."""
+    segments = []
+    counted = 0
+    for group in layout.groups:
+        starts = []
+        if indices.rows >= 0:
+            starts.append(indices.rows + len(layout.listed) + counted)
+        if indices.offsets >= 0:
+            starts.append(indices.offsets + counted)
+        segments.append(tuple(starts))
+        counted += group.num_states
+    marked = [
+        np.arange(at, at + group.num_states)
+        for group, starts in zip(layout.groups, segments, strict=True)
+        for at in starts
+    ]
+    free = np.setdiff1d(np.arange(indices.size), np.concatenate([*marked, []]))
+    return Coordinates(indices.size, free.astype(int), tuple(segments))
+
+
+def _round_maps(
+    layout: LinkLayout, rounds: ClassRounds, targets: Targets, indices: _Indices
+) -> RoundMaps:
+    """Builds the maps by coordinate of the models, in place of pairs."""
+    shape = layout.shape
+    blocks = layout.class_blocks
+    counts = layout.class_counts().astype(np.float64)
+    num_listed = len(layout.listed)
+    num_classes = len(blocks)
+    means = targets.means[blocks]
+    dimension = means.shape[1]
+    size = indices.size
+    target_sums = counts[..., None] * means
+    common = np.zeros((*shape, dimension, num_classes, size))
+    left = np.zeros((*shape, dimension, size, size))
+    left[..., 0, 0] = 1.0
+    left[..., 1, 0] = np.einsum('...c,...cd->...d', rounds.beta, target_sums)
+    left[..., 1, 1] = rounds.alpha[..., None]
+    classes = np.arange(num_classes)
+    counted = np.arange(num_classes - num_listed)
+    if indices.offsets >= 0:
+        at = indices.offsets + counted
+        left[..., 1, at] = rounds.beta[..., None, num_listed:]
+        left[..., at, at] = 1.0
+    if indices.rows >= 0:
+        rows = indices.rows + classes
+        constant = np.einsum('...ce,...ed->...dc', rounds.theta, target_sums)
+        constant += np.swapaxes(rounds.zeta[..., None] * means, -1, -2)
+        common[..., 0] = constant
+        common[..., 1] = rounds.gamma[..., None, :]
+        common[..., rows] = rounds.epsilon[..., None, :, :]
+        left[..., 1, rows] = rounds.rho[..., None, :]
+        if indices.offsets >= 0:
+            offsets = slice(indices.offsets, size)
+            common[..., offsets] = rounds.theta[..., None, :, num_listed:]
+        left[..., rows, :] = counts[..., None, :, None] * common
+        left[..., rows, rows] += rounds.kappa[..., None, :]
+        if indices.offsets >= 0:
+            at = indices.offsets + counted
+            left[..., rows[num_listed:], at] += rounds.zeta[..., None, num_listed:]
+    noise, square_noise = _noise(rounds, counts, targets.noise[blocks], indices)
+    common_of_groups = []
+    own_of_groups = []
+    counts_of_groups = []
+    noise_of_groups = []
+    start = num_listed
+    for group in layout.groups:
+        part = slice(start, start + group.num_states)
+        start += group.num_states
+        common_of_groups.append(common[..., part, :])
+        own_of_groups.append(_own(rounds, part, indices)[..., None, :, :, :])
+        counts_of_groups.append(counts[..., None, part])
+        noise_of_groups.append(square_noise[..., None, part])
+    return RoundMaps(
+        left=left,
+        right=left,
+        common_left=tuple(common_of_groups),
+        common_right=tuple(common_of_groups),
+        own=tuple(own_of_groups),
+        counts=tuple(counts_of_groups),
+        noise=noise[..., None, :, :] if noise.any() else None,
+        noise_squares=tuple(noise_of_groups),
+    )
+
+
+def _own(rounds: ClassRounds, part: slice, indices: _Indices) -> np.ndarray:
+    """Builds the map of a client's row and offset, float64[..., states, f, f]."""
+    kappa = rounds.kappa[..., part]
+    fields = int(indices.rows >= 0) + int(indices.offsets >= 0)
+    own = np.zeros((*kappa.shape, fields, fields))
+    if indices.offsets >= 0:
+        own[..., -1, -1] = 1.0
+    if indices.rows >= 0:
+        own[..., 0, 0] = kappa
+    if fields == 2:
+        own[..., 0, 1] = rounds.zeta[..., part]
+    return own
+
+
+def _noise(
+    rounds: ClassRounds, counts: np.ndarray, variance: np.ndarray, indices: _Indices
+) -> tuple[np.ndarray, np.ndarray]:
+    """Computes what noise of the targets adds to second moments.
+
+    Args:
+      rounds: the coefficients.
+      counts: float64[..., C], clients by class.
+      variance: float64[C], of the noise of one target.
+      indices: the coordinates.
+
+    Returns:
+      float64[..., n, n], added to products; float64[..., C], added to the squares of rows.
+    """
+    num_classes = counts.shape[-1]
+    response = np.zeros((*counts.shape[:-1], indices.size, num_classes))
+    response[..., 1, :] = rounds.beta
+    of_sums = counts * variance
+    if indices.rows >= 0:
+        rows = indices.rows + np.arange(num_classes)
+        response[..., rows, :] = counts[..., None] * rounds.theta
+        response[..., rows, np.arange(num_classes)] += rounds.zeta
+    products = (response * of_sums[..., None, :]) @ np.swapaxes(response, -1, -2)
+    own = np.diagonal(rounds.theta, axis1=-2, axis2=-1)
+    squares = counts * np.einsum('...cd,...d->...c', rounds.theta**2, of_sums)
+    squares += (2.0 * rounds.zeta * own + rounds.zeta**2) * of_sums
+    return products, squares
+
+
+def _paired(maps: RoundMaps, pairs: np.ndarray) -> RoundMaps:
+    """Picks the maps of pairs of coordinates of the models."""
+    first, second = pairs.T
+    is_one = (first == second).astype(np.float64)
+    noise = None
+    if maps.noise is not None:
+        noise = maps.noise * is_one[:, None, None]
+    return maps._replace(
+        left=maps.left[..., first, :, :],
+        right=maps.right[..., second, :, :],
+        common_left=tuple(x[..., first, :, :] for x in maps.common_left),
+        common_right=tuple(x[..., second, :, :] for x in maps.common_right),
+        noise=noise,
+        noise_squares=tuple(x * is_one[:, None] for x in maps.noise_squares),
+    )
+
+
+def _with_one(maps: RoundMaps) -> RoundMaps:
+    """Replaces w by the number one."""
+    return maps._replace(right=np.ones((1, 1)), noise=None)
+
+
+def _homogeneous(maps: RoundMaps, inner: np.ndarray, has_rows: bool) -> RoundMaps:
+    """Picks server and rows of one coordinate of the models, without targets and noise."""
+    left = maps.left[..., :1, inner[:, None], inner]
+    common = tuple(x[..., :1, :, :][..., inner] for x in maps.common_left)
+    fields = int(has_rows)
+    return maps._replace(
+        left=left,
+        right=left,
+        common_left=common,
+        common_right=common,
+        own=tuple(x[..., :fields, :fields] for x in maps.own),
+        noise=None,
+    )
+
+
+def start_moments(
+    maps: MomentMaps, targets: Targets, law: np.ndarray
+) -> tuple[Moments, Moments]:
+    """Returns the first and second moments of zero models and rows.
+
+    Args:
+      maps: the maps.
+      targets: the clients' minimisers.
+      law: float64[S, K_1, ...], of the configurations.
+
+    Returns:
+      Moments of v, and of pairs.
+    """
+    layout = maps.second.layout
+    coordinates = maps.second.left
+    dimension = targets.means.shape[1]
+    first = np.zeros((*law.shape, dimension, coordinates.size, 1))
+    first[..., 0, 0] = law[..., None]
+    second = np.zeros((*law.shape, len(maps.pairs), coordinates.size, coordinates.size))
+    second[..., 0, 0] = law[..., None]
+    counts = layout.class_counts()
+    start = len(layout.listed)
+    squares = []
+    has_offsets = any(scatter.any() for scatter in targets.scatter)
+    fields = int(maps.second.has_rows) + int(has_offsets)
+    for number, group in enumerate(layout.groups):
+        part = slice(start, start + group.num_states)
+        start += group.num_states
+        of_group = np.zeros(
+            (*law.shape, len(maps.pairs), group.num_states, fields, fields)
+        )
+        if has_offsets:
+            size = len(layout.members[number])
+            scatter = targets.scatter[number][maps.pairs[:, 0], maps.pairs[:, 1]]
+            here = counts[..., part] * law[..., None]
+            # Offsets sum to zero: different ones have a negative product in the mean.
+            one = scatter / size
+            two = -scatter / (size * (size - 1))
+            at = coordinates.segments[number][-1] + np.arange(group.num_states)
+            both = here[..., :, None] * counts[..., None, part]
+            both = both - here[..., None] * np.eye(group.num_states)
+            of_group[..., -1, -1] = here[..., None, :] * one[:, None]
+            products = both[..., None, :, :] * two[:, None, None]
+            index = np.arange(group.num_states)
+            products[..., index, index] += of_group[..., -1, -1]
+            second[..., at[:, None], at] = products
+        squares.append(of_group)
+    return Moments(first, ()), Moments(second, tuple(squares))

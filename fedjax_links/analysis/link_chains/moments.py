@@ -1,0 +1,215 @@
+"""Moves first and second moments of models and memories by one round of a link chain.
+
+A round has two halves. First the models move: in each configuration of the links they are
+an affine map of server, rows and targets. Then the links move: clients go from state to
+state, and take their rows along. Before a round the moments are ``E[v w^T 1{k}]`` by
+configuration k, where v and w stack
+
+``(1, server, sums of rows by class, sums of target offsets by class)``.
+
+Target offsets are differences between targets and their group's mean. By symmetry the
+moments of the server are those of offsets that are dealt out to the group's clients at
+random. A group also needs sums of squares over its clients, as they differ from squares of
+sums.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links.analysis.link_chains.layouts import LinkLayout
+
+
+class Coordinates(NamedTuple):
+    """Says which client's state each coordinate of a moment involves.
+
+    Attributes:
+      size: the number of coordinates.
+      free: int64[...], those that involve no client of a group.
+      segments: for each group the first coordinates of its rows, of its target offsets, or
+        of both. Each has as many coordinates as clients of the group have states.
+    """
+
+    size: int
+    free: np.ndarray
+    segments: tuple[tuple[int, ...], ...]
+
+
+class Moments(NamedTuple):
+    """Holds moments by configuration.
+
+    Attributes:
+      products: float64[S, K_1, ..., pairs, n, m].
+      squares: for each group float64[S, K_1, ..., pairs, states, f, f], sums over the
+        clients in a state of products of its rows and target offsets. Empty where the
+        second coordinates involve no clients.
+    """
+
+    products: np.ndarray
+    squares: tuple[np.ndarray, ...]
+
+
+class RoundMaps(NamedTuple):
+    """Holds the maps of a round in each configuration.
+
+    Attributes:
+      left: float64[S, K_1, ..., pairs, n, n], the map of v.
+      right: float64[S, K_1, ..., pairs, m, m], the map of w.
+      common_left: for each group float64[S, K_1, ..., pairs, states, n], h of `ClassRounds`.
+      common_right: float64[S, K_1, ..., pairs, states, m], the same of w.
+      own: for each group float64[S, K_1, ..., 1, states, f, f], maps a client's row and
+        offset, apart from h.
+      counts: for each group int64[S, K_1, ..., 1, states], the clients in a state.
+      noise: float64[S, K_1, ..., pairs, n, m], what noise adds per unit of probability.
+      noise_squares: for each group float64[S, K_1, ..., pairs, states], the same of the
+        squares of rows.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    common_left: tuple[np.ndarray, ...]
+    common_right: tuple[np.ndarray, ...]
+    own: tuple[np.ndarray, ...]
+    counts: tuple[np.ndarray, ...]
+    noise: np.ndarray | None
+    noise_squares: tuple[np.ndarray, ...]
+
+    def one_pair(self) -> 'RoundMaps':
+        """Returns the maps of the first pair, without noise."""
+        right = self.right if self.right.ndim == 2 else self.right[..., :1, :, :]
+        return self._replace(
+            left=self.left[..., :1, :, :],
+            right=right,
+            common_left=tuple(x[..., :1, :, :] for x in self.common_left),
+            common_right=tuple(x[..., :1, :, :] for x in self.common_right),
+            noise=None,
+        )
+
+
+class MomentMap(NamedTuple):
+    """Maps moments before a round to those before the next.
+
+    Attributes:
+      layout: the configurations.
+      left: coordinates of v.
+      right: coordinates of w.
+      branches: maps of the outcomes of what a configuration leaves open, the links between
+        clients, with their probabilities.
+      has_rows: whether the segments of v begin with rows.
+    """
+
+    layout: LinkLayout
+    left: Coordinates
+    right: Coordinates
+    branches: tuple[tuple[float, RoundMaps], ...]
+    has_rows: bool
+
+    def one_pair(self) -> 'MomentMap':
+        """Returns the map of the first pair alone, which any number of pairs can share."""
+        branches = tuple((prob, maps.one_pair()) for prob, maps in self.branches)
+        return self._replace(branches=branches)
+
+    def move_models(self, moments: Moments) -> Moments:
+        """Moves models and rows by their round, while links stay."""
+        products = np.zeros_like(moments.products)
+        squares = [np.zeros_like(part) for part in moments.squares]
+        for prob, maps in self.branches:
+            before = moments.products
+            after = maps.left @ before @ np.swapaxes(maps.right, -1, -2)
+            if maps.noise is not None:
+                after += before[..., :1, :1] * maps.noise
+            products = products + prob * after
+            for group in range(len(squares)):
+                part = self._move_squares(maps, moments, group)
+                squares[group] = squares[group] + prob * part
+        return Moments(products, tuple(squares))
+
+    def _move_squares(
+        self, maps: RoundMaps, moments: Moments, group: int
+    ) -> np.ndarray:
+        """Moves the sums of squares of a group's rows and offsets."""
+        own = maps.own[group]
+        after = own @ moments.squares[group] @ np.swapaxes(own, -1, -2)
+        if not self.has_rows:
+            return after
+        # What clients of a class have in common, h, adds to each of their rows.
+        num_states = maps.counts[group].shape[-1]
+        states = np.arange(num_states)
+        common = maps.common_left[group]
+        other = maps.common_right[group]
+        before = moments.products
+        forward = common @ before
+        backward = before @ np.swapaxes(other, -1, -2)
+        starts = self.left.segments[group]
+        with_own = np.stack(
+            [forward[..., states, at + states] for at in starts], axis=-1
+        )
+        own_with = np.stack(
+            [backward[..., at + states, states] for at in starts], axis=-1
+        )
+        after[..., 0, :] += np.einsum('...f,...gf->...g', with_own, own)
+        after[..., :, 0] += np.einsum('...f,...gf->...g', own_with, own)
+        both = np.einsum('...sn,...sn->...s', forward, other)
+        after[..., 0, 0] += maps.counts[group] * both
+        if maps.noise is not None:
+            after[..., 0, 0] += before[..., :1, 0] * maps.noise_squares[group]
+        return after
+
+    def move_links(self, moments: Moments) -> Moments:
+        """Moves the links, and the rows and offsets with their clients."""
+        layout = self.layout
+        products = layout.move_modes(moments.products)
+        squares = [layout.move_modes(part) for part in moments.squares]
+        for number in range(len(layout.groups)):
+            products, squares = self._move_group(products, squares, number)
+        return Moments(products, tuple(squares))
+
+    def _move_group(
+        self, products: np.ndarray, squares: list[np.ndarray], number: int
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Moves the clients of one group."""
+        group = self.layout.groups[number]
+        axis = 1 + number
+        num_states = group.num_states
+        left = [np.arange(at, at + num_states) for at in self.left.segments[number]]
+        right = [np.arange(at, at + num_states) for at in self.right.segments[number]]
+        after = np.zeros_like(products)
+        rest_left = np.setdiff1d(np.arange(self.left.size), np.concatenate([*left, []]))
+        rest_right = np.setdiff1d(
+            np.arange(self.right.size), np.concatenate([*right, []])
+        )
+        rest_left = rest_left.astype(int)
+        rest_right = rest_right.astype(int)
+        last = products.ndim - 1
+
+        def at(rows: np.ndarray, columns: np.ndarray) -> tuple[Any, ...]:
+            return (..., rows[:, None], columns)
+
+        index = at(rest_left, rest_right)
+        after[index] = group.apply_counts(products[index], axis)
+        for rows in left:
+            index = at(rows, rest_right)
+            after[index] = group.apply_one(products[index], axis, last - 1)
+        for columns in right:
+            index = at(rest_left, columns)
+            after[index] = group.apply_one(products[index], axis, last)
+        new_squares = []
+        for other, part in enumerate(squares):
+            if other == number:
+                new_squares.append(group.apply_one(part, axis, part.ndim - 3))
+            else:
+                new_squares.append(group.apply_counts(part, axis))
+        states = np.arange(num_states)
+        for first, rows in enumerate(left):
+            for second, columns in enumerate(right):
+                # Pairs of different clients, then each client with itself.
+                pairs = products[at(rows, columns)]
+                pairs[..., states, states] -= squares[number][..., first, second]
+                moved = group.apply_two(pairs, axis, last - 1, last)
+                moved[..., states, states] += new_squares[number][..., first, second]
+                after[at(rows, columns)] = moved
+        return after, new_squares
+
+    def __call__(self, moments: Moments) -> Moments:
+        """Moves moments by one round."""
+        return self.move_links(self.move_models(moments))

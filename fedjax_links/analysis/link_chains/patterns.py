@@ -1,0 +1,305 @@
+"""Makes link chains of participation patterns whose clients are independent."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from fedjax_links.analysis import _checks
+from fedjax_links.analysis.link_chains.chains import ClientLinks, LinkChain
+from fedjax_links.core import errors
+
+_UP_RATE = 0.05
+
+
+def independent(probs: ArrayLike) -> LinkChain:
+    """Makes links that are independent over rounds, as `participation.bernoulli`.
+
+    Args:
+      probs: float[N] in [0, 1], or float[K, N] of the rounds of a period.
+
+    Returns:
+      The chain.
+
+    Raises:
+      ValueError: for values that are no probabilities.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.link_chains.independent([0.5, 0.3]).modes().stationary)
+      [0.35 0.15 0.35 0.15]
+    """
+    table = _periodic_probs(probs)
+    return _two_state(table, table, 1.0 - table)
+
+
+def markov(
+    probs: ArrayLike,
+    up_rate: ArrayLike | None = None,
+    *,
+    correlation_time: ArrayLike | None = None,
+) -> LinkChain:
+    """Makes each link a two-state Markov chain, as `participation.markov`.
+
+    A link goes up with probability ``q*`` and down with ``q = q* (1 - p) / p``. Where that
+    exceeds one, ``q = 1`` and ``q* = p / (1 - p)``. With ``correlation_time`` tau,
+    ``q* = p (1 - m)`` and ``q = (1 - p) (1 - m)`` with ``m = exp(-1 / tau)``.
+
+    Args:
+      probs: float[N] in [0, 1], or float[K, N] of the rounds of a period. The chain moves
+        with the rates of the round that it enters, and starts in the law of round 0.
+      up_rate: q*, in (0, 1], one number or float[N]; 0.05 by default.
+      correlation_time: tau in rounds, positive, one number or float[N].
+
+    Returns:
+      The chain.
+
+    Raises:
+      ValueError: for a value out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.link_chains.markov([0.5], up_rate=0.1)
+      >>> print(chain.modes().transition.toarray())
+      [[0.9 0.1]
+       [0.1 0.9]]
+
+    References:
+      Xiang et al., journal version 2024, Appendix B, Fig. 7.
+    """
+    table = _periodic_probs(probs)
+    if correlation_time is not None:
+        if up_rate is not None:
+            raise errors.invalid(
+                'up_rate', 'be left out beside correlation_time', up_rate
+            )
+        times = np.asarray(correlation_time, np.float64)
+        _checks.checked('correlation_time', times, times > 0, 'be positive')
+        redrawn = -np.expm1(-1.0 / times)
+        return _two_state(table, table * redrawn, (1.0 - table) * redrawn)
+    rate = _checks.checked_rate('up_rate', _UP_RATE if up_rate is None else up_rate)
+    _checks.checked('up_rate', rate, rate > 0, 'be positive')
+    ratio = (1.0 - table) / np.where(table > 0, table, 1.0)
+    is_capped = (table == 0) | (rate * ratio > 1)
+    rise = np.where(is_capped, table / np.where(table < 1, 1.0 - table, 1.0), rate)
+    fall = np.where(is_capped, 1.0, rate * ratio)
+    return _two_state(table, rise, fall)
+
+
+def semi_markov(
+    up: ArrayLike, down: ArrayLike, *, kinds: ArrayLike | None = None
+) -> LinkChain:
+    """Makes links go up and down for times of laws of finite support.
+
+    This is `participation.semi_markov`. Links start stationary. A client's state is how
+    long it has been up or down.
+
+    Args:
+      up: float[L] or float[G, L], survival function of the rounds that a link stays up:
+        entry k is the probability of more than k rounds.
+      down: likewise, of the rounds that it stays down.
+      kinds: int[N], the row that each client follows; by default client i follows row i.
+
+    Returns:
+      The chain.
+
+    Raises:
+      ValueError: if a law is no survival function, or numbers of rows differ.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.link_chains.semi_markov([1.0, 1.0], [1.0, 0.5])
+      >>> print(chain.num_modes, chain.kinds[0].prob.round(3))
+      4 [0.571]
+    """
+    up_laws = np.atleast_2d(np.asarray(up, np.float64))
+    down_laws = np.atleast_2d(np.asarray(down, np.float64))
+    size = max(len(up_laws), len(down_laws))
+    if not {len(up_laws), len(down_laws)} <= {1, size}:
+        requirement = f'have 1 or {size} rows, as `up`'
+        raise errors.invalid('down', requirement, len(down_laws))
+    rows = np.arange(size) if kinds is None else np.asarray(kinds)
+    is_row = rows.ndim == 1 and rows.dtype.kind in 'iu' and rows.size > 0
+    is_row = is_row and rows.min() >= 0 and rows.max() < size
+    _checks.require(is_row, 'kinds', f'name rows 0 to {size - 1}', kinds)
+    laws = []
+    for number in range(size):
+        up_law = _checks.checked_survival('up', up_laws[number % len(up_laws)])
+        down_law = _checks.checked_survival('down', down_laws[number % len(down_laws)])
+        laws.append(_sojourns(up_law, down_law))
+    return LinkChain(
+        sparse.csr_array(np.ones((1, 1))), np.ones(1), tuple(laws), rows.astype(int)
+    )
+
+
+def b_min_sep(probs: ArrayLike, separation: int) -> LinkChain:
+    """Makes clients that took part wait, and then take part independently.
+
+    Successive participations of a client are at least b rounds apart. In each round from
+    the b-th on it takes part with probability p. This is b-min-sep sampling. It equals
+    `participation.semi_markov` with one round up, and down times of ``b - 1`` rounds and a
+    geometric time. It starts stationary.
+
+    Args:
+      probs: float[N] in (0, 1], of clients that may take part.
+      separation: b, at least 1; 1 gives independent rounds. A client waits ``b - 1`` rounds,
+        which `participation.minimum_separation` calls its separation.
+
+    Returns:
+      The chain. A client is up in a fraction ``p / (1 + (b - 1) p)`` of the rounds.
+
+    Raises:
+      ValueError: for a value out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.link_chains.b_min_sep([0.5], 3)
+      >>> print(chain.kinds[0].prob)
+      [0.25]
+    """
+    links = _checks.checked_probs('probs', probs)
+    _checks.checked('probs', links, links > 0, 'be positive', ' at client {}')
+    wait = _checks.checked_int('separation', separation, minimum=1) - 1
+    distinct, kind_of_client = np.unique(links, return_inverse=True)
+    kinds = []
+    for prob in distinct:
+        # States are up, waiting for 1, ..., b - 1 rounds, and free but down.
+        size = wait + 2
+        transition = np.zeros((size, size))
+        transition[np.arange(wait), 1 + np.arange(wait)] = 1.0
+        transition[wait:, 0] = prob
+        transition[wait:, -1] = 1.0 - prob
+        rate = prob / (1.0 + wait * prob)
+        start = np.full(size, rate)
+        start[-1] = 1.0 - rate * (1 + wait)
+        is_up = np.arange(size) == 0
+        kinds.append(
+            ClientLinks(transition[None], start[None], is_up[None], np.array([rate]))
+        )
+    return LinkChain(
+        sparse.csr_array(np.ones((1, 1))), np.ones(1), tuple(kinds), kind_of_client
+    )
+
+
+def cyclic(
+    probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False
+) -> LinkChain:
+    """Makes each client active for a block of rounds, in cycles, as `participation.cyclic`.
+
+    The shared state is the phase of the cycle, a client's state its offset: the rounds
+    before its first block. Everybody starts down.
+
+    Args:
+      probs: float[N] in [0, 1], shares of a cycle that clients are active.
+      cycle_length: L, at least 2.
+      reset: draw the offsets afresh every L rounds.
+
+    Returns:
+      The chain.
+
+    Raises:
+      ValueError: for a value out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.link_chains.cyclic([0.5, 0.5], cycle_length=4)
+      >>> print(chain.num_modes, chain.modes().stationary.round(3)[:4])
+      16 [0.062 0.062 0.062 0.062]
+
+    References:
+      Xiang et al., journal version 2024, Appendix B.
+    """
+    links = _checks.checked_probs('probs', probs)
+    length = _checks.checked_int('cycle_length', cycle_length, minimum=2)
+    active = np.maximum(1, np.rint(length * links)).astype(int)
+    inactive = np.maximum(1, length - active)
+    own_period = np.full_like(active, length) if reset else active + inactive
+    period = int(np.lcm.reduce(own_period))
+    phases = np.arange(period)
+    distinct, kind_of_client = np.unique(active, return_inverse=True)
+    kinds = []
+    for rounds in distinct:
+        client = int(np.argmax(active == rounds))
+        offsets = np.arange(inactive[client])
+        turn = (phases[:, None] - offsets) % own_period[client]
+        law = np.full(len(offsets), 1.0 / len(offsets))
+        transition = np.tile(np.eye(len(offsets)), (period, 1, 1))
+        if reset:
+            transition[0] = law
+        kinds.append(
+            ClientLinks(
+                transition,
+                np.tile(law, (period, 1)),
+                turn < rounds,
+                np.full(period, rounds / own_period[client]),
+            )
+        )
+    return LinkChain(*_phases(period), tuple(kinds), kind_of_client)
+
+
+def _periodic_probs(probs: ArrayLike) -> np.ndarray:
+    """Checks probabilities of the rounds of a period, float64[K, N]."""
+    table = np.asarray(probs, np.float64)
+    is_table = table.ndim in (1, 2) and table.size > 0
+    requirement = 'have shape [N], or [K, N] for a period of K rounds'
+    _checks.require(is_table, 'probs', requirement, table.shape)
+    return np.atleast_2d(_checks.checked_rate('probs', table))
+
+
+def _phases(period: int) -> tuple[sparse.csr_array, np.ndarray]:
+    """Returns the transition matrix and the start of the phases of a cycle."""
+    rounds = np.arange(period)
+    ones = np.ones(period)
+    shape = (period, period)
+    transition = sparse.csr_array((ones, (rounds, (rounds + 1) % period)), shape=shape)
+    return transition, (rounds == 0).astype(np.float64)
+
+
+def _two_state(probs: np.ndarray, rise: np.ndarray, fall: np.ndarray) -> LinkChain:
+    """Makes two-state links with the same period.
+
+    Args:
+      probs: float64[K, N], what the pattern reports. The state before round 0 has the law
+        of its first row.
+      rise: float64[K, N], P(down -> up).
+      fall: float64[K, N], P(up -> down).
+    """
+    columns = np.concatenate([probs, rise, fall])
+    _, firsts, kind_of_client = np.unique(
+        columns, axis=1, return_index=True, return_inverse=True
+    )
+    period = len(probs)
+    is_up = np.tile([False, True], (period, 1))
+    kinds = []
+    for client in firsts:
+        up = rise[:, client]
+        down = fall[:, client]
+        rows = np.stack([1.0 - up, up, down, 1.0 - down], axis=1)
+        transition = rows.reshape(period, 2, 2)
+        prob = probs[:, client]
+        before = np.array([1.0 - prob[0], prob[0]])
+        start = np.tile(before @ transition[0], (period, 1))
+        kinds.append(ClientLinks(transition, start, is_up, prob))
+    return LinkChain(*_phases(period), tuple(kinds), kind_of_client.ravel())
+
+
+def _sojourns(up: np.ndarray, down: np.ndarray) -> ClientLinks:
+    """Returns the law of a link whose state is its age, up or down.
+
+    Args:
+      up: float64[L], survival function of the rounds up.
+      down: float64[L'], likewise.
+    """
+    up = up[up > 0]
+    down = down[down > 0]
+    size = len(up) + len(down)
+    transition = np.zeros((size, size))
+    for law, first, other in ((up, 0, len(up)), (down, len(up), 0)):
+        ages = first + np.arange(len(law))
+        stays = np.append(law[1:] / law[:-1], 0.0)
+        transition[ages[:-1], ages[1:]] = stays[:-1]
+        transition[ages, other] += 1.0 - stays
+    start = np.concatenate([up, down])
+    start = start / start.sum()
+    is_up = np.arange(size) < len(up)
+    prob = np.array([start[is_up].sum()])
+    return ClientLinks(transition[None], start[None], is_up[None], prob)

@@ -1,0 +1,232 @@
+"""Link chains against laws of paths that follow from the definitions of the patterns."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis
+from fedjax_links.analysis import link_chains
+from tests import refusals
+from tests.analysis import enumeration
+
+
+def path_law(chain, num_rounds):
+    """P(masks of the first rounds) by masks, from the listed modes."""
+    modes = chain.modes()
+    transition = modes.transition.toarray()
+    law = {}
+    for mode, prob in enumerate(modes.start):
+        key = (tuple(modes.masks[mode]),)
+        states = law.setdefault(key, np.zeros(len(modes.start)))
+        states[mode] += prob
+    for _ in range(num_rounds - 1):
+        longer = {}
+        for path, states in law.items():
+            for mode, prob in enumerate(states @ transition):
+                key = (*path, tuple(modes.masks[mode]))
+                after = longer.setdefault(key, np.zeros(len(modes.start)))
+                after[mode] += prob
+        law = longer
+    return {path: states.sum() for path, states in law.items() if states.sum() > 0}
+
+
+def assert_same_law(found, expected):
+    for path in found.keys() | expected.keys():
+        assert abs(found.get(path, 0.0) - expected.get(path, 0.0)) < 1e-12, path
+
+
+def law_of_histories(num_clients, num_rounds, factor):
+    """P(path) as a product of each round's probability given the masks before."""
+    masks = list(itertools.product([False, True], repeat=num_clients))
+    law = {}
+    for path in itertools.product(masks, repeat=num_rounds):
+        prob = 1.0
+        for t in range(num_rounds):
+            prob *= factor(path[:t], path[t])
+        if prob > 0:
+            law[path] = prob
+    return law
+
+
+def test_markov_chains_are_two_state_chains_by_client():
+    probs = [0.5, 0.3]
+    stars = [0.1, 0.9]
+
+    def factor(past, mask):
+        result = 1.0
+        for client, is_up in enumerate(mask):
+            p, star = (
+                probs[client],
+                min(stars[client], probs[client] / (1 - probs[client])),
+            )
+            fall = min(1.0, stars[client] * (1 - p) / p)
+            up = p if not past else 1 - fall if past[-1][client] else star
+            result *= up if is_up else 1 - up
+        return result
+
+    chain = link_chains.markov(probs, stars)
+    assert_same_law(path_law(chain, 3), law_of_histories(2, 3, factor))
+
+
+def test_markov_moves_with_the_rates_of_the_round_it_enters():
+    probs = np.array([[0.5], [0.2], [0.8]])
+
+    def factor(past, mask):
+        p = probs[len(past) % 3, 0]
+        rise, fall = 0.1, 0.1 * (1 - p) / p
+        before = 1.0 * past[-1][0] if past else 0.5
+        up = before * (1 - fall) + (1 - before) * rise
+        return up if mask[0] else 1 - up
+
+    chain = link_chains.markov(probs, 0.1)
+    assert_same_law(path_law(chain, 4), law_of_histories(1, 4, factor))
+
+
+def test_a_correlation_time_is_that_of_the_autocorrelation():
+    modes = link_chains.markov([0.3], correlation_time=4.0).modes()
+    up = modes.masks[:, 0].astype(float)
+    both = modes.stationary * up @ modes.transition @ up
+    correlation = (both - 0.3**2) / (0.3 * 0.7)
+    assert abs(correlation - np.exp(-1 / 4)) < 1e-12
+
+
+@pytest.mark.parametrize('design', ['product', 'successive', 'sum'])
+def test_minimum_separation_draws_cohorts_of_those_who_waited(design):
+    weights = np.array([4.0, 2.0, 1.0, 1.0])
+
+    def factor(past, mask):
+        waiting = set() if not past else set(np.flatnonzero(past[-1]))
+        ids = [i for i in range(4) if i not in waiting]
+        law = enumeration.one_round(weights[ids], 2, design)
+        cohort = tuple(ids.index(i) for i in np.flatnonzero(mask) if i in ids)
+        return law.get(cohort, 0.0) if sum(mask) == 2 and len(cohort) == 2 else 0.0
+
+    chain = link_chains.minimum_separation(
+        weights, separation=1, cohort_size=2, design=design
+    )
+    assert_same_law(path_law(chain, 3), law_of_histories(4, 3, factor))
+
+
+def test_minimum_separation_has_the_stationary_law_of_its_closed_form():
+    weights = [8.0, 4.0, 2.0, 1.0, 1.0]
+    for separation in range(4):
+        modes = link_chains.minimum_separation(weights, separation=separation).modes()
+        expected = analysis.minimum_separation_stationary(weights, separation)
+        np.testing.assert_allclose(modes.stationary @ modes.masks, expected, atol=1e-12)
+
+
+def test_groups_of_minimum_separation_take_part_together():
+    chain = link_chains.minimum_separation([2.0, 1.0], separation=1, groups=[0, 1, 0])
+    masks = set(path_law(chain, 1))
+    assert masks == {((True, False, True),), ((False, True, False),)}
+
+
+def test_periodic_groups_cut_the_first_turn():
+    chain = link_chains.periodic_groups([0, 0, 1], active_rounds=2, cohort_size=1)
+    modes = chain.modes()
+    law = modes.start
+    rates = []
+    for _ in range(5):
+        rates.append(law @ modes.masks)
+        law = law @ modes.transition
+    # The turn of the first group ends after one round or two.
+    first = np.array([1.0, 0.5, 0.0, 0.5, 1.0])
+    expected = np.stack([first / 2, first / 2, 1 - first], axis=1)
+    np.testing.assert_allclose(rates, expected, atol=1e-12)
+
+
+def test_shared_shocks_stop_groups_together():
+    links = link_chains.independent([0.5, 0.4, 0.3])
+    chain = link_chains.shared_shocks(
+        links, [0, 0, 1], up_rate=0.2, down_rate=[0.3, 0.1]
+    )
+    modes = chain.modes()
+    shares = np.array([0.4, 0.4, 2 / 3])
+    np.testing.assert_allclose(
+        modes.stationary @ modes.masks, shares * [0.5, 0.4, 0.3], atol=1e-12
+    )
+    np.testing.assert_allclose(modes.probs[0], shares * [0.5, 0.4, 0.3], atol=1e-12)
+    ups = modes.masks.astype(float)
+    both = modes.stationary @ (ups[:, 0] * ups[:, 1])
+    assert abs(both - 0.4 * 0.5 * 0.4) < 1e-12
+    later = (modes.stationary * ups[:, 0]) @ modes.transition @ ups[:, 1]
+    expected = 0.5 * 0.4 * (0.4**2 + 0.4 * 0.6 * (1 - 0.2 - 0.3))
+    assert abs(later - expected) < 1e-12
+
+
+def test_semi_markov_has_the_autocorrelation_of_its_laws():
+    up = [1.0, 0.7, 0.2]
+    down = [1.0, 1.0, 0.5]
+    modes = link_chains.semi_markov(up, down).modes()
+    is_up = modes.masks[:, 0].astype(float)
+    prob = analysis.semi_markov_stationary([up], [down])[0]
+    assert abs(modes.stationary @ is_up - prob) < 1e-12
+    expected = analysis.semi_markov_autocorrelation(up, down, 5)
+    law = modes.stationary * is_up
+    for lag in range(6):
+        correlation = (law @ is_up - prob**2) / (prob * (1 - prob))
+        assert abs(correlation - expected[lag]) < 1e-12
+        law = law @ modes.transition
+
+
+def test_b_min_sep_is_a_semi_markov_link_with_a_cut_geometric_time():
+    prob, separation = 0.5, 3
+    # A down time is two rounds of waiting, and as many as it takes; it may be just those.
+    down = np.concatenate([np.ones(separation - 1), (1 - prob) ** np.arange(1, 40)])
+    found = path_law(link_chains.b_min_sep([prob], separation), 5)
+    expected = path_law(link_chains.semi_markov([1.0], down), 5)
+    for path, value in found.items():
+        assert abs(value - expected.get(path, 0.0)) < 1e-9
+
+
+@pytest.mark.parametrize('reset', [False, True])
+def test_cycles_have_one_block_per_cycle_at_each_offset(reset):
+    chain = link_chains.cyclic([0.5, 0.25], cycle_length=4, reset=reset)
+
+    def offsets_law():
+        # Active two of four rounds with offsets 0 and 1; one of four with 0, 1 and 2.
+        for first, second in itertools.product(range(2), range(3)):
+            yield 1 / 6, (first, second)
+
+    def masks(offsets):
+        for t in range(4):
+            yield tuple(
+                (t - offset) % 4 < active
+                for offset, active in zip(offsets, (2, 1), strict=True)
+            )
+
+    expected = {}
+    for prob, offsets in offsets_law():
+        one = tuple(masks(offsets))
+        if not reset:
+            expected[one + one] = expected.get(one + one, 0.0) + prob
+            continue
+        for other_prob, others in offsets_law():
+            both = one + tuple(masks(others))
+            expected[both] = expected.get(both, 0.0) + prob * other_prob
+    assert_same_law(path_law(chain, 8), expected)
+
+
+def test_a_matrix_with_one_stationary_law_starts_there():
+    chain = link_chains.from_modes([[0.9, 0.1], [0.3, 0.7]], [[1, 0], [0, 1]])
+    np.testing.assert_allclose(chain.start, [0.75, 0.25], atol=1e-12)
+
+
+def test_refusals():
+    with refusals.names('probs'):
+        link_chains.markov([1.5])
+    with refusals.names('up_rate'):
+        link_chains.markov([0.5], 0.1, correlation_time=3.0)
+    with refusals.names('transition'):
+        link_chains.from_modes([[0.5, 0.4], [0, 1]], [[1], [0]])
+    with refusals.names('start'):
+        link_chains.from_modes(np.eye(2), [[1], [0]])
+    with refusals.names('groups'):
+        link_chains.periodic_groups([0, 2], active_rounds=1, cohort_size=1)
+    with refusals.names('cohort_size', '100,000'):
+        link_chains.periodic_groups(
+            np.repeat([0, 1], 50), active_rounds=10, cohort_size=10
+        )
+    with refusals.names('chain', '1,048,576 modes', '20 clients'):
+        link_chains.markov(np.linspace(0.1, 0.9, 20)).modes()

@@ -1,0 +1,342 @@
+"""Curves and limits under link chains, against closed forms and loops over modes."""
+
+import time
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis
+from fedjax_links.analysis import linear_rounds, link_chains
+from tests import refusals
+from tests.analysis.link_chains import jump_systems
+from tests.tiers import cases
+
+RULES = list(linear_rounds.RULES)
+PEERS = 'cogc', 'colrel', 'gossip', 's2a', 's2s'
+SYMMETRIC = [name for name in RULES if name not in ('cogc', 'colrel')]
+PROBS = np.array([0.7, 0.2, 0.5])
+TARGETS = np.array([[0.3, -1.0], [2.0, 0.5], [-0.7, 1.2]])
+CURVATURE = np.array([0.5, 2.0, 1.0])
+WEIGHTS = np.array([[0.5, 0.2, 0.3], [0.4, 0.6, 0.2], [0.3, 0.3, 0.4]])
+TRIANGLE = np.array([[1, 2], [0, 2], [0, 1]])
+OPTIONS = {
+    'feddyn': {'alpha': 0.4},
+    'fedstale': {'stale_weight': 0.6},
+    'cogc': {'tolerance': 1},
+    'colrel': {'weights': WEIGHTS},
+}
+
+
+def rate_of(name, num_clients=3):
+    return 0.1 / num_clients if name == 'focus' else 0.1
+
+
+def noise_of(name):
+    return 0.0 if name in linear_rounds.OTHER_NOISE else 0.5
+
+
+# Mean and standard deviation of the server by up rate, as printed in the notes on memory.
+PRINTED = {
+    None: {
+        'fedavg': '34.62 ± 9.23',
+        'fedavg_all': '37.50 ± 6.03',
+        'fedavg_known': '50.00 ± 10.48',
+        'fedpbc': '43.62 ± 20.07',
+        'mifa': '50.00 ± 0.00',
+    },
+    0.3: {
+        'fedavg': '35.27 ± 11.12',
+        'fedavg_all': '37.87 ± 7.15',
+        'fedavg_known': '50.76 ± 12.26',
+        'fedpbc': '46.99 ± 21.86',
+        'mifa': '50.00 ± 0.00',
+    },
+    0.1: {
+        'fedavg': '36.27 ± 21.13',
+        'fedavg_all': '38.08 ± 14.64',
+        'fedavg_known': '49.13 ± 23.34',
+        'fedpbc': '44.84 ± 31.51',
+        'mifa': '50.00 ± 0.00',
+    },
+    0.05: {
+        'fedavg': '37.17 ± 27.81',
+        'fedavg_all': '38.33 ± 20.62',
+        'fedavg_known': '47.52 ± 30.31',
+        'fedpbc': '43.32 ± 36.31',
+        'mifa': '50.00 ± 0.00',
+    },
+    0.01: {
+        'fedavg': '39.06 ± 39.48',
+        'fedavg_all': '39.19 ± 34.96',
+        'fedavg_known': '43.88 ± 41.16',
+        'fedpbc': '40.91 ± 42.39',
+        'mifa': '50.00 ± nan',
+    },
+}
+
+
+@pytest.mark.parametrize('up_rate', PRINTED)
+def test_the_figures_of_two_clients_are_as_printed(up_rate):
+    probs = [0.5, 0.3]
+    chain = link_chains.independent(probs)
+    if up_rate is not None:
+        chain = link_chains.markov(probs, up_rate)
+    for name, printed in PRINTED[up_rate].items():
+        limit = analysis.linear_limit(name, chain, [0.0, 100.0], 0.02, 5)
+        spread = np.sqrt(limit.covariances['server'][0, 0])
+        assert f'{limit.means["server"][0]:.2f} ± {spread:.2f}' == printed, name
+    for name in ('fedvarp', 'scaffold', 'area', 'mimic'):
+        limit = analysis.linear_limit(name, chain, [0.0, 100.0], 0.02, 5)
+        assert abs(limit.means['server'][0] - 50.0) < 1e-9
+        assert limit.covariances['server'][0, 0] < 1e-9
+
+
+def test_mifa_has_no_variance_for_two_clients_with_long_outages():
+    chain = link_chains.markov([0.5, 0.3], 0.01)
+    limit = analysis.linear_limit('mifa', chain, [0.0, 100.0], 0.02, 5)
+    assert round(limit.second_moment_rate, 4) == 1.0013
+    assert 'the variance does not' in limit.stability
+    assert np.isnan(limit.covariances['server']).all()
+    faster = analysis.linear_limit('mifa', chain, [0.0, 100.0], 0.1, 5)
+    assert round(faster.second_moment_rate, 3) == 1.018
+    for name in ('fedvarp', 'scaffold'):
+        limit = analysis.linear_limit(name, chain, [0.0, 100.0], 0.1, 5)
+        assert limit.second_moment_rate < 0.995
+        assert limit.stability == 'mean and variance settle'
+
+
+@pytest.mark.parametrize(
+    ('up_rate', 'rate', 'at_rate', 'better'),
+    [
+        (0.1, 0.01, 49.56, 49.99),
+        (0.05, 0.005, 49.21, 49.88),
+    ],
+)
+def test_extrapolation_takes_most_of_the_bias(up_rate, rate, at_rate, better):
+    chain = link_chains.markov([0.5, 0.3], up_rate)
+    means = [
+        analysis.linear_limit('fedavg_known', chain, [0.0, 100.0], eta, 5).means
+        for eta in (rate, 2 * rate)
+    ]
+    one, two = (mean['server'][0] for mean in means)
+    assert round(one, 2) == at_rate
+    assert round(2 * one - two, 2) == better
+
+
+@pytest.mark.parametrize('name', cases(RULES, ['fedavg_known', 's2s', 'mimic', 'cogc']))
+@pytest.mark.parametrize('is_plain', [True, False])
+def test_independent_links_end_where_linear_rule_does(name, is_plain):
+    options = dict(OPTIONS.get(name, {}))
+    if name in PEERS:
+        options.update(neighbours=TRIANGLE, edge_probs=0.8)
+    if not is_plain:
+        options.update(curvature=CURVATURE, noise=noise_of(name))
+    arguments = TARGETS, rate_of(name), 3
+    expected = analysis.linear_rule(name, PROBS, *arguments, **options)
+    chain = link_chains.independent(PROBS)
+    found = analysis.linear_limit(name, chain, *arguments, **options)
+    assert found.means.keys() == expected.means.keys()
+    for model, mean in expected.means.items():
+        np.testing.assert_allclose(found.means[model], mean, rtol=0, atol=1e-12)
+        variances = np.diagonal(found.covariances[model])
+        np.testing.assert_allclose(
+            variances, expected.variances[model], rtol=0, atol=1e-12
+        )
+    assert abs(found.rate - expected.rate) < 1e-10
+
+
+CHAINS = {
+    'markov': link_chains.markov(PROBS, 0.1),
+    'periodic': link_chains.markov([PROBS, PROBS[::-1], [0.9, 0.1, 0.4]], 0.2),
+    'minimum separation': link_chains.minimum_separation([4.0, 2.0, 1.0], separation=1),
+    'shocks': link_chains.shared_shocks(
+        link_chains.independent(PROBS), [0, 0, 1], up_rate=0.1, down_rate=0.2
+    ),
+}
+
+
+@pytest.mark.parametrize('chain', CHAINS)
+@pytest.mark.parametrize('name', ['fedavg', 'fedpbc', 'mifa'])
+def test_a_curve_is_that_of_a_loop_over_modes(name, chain):
+    links = CHAINS[chain]
+    modes = links.modes()
+    matrices = jump_systems.round_matrices(
+        name, modes.masks, modes.probs, 0.1, 2, CURVATURE
+    )
+    targets = TARGETS[:, 0]
+    means, variances = jump_systems.curve(
+        matrices, modes.transition.toarray(), modes.start, targets, 12
+    )
+    curve = analysis.linear_curve(
+        name, links, targets, 0.1, 2, num_rounds=12, curvature=CURVATURE
+    )
+    np.testing.assert_allclose(curve.means['server'][:, 0], means, atol=1e-13)
+    found = curve.covariances['server'][:, 0, 0]
+    np.testing.assert_allclose(found, variances, atol=1e-13)
+
+
+def test_a_curve_under_independent_links_has_a_closed_form():
+    arguments = TARGETS, 0.1, 3
+    moments = analysis.fedavg_mean_and_covariance(PROBS, *arguments, num_rounds=9)
+    chain = link_chains.independent(PROBS)
+    curve = analysis.linear_curve('fedavg', chain, *arguments, num_rounds=9)
+    np.testing.assert_allclose(curve.means['server'], moments.mean, atol=1e-13)
+    covariances = curve.covariances['server']
+    variances = np.diagonal(covariances, axis1=1, axis2=2)
+    np.testing.assert_allclose(variances, moments.variance, atol=1e-13)
+    limit = analysis.linear_limit('fedavg', chain, *arguments)
+    np.testing.assert_allclose(
+        limit.covariances['server'], moments.limit_covariance, atol=1e-13
+    )
+
+
+@pytest.mark.parametrize('rate', [0.02, 0.2])
+def test_fedavg_under_minimum_separation_ends_at_pi(rate):
+    targets = np.arange(5.0)
+    for separation, expected in ((1, 1.2294), (2, 1.5193), (3, 1.7826)):
+        chain = link_chains.minimum_separation([8, 4, 2, 1, 1], separation=separation)
+        limit = analysis.linear_limit('fedavg', chain, targets, rate, 1)
+        assert round(limit.means['server'][0], 4) == expected
+
+
+def test_a_periodic_chain_is_the_product_over_its_period():
+    """Three modes in turn: the affine map of a period has one fixed point."""
+    turn = np.roll(np.eye(3), 1, axis=1)
+    masks = np.array([[1, 1, 0], [0, 0, 1], [0, 1, 0]], bool)
+    chain = link_chains.from_modes(turn, masks, start=[1.0, 0.0, 0.0])
+    targets = TARGETS[:, 0]
+    for name in ('fedavg', 'mifa', 'fedpbc'):
+        every_a, every_b = jump_systems.round_matrices(
+            name, masks, np.ones((3, 3)), 0.1, 2, CURVATURE
+        )
+        state = np.zeros(4)
+        for _ in range(500):
+            values = []
+            for a, b in zip(every_a, every_b, strict=True):
+                state = a @ state + b @ targets
+                values.append(state[0])
+        limit = analysis.linear_limit(name, chain, targets, 0.1, 2, curvature=CURVATURE)
+        assert abs(limit.means['server'][0] - np.mean(values)) < 1e-12
+        assert abs(limit.covariances['server'][0, 0] - np.var(values)) < 1e-12
+        period = every_a[2] @ every_a[1] @ every_a[0]
+        if name == 'fedavg':
+            period = period[:1, :1]
+        radius = np.abs(np.linalg.eigvals(period)).max()
+        assert abs(limit.rate**3 - radius) < 1e-12
+        assert abs(limit.second_moment_rate**3 - radius**2) < 1e-12
+        curve = analysis.linear_curve(
+            name, chain, targets, 0.1, 2, num_rounds=6, curvature=CURVATURE
+        )
+        np.testing.assert_allclose(curve.covariances['server'], 0.0, atol=1e-12)
+
+
+GROUPED = {
+    'markov': link_chains.markov([0.6, 0.6, 0.6, 0.3], 0.1),
+    'periodic': link_chains.markov([[0.6, 0.6, 0.3, 0.3], [0.2, 0.2, 0.9, 0.9]], 0.1),
+    'b-min-sep': link_chains.b_min_sep([0.5] * 4, 2),
+    'cyclic': link_chains.cyclic([0.5] * 4, cycle_length=4, reset=True),
+    'shocks': link_chains.shared_shocks(
+        link_chains.markov([0.6] * 4, 0.1), [0, 0, 1, 1], up_rate=0.2, down_rate=0.1
+    ),
+}
+GROUP_TARGETS = np.array([[0.3, -1.0], [2.0, 0.5], [-0.7, 1.2], [1.5, 0.4]])
+
+
+@pytest.mark.parametrize(
+    ('name', 'chain'),
+    cases(
+        [(name, chain) for name in SYMMETRIC for chain in GROUPED],
+        [('fedavg', 'shocks'), ('mifa', 'markov'), ('s2a', 'b-min-sep')],
+    ),
+)
+def test_counted_clients_are_as_listed_ones(name, chain):
+    options = {
+        'noise': noise_of(name),
+        'curvature': [1.0, 1.0, 0.5, 0.5],
+        **OPTIONS.get(name, {}),
+    }
+    arguments = GROUPED[chain], GROUP_TARGETS, rate_of(name, 4), 2
+    counted, listed = (
+        analysis.linear_curve(name, *arguments, num_rounds=6, lump=lump, **options)
+        for lump in (True, False)
+    )
+    for model, mean in listed.means.items():
+        np.testing.assert_allclose(counted.means[model], mean, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            counted.covariances[model], listed.covariances[model], rtol=0, atol=1e-12
+        )
+    counted, listed = (
+        analysis.linear_limit(name, *arguments, lump=lump, **options)
+        for lump in (True, False)
+    )
+    for model, mean in listed.means.items():
+        np.testing.assert_allclose(counted.means[model], mean, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            counted.covariances[model], listed.covariances[model], rtol=0, atol=1e-12
+        )
+    assert abs(counted.rate - listed.rate) < 1e-9
+    assert abs(counted.second_moment_rate - listed.second_moment_rate) < 1e-9
+
+
+def test_a_hundred_clients_in_two_groups_are_exact_in_a_second():
+    """Against closed forms of independent links, with different targets in a group."""
+    probs = np.repeat([0.5, 0.3], 50)
+    targets = np.random.default_rng(0).normal(size=100) + 10 * probs
+    arguments = targets, 0.05, 2
+    moments = analysis.fedavg_mean_and_covariance(probs, *arguments, num_rounds=10)
+    chain = link_chains.independent(probs)
+    start = time.process_time()
+    curve = analysis.linear_curve('fedavg', chain, *arguments, num_rounds=10)
+    # A second on a core to itself; the bound leaves room for slow machines.
+    assert time.process_time() - start < 5.0
+    np.testing.assert_allclose(curve.means['server'], moments.mean, atol=1e-12)
+    found = curve.covariances['server'][:, 0]
+    np.testing.assert_allclose(found, moments.variance, atol=1e-12)
+
+
+def test_fedpbc_of_many_clients_has_its_closed_form():
+    probs = np.repeat([0.5, 0.3], 8)
+    targets = np.random.default_rng(0).normal(size=16)
+    arguments = targets, 0.05, 2
+    moments = analysis.fedpbc_mean_and_covariance(probs, *arguments, num_rounds=10)
+    chain = link_chains.independent(probs)
+    curve = analysis.linear_curve('fedpbc', chain, *arguments, num_rounds=10)
+    np.testing.assert_allclose(curve.means['server'], moments.server_mean, atol=1e-12)
+    np.testing.assert_allclose(
+        curve.means['client_mean'], moments.client_mean, atol=1e-12
+    )
+    centred = curve.means['server'][:, 0] - targets.mean()
+    squares = curve.covariances['server'][:, 0, 0] + centred**2
+    np.testing.assert_allclose(squares, moments.server_mean_square, atol=1e-12)
+
+
+def test_a_curve_ends_at_its_limit():
+    chain = CHAINS['shocks']
+    arguments = chain, TARGETS, 0.3, 3
+    limit = analysis.linear_limit('fedpbc', *arguments, noise=0.3)
+    curve = analysis.linear_curve('fedpbc', *arguments, num_rounds=400, noise=0.3)
+    np.testing.assert_allclose(
+        curve.means['server'][-1], limit.means['server'], atol=1e-9
+    )
+    np.testing.assert_allclose(
+        curve.covariances['server'][-1], limit.covariances['server'], atol=1e-9
+    )
+
+
+def test_refusals():
+    chain = CHAINS['markov']
+    with refusals.names('rule', 'fedavg'):
+        analysis.linear_curve('fedavgg', chain, TARGETS, 0.1, 2, num_rounds=1)
+    with refusals.names('num_rounds'):
+        analysis.linear_curve('fedavg', chain, TARGETS, 0.1, 2, num_rounds=-1)
+    with refusals.names('targets'):
+        analysis.linear_limit('fedavg', chain, [0.0, 1.0], 0.1, 2)
+    with refusals.names('chain', 'fedavg_known'):
+        analysis.linear_limit(
+            'fedavg_known', CHAINS['minimum separation'], TARGETS, 0.1, 2
+        )
+    with refusals.names('algorithm', 'cogc'):
+        analysis.linear_limit('cogc', chain, TARGETS, 0.1, 2, tolerance=2)
+    many = link_chains.markov(np.linspace(0.1, 0.9, 30))
+    with refusals.names('chain', '30 clients', '0 groups'):
+        analysis.linear_limit('fedavg', many, np.arange(30.0), 0.1, 2)
