@@ -28,7 +28,8 @@ def run(source: str) -> tuple[dict[str, np.ndarray], float]:
       source: a file with ``features`` [E, H, W, C], ``labels`` [E], ``params/Conv_0/kernel`` and
         so on as flax has them, ``masks`` bool[T, N], ``rows`` int[T, N, steps, B], the algorithm's
         ``name``, ``period`` and ``amplification``, ``learning_rate``, and whether ``channels_last``
-        and ``compiled``.
+        and ``compiled``. Features and parameters are both float32, or both float64, and the rounds
+        are computed in that.
 
     Returns:
       The final parameters under their names, ``losses`` float[T] and the number of ``threads``; and
@@ -130,7 +131,7 @@ def params_from_state(state: State, like: Params) -> dict[str, np.ndarray]:
 
 @functools.cache
 def _prepared(
-    shapes: tuple[Any, ...], channels_last: bool, compiled: bool
+    shapes: tuple[Any, ...], dtype: str, channels_last: bool, compiled: bool
 ) -> tuple[Any, Any]:
     """Makes a network for all jobs of these shapes, and its forward pass.
 
@@ -140,7 +141,7 @@ def _prepared(
 
     layout = torch.channels_last if channels_last else torch.contiguous_format
     model = network({name: np.empty(shape) for name, shape in shapes}).to(
-        memory_format=layout
+        dtype=getattr(torch, dtype), memory_format=layout
     )
     forward = torch.compile(model, fullgraph=True) if compiled else model
     return model, forward
@@ -189,7 +190,10 @@ class Loop:
         self._rows = torch.from_numpy(job['rows'].astype(np.int64))
         shapes = tuple((name, array.shape) for name, array in self._params.items())
         self._model, self._forward = _prepared(
-            shapes, bool(job['channels_last']), bool(job['compiled'])
+            shapes,
+            str(job['features'].dtype),
+            bool(job['channels_last']),
+            bool(job['compiled']),
         )
 
     def run(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -225,7 +229,8 @@ class Loop:
             if algorithm == 'amplified_fedavg' and self._ends_block(t):
                 server = self._amplify(block_start, server)
                 block_start = server
-        return params_from_state(server, self._params), np.asarray(losses, np.float32)
+        dtype = self._job['features'].dtype
+        return params_from_state(server, self._params), np.asarray(losses, dtype)
 
     def _ends_block(self, t: int) -> bool:
         return (t + 1) % int(self._job['period']) == 0

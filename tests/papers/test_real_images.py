@@ -5,13 +5,15 @@ The data are those of this machine; a test skips where they are missing, and say
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from benchmarks import against_torch, images, interpreters
-from fedjax_links import participation, partition, problems
+from fedjax_links import base, datasets, participation, partition, problems
 from fedjax_links.papers import architectures
 from fedjax_links.problems import models
 from tests.datasets import real_images
@@ -43,38 +45,103 @@ def torch_session():
         yield session
 
 
-def federation(data, network):
-    """Clients of equal size whose labels are Dirichlet(0.1), as in Xiang et al. 2024."""
-    return problems.images(
-        dataset=data,
-        num_clients=NUM_CLIENTS,
+def softmax_regression(num_classes):
+    return models.Softmax(num_classes)
+
+
+def without_dropout(num_classes):
+    """The network for CINIC-10 that keeps all units: two programs cannot drop the same ones."""
+    return architectures.xiang_cinic10(num_classes).clone(dropout_rate=0.0)
+
+
+NETWORKS = {
+    'softmax': ('fashion_mnist', softmax_regression, 0.1),
+    'wang_fashion_mnist': ('fashion_mnist', architectures.wang_fashion_mnist, 0.1),
+    'wang_cifar10': ('cifar10', architectures.wang_cifar10, 0.05),
+    'sun_mnist': ('mnist', architectures.sun_mnist, 0.05),
+    'sun_cifar10': ('cifar10', architectures.sun_cifar10, 0.05),
+    'xiang_cifar10': ('cifar10', architectures.xiang_cifar10, 0.05),
+    'xiang_svhn': ('cifar10', architectures.xiang_svhn, 0.05),
+    'xiang_cinic10': ('cifar10', without_dropout, 0.05),
+}
+"""Data, network, and a local rate of the papers. CIFAR-10 stands for SVHN and CINIC-10, whose
+images have its shape."""
+
+
+class Case(NamedTuple):
+    """Two rounds of FedAvg on real images, which two programs compute.
+
+    Attributes:
+      problem: images, as bytes that the engine scales or as floats in [0, 1].
+      links: uplinks.
+      workload: its size.
+      key: of the run.
+    """
+
+    problem: base.Problem
+    links: base.Participation
+    workload: images.Workload
+    key: base.Key
+
+
+def case_of(data, network, rate):
+    """The first 2,000 images at twenty clients, labels Dirichlet(0.1), three steps of batch 4."""
+    num_clients = 20
+    num_images = 2_000
+    first = datasets.Dataset(
+        data.train_features[:num_images], data.train_labels[:num_images]
+    )
+    problem = problems.images(
+        dataset=first,
+        num_clients=num_clients,
         model=network,
         partition='dirichlet',
         alpha=0.1,
     )
-
-
-def workload_of(data, rate, num_rounds):
-    """The size of the rounds of `federation`: five steps of batch 16."""
-    return images.Workload(
-        num_clients=NUM_CLIENTS,
-        num_examples=len(data.train_labels) // NUM_CLIENTS,
-        image_shape=data.train_features.shape[1:],
+    workload = images.Workload(
+        num_clients=num_clients,
+        num_examples=num_images // num_clients,
+        image_shape=first.train_features.shape[1:],
+        local_steps=3,
+        batch_size=4,
         learning_rate=rate,
-        num_rounds=num_rounds,
+        num_rounds=2,
     )
+    links = participation.bernoulli(np.linspace(0.1, 0.3, num_clients))
+    return Case(problem, links, workload, jax.random.key(0))
 
 
-def uplinks(mean):
-    """Unequal uplinks, of a given mean."""
-    return participation.bernoulli(np.linspace(0.5 * mean, 1.5 * mean, NUM_CLIENTS))
-
-
-def with_pixels_scaled(problem):
+def with_pixels_scaled(problem, dtype=np.float32):
     """The problem whose images are floats in [0, 1], for programs that do not scale them."""
     pixels = np.asarray(problem.data.features)
-    scaled = problem.data._replace(features=pixels.astype(np.float32) / 255)
-    return dataclasses.replace(problem, data=scaled)
+    if pixels.dtype == np.uint8:
+        pixels = pixels.astype(dtype) / 255
+    data = problem.data._replace(features=jnp.asarray(pixels))
+    return dataclasses.replace(problem, data=data, eval_data=data)
+
+
+def in_double_precision(problem, params):
+    """The same problem and initial model, in float64."""
+    wide = jax.tree.map(lambda a: jnp.asarray(np.asarray(a, np.float64)), params)
+    scaled = with_pixels_scaled(problem, np.float64)
+    return dataclasses.replace(scaled, init_params=lambda key: wide)
+
+
+def run_both(case, torch_session):
+    """Final models and losses of the engine and of PyTorch, and the initial model."""
+    problem, links, workload, key = case
+    params = images.initial_params(key, problem)
+    plan = images.schedule(key, links, workload)
+    assert plan.masks.sum(axis=1).min() > 1
+
+    @jax.jit
+    def engine(key, problem):
+        return images.engine(key, problem, workload, FEDAVG, links)
+
+    job = against_torch.written(
+        torch_session, params, with_pixels_scaled(problem), plan, workload, FEDAVG
+    )
+    return engine(key, problem), against_torch.result(torch_session, job), params
 
 
 def largest_gap(tree, expected):
@@ -83,55 +150,25 @@ def largest_gap(tree, expected):
     return max(jax.tree.leaves(gaps))
 
 
-def softmax_regression(num_classes):
-    return models.Softmax(num_classes)
+@pytest.mark.parametrize('name', NETWORKS)
+def test_first_rounds_are_those_of_a_pytorch_loop(name, real, torch_session):
+    """Losses in single precision, and losses and models in double, at a rate of the papers.
 
-
-@pytest.mark.parametrize(
-    'name, network, rate',
-    [
-        ('fashion_mnist', softmax_regression, 0.1),
-        ('mnist', architectures.sun_mnist, 0.05),
-    ],
-)
-def test_first_rounds_are_those_of_a_pytorch_loop(
-    name, network, rate, real, torch_session
-):
-    """Losses at a rate of the papers, and at a hundredth of it models as well.
-
-    At the rate itself rounding turns units of a network on and off, after which models of two
+    In single precision, rounding turns units of a network on and off, after which models of two
     correct programs part: those of PyTorch in two layouts, too (`benchmarks.proofs`).
     """
-    data = real(name)
-    problem = federation(data, network)
-    workload = workload_of(data, rate, num_rounds=2)
-    links = uplinks(0.03)
-    key = jax.random.key(0)
-    params = images.initial_params(key, problem)
-    plan = images.schedule(key, links, workload)
-    assert plan.masks.sum(axis=1).min() > 1
-
-    @jax.jit
-    def engine(key, problem, rate):
-        changed = workload._replace(learning_rate=rate)
-        return images.engine(key, problem, changed, FEDAVG, links)
-
-    def torch_loop(rate):
-        changed = workload._replace(learning_rate=rate)
-        job = against_torch.written(
-            torch_session, params, with_pixels_scaled(problem), plan, changed, FEDAVG
-        )
-        return against_torch.result(torch_session, job)
-
-    _, losses = engine(key, problem, rate)
-    _, expected_losses = torch_loop(rate)
+    dataset, network, rate = NETWORKS[name]
+    case = case_of(real(dataset), network, rate)
+    (_, losses), (_, expected_losses), params = run_both(case, torch_session)
     np.testing.assert_allclose(losses, expected_losses, rtol=1e-5)
-    small = rate / 100
-    model, losses = engine(key, problem, small)
-    expected_model, expected_losses = torch_loop(small)
-    np.testing.assert_allclose(losses, expected_losses, rtol=1e-5)
-    assert largest_gap(model, expected_model) < 1e-5
-    assert largest_gap(params, expected_model) > 1e-4
+    with jax.enable_x64(True):
+        problem = in_double_precision(case.problem, params)
+        ours, expected, start = run_both(case._replace(problem=problem), torch_session)
+        model, losses = ours
+        expected_model, expected_losses = expected
+        np.testing.assert_allclose(losses, expected_losses, rtol=1e-12)
+        assert largest_gap(model, expected_model) < 1e-12
+        assert largest_gap(start, expected_model) > 1e-3
 
 
 @pytest.mark.parametrize('name', ['mnist', 'fashion_mnist'])
