@@ -13,7 +13,13 @@ from fedjax_links.algorithms import ALGORITHMS
 from tests import ROOT
 from tests.experiment.several import environment
 
-SUITES = 'tests/conformance/test_registries.py', 'tests/algorithms/test_client_steps.py'
+SUITES = (
+    'tests/conformance/test_registries.py',
+    'tests/algorithms/test_client_steps.py',
+    '-k',
+    'participation or fedpbc or scaffold or client_steps',
+)
+"""All patterns and two algorithms; certificates run every algorithm."""
 MINORS = (13, 12)
 CERTIFY = """
 from fedjax_links.certify import certificates
