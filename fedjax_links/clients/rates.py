@@ -16,7 +16,7 @@ RateSchedule = Callable[[Array], Array]
 
 
 def constant(eta: Number) -> RateSchedule:
-    """``eta_t = eta``.
+    """Keeps the rate: ``eta_t = eta``.
 
     Args:
       eta: the rate, positive.
@@ -34,7 +34,7 @@ def constant(eta: Number) -> RateSchedule:
 
 
 def inverse_sqrt(eta: Number) -> RateSchedule:
-    """``eta_t = eta / sqrt(t / 10 + 1)``.
+    """Falls as ``eta_t = eta / sqrt(t / 10 + 1)``.
 
     Args:
       eta: the rate of round 0, positive.
@@ -60,7 +60,7 @@ def inverse_sqrt(eta: Number) -> RateSchedule:
 
 
 def inverse(eta: Number) -> RateSchedule:
-    """``eta_t = eta / (t + 1)``.
+    """Falls as ``eta_t = eta / (t + 1)``.
 
     Args:
       eta: the rate of round 0, positive.
@@ -80,7 +80,7 @@ def inverse(eta: Number) -> RateSchedule:
 
 
 def warmup(eta: Number, *, initial: Number, rounds: int) -> RateSchedule:
-    """``eta_t = initial`` for ``t < rounds``, and ``eta`` from then on.
+    """Starts at ``initial`` for ``t < rounds``, and is ``eta`` from then on.
 
     Args:
       eta: the rate after the warm-up, positive.

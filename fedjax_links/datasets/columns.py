@@ -251,10 +251,9 @@ def number_owners(
         for row, value in enumerate(values):
             rows.setdefault(value, row)
     except TypeError:
-        said = f'{errors.text_of(values[len(rows)])}'
-        raise errors.invalid(
-            argument, 'name an owner by a text or a number', said
-        ) from None
+        got = errors.text_of(values[len(rows)])
+        requirement = 'name an owner by a text or a number'
+        raise errors.invalid(argument, requirement, got) from None
     for value, row in rows.items():
         if value is None or repr(value) in ('<NA>', 'NaT') or value != value:
             raise errors.invalid(argument, 'name an owner', f'none for example {row}')

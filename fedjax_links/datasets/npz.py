@@ -102,7 +102,7 @@ class Dataset:
 
     def _number_owners(self) -> None:
         """Numbers the owners, and keeps their names."""
-        called: tuple[Any, ...] = ()
+        names: tuple[Any, ...] = ()
         for part in ('train', 'test'):
             argument = f'{part}_clients'
             labels = getattr(self, f'{part}_labels')
@@ -112,6 +112,7 @@ class Dataset:
             if labels is None or np.shape(owners) != (len(labels),):
                 requirement = f'have one owner per row of `{part}_features`'
                 raise errors.invalid(argument, requirement, f'shape {np.shape(owners)}')
+            numbers: NDArray[np.integer[Any]]
             if self.client_names:
                 numbers = checks.ids(argument, owners, limit=2**31)
                 if numbers.max() >= len(self.client_names):
@@ -120,10 +121,9 @@ class Dataset:
                     )
                     raise errors.invalid(argument, requirement, numbers.max())
             else:
-                known, called = columns.number_owners(argument, owners, called)
-                numbers = known.astype(np.int64)
+                numbers, names = columns.number_owners(argument, owners, names)
             self._set(argument, numbers.astype(np.int32))
-        self._set('client_names', tuple(self.client_names) or tuple(map(str, called)))
+        self._set('client_names', tuple(self.client_names) or tuple(map(str, names)))
 
 
 _KEYS = [field.name for field in dataclasses.fields(Dataset)]

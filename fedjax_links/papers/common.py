@@ -34,7 +34,7 @@ IN_SMALL = (
 
 
 def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
-    """What the words of ``--config=FILE:WORD,WORD`` choose.
+    """Returns what the words of ``--config=FILE:WORD,WORD`` choose.
 
     Args:
       argument: words with commas between them, in any order; may be empty.
@@ -51,21 +51,20 @@ def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
     for word in words:
         if word not in itertools.chain(*choices):
             raise errors.unknown_name('config', word, itertools.chain(*choices))
-    found = []
+    chosen_words = []
     for choice in choices:
-        given = [word for word in words if word in choice]
-        if len(given) > 1:
-            raise errors.invalid(
-                'config', f'name one of {", ".join(choice)}', ', '.join(given)
-            )
-        found.append((given or choice)[0])
-    return found
+        of_group = [word for word in words if word in choice]
+        if len(of_group) > 1:
+            requirement = f'name one of {", ".join(choice)}'
+            raise errors.invalid('config', requirement, ', '.join(of_group))
+        chosen_words.append(of_group[0] if of_group else choice[0])
+    return chosen_words
 
 
 def synthetic_images(
     num_clients: int, num_train: int, *, difficulty: float, partition: PaperSection
 ) -> PaperSection:
-    """Synthetic images of 16 x 16 and a network of 9,802 parameters, for two CPU cores.
+    """Builds synthetic images of 16 x 16 and a network of 9,802 parameters, for two CPU cores.
 
     Args:
       num_clients: N.
@@ -93,7 +92,7 @@ def synthetic_images(
 def images(
     paper: str, dataset: str, num_clients: int, *, released: bool, **partition: Any
 ) -> PaperSection:
-    """A paper's images, prepared data sets, with its network for them.
+    """Builds a paper's images, prepared data sets, with its network for them.
 
     Args:
       paper: as its networks begin in `architectures`.
@@ -105,7 +104,8 @@ def images(
     Returns:
       A section for `problems.images`.
     """
-    normalise, augment = dataset, _AUGMENTATION.get(dataset, ('crop', 'mirror'))
+    normalise = dataset
+    augment = _AUGMENTATION.get(dataset, ('crop', 'mirror'))
     if released:
         normalise = _RELEASED_STATISTICS.get(dataset, dataset)
         augment = tuple(f'{_RELEASED}:{name}_together' for name in augment)
@@ -122,7 +122,7 @@ def images(
 
 
 def gaussians(num_clients: int, **partition: Any) -> PaperSection:
-    """Small versions' classes in place of images, of which nobody tells more than 64 % apart."""
+    """Builds classes in place of images, for small versions: Bayes accuracy is 64 %."""
     return {
         'name': 'gaussians',
         'num_clients': num_clients,

@@ -9,13 +9,13 @@ from fedjax_links.pages.printed_numbers import PrintedAccuracy
 PrintedRows = list[dict[str, str]]
 
 
-def rows(paper: str, table: str, **wanted: str) -> PrintedRows:
-    """A table, one dictionary per printed number.
+def rows(paper: str, table: str, **values: str) -> PrintedRows:
+    """Reads a table, one dictionary per printed number.
 
     Args:
       paper: the package that holds it.
       table: its file, without the ending.
-      **wanted: values of columns as printed; only rows with them are returned.
+      **values: of columns, as printed; only rows with them are returned.
 
     Returns:
       The rows, in the order of the paper.
@@ -24,13 +24,13 @@ def rows(paper: str, table: str, **wanted: str) -> PrintedRows:
       ValueError: for a value that no row has, naming the nearest.
     """
     text = resources.files(paper).joinpath(f'{table}.csv').read_text()
-    found = list(csv.DictReader(text.splitlines()))
-    for column, value in wanted.items():
-        known = {row[column] for row in found}
+    selected = list(csv.DictReader(text.splitlines()))
+    for column, value in values.items():
+        known = {row[column] for row in selected}
         if value not in known:
             raise errors.unknown_name(column, value, known)
-        found = [row for row in found if row[column] == value]
-    return found
+        selected = [row for row in selected if row[column] == value]
+    return selected
 
 
 def accuracies(

@@ -13,7 +13,7 @@ from fedjax_links.problems import augmentation
 
 
 def crop_together(key: Key, images: Array, *, padding: int = 4) -> Array:
-    """`augmentation.crop` with one window for all images.
+    """Crops like `augmentation.crop`, with one window for all images.
 
     Args:
       key: consumed.
@@ -33,7 +33,7 @@ def crop_together(key: Key, images: Array, *, padding: int = 4) -> Array:
 
 
 def mirror_together(key: Key, images: Array) -> Array:
-    """`augmentation.mirror` of all images or none.
+    """Mirrors like `augmentation.mirror`, all images or none.
 
     Args:
       key: consumed.

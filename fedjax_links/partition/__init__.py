@@ -89,7 +89,7 @@ def bind(
     options: Section,
     others: Collection[str] = (),
 ) -> Callable[[np.ndarray, int | None, int], np.ndarray]:
-    """A partition with its options, checked before any data are read.
+    """Binds a partition to its options, checked before any data are read.
 
     Args:
       partition: a name in `PARTITIONS`, or a function.
@@ -155,7 +155,7 @@ def keywords(function: Callable[..., object]) -> set[str]:
 
 
 def class_mix(clients: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
-    """The class shares that clients actually hold, ``nu_ic = n_ic / n_i``.
+    """Measures the class shares that clients actually hold, ``nu_ic = n_ic / n_i``.
 
     Args:
       clients: int[E], owner of each example.

@@ -89,7 +89,7 @@ def dirichlet(
 
     Example:
       >>> import numpy as np
-      >>> from fedjax_links.problems import partition
+      >>> from fedjax_links import partition
       >>> labels = np.arange(60) % 2
       >>> owners = partition.dirichlet(labels, num_clients=3, alpha=0.5, seed=0)
       >>> print(np.bincount(owners), np.bincount(owners, weights=labels))

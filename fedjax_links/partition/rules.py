@@ -188,14 +188,14 @@ def similarity(
 def begin(
     labels: ArrayLike, num_clients: int, seed: int
 ) -> tuple[NDArray[np.int64], np.random.Generator]:
-    """The labels, for at most as many clients, and the partitions' stream of a seed; checked."""
+    """Checks the labels, for at most as many clients, and begins the partitions' stream."""
     classes = checks.ids('labels', columns.as_classes(np.asarray(labels)))
     checks.static_int('num_clients', num_clients, maximum=classes.size)
     return classes, generator(seed)
 
 
 def generator(seed: int, *parts: int) -> np.random.Generator:
-    """The partitions' stream of a seed, or a part of it."""
+    """Returns the partitions' stream of a seed, or a part of it."""
     return numpy_random.generator(seed, 'PA', *parts)
 
 

@@ -83,7 +83,7 @@ class Look(NamedTuple):
         return COLOURS.index(self.colour) // len(_HUES)
 
     def line(self, model: str = 'server') -> Any:
-        """The line style of one of its candidate models; dotted for models of other names."""
+        """Returns the line style of one of its candidate models; dotted for other names."""
         return _LINES.get(model, (':',) * _NUM_RANKS)[self.rank]
 
     @property
@@ -99,7 +99,7 @@ class Look(NamedTuple):
 
     @property
     def face(self) -> tuple[float, ...]:
-        """Red, green and blue of areas that text stands on."""
+        """Returns red, green and blue of areas that text stands on."""
         from matplotlib import colors
 
         end, amount = _BLENDS[self.rank]

@@ -234,7 +234,7 @@ def generated(
     eval_data: PyTree | None = None,
     larger_is_better: Collection[str] | None = None,
 ) -> Problem:
-    """A federated problem of any number of clients, whose data are a function of the client.
+    """Makes a problem of any number of clients, whose data are a function of the client.
 
     Client i has the same examples in every round, ``examples(fold_in(key(seed), i), i)``; they are
     made for the clients that train and then forgotten, so that nothing is kept per client.
@@ -296,14 +296,14 @@ def _make(
 def loss_of_outputs(
     loss: losses.Outputs, predict: Callable[..., Array], params: Params, batch: Batch
 ) -> Array:
-    """``loss_fn`` of a loss of a model's outputs."""
+    """Returns the ``loss_fn`` of a loss of a model's outputs."""
     return loss(predict(params, batch.features), batch.labels)
 
 
 def loss_alone(
     loss_fn: Callable[..., Array], params: Params, batch: PyTree
 ) -> dict[str, Array]:
-    """``metrics`` where there are none beside the loss."""
+    """Returns the ``metrics`` where there are none beside the loss."""
     return {'loss': loss_fn(params, batch)}
 
 
@@ -313,7 +313,7 @@ def directions(
     params: Params,
     data: PyTree,
 ) -> tuple[str, ...] | None:
-    """``larger_is_better`` as a tuple, all of which is measured; None if it is not stated."""
+    """Returns ``larger_is_better`` as a tuple of what is measured; None if it is not stated."""
     if names is None:
         return None
     names = checks.names('larger_is_better', names)

@@ -75,7 +75,7 @@ def statistics(normalise: Statistics) -> ChannelStatistics:
 
 
 def normalise(images: Array | np.ndarray, data: Statistics) -> Array | np.ndarray:
-    """``(x - mean) / deviation`` by channel.
+    """Normalises by channel: ``(x - mean) / deviation``.
 
     Args:
       images: [..., C] in [0, 1]; NumPy arrays stay on the host.
@@ -210,7 +210,7 @@ def with_label_noise(
     labels: NDArray[np.int32],
     num_classes: int,
 ) -> NDArray[np.int32]:
-    """Training labels under the noise of a problem's section.
+    """Returns training labels under the noise of a problem's section.
 
     Args:
       section: ``rate`` of `label_noise`; None for no noise.

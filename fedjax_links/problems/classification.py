@@ -241,7 +241,7 @@ def images(
 
 
 def _natural(held: datasets.Dataset) -> np.ndarray:
-    """The data's own owners."""
+    """Returns the data's own owners."""
     if held.train_clients is None:
         raise errors.invalid(
             'partition', 'be another for data without owners', "'natural'"
@@ -270,7 +270,7 @@ def _preprocess(
     *,
     tokens: bool,
 ) -> Callable[[Array], Array] | None:
-    """What is done to features inside the program; None for nothing, where pixels are warned of."""
+    """Returns what is done to features inside the program; None for nothing."""
     if channels is not None or (features.dtype == np.uint8 and not tokens):
         return Partial(_prepare, channels)
     return unchanged if tokens else None
@@ -321,7 +321,7 @@ def _held_out(
 def _load(
     dataset: str | datasets.Dataset, data: Section | None, seed: int | None
 ) -> datasets.Dataset:
-    """A data set by name; a seed takes the place of that of a loader which has one."""
+    """Loads a data set by name; a seed takes the place of that of a loader which has one."""
     if isinstance(dataset, datasets.Dataset):
         if data:
             raise errors.invalid('data', 'go with a data set by name', data)
@@ -342,12 +342,12 @@ def _load(
 
 
 def owners(problem: Problem) -> np.ndarray:
-    """int[E], the owner of each row of ``problem.data``."""
+    """Returns int[E], the owner of each row of ``problem.data``."""
     return np.repeat(np.arange(problem.num_clients), np.asarray(problem.counts))
 
 
 def partition_of(problem: Problem) -> partitions.PartitionReport:
-    """What clients hold: volumes, and classes where every example has an integer label."""
+    """Describes what clients hold: volumes, and classes if every example has an integer label."""
     labels = getattr(problem.data, 'labels', None)
     if (
         labels is None
@@ -359,7 +359,7 @@ def partition_of(problem: Problem) -> partitions.PartitionReport:
 
 
 def _build_model(model: Model, num_classes: int) -> nn.Module:
-    """The flax module that a name, a section with a name and options, or a function stands for."""
+    """Builds the flax module that a name, a section with options, or a function stands for."""
     options: dict[str, Any] = {**model} if isinstance(model, Mapping) else {}
     if isinstance(model, nn.Module):
         return model
@@ -381,7 +381,7 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
 
 
 def _prepare(channels: augmentation.ChannelStatistics | None, stored: Array) -> Array:
-    """What a model sees: pixels in [0, 1], normalised."""
+    """Returns what a model sees: pixels in [0, 1], normalised."""
     features = stored.astype(jnp.float32) / 255 if stored.dtype == jnp.uint8 else stored
     return (
         features

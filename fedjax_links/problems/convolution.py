@@ -35,7 +35,7 @@ Form = Callable[[Array, Array, Padding], Array]
 
 
 def fastest_form(kernel_width: int, channels: int) -> Form | None:
-    """The form of a convolution that was measured to be the fastest on JAX's default backend.
+    """Returns the form of a convolution that was measured to be the fastest on this backend.
 
     | backend    | form                                                                  |
     |------------|-----------------------------------------------------------------------|
@@ -68,7 +68,7 @@ def conv_as_matmul(
     form: Form | None = None,
     **options: Any,
 ) -> Array:
-    """`jax.lax.conv_general_dilated`, on a CPU with the plain case as a matrix product.
+    """Computes `jax.lax.conv_general_dilated`; on a CPU the plain case is a matrix product.
 
     ``y[b, i, j, :] = sum_{u, v} x[b, i + u, j + v, :] K[u, v]``, in the form that `fastest_form`
     names: all shifts of the padded image side by side on the channel axis, or those of its columns
@@ -129,7 +129,7 @@ def _fit_each_other(images: Array, kernel: Array) -> bool:
 
 
 def max_pool(images: Array) -> Array:
-    """Maxima over 2 x 2 windows side by side; an odd last row or column is left out.
+    """Takes maxima over 2 x 2 windows side by side; an odd last row or column is left out.
 
     A gradient is shared equally by the entries that tie for a maximum, where
     `flax.linen.max_pool` gives it to the first of them. The backward pass is written by hand:
@@ -200,7 +200,7 @@ def _output_size(images: Array, kernel: Array, padding: Padding) -> tuple[int, i
 
 
 def by_patches(images: Array, kernel: Array, padding: Padding) -> Array:
-    """Every window as a row of a matrix, times the kernel as a matrix ``[kh kw C, D]``.
+    """Multiplies all windows, a row of a matrix each, by the kernel ``[kh kw C, D]``.
 
     Args:
       images: [B, H, W, C].
@@ -250,7 +250,7 @@ def _shifts(images: Array, kernel: Array, padding: Padding) -> tuple[Shifts, Shi
 
 
 def _take(array: Array, shifts: Shifts) -> Array:
-    """``out[i, (s, c)] = array[i + s, c]``, zero outside."""
+    """Returns ``out[i, (s, c)] = array[i + s, c]``, zero outside."""
     steps, axis, apart, together = shifts
     low = min(steps)
     high = together + max(steps) - apart
@@ -261,7 +261,7 @@ def _take(array: Array, shifts: Shifts) -> Array:
 
 
 def _add(array: Array, shifts: Shifts) -> Array:
-    """The adjoint: ``out[r, c] = sum_s array[r - s, (s, c)]``."""
+    """Returns the adjoint: ``out[r, c] = sum_s array[r - s, (s, c)]``."""
     blocks = array.reshape(*array.shape[:-1], len(shifts.steps), -1)
     terms = [
         _padded(
@@ -295,7 +295,7 @@ def dense_product(
     precision: jax.lax.PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """`jax.lax.dot_general`, on a CPU with the gradient of the plain case as the weights lie.
+    """Computes `jax.lax.dot_general`; on a CPU its gradient is laid out as the weights are.
 
     ``y = x W`` with ``dL/dx = dL/dy W^T`` and ``dL/dW = x^T dL/dy``, the latter computed as
     ``[in, out]``. That is done for the last axis of x and the first of a matrix W of the same type,

@@ -328,7 +328,7 @@ def _squared_error(params: Params, batch: Batch) -> Array:
 
 
 def _population_metrics(params: Params, fit: Any) -> dict[str, Array]:
-    """The error of a model on the population, of which ``fit`` is an `analysis.LinearFit`."""
+    """Measures a model's error on the population, whose best fit is ``fit``."""
     off = params - fit.vector
     return {
         'loss': fit.error + off @ fit.moment @ off,

@@ -90,28 +90,28 @@ def like_outputs(
 
 
 def show_shape(shape: Sequence[int]) -> str:
-    """A shape whose first axis is that of the examples: ``[E, 3]``."""
+    """Formats a shape whose first axis is that of the examples: ``[E, 3]``."""
     return f'[{", ".join(["E", *map(str, shape[1:])])}]'
 
 
 def cross_entropy(outputs: Array, labels: Array) -> Array:
-    """Softmax cross-entropy of scores [B, C] at labels int[B]."""
+    """Computes the softmax cross-entropy of scores [B, C] at labels int[B]."""
     labels = like_outputs(labels, outputs.shape, classes=True)
     return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(outputs, labels))
 
 
 def squared_error(outputs: Array, labels: Array) -> Array:
-    """Mean of ``(outputs - labels)^2`` over all entries."""
+    """Averages ``(outputs - labels)^2`` over all entries."""
     return jnp.mean(jnp.square(_residuals(outputs, labels)))
 
 
 def absolute_error(outputs: Array, labels: Array) -> Array:
-    """Mean of ``|outputs - labels|`` over all entries."""
+    """Averages ``|outputs - labels|`` over all entries."""
     return jnp.mean(jnp.abs(_residuals(outputs, labels)))
 
 
 def huber(outputs: Array, labels: Array) -> Array:
-    """``r^2 / 2`` for residuals up to 1 and ``|r| - 1/2`` beyond, mean over all entries."""
+    """Averages ``r^2 / 2`` for residuals up to 1 and ``|r| - 1/2`` beyond."""
     return jnp.mean(optax.huber_loss(_residuals(outputs, labels), delta=1.0))
 
 
@@ -120,7 +120,7 @@ def _residuals(outputs: Array, labels: Array) -> Array:
 
 
 def token_cross_entropy(outputs: Array, labels: Array) -> Array:
-    """Cross-entropy of scores [B, L, C] at labels int[B, L], negative ones of which do not count.
+    """Computes the cross-entropy of scores [B, L, C] at labels int[B, L]; negative ones are out.
 
     A sequence's loss is the mean over its tokens that count, 0 without any; the loss is the mean
     over sequences, so that batches of one size are worth the same whatever was masked in them.
@@ -130,7 +130,7 @@ def token_cross_entropy(outputs: Array, labels: Array) -> Array:
 
 
 def _tokens(outputs: Array, labels: Array) -> tuple[Array, Array]:
-    """float[B, L] each: the loss of every token, 0 where it does not count, and whether it does."""
+    """Returns float[B, L] each: a token's loss, 0 where it does not count, and whether it does."""
     labels = like_outputs(labels, outputs.shape, classes=True)
     counts = labels >= 0
     losses = optax.softmax_cross_entropy_with_integer_labels(
@@ -140,14 +140,14 @@ def _tokens(outputs: Array, labels: Array) -> tuple[Array, Array]:
 
 
 def _accuracy(outputs: Array, labels: Array) -> Array:
-    """Share of the labels that have the highest score."""
+    """Returns the share of the labels that have the highest score."""
     return jnp.mean(
         jnp.argmax(outputs, -1) == like_outputs(labels, outputs.shape, classes=True)
     )
 
 
 def _token_sums(outputs: Array, labels: Array) -> Array:
-    """float[3] by sequence: loss, correct tokens, tokens."""
+    """Returns float[3] by sequence: loss, correct tokens, tokens."""
     losses, counts = _tokens(outputs, labels)
     correct = (jnp.argmax(outputs, -1) == labels.reshape(counts.shape)) * counts
     return jnp.stack([jnp.sum(part) for part in (losses, correct, counts)]) / len(
@@ -156,12 +156,12 @@ def _token_sums(outputs: Array, labels: Array) -> Array:
 
 
 def _ratio(total: Array, number: Array) -> Array:
-    """Their quotient, 0 where there is nothing."""
+    """Divides sums, 0 where there is nothing."""
     return jnp.where(number > 0, total / jnp.where(number > 0, number, 1), 0)
 
 
 def _r2(mean_square: Array, labels: Array) -> Array:
-    """``1 - sum (y - f)^2 / sum (y - mean y)^2`` over all entries, each of its own mean.
+    """Computes ``1 - sum (y - f)^2 / sum (y - mean y)^2``, each entry about its own mean.
 
     0 for labels that do not vary.
     """
@@ -231,7 +231,7 @@ def fit_labels(
 def look_up(
     loss: str | Outputs, metrics: Collection[str] | None
 ) -> tuple[Outputs, Mapping[str, ExampleMetric]]:
-    """The loss and the metrics that names stand for.
+    """Returns the loss and the metrics that names stand for.
 
     Args:
       loss: a name in `LOSSES`, or ``(outputs, labels) -> []``.

@@ -234,7 +234,7 @@ class Transformer(nn.Module):
 def _attend(
     query: Array, key: Array, value: Array, *, mask: Array, **_: object
 ) -> Array:
-    """float[B, L, heads, width]: values [B, L, ...] by the softmax of what keys say to queries.
+    """Weighs values [B, L, ...] by the softmax of keys times queries: float[B, L, heads, width].
 
     The softmax is the exponential of its logarithm: what the compiler makes of a division depends
     on the number of devices.
@@ -246,7 +246,7 @@ def _attend(
 
 
 def _embed(module: GRU | Transformer, tokens: Array, width: int) -> Array:
-    """float[B, L, width] of tokens int[B, L]; called within a compact module."""
+    """Embeds tokens int[B, L] as float[B, L, width]; called within a compact module."""
     check_widths('embedding', [width])
     if tokens.ndim != 2 or not jnp.issubdtype(tokens.dtype, jnp.integer):
         got = f'{tokens.dtype}{list(tokens.shape)}'
@@ -270,7 +270,7 @@ def check_widths(argument: str, widths: Sequence[int]) -> None:
 def kaiming_normal(
     key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float32
 ) -> Array:
-    """Normal weights of variance ``2 / fan_in``: Kaiming initialisation with the gain of ReLU.
+    """Draws normal weights of variance ``2 / fan_in``: Kaiming's with the gain of ReLU.
 
     Args:
       key: consumed.
@@ -288,7 +288,7 @@ def kaiming_normal(
 
 
 def fan_in_uniform(fan_in: int) -> nn.initializers.Initializer:
-    """Uniform on ``(-1 / sqrt(fan_in), 1 / sqrt(fan_in))``: PyTorch's default weights and biases.
+    """Draws uniformly from ``(-1, 1) / sqrt(fan_in)``: PyTorch's default weights and biases.
 
     Args:
       fan_in: number of inputs of each unit.

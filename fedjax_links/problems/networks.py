@@ -224,7 +224,7 @@ def check_linen(argument: str, module: object) -> None:
 
 
 def is_nnx(module: object) -> bool:
-    """Whether an object is a module of flax.nnx, which linen's functions do not take."""
+    """Tells whether an object is a module of flax.nnx, which linen's functions do not take."""
     return any(base.__module__.startswith('flax.nnx') for base in type(module).__mro__)
 
 

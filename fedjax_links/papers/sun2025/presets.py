@@ -12,7 +12,8 @@ SAMPLES = (
     'gradients and its notebook passes over the data; '
 )
 """How clients draw their examples, for the deviations of a caption."""
-NUM_CLIENTS, NUM_GROUPS = 100, 20
+NUM_CLIENTS = 100
+NUM_GROUPS = 20
 NUM_ROUNDS = 2_000
 ALGORITHM_NAMES = (
     ('debiased_fedavg', 'Debiasing FedAvg'),
@@ -22,7 +23,7 @@ ALGORITHM_NAMES = (
 
 
 def separated(separation: int, *, exponent: float = 1.5) -> PaperSection:
-    """One of M contiguous groups per round, ``p_g ~ g^-exponent`` among those that waited R."""
+    """Selects one of M groups per round, ``p_g ~ g^-exponent`` among those that waited R."""
     return {
         'name': 'minimum_separation',
         'weights': {'name': 'power', 'exponent': exponent, 'count': NUM_GROUPS},
@@ -32,7 +33,7 @@ def separated(separation: int, *, exponent: float = 1.5) -> PaperSection:
 
 
 def patterns(separations: tuple[int, ...]) -> dict[str, PaperSection]:
-    """`separated` by label, ``R05`` for R = 5, and ``uniform``: all groups equally likely."""
+    """Returns `separated` by label, ``R05`` for R = 5, and ``uniform`` over equal groups."""
     by_label = {f'R{r:02d}': separated(r) for r in separations}
     return {**by_label, 'uniform': separated(0, exponent=0.0)}
 
@@ -43,7 +44,7 @@ def pattern_names(separations: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def algorithms(code: str) -> dict[str, PaperSection]:
-    """The three algorithms, the debiasing that of the paper or of the notebook."""
+    """Returns the three algorithms, the debiasing that of the paper or of the notebook."""
     debiased: PaperSection = {}
     if code == 'as_released':
         debiased = {
@@ -55,7 +56,7 @@ def algorithms(code: str) -> dict[str, PaperSection]:
 
 
 def debiasing(code: str) -> str:
-    """Which form of debiasing is run, for a caption."""
+    """Says which form of debiasing is run, for a caption."""
     if code == 'as_released':
         return (
             'As in the released code, Debiasing FedAvg trains at its rate times T / count of the '
@@ -70,7 +71,7 @@ def learning_rates(rates: tuple[float, ...], code: str) -> tuple[float, ...]:
 
 
 def problem(dataset: str) -> PaperSection:
-    """100 clients, every class dealt out by Dirichlet(0.5): of images, or of Gaussian classes."""
+    """Deals images or Gaussian classes out to 100 clients by Dirichlet(0.5) per class."""
     partition = {'partition': 'dirichlet_per_class', 'alpha': 0.5}
     if dataset == SMALL:
         return common.gaussians(NUM_CLIENTS, **partition)
@@ -85,7 +86,7 @@ def problem(dataset: str) -> PaperSection:
 
 
 def replaced(dataset: str) -> str:
-    """What small versions have in place of images, for the deviations of a caption."""
+    """Says what small versions have in place of images, for a caption's deviations."""
     if dataset != SMALL:
         return ''
     return (
@@ -104,7 +105,7 @@ def experiment(
     local_steps: tuple[int, int],
     quick_problem: PaperSection,
 ) -> PaperSection:
-    """What Figure 3 and Table 1 share.
+    """Returns what Figure 3 and Table 1 share.
 
     Args:
       dataset: ``'mnist'`` or ``'cifar10'``, whose data must have been prepared, or `SMALL`.
@@ -120,7 +121,8 @@ def experiment(
       A config without title, metric, reports and caption.
     """
     num_quick_rounds = 150
-    released, small = code == 'as_released', dataset == SMALL
+    released = code == 'as_released'
+    small = dataset == SMALL
     synthetic = {'dataset': 'synthetic_images', **quick_problem}
     return {
         'problem': problem(dataset),

@@ -19,7 +19,7 @@ from fedjax_links.local_training import ClientProgram, Contribution
 def debiased_fedavg_horizon(
     local_train: ClientProgram, *, num_rounds: int, groups: Any = None
 ) -> Algorithm:
-    """Debiasing FedAvg with local rate ``eta T / c_g``, T the planned length of the run.
+    """Builds Debiasing FedAvg with local rate ``eta T / c_g``, T the planned length of the run.
 
     debias_fedavg.ipynb, cell 13 (lines 509-512): one counter per group, incremented first, the
     horizon T in place of the paper's ``(t + 1) B / N``. The two differ by the factor

@@ -30,7 +30,8 @@ EVAL_EVERY = {'fashion_mnist': 50, 'cifar10': 50, SMALL: 153}
 NUM_SEEDS = {'fashion_mnist': 10, 'cifar10': 5, SMALL: 10}
 PERIOD = 500
 _SIMILARITY = {'partition': 'similarity', 'similarity': 0.05}
-QUICK_WARM_UP_ROUNDS, QUICK_PERIOD = 100, 50
+QUICK_WARM_UP_ROUNDS = 100
+QUICK_PERIOD = 50
 METHOD_NAMES = (
     ('wait_minibatch', 'wait-minibatch'),
     ('wait_full', 'wait-full'),
@@ -47,7 +48,7 @@ initial rate: the least training loss of one seed over 300,033 rounds."""
 
 
 def problem(dataset: str, code: str) -> PaperSection:
-    """250 clients whose data are 5 % alike; prepared FashionMNIST or CIFAR-10, or Gaussians."""
+    """Deals FashionMNIST, CIFAR-10 or Gaussians to 250 clients, 5 % of the data alike."""
     if dataset == SMALL:
         return common.gaussians(250, **_SIMILARITY)
     return common.images(
@@ -56,14 +57,14 @@ def problem(dataset: str, code: str) -> PaperSection:
 
 
 def quick_problem(dataset: str) -> PaperSection:
-    """50 clients with the paper's partition, of Gaussians or `common.synthetic_images`."""
+    """Deals Gaussians or `common.synthetic_images` to 50 clients by the paper's partition."""
     if dataset == SMALL:
         return {'num_clients': 50, 'examples_per_client': 40}
     return common.synthetic_images(50, 2_000, difficulty=0.5, partition=_SIMILARITY)
 
 
 def replaced(dataset: str, *, own_rates: bool = False) -> str:
-    """What the small version has in place of the paper's, for the deviations of a caption.
+    """Says what the small version has in place of the paper's, for a caption's deviations.
 
     Args:
       dataset: one of `DATASETS`.
@@ -86,17 +87,17 @@ def replaced(dataset: str, *, own_rates: bool = False) -> str:
 
 
 def quick_data(dataset: str) -> str:
-    """What the quick version runs on, for a caption."""
+    """Says what the quick version runs on, for a caption."""
     return '50 clients' if dataset == SMALL else 'synthetic images, 50 clients'
 
 
 def quick_rate(dataset: str) -> float:
-    """A local rate that suits amplification by 10 in the quick version."""
+    """Returns a local rate that suits amplification by 10 in the quick version."""
     return 0.002 if dataset == SMALL else 0.005
 
 
 def periodic(code: str, *, quick: bool = False) -> PaperSection:
-    """Five groups of clients, two majority labels each, that are available in turns.
+    """Makes five groups of clients, two majority labels each, available in turns.
 
     Of the available ten are selected in every round, of which a hundred make a turn; in the quick
     version five, and ten.
@@ -124,22 +125,22 @@ def periodic(code: str, *, quick: bool = False) -> PaperSection:
 
 
 def selection(code: str, dataset: str) -> str:
-    """How clients are selected and images are prepared, for a caption."""
+    """Says how clients are selected and images are prepared, for a caption."""
     images = common.IMAGE_DEPARTURES.get(dataset)
     if code == 'paper':
-        said = 'nobody is selected twice in a round, as in the paper and not in the released code'
-        return f'{said}, and without its {images}' if images else said
-    said = (
+        text = 'nobody is selected twice in a round, as in the paper and not in the released code'
+        return f'{text}, and without its {images}' if images else text
+    text = (
         'a client can be selected twice in a round, as in the released code and not in the paper, '
         'but trains once, so that those rounds have a client less'
     )
-    return f'{said}; {images}, as in the released code' if images else said
+    return f'{text}; {images}, as in the released code' if images else text
 
 
 def amplified(
     amplification: float, warm_up_rounds: int, period: int = PERIOD
 ) -> PaperSection:
-    """Algorithm 1, whose reference point is set at the end of the warm-up; P rounds per block."""
+    """Returns Algorithm 1, with its reference point at the end of the warm-up; P rounds a block."""
     return {
         'name': 'amplified_fedavg',
         'amplification': amplification,
@@ -154,7 +155,7 @@ def methods(
     period: int = PERIOD,
     rates: Mapping[str, float] | None = None,
 ) -> dict[str, PaperSection]:
-    """The four methods: waiting with minibatches or full data, and Algorithm 1 with eta 1 and 10.
+    """Returns waiting with minibatches or full data, and Algorithm 1 with eta 1 and 10.
 
     Args:
       warm_up_rounds: rounds of plain FedAvg before.
@@ -179,7 +180,7 @@ def methods(
 
 
 def experiment(dataset: str, code: str, *, item: str) -> PaperSection:
-    """What the experiments of Figures 1 and 2 and of appendix D share.
+    """Returns what the experiments of Figures 1 and 2 and of appendix D share.
 
     Args:
       dataset: one of `DATASETS`.

@@ -9,7 +9,7 @@ from fedjax_links.participation.caps import cap_in_order
 
 
 def permutation_consumer(pattern: Participation, cohort_size: int) -> Participation:
-    """The released selector of S available clients, which can pick a client twice in a round.
+    """Selects S available clients as released, where a client can be picked twice in a round.
 
     A permutation of all clients is used up over the rounds, unavailable clients are thrown away,
     and when it runs out, also within a round, a fresh one is drawn without regard to whom this

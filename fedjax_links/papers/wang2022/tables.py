@@ -4,7 +4,7 @@ from fedjax_links.papers import printed
 
 
 def table_d1(*, dataset: str) -> dict[str, float]:
-    """Local learning rates after the warm-up.
+    """Returns the local learning rates after the warm-up.
 
     Args:
       dataset: ``'FashionMNIST'`` or ``'CIFAR-10'``.

@@ -59,7 +59,7 @@ _DEPARTURES = {
 
 
 def partition(code: str) -> PaperSection:
-    """Dirichlet(0.1), of equal volume as the text says, or of unequal as the released code has."""
+    """Uses Dirichlet(0.1), of equal volume as in the text, or unequal as in the released code."""
     if code != 'paper':
         return {'partition': 'dirichlet_unequal', 'alpha': 0.1}
     # Clients are served by number, as they were when the records were made.
@@ -67,14 +67,14 @@ def partition(code: str) -> PaperSection:
 
 
 def problem(dataset: str, code: str) -> PaperSection:
-    """100 clients with the data set's network and augmentation; data must have been prepared."""
+    """Deals prepared data to 100 clients, with the data set's network and augmentation."""
     return common.images(
         'xiang', dataset, 100, released=code != 'paper', **partition(code)
     )
 
 
 def setting(dataset: str, code: str) -> PaperSection:
-    """Problem and seeds of an experiment, on images or in small.
+    """Returns problem and seeds of an experiment, on images or in small.
 
     Small clients of the paper draw their own labels, those of the released code have unequal
     volumes.
@@ -90,7 +90,7 @@ def setting(dataset: str, code: str) -> PaperSection:
 
 
 def replaced(dataset: str) -> str:
-    """What becomes of images, or is in their place, for the deviations of a caption."""
+    """Says what becomes of images, or is in their place, for a caption's deviations."""
     if dataset not in SMALL_DATASETS:
         return (
             'images are padded by 4 before they are cropped, as in the released code; '
@@ -99,7 +99,7 @@ def replaced(dataset: str) -> str:
 
 
 def small_problem(num_clients: int, num_train: int, code: str) -> PaperSection:
-    """`common.synthetic_images` with the partition of the paper or its code; needs no file."""
+    """Deals `common.synthetic_images` by the partition of the paper or its code; needs no file."""
     own = partition(code)
     return common.synthetic_images(
         num_clients, num_train, difficulty=0.6, partition=own
@@ -107,7 +107,7 @@ def small_problem(num_clients: int, num_train: int, code: str) -> PaperSection:
 
 
 def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> PaperSection:
-    """Link probabilities that follow the labels a client holds.
+    """Makes link probabilities that follow the labels a client holds.
 
     Args:
       sigma: sigma_0, standard deviation of the logarithm of a class's weight.
@@ -120,13 +120,14 @@ def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> PaperSection:
 
 
 def sine(gamma: float = 0.4) -> PaperSection:
-    """The time-varying schedule; gamma is 0.4 by the released code, the text does not say."""
+    """Varies in time; gamma is 0.4 by the released code, the text does not say."""
     return {'name': 'sine', 'gamma': gamma, 'period': 40}
 
 
 def patterns(code: str) -> dict[str, PaperSection]:
-    """The six link patterns by label."""
-    own, found = probs(), {}
+    """Returns the six link patterns by label."""
+    link_probs = probs()
+    sections: dict[str, PaperSection] = {}
     variants: PaperSection = {
         '': {},
         'sine': {'schedule': sine()},
@@ -134,31 +135,32 @@ def patterns(code: str) -> dict[str, PaperSection]:
     }
     for label, _ in PATTERN_NAMES:
         name, _, variant = label.partition('_')
-        found[label] = {'name': name, 'probs': own, **variants[variant]}
+        sections[label] = {'name': name, 'probs': link_probs, **variants[variant]}
     if code != 'paper':
-        found['markov_sine']['name'] = f'{_RELEASED}:memoryless_markov'
-        found['cyclic_reset'] = {
+        sections['markov_sine']['name'] = f'{_RELEASED}:memoryless_markov'
+        sections['cyclic_reset'] = {
             'name': f'{_RELEASED}:reduced_cyclic',
-            'probs': own,
+            'probs': link_probs,
             'gamma': 0.4,
         }
-    return found
+    return sections
 
 
 def algorithms(code: str) -> dict[str, PaperSection]:
-    """The seven algorithms of Table 1 with the hyper-parameters of appendix B."""
-    found: dict[str, PaperSection] = {label: {} for label, _ in ALGORITHM_NAMES}
-    found['fedau'], found['f3ast'] = {'cutoff': 50}, {'budget': 10, 'beta': 0.01}
+    """Returns the seven algorithms of Table 1 with the hyper-parameters of appendix B."""
+    sections: dict[str, PaperSection] = {label: {} for label, _ in ALGORITHM_NAMES}
+    sections['fedau'] = {'cutoff': 50}
+    sections['f3ast'] = {'budget': 10, 'beta': 0.01}
     if code != 'paper':
-        found['f3ast']['name'] = f'{_RELEASED}:f3ast_positions_as_ids'
-        found['fedavg_known']['name'] = f'{_RELEASED}:fedavg_known_last_client'
+        sections['f3ast']['name'] = f'{_RELEASED}:f3ast_positions_as_ids'
+        sections['fedavg_known']['name'] = f'{_RELEASED}:fedavg_known_last_client'
     if code == 'first_commit':
-        found['fedpbc']['name'] = f'{_RELEASED}:fedpbc_doubled_steps'
-    return found
+        sections['fedpbc']['name'] = f'{_RELEASED}:fedpbc_doubled_steps'
+    return sections
 
 
 def sample_pairs() -> tuple[dict[str, PaperSection], dict[str, str]]:
-    """FedAvg and FedPBC with a minibatch per step, and the same with one per round.
+    """Pairs FedAvg and FedPBC with a minibatch per step with the same with one per round.
 
     Returns:
       Sections of algorithms, and names of those that draw per round.
@@ -172,7 +174,7 @@ def sample_pairs() -> tuple[dict[str, PaperSection], dict[str, str]]:
 
 
 def departures(code: str, *kinds: str, dataset: str = '') -> str:
-    """Which departures of the released code from the text are in force, for a caption.
+    """Says which departures of the released code from the text are in force, for a caption.
 
     Args:
       code: one of `CODES`.
@@ -185,14 +187,14 @@ def departures(code: str, *kinds: str, dataset: str = '') -> str:
     """
     listed: list[str | None] = [_DEPARTURES[kind] for kind in kinds]
     listed += [common.IMAGE_DEPARTURES.get(dataset), _DEPARTURES.get(code)]
-    said = 'As in the released code, and not in the text'
+    source = 'As in the released code, and not in the text'
     if code == 'paper':
-        said = 'As in the text, and so without what the released code has'
-    return f'{said}: {", ".join(filter(None, listed))}.'
+        source = 'As in the text, and so without what the released code has'
+    return f'{source}: {", ".join(filter(None, listed))}.'
 
 
 def experiment(code: str) -> PaperSection:
-    """What the experiments of section 7.2 share, without title, problem, length and reports."""
+    """Returns what section 7.2's experiments share, without title, problem, length, reports."""
     return {
         'patterns': patterns(code),
         'client': {
@@ -221,12 +223,15 @@ def experiment(code: str) -> PaperSection:
 def quick(
     dataset: str, code: str, *, learning_rates: tuple[float, ...], tuning_rounds: int
 ) -> PaperSection:
-    """The section ``quick`` of an experiment: 20 clients, and synthetic images for real ones."""
-    problem, num_rounds = small_problem(20, 600, code), 40
+    """Returns the section ``quick``: 20 clients, and synthetic images for real ones."""
+    problem = small_problem(20, 600, code)
+    num_rounds = 40
     tuning: PaperSection = {'server_lrs': (1.0,)}
     if dataset in SMALL_DATASETS:
-        problem, num_rounds = {'num_clients': 20, 'examples_per_client': 50}, 108
-        learning_rates, tuning_rounds = (0.1, 0.01), 54
+        problem = {'num_clients': 20, 'examples_per_client': 50}
+        num_rounds = 108
+        learning_rates = (0.1, 0.01)
+        tuning_rounds = 54
         tuning = {'num_seeds': 1, 'grow': 0}
     tuning |= {'learning_rates': learning_rates, 'num_rounds': tuning_rounds}
     return {
@@ -238,7 +243,7 @@ def quick(
 
 
 def in_small(code: str) -> PaperSection:
-    """`experiment` for small versions of Table 1: no server rates, beside SVHN's test accuracy."""
+    """Returns `experiment` for small versions of Table 1, beside SVHN's test accuracy."""
     reports: PaperSection = {
         name: {'name': name} for name in ('levels', 'rates', 'bars', 'curves')
     }
@@ -247,7 +252,7 @@ def in_small(code: str) -> PaperSection:
 
 
 def careful(code: str) -> PaperSection:
-    """What small versions have in place of the paper's tuning, whose grids are for images.
+    """Returns small versions' tuning in place of the paper's, whose grids are for images.
 
     Client rates of every rule are tuned on every pattern by itself, at full length and by three
     seeds, until the best lies inside of what was tried. The server rate is 1, that of FedAvg-all is
@@ -271,6 +276,6 @@ TUNED_WITH_CARE = (
 
 
 def table1(dataset: str, split: str) -> PaperSection:
-    """A section ``published``: printed accuracies of a data set."""
+    """Returns a section ``published``: printed accuracies of a data set."""
     table = 'fedjax_links.papers.xiang2024.tables:table1'
     return {'name': table, 'dataset': PRINTED_DATASETS[dataset], 'split': split}

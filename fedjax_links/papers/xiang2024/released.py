@@ -27,7 +27,7 @@ from fedjax_links.participation.markov import as_up_rate
 def fedavg_known_last_client(
     local_train: ClientProgram, *, server_lr: float = 1.0
 ) -> Algorithm:
-    """Known-p FedAvg that divides every update by the probability of the **last** client.
+    """Builds known-p FedAvg that divides every update by the probability of the **last** client.
 
     A loop variable keeps its last value (FedPBC varying_main.py:103-107 and 148,
     static_main.py:90-94 and 135), so the method is FedAvg-all with server rate
@@ -57,7 +57,7 @@ def f3ast_positions_as_ids(
     beta: float = 0.01,
     server_lr: float = 1.0,
 ) -> Algorithm:
-    """F3AST that takes positions in the list of active clients for client ids.
+    """Builds F3AST that takes positions in the list of active clients for client ids.
 
     With ``budget`` or more active clients, the positions with the lowest rates *within the list of
     active clients* are trained as if they were ids, active or not (FedPBC varying_main.py:109-121,
@@ -98,7 +98,7 @@ def f3ast_positions_as_ids(
 def fedpbc_doubled_steps(
     local_train: ClientProgram, *, server_lr: float = 1.0
 ) -> Algorithm:
-    """FedPBC of the first commit: every client moves ``1 + eta_g`` times its displacement.
+    """Builds the first commit's FedPBC: clients move ``1 + eta_g`` times their displacement.
 
     FedPBC at 2f364b4, varying_pbc.py:110 and static_pbc.py:96, until 2f6770c of 2024-04-15. With
     eta_g = 1 its clients moved twice where those of the baselines moved once.
@@ -115,7 +115,7 @@ def fedpbc_doubled_steps(
 
 
 def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
-    """The released "non-homogeneous Markov" links, which have no memory.
+    """Draws the released "non-homogeneous Markov" links, which have no memory.
 
     The code rebuilds every chain in every round: the state is drawn from Bernoulli(p_i^t) and makes
     one transition, which leaves that law as it is. Rounds are therefore independent, and the
@@ -142,7 +142,7 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
 def reduced_cyclic(
     probs: Any, *, gamma: Any = 0.4, cycle_length: int = 100
 ) -> Participation:
-    """The released "cyclic with periodic reset" links, with ``(1 - gamma) p`` in place of p.
+    """Draws the released "cyclic with periodic reset" links, at ``(1 - gamma) p`` for p.
 
     The code resets at rounds 0, 100, 200, ... and uses the time-varying ``p_i^t`` of those rounds,
     where the sine of period 40 vanishes. With the default gamma participation is 40 % below that of

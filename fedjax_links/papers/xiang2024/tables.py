@@ -21,7 +21,7 @@ def table1(*, dataset: str, split: str) -> dict[tuple[str, str], PrintedAccuracy
 
 
 def table2(*, dataset: str) -> dict[tuple[str, str, float], str]:
-    """First rounds to reach an accuracy under time-varying Bernoulli links.
+    """Returns first rounds to reach an accuracy under time-varying Bernoulli links.
 
     Args:
       dataset: as in `table1`.
