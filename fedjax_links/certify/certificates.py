@@ -41,6 +41,7 @@ FILE = 'certificate.json'
 _BOUND = 1e-4
 _COARSE_BOUND = 0.1  # of programs that compute with fewer digits than float32
 _SMALL = 0.01
+_ROUNDING = 1e-12  # relative to the largest leaf, of what float64 rounds
 _ACCURACY = 0.01  # an example or two on the border between two classes
 _SHORT_FLOATS = re.compile(r'\bb?f16\[|\bf8')
 _NUM_SEEDS = 256
@@ -229,13 +230,22 @@ def _rounds_here(
 def _errors(
     here: PyTree, before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
-    """Returns how far off each leaf is, relative to how far it went and a part of its size."""
+    """Returns how far off each leaf is, relative to how far it went and a part of its size.
+
+    A leaf that holds nothing but what rounding leaves, as that of a compensated sum, has no size of
+    its own. It is compared with the largest leaf.
+    """
+    largest = max(
+        np.linalg.norm(np.asarray(leaf, np.float64)) for leaf in after.values()
+    )
     errors_by_path = {}
     for path, leaf in checkpoints.leaves_of(here).items():
         if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             continue
         exact = np.asarray(after[path], np.float64)
         size = np.linalg.norm(exact - before[path]) + _SMALL * np.linalg.norm(exact)
+        if 0 < size < _ROUNDING * largest:
+            size = largest
         error = float(np.linalg.norm(np.asarray(leaf, np.float64) - exact))
         if not np.isfinite(error):
             error = np.inf

@@ -94,6 +94,27 @@ def test_what_is_not_finite_holds_nowhere():
     assert not ProgramVerdict('a', np.nan, 1e-4, '').holds
 
 
+def test_what_rounding_leaves_is_compared_with_the_largest_leaf():
+    before = {"['excess']": np.zeros(2), "['server']": np.ones(2)}
+    after = {"['excess']": np.array([0.0, 1e-18]), "['server']": np.array([3.0, 4.0])}
+    here = {'excess': np.array([0.0, 5e-9]), 'server': np.array([3.0, 4.0])}
+    errors = certificates._errors(here, before, after)
+    assert errors == {"['excess']": pytest.approx(1e-9), "['server']": 0}
+    # What did not move, and is small beside the others, has a size of its own.
+    small = {"['excess']": np.full(2, 1e-6), "['server']": np.array([3.0, 4.0])}
+    errors = certificates._errors(here, small, small)
+    assert errors["['excess']"] == pytest.approx(1 / certificates._SMALL, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_compensated_sum_holds():
+    client = {'learning_rate': 0.1, 'local_steps': 2}
+    settings = values(algorithms={'area': {}}, client=client)
+    verdicts = list(certificates.certify(settings))
+    assert 'area, links' in [verdict.program for verdict in verdicts]
+    assert all(verdict.holds for verdict in verdicts), verdicts
+
+
 def test_what_was_measured_can_be_farthest_off():
     exact = {"['server']['eval_loss']": np.array(1.0)}
     found = certificates._errors_of_evals({'server/eval_loss': np.float64(1.1)}, exact)

@@ -26,7 +26,7 @@ from fedjax_links.certify import certificates
 
 verdicts = list(certificates.certify('rules'))
 print(*(verdict.program for verdict in verdicts), sep='\\n')
-print(all(verdict.holds for verdict in verdicts))
+print([verdict for verdict in verdicts if not verdict.holds])
 """
 HIDDEN = shutil.ignore_patterns('.*', '*.egg-info')
 
@@ -146,6 +146,6 @@ def test_a_newer_python_with_its_newest_jax(tmp_path):
         text=True,
     )
     assert found.returncode == 0, found.stdout[-4000:] + found.stderr[-2000:]
-    *verdicts, fine = found.stdout.splitlines()
-    assert fine == 'True', found.stdout[-4000:]
+    *verdicts, failed = found.stdout.splitlines()
+    assert failed == '[]', failed
     assert {verdict.partition(',')[0] for verdict in verdicts} >= {*ALGORITHMS}
