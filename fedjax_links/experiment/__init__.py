@@ -1,4 +1,4 @@
-"""An experiment: problem x link patterns x algorithms x grid x seeds, tuned where asked for.
+"""Runs experiments: problem x link patterns x algorithms x grid x seeds, with tuning.
 
 `Experiment` is built from objects, or by `build` from a config; `Experiment.run` runs it.
 """

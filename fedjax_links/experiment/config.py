@@ -1,6 +1,6 @@
-"""From a config, a tree of plain values, to the fields of the experiment that it stands for.
+"""Makes the fields of an experiment from a config, a tree of plain values.
 
-Plain values only before `read`, objects only after it.
+Before `read` there are only plain values, and after it only objects.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from fedjax_links.planning.tuning import Tuning
 _TUNING_OPTIONS = fields.declared(Tuning)
 
 _SHOWN = ('title', 'caption', 'names')
-"""Fields whose texts name nothing."""
+"""Fields whose texts are only shown, and name no code."""
 
 
 def read(tree: Section) -> dict[str, Any]:
@@ -78,14 +78,14 @@ def make_algorithms(plan: Plan) -> None:
 def recorded(
     config: Section, *, allow_imports: bool = False, trusted: Any = None
 ) -> dict[str, Any]:
-    """Takes the config of a run folder, which is data, for `build`.
+    """Prepares the config of a run folder for `build`, without trusting it.
 
-    What only watches a run or shows its results (``log``, ``reports``) is left out.
+    Fields that only watch a run or show its results (``log``, ``reports``) are left out.
 
     Args:
-      config: as the folder keeps it.
+      config: as the folder holds it.
       allow_imports: whether it may name code outside the package, which `build` imports.
-      trusted: a config that the user gave; what it names may be named here, too.
+      trusted: a config of the user; names that it has are allowed here, too.
 
     Returns:
       The config.
@@ -93,14 +93,14 @@ def recorded(
     Raises:
       RefusedImportError: if it names other code outside the package.
     """
-    left = {
+    prepared = {
         name: part for name, part in config.items() if name not in ('log', 'reports')
     }
-    with_names = {name: part for name, part in left.items() if name not in _SHOWN}
+    with_names = {name: part for name, part in prepared.items() if name not in _SHOWN}
     bound.check_recorded(
         'config', with_names, allow_imports=allow_imports, trusted=trusted
     )
-    return left
+    return prepared
 
 
 def _read_seeds(section: Section | None, first: int, count: int) -> Sequence[int]:
@@ -117,7 +117,7 @@ def _read_seeds(section: Section | None, first: int, count: int) -> Sequence[int
 
 
 def _columns(grid: Any, path: str) -> dict[str, list[Any]]:
-    """Returns the columns of a grid; no program is built around a rate, however it is written."""
+    """Returns the columns of a grid; rates become floats, which programs take as arguments."""
     columns = grids.flatten(grid, path)
     for name, values in columns.items():
         if name.endswith(('learning_rate', 'server_lr')):

@@ -1,4 +1,4 @@
-"""Makers of the parts of a config: its sections, with the values of columns at their paths."""
+"""Makes makers of the parts of a config: its sections, with values of columns at their paths."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -212,9 +212,9 @@ def pattern_maker(
 ) -> Maker[Participation]:
     """Returns the maker of a pattern.
 
-    It takes its problem's columns too, as it is made for that problem's clients. Draws of the
-    problem are no concern of a pattern that looks at nothing but how many clients there are. A
-    log's clients are found by their names: it is another pattern where a draw changes these.
+    The maker takes the columns of its problem too, as a pattern is made for that problem's clients.
+    A pattern that depends only on the number of clients does not take the draws of the problem. A
+    log's clients are found by their names, so it is another pattern if a draw changes these.
 
     Args:
       prefix: the section's path in the config.
@@ -234,12 +234,12 @@ def pattern_maker(
     has_log = section_seeds.has_log(section) or any(
         name.endswith('.path') for name in swept
     )
-    of_problem = list(problem.columns)
+    problem_columns = list(problem.columns)
     if not (is_random or has_log):
-        of_problem = [name for name in of_problem if name not in draws]
+        problem_columns = [name for name in problem_columns if name not in draws]
     names = [
         *swept,
-        *of_problem,
+        *problem_columns,
         *section_seeds.seed_columns(prefix, section, draws),
     ]
     maker = parametrized.config_maker(bind, dict.fromkeys(names, REQUIRED))
@@ -288,7 +288,8 @@ def algorithm_maker(
 
     def bind(**values: Any) -> Bound:
         changed: Any = tree
-        for name in dict.fromkeys((RATE, *paths)):  # a grid's own column counts
+        # The client's rate comes first, so that a column of the grid overrides it.
+        for name in dict.fromkeys((RATE, *paths)):
             changed = nested.with_value(changed, paths[name], values[name])
         return resolver.bind_algorithm(
             label, changed['algorithms'][label], changed['client']
@@ -302,23 +303,24 @@ def _algorithm_paths(
 ) -> dict[str, FieldPath]:
     """Returns where the columns that an algorithm takes stand in a config, by name."""
     where = f'config.algorithms.{label}'
-    home = ['algorithms', label]
-    own_client = resolver.as_mapping(f'{where}.client', section.get('client', {}))
+    root = ['algorithms', label]
+    prefix = f'algorithms.{label}.'
+    client = resolver.as_mapping(f'{where}.client', section.get('client', {}))
     factory, options = resolver.lookup(where, {'name': label, **section}, ALGORITHMS)
-    has_rate = SERVER_LR in resolver.parameters(factory)
-    has_rate &= not {SERVER_LR, 'server_optimizer'} & options.keys()
+    takes_server_lr = SERVER_LR in resolver.parameters(factory)
+    has_server_lr = bool({SERVER_LR, 'server_optimizer'} & options.keys())
     paths: dict[str, FieldPath] = {}
     for name in columns:
         first, *rest = name.split('.')
-        if first == 'client' and rest and rest[0] not in own_client:
+        if first == 'client' and rest and rest[0] not in client:
             paths[name] = [first, *rest]
-        elif name.startswith(f'algorithms.{label}.'):
-            paths[name] = [*home, *name.removeprefix(f'algorithms.{label}.').split('.')]
-        elif name == SERVER_LR and has_rate:
-            paths[name] = [*home, name]
+        elif name.startswith(prefix):
+            paths[name] = [*root, *name.removeprefix(prefix).split('.')]
+        elif name == SERVER_LR and takes_server_lr and not has_server_lr:
+            paths[name] = [*root, name]
     paths[RATE] = RATE.split('.')
-    if 'learning_rate' in own_client:
-        paths[RATE] = [*home, *paths[RATE]]
+    if 'learning_rate' in client:
+        paths[RATE] = [*root, *paths[RATE]]
     return paths
 
 
@@ -348,7 +350,7 @@ def _client_rate(
 
 
 def as_rate(path: str, rate: Any) -> float:
-    """Returns a rate as a number that no program is built around, however it is written."""
+    """Returns a rate as a float, which programs take as an argument."""
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
         raise errors.invalid(path, 'be a number', errors.text_of(rate))
     checks.positive(path, rate)

@@ -1,4 +1,4 @@
-"""What the config of a copied experiment says, where the copy changed fields."""
+"""Corrects the config of a copied experiment whose fields changed."""
 
 from fedjax_links.config import captions
 from fedjax_links.core.records import Section
@@ -13,19 +13,19 @@ _PARTS = {
     'tuning',
     'eval_fn',
 }
-"""Fields that are no values of a config, or on which other fields that it built depend."""
+"""Fields that a config cannot hold, or from which it built other fields."""
 
 
 def correct_config(fields: Section, before: Section) -> Section:
-    """Returns config and caption of a copy, where its fields differ from the config's.
+    """Returns config and caption of a copy, if its fields differ from the config's.
 
     Args:
       fields: of the copy.
       before: of the experiment that was copied.
 
     Returns:
-      ``config``, None where a part changed that no config says, and ``caption``, whose text may
-      name fields that changed; nothing where the config holds.
+      ``config``, None if a part changed that no config can express, and ``caption``, whose text may
+      name fields that changed. It is empty if the config still holds.
     """
     config = fields['config']
     changed = {
@@ -43,7 +43,7 @@ def correct_config(fields: Section, before: Section) -> Section:
 
 
 def _is_same(value: object, other: object) -> bool:
-    """Whether a field is unchanged: plain values are compared, parts are themselves."""
+    """Tells whether a field is unchanged: plain values by value, other parts by identity."""
     if value is other:
         return True
     is_plain = isinstance(value, bool | int | float | str)

@@ -1,4 +1,4 @@
-"""An experiment: a problem, link patterns, algorithms, a grid of values, and seeds."""
+"""Defines an experiment: a problem, link patterns, algorithms, a grid of values, and seeds."""
 
 import dataclasses
 import functools
@@ -28,31 +28,30 @@ from fedjax_links.runner import progress as progress_
 @reprs.described(lambda experiment: experiment._summary())
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Experiment(schema.Settings):
-    """Algorithms over link patterns, at every point of a grid and with every seed.
+    """Compares algorithms under link patterns, at each point of a grid and with each seed.
 
-    All algorithms meet the same links and batches. A part is an object, or a maker: a function
-    whose keywords are columns of the grid, with the values that hold where the grid has none as
-    their defaults. Floats are arguments of the compiled program, everything else is built into it;
-    so rates of all sizes share one program, and numbers of local steps do not.
+    All algorithms meet the same links and batches. A part is an object or a maker. A maker is a
+    function whose keywords are columns of the grid; their defaults hold where the grid has none.
+    Floats are arguments of the compiled program, and everything else is built into it. So rates of
+    all sizes share one program, and numbers of local steps do not.
 
     Attributes:
       problem: data and loss: a Problem, a maker, or either by label of the pattern.
       patterns: by label, a Participation or a maker.
       algorithms: by label, an Algorithm or a maker.
       seeds: S seeds in ``[0, 2**32)``; or `UntilDecided`.
-      redraw: ``'by_seed'`` or ``'fixed'`` by stream of draws, see `seeding`, or one of them for all
-        streams: which of ``data``, ``partition``, ``links_quality``, ``init``, ``links`` and
-        ``batches`` every seed draws anew. By default the first three are fixed. All algorithms of
-        a seed meet the same. Makers that take ``data_seed``, ``partition_seed`` or
-        ``links_quality_seed`` are given the seed where the stream is by seed.
+      redraw: ``'by_seed'`` or ``'fixed'`` by stream of draws (see `seeding`), or one of them for
+        all streams. Each seed redraws the streams that are by seed, out of ``data``, ``partition``,
+        ``links_quality``, ``init``, ``links`` and ``batches``. By default the first three are
+        fixed. All algorithms of a seed meet the same draws. Makers that take ``data_seed``,
+        ``partition_seed`` or ``links_quality_seed`` receive the seed if the stream is by seed.
       grid: values by column; nested grids have columns with dots, ``client.learning_rate``.
       tuning: how missing values are found; None for no tuning.
       eval_fn: as in `simulation.simulate`; by default the problem's metrics, on training and
         evaluation data where it has both.
-      share: which of the lanes it runs, see `shard`; all by default.
-      config: the config that this experiment was made from, for the record. A copy by
-        `dataclasses.replace` has it with the fields that changed, or none where a part changed that
-        no config says.
+      share: the shard of the lanes that it runs, see `shard`; all by default.
+      config: the config that this experiment was made from. A copy by `dataclasses.replace` has it
+        with the fields that changed, or none if a part changed that no config can express.
     """
 
     problem: PartOrFactory[Problem] | Mapping[str, PartOrFactory[Problem]]
@@ -75,33 +74,36 @@ class Experiment(schema.Settings):
                 raise errors.invalid(field, 'have at least one entry', entries)
         fields.check_values(self)
         validation.check_multiple('num_rounds', self.num_rounds, self.eval_every)
-        given = self.problem if isinstance(self.problem, Mapping) else self.patterns
-        if missing := set(self.patterns) - set(given):
-            raise errors.invalid('problem', f'have {min(missing)!r}', sorted(given))
-        self._keep_config_true()
+        if isinstance(self.problem, Mapping):
+            missing = set(self.patterns) - set(self.problem)
+            if missing:
+                requirement = f'have {min(missing)!r}'
+                raise errors.invalid('problem', requirement, sorted(self.problem))
+        self._correct_config()
         hooks.check_log(self.log)
         validation.check(self.plan)
 
-    def _keep_config_true(self) -> None:
-        """Keeps the config that of the fields, whichever of them a copy changed."""
+    def _correct_config(self) -> None:
+        """Makes the config of a copy agree with the fields that the copy changed."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         before = values.pop('_copied') or values
         corrected = copies.correct_config(values, before)
-        for name, value in {**corrected, '_copied': {**values, **corrected}}.items():
+        new_values = {**corrected, '_copied': {**values, **corrected}}
+        for name, value in new_values.items():
             object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both were made from the same config, or else of the same parts."""
+        """Tells whether both were made from the same config, or else of the same parts."""
         if not isinstance(other, Experiment):
             return NotImplemented
         return self is other or self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        """Equal experiments have equal titles."""
+        """Returns the hash of the title, which equal experiments share."""
         return hash(self.title)
 
     def _identity(self) -> str:
-        """What tells experiments apart: plain values, and which objects its parts are."""
+        """Returns what tells experiments apart: plain values, and the ids of other parts."""
         share = self.share and dataclasses.astuple(self.share)
         facts = self.config
         if facts is None:
@@ -111,12 +113,12 @@ class Experiment(schema.Settings):
                 **{name: getattr(self, name) for name in parts},
             }
         return json.dumps(
-            {'share': share, **facts}, sort_keys=True, default=_by_value_or_place
+            {'share': share, **facts}, sort_keys=True, default=_value_or_id
         )
 
     @functools.cached_property
     def plan(self) -> Plan:
-        """What running it takes: makers of its parts, lanes, and how results are judged."""
+        """What a run needs: makers of the parts, lanes, and how results are judged."""
         columns = grids.flatten(self.grid)
         algorithms = parametrized.algorithm_makers(self.algorithms)
         patterns = parametrized.pattern_makers(self.patterns)
@@ -141,23 +143,23 @@ class Experiment(schema.Settings):
         )
 
     def algorithm_at(self, label: str, columns: grids.Point) -> Algorithm:
-        """An algorithm at values of columns, which may be traced; the rest is as without a grid."""
+        """Returns an algorithm at values of columns, which may be traced; others are defaults."""
         return self.plan.algorithm_at(label, columns)
 
     def pattern_at(
         self, label: str, point: grids.Point, seed: int | None = None
     ) -> Participation:
-        """A pattern at a point, as a seed (the first) draws it; the same for the same values."""
+        """Returns a pattern at a point, as a seed draws it; by default the first."""
         return self.plan.pattern_at(label, point, seed)
 
     def problem_at(
         self, pattern: str, point: grids.Point, seed: int | None = None
     ) -> Problem:
-        """The problem of a pattern at a point, as a seed draws it; likewise."""
+        """Returns the problem of a pattern at a point, as a seed draws it; by default the first."""
         return self.plan.problem_at(pattern, point, seed)
 
     def describe(self) -> str:
-        """A few lines: the problem, the work ahead, draws, and warnings."""
+        """Returns a few lines: the problem, the work ahead, draws, and warnings."""
         return description.describe(self.plan)
 
     def check(self) -> None:
@@ -171,16 +173,16 @@ class Experiment(schema.Settings):
     def shard(
         self, index: int, count: int, *, by: str = lane_shards.PROGRAM
     ) -> 'Experiment':
-        """The same experiment with one of ``count`` shares of its lanes.
+        """Returns the same experiment with one of ``count`` shards of its lanes.
 
-        Lanes with the same program are shared out together, so that each share compiles few. All
-        that run in one folder help to tune before their own lanes begin; `runs.merge` joins them.
+        Lanes with the same program stay together, so that each shard compiles few. All shards that
+        run in one folder first help to tune; `runs.merge` joins them.
 
         Args:
           index: from 0 to ``count - 1``, or from 1 to ``count``, which is 0.
-          count: number of shares.
-          by: ``'program'``; or ``'seed'``, where shares run on machines of different kinds, so that
-            all lanes of a seed stay on one.
+          count: number of shards.
+          by: ``'program'``; or ``'seed'`` for shards on machines of different kinds, so that all
+            lanes of a seed stay on one.
 
         Returns:
           The experiment; several with the same count may run at the same time.
@@ -206,32 +208,31 @@ class Experiment(schema.Settings):
         """Runs what has not run yet.
 
         Args:
-          folder: where everything is kept, and from where an interrupted run goes on; None keeps
-            the results in memory alone.
+          folder: of the run, from which an interrupted run resumes; None for results in memory
+            alone.
           callbacks: objects with the methods of `hooks.Callback`.
-          devices: how many devices lanes run on at the same time, or threads of a CPU, or which; by
-            default those of one mesh, or all. Changes no bit. With an executor, their number in
-            each job, one thread of a CPU by default.
+          devices: the devices that lanes run on at the same time, or their number; on a CPU, the
+            number of threads. By default those of one mesh, or all. Changes no bit. With an
+            executor, their number in each job, one thread of a CPU by default.
           mesh: how many devices share the clients of every round of a lane; None for no mesh.
-          executor: runs the lanes in other processes, which see the folder too: any
-            `concurrent.futures.Executor`, or what submits as one, such as a Dask client or an
-            executor of submitit. The experiment must be made of a config, which travels to them.
-          jobs: into how many jobs the executor's work is divided; by default one per lane, 64 at
-            most.
+          executor: runs the lanes in other processes, which must see the folder. It is a
+            `concurrent.futures.Executor`, or has its method ``submit``, such as a Dask client or an
+            executor of submitit. The experiment must be made of a config, which is sent to them.
+          jobs: number of jobs of the executor; by default one per lane, 64 at most.
           allow_mixed: whether lanes of different seeds may run on machines of different kinds,
             whose bits may differ; differences at one seed stay exact.
-          allow_changed: whether to go on in a folder that is of other programs or data; every
-            report says what differed.
-          progress: whether to show how far it is, in one line with the time left (`Progress`); by
-            default in notebooks alone, and nothing in scripts.
+          allow_changed: whether to resume in a folder of other programs or data; each report says
+            what differed.
+          progress: whether to show one line with the time left (`Progress`); by default only in
+            notebooks.
 
         Returns:
           The metrics as columns, tuning included.
 
         Raises:
           ValueError: if the folder holds another experiment, other programs or data, or files of
-            something else; if devices are not there, or every value tried diverges.
-          FailedLanesError: after all others have run, if lanes of a share or of an executor's work
+            something else; if devices are not there, or all tried values diverge.
+          FailedLanesError: after all others have run, if lanes of a shard or of an executor's jobs
             failed.
         """
         listeners = self._listeners(callbacks, progress)
@@ -274,7 +275,7 @@ class Experiment(schema.Settings):
         allow_changed: bool = False,
         progress: bool | None = None,
     ) -> runs.Results:
-        """As `run`, with lanes that begin where those of another run were after a round.
+        """Runs as `run`, with lanes that begin where those of another run were after a round.
 
         Args:
           fork_from: folder of that run, see `forking`.
@@ -315,21 +316,24 @@ class Experiment(schema.Settings):
     def _listeners(
         self, callbacks: Sequence[hooks.Callback], progress: bool | None
     ) -> hooks.Listeners:
-        """Returns the callbacks of a run, with a line of progress where that is to be shown."""
+        """Returns the callbacks of a run, with the line of progress if it is to be shown."""
         return hooks.Listeners(
             progress_.with_progress(callbacks, progress), experiment=self
         )
 
     def _summary(self) -> str:
-        columns, count = self.plan.columns, len(self.plan.points)
+        """Returns the rows that the printed form of an experiment has."""
+        columns = self.plan.columns
+        grid = ''
+        if columns:
+            grid = f'{len(self.plan.points)} points of {", ".join(columns)}'
+        seeds = description.seeds_of(self.plan)
         rows = {
             'title': self.title,
             'algorithms': ', '.join(self.algorithms),
             'patterns': ', '.join(self.patterns),
-            'grid': f'{count} points of {", ".join(columns)}' if columns else '',
-            'seeds': description.seeds_of(self.plan)
-            .removesuffix('s')
-            .removesuffix(' seed'),
+            'grid': grid,
+            'seeds': seeds.removesuffix('s').removesuffix(' seed'),
             'rounds': f'{self.num_rounds:,}, evaluated every {self.eval_every:,}',
         }
         return reprs.block('Experiment', rows)
@@ -358,6 +362,6 @@ def build(config: nested.Config) -> Experiment:
     return experiment
 
 
-def _by_value_or_place(value: Any) -> Any:
-    """Arrays and NumPy's numbers by value, all other objects by which they are."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else id(value)
+def _value_or_id(part: Any) -> Any:
+    """Returns the value of an array or a number of NumPy, and the id of any other object."""
+    return part.tolist() if isinstance(part, np.ndarray | np.generic) else id(part)

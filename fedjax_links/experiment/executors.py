@@ -24,8 +24,8 @@ from fedjax_links.runner.program_cache import Programs
 
 _MOST_JOBS = 64
 _POLL_SECONDS = 0.5
-# What a thread of a worker built for its last job.
-_of_thread = threading.local()
+# Holds what a thread of a worker built for its last job.
+_thread_cache = threading.local()
 
 
 class Shardable(Protocol):
@@ -40,7 +40,7 @@ class Shardable(Protocol):
 
 
 class Job(NamedTuple):
-    """What all jobs of a run have in common.
+    """Holds what all jobs of a run have in common.
 
     Attributes:
       build: makes the experiment of a config; a module's function, which is pickled by name.
@@ -207,12 +207,12 @@ def run_job(job: Job, shard: tuple[int, int, str]) -> dict[str, str]:
 def _built(job: Job) -> tuple[Shardable, Programs]:
     """Returns the experiment and programs of a job, which a thread builds once for all jobs."""
     key = job.token, job.devices
-    if getattr(_of_thread, 'key', None) != key:
+    if getattr(_thread_cache, 'key', None) != key:
         slots = devices_.device_slots(job.devices, alone=True)
         experiment = job.build(json.loads(job.config))
-        _of_thread.built = experiment, Programs(experiment.plan, slots=slots)
-        _of_thread.key = key
-    built: tuple[Shardable, Programs] = _of_thread.built
+        _thread_cache.built = experiment, Programs(experiment.plan, slots=slots)
+        _thread_cache.key = key
+    built: tuple[Shardable, Programs] = _thread_cache.built
     return built
 
 

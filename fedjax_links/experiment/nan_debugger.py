@@ -1,14 +1,14 @@
-"""Looks into one round of a run: whose local step has the first value that is not finite.
+"""Looks into one round of a run, for the first local step with a value that is not finite.
 
-The rounds from the last checkpoint on are simulated once more, the last with a program that reports
-every client's local steps. Nothing in the folder changes.
+The rounds from the last checkpoint on are simulated once more. In the last of them, a program
+reports the local steps of all clients. Nothing in the folder changes.
 """
 
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -49,8 +49,8 @@ def debug_round(
       round: index of the round, from 0, as ``first_bad_round`` in the metrics.
 
     Returns:
-      A line for each lane that diverged in that round; for every lane that has the round behind it,
-      if none did, without those of tuning where there are others.
+      A line for each lane that diverged in that round. If none did, a line for each main lane that
+      has the round behind it, or for each lane of tuning if there is no main lane.
 
     Raises:
       ValueError: if the folder holds another experiment, or no lane has that round behind it.
@@ -65,8 +65,8 @@ def debug_round(
         lane = from_record(record)
         plan = experiment.plan
         _, built_in = split_columns(plan, lane)
-        parts = plan.pattern_of(lane), plan.problem_of(lane)
-        key = lane.algorithm, repr(built_in), *map(id, parts)
+        part_ids = id(plan.pattern_of(lane)), id(plan.problem_of(lane))
+        key = lane.algorithm, repr(built_in), *part_ids
         if key not in programs:
             programs[key] = _Rounds(plan, lane)
         finding = programs[key].look(lane, record.states, round)
@@ -91,30 +91,36 @@ def _check_same_run(plan: Plan, facts: RunFacts, folder: str | Path) -> None:
 
 
 def _records_to_debug(folder: str | Path, round: int) -> list[runs.LaneRecord]:
-    """Returns the lanes that diverged in a round; if none did, main ones that have it behind them.
+    """Returns the lanes that diverged in a round.
 
-    Where there are no main lanes, those of tuning stand in for them.
+    If none did, it returns the main lanes that have the round behind them. Lanes of tuning stand in
+    for them if there are no main lanes.
     """
     records = runs.lanes(folder)
     reached = [record for record in records if record.round > round]
     if not reached:
-        most = max((record.round for record in records), default=0)
-        requirement = f'be below {most}, the number of rounds that the folder holds'
-        raise errors.invalid('debug_round', requirement, round)
+        _refuse_round(records, round)
     diverged = [record for record in reached if _diverged_in(record, round)]
     main = [record for record in reached if record.labels['stage'] == MAIN]
     return diverged or main or reached
 
 
+def _refuse_round(records: Sequence[runs.LaneRecord], round: int) -> NoReturn:
+    """Raises for a round that no lane has behind it."""
+    most = max((record.round for record in records), default=0)
+    requirement = f'be below {most}, the number of rounds that the folder holds'
+    raise errors.invalid('debug_round', requirement, round)
+
+
 def _diverged_in(record: runs.LaneRecord, round: int) -> bool:
-    """Whether the first bad round of a lane is this one."""
+    """Tells whether the first bad round of a lane is this one."""
     return any(
-        measured.get('first_bad_round') == round for measured in record.records.values()
+        metrics.get('first_bad_round') == round for metrics in record.records.values()
     )
 
 
 class _Rounds:
-    """The rounds of lanes with one algorithm, pattern and problem."""
+    """Simulates rounds of lanes with one algorithm, pattern and problem."""
 
     def __init__(self, plan: Plan, lane: Lane) -> None:
         """Compiles nothing yet."""
@@ -156,12 +162,12 @@ class _Rounds:
         """Finds what is not finite in a round of a lane.
 
         Args:
-          lane: one that this was built for, or that differs in traced values and the seed.
-          saves: its checkpoints by rounds behind them.
-          round: which one.
+          lane: the one that this was built for, or one with other traced values or another seed.
+          saves: its checkpoints, by the rounds behind them.
+          round: index of the round.
 
         Returns:
-          A clause.
+          A clause that names the first value that is not finite.
         """
         draws = self._plan.draws
         keys = {
@@ -170,8 +176,8 @@ class _Rounds:
         }
         columns, _ = split_columns(self._plan, lane)
         inputs = keys, columns, self._problem
-        before = [saves[done] for done in sorted(saves, reverse=True) if done <= round]
-        first = self._begin(before, inputs)
+        earlier = [saves[done] for done in sorted(saves, reverse=True) if done <= round]
+        first = self._first_state(earlier, inputs)
         state = first
         while int(state.round) < round and tree.all_finite(state.algorithm):
             state, _ = self._advance(state, *inputs, False)
@@ -184,11 +190,11 @@ class _Rounds:
         return self._describe_round(after, metrics)
 
     def _describe_round(self, after: FederationState, metrics: RoundMetrics) -> str:
-        """Says what is not finite in the local steps of a round, or behind them."""
+        """Describes what is not finite in the local steps of a round, or after them."""
         num_computing = int(metrics.num_computing[0])
-        in_steps = self._in_steps(num_computing)
-        if in_steps:
-            return in_steps
+        bad_step = self._describe_steps(num_computing)
+        if bad_step:
+            return bad_step
         bad = _first_in(after.algorithm)
         if bad:
             clients = "all clients' losses and gradients are finite"
@@ -197,34 +203,43 @@ class _Rounds:
             return 'the sum of the losses is not finite, while all else is'
         return f'everything is finite ({count(num_computing, "client")} trained)'
 
-    def _begin(self, paths: Sequence[Path], inputs: Any) -> Any:
-        """The first checkpoint that can be read, or the start."""
+    def _first_state(self, paths: Sequence[Path], inputs: Any) -> Any:
+        """Reads the first checkpoint that can be read; without one, returns the start."""
         for path in paths:
-            with contextlib.suppress(
-                checkpoints.DamagedError
-            ):  # or gone: the last two are kept
+            # A checkpoint may be damaged, or have been removed after a later one.
+            with contextlib.suppress(checkpoints.DamagedError):
                 return checkpoints.load(path, jax.eval_shape(self._start, *inputs))
         return self._start(*inputs)
 
     def _watch(
         self, client: Array, local_steps: int, inputs: PyTree, batch_loss: BatchLoss
     ) -> tuple[PyTree, BatchLoss]:
-        """Has every local step report which of its tensors are not finite."""
+        """Makes each local step report which of its tensors are not finite.
+
+        Args:
+          client: index of the client.
+          local_steps: number of its steps.
+          inputs: of the loss, leaves [local_steps, ...].
+          batch_loss: ``(params, inputs of a step) -> loss``.
+
+        Returns:
+          The inputs with the numbers of their steps, and a loss of the same values that reports.
+        """
 
         def note(client: Any, step: Any, indices: Any) -> None:
             self._steps[int(client), int(step)] = indices
 
-        def loss(params: Params, numbered: tuple[Array, PyTree]) -> Array:
-            step, own = numbered
+        def loss(params: Params, numbered_inputs: tuple[Array, PyTree]) -> Array:
+            step, step_inputs = numbered_inputs
             fixed = jax.lax.stop_gradient(params)
-            value, grad = jax.value_and_grad(batch_loss)(fixed, own)
+            value, grad = jax.value_and_grad(batch_loss)(fixed, step_inputs)
             indices = jax.tree.map(_first_index, (fixed, value, grad))
             jax.debug.callback(note, client, step, indices)
-            return batch_loss(params, own)
+            return batch_loss(params, step_inputs)
 
         return (jnp.arange(local_steps), inputs), loss
 
-    def _in_steps(self, num_computing: int) -> str | None:
+    def _describe_steps(self, num_computing: int) -> str | None:
         """Describes the first client with a tensor that is not finite, and its first such step."""
         bad_steps = self._first_bad_steps(num_computing)
         if not bad_steps:
@@ -232,7 +247,7 @@ class _Rounds:
         client, *others = bad_steps
         step = bad_steps[client]
         text = f'client {client}, local step {step}: '
-        text += self._in_step(self._steps[client, step], step)
+        text += self._describe_step(self._steps[client, step], step)
         data, offset, length = self._problem.examples_of(client)
         first, last = int(offset), int(offset) + int(length)
         bad_data = _first_in(jax.tree.map(lambda a: a[first:last], data))
@@ -247,7 +262,8 @@ class _Rounds:
     def _first_bad_steps(self, num_computing: int) -> dict[int, int]:
         """Returns the first local step with a tensor that is not finite, by client."""
         trained = {client for client, _ in self._steps}
-        if len(trained) > num_computing:  # the last client stands in for empty slots
+        if len(trained) > num_computing:
+            # The last client fills the empty slots of a cohort.
             trained.discard(self._problem.num_clients - 1)
         bad_steps: dict[int, int] = {}
         for client, step in sorted(self._steps):
@@ -256,20 +272,31 @@ class _Rounds:
                 bad_steps.setdefault(client, step)
         return bad_steps
 
-    def _in_step(self, indices: PyTree, step: int) -> str:
+    def _describe_step(self, indices: PyTree, step: int) -> str:
+        """Describes which of a step's model, loss and gradient are not finite."""
         params = jax.eval_shape(self._problem.init_params, jax.random.key(0))
         model, loss, gradient = indices
-        if bad := _first_in(params, model):
-            before = 'it starts from' if step == 0 else 'the step before left'
-            return f'the model that {before} is not finite: {bad}'
-        found = ['the loss'] if loss >= 0 else []
-        if bad := _first_in(params, gradient):
-            found.append(f'the gradient of {bad}')
-        return f'{" and ".join(found)} {"are" if len(found) > 1 else "is"} not finite'
+        bad_model = _first_in(params, model)
+        if bad_model:
+            origin = 'it starts from' if step == 0 else 'the step before left'
+            return f'the model that {origin} is not finite: {bad_model}'
+        bad_parts: list[str] = []
+        if loss >= 0:
+            bad_parts.append('the loss')
+        bad_gradient = _first_in(params, gradient)
+        if bad_gradient:
+            bad_parts.append(f'the gradient of {bad_gradient}')
+        verb = 'are' if len(bad_parts) > 1 else 'is'
+        return f'{" and ".join(bad_parts)} {verb} not finite'
 
 
 def _describe_bad_start(first: FederationState, state: FederationState) -> str:
-    """Says since when a state is not finite, which began as the first."""
+    """Describes since when a state is not finite.
+
+    Args:
+      first: the state that the simulation began with.
+      state: the state that it reached.
+    """
     done = int(state.round)
     since = int(state.first_bad_round)
     if since >= 0:
@@ -280,19 +307,20 @@ def _describe_bad_start(first: FederationState, state: FederationState) -> str:
 
 
 def _first_index(leaf: Array) -> Array:
-    """int32[], where the first entry that is not finite stands in a flat array; -1 for none."""
+    """Returns int32[], the flat index of the first entry that is not finite; -1 for none."""
     bad = ~jnp.isfinite(leaf).ravel()
     return jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
 
 
 def _first_in(values: PyTree, indices: PyTree | None = None) -> str | None:
-    """The first leaf that is not finite, with its first such entry.
+    """Names the first leaf that is not finite, with its first such entry; None if all are.
 
     Args:
       values: the leaves, or their shapes alone.
-      indices: of each leaf, as `_first_index` finds it.
+      indices: of each leaf, as `_first_index` finds it; computed from the leaves by default.
     """
-    indices = jax.tree.map(_first_index, values) if indices is None else indices
+    if indices is None:
+        indices = jax.tree.map(_first_index, values)
     leaves = checkpoints.leaves_of(values).items()
     for (path, leaf), index in zip(leaves, jax.tree.leaves(indices), strict=True):
         if index >= 0:

@@ -1,12 +1,12 @@
-"""Connections of a run's processes to its first one, by which each learns what the others do.
+"""Connects the processes of a run to the first one, so that each learns what the others do.
 
-Once a process is gone, what devices compute together waits, raises or aborts, as it happens. So all
-that processes say to each other goes these ways, and whoever finds that one is gone says so in a
-line and ends its own process, wherever that is waiting.
+Once a process is gone, the devices' common computations may wait, raise or abort. So all messages
+of processes take these connections. A process that finds another one gone prints a line and ends
+itself, wherever it is waiting.
 
-Whoever reaches the port of process 0 can join in the place of a process: nothing proves who it is.
-So process 0 listens on the addresses that the coordinator's name stands for and on no others, takes
-messages of bounded size, and hangs up on who greets otherwise.
+Anybody who reaches the port of process 0 can join as one of the processes: nothing proves who it
+is. So process 0 listens only on the addresses of the coordinator's name, takes messages of bounded
+size, and hangs up on anybody who does not greet as a process of this package does.
 """
 
 import contextlib
@@ -26,14 +26,16 @@ from fedjax_links.core import errors
 _JOIN_SECONDS = 300
 _NAME_SECONDS = 60  # until a machine that starts, such as a pod, has a name
 _SILENT_SECONDS = 40
-"""A machine that does not answer for so long is gone; that of a stopped process answers."""
+"""A machine that does not answer for so long counts as gone.
+
+The machine of a process that is merely stopped still answers."""
 _KEEPING_ALIVE = {
     'KEEPIDLE': _SILENT_SECONDS // 4,
     'KEEPINTVL': _SILENT_SECONDS // 8,
     'KEEPCNT': 6,
     'USER_TIMEOUT': 1000 * _SILENT_SECONDS,
 }
-"""How machines ask each other whether they are there, where their system can."""
+"""Options of TCP by which machines check that the other one answers, on systems that have them."""
 _SIZE = struct.Struct('>q')  # of a message
 _LEFT = -1  # in place of a size: the sender leaves with all others
 _GONE = -2  # in place of a size: process i is gone, as -2 - i
@@ -45,10 +47,10 @@ _LOOPBACK = ('127.', '::1')
 
 
 class Connections:
-    """Those of one process: of process 0 to all others, of any other to process 0.
+    """Holds the connections of one process: of process 0 to all others, or to process 0.
 
     Attributes:
-      process_id: which process this is.
+      process_id: index of this process.
       are_over: whether nothing more is sent.
     """
 
@@ -58,8 +60,8 @@ class Connections:
         """Begins to listen.
 
         Args:
-          process_id: which process this is.
-          count: of all of them.
+          process_id: index of this process.
+          count: number of processes.
           sockets: by process.
         """
         self.process_id = process_id
@@ -94,7 +96,7 @@ class Connections:
         """Ends the exchange.
 
         Args:
-          together: whether every process does so now; else this one is gone for the others.
+          together: whether all processes do so now. If not, this one is gone for the others.
         """
         self.are_over = True
         for process, connection in self._sockets.items():
@@ -105,7 +107,7 @@ class Connections:
                     connection.shutdown(socket.SHUT_RDWR)
 
     def _send(self, process: int, content: bytes, *, patience: float = -1) -> None:
-        """Sends to a process; where it is gone, the one who listens to it knows."""
+        """Sends to a process; if it is gone, the thread that listens to it finds out."""
         if self._sending[process].acquire(timeout=patience):
             with contextlib.suppress(OSError):
                 self._sockets[process].sendall(content)
@@ -129,7 +131,10 @@ class Connections:
             self._end(gone)
 
     def _end(self, gone: int) -> NoReturn:
-        """Ends this process; what it waits for cannot be interrupted. The others learn why."""
+        """Tells the others which process is gone, and ends this one.
+
+        It exits at once, as the main thread may wait for something that cannot be interrupted.
+        """
         self._ending.acquire()
         try:
             sys.stdout.flush()
@@ -150,10 +155,10 @@ def meet(host: str, port: int, process_id: int, count: int) -> Connections:
     """Waits for all processes.
 
     Args:
-      host: where process 0 listens; it listens there and nowhere else (`addresses`).
+      host: where process 0 listens, and nowhere else (`addresses`).
       port: likewise.
-      process_id: which process this is.
-      count: of all of them.
+      process_id: index of this process.
+      count: number of processes.
 
     Raises:
       InvalidError: if they do not come within minutes, or process 0 cannot be reached there.
@@ -170,7 +175,7 @@ def meet(host: str, port: int, process_id: int, count: int) -> Connections:
 
 
 def _keep_alive(connection: socket.socket) -> None:
-    """Lets machines ask each other whether they are there."""
+    """Makes machines check that the other one answers."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPING_ALIVE.items():
@@ -180,7 +185,7 @@ def _keep_alive(connection: socket.socket) -> None:
 
 
 def relay(host: str, port: int) -> int:
-    """Opens a port of this machine that leads to another's, and hides that the other hangs up.
+    """Opens a port that leads to another machine's, and hides that the other one hangs up.
 
     JAX aborts a process as soon as the service in the first one does.
 
@@ -217,8 +222,8 @@ def addresses(host: str) -> list[str]:
       host: a name or an address.
 
     Returns:
-      The addresses; none if no address of this machine is known to others by that name. So it is
-      where a machine calls itself 127.0.1.1, or where the name is that of a service in front of it.
+      The addresses. There are none if others know no address of this machine by that name, as on a
+      machine that calls itself 127.0.1.1, or if the name is that of a service in front of it.
     """
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -244,13 +249,13 @@ def _is_here(address: str) -> bool:
 
 
 def free_port(host: str) -> int:
-    """Finds a port that is free now where `addresses` has process 0 listen."""
+    """Finds a free port on the addresses on which process 0 listens."""
     with _listening(host, 0)[0] as server:
         return int(server.getsockname()[1])
 
 
 def _listening(host: str, port: int) -> list[socket.socket]:
-    """Opens a port on the addresses of a name; on all of this machine where it has none."""
+    """Opens a port on the addresses of a name; on all addresses if it has none."""
     servers: list[socket.socket] = []
     for address in addresses(host):
         family = socket.AF_INET6 if ':' in address else socket.AF_INET
@@ -278,7 +283,7 @@ def _accept_others(
                 raise _absent_processes(sockets, count)
             for event, _ in events:
                 connection, _ = event.fileobj.accept()  # type: ignore[union-attr]
-                process_id = _greeted(connection, count)
+                process_id = _read_greeting(connection, count)
                 if process_id is None:
                     connection.close()
                     continue
@@ -315,14 +320,15 @@ def _absent_processes(
     return errors.invalid('num_processes', requirement, value)
 
 
-def _greeted(connection: socket.socket, count: int) -> int | None:
+def _read_greeting(connection: socket.socket, count: int) -> int | None:
     """Reads who has connected: a process from 1 to ``count`` - 1; None for anybody else.
 
     Raises:
-      InvalidError: if it is one of another number of processes.
+      InvalidError: if the process expects another number of processes.
     """
     try:
-        name, process_id, its_count = _HELLO.unpack(_received(connection, _HELLO.size))
+        greeting = _receive(connection, _HELLO.size)
+        name, process_id, its_count = _HELLO.unpack(greeting)
     except (OSError, struct.error):  # it is silent, or sends too little
         return None
     if name != _NAME or not 1 <= process_id < max(count, its_count):
@@ -334,8 +340,8 @@ def _greeted(connection: socket.socket, count: int) -> int | None:
     return int(process_id)
 
 
-def _received(connection: socket.socket, size: int) -> bytes:
-    """Reads so many bytes and none of what follows; fewer if no more come in time."""
+def _receive(connection: socket.socket, size: int) -> bytes:
+    """Reads so many bytes and no more; fewer if the rest does not come in time."""
     content = b''
     deadline = time.monotonic() + _GREETING_SECONDS
     while len(content) < size:
@@ -366,7 +372,7 @@ def _reach_first(host: str, port: int, deadline: float) -> socket.socket:
 
 
 def _pass_on(source: socket.socket, sink: socket.socket) -> None:
-    """Sends what comes from one connection to another, until the first one hangs up."""
+    """Copies what one connection receives to another, until the first one hangs up."""
     with contextlib.suppress(OSError):
         content = source.recv(2**16)
         while content:

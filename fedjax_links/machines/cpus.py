@@ -27,18 +27,18 @@ _VARIABLES = {
     'OPENBLAS_CORETYPE': 'Haswell',
     'OPENBLAS_NUM_THREADS': '1',
 }
-"""Whose vectors NumPy's own sums and its matrix products are made of."""
+"""Variables that choose the vector instructions of NumPy's sums and matrix products."""
 
 
 def num_cores() -> int | None:
-    """Returns how many cores this process may use; None where the system does not say."""
+    """Returns how many cores this process may use; None if the system does not report it."""
     if hasattr(os, 'sched_getaffinity'):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()
 
 
 def num_threads() -> int:
-    """Returns how many threads XLA cuts loops for: ``NPROC``, or one for each core."""
+    """Returns how many threads share a loop of XLA: ``NPROC``, or one for each core."""
     number = os.environ.get('NPROC', '')
     if number.isdecimal() and int(number):
         return int(number)
@@ -48,9 +48,9 @@ def num_threads() -> int:
 def portable_variables() -> dict[str, str]:
     """Returns the variables that make what this process computes the same on many machines.
 
-    Programs use the instructions of AVX2 and no others, each product is one thread's, and a GPU
-    takes neither atomic sums nor the kernels that it finds fastest. Flags for XLA that are set
-    stay. Set before Python starts: JAX and NumPy read them once.
+    Programs use no instructions beyond AVX2, and one thread computes each product. A GPU takes
+    neither atomic sums nor the kernels that it finds fastest. Other flags for XLA stay as they are
+    set. The variables must be set before Python starts, as JAX and NumPy read them once.
     """
     names = {flag.partition('=')[0] for flag in _XLA_FLAGS}
     current = os.environ.get('XLA_FLAGS', '').split()
@@ -94,10 +94,10 @@ def kind() -> str:
 
 
 def fingerprint() -> dict[str, object]:
-    """Returns what of the CPU decides how sums are rounded, as plain values.
+    """Returns the properties of the CPU that decide how sums are rounded, as plain values.
 
-    That is its name, its vector instructions and how many threads loops are cut for. A process with
-    `portable_variables` has no name.
+    They are its name, its vector instructions and the number of threads that share a loop. With
+    `portable_variables` the name is ``'portable'`` on all machines.
     """
     known = {'architecture': platform.machine(), 'threads': num_threads()}
     if is_portable():
@@ -110,7 +110,7 @@ def fingerprint() -> dict[str, object]:
 
 
 def _first_core() -> dict[str, str]:
-    """Returns what the system tells of the first core."""
+    """Returns the properties of the first core by name, as the system reports them."""
     if not _INFO.exists():
         return {}
     with _INFO.open() as lines:

@@ -63,7 +63,7 @@ def local() -> list[jax.Device]:
 
 
 def choose(devices: Devices = None) -> list[jax.Device]:
-    """Returns the wanted devices of this process, at least one.
+    """Returns the chosen devices of this process, at least one.
 
     Args:
       devices: devices, or their number; all devices of this process by default.
@@ -184,16 +184,19 @@ class DeviceSlot:
         if shardings is None:
             shardings = jax.tree.map(lambda _: self.sharding, values)
 
-        def lay(a: Any, sharding: jax.sharding.NamedSharding) -> Array:
-            def part(index: Any) -> Any:
-                if sharding.is_fully_replicated:
-                    return a
-                rows = a if isinstance(a, mesh_layouts.LocalRows) else np.asarray(a)
-                return rows[index]
+        return jax.tree.map(_put_on_mesh, values, shardings)
 
-            return jax.make_array_from_callback(np.shape(a), sharding, part)
 
-        return jax.tree.map(lay, values, shardings)
+def _put_on_mesh(a: Any, sharding: jax.sharding.NamedSharding) -> Array:
+    """Puts an array, or the rows of it that this process has, on the devices of a mesh."""
+
+    def shard_of(index: Any) -> Any:
+        if sharding.is_fully_replicated:
+            return a
+        rows = a if isinstance(a, mesh_layouts.LocalRows) else np.asarray(a)
+        return rows[index]
+
+    return jax.make_array_from_callback(np.shape(a), sharding, shard_of)
 
 
 @functools.cache
@@ -281,14 +284,14 @@ def _across_processes(mesh_size: int) -> DeviceSlot:
     if mesh_size % count:
         requirement = f'have a number of devices that the {count} processes divide'
         raise errors.invalid('mesh', requirement, mesh_size)
-    num_wanted = mesh_size // count
+    devices_per_process = mesh_size // count
     chosen: list[jax.Device] = []
     for process in range(count):
         devices = jax.local_devices(process)
-        if len(devices) < num_wanted:
+        if len(devices) < devices_per_process:
             requirement = (
                 f'have at most {len(devices)} devices of process {process}, all it has'
             )
-            raise errors.invalid('mesh', requirement, num_wanted)
-        chosen += devices[:num_wanted]
+            raise errors.invalid('mesh', requirement, devices_per_process)
+        chosen += devices[:devices_per_process]
     return DeviceSlot(tuple(chosen), is_mesh=True)

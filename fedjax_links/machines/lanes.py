@@ -18,7 +18,7 @@ from fedjax_links.base import Array, PyTree
 from fedjax_links.core import memory
 from fedjax_links.machines.devices import DeviceSlot
 
-_Lane = Callable[[PyTree, PyTree], PyTree]
+_LaneFunction = Callable[[PyTree, PyTree], PyTree]
 
 
 def scan_first(
@@ -27,9 +27,10 @@ def scan_first(
     count: Array | int,
     most: int,
 ) -> tuple[PyTree, PyTree]:
-    """Runs the first steps of a scan; the compiler does not know how many.
+    """Runs the first steps of a scan, whose number is an argument of the program.
 
-    So one program serves any number of steps, and a single step is compiled as several are.
+    So one program serves any number of steps, and a single step has the bits that it has among
+    several.
 
     Args:
       step: ``(carry, index) -> (carry, output)``.
@@ -46,10 +47,11 @@ def scan_first(
     def body(index: Array, loop: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
         carry, outputs = loop
         carry, output = step(carry, index)
-        return carry, jax.tree.map(lambda a, new: a.at[index].set(new), outputs, output)
+        outputs = jax.tree.map(lambda a, new: a.at[index].set(new), outputs, output)
+        return carry, outputs
 
-    end: tuple[PyTree, PyTree] = jax.lax.fori_loop(0, count, body, (carry, outputs))
-    return end
+    result: tuple[PyTree, PyTree] = jax.lax.fori_loop(0, count, body, (carry, outputs))
+    return result
 
 
 def row_of(rows: PyTree, index: Array) -> PyTree:
@@ -60,7 +62,12 @@ def row_of(rows: PyTree, index: Array) -> PyTree:
 
 
 def in_one_program(
-    fn: _Lane, lanes: PyTree, shared: PyTree, count: Array | int, *, side_by_side: bool
+    fn: _LaneFunction,
+    lanes: PyTree,
+    shared: PyTree,
+    count: Array | int,
+    *,
+    side_by_side: bool,
 ) -> PyTree:
     """Runs lanes in one program, side by side or one after the other.
 
@@ -86,7 +93,7 @@ def in_one_program(
 
 
 def spread(
-    fn: _Lane,
+    fn: _LaneFunction,
     lanes: PyTree,
     shared: PyTree,
     slots: Sequence[DeviceSlot],
@@ -99,7 +106,7 @@ def spread(
     Args:
       fn: as in `in_one_program`.
       lanes: NumPy leaves [L, ...].
-      shared: what all lanes take; every device gets it once.
+      shared: the argument that all lanes share; each device gets one copy.
       slots: device slots, at least one, none of them a mesh.
       shape: of the L lanes.
       side_by_side: whether the lanes of a group run side by side. Groups, one for each slot, are
@@ -116,48 +123,53 @@ def spread(
     homes = list(dict.fromkeys(slot.home for slot in slots))
     shared_at = {home: jax.device_put(shared, home) for home in homes}
 
-    def inputs(home: jax.Device, first: int, width: int) -> tuple[PyTree, ...]:
-        # The last lane fills up a group.
+    def group_inputs(home: jax.Device, first: int, width: int) -> tuple[PyTree, ...]:
+        # The last lane is repeated to fill the last group.
         rows = np.minimum(first + np.arange(width), num_lanes - 1)
         group = jax.tree.map(lambda a: a[rows], lanes)
         count = np.int32(min(width, num_lanes - first))
         group, count = jax.device_put((group, count), home)
         return group, shared_at[home], count
 
-    def compiled(width: int) -> tuple[Any, dict[jax.Device, Any]]:
-        lead = shape if width == num_lanes else (width,)
+    def compile_groups(width: int) -> tuple[Any, dict[jax.Device, Any]]:
+        lead_axes = shape if width == num_lanes else (width,)
 
         @jax.jit
         def run(*arguments: PyTree) -> PyTree:
             outputs = in_one_program(fn, *arguments, side_by_side=side_by_side)
-            return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), outputs)
+            return jax.tree.map(lambda a: a.reshape(*lead_axes, *a.shape[1:]), outputs)
 
-        lowered = [run.lower(*inputs(home, 0, width)) for home in homes]
+        lowered = [run.lower(*group_inputs(home, 0, width)) for home in homes]
         return run, dict(zip(homes, _compile(lowered), strict=True))
 
     def fits(program: jax.stages.Compiled) -> bool:
-        groups_per_slot = math.ceil(math.ceil(num_lanes / width) / len(slots))
+        num_groups = math.ceil(num_lanes / width)
+        groups_per_slot = math.ceil(num_groups / len(slots))
+        slots_per_device = len(slots) // len(homes)
         needed = memory.peak_bytes(
-            program, len(slots) // len(homes), num_outputs=groups_per_slot
+            program, slots_per_device, num_outputs=groups_per_slot
         )
         return free is None or needed is None or needed <= free
 
-    run, programs = compiled(width)
+    run, programs = compile_groups(width)
     while side_by_side and width > 1 and not fits(programs[homes[0]]):
         width = math.ceil(width / 2)
-        run, programs = compiled(width)
+        run, programs = compile_groups(width)
 
     def run_all() -> PyTree:
         outputs = []
         for first, slot in zip(range(0, num_lanes, width), itertools.cycle(slots)):
-            # What is jitted finds the program again, and where a NaN arose if JAX is to say so.
+            # The jitted function finds the compiled program, and can name the origin of a NaN.
             program = run if slot.thread is None else programs[slot.home]
-            outputs.append(slot.start(program, *inputs(slot.home, first, width)))
+            inputs = group_inputs(slot.home, first, width)
+            outputs.append(slot.start(program, *inputs))
         if len(outputs) == 1:
             return outputs[0]
-        return jax.tree.map(
-            lambda *rows: jax.device_put(_join(rows, shape), homes[0]), *outputs
-        )
+
+        def join(*rows: Array) -> Array:
+            return jax.device_put(_join(rows, shape), homes[0])
+
+        return jax.tree.map(join, *outputs)
 
     return run_all
 
@@ -171,7 +183,7 @@ def _compile(lowered: Sequence[jax.stages.Lowered]) -> list[jax.stages.Compiled]
 
 
 def _join(pieces: Sequence[Array], shape: tuple[int, ...]) -> Any:
-    """Puts rows of several arrays together on the host: nothing is compiled for it."""
+    """Joins rows of several arrays on the host, so that nothing is compiled for it."""
     first = pieces[0]
     if jnp.issubdtype(first.dtype, jax.dtypes.prng_key):
         data = _join([jax.random.key_data(a) for a in pieces], shape)

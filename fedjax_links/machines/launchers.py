@@ -24,8 +24,8 @@ class Started(NamedTuple):
       coordinator: where process 0 listens for those that are to `processes.join` it,
         ``HOST:PORT``; None for a task of an array.
       num_processes: K, all of them.
-      process_id: which of them it is, from 0.
-      source: the variable that says so.
+      process_id: index of this process, from 0.
+      source: the variable that holds the index.
     """
 
     coordinator: str | None
@@ -40,8 +40,8 @@ class _Launcher(NamedTuple):
     Attributes:
       process_id: which process this is, from 0.
       num_processes: how many there are.
-      address: finds where process 0 listens; empty where nothing says it.
-      needed: a variable that has to be there too; empty for none.
+      address: finds where process 0 listens; it returns '' if no variable tells it.
+      needed: a variable that must be set, too; empty for none.
     """
 
     process_id: str

@@ -1,8 +1,9 @@
-"""Several processes that run the same program in step; the first one leads.
+"""Keeps several processes in step that run the same program; the first one leads.
 
-Every process makes the same calls in the same order, or all of them wait for ever. So none decides
-by what it alone sees (a clock, a full disk, free memory, a signal): it answers, and all decide by
-the same answers. A process that fails alone is gone for the others, which end (`connections`).
+All processes must make the same calls in the same order, or all of them wait for ever. So none
+decides by what it alone sees (a clock, a full disk, free memory, a signal). Each answers, and all
+decide by the same answers. A process that fails alone is gone for the others, which then end
+(`connections`).
 """
 
 import atexit
@@ -25,8 +26,8 @@ _MISTAKES = errors.InvalidError, errors.MissingPackageError
 # the first byte of a message
 _ANSWER = b'+'
 _MISTAKE = b'-'
-_A_MOMENT = 5  # s, in which the others hear that a process has ended
-_A_LONG_TIME = 10**6  # s; where one stands still for longer, JAX aborts all
+_NOTICE_SECONDS = 5  # in which the others learn that a process has ended
+_HEARTBEAT_SECONDS = 10**6  # JAX aborts all processes if one stands still for longer
 _open: connections.Connections | None = None
 
 
@@ -38,10 +39,10 @@ def join(
     Args:
       coordinator: where process 0 listens, ``HOST:PORT``; None for a process alone.
       num_processes: K, all of them.
-      process_id: which of them this is, from 0; process 0 leads.
+      process_id: index of this process, from 0; process 0 leads.
 
     Returns:
-      A context in which they are joined: it waits for all of them when it is entered, and when it
+      A context in which they are joined. It waits for all of them when it is entered, and when it
       is left. It does nothing for a process alone.
 
     Raises:
@@ -49,7 +50,7 @@ def join(
     """
     if coordinator is None and num_processes is None and process_id is None:
         return contextlib.nullcontext()
-    _check_all_are_given(
+    _check_none_is_missing(
         coordinator=coordinator, num_processes=num_processes, process_id=process_id
     )
     assert coordinator is not None
@@ -63,7 +64,7 @@ def join(
     return _joined(host.strip('[]'), int(port), num_processes, process_id)
 
 
-def _check_all_are_given(**arguments: object) -> None:
+def _check_none_is_missing(**arguments: object) -> None:
     """Raises for the first argument that is None."""
     for name, value in arguments.items():
         if value is None:
@@ -83,7 +84,8 @@ def _joined(host: str, port: int, count: int, process_id: int) -> Iterator[None]
         _open.leave(together=True)
     except BaseException as error:
         if isinstance(error, jax.errors.JaxRuntimeError):
-            time.sleep(_A_MOMENT)  # this process ends meanwhile, if another one has
+            # If another process has ended, this one ends meanwhile.
+            time.sleep(_NOTICE_SECONDS)
         if not _open.are_over:
             _open.leave(together=False)
             atexit.register(_exit, _exit_status(error))
@@ -95,15 +97,14 @@ def _initialize_jax(host: str, count: int, process_id: int) -> None:
     jax.config.update('jax_cpu_collectives_implementation', 'gloo')
     jax.config.update('jax_enable_preemption_service', False)  # it would take SIGTERM
     port = int(ask_leader(lambda: str(connections.free_port(host)).encode()))
-    options: dict[str, Any] = {'heartbeat_timeout_seconds': _A_LONG_TIME}
+    options: dict[str, Any] = {'heartbeat_timeout_seconds': _HEARTBEAT_SECONDS}
     if process_id:
         address = f'127.0.0.1:{connections.relay(host, port)}'
     else:
-        own_addresses = connections.addresses(host)
-        address = _joined_address(
-            own_addresses[0] if own_addresses else '127.0.0.1', port
-        )
-        if own_addresses:  # else JAX listens on all addresses
+        addresses = connections.addresses(host)
+        first_address = addresses[0] if addresses else '127.0.0.1'
+        address = _joined_address(first_address, port)
+        if addresses:  # otherwise JAX listens on all addresses
             options['coordinator_bind_address'] = address
     jax.distributed.initialize(address, count, process_id, **options)
 
@@ -139,21 +140,22 @@ def are_several() -> bool:
 
 
 def is_leader() -> bool:
-    """Tells whether this process is the one that writes files; a process alone is."""
+    """Tells whether this process leads and writes files; a process alone does."""
     return _open is None or _open.process_id == 0
 
 
 def ask_all(answer: Callable[[], bytes]) -> list[bytes]:
-    """Returns what every process answers, in all of them.
+    """Returns the answers of all processes, in each of them.
 
     Args:
-      answer: is asked of each; of this one alone, if it is alone or the others have left.
+      answer: makes the answer of this process. It is the only one if it is alone, or if the
+        others have left.
 
     Returns:
       The answers, in the order of the processes.
 
     Raises:
-      InvalidError: in every process, if one makes a mistake; then all have left.
+      InvalidError: in all processes, if one of them raises it; then all have left.
     """
     if _open is None or _open.are_over:
         return [answer()]
@@ -162,7 +164,8 @@ def ask_all(answer: Callable[[], bytes]) -> list[bytes]:
         with errors.on_disk('a file'):
             message = _ANSWER + answer()
     except _MISTAKES as error:
-        if _open.are_over:  # all have made it, in a part of this
+        if _open.are_over:
+            # A call inside of `answer` has already told all processes.
             raise
         mistake = error
         message = _MISTAKE + json.dumps(error.args, default=str).encode()
@@ -183,13 +186,13 @@ def _mistake_of(content: bytes) -> Exception:
 
 
 def ask_leader(answer: Callable[[], bytes]) -> bytes:
-    """Returns what the leader answers.
+    """Returns the leader's answer.
 
     Args:
-      answer: is asked of the leader alone.
+      answer: makes the answer; it is called in the leader alone.
 
     Returns:
-      Its answer, in every process.
+      The answer, in all processes.
 
     Raises:
       InvalidError: as `ask_all`.
@@ -198,13 +201,13 @@ def ask_leader(answer: Callable[[], bytes]) -> bytes:
 
 
 def do_in_all(do: Callable[[], _T]) -> _T:
-    """Does the same in every process, and continues only if all of them can.
+    """Calls a function in all processes, and continues only if none of them raises.
 
     Args:
-      do: what is done.
+      do: the function.
 
     Returns:
-      What it returns here.
+      What it returns in this process.
 
     Raises:
       InvalidError: as `ask_all`.
