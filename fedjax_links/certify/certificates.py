@@ -95,12 +95,12 @@ class _Reference:
         self,
         folder: Path,
         source: Section | str,
-        drawn: Sequence[Lane],
+        link_lanes: Sequence[Lane],
         run: Sequence[Lane],
     ) -> None:
         """Starts the process, see `float64_reference.begin`."""
         self._folder = folder
-        self._process = float64_reference.begin(folder, source, drawn, run)
+        self._process = float64_reference.begin(folder, source, link_lanes, run)
 
     def read(self, kind: str, lane: Lane) -> dict[str, np.ndarray]:
         """Waits for what the process finds of a lane: links, before, after or evals."""
@@ -123,15 +123,15 @@ def _certify_experiment(source: Section | str) -> Iterator[ProgramVerdict]:
     experiment = float64_reference.shortened(float64_reference.experiment_of(source))
     programs = program_cache.Programs(experiment.plan, slots=devices.device_slots(1))
     lanes = float64_reference.lanes_of(experiment)
-    drawn = _first_of_each_pattern(lanes)
+    link_lanes = _first_of_each_pattern(lanes)
     run = programs.one_of_each(lanes)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for lane in run:
             _write_initial_params(experiment, lane, folder)
-        reference = _Reference(folder, source, drawn, run)
+        reference = _Reference(folder, source, link_lanes, run)
         try:
-            for lane in drawn:
+            for lane in link_lanes:
                 links = _draw_links(experiment, lane)
                 exact = reference.read('links', lane)
                 yield _compare_links(f'links of {lane.pattern}', links, exact)

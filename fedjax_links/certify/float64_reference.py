@@ -130,7 +130,7 @@ def lanes_of(experiment: Experiment) -> list[Lane]:
 def begin(
     folder: Path,
     source: Section | str,
-    drawn: Sequence[Lane],
+    link_lanes: Sequence[Lane],
     run: Sequence[Lane],
 ) -> subprocess.Popen[bytes]:
     """Starts the process.
@@ -140,13 +140,13 @@ def begin(
         ``params-LANE.npz``. It writes ``links-LANE.npz``, ``before-LANE.npz``, ``after-LANE.npz``
         and ``evals-LANE.npz``.
       source: as in `experiment_of`.
-      drawn: lanes of the shortened experiment, whose links are drawn.
+      link_lanes: lanes of the shortened experiment, whose links are drawn.
       run: those that are run.
     """
     request = {
         'source': source,
         'beside': str(recorded_links.CONFIG_FOLDER.get() or Path.cwd()),
-        'drawn': [lane.name for lane in drawn],
+        'link_lanes': [lane.name for lane in link_lanes],
         'run': [lane.name for lane in run],
     }
     (folder / _REQUEST).write_text(json.dumps(request))
@@ -171,7 +171,7 @@ def main(folder: Path) -> None:
     with resolver.importable(request['beside']):
         experiment = shortened(experiment_of(request['source']))
         lanes = {lane.name: lane for lane in lanes_of(experiment)}
-        for name in request['drawn']:
+        for name in request['link_lanes']:
             write('links', name, _links(experiment, lanes[name]))
         for name in request['run']:
             params = [*checkpoints.leaves(folder / f'params-{name}.npz').values()]

@@ -153,9 +153,13 @@ def _replace_unknown_letters() -> None:
             stream.reconfigure(errors='replace')
 
 
-def make_portable(wanted: bool) -> None:
-    """Restarts this process, if wanted, with variables that give many machines the same bits."""
-    if wanted and not cpus.is_portable():
+def make_portable(is_portable: bool) -> None:
+    """Restarts this process with variables that give many machines the same bits.
+
+    Args:
+      is_portable: value of the flag ``--portable``; nothing is done without it.
+    """
+    if is_portable and not cpus.is_portable():
         os.environ.update(cpus.portable_variables())
         os.execv(sys.executable, sys.orig_argv)
 

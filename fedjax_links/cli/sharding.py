@@ -41,12 +41,12 @@ def devices_per_process(mesh_size: int | None, args: flags.FlagValues) -> int:
     return mesh_size // args.num_processes
 
 
-def _refuse(args: flags.FlagValues, beside: str, *names: str) -> None:
+def _refuse(args: flags.FlagValues, flag: str, *names: str) -> None:
     """Raises for the first of some flags that is given."""
     for name in names:
         value = getattr(args, name)
         if value not in (None, False):
-            raise errors.invalid(name, f'be left out with {beside}', value)
+            raise errors.invalid(name, f'be left out with {flag}', value)
 
 
 def shard(experiment: 'Experiment', args: flags.FlagValues) -> 'Experiment':

@@ -49,24 +49,24 @@ def bind_links(
     """
     bound = resolver.bind(path, section, {**PARTICIPATION, **registries.LINKS})
     options = dict(bound.options)
-    wanted = parameters(bound.factory)
-    _check_names(path, options, wanted)
+    accepted = parameters(bound.factory)
+    _check_names(path, options, accepted)
     _fill_in_count(path, options, bound.factory, problem)
-    _fill_in_intervals(path, options, wanted, problem)
+    _fill_in_intervals(path, options, accepted, problem)
     _fill_in_probs(path, options, bound.factory, problem)
     _bind_parts(path, options, bound.factory, problem)
     return bound._replace(options=options, kind=Participation)
 
 
 def _check_names(
-    path: str, options: Options, wanted: Mapping[str, inspect.Parameter]
+    path: str, options: Options, accepted: Mapping[str, inspect.Parameter]
 ) -> None:
     """Raises for an option that neither the factory nor what is filled in for it takes."""
-    if any(p.kind is p.VAR_KEYWORD for p in wanted.values()):
+    if any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
         return
-    known = {*wanted}
+    known = {*accepted}
     for parameter, makers in _FILLED_IN.items():
-        if parameter in wanted:
+        if parameter in accepted:
             known |= makers
     for option in options:
         if option not in known:
@@ -91,14 +91,14 @@ def _fill_in_count(
 def _fill_in_intervals(
     path: str,
     options: Options,
-    wanted: Mapping[str, inspect.Parameter],
+    accepted: Mapping[str, inspect.Parameter],
     problem: Problem,
 ) -> None:
     """Reads the log of a pattern that is played from one."""
-    if 'intervals' not in wanted:
+    if 'intervals' not in accepted:
         return
     if 'path' not in options:
-        is_needed = wanted['intervals'].default is inspect.Parameter.empty
+        is_needed = accepted['intervals'].default is inspect.Parameter.empty
         if is_needed and 'intervals' not in options:
             raise errors.invalid(f'{path}.path', 'name the file of a log', None)
         return
@@ -109,7 +109,7 @@ def _fill_in_intervals(
         f'{path}.format', log_format, registries.TRACE_FORMATS
     )
     checks.options(f'{path}.format', reader, reading, file)
-    clients = None if 'num_clients' in wanted else problem
+    clients = None if 'num_clients' in accepted else problem
     with errors.context(path):
         options['intervals'] = recorded_links.read_log(
             f'{path}.path',
@@ -124,8 +124,8 @@ def _fill_in_probs(
     path: str, options: Options, factory: Factory, problem: Problem
 ) -> None:
     """Makes probabilities, and the schedule that they follow, of their sections."""
-    wanted = parameters(factory)
-    if 'schedule' in wanted:
+    accepted = parameters(factory)
+    if 'schedule' in accepted:
         probs = _make_probs(f'{path}.probs', options.pop('probs', None), problem)
         schedule = options.get('schedule', 'constant')
         options['schedule'] = resolver.bind(
@@ -135,7 +135,7 @@ def _fill_in_probs(
     if 'probs' not in options:
         return
     is_section = isinstance(options['probs'], Mapping | str)
-    if is_section or (_is_registered(factory) and 'patterns' not in wanted):
+    if is_section or (_is_registered(factory) and 'patterns' not in accepted):
         options['probs'] = _make_probs(f'{path}.probs', options['probs'], problem)
 
 

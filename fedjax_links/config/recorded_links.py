@@ -41,9 +41,9 @@ def locate(argument: str, path: object) -> Path:
     """
     if not isinstance(path, str | Path) or not str(path):
         raise errors.invalid(argument, 'be a path', repr(path))
-    wanted = paths.as_path(path)
-    beside_config = (CONFIG_FOLDER.get() or Path()) / wanted
-    return beside_config if beside_config.exists() else wanted
+    as_named = paths.as_path(path)
+    in_config_folder = (CONFIG_FOLDER.get() or Path()) / as_named
+    return in_config_folder if in_config_folder.exists() else as_named
 
 
 def recorded(

@@ -50,13 +50,13 @@ class Settings:
         'One line for tables and pictures.', example='Two algorithms, two rates'
     )
     num_rounds: int = declare(
-        'Rounds of every lane.', example=40, check=fields.whole_number()
+        'Rounds of every lane.', example=40, check=fields.integer()
     )
     eval_every: int = declare(
         'Rounds between evaluations, a divisor of ``num_rounds``. Lanes advance in periods of '
         'this length.',
         example=20,
-        check=fields.whole_number(),
+        check=fields.integer(),
     )
     grid_mode: str = declare(
         "``'cross'`` runs all combinations of the grid, ``'together'`` one point per row.",
@@ -170,7 +170,7 @@ class ExperimentConfig(Settings):
         default={},
     )
     num_seeds: int = declare(
-        'How many seeds.', example=5, default=1, check=fields.whole_number()
+        'How many seeds.', example=5, default=1, check=fields.integer()
     )
     first_seed: int = declare(
         'The first of the seeds; the others follow.', example=100, default=0

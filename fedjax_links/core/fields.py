@@ -141,7 +141,7 @@ def one_of(*names: str) -> Check:
     return functools.partial(checks.choice, valid=names)
 
 
-def whole_number(minimum: int = 1, maximum: int = checks.LARGEST_INT) -> Check:
+def integer(minimum: int = 1, maximum: int = checks.LARGEST_INT) -> Check:
     """Makes the check of a whole number in a range."""
     return functools.partial(checks.static_int, minimum=minimum, maximum=maximum)
 

@@ -48,13 +48,13 @@ class FigureConfig:
         'Width of the picture in tenths of an inch.',
         example=80,
         default=100,
-        check=fields.whole_number(),
+        check=fields.integer(),
     )
     height: int = declare(
         'Height of the picture in tenths of an inch.',
         example=40,
         default=50,
-        check=fields.whole_number(),
+        check=fields.integer(),
     )
 
     def __post_init__(self) -> None:

@@ -73,7 +73,7 @@ def _describe_problem(problem: Problem, patterns: str) -> list[str]:
 
 
 def _describe_work(plan: Plan) -> list[str]:
-    """Describes how many rounds the lanes of this share take in all."""
+    """Describes how many rounds the lanes of this shard take in all."""
     labels = list(plan.algorithms)
     num_rounds = sum(plan.count_rounds(label) for label in labels)
     num_further = sum(plan.max_extra_rounds(label) for label in labels)
@@ -132,7 +132,7 @@ def describe_recordings(plan: Plan) -> list[str]:
 
 
 def _describe_redraws(plan: Plan) -> list[str]:
-    """Says which draws every seed makes anew, unless these are the default ones."""
+    """Says which draws each seed makes, unless these are the default ones."""
     modes = plan.draws.modes()
     if modes == seeding.DEFAULTS:
         return []
@@ -140,7 +140,7 @@ def _describe_redraws(plan: Plan) -> list[str]:
     fixed = [
         name
         for name, mode in modes.items()
-        if mode != seeding.BY_SEED and _is_drawn(plan, name)
+        if mode != seeding.BY_SEED and _has_draws(plan, name)
     ]
     line = f'draws    by seed: {", ".join(by_seed)}'
     if fixed:
@@ -148,8 +148,8 @@ def _describe_redraws(plan: Plan) -> list[str]:
     return [line]
 
 
-def _is_drawn(plan: Plan, stream: str) -> bool:
-    """Whether something draws a stream; all experiments draw those without a column."""
+def _has_draws(plan: Plan, stream: str) -> bool:
+    """Tells whether something draws a stream; all experiments draw those without a column."""
     column = seeding.COLUMNS.get(stream)
     return column is None or column in plan.data_and_link_columns
 

@@ -1,9 +1,9 @@
-"""What an experiment runs: the lanes that the metrics so far ask for.
+"""Schedules the lanes of an experiment: those that the metrics so far ask for.
 
-An algorithm is tuned, then its main lanes run at what tuning chose, then its near ties. Where seeds
-go on until decided, further seeds follow. `LaneSchedule.wanted` is a pure function of the metrics:
-one process, shards and jobs of an executor ask it again whenever lanes are done, until it wants
-nothing that has not run.
+An algorithm is tuned. Then its main lanes run at the values that tuning chose, and then its near
+ties. If seeds go on until decided, further seeds follow. `LaneSchedule.lanes_to_run` is a pure
+function of the metrics. One process, shards and jobs of an executor call it again whenever lanes
+are done, until all lanes that it lists have run.
 """
 
 import itertools
@@ -25,12 +25,12 @@ from fedjax_links.results.dataset import Columns
 
 
 class _Progress(NamedTuple):
-    """What is known of an algorithm after some lanes of its tuning.
+    """Holds what is known of an algorithm after some lanes of its tuning.
 
     Attributes:
       num_done: the number of these lanes.
       trials: what it tried.
-      lanes: those that are wanted; empty before they are listed.
+      lanes: those to run; empty before they are listed.
     """
 
     num_done: int
@@ -39,13 +39,13 @@ class _Progress(NamedTuple):
 
 
 class LaneSchedule:
-    """The lanes of an experiment, and which of them are wanted.
+    """Lists the lanes of an experiment, and those that are to run after some metrics.
 
-    A schedule is asked about one run: it remembers what an algorithm tried for as many lanes of its
-    tuning as are done, since what is done stays as it is.
+    A schedule serves one run. It caches the trials of an algorithm by the number of its lanes of
+    tuning that are done, since metrics of lanes that are done do not change.
 
     Attributes:
-      is_fixed: whether the wanted lanes are known before anything is measured.
+      is_fixed: whether the lanes to run are known before anything is measured.
     """
 
     def __init__(self, specification: Specification) -> None:
@@ -59,8 +59,8 @@ class LaneSchedule:
         self.is_fixed = specification.tuning is None and not self._is_open
         self._progress: dict[str, _Progress] = {}
 
-    def wanted(self, columns: Columns) -> list[Lane]:
-        """Lists the lanes that the metrics so far ask for, those that are done among them.
+    def lanes_to_run(self, columns: Columns) -> list[Lane]:
+        """Lists the lanes that the metrics so far ask for, those that are done included.
 
         Args:
           columns: the metrics; empty before any.
@@ -70,13 +70,13 @@ class LaneSchedule:
         """
         lanes: list[Lane] = []
         for label in self._spec.algorithms:
-            lanes += self._wanted_of(label, columns)
+            lanes += self._lanes_with_all_seeds(label, columns)
         if not self._is_open:
             return lanes
         least = self._least_seeds()
-        counts = sequential_seeds.seeds_wanted(columns, self._spec.description)
+        counts = sequential_seeds.seeds_needed(columns, self._spec.description)
 
-        def is_wanted(lane: Lane) -> bool:
+        def is_needed(lane: Lane) -> bool:
             if lane.stage == TUNING:
                 return True
             point = {
@@ -92,25 +92,25 @@ class LaneSchedule:
             _, seed_index = lane.position
             return lane.stage != TUNING and seed_index >= least
 
-        return sorted(filter(is_wanted, lanes), key=is_further)
+        return sorted(filter(is_needed, lanes), key=is_further)
 
     def mistakes(self, columns: Columns) -> dict[str, errors.InvalidError]:
-        """Finds the algorithms that cannot run, as every value that they tried diverged.
+        """Finds the algorithms that cannot run, as all values that they tried diverged.
 
         Args:
           columns: the metrics so far.
 
         Returns:
-          What is wrong, by label.
+          The error to raise, by label.
         """
-        found: dict[str, errors.InvalidError] = {}
+        mistakes: dict[str, errors.InvalidError] = {}
         for label in self._spec.algorithms:
             mistake = trials_.mistake(label, self._trials(label, columns))
             if mistake is not None:
-                found[label] = mistake
-        return found
+                mistakes[label] = mistake
+        return mistakes
 
-    # What is known before anything is measured.
+    # Lanes that are known before anything is measured.
 
     def first_trials(self, label: str) -> list[Lane]:
         """Lists the lanes that tune an algorithm first."""
@@ -125,16 +125,16 @@ class LaneSchedule:
         return [lane for lane in lanes if lane.position[1] < least]
 
     def _least_seeds(self) -> int:
-        """Returns how many seeds every pair has, where they go on until decided."""
+        """Returns how many seeds each pair has at least, if seeds go on until decided."""
         return int(self._spec.description['until']['least'])
 
     def possible(self, label: str) -> list[Lane]:
-        """Lists all lanes of an algorithm that may ever be wanted."""
+        """Lists all lanes of an algorithm that may have to run."""
         ties = self._ties(label, lambda *_: self._values(label))
         return self.possible_tuning(label) + self.main(label) + ties
 
     def possible_tuning(self, label: str) -> list[Lane]:
-        """Lists every value that tuning may try, on its patterns, at its points, with all seeds."""
+        """Lists the lanes of all values that tuning may try, with all patterns and seeds."""
         lanes: list[Lane] = []
         trials = itertools.product(self._tuned_at(label), self._values(label))
         for number, ((pattern, point), values) in enumerate(trials):
@@ -148,7 +148,7 @@ class LaneSchedule:
             return 0
         return min(tuning.ties, len(self._values(label)) - 1)
 
-    # What follows from it.
+    # Lanes that follow from tuning.
 
     def main(self, label: str, trials: Sequence[TuningTrials] = ()) -> list[Lane]:
         """Lists all patterns, points and seeds of an algorithm, also seeds that may not be needed.
@@ -169,17 +169,16 @@ class LaneSchedule:
             lanes += self._lanes(MAIN, label, pattern, {**point, **values}, series)
         return lanes
 
-    def _wanted_of(self, label: str, columns: Columns) -> list[Lane]:
-        """Lists the wanted lanes of an algorithm, with all seeds that there may be."""
+    def _lanes_with_all_seeds(self, label: str, columns: Columns) -> list[Lane]:
+        """Lists the lanes of an algorithm that metrics ask for, with all possible seeds."""
         trials = self._trials(label, columns)
         known = self._progress[label]
         if not known.lanes:
             lanes = self._tuning(label, trials)
             is_tuned = trials_.is_done(trials, len(self._tuned_at(label)))
             if is_tuned and trials_.mistake(label, trials) is None:
-                lanes = (
-                    lanes + self.main(label, trials) + self._near_ties(label, trials)
-                )
+                lanes += self.main(label, trials)
+                lanes += self._near_ties(label, trials)
             known = known._replace(lanes=lanes)
             self._progress[label] = known
         return known.lanes
@@ -197,19 +196,19 @@ class LaneSchedule:
         return known.trials
 
     def _tuning(self, label: str, trials: Sequence[TuningTrials]) -> list[Lane]:
-        """Lists the lanes that tune an algorithm, as far as what it tried asks for them."""
+        """Lists the lanes of tuning that the trials so far ask for."""
         lanes = self.possible_tuning(label)
         if not lanes:
             return []
-        wanted_at = {
-            recorded.cell_key(tried.pattern, tried.at): tried.search.wanted
+        planned_at = {
+            recorded.cell_key(tried.pattern, tried.at): tried.search.planned
             for tried in trials
         }
         columns = list(self._columns(label))
-        first = trials_.first_wanted(self._spec.description, columns)
+        first = trials_.first_planned(self._spec.description, columns)
         keys = (recorded.cell_key(*at) for at in self._tuned_at(label))
-        wanted = np.ravel([wanted_at.get(key, first) for key in keys])
-        return list(itertools.compress(lanes, wanted.tolist()))
+        planned = np.ravel([planned_at.get(key, first) for key in keys])
+        return list(itertools.compress(lanes, planned.tolist()))
 
     def _near_ties(self, label: str, trials: Sequence[TuningTrials]) -> list[Lane]:
         """Lists what tuning could not tell from the best, with the seeds of the main lanes."""

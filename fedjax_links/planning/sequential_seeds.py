@@ -35,7 +35,7 @@ class UntilDecided(Sequence[int]):
         'Seeds of every pair.',
         example=4,
         default=5,
-        check=fields.whole_number(minimum=2),
+        check=fields.integer(minimum=2),
     )
     most: int = declare('Seeds of a pair that stays undecided.', example=20, default=50)
     margin: float = declare(
@@ -88,7 +88,7 @@ def looks(least: int, most: int) -> Iterator[int]:
     yield most
 
 
-def seeds_wanted(columns: Columns, facts: RunFacts) -> dict[str, dict[CellKey, int]]:
+def seeds_needed(columns: Columns, facts: RunFacts) -> dict[str, dict[CellKey, int]]:
     """Returns how many seeds each cell needs, as far as the metrics say.
 
     Args:
@@ -106,7 +106,7 @@ def seeds_wanted(columns: Columns, facts: RunFacts) -> dict[str, dict[CellKey, i
         for label in facts['algorithms']
     }
     sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
-    wanted: dict[str, dict[Any, int]] = {label: {} for label in facts['algorithms']}
+    needed: dict[str, dict[Any, int]] = {label: {} for label in facts['algorithms']}
     for label in facts['algorithms']:
         if label == baseline:
             continue
@@ -117,9 +117,9 @@ def seeds_wanted(columns: Columns, facts: RunFacts) -> dict[str, dict[CellKey, i
             base_by_seed = final_metrics[baseline][base_key]
             differences = common(facts['seeds'], by_seed, base_by_seed)
             count = _needed(sign * differences, until, len(facts['seeds']))
-            wanted[label][key] = count
-            wanted[baseline][base_key] = max(count, wanted[baseline].get(base_key, 0))
-    return wanted
+            needed[label][key] = count
+            needed[baseline][base_key] = max(count, needed[baseline].get(base_key, 0))
+    return needed
 
 
 def counterpart(key: CellKey, others: Iterable[CellKey]) -> CellKey | None:

@@ -48,7 +48,7 @@ class TuningTrials(NamedTuple):
 
     @property
     def chosen(self) -> Point:
-        """The values that did best; none if all diverged."""
+        """The values that did best; empty if all diverged."""
         return {} if self.best is None else self.values_at(self.best)
 
     def values_at(self, index: int) -> Point:
@@ -56,14 +56,14 @@ class TuningTrials(NamedTuple):
         return {name: values[index] for name, values in self.columns.items()}
 
     @property
-    def num_wanted(self) -> int:
-        """How many values there are to be tried, those done among them."""
-        return int(self.search.wanted[..., 0].sum())
+    def num_planned(self) -> int:
+        """The number of values to be tried, those done included."""
+        return int(self.search.planned[..., 0].sum())
 
     @property
     def is_complete(self) -> bool:
         """Whether all that is to be tried is done."""
-        return len(self.scores) == self.num_wanted
+        return len(self.scores) == self.num_planned
 
 
 class _Table(NamedTuple):
@@ -103,13 +103,15 @@ def read_trials(columns: Columns, facts: RunFacts, label: str) -> list[TuningTri
     tables = _read_tables(present, facts, tuned, grid, _scores(rows, facts, label))
     trials: list[TuningTrials] = []
     for (pattern, *values), table in tables.items():
-        point = {
-            name: value
-            for name, value in zip(grid, values, strict=True)
-            if _is_there(value)
-        }
+        point = _point_of(grid, values)
         trials.append(_trials_of(table, facts, tuned, pattern, point))
     return trials
+
+
+def _point_of(names: Sequence[str], values: Sequence[object]) -> Point:
+    """Returns the values of columns by name, without those that a row lacks."""
+    pairs = zip(names, values, strict=True)
+    return {name: value for name, value in pairs if _has_value(value)}
 
 
 def _read_tables(
@@ -119,7 +121,7 @@ def _read_tables(
     grid: Sequence[str],
     scores: np.ndarray,
 ) -> dict[tuple[str, *tuple[object, ...]], _Table]:
-    """Puts scores of trials where their values and seeds stand.
+    """Puts scores of trials into tables, by their values and seeds.
 
     Args:
       columns: of the lines of an algorithm's tuning.
@@ -158,21 +160,21 @@ def _trials_of(
     pattern: str,
     point: Point,
 ) -> TuningTrials:
-    """Returns the trials of a table that all seeds of theirs have behind them."""
+    """Returns the trials of a table that are done with all of their seeds."""
     tuning = facts['tuning']
     sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
     _, first_ranges = _blank(facts, tuned)
     state = search(sign * table.scores, table.done, first_ranges, tuning['num_seeds'])
-    unfinished = (state.wanted & ~table.done).any(axis=-1)
-    finished = state.wanted[..., 0] & ~unfinished
+    unfinished = (state.planned & ~table.done).any(axis=-1)
+    finished = state.planned[..., 0] & ~unfinished
     indices = np.argwhere(finished)
     values = {
         name: dataset.as_objects([tuning['grid'][name][i] for i in indices[:, axis]])
         for axis, name in enumerate(tuned)
     }
     with np.errstate(invalid='ignore'):
-        sums = np.where(state.wanted, table.scores, 0).sum(-1)
-        means = (sums / np.maximum(state.wanted.sum(-1), 1))[finished]
+        sums = np.where(state.planned, table.scores, 0).sum(-1)
+        means = (sums / np.maximum(state.planned.sum(-1), 1))[finished]
     ties = state.statistical_ties[finished]
     best: int | None = None
     nearest = np.zeros(0, int)
@@ -195,8 +197,8 @@ def _trials_of(
     )
 
 
-def _is_there(value: object) -> bool:
-    """Whether a cell of a column holds a value: neither None nor NaN."""
+def _has_value(value: object) -> bool:
+    """Tells whether a cell of a column holds a value: neither None nor NaN."""
     return value is not None and bool(value == value)
 
 
@@ -217,11 +219,11 @@ def trials_for(
     return None
 
 
-def first_wanted(facts: RunFacts, names: Sequence[str]) -> np.ndarray:
+def first_planned(facts: RunFacts, names: Sequence[str]) -> np.ndarray:
     """Returns bool[*values, S], what is tried first in columns of tuning."""
     scores, first_ranges = _blank(facts, names)
     none_done = np.zeros(scores.shape, bool)
-    return search(scores, none_done, first_ranges, facts['tuning']['num_seeds']).wanted
+    return search(scores, none_done, first_ranges, facts['tuning']['num_seeds']).planned
 
 
 def _blank(
@@ -229,10 +231,10 @@ def _blank(
 ) -> tuple[np.ndarray, list[EdgeCounts]]:
     """Returns float[*values, S] without scores, and where the values tried first lie."""
     tuning = facts['tuning']
-    given = tuning.get('given', {})
+    ranges = tuning.get('given', {})
     lengths = [len(tuning['grid'][name]) for name in names]
     first_ranges = [
-        given.get(name, (0, length))
+        ranges.get(name, (0, length))
         for name, length in zip(names, lengths, strict=True)
     ]
     num_seeds = tuning.get('most_seeds') or tuning['num_seeds']
@@ -245,8 +247,8 @@ def progress(columns: Columns, facts: RunFacts, label: str) -> str:
     if not trials:
         return ''
     num_done = sum(len(tried.scores) for tried in trials)
-    num_wanted = sum(tried.num_wanted for tried in trials)
-    return f'tuning: {num_done} of {num_wanted} tried'
+    num_planned = sum(tried.num_planned for tried in trials)
+    return f'tuning: {num_done} of {num_planned} tried'
 
 
 def _scores(rows: Columns, facts: RunFacts, label: str) -> np.ndarray:
@@ -333,7 +335,7 @@ def _main_lanes(
         yield (
             pattern,
             seed,
-            {name: value for name, value in point.items() if _is_there(value)},
+            {name: value for name, value in point.items() if _has_value(value)},
         )
 
 

@@ -42,13 +42,13 @@ class Tuning:
         'the default.',
         example=20,
         default=None,
-        check=fields.whole_number(),
+        check=fields.integer(),
     )
     num_seeds: int = declare(
         'Seeds of each try, from 10,000 on, which the experiment may not have.',
         example=3,
         default=1,
-        check=fields.whole_number(),
+        check=fields.integer(),
     )
     most_seeds: int | None = declare(
         'Where paired differences over these seeds cannot tell values from the best, they get as '
@@ -62,7 +62,7 @@ class Tuning:
         'single seed.',
         example=0,
         default=2,
-        check=fields.whole_number(minimum=0),
+        check=fields.integer(minimum=0),
     )
     grow: int = declare(
         'How many values may be added at either end of a column of rising or falling positive '
@@ -70,7 +70,7 @@ class Tuning:
         'neighbour, as a ratio. None that an algorithm with that column refuses.',
         example=2,
         default=3,
-        check=fields.whole_number(minimum=0, maximum=20),
+        check=fields.integer(minimum=0, maximum=20),
     )
     pattern: str | None = declare(
         'Label of the links to tune on. By default each pattern is tuned on by itself.',
@@ -110,7 +110,7 @@ class Tuning:
 
 
 def _extended(values: list[Any], steps: int) -> tuple[list[Any], EdgeCounts]:
-    """Adds values at both ends of a column, and says where its own lie."""
+    """Adds values at both ends of a column, and returns where the values of the config lie."""
     if not _can_grow(values):
         return values, (0, len(values))
     before = _beyond(values[0], values[1], steps)
@@ -120,7 +120,7 @@ def _extended(values: list[Any], steps: int) -> tuple[list[Any], EdgeCounts]:
 
 
 def _can_grow(values: list[Any]) -> bool:
-    """Whether values are rising or falling positive floats."""
+    """Tells whether values are rising or falling positive floats."""
     if len(values) < 2:
         return False
     if not all(isinstance(value, float) and value > 0 for value in values):
@@ -135,16 +135,17 @@ def _beyond(end: float, neighbour: float, steps: int) -> list[float]:
 
 
 class SearchState(NamedTuple):
-    """How far the tuning of an algorithm is, at one point of the grid.
+    """Holds how far the tuning of an algorithm is, at one point of the grid.
 
     Attributes:
-      wanted: bool[*values, S], the trials and seeds that there are to be, those done among them.
-      best: index of the best in [*values]; None before all that are wanted are done, or if none
+      planned: bool[*values, S], the trials and seeds to run, those done included.
+      best: index of the best in [*values]; None before all that are planned are done, or if none
         converged.
-      statistical_ties: bool[*values], what the seeds cannot tell from the best, itself among them.
+      statistical_ties: bool[*values], values that the seeds cannot tell from the best, itself
+        included.
     """
 
-    wanted: np.ndarray
+    planned: np.ndarray
     best: tuple[int, ...] | None
     statistical_ties: np.ndarray
 
@@ -160,8 +161,8 @@ def search(
     Args:
       scores: float[*values, S], larger is better; NaN where it diverged.
       done: bool[*values, S], which are known.
-      first_ranges: for every column, the index of the first of the values tried first, and that
-        behind the last.
+      first_ranges: of the values of each column that are tried first, the index of the first, and
+        one past the last.
       num_seeds: seeds of every trial; more, as many at a time, up to S, where a 95 % t interval of
         paired differences to the best holds zero.
     """
@@ -173,11 +174,11 @@ def search(
         inside = np.zeros(seeds_of.shape, bool)
         inside[tuple(slice(*ends) for ends in ranges)] = True
         seeds_of[inside] = np.maximum(seeds_of[inside], num_seeds)
-        wanted = np.arange(max_seeds) < seeds_of[..., None]
-        means = _means(scores, wanted, most_now)
+        planned = np.arange(max_seeds) < seeds_of[..., None]
+        means = _means(scores, planned, most_now)
         means = np.where(seeds_of == most_now, means, -np.inf)
-        if (wanted & ~done).any() or np.isneginf(means).all():
-            return SearchState(wanted, None, np.zeros_like(inside))
+        if (planned & ~done).any() or np.isneginf(means).all():
+            return SearchState(planned, None, np.zeros_like(inside))
         best = tuple(int(i) for i in np.unravel_index(means.argmax(), means.shape))
         grown = _grown(ranges, best, seeds_of.shape)
         if grown != ranges:
@@ -189,15 +190,15 @@ def search(
             seeds_of[behind] = most_now
             continue
         if ties.sum() < 2 or most_now == max_seeds:
-            return SearchState(wanted, best, ties)
+            return SearchState(planned, best, ties)
         most_now = min(most_now + num_seeds, max_seeds)
         seeds_of[ties] = most_now
 
 
-def _means(scores: np.ndarray, wanted: np.ndarray, num_seeds: int) -> np.ndarray:
-    """Averages wanted scores over so many seeds; minus infinity where one diverged."""
+def _means(scores: np.ndarray, planned: np.ndarray, num_seeds: int) -> np.ndarray:
+    """Averages planned scores over so many seeds; minus infinity where one diverged."""
     converged = np.where(np.isnan(scores), -np.inf, scores)
-    return np.asarray(np.where(wanted, converged, 0).sum(-1) / num_seeds)
+    return np.asarray(np.where(planned, converged, 0).sum(-1) / num_seeds)
 
 
 def _grown(
@@ -221,7 +222,7 @@ def _ties(
     inside: np.ndarray,
     best: tuple[int, ...],
 ) -> np.ndarray:
-    """Returns which values the seeds that both have cannot tell from the best."""
+    """Returns which values cannot be told from the best by the seeds that both have."""
     ties = inside.copy()
     for index in map(tuple, np.argwhere(inside)):
         shared = min(seeds_of[index], seeds_of[best])
@@ -230,9 +231,12 @@ def _ties(
 
 
 def _is_behind(lost: np.ndarray) -> bool:
-    """Whether a value diverged, or what it lost to the best by seed tells it from that.
+    """Tells whether a value diverged, or is worse than the best beyond the noise of seeds.
 
-    One seed tells nothing. Equal losses of several do: without noise there is no more to find out.
+    One seed decides nothing. Equal differences of several do, as there is no noise.
+
+    Args:
+      lost: float[S], scores of the best minus those of the value, by seed.
     """
     if np.isnan(lost).any():
         return True

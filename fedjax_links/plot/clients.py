@@ -69,7 +69,7 @@ def participation_loss(
     if legend:
         panels.legend(axes, outside=True)
     x_name = 'rounds in which the client took part'
-    panels.finish(axes, x_name, value_name, whole='x', grid=True)
+    panels.finish(axes, x_name, value_name, integers='x', grid=True)
     if rounds.max(initial=0) > _CROWDED * max(1.0, float(np.median(rounds))):
         axes.set_xscale('symlog', linthresh=1)
         axes.set_xlim(left=-0.5)
@@ -106,7 +106,7 @@ def partition(
     panels.draw_shares(
         axes, mix[order].T, "share of the client's examples", colorbar, aspect='auto'
     )
-    panels.finish(axes, _name_of(axes, order, name), 'class', whole='y')
+    panels.finish(axes, _name_of(axes, order, name), 'class', integers='y')
     if mix.shape[1] <= _MOST_LISTED // 2:
         axes.set_yticks(np.arange(mix.shape[1]))
     return axes
@@ -227,7 +227,7 @@ def label_distances(distances: ArrayLike, *, ax: Axes | None = None) -> Axes:
     axes.axvline(distances.mean(), linestyle='--', color=styles.COLOURS[4], label=name)
     axes.set_xlim(0, limit)
     x_name = '0: the same mix, 1: no class in common'
-    return panels.finish(axes, x_name, 'clients', whole='y', legend='best')
+    return panels.finish(axes, x_name, 'clients', integers='y', legend='best')
 
 
 def classes_held(
@@ -247,7 +247,7 @@ def classes_held(
     num_clients = np.bincount(np.asarray(numbers), minlength=num_classes + 1)
     axes.bar(np.arange(num_classes + 1), num_clients, width=0.9, color=styles.REALISED)
     axes.set_xlim(-0.5, num_classes + 0.5)
-    return panels.finish(axes, 'number of classes', 'clients', whole='xy')
+    return panels.finish(axes, 'number of classes', 'clients', integers='xy')
 
 
 def _name_of(axes: Axes, order: np.ndarray, name: str) -> str:

@@ -265,7 +265,9 @@ def _name_axes(axes: Axes, x_name: str, words: str, above: float) -> None:
     """Names both axes; the vertical one also says what is subtracted from the values."""
     subtracted = f' minus {above:g}' if above else ''
     integer_axes = 'x' if x_name == 'round' else ''
-    panels.finish(axes, x_name, f'{words}{subtracted}', whole=integer_axes, grid=True)
+    panels.finish(
+        axes, x_name, f'{words}{subtracted}', integers=integer_axes, grid=True
+    )
     axes.yaxis.label.set_fontsize(9)
 
 

@@ -77,21 +77,26 @@ def paired_differences(
     axes_of_panels = panels.several(
         ax, len(curves_of_patterns), len(base_of), longest_title
     )
+    wide = wide or {}
+
+    def draw_rows(axes: Axes, final: Mapping[str, np.ndarray]) -> None:
+        for row, (label, base) in enumerate(base_of.items()):
+            if label not in final or base not in final:
+                continue  # The row stays empty.
+            difference = _difference(final[label], final[base], until)
+            wide_half_width = wide.get(label, 0.0)
+            colour = look_of[label].colour
+            _draw_difference(
+                axes, row, difference, wide_half_width, shown_metric.scale, colour
+            )
+
     panel_curves = zip(axes_of_panels, curves_of_patterns.items(), strict=True)
     for axes, (pattern, curves) in panel_curves:
         final = {
             label: dataset.tail(models[model_of[label]], tail)
             for label, models in curves.items()
         }
-        for row, (label, base) in enumerate(base_of.items()):
-            if label not in final or base not in final:
-                continue  # The row stays empty.
-            difference = _difference(final[label], final[base], until)
-            wide_half_width = (wide or {}).get(label, 0.0)
-            colour = look_of[label].colour
-            _draw_difference(
-                axes, row, difference, wide_half_width, shown_metric.scale, colour
-            )
+        draw_rows(axes, final)
         _name_rows(axes, row_titles)
         panels.name_panel(axes, results, pattern)
     base_model = next((model_of[base] for base in base_of.values()), 'server')

@@ -30,7 +30,7 @@ _SINGLE = (6.4, 4.2)
 _PANEL = (3.6, 2.6)
 _ROW = 0.2
 _LETTER = 0.08
-_BESIDE_NAMES = 4.5
+_NAME_MARGIN = 4.5
 
 
 def axes_of(ax: Axes | None, size: tuple[float, float] = _SINGLE) -> Axes:
@@ -66,7 +66,7 @@ def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Axes]:
     """
     height = _ROW * rows + 0.8
     if count == 1 and not isinstance(ax, list | tuple | np.ndarray):
-        width = max(_SINGLE[0], _BESIDE_NAMES + _LETTER * letters)
+        width = max(_SINGLE[0], _NAME_MARGIN + _LETTER * letters)
         return [axes_of(ax, (width, max(_SINGLE[1], height)))]
     if ax is not None:
         all_axes = list(np.ravel(np.asarray(ax, object)))
@@ -166,7 +166,7 @@ def finish(
     x_name: str,
     y_name: str,
     *,
-    whole: str = '',
+    integers: str = '',
     legend: str = '',
     grid: bool = False,
 ) -> Axes:
@@ -176,14 +176,14 @@ def finish(
       axes: matplotlib axes.
       x_name: of the horizontal axis.
       y_name: of the vertical axis.
-      whole: along which axes numbers are whole: ``'x'``, ``'y'`` or ``'xy'``.
+      integers: along which axes numbers are integers: ``'x'``, ``'y'`` or ``'xy'``.
       legend: where a small one stands, as matplotlib names places; none by default.
       grid: whether to draw lines at the ticks.
     """
     from matplotlib.ticker import MaxNLocator
 
     axes.set(xlabel=x_name, ylabel=y_name)
-    for name in whole:
+    for name in integers:
         locator = MaxNLocator('auto', integer=True, steps=[1, 2, 5, 10])
         getattr(axes, f'{name}axis').set_major_locator(locator)
     if grid:

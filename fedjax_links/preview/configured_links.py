@@ -91,8 +91,8 @@ def links_at(
 ) -> Bound | None:
     """Returns a pattern's section at the first point, bound; None for one made in Python."""
     plan = experiment.plan
-    drawn = plan.draws.columns(seed, plan.points[0])
-    return plan.patterns[label].bound_at({**plan.points[0], **drawn})
+    seed_columns = plan.draws.columns(seed, plan.points[0])
+    return plan.patterns[label].bound_at({**plan.points[0], **seed_columns})
 
 
 def first_point(experiment: Experiment, maker: parametrized.Maker) -> str:

@@ -85,35 +85,43 @@ def from_flax(
     init_params = Partial(_Network.init, network)
     predict = Partial(_Network.predict, network)
     params = _params_shape(network)
-    read = dict(zip(('features', 'eval_data'), (rows, *held_out[:1]), strict=False))
-    outputs, embeds_features, by_batch = _eval_outputs(predict, params, read)
+    features_of = {'features': rows}
+    if held_out:
+        features_of['eval_data'] = held_out[0]
+    outputs, embeds_features, by_batch = _eval_outputs(predict, params, features_of)
     if preprocess is None and not embeds_features:
         _warn_of_pixels(rows)
-    if callable(loss) and {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
-        _check_pairs(loss, outputs, np.asarray(labels))
-    if callable(loss) and larger_is_better is None:
-        larger_is_better = ()
-    # Metrics of a loss of one's own, which by itself does not know how batches must be made up.
-    by_loss = (
-        losses.ByName(tuple(measured.items()), predict, by_batch) if by_batch else None
-    )
-    random_loss = Partial(_Network.random_loss, network, outputs_loss, augment)
+    if callable(loss):
+        if {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
+            _check_pairs(loss, outputs, np.asarray(labels))
+        if larger_is_better is None:
+            larger_is_better = ()
+    loss_fn: Any = loss
+    metrics_fn: Any = metrics
+    if callable(loss):
+        loss_fn = Partial(arrays.loss_of_outputs, loss, predict)
+        metrics_fn = None
+        if by_batch:
+            # A function alone does not know how batches must be made up.
+            metrics_fn = losses.ByName(tuple(measured.items()), predict, by_batch)
+    random_loss = None
+    if network.options or augment is not None:
+        random_loss = Partial(_Network.random_loss, network, outputs_loss, augment)
+    objective = None
+    if augment is None:
+        objective = _linear_objective(network, loss, params)
     return arrays.from_arrays(
         rows,
         labels,
         clients,
         init_params=init_params,
-        loss_fn=Partial(arrays.loss_of_outputs, loss, predict)
-        if callable(loss)
-        else loss,
-        metrics=by_loss if callable(loss) else metrics,
+        loss_fn=loss_fn,
+        metrics=metrics_fn,
         predict=predict,
         eval_data=tuple(held_out) or None,
-        random_loss_fn=random_loss if network.options or augment is not None else None,
+        random_loss_fn=random_loss,
         larger_is_better=larger_is_better,
-        objective=None
-        if augment is not None
-        else _linear_objective(network, loss, params),
+        objective=objective,
         client_names=client_names,
     )
 

@@ -49,7 +49,7 @@ def write(
     from fedjax_links.report import client_stats, layouts, run_view
 
     if experiment is not None:
-        client_stats.keep(experiment, run)
+        client_stats.save(experiment, run)
     view = run_view.of_run(run, experiment, allow_imports=allow_imports)
     reports: Mapping[str, Any] = run.facts['reports']
     lacking: list[str] = []

@@ -1,4 +1,4 @@
-"""Final metrics over two or three columns of a grid."""
+"""Reads final metrics over two or three columns of a grid, for maps."""
 
 import collections
 import itertools
@@ -21,13 +21,13 @@ ROUND = 'round'
 
 
 class Cells(NamedTuple):
-    """Final metrics over the cells of a map.
+    """Holds final metrics over the cells of a map.
 
     Attributes:
-      metric: what they are.
-      choices: object[K, Y, X] by algorithm: panels, rows, columns; a `Choice` each, of NaN where
-        nothing ran. At rounds before the last there are no near ties.
-      num_values: int[K, Y, X] by algorithm: of how many values the choice at a cell is the best.
+      metric: of the map.
+      choices: object[K, Y, X] by algorithm (panels, rows, columns), with a `Choice` in each cell,
+        of NaN if nothing ran. Before the last round there are no near ties.
+      num_values: int[K, Y, X] by algorithm, the number of values of which a cell's is the best.
       panels: pattern and value of the third column of each of the K panels.
       x: name and values.
       y: name and values.
@@ -49,7 +49,7 @@ class Cells(NamedTuple):
         """Averages differences over all cells where both converged, by seed.
 
         The first row is of the values that were chosen. Further rows are of the values that each
-        draw of other tuning seeds would have chosen. None where no cell converged.
+        draw of other tuning seeds would have chosen. It returns None if no cell converged.
         """
         choices = list(self.choices[algorithm].flat)
         bases = list(self.choices[other].flat)
@@ -75,12 +75,14 @@ class Cells(NamedTuple):
         return Choice(np.mean(converged, axis=0), picks)
 
     def is_fair(self, algorithm: str, other: str) -> np.ndarray:
-        """Returns where both are the best of as many values, or one has none: bool[K, Y, X].
+        """Returns bool[K, Y, X], where both are the best of the same number of values.
 
-        The best of more values, by the same seeds, is better by chance too.
+        The best of more values, by the same seeds, is better by chance, too. Cells in which one of
+        them has no values count as fair.
         """
-        ours, theirs = self.num_values[algorithm], self.num_values[other]
-        return (ours == theirs) | (ours == 0) | (theirs == 0)
+        num_values = self.num_values[algorithm]
+        num_other = self.num_values[other]
+        return (num_values == num_other) | (num_values == 0) | (num_other == 0)
 
     def levels(self, algorithm: str) -> np.ndarray:
         """Returns float[K, Y, X, S], NaN where nothing ran.
@@ -131,6 +133,13 @@ def map_cells(
     if ROUND not in (x, y):
         final_metrics = source.final_metrics(shown_metric.name, tail)
 
+    def candidates_at(keys: Sequence[FinalKey], y_value: Any, x_value: Any) -> Any:
+        """Returns the final metrics of series, or those at the round of an axis."""
+        if final_metrics is not None:
+            return [final_metrics.choices[key] for key in keys]
+        evaluation = rounds.index(y_value if y == ROUND else x_value)
+        return _choices_at(source, shown_metric.name, keys, evaluation)
+
     panels = list(itertools.product(source.patterns, axis_values[third]))
     shape = len(panels), len(axis_values[y]), len(axis_values[x])
     nothing = tuning_uncertainty.of_series(np.full(source.num_seeds, np.nan))
@@ -144,11 +153,7 @@ def map_cells(
         x_value = axis_values[x][column]
         labels = rivals[algorithm, (third_value, y_value, x_value)]
         keys = [(pattern, label, source.main_models[label]) for label in labels]
-        if final_metrics is not None:
-            candidates = [final_metrics.choices[key] for key in keys]
-        else:
-            evaluation = rounds.index(y_value if y == ROUND else x_value)
-            candidates = _choices_at(source, shown_metric.name, keys, evaluation)
+        candidates = candidates_at(keys, y_value, x_value)
         num_values[algorithm][cell] = len(candidates)
         winner = _best(candidates, shown_metric)
         best[algorithm][cell] = nothing if winner is None else candidates[winner]
@@ -199,7 +204,7 @@ def _third_column(
 
 
 def _halved(rounds: Sequence[int]) -> list[int]:
-    """Returns the last round, half of it, a quarter, ... as far as evaluated; ascending."""
+    """Returns the last round, half of it, a quarter, ..., while these are evaluated; ascending."""
     halved: list[int] = []
     current = float(rounds[-1])
     while current in rounds:
@@ -241,7 +246,10 @@ def _choices_at(
 
 
 def _best(candidates: Sequence[Choice], metric: Metric) -> int | None:
-    """Returns the index of the best mean over seeds; the first if all diverged, None for none."""
+    """Returns the index of the best mean over seeds.
+
+    It is the first one if all diverged, and None without candidates.
+    """
     if len(candidates) < 2:
         return 0 if candidates else None
     scores = metric.sign * np.array([choice.mean for choice in candidates])

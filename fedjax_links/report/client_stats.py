@@ -55,8 +55,8 @@ class Clients(NamedTuple):
     expected: Mapping[str, Mapping[str, float]] = {}
 
 
-def keep(experiment: Experiment, run: runs.Results) -> None:
-    """Computes all of it and writes the file.
+def save(experiment: Experiment, run: runs.Results) -> None:
+    """Computes all fields of `Clients` and writes the file.
 
     Args:
       experiment: what ran.
@@ -66,10 +66,11 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
     if run.folder is None or (run.folder / checksummed_npz.METRICS).exists():
         return
     by_pattern = compute(experiment, run, run.folder)
-    by_kind = {
-        kind: {pattern: getattr(own, kind) for pattern, own in by_pattern.items()}
-        for kind in Clients._fields
-    }
+    by_kind: dict[str, dict[str, Any]] = {}
+    for kind in Clients._fields:
+        by_kind[kind] = {
+            pattern: getattr(clients, kind) for pattern, clients in by_pattern.items()
+        }
     with errors.on_disk(run.folder):
         content = checksummed_npz.npz(leaves(by_kind))
         atomic_files.write(run.folder / CLIENTS, content)
@@ -87,34 +88,34 @@ def read(folder: Path) -> dict[str, Clients]:
         return errors.invalid('folder', requirement, f'{folder}: {reason}')
 
     with errors.decoding(unreadable):
-        by_pattern = {k: Clients(**own) for k, own in read_clients(folder).items()}
-        for clients in by_pattern.values():
-            _check(clients)
+        by_pattern: dict[str, Clients] = {}
+        for pattern, fields in read_clients(folder).items():
+            clients = Clients(**fields)
+            if not _is_valid(clients):
+                raise TypeError('arrays of other kinds')
+            by_pattern[pattern] = clients
         return by_pattern
 
 
-def _check(clients: Clients) -> None:
-    """Checks that the fields are what `keep` writes.
+def _is_valid(clients: Clients) -> bool:
+    """Tells whether the fields are of the kinds that `save` writes."""
+    checks = [_is_numeric(clients.weights, ndim=1), _is_text(clients.source)]
+    checks += [_is_numeric(losses, ndim=1) for losses in clients.losses.values()]
+    checks += map(_is_text, clients.missing.values())
+    for arrays in clients.measured.values():
+        checks += [
+            _is_numeric(array, ndim=2)
+            for name, array in arrays.items()
+            if name != 'seed'
+        ]
+    for predictions in clients.expected.values():
+        checks += [isinstance(value, float | int) for value in predictions.values()]
+    return all(checks)
 
-    Raises:
-      TypeError: if they are not.
-    """
-    matrices: list[Any] = []
-    for by_metric in clients.measured.values():
-        matrices += [array for name, array in by_metric.items() if name != 'seed']
-    predictions: list[Any] = []
-    for by_metric_name in clients.expected.values():
-        predictions += by_metric_name.values()
-    vectors = [clients.weights, *clients.losses.values()]
-    texts = [clients.source, *clients.missing.values()]
-    is_valid = (
-        all(_is_numeric(array, ndim=1) for array in vectors)
-        and all(_is_numeric(array, ndim=2) for array in matrices)
-        and all(isinstance(value, float | int) for value in predictions)
-        and all(isinstance(text, str) and text.isprintable() for text in texts)
-    )
-    if not is_valid:
-        raise TypeError('arrays of other kinds')
+
+def _is_text(text: object) -> bool:
+    """Tells whether something is a text without control characters."""
+    return isinstance(text, str) and text.isprintable()
 
 
 def _is_numeric(array: object, *, ndim: int) -> bool:
@@ -127,7 +128,7 @@ def _is_numeric(array: object, *, ndim: int) -> bool:
 def compute(
     experiment: Experiment, run: runs.Results, folder: Path
 ) -> dict[str, Clients]:
-    """Computes all of it, by pattern.
+    """Computes all fields of `Clients`, by pattern.
 
     Args:
       experiment: what ran.

@@ -1,4 +1,4 @@
-"""Final metrics, their paired differences, and verdicts, corrected over all of a page."""
+"""Compares final metrics: paired differences, and verdicts corrected over all of a page."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -19,12 +19,12 @@ _LEVEL = 0.05
 
 
 class FinalMetrics(NamedTuple):
-    """Final metrics of all series and models.
+    """Holds the final metrics of all series and models.
 
     Attributes:
-      metric: what they are.
-      choices: by pattern, series and model, one for each seed, beside those of other choices that
-        tuning might have made.
+      metric: of all of them.
+      choices: by pattern, series and model: final metrics by seed, and those of other values that
+        tuning might have chosen.
       span: ``mean of the last 3 evaluations over 5 seeds``.
     """
 
@@ -54,7 +54,7 @@ class FinalMetrics(NamedTuple):
 
 
 class PairedDifference(NamedTuple):
-    """A paired difference of final metrics.
+    """Holds a paired difference of final metrics.
 
     Attributes:
       mean: of the first minus the second.
@@ -111,7 +111,8 @@ def judge(
       number of seeds.
     """
     over_seeds = evaluation.seed_interval(rows[0])
-    mean, half_width = float(over_seeds.mean), float(over_seeds.half_width)
+    mean = float(over_seeds.mean)
+    half_width = float(over_seeds.half_width)
     p_value = evaluation.p_value(rows, shares)
     if 'level' in until:
         half_width = evaluation.decide(rows[0], level=until['level']).half_width
@@ -135,7 +136,7 @@ def _identity(difference: PairedDifference) -> Hashable:
 
 
 class Verdicts:
-    """The comparisons of one page."""
+    """Writes the comparisons of one page, corrected for each other."""
 
     def __init__(
         self,
@@ -153,22 +154,25 @@ class Verdicts:
         known = [
             difference
             for difference in differences
-            if difference is not None and difference.mean == difference.mean
+            if difference is not None and not math.isnan(difference.mean)
         ]
         by_identity = {_identity(difference): difference for difference in known}
         self._known = [*by_identity.values()]
-        self._num_equal = len({id(difference) for difference in known}) - len(
-            self._known
-        )
+        num_rows = len({id(difference) for difference in known})
+        self._num_equal = num_rows - len(self._known)
         self._margin = margin
         self._until = until
         self._survivors: set[Hashable] = set()
         if len(self._known) > 1:
-            p_values = [difference.p_value for difference in self._known]
-            is_survivor = evaluation.benjamini_hochberg(p_values, _LEVEL)
-            for difference, survives in zip(self._known, is_survivor, strict=True):
-                if survives and difference.excludes_zero:
-                    self._survivors.add(_identity(difference))
+            self._find_survivors()
+
+    def _find_survivors(self) -> None:
+        """Marks the comparisons that survive the correction."""
+        p_values = [difference.p_value for difference in self._known]
+        is_survivor = evaluation.benjamini_hochberg(p_values, _LEVEL)
+        for difference, survives in zip(self._known, is_survivor, strict=True):
+            if survives and difference.excludes_zero:
+                self._survivors.add(_identity(difference))
 
     def survives(self, difference: PairedDifference) -> bool:
         """Tells whether a difference of the page survives the correction."""
@@ -205,13 +209,13 @@ class Verdicts:
         )
 
     def caption(self, metric: Metric) -> str:
-        """Says what stars and words are, and how much of it chance would give."""
+        """Explains stars and verdicts, and how many of them chance would give."""
         parts = [self._caption_of_stars()]
         if len(self._known) > 1 and self._num_equal:
             parts.append('rows of the same numbers are one comparison')
         if any(self.word(each).endswith(BY_ITSELF) for each in self._known):
             parts.append('by itself: not corrected for the other comparisons')
-        if any(each.half_width != each.half_width for each in self._known):
+        if any(math.isnan(each.half_width) for each in self._known):
             parts.append(
                 'no ± where there is one seed, or where fewer than six have equal differences'
             )
@@ -227,7 +231,9 @@ class Verdicts:
     def _caption_of_stars(self) -> str:
         """Says what the stars are, and how many chance would give."""
         is_tuned = any(each.wide is not None for each in self._known)
-        text = f'* where zero is outside{" of both intervals" if is_tuned else ""}'
+        text = '* where zero is outside'
+        if is_tuned:
+            text += ' of both intervals'
         count = len(self._known)
         if count < 2:
             return text

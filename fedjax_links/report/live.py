@@ -44,9 +44,9 @@ def read(folder: str | Path) -> RunView:
     """
     run = runs.read(folder, verify=False)
     view = run_view.of_run(run, so_far=True)
-    has_begun = view.data['begun'].any(('model', 'pattern', 'seed')).values
-    data = view.data.isel(series=np.flatnonzero(has_begun))
-    if not has_begun.any():
+    has_started = view.data['begun'].any(('model', 'pattern', 'seed')).values
+    data = view.data.isel(series=np.flatnonzero(has_started))
+    if not has_started.any():
         return dataclasses.replace(view, data=data, links={})
     metric = run.facts['metric']
     # All models are measured at the same time, so the main one shows how far a seed is.
@@ -54,10 +54,10 @@ def read(folder: str | Path) -> RunView:
     evaluation = np.arange(1, measured.sizes['round'] + 1)
     num_done = (np.isfinite(measured.values) * evaluation).max(axis=-1)
     num_shown = _upper_median(num_done)
-    begun = data['begun'].values & (num_done >= num_shown)[:, None]
+    started = data['begun'].values & (num_done >= num_shown)[:, None]
     one_value_per_curve = data[metric].isel(model=0, seed=0, drop=True)
     is_shown = one_value_per_curve.copy(data=evaluation <= num_shown)
-    data = data.where(is_shown).assign_coords(begun=data['begun'].copy(data=begun))
+    data = data.where(is_shown).assign_coords(begun=data['begun'].copy(data=started))
     num_rounds = 0
     if num_done[..., 0].any():
         last_round = int(view.rounds[num_done[..., 0].max() - 1])

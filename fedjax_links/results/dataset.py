@@ -193,7 +193,7 @@ def curves(results: LabelledResults, model: str | None = None) -> dict[str, Curv
       ValueError: for a model that a series lacks.
     """
     values = results[results.attrs['metric']].values
-    begun = results['begun'].values
+    started = results['begun'].values
     patterns = results['pattern'].values.tolist()
     labels = results['series'].values.tolist()
     main_models = results['main_model'].values.tolist()
@@ -204,9 +204,9 @@ def curves(results: LabelledResults, model: str | None = None) -> dict[str, Curv
             by_model: dict[str, np.ndarray] = {}
             for model_index, name in enumerate(results['model'].values.tolist()):
                 lanes = series_index, model_index, pattern_index
-                has_begun = begun[lanes]
-                if has_begun.any():
-                    by_model[name] = values[lanes][has_begun]
+                has_started = started[lanes]
+                if has_started.any():
+                    by_model[name] = values[lanes][has_started]
             if not by_model:
                 continue
             if model != ALL:

@@ -74,7 +74,7 @@ def run_to_dataset(
     models_of = {algorithm: facts['models'][algorithm] for algorithm in algorithms}
     models = dataset.all_models(models_of)
     main_models = recorded.main_models({**facts, 'models': models_of})
-    complete, begun = _completeness(index, facts, stage)
+    complete, started = _completeness(index, facts, stage)
     has_model = _has_model(algorithms, models, models_of)
 
     coords: dict[str, Any] = {
@@ -86,7 +86,7 @@ def run_to_dataset(
         'algorithm': ('series', algorithms),
         'main_model': ('series', [main_models[name] for name in algorithms]),
         'complete': ('series', complete),
-        'begun': (dataset.DIMS[:-1], has_model[:, :, None, None] & begun[:, None]),
+        'begun': (dataset.DIMS[:-1], has_model[:, :, None, None] & started[:, None]),
     }
     coords |= _grid_coords(points)
 
@@ -169,8 +169,8 @@ def _completeness(
         enough_seeds = (num_complete >= facts['until']['least']).all(axis=1)
         return none_partial & enough_seeds, has_any
     complete = np.asarray(has_all.all(axis=(1, 2)))
-    begun = np.broadcast_to(has_any.any(axis=(1, 2), keepdims=True), index.shape[:3])
-    return complete, begun
+    started = np.broadcast_to(has_any.any(axis=(1, 2), keepdims=True), index.shape[:3])
+    return complete, started
 
 
 def _comparable(point: grids.Point) -> Point:

@@ -175,26 +175,30 @@ class Results:
         num_rows = len(self.columns['round']) if self.columns else 0
         is_selected = np.ones(num_rows, bool)
         labels = {'algorithms': algorithms, 'patterns': patterns, 'seeds': seeds}
-        for field, wanted in labels.items():
-            if wanted is None:
+        for field, selection in labels.items():
+            if selection is None:
                 continue
-            facts[field] = _among(field, wanted, self.facts[field])
+            facts[field] = _among(field, selection, self.facts[field])
             if self.columns:
                 column = self.columns[field.removesuffix('s')]
                 is_selected &= np.isin(column, facts[field])
         values_at = self._grid_values(at or {})
         for name in values_at.keys() & self.columns.keys():
             is_selected &= _has_value_among(self.columns[name], values_at[name])
-        points = [
-            point
-            for point in grids.points(facts['grid'], facts['grid_mode'])
-            if all(point[name] in values for name, values in values_at.items())
-        ]
+        points = self._points_with(values_at)
         if not points:
             raise errors.invalid('at', 'leave a point of the grid', dict(at or {}))
         facts['grid'] = _grid_of(points, facts)
         rows = {name: column[is_selected] for name, column in self.columns.items()}
         return Results(rows, facts, self.folder)
+
+    def _points_with(self, values_at: Mapping[str, Sequence[Any]]) -> list[Point]:
+        """Returns the points of the grid that have one of the values in each of some columns."""
+        return [
+            point
+            for point in grids.points(self.facts['grid'], self.facts['grid_mode'])
+            if all(point[name] in values for name, values in values_at.items())
+        ]
 
     def _grid_values(self, at: Point) -> dict[str, list[Any]]:
         """Returns the selected values of columns of the grid.
@@ -204,10 +208,10 @@ class Results:
         """
         grid = self.facts['grid']
         selected = {}
-        for name, wanted in at.items():
+        for name, selection in at.items():
             if name not in grid:
                 raise errors.unknown_name('at', name, grid)
-            selected[name] = _among(f'at.{name}', wanted, grid[name])
+            selected[name] = _among(f'at.{name}', selection, grid[name])
         return selected
 
     def to_pandas(self) -> 'pandas.DataFrame':
@@ -275,15 +279,15 @@ def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
     return stored
 
 
-def _among(argument: str, wanted: Any, valid: Sequence[Any]) -> list[Any]:
+def _among(argument: str, selection: Any, valid: Sequence[Any]) -> list[Any]:
     """Returns the wanted values, in the order of the valid ones.
 
     Args:
       argument: for errors.
-      wanted: a valid value, or several.
+      selection: a valid value, or several.
       valid: the values that the run has; a value may itself be a list.
     """
-    plain = wanted.tolist() if hasattr(wanted, 'tolist') else wanted
+    plain = selection.tolist() if hasattr(selection, 'tolist') else selection
     is_several = isinstance(plain, list | tuple) and plain not in valid
     values = list(plain) if is_several else [plain]
     for value in values:

@@ -87,7 +87,7 @@ class LaneBatch:
         self._states: FederationState | None = None
         self._advance: Any = None
         self._dispatched: deque[tuple[int, PeriodMetrics]] = deque()
-        self._is_placed = False
+        self._has_put_inputs = False
 
     def _keys_of(self, stream: str, lanes: Sequence[Lane]) -> list[Key]:
         """Returns the keys of a stream of draws, one for each lane."""
@@ -114,24 +114,24 @@ class LaneBatch:
 
     # The states that lanes begin with.
 
-    def place_inputs(self) -> None:
+    def put_inputs(self) -> None:
         """Puts the inputs of all periods on the slot; links are drawn on one device."""
-        if self._is_placed:
+        if self._has_put_inputs:
             return
-        self._is_placed = True
+        self._has_put_inputs = True
         if self._problems_vary:
             self.problem = self.slot.put(self.problem)
         else:
             self.problem = self._programs.problem_on(self.slot, self.problem)
         for link_draws in self._link_draws:
-            link_draws.place_inputs(self.slot.home)
+            link_draws.put_inputs(self.slot.home)
         self._keys, self._init_keys, self._columns = self.slot.put(
             (self._keys, self._init_keys, self._columns)
         )
 
     def start(self) -> None:
         """Puts every lane before its first round."""
-        self.place_inputs()
+        self.put_inputs()
         compiled = self.compile_start().result()
         params, *args = self.init_args()
         if params is not None:  # only their shapes so far
@@ -142,7 +142,7 @@ class LaneBatch:
 
     def restore(self, states: Sequence[FederationState]) -> None:
         """Puts every lane where an earlier process left it."""
-        self.place_inputs()
+        self.put_inputs()
         (self.round,) = {int(state.round) for state in states}
         self.done = self.round
         padded = self._pad(states)
@@ -208,7 +208,7 @@ class LaneBatch:
         """Begins to compile a program for arguments that lie where the lanes run."""
 
         def placed_args() -> tuple[PyTree, ...]:
-            self.place_inputs()
+            self.put_inputs()
             return make_args()
 
         return self._programs.begin_compile(
@@ -299,7 +299,7 @@ class LaneBatch:
 
     def _columns_of(self, metrics: PeriodMetrics) -> dict[str, np.ndarray]:
         """Returns metrics with an axis of lanes, by their names in a line of metrics."""
-        host: Any = jax.device_get(metrics)
+        host = jax.device_get(metrics)
         if not self._side_by_side:
             host = jax.tree.map(lambda a: a[None], host)
         columns = {'finite': host.finite}
@@ -307,8 +307,8 @@ class LaneBatch:
             sums = {**host.sums._asdict(), **host.sums.extra}
             del sums['extra']
             columns |= {f'rounds/{name}': total for name, total in sums.items()}
-        for model, metrics in host.evals.items():
-            columns |= {f'{model}/{name}': value for name, value in metrics.items()}
+        for model, evals in host.evals.items():
+            columns |= {f'{model}/{name}': value for name, value in evals.items()}
         columns['first_bad_round'] = host.first_bad_round
         return columns
 

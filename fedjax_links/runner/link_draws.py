@@ -43,7 +43,7 @@ class LinkDraws:
         self._keys = keys
         self.carry: PyTree = None
 
-    def place_inputs(self, device: jax.Device) -> None:
+    def put_inputs(self, device: jax.Device) -> None:
         """Puts what is drawn from on a device."""
         self._keys, self._constants = jax.device_put(
             (self._keys, self._constants), device

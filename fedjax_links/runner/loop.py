@@ -257,11 +257,11 @@ class _AlgorithmLoop:
             columns = self.store.columns()
         for label, mistake in self._schedule.mistakes(columns).items():
             self._give_up(label, mistake)
-        wanted = {lane.name: lane for lane in self._schedule.wanted(columns)}
-        self.store.request_lanes(list(wanted))
+        to_run = {lane.name: lane for lane in self._schedule.lanes_to_run(columns)}
+        self.store.request_lanes(list(to_run))
         lanes = [
             lane
-            for name, lane in wanted.items()
+            for name, lane in to_run.items()
             if name not in self.attempted and self._is_needed(lane)
         ]
         if self._is_shared:

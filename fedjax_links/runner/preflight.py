@@ -19,7 +19,7 @@ from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.realised_links import first_active
 
 _TIMED_SECONDS = 1.0
-_MOST_DRAWN = 2**27  # entries of a mask that are drawn to see who takes part
+_MOST_ENTRIES = 2**27  # entries of a mask that are drawn to see who takes part
 
 
 def check(plan: Plan, programs: Programs | None = None) -> None:
@@ -78,7 +78,7 @@ def _check_takes_part(programs: Programs, label: str) -> None:
     """Raises if nobody trains in the whole run, and warns if nobody does for an evaluation."""
     plan = programs.plan
     num_clients = plan.pattern_at(label, plan.points[0]).num_clients
-    if num_clients * plan.eval_every > _MOST_DRAWN:
+    if num_clients * plan.eval_every > _MOST_ENTRIES:
         return
     cure = "`origin` 'first' begins a log with its first time"
     first = first_active(programs, label)

@@ -149,8 +149,8 @@ def with_progress(
         raise errors.invalid(
             'progress', 'be True, False or None', errors.text_of(progress)
         )
-    is_wanted = in_ipython() if progress is None else progress
+    is_shown = in_ipython() if progress is None else progress
     has_progress = any(isinstance(callback, Progress) for callback in callbacks)
-    if is_wanted and not has_progress:
+    if is_shown and not has_progress:
         return [Progress(), *callbacks]
     return list(callbacks)

@@ -155,10 +155,7 @@ def check_facts(where: object, facts: object) -> None:
     if not isinstance(facts, Mapping):
         value = errors.text_of(facts)
         raise errors.invalid(str(where), 'describe an experiment', value)
-    for name, (holds, requirement) in (*_NEEDED.items(), *_POSSIBLE.items()):
-        if (name in facts or name in _NEEDED) and not holds(facts.get(name)):
-            value = errors.text_of(facts.get(name))
-            raise errors.invalid(f'{where}: {name}', requirement, value)
+    _check_kinds_of_facts(where, facts)
     choices = {'baseline': facts['algorithms'], 'metric': [*facts['directions']]}
     for name, known in choices.items():
         if facts[name] not in known:
@@ -174,6 +171,14 @@ def check_facts(where: object, facts: object) -> None:
     if num_lines > _MAX_LINES:
         requirement = f'give at most {_MAX_LINES:,} lines'
         raise errors.invalid(f'{where}: grid', requirement, f'{num_lines:,}')
+
+
+def _check_kinds_of_facts(where: object, facts: RunFacts) -> None:
+    """Refuses the first fact that is missing or of another kind."""
+    for name, (holds, requirement) in (*_NEEDED.items(), *_POSSIBLE.items()):
+        if (name in facts or name in _NEEDED) and not holds(facts.get(name)):
+            value = errors.text_of(facts.get(name))
+            raise errors.invalid(f'{where}: {name}', requirement, value)
 
 
 def _num_lines(facts: RunFacts) -> int:

@@ -137,9 +137,21 @@ def _merge(
     lines = ''.join(itertools.chain.from_iterable(lane.lines for lane in ordered))
     if facts.get('tuning'):
         trials.check_main_lanes(as_columns(lines.splitlines()), facts)
+    _gather_files(best.values(), parts, target)
+    atomic_files.write(target / EXPERIMENT, as_json(facts))
+    atomic_files.write(target / METRICS, lines.encode())
+    for name in (CLAIMS, FAILURES):
+        shutil.rmtree(target / name, ignore_errors=True)
+    (target / LANES).unlink(missing_ok=True)
+
+
+def _gather_files(
+    lanes: Iterable[LaneRecord], parts: Sequence[Path], target: Path
+) -> None:
+    """Links or copies the checkpoints of lanes, and the files that describe the run."""
     (target / CHECKPOINTS).mkdir(exist_ok=True)
     run_access.remove_temporaries(target)
-    for lane in best.values():
+    for lane in lanes:
         for path in lane.files.values():
             for file in checkpoints.files_of(path):
                 _link_or_copy(file, target / CHECKPOINTS / file.name)
@@ -147,11 +159,6 @@ def _merge(
         source = next((part / name for part in parts if (part / name).exists()), None)
         if source is not None:
             _link_or_copy(source, target / name)
-    atomic_files.write(target / EXPERIMENT, as_json(facts))
-    atomic_files.write(target / METRICS, lines.encode())
-    for name in (CLAIMS, FAILURES):
-        shutil.rmtree(target / name, ignore_errors=True)
-    (target / LANES).unlink(missing_ok=True)
 
 
 def _divisions_of(parts: Sequence[Path]) -> list[RunDivision]:
@@ -200,14 +207,7 @@ def _check_complete(
     }
     missing = [name for name in expected if name not in done]
     if missing:
-        shown = ', '.join(missing[:_MAX_NAMED])
-        if len(missing) > _MAX_NAMED:
-            shown += ', ...'
-        value = f'{target} without {len(missing)} of {len(expected)}: {shown}'
-        if divisions:
-            numbers = sorted({expected[name] for name in missing})
-            listed = ', '.join(map(str, numbers))
-            value += f' (of shards {listed} of {divisions[0].count})'
+        value = f'{target} without {_describe_missing(missing, expected, divisions)}'
         raise errors.invalid('workdir', 'hold all lanes', value)
     has_ended = any(division.ended for division in divisions)
     if 'until' in facts and divisions and not has_ended:
@@ -215,6 +215,23 @@ def _check_complete(
             'have run until all pairs are decided (a shard that is started goes on)'
         )
         raise errors.invalid('workdir', requirement, target)
+
+
+def _describe_missing(
+    missing: Sequence[str],
+    expected: Mapping[str, int],
+    divisions: Sequence[RunDivision],
+) -> str:
+    """Counts the missing lanes, and names the first of them and their shards."""
+    shown = ', '.join(missing[:_MAX_NAMED])
+    if len(missing) > _MAX_NAMED:
+        shown += ', ...'
+    text = f'{len(missing)} of {len(expected)}: {shown}'
+    if divisions:
+        shards = sorted({expected[name] for name in missing})
+        listed = ', '.join(map(str, shards))
+        text += f' (of shards {listed} of {divisions[0].count})'
+    return text
 
 
 def check_kinds(

@@ -1,7 +1,7 @@
 """Reads models of a run's lanes from their saves; imports no code from the run's folder."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,25 +87,37 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
 
 def _find_lane(folder: Path, lane: str | LaneLabels | None) -> LaneRecord:
     """Finds the one main lane of a name, or with some labels."""
-    records = [
-        record for record in folders.lanes(folder) if record.labels['stage'] == 'main'
-    ]
+    records = _main_lanes(folder)
     if isinstance(lane, str):
         by_name = {record.name: record for record in records}
         return checks.entry('lane', lane, by_name)
     labels = dict(lane or {})
-    known_labels = {label for record in records for label in record.labels}
-    for label in labels:
-        checks.choice('lane', label, known_labels)
+    _check_labels(labels, records)
     matching = [record for record in records if _has_labels(record, labels)]
-    if len(matching) == 1:
-        return matching[0]
-    requirement = 'be in the folder'
-    if records:
-        shown = '; '.join(record.text() for record in (matching or records)[:3])
-        requirement = f'name one lane of {folder}, such as {shown}'
-    value = f'{labels}, which {len(matching)} have'
-    raise errors.invalid('lane', requirement, value)
+    if len(matching) != 1:
+        requirement = 'be in the folder'
+        if records:
+            shown = '; '.join(record.text() for record in (matching or records)[:3])
+            requirement = f'name one lane of {folder}, such as {shown}'
+        value = f'{labels}, which {len(matching)} have'
+        raise errors.invalid('lane', requirement, value)
+    return matching[0]
+
+
+def _main_lanes(folder: Path) -> list[LaneRecord]:
+    """Returns the lanes of a folder without those of tuning."""
+    return [
+        record for record in folders.lanes(folder) if record.labels['stage'] == 'main'
+    ]
+
+
+def _check_labels(labels: LaneLabels, records: Sequence[LaneRecord]) -> None:
+    """Refuses a label that no lane has."""
+    known: set[str] = set()
+    for record in records:
+        known |= record.labels.keys()
+    for label in labels:
+        checks.choice('lane', label, known)
 
 
 def _has_labels(record: LaneRecord, labels: LaneLabels) -> bool:

@@ -115,13 +115,11 @@ class _ShardProgress(NamedTuple):
 
 
 def _status(folder: Path, facts: RunFacts) -> Status:
+    """Reads the progress of a run with these facts."""
     files = saves(folder)
     rounds = {name: max(saved) for name, saved in files.items()}
     division = read_division(folder)
-    if division is None:
-        shard_of_lane = dict.fromkeys(rounds, 0)
-    else:
-        shard_of_lane = division.expected(rounds)
+    shard_of_lane = _shard_of_lane(division, rounds)
     lengths = {name: rounds_of_lane(name, facts) for name in shard_of_lane}
     lanes = _Lanes(files, rounds, lengths)
     progress = _progress_of_shards(folder, division, shard_of_lane, lanes)
@@ -129,14 +127,13 @@ def _status(folder: Path, facts: RunFacts) -> Status:
     holders = [shard.holder for shard in shards if shard.holder is not None]
     done = {name for name in lengths if lanes.is_done(name)}
     started = (rounds.keys() & lengths.keys()) - done
+    running: set[str] = set()
     if division is not None:
         claimed = _claimed_lanes(folder) & (lengths.keys() - done)
         started = started | claimed
         running = {name for name in claimed if _is_running(folder, name)}
     elif holders:
         running = started
-    else:
-        running = set()
     return Status(
         lanes=_num_lanes(lanes, progress),
         done=len(done),
@@ -147,6 +144,15 @@ def _status(folder: Path, facts: RunFacts) -> Status:
         holders=holders,
         hours_left=_hours_left(progress),
     )
+
+
+def _shard_of_lane(
+    division: RunDivision | None, rounds: Mapping[str, int]
+) -> Mapping[str, int]:
+    """Returns the shard of each lane; a run in one piece is one shard."""
+    if division is None:
+        return dict.fromkeys(rounds, 0)
+    return division.expected(rounds)
 
 
 def _num_lanes(lanes: _Lanes, progress: Sequence[_ShardProgress]) -> int:

@@ -137,11 +137,11 @@ def problem(
     return dataclasses.replace(result, data=data, eval_data=data)
 
 
-def _only_drawn(whole: Problem, ctx: RoundContext) -> Problem:
+def _problem_of_cohort(problem: Problem, ctx: RoundContext) -> Problem:
     """Builds the problem whose clients own only the rows of their minibatch of a round."""
 
     def rows_of(client: Array) -> Array:
-        _, offset, count = whole.examples_of(client)
+        _, offset, count = problem.examples_of(client)
         step_key = prng.step_keys(prng.client_key(ctx.client_key, client), 1)[0]
         return offset + prng.integers(step_key, (_SAMPLE,), count)
 
@@ -149,9 +149,11 @@ def _only_drawn(whole: Problem, ctx: RoundContext) -> Problem:
     rows = jax.vmap(rows_of)(jnp.asarray(clients)).reshape(-1)
     owners = np.repeat(clients, _SAMPLE)
     shapes = np.zeros((len(owners), 4)), np.zeros(len(owners), int)
-    drawn = from_arrays(*shapes, owners, init_params=_init_params, loss_fn=_loss_fn)
-    data = jax.tree.map(lambda a: a[rows], whole.data)
-    return dataclasses.replace(drawn, data=data, eval_data=data)
+    shapes_only = from_arrays(
+        *shapes, owners, init_params=_init_params, loss_fn=_loss_fn
+    )
+    data = jax.tree.map(lambda a: a[rows], problem.data)
+    return dataclasses.replace(shapes_only, data=data, eval_data=data)
 
 
 def _init_params(key):
@@ -288,7 +290,7 @@ class Runs:
             state: PyTree, ctx: RoundContext, problem: Problem
         ) -> tuple[PyTree, Params, Params]:
             new_state, _ = sampled.round_step(state, ctx, problem)
-            on_rows, _ = full.round_step(state, ctx, _only_drawn(problem, ctx))
+            on_rows, _ = full.round_step(state, ctx, _problem_of_cohort(problem, ctx))
             server = sampled.models(new_state)['server']
             server_of_rows = full.models(on_rows)['server']
             return new_state, server, server_of_rows

@@ -15,7 +15,7 @@ from fedjax_links.core.fields import declare
 class Engine:
     """An engine."""
 
-    power: int = declare('In kW.', example=3, check=fields.whole_number(maximum=9))
+    power: int = declare('In kW.', example=3, check=fields.integer(maximum=9))
     fuel: str | None = declare(
         'What it burns.', example='oil', default=None, check=fields.one_of('oil', 'gas')
     )

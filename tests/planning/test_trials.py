@@ -12,11 +12,11 @@ from tests.experiment.configs import last_files_of as files
 
 
 def played(scores, given, num_seeds):
-    """Asks for what is wanted until nothing is, as a run does."""
+    """Asks for what is planned until nothing is, as a run does."""
     done = np.zeros(scores.shape, bool)
     for _ in range(1000):
         state = search(np.where(done, scores, np.nan), done, given, num_seeds)
-        new = state.wanted & ~done
+        new = state.planned & ~done
         if not new.any():
             return state, done
         assert state.best is None

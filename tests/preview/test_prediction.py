@@ -321,7 +321,7 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(
     }
     planned = experiment.build(config)
     run = planned.run(tmp_path)
-    client_stats.keep(planned, run)
+    client_stats.save(planned, run)
     found = prediction.under(of_experiment(planned))
     assert made == [found]
     kept = of_run(runs.read(tmp_path))

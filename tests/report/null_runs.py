@@ -227,12 +227,12 @@ class _Lines:
 
 
 def _until_decided(columns: Any, facts: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Keeps the seeds that are wanted once all of them are known."""
-    wanted = sequential_seeds.seeds_wanted(columns, facts)
+    """Keeps the seeds that are needed once all of them are known."""
+    needed = sequential_seeds.seeds_needed(columns, facts)
     kept = columns['stage'] == 'tuning'
     for row in np.flatnonzero(~kept):
         point = {k: columns[k][row] for k in facts['grid']}
         place = recorded.cell_key(PATTERN, point)
-        most = wanted[columns['algorithm'][row]].get(place, facts['until']['least'])
+        most = needed[columns['algorithm'][row]].get(place, facts['until']['least'])
         kept[row] = columns['seed'][row] < most
     return {name: column[kept] for name, column in columns.items()}

@@ -43,24 +43,24 @@ def periodic_markov_marginals(up_rates: ArrayLike, down_rates: ArrayLike) -> np.
     )
     fits = f'have the shape {rise.shape} of `up_rates`'
     _checks.require(fall.shape == rise.shape, 'down_rates', fits, fall.shape)
-    # One round is m -> kept m + rise. A period composes these maps.
-    kept = 1.0 - rise - fall
-    period_kept = np.ones(rise.shape[1])
+    # One round is m -> decay m + rise. A period composes these maps.
+    decay = 1.0 - rise - fall
+    period_decay = np.ones(rise.shape[1])
     period_rise = np.zeros(rise.shape[1])
     for t in range(len(rise)):
-        period_kept = kept[t] * period_kept
-        period_rise = kept[t] * period_rise + rise[t]
-    forgets = np.abs(period_kept) < 1.0
+        period_decay = decay[t] * period_decay
+        period_rise = decay[t] * period_rise + rise[t]
+    forgets = np.abs(period_decay) < 1.0
     _checks.require(
         forgets.all(),
         'up_rates',
         'let every link forget its start',
         'rates that do not',
     )
-    state = period_rise / (1.0 - period_kept)
+    state = period_rise / (1.0 - period_decay)
     marginals = np.empty_like(rise)
     for t in range(len(rise)):
-        state = kept[t] * state + rise[t]
+        state = decay[t] * state + rise[t]
         marginals[t] = state
     return marginals
 

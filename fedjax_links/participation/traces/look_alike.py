@@ -242,8 +242,8 @@ def rounds_per_day(tick: float) -> int:
     checks.positive('tick', tick)
     day_seconds = round(WRAPS['day'])
     ratio = day_seconds / tick
-    is_whole = abs(ratio - round(ratio)) <= 1e-9 * ratio
-    if not is_whole or ratio < 1:
+    is_integer = abs(ratio - round(ratio)) <= 1e-9 * ratio
+    if not is_integer or ratio < 1:
         candidates = range(1, day_seconds + 1)
         divisors = [seconds for seconds in candidates if day_seconds % seconds == 0]
         nearest = min(divisors, key=lambda seconds: abs(seconds - tick))

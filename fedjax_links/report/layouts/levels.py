@@ -66,13 +66,13 @@ def levels(
     if paper:
         shown += _orderings(source, final_metrics, paper)
     is_any_wide = any(found and found.wide for found in differences.values())
-    drawn = (
+    caption = (
         f'Points: mean differences between the same seeds, {final_metrics.span}. '
         f'Bars: {verdicts.interval}; dashed where it has no end. '
         f'{"Thin lines include tuning. " if is_any_wide else ""}'
         'Filled where zero lies outside of all of them.'
     )
-    page = Page(f'Final {final_metrics.metric.words}', shown, caption=drawn)
+    page = Page(f'Final {final_metrics.metric.words}', shown, caption=caption)
     compared = [label for label, base in bases.items() if base not in (None, label)]
     if not 0 < len(compared) <= _MOST_ROWS:
         return page

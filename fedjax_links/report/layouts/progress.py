@@ -112,7 +112,7 @@ def curves(
         panel_model = 'server' if by_pattern else models[panel]
         axes.set_title(panels.name_of(source.name(panel), panel_model), fontsize=10)
 
-    page = Page(heading, [], caption=_drawn(source, band, window))
+    page = Page(heading, [], caption=_describe_lines(source, band, window))
     return with_panels(
         page,
         list(itertools.product(metrics, panel_labels)),
@@ -125,7 +125,7 @@ def curves(
     )
 
 
-def _drawn(source: RunView, band: str, window: int = 1) -> str:
+def _describe_lines(source: RunView, band: str, window: int = 1) -> str:
     """Says what lines and bands are."""
     if source.num_seeds == 1:
         text = 'Lines: one seed.'
@@ -193,15 +193,15 @@ def overview(
                 links.mask, links.mean_prob, ax=axes['their rates']
             )
 
-    drawn = _drawn(source, 'interval')
+    caption = _describe_lines(source, 'interval')
     if any(predictions.values()):
-        drawn += ' Dotted: where algorithms were predicted to end.'
+        caption += ' Dotted: where algorithms were predicted to end.'
     if links:
-        drawn += (
+        caption += (
             ' Below: the links of the first seed, clients with the most rounds first, and the '
             'share of rounds in which each took part beside its mean probability.'
         )
-    return Page(heading, [], draw, (_WIDTH, 7.0 if links else 4.0), drawn)
+    return Page(heading, [], draw, (_WIDTH, 7.0 if links else 4.0), caption)
 
 
 def _predictions(source: RunView, pattern: str, metric: str) -> dict[str, float]:

@@ -81,7 +81,7 @@ def _chosen(tried: TuningTrials) -> str:
 
 def _scores(metric: Metric, tried: TuningTrials) -> str:
     """Lists the scores of all points that were tried, statistical ties marked."""
-    num_seeds = tried.search.wanted.shape[-1]
+    num_seeds = tried.search.planned.shape[-1]
     texts = []
     for index, score in enumerate(tried.scores.tolist()):
         values = [format_value(column[index]) for column in tried.columns.values()]
