@@ -16,6 +16,12 @@ from fedjax_links.runner.hooks import LINKS, InitialStates
 from fedjax_links.runner.program_cache import Programs
 
 _MOST_LINKS = 2**27
+_RANGES = {
+    'prob': (0.0, 1.0, 'draw probabilities in [0, 1], or NaN'),
+    'edge_prob': (0.0, 1.0, 'draw probabilities of edges in [0, 1], or NaN'),
+    'duration': (0.0, math.inf, 'draw durations that are not negative'),
+}
+"""Of what a pattern draws: least, most, and what it must do."""
 
 
 def record_links(
@@ -146,15 +152,32 @@ def first_active(programs: Programs, label: str) -> int | None:
 
     Returns:
       The round; None if no client takes part in the whole run.
+
+    Raises:
+      InvalidError: if the pattern draws numbers out of range.
     """
     rounds_before = 0
     first_seed = programs.plan.seeds[0]
     for links in _chunks_of_links(programs, label, first_seed, InitialStates()):
+        _check_ranges(links, label)
         is_active = _rounds_with_participants(links)
         if is_active.any():
             return rounds_before + int(np.argmax(is_active))
         rounds_before += len(is_active)
     return None
+
+
+def _check_ranges(links: Links, label: str) -> None:
+    """Raises for probabilities and durations that are none; NaN stands for unknown."""
+    for field, (least, most, requirement) in _RANGES.items():
+        values = getattr(links, field, None)
+        if values is None:
+            continue
+        numbers = np.asarray(values)
+        is_outside = (numbers < least) | (numbers > most)
+        if is_outside.any():
+            got = float(numbers[is_outside].flat[0])
+            raise errors.invalid(f'patterns.{label}', requirement, got)
 
 
 def _rounds_with_participants(links: Links) -> np.ndarray:

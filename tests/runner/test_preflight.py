@@ -4,10 +4,18 @@ import re
 import warnings
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, experiment, local_training, participation, problems
+from fedjax_links import (
+    algorithms,
+    base,
+    experiment,
+    local_training,
+    participation,
+    problems,
+)
 from fedjax_links.core import errors, memory, reprs
 from fedjax_links.runner import lane_batch, preflight
 from tests import refusals
@@ -119,6 +127,40 @@ def replayed(mask, **changes):
 def test_a_run_without_participants_is_refused_beforehand():
     with refusals.names('patterns.log', 'nobody in 20 rounds', "`origin` 'first'"):
         replayed(np.zeros((20, 2), bool)).check()
+
+
+@pytest.mark.parametrize(
+    'changes, words',
+    [
+        ({'prob': 3.0}, 'must draw probabilities in [0, 1], or NaN, got 3.0'),
+        ({'prob': -0.5}, 'must draw probabilities in [0, 1], or NaN, got -0.5'),
+        ({'duration': -1.0}, 'must draw durations that are not negative, got -1.0'),
+        ({'edge_prob': 1.5}, 'must draw probabilities of edges in [0, 1], or NaN'),
+        ({'prob': np.nan}, None),
+    ],
+)
+def test_values_of_a_caller_s_pattern_are_refused_beforehand(changes, words):
+    neighbours = jnp.array([[1], [0]])
+
+    def sample(carry, key, round):
+        prob = jnp.full(2, changes.get('prob', 0.5))
+        links = {
+            'mask': jnp.array([True, False]),
+            'prob': prob,
+            'duration': jnp.asarray(changes.get('duration', 1.0)),
+            'neighbours': neighbours,
+            'edges': jnp.ones((2, 1), bool),
+            'edge_prob': jnp.full((2, 1), changes.get('edge_prob', 0.5)),
+        }
+        return carry, base.PeerLinkSample(**links)
+
+    pattern = base.Participation(lambda key: (), sample, num_clients=2)
+    planned = replayed(np.ones((20, 2), bool), patterns={'own': lambda: pattern})
+    if words is None:
+        planned.check()
+        return
+    with refusals.names('patterns.own', words):
+        planned.check()
 
 
 @pytest.mark.parametrize(
