@@ -137,11 +137,11 @@ def circles(imports: Mapping[str, set[str]]) -> list[set[str]]:
             if name not in reached[module]:
                 reached[module].add(name)
                 waiting |= imports.get(name, set())
-    found: list[set[str]] = []
+    results: list[set[str]] = []
     for module, names in reached.items():
-        if module in names and not any(module in circle for circle in found):
-            found.append({name for name in names if module in reached.get(name, ())})
-    return found
+        if module in names and not any(module in circle for circle in results):
+            results.append({name for name in names if module in reached.get(name, ())})
+    return results
 
 
 def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
@@ -159,12 +159,12 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
     if part not in MAY_SEE:
         return [f'{module}: `{part}` has no place in the layering']
     tree = ast.parse(source)
-    found = [f'{module}: {offence}' for offence in _forbidden_names(tree)]
+    results = [f'{module}: {offence}' for offence in _forbidden_names(tree)]
     for name in sorted(set(_imported(tree, module, is_package))):
         offence = _offence(module, part, name, is_package)
         if offence:
-            found.append(f'{module} imports {name}: {offence}')
-    return found
+            results.append(f'{module} imports {name}: {offence}')
+    return results
 
 
 def _offence(module: str, part: str, name: str, is_package: bool) -> str | None:

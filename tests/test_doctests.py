@@ -30,8 +30,8 @@ def examples() -> Iterator[doctest.DocTest]:
         with open(spec.origin) as source:
             if '>>> ' not in source.read():
                 continue
-        found = finder.find(importlib.import_module(module.name))
-        yield from (test for test in found if test.examples)
+        result = finder.find(importlib.import_module(module.name))
+        yield from (test for test in result if test.examples)
 
 
 EXAMPLES = {test.name.removeprefix('fedjax_links.'): test for test in examples()}
@@ -39,10 +39,10 @@ EXAMPLES = {test.name.removeprefix('fedjax_links.'): test for test in examples()
 
 @pytest.mark.parametrize('name', EXAMPLES)
 def test_example(name):
-    told = []
+    text = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
-    result = runner.run(EXAMPLES[name], out=told.append)
-    assert result.failed == 0, ''.join(told)
+    result = runner.run(EXAMPLES[name], out=text.append)
+    assert result.failed == 0, ''.join(text)
 
 
 def test_examples_are_found():

@@ -53,10 +53,10 @@ def test_one_seed_has_no_interval():
 
 def test_zero_is_outside_where_a_test_rejects_it(rng):
     values = rng.normal(size=(6, 50)) + 0.8
-    found = evaluation.seed_interval(values)
+    result = evaluation.seed_interval(values)
     rejected = stats.ttest_1samp(values, 0).pvalue < 0.05
     assert 0 < rejected.sum() < 50
-    np.testing.assert_array_equal(found.excludes_zero, rejected)
+    np.testing.assert_array_equal(result.excludes_zero, rejected)
     assert not evaluation.seed_interval(values[:1]).excludes_zero.any()
     assert not evaluation.seed_interval([[np.nan], [1.0]]).excludes_zero.any()
 
@@ -77,11 +77,11 @@ def test_a_paired_interval_is_that_of_the_differences(rng):
 def step_up(p_values, level):
     """From the largest p-value down: once one is below its bound, it and all smaller survive."""
     survives = [False] * len(p_values)
-    found = False
+    result = False
     order = sorted(range(len(p_values)), key=lambda test: p_values[test])
     for rank in range(len(order), 0, -1):
-        found = found or p_values[order[rank - 1]] * len(order) <= rank * level
-        survives[order[rank - 1]] = found
+        result = result or p_values[order[rank - 1]] * len(order) <= rank * level
+        survives[order[rank - 1]] = result
     return survives
 
 
@@ -90,28 +90,28 @@ def test_tests_that_survive_are_those_of_a_loop(rng, level):
     for num_tests in (1, 2, 5, 40, 200):
         some = rng.uniform(size=num_tests) ** rng.choice([1, 4])
         for p_values in (some, np.round(some, 1)):  # with ties, too
-            found = evaluation.benjamini_hochberg(p_values, level)
-            assert found.tolist() == step_up(p_values.tolist(), level)
+            result = evaluation.benjamini_hochberg(p_values, level)
+            assert result.tolist() == step_up(p_values.tolist(), level)
             if level:
                 adjusted = stats.false_discovery_control(p_values, method='bh')
                 apart = np.abs(adjusted - level) > 1e-12
-                np.testing.assert_array_equal(found[apart], (adjusted < level)[apart])
+                np.testing.assert_array_equal(result[apart], (adjusted < level)[apart])
 
 
 def test_no_more_than_the_level_of_survivors_is_false(rng):
     """80 tests of nothing, 20 of an effect of 3: the exact share is 0.8 of the level."""
     shift = np.repeat([0.0, 3.0], [80, 20])
     p_values = stats.norm.sf(rng.normal(size=(4000, 100)) + shift)
-    found = np.array([evaluation.benjamini_hochberg(row, 0.1) for row in p_values])
-    shares = found[:, :80].sum(axis=1) / np.maximum(found.sum(axis=1), 1)
+    result = np.array([evaluation.benjamini_hochberg(row, 0.1) for row in p_values])
+    shares = result[:, :80].sum(axis=1) / np.maximum(result.sum(axis=1), 1)
     error = shares.std() / len(shares) ** 0.5
     assert abs(shares.mean() - 0.08) < 4 * error
-    assert 0.5 < found[:, 80:].mean() < 1
+    assert 0.5 < result[:, 80:].mean() < 1
 
 
 def test_what_decides_nothing_never_survives():
-    found = evaluation.benjamini_hochberg([np.nan, 0.0, np.nan], 1.0)
-    assert found.tolist() == [False, True, False]
+    result = evaluation.benjamini_hochberg([np.nan, 0.0, np.nan], 1.0)
+    assert result.tolist() == [False, True, False]
     assert evaluation.benjamini_hochberg([np.nan, 0.02]).tolist() == [False, True]
     assert evaluation.benjamini_hochberg([np.nan, 0.03]).tolist() == [False, False]
     assert evaluation.benjamini_hochberg([]).shape == (0,)
@@ -173,7 +173,7 @@ def test_training_and_held_out_metrics_side_by_side(rng):
 
 def test_what_is_measured_on_training_data_is_called_so():
     digits = problems.digits(num_clients=10, alpha=1.0)
-    made = problems.generated(
+    built = problems.generated(
         lambda key, client: jnp.float32([[1.0], [3.0]]) * client,
         num_clients=200,
         init_params=lambda key: jnp.zeros(1),
@@ -190,7 +190,7 @@ def test_what_is_measured_on_training_data_is_called_so():
     )
     for problem, names in (
         (digits, {'train_loss', 'train_accuracy', 'eval_loss', 'eval_accuracy'}),
-        (made, {'train_loss'}),
+        (built, {'train_loss'}),
         (own, {'train_loss'}),
     ):
         params = jax.eval_shape(problem.init_params, jax.random.key(0))
@@ -199,8 +199,8 @@ def test_what_is_measured_on_training_data_is_called_so():
         )
         assert set(measured) == names
     expected = np.mean(5 * np.arange(100.0) ** 2)  # (1 + 9) / 2 of each client's square
-    found = evaluation.train_and_eval(jnp.zeros(1), jax.random.key(0), made)
-    np.testing.assert_allclose(found['train_loss'], expected, rtol=1e-6)
+    result = evaluation.train_and_eval(jnp.zeros(1), jax.random.key(0), built)
+    np.testing.assert_allclose(result['train_loss'], expected, rtol=1e-6)
     assert evaluation.direction(own, 'train_loss') == 'max'
     for other in (
         problems.quadratic([[0.0], [1.0]]),
@@ -328,25 +328,25 @@ def test_every_client_is_measured_on_its_own(loss, metrics):
     """Against the problem's metrics on the examples of one client, one client at a time."""
     problem, models, features, labels = of_clients(loss, metrics)
     first = jax.tree.map(lambda a: a[0], models)
-    found = jax.jit(evaluation.by_client)(first, problem)
+    result = jax.jit(evaluation.by_client)(first, problem)
     personal = evaluation.personal_model_metrics(models, problem)
-    assert found.keys() == personal.keys() == {'loss', *(metrics or found)}
-    for name in found:
-        assert found[name].shape == (5,)
+    assert result.keys() == personal.keys() == {'loss', *(metrics or result)}
+    for name in result:
+        assert result[name].shape == (5,)
         assert personal[name].shape == (3,)
-        assert np.isnan(found[name][2])
+        assert np.isnan(result[name][2])
         assert np.isnan(personal[name][2])
     for client in (0, 1, 3, 4):
         own = client == TESTED
         batch = problems.Batch(jnp.asarray(features[own]), jnp.asarray(labels[own]))
         for name, value in problem.metrics(first, batch).items():
-            np.testing.assert_allclose(found[name][client], value, rtol=1e-5)
+            np.testing.assert_allclose(result[name][client], value, rtol=1e-5)
         if client < 3:
             model = jax.tree.map(lambda a, client=client: a[client], models)
             for name, value in problem.metrics(model, batch).items():
                 np.testing.assert_allclose(personal[name][client], value, rtol=1e-5)
-    summary = evaluation.over_clients(found, problem)
-    for name, own in found.items():
+    summary = evaluation.over_clients(result, problem)
+    for name, own in result.items():
         worst = 10 if name == 'accuracy' else 90
         own = np.delete(own, 2).astype(np.float64)
         expected = own.mean(), np.percentile(own, worst), own.std()
@@ -412,6 +412,6 @@ def test_the_gradient_norm_is_that_of_the_mean_over_clients(x64):
         local_loops.as_params(x), jax.random.key(0), problem
     )
     expected = np.sum(np.mean(gradients, axis=0) ** 2)
-    found = measured['squared_gradient_norm']
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    result = measured['squared_gradient_norm']
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
     assert measured.keys() > {'squared_gradient_norm'}

@@ -49,7 +49,7 @@ def test_no_modules_import_each_other():
     for name, (path, is_package) in known.items():
         names = imports_of(name, path.read_text(), is_package=is_package)
         imported = {
-            found if found in known else found.rpartition('.')[0] for found in names
+            result if result in known else result.rpartition('.')[0] for result in names
         }
         imports[name] = imported - {FOLDER.name, name}
     assert len(imports['fedjax_links.runner.loop']) > 5
@@ -131,8 +131,8 @@ def f():
     ],
 )
 def test_a_wrong_import_is_found(module, source, message):
-    found = violations(f'fedjax_links.{module}', source)
-    assert any(message in offence for offence in found), found
+    result = violations(f'fedjax_links.{module}', source)
+    assert any(message in offence for offence in result), result
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,8 @@ def test_what_is_loaded_on_first_use_has_its_type_in_the_source():
         if alias.asname
     }
     assert imported.keys() == set(fedjax_links.__all__)
-    for name, place in imported.items():
-        found = getattr(fedjax_links, name)
-        module, _, inside = place.partition(':')
+    for name, position in imported.items():
+        result = getattr(fedjax_links, name)
+        module, _, inside = position.partition(':')
         here = importlib.import_module(module)
-        assert getattr(here, inside) is found
+        assert getattr(here, inside) is result

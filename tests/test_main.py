@@ -40,7 +40,7 @@ def test_commands_are_the_modules_with_a_main(tmp_path, monkeypatch):
 
 
 def test_the_shipped_commands_are_found_with_what_they_do():
-    found = front.commands()
+    result = front.commands()
     assert {
         'figure',
         'links',
@@ -48,9 +48,9 @@ def test_the_shipped_commands_are_found_with_what_they_do():
         'report',
         'simulate',
         'theory',
-    } <= found.keys()
-    assert not {'app', '__init__'} & found.keys()
-    assert all(line.endswith('.') for line in found.values())
+    } <= result.keys()
+    assert not {'app', '__init__'} & result.keys()
+    assert all(line.endswith('.') for line in result.values())
 
 
 @pytest.mark.parametrize('arguments', [[], ['--help']])
@@ -73,14 +73,14 @@ def test_commands_and_registries_are_listed(arguments, capsys):
         )  # and every name has its line
     assert '  fedpbc ' in sections['algorithms']
     assert 'Runs FedPBC: clients train their own models' in sections['algorithms']
-    places = {
+    positions = {
         'reports': 'heat_map',
         'log': 'links',
         'device speeds': 'lognormal',
         'links': 'recorded',
     }
-    for place, name in places.items():
-        assert f'  {name} ' in sections[place]
+    for position, name in positions.items():
+        assert f'  {name} ' in sections[position]
     assert '  quickstart ' in sections['configs of simulate']
     assert '  xiang2024_figure2 ' in sections['configs of figure']
 
@@ -128,10 +128,10 @@ def test_the_help_of_a_command_needs_neither_jax_nor_a_second():
         'import sys, fedjax_links.__main__ as front; front.commands(); '
         'print({"jax", "numpy", "absl"} & sys.modules.keys())'
     )
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, '-c', program], capture_output=True, text=True
     )
-    assert found.stdout.strip() == 'set()'
+    assert result.stdout.strip() == 'set()'
     times = []
     for _ in range(3):
         began = time.perf_counter()

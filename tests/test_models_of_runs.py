@@ -17,12 +17,12 @@ FEDPBC = {'algorithm': 'fedpbc', 'seed': 1}
 def first(tmp_path_factory):
     """A run with client models, and two seeds."""
     folder = tmp_path_factory.mktemp('first')
-    made = experiment.build(values(algorithms={'fedavg': {}, 'fedpbc': {}}))
-    return made, folder, made.run(folder, devices=1)
+    planned = experiment.build(values(algorithms={'fedavg': {}, 'fedpbc': {}}))
+    return planned, folder, planned.run(folder, devices=1)
 
 
-def loss_of(made, params):
-    problem = made.problem_at('links', {}, 0)
+def loss_of(planned, params):
+    problem = planned.problem_at('links', {}, 0)
     return float(problem.metrics(params, problem.eval_data)['loss'])
 
 
@@ -30,18 +30,18 @@ def last(results, metric, **labels):
     chosen = np.ones(len(results['round']), bool)
     for label, value in {'round': 4, **labels}.items():
         chosen &= results[label] == value
-    (found,) = results[metric][chosen]
-    return found
+    (result,) = results[metric][chosen]
+    return result
 
 
 @pytest.mark.parametrize('name', ['server', 'client_mean'])
 def test_a_model_is_the_one_that_was_measured(first, name):
-    made, folder, results = first
+    built, folder, results = first
     params = runs.model(folder, FEDPBC, name=name)
-    like = made.problem_at('links', {}, 0).init_params(jax.random.key(0))
+    like = built.problem_at('links', {}, 0).init_params(jax.random.key(0))
     assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, dict(like))
     expected = last(results, f'{name}/eval_loss', **FEDPBC)
-    assert loss_of(made, params) == pytest.approx(expected, rel=1e-6)
+    assert loss_of(built, params) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_lane_has_a_name_and_earlier_saves(first):
@@ -60,8 +60,8 @@ def test_an_exported_state_holds_the_same_model(first, tmp_path):
     _, folder, _ = first
     export.export(folder, tmp_path)
     (path,) = tmp_path.glob('states/fedpbc/links/*/1.npz')
-    found = runs.model(path)
-    jax.tree.map(np.testing.assert_array_equal, found, runs.model(folder, FEDPBC))
+    result = runs.model(path)
+    jax.tree.map(np.testing.assert_array_equal, result, runs.model(folder, FEDPBC))
 
 
 @pytest.mark.parametrize(
@@ -153,6 +153,6 @@ def test_lists_and_tuples_come_back_as_lists(tmp_path):
     np.savez(
         path, **{f'layers.{name}': leaf for name, leaf in tree.by_name(layers).items()}
     )
-    found = runs.model(path)
-    assert isinstance(found['layers'], list)
-    jax.tree.map(np.testing.assert_array_equal, found['layers'], layers)
+    result = runs.model(path)
+    assert isinstance(result['layers'], list)
+    jax.tree.map(np.testing.assert_array_equal, result['layers'], layers)

@@ -136,11 +136,11 @@ def about(*lanes, num_rounds=6):
     labels = {'stage': 'main', 'algorithm': 'fedavg', 'pattern': 'some'}
     return {
         lane: {
-            'labels': {**labels, 'seed': place},
-            'place': (0, place),
+            'labels': {**labels, 'seed': index},
+            'place': (0, index),
             'num_rounds': num_rounds,
         }
-        for place, lane in enumerate(lanes)
+        for index, lane in enumerate(lanes)
     }
 
 
@@ -173,11 +173,11 @@ def test_metrics_are_the_lines_of_lanes_in_order(tmp_path):
     assert shown(tmp_path) == ['a1', 'a6', 'b1', 'b6', 'c1']
     assert growing.read() == (tmp_path / runs.METRICS).read_text()
     folder.close()
-    whole = (tmp_path / runs.METRICS).read_bytes()
+    full = (tmp_path / runs.METRICS).read_bytes()
     folder = opened(tmp_path, num_rounds=80)
     folder.register_lanes(about('a', 'b', 'c', num_rounds=8))
-    assert (tmp_path / runs.METRICS).read_bytes() == whole
-    assert folder.lines() == whole.decode().splitlines(keepends=True)
+    assert (tmp_path / runs.METRICS).read_bytes() == full
+    assert folder.lines() == full.decode().splitlines(keepends=True)
     advance(folder, 'a', 7)
     assert shown(tmp_path) == ['a1', 'a6', 'a7']
     assert runs.read(tmp_path)['seed'].tolist() == [0, 0, 0, 1, 1, 2]
@@ -206,11 +206,11 @@ def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
 def test_changed_descriptions_and_links_are_refused(tmp_path):
     in_python().run(tmp_path)
     for name in (runs.EXPERIMENT, runs.LINKS):
-        whole = (tmp_path / name).read_bytes()
+        full = (tmp_path / name).read_bytes()
         flip(tmp_path / name)
         with pytest.raises(ValueError, match=f'{name}, which has changed'):
             report.write(runs.read(tmp_path))
-        (tmp_path / name).write_bytes(whole)
+        (tmp_path / name).write_bytes(full)
     assert 'Wrote' in report.write(runs.read(tmp_path))
 
 
@@ -223,9 +223,9 @@ def test_one_process_works_in_a_folder(tmp_path):
         'except ValueError as error: print(error)'
     )
     command = [sys.executable, '-c', program, str(tmp_path)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert 'must not be in use' in told
-    assert 'by process ' in told
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert 'must not be in use' in output
+    assert 'by process ' in output
     first.close()
     opened(tmp_path).close()
 
@@ -233,11 +233,11 @@ def test_one_process_works_in_a_folder(tmp_path):
 def test_changed_metrics_are_no_results_and_are_mended(tmp_path):
     results = in_python().run(tmp_path)
     path = tmp_path / runs.METRICS
-    whole = path.read_bytes()
-    path.write_bytes(whole.replace(b'"round": 28', b'"round": 29'))
+    full = path.read_bytes()
+    path.write_bytes(full.replace(b'"round": 28', b'"round": 29'))
     np.testing.assert_array_equal(runs.read(tmp_path)['round'], results['round'])
     in_python().run(tmp_path)
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == full
 
 
 @pytest.mark.parametrize('end', [True, False])
@@ -248,20 +248,20 @@ def test_a_flipped_bit_in_a_lanes_file_is_found_and_mended(tmp_path, capsys, end
     size = path.stat().st_size
     before = last_files_of(tmp_path)
     step = size // 40
-    for place in range(size - 80, size, 8) if end else range(0, size, step):
-        flip(path, place)
+    for index in range(size - 80, size, 8) if end else range(0, size, step):
+        flip(path, index)
         with pytest.raises(errors.InvalidError, match=rf'{path.name}: it has changed'):
             runs.read(tmp_path)
-        flip(path, place)
+        flip(path, index)
     flip(path, size - 1 if end else 12)
     in_python().run(tmp_path)
     assert capsys.readouterr().err.count(f'{path} is damaged') == 1
     assert last_files_of(tmp_path) == before
 
 
-def flip(path, place=None):
+def flip(path, position=None):
     content = bytearray(path.read_bytes())
-    content[len(content) // 2 if place is None else place] ^= 1
+    content[len(content) // 2 if position is None else position] ^= 1
     path.write_bytes(bytes(content))
 
 
@@ -273,8 +273,10 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
     folder.register_lanes(about('lane', num_rounds=40))
     advance(folder, 'lane', 2, 4, 6, value=state)
     folder.close()
-    kept = sorted(path.name for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz'))
-    assert kept == ['lane@4.npz', 'lane@6.npz']
+    remaining = sorted(
+        path.name for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz')
+    )
+    assert remaining == ['lane@4.npz', 'lane@6.npz']
     unfinished = atomic_files.temporary_name(tmp_path / runs.CHECKPOINTS / 'lane@8.npz')
     unfinished.write_bytes(b'killed while it wrote')
 
@@ -294,9 +296,9 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
     assert folder.rounds('lane') == 4
     np.testing.assert_array_equal(folder.restore('lane', like)['x'], 4)
     assert [json.loads(line)['round'] for line in folder.lines()] == [2, 4]
-    told = capsys.readouterr().err
-    assert 'lane@6.npz is damaged' in told
-    assert told.count('\n') == 1
+    output = capsys.readouterr().err
+    assert 'lane@6.npz is damaged' in output
+    assert output.count('\n') == 1
     folder.register_lanes(about('lane', num_rounds=40))
     advance(folder, 'lane', 6, value=state)
     folder.close()

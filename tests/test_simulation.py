@@ -112,15 +112,15 @@ def assert_close(actual, expected):
 )
 def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
     assert sum(pieces) == NUM_ROUNDS
-    whole = run(make, MARKOV)
+    full = run(make, MARKOV)
     state = start(make, MARKOV)
     rounds = []
     for length in pieces:
         piece = run(make, MARKOV, num_rounds=length, state=state)
         state = piece.state
         rounds.append(piece.rounds)
-    assert_identical(state, whole.state)
-    assert_identical(jax.tree.map(lambda *a: jnp.concatenate(a), *rounds), whole.rounds)
+    assert_identical(state, full.state)
+    assert_identical(jax.tree.map(lambda *a: jnp.concatenate(a), *rounds), full.rounds)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
 )
 def test_no_bit_depends_on_the_block_of_rounds_of_links(links, monkeypatch):
     """One, three and twelve of twelve: those of one are rounds drawn and counted one by one."""
-    whole = run(algorithms.mifa, links, eval_every=6)
+    full = run(algorithms.mifa, links, eval_every=6)
     for block, length in ((1, 1), (300, 3)):
         monkeypatch.setattr(drawing, '_BLOCK_BYTES', block)
         compiled.cache_clear()
         assert drawing.block_length(links, 6) == length
-        assert_identical(run(algorithms.mifa, links, eval_every=6), whole)
+        assert_identical(run(algorithms.mifa, links, eval_every=6), full)
     compiled.cache_clear()
 
 
@@ -187,10 +187,10 @@ def test_evaluations_have_a_key_of_their_own_per_round():
     def draw(params, key, problem):
         return jax.random.uniform(key)
 
-    drawn = run(eval_every=4, eval_fn=draw).evals['server']
+    samples = run(eval_every=4, eval_fn=draw).evals['server']
     fold = jax.random.fold_in
     expected = [jax.random.uniform(fold(fold(KEY, 4), after)) for after in (4, 8, 12)]
-    np.testing.assert_array_equal(drawn, jnp.stack(expected))
+    np.testing.assert_array_equal(samples, jnp.stack(expected))
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_replaying_realised_links_repeats_the_run():
 def test_rounds_under_precomputed_links_equal_the_patterns(links):
     """To the bit, whole or in pieces, one of which is a single round."""
     original = run(algorithms.mifa, links)
-    drawn = simulation.realised_links(KEY, links, num_rounds=NUM_ROUNDS)
+    sampled_links = simulation.realised_links(KEY, links, num_rounds=NUM_ROUNDS)
     algorithm = algorithms.mifa(program())
     problem = federation.problem()
 
@@ -379,27 +379,27 @@ def test_rounds_under_precomputed_links_equal_the_patterns(links):
     def advance(state, links, problem):
         return simulation.advance(state, KEY, links, algorithm, problem)
 
-    sample = jax.tree.map(lambda a: a[0], drawn)
+    sample = jax.tree.map(lambda a: a[0], sampled_links)
     begun = simulation.init(KEY, algorithm, sample, problem)
     for cuts in ([], [1], [NUM_ROUNDS // 2]):
         state = begun
         rounds = []
         for first, end in itertools.pairwise([0, *cuts, NUM_ROUNDS]):
-            piece = jax.tree.map(lambda a, i=first, j=end: a[i:j], drawn)
+            piece = jax.tree.map(lambda a, i=first, j=end: a[i:j], sampled_links)
             state, metrics = advance(state, piece, problem)
             rounds.append(metrics)
         assert state.participation == ()
         assert_identical(state, original.state._replace(participation=()))
         joined = jax.tree.map(lambda *parts: np.concatenate(parts), *rounds)
         assert_identical(joined, jax.tree.map(np.asarray, original.rounds))
-    given = jax.jit(
+    inputs = jax.jit(
         functools.partial(simulation.simulate, num_rounds=NUM_ROUNDS, eval_every=2),
         static_argnums=1,
-    )(KEY, algorithm, drawn, problem)
-    assert_identical(given.state, state)
-    assert_identical(given.evals, run(algorithms.mifa, links, eval_every=2).evals)
+    )(KEY, algorithm, sampled_links, problem)
+    assert_identical(inputs.state, state)
+    assert_identical(inputs.evals, run(algorithms.mifa, links, eval_every=2).evals)
     with pytest.raises(ValueError, match=f'have 3 rounds of links, got {NUM_ROUNDS}'):
-        simulation.simulate(KEY, algorithm, drawn, problem, num_rounds=3)
+        simulation.simulate(KEY, algorithm, sampled_links, problem, num_rounds=3)
 
 
 def test_data_of_clients_that_never_deliver_leave_no_trace():
@@ -408,8 +408,8 @@ def test_data_of_clients_that_never_deliver_leave_no_trace():
     spoiled = run(links=links, problem=federation.problem(spoil=federation.SILENT))
     assert bool(spoiled.state.finite)
     assert_identical(spoiled, clean)
-    heard = run(links=links, problem=federation.problem(spoil=0))
-    assert not heard.state.finite
+    received = run(links=links, problem=federation.problem(spoil=0))
+    assert not received.state.finite
 
 
 @pytest.mark.slow
@@ -493,8 +493,8 @@ def test_data_travel_as_arguments_not_inside_the_program():
         )
 
         def simulate(key, data):
-            given = problem if data is None else data
-            return simulation.simulate(key, algorithm, links, given, num_rounds=3)
+            inputs = problem if data is None else data
+            return simulation.simulate(key, algorithm, links, inputs, num_rounds=3)
 
         argument = problem if as_argument else None
         return len(jax.jit(simulate).lower(KEY, argument).as_text())

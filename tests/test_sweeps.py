@@ -67,8 +67,8 @@ def single(seed, *, p=PROBS, **hyper_parameters):
 def compilations(caplog):
     """Names of the programs compiled while the log was captured."""
     texts = (record.getMessage() for record in caplog.records)
-    found = (re.match(r'Finished XLA compilation of (\S+)', text) for text in texts)
-    return [match[1] for match in found if match]
+    result = (re.match(r'Finished XLA compilation of (\S+)', text) for text in texts)
+    return [match[1] for match in result if match]
 
 
 def test_rates_times_seeds_compile_once(caplog):

@@ -29,21 +29,21 @@ def ratio_by_quadrature(values):
 @pytest.mark.parametrize('count', [4, 7])
 def test_the_interval_ends_where_the_mixture_refuses_a_mean(count, rng):
     values = rng.normal(0.3, 1.0, count)
-    found = evaluation.decide(values)
-    for end in (found.mean - found.half_width, found.mean + found.half_width):
+    result = evaluation.decide(values)
+    for end in (result.mean - result.half_width, result.mean + result.half_width):
         np.testing.assert_allclose(ratio_by_quadrature(values - end), 20, rtol=1e-5)
 
 
 def words(sequences, least, most, **options):
     """The last verdict of each sequence that is looked at after every seed until it has one."""
-    found = []
+    results = []
     for values in sequences:
         for count in range(least, most + 1):
             word = evaluation.decide(values[:count], **options).word
             if word != evaluation.UNDECIDED:
                 break
-        found.append(word)
-    return np.array(found)
+        results.append(word)
+    return np.array(results)
 
 
 DRAWS = {
@@ -99,8 +99,8 @@ def test_what_does_not_vary_is_decided_by_six_seeds():
     assert evaluation.decide([5.0]) == (evaluation.UNDECIDED, 5.0, np.inf, 1)
     for count in range(2, 6):
         for value in (0.0, -2.0):
-            found = evaluation.decide([value] * count)
-            assert found == (evaluation.UNDECIDED, value, np.inf, count)
+            result = evaluation.decide([value] * count)
+            assert result == (evaluation.UNDECIDED, value, np.inf, count)
     jitter = [0.01, 0.01 + 1e-9]  # of single precision
     assert evaluation.decide(jitter).half_width == np.inf
     assert evaluation.decide([0.1] * 4, level=0.8).word == evaluation.AHEAD
@@ -133,9 +133,9 @@ def test_a_verdict_comes_where_the_p_value_is_small(rng):
 def test_looked_at_after_every_seed_a_p_value_is_rarely_small():
     """However small a level, with which corrections for many comparisons compare."""
     least = np.ones(1000)
-    for place, values in enumerate(np.random.default_rng(3).normal(size=(1000, 15))):
+    for index, values in enumerate(np.random.default_rng(3).normal(size=(1000, 15))):
         p_values = [evaluation.anytime_p_value(values[:n]) for n in range(2, 16)]
-        least[place] = min(p_values)
+        least[index] = min(p_values)
     for level in (0.05, 0.01, 0.002):
         assert not above((least <= level).sum(), 1000, level)
 
@@ -151,7 +151,7 @@ def test_coarse_metrics_give_few_false_verdicts(steps):
 
 
 @pytest.mark.parametrize(
-    'field, given',
+    'field, arguments',
     [
         ('differences', {'differences': []}),
         ('differences', {'differences': [[1.0, 2.0]]}),
@@ -159,9 +159,9 @@ def test_coarse_metrics_give_few_false_verdicts(steps):
         ('level', {'level': 1.5}),
     ],
 )
-def test_refused(field, given):
+def test_refused(field, arguments):
     with refusals.names(field):
-        evaluation.decide(**{'differences': [1.0, 2.0], **given})
+        evaluation.decide(**{'differences': [1.0, 2.0], **arguments})
 
 
 @pytest.mark.slow

@@ -122,10 +122,10 @@ def test_every_rule_with_an_optimizer_is_looked_at():
         return inspect.signature(entry.factory).parameters
 
     both = {'server_lr', 'server_optimizer'}
-    found = {
+    results = {
         k for k, entry in algorithms.ALGORITHMS.items() if both <= options(entry).keys()
     }
-    assert found == {*WITH_OPTIMIZERS}
+    assert results == {*WITH_OPTIMIZERS}
 
 
 def test_a_tuned_server_rate_skips_algorithms_with_optimizers():
@@ -225,8 +225,8 @@ def test_the_printed_limits_come_out(x64, name):
     'age, distance', [(0, 0.69), (5, 0.21), (20, 0.033), (50, 0.005)]
 )
 def test_the_printed_distances_by_age_come_out(x64, age, distance):
-    found, _ = limits.mixed(algorithms.mifa(limits.program(), max_age=age))
-    assert abs(found - distance) < 0.05 * distance + 0.004
+    result, _ = limits.mixed(algorithms.mifa(limits.program(), max_age=age))
+    assert abs(result - distance) < 0.05 * distance + 0.004
 
 
 @pytest.mark.parametrize('value', [-1, 1.5, 'a', 2**29 + 1, 2**30 + 5])

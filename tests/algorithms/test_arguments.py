@@ -119,16 +119,16 @@ def test_an_unknown_memory_is_refused():
     ],
 )
 def test_a_table_of_integers_or_of_no_dtype_is_refused(name):
-    for given in (jnp.int8, 1):
+    for inputs in (jnp.int8, 1):
         with refusals.names('table_dtype'):
-            make(name, table_dtype=given)
+            make(name, table_dtype=inputs)
 
 
-@pytest.mark.parametrize('given, said', [(jnp.int8, 'int8'), (1, '1')])
-def test_what_is_said_of_a_table(given, said):
+@pytest.mark.parametrize('keywords, said', [(jnp.int8, 'int8'), (1, '1')])
+def test_what_is_said_of_a_table(keywords, said):
     message = rf'^`table_dtype` must be a floating-point dtype, got {said}\.$'
     with pytest.raises(ValueError, match=message):
-        make('mifa', table_dtype=given)
+        make('mifa', table_dtype=keywords)
 
 
 @pytest.mark.parametrize(

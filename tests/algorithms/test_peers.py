@@ -47,17 +47,17 @@ def test_gossip_follows_the_listing(x64):
         np.testing.assert_allclose(state.clients, own, **TIGHT)
 
 
-@pytest.mark.parametrize('every', [1, 3])
+@pytest.mark.parametrize('period', [1, 3])
 @pytest.mark.parametrize('name', ['s2s', 's2a'])
-def test_semi_decentralised_follows_the_listing(x64, name, every):
+def test_semi_decentralised_follows_the_listing(x64, name, period):
     settings, dense, between = histories()
     make = algorithms.ALGORITHMS[name]
-    algorithm = make(harness.client_program(settings[0]), server_every=every)
-    found = [
-        peer_loops.semi_decentralised(*each, every, to_all=name == 's2a')
+    algorithm = make(harness.client_program(settings[0]), server_every=period)
+    results = [
+        peer_loops.semi_decentralised(*each, period, to_all=name == 's2a')
         for each in zip(settings, dense, strict=True)
     ]
-    paths, models = zip(*found, strict=True)
+    paths, models = zip(*results, strict=True)
     states = harness.follow_many(settings, algorithm, paths, between)
     for state, own in zip(states, models, strict=True):
         np.testing.assert_allclose(state.clients, own, **TIGHT)
@@ -80,18 +80,18 @@ def test_colrel_follows_the_listing_with_reported_probs(x64, seed):
     graph = graphs.erdos_renyi(7, 0.6, seed)
     by_edge = np.linspace(0.2, 0.9, graph.num_edges)
     links = participation.peers(participation.bernoulli(probs), graph, prob=by_edge)
-    drawn = simulation.realised_links(
+    sampled_links = simulation.realised_links(
         jax.random.key(0), links, num_rounds=len(setting.mask)
     )
     setting = setting._replace(
-        mask=np.asarray(drawn.mask), prob=np.tile(probs, (80, 1))
+        mask=np.asarray(sampled_links.mask), prob=np.tile(probs, (80, 1))
     )
     dense = np.zeros((80, 7, 7), bool)
     edge_prob = np.zeros((7, 7))
     for i in range(7):
         for k, j in enumerate(graph.neighbours[i]):
             if j != i:
-                dense[:, i, j] = drawn.edges[:, i, k]
+                dense[:, i, j] = sampled_links.edges[:, i, k]
                 edge_prob[i, j] = by_edge[graph.edge_ids[i, k]]
     algorithm = algorithms.colrel(harness.client_program(setting))
     path, _ = harness.run(setting, algorithm, links=links)
@@ -216,8 +216,8 @@ PRINTED = {
 @pytest.mark.parametrize('name', PRINTED)
 def test_the_printed_limits_come_out(x64, name):
     make, graph, model, distance, margin = PRINTED[name]
-    found, _ = limits.mixed(make(limits.program()), graph, model=model)
-    assert abs(found - distance) < margin
+    result, _ = limits.mixed(make(limits.program()), graph, model=model)
+    assert abs(result - distance) < margin
 
 
 @pytest.mark.slow
@@ -252,14 +252,16 @@ def test_colrel_without_weights_is_unbiased_on_directed_links():
     problem = problems.quadratic(np.eye(2))
     rounds = 20_000
     rule = algorithms.colrel(limits.program(1.0, 1))
-    drawn = simulation.realised_links(jax.random.key(0), pattern, num_rounds=rounds)
+    sampled_links = simulation.realised_links(
+        jax.random.key(0), pattern, num_rounds=rounds
+    )
     start = rule.init(jnp.zeros(2), problem)
 
     def step(t, links):
         ctx = simulation.round_context(jax.random.key(0), t, links)
         return rule.round_step(start, ctx, problem)[0].server
 
-    steps = np.asarray(jax.jit(jax.vmap(step))(jnp.arange(rounds), drawn))
+    steps = np.asarray(jax.jit(jax.vmap(step))(jnp.arange(rounds), sampled_links))
     error = steps.std(axis=0) / np.sqrt(rounds)
     assert (np.abs(steps.mean(axis=0) - 0.5) < 4 * error).all()
 

@@ -101,8 +101,8 @@ def test_what_else_keeps_more_than_a_row(dtype, width):
     ):
         algorithm = build(name, table_dtype=dtype)
         state = jax.eval_shape(algorithm.init, jnp.zeros(DIMENSION), problem)
-        kept = 4 * (num_models * DIMENSION + num_integers) + num_rows * row
-        assert tree.num_bytes(state) == kept, name
+        remaining = 4 * (num_models * DIMENSION + num_integers) + num_rows * row
+        assert tree.num_bytes(state) == remaining, name
 
 
 def test_with_narrow_rows_controls_sum_the_rounded_means():

@@ -156,14 +156,14 @@ def test_one_step_of_all_in_a_config_is_gradient_descent():
         'num_rounds': 1,
         'eval_every': 1,
     }
-    made = experiment.build(config)
-    problem = made.problem_at('links', {}, 0)
+    planned = experiment.build(config)
+    problem = planned.problem_at('links', {}, 0)
     assert problem.min_examples < problem.max_examples
     start = simulation.initial_params(problem.init_params, jax.random.key(0))
     gradient = jax.grad(problem.loss_fn)(start, problem.data)
     after = jax.tree.map(lambda x, g: x - 0.5 * g, start, gradient)
     expected = float(problem.metrics(after, problem.eval_data)['loss'])
-    weighted, equal = made.run()['server/eval_loss']
+    weighted, equal = planned.run()['server/eval_loss']
     assert weighted == pytest.approx(expected, rel=1e-5)
     assert abs(equal - expected) > 1e-4
 

@@ -156,12 +156,12 @@ def test_cyclic_order_has_the_law_of_the_first_pass():
     clockwise = sum(
         after_first_pass[order] for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1))
     )
-    found = {
+    results = {
         tuple(state): mass
         for state, mass in zip(chain.states, chain.stationary, strict=True)
     }
     assert sum(
-        found[state] for state in ((0, 1, 2), (2, 0, 1), (1, 2, 0))
+        results[state] for state in ((0, 1, 2), (2, 0, 1), (1, 2, 0))
     ) == pytest.approx(clockwise, rel=1e-12)
 
 

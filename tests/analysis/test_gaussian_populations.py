@@ -15,8 +15,8 @@ LIMIT = 4.5
 
 @pytest.mark.parametrize('distance', [0.0, 0.3, 2.0, 7.0])
 def test_two_classes_have_the_textbook_accuracy(distance):
-    found = analysis.equidistant_accuracy(distance, 2)
-    np.testing.assert_allclose(found, stats.norm.cdf(distance / 2), rtol=0, atol=1e-15)
+    result = analysis.equidistant_accuracy(distance, 2)
+    np.testing.assert_allclose(result, stats.norm.cdf(distance / 2), rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize('num_classes', [3, 10, 1000])
@@ -27,11 +27,11 @@ def test_accuracy_agrees_with_adaptive_quadrature(num_classes):
         def integrand(z, ahead=ahead):
             return stats.norm.pdf(z) * stats.norm.cdf(z + ahead) ** (num_classes - 1)
 
-        wanted, _ = integrate.quad(
+        expected, _ = integrate.quad(
             integrand, -12, 12, epsabs=1e-13, epsrel=1e-13, limit=200
         )
-        found = analysis.equidistant_accuracy(distance, num_classes)
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+        result = analysis.equidistant_accuracy(distance, num_classes)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.statistical
@@ -53,8 +53,8 @@ def test_accuracy_agrees_with_bayes_rule_on_draws():
 def test_distance_is_the_inverse(num_classes):
     for accuracy in (1.2 / num_classes, 0.75, 0.999999):
         distance = analysis.equidistant_distance(accuracy, num_classes)
-        found = analysis.equidistant_accuracy(distance, num_classes)
-        np.testing.assert_allclose(found, accuracy, rtol=0, atol=1e-12)
+        result = analysis.equidistant_accuracy(distance, num_classes)
+        np.testing.assert_allclose(result, accuracy, rtol=0, atol=1e-12)
     assert analysis.equidistant_distance(1 / num_classes, num_classes) == 0
 
 
@@ -95,9 +95,9 @@ def test_skewed_accuracy_is_the_accuracy_of_the_minimiser(num_classes):
         shares = rng.dirichlet(np.full(num_classes, 0.5)) + 1e-6
         means = np.eye(num_classes) * distance / np.sqrt(2)
         model = analysis.gaussian_minimiser(means, shares[None], [1.0])
-        wanted = gaussian_accuracy(model, means)
-        found = analysis.equidistant_skewed_accuracy(distance, shares)
-        assert abs(found - wanted.accuracy) < LIMIT * wanted.error + 1e-12
+        expected = gaussian_accuracy(model, means)
+        result = analysis.equidistant_skewed_accuracy(distance, shares)
+        assert abs(result - expected.accuracy) < LIMIT * expected.error + 1e-12
         equal = analysis.equidistant_skewed_accuracy(
             distance, np.full(num_classes, 7.0)
         )
@@ -150,15 +150,15 @@ def test_two_classes_lose_what_a_shifted_threshold_loses():
     shares = [0.9, 0.1]
     both = analysis.gaussian_boundaries([[0.0, 0.0], [3.0, 4.0]])
     shift = np.log(9) / 5
-    wanted = (
+    expected = (
         special.ndtr(2.5) - (special.ndtr(2.5 + shift) + special.ndtr(2.5 - shift)) / 2
     )
-    assert analysis.skewed_loss(both, shares) == pytest.approx(wanted, rel=1e-11)
+    assert analysis.skewed_loss(both, shares) == pytest.approx(expected, rel=1e-11)
     assert both.mass[0, 1] == pytest.approx(stats.norm.pdf(2.5) / 10, rel=1e-14)
 
 
 def test_mass_at_equal_distances_is_one_integral():
-    found = analysis.gaussian_boundaries(EQUAL)
+    result = analysis.gaussian_boundaries(EQUAL)
     ahead = np.sqrt(2.0)
     off = ~np.eye(5, dtype=bool)
 
@@ -167,31 +167,31 @@ def test_mass_at_equal_distances_is_one_integral():
             stats.norm.pdf(z) * stats.norm.pdf(z + ahead) * special.ndtr(z + ahead) ** 3
         )
 
-    wanted = integrate.quad(density, -12, 12, epsabs=1e-13)[0] / (5 * ahead)
-    assert abs(found.mass.sum() / 2 - 10 * wanted) < 5 * found.error
-    assert found.error < 1e-3 * found.mass.sum()
-    share = wanted * 5 * 2 / stats.norm.pdf(1)
+    expected = integrate.quad(density, -12, 12, epsabs=1e-13)[0] / (5 * ahead)
+    assert abs(result.mass.sum() / 2 - 10 * expected) < 5 * result.error
+    assert result.error < 1e-3 * result.mass.sum()
+    share = expected * 5 * 2 / stats.norm.pdf(1)
     of_draws = np.sqrt(
         (1 - share) / share / (8 * 512)
     )  # relative; the sequences scatter less
-    np.testing.assert_allclose(found.mass[off], wanted, rtol=5 * of_draws)
+    np.testing.assert_allclose(result.mass[off], expected, rtol=5 * of_draws)
 
 
 def test_mass_is_the_curvature_of_the_accuracy(rng):
     """By differences of the exact accuracy at equal distances, in a direction of log shares."""
-    found = analysis.gaussian_boundaries(EQUAL)
+    result = analysis.gaussian_boundaries(EQUAL)
     h = rng.normal(size=5)
     step = 1e-3
     levels = [
         analysis.equidistant_skewed_accuracy(2.0, np.exp(s * h))
         for s in (-step, 0, step)
     ]
-    wanted = -(levels[0] - 2 * levels[1] + levels[2]) / step**2
+    expected = -(levels[0] - 2 * levels[1] + levels[2]) / step**2
     ratios = np.subtract.outer(h, h)
-    assert np.sum(found.mass * ratios**2) / 2 == pytest.approx(wanted, rel=2e-3)
-    assert 2 * analysis.skewed_loss(found, np.exp(step * h)) / step**2 == pytest.approx(
-        wanted, rel=2e-3
-    )
+    assert np.sum(result.mass * ratios**2) / 2 == pytest.approx(expected, rel=2e-3)
+    assert 2 * analysis.skewed_loss(
+        result, np.exp(step * h)
+    ) / step**2 == pytest.approx(expected, rel=2e-3)
 
 
 def test_skewed_loss_holds_for_classes_at_unequal_distances(rng):
@@ -205,29 +205,32 @@ def test_skewed_loss_holds_for_classes_at_unequal_distances(rng):
 
     best = accuracy(np.ones(6))
     skewed = accuracy(shares)
-    wanted = best.accuracy - skewed.accuracy
-    found = analysis.skewed_loss(analysis.gaussian_boundaries(means), shares)
-    assert abs(found - wanted) < 5 * np.hypot(best.error, skewed.error) + 0.05 * wanted
-    assert wanted > 20 * np.hypot(best.error, skewed.error)
+    expected = best.accuracy - skewed.accuracy
+    result = analysis.skewed_loss(analysis.gaussian_boundaries(means), shares)
+    assert (
+        abs(result - expected)
+        < 5 * np.hypot(best.error, skewed.error) + 0.05 * expected
+    )
+    assert expected > 20 * np.hypot(best.error, skewed.error)
 
 
 def test_a_confusion_matrix_of_two_classes_tells_all():
     wrong = special.ndtr(-1.0)
-    found = analysis.confusion_boundaries(
+    result = analysis.confusion_boundaries(
         1000 * np.array([[1 - wrong, wrong], [wrong, 1 - wrong]])
     )
-    wanted = analysis.gaussian_boundaries([[0.0], [2.0]])
-    np.testing.assert_allclose(found.mass, wanted.mass, rtol=1e-12)
-    np.testing.assert_allclose(found.distances, wanted.distances, rtol=1e-12)
+    expected = analysis.gaussian_boundaries([[0.0], [2.0]])
+    np.testing.assert_allclose(result.mass, expected.mass, rtol=1e-12)
+    np.testing.assert_allclose(result.distances, expected.distances, rtol=1e-12)
 
 
 def test_pairs_that_are_never_confused_have_no_boundary():
     table = [[8, 2, 0], [1, 9, 0], [0, 0, 5]]
-    found = analysis.confusion_boundaries(table)
-    assert not found.mass[2].any()
-    assert np.isinf(found.distances[2, :2]).all()
+    result = analysis.confusion_boundaries(table)
+    assert not result.mass[2].any()
+    assert np.isinf(result.distances[2, :2]).all()
     pair = analysis.skewed_loss(analysis.confusion_boundaries([[8, 2], [1, 9]]), [3, 1])
-    assert analysis.skewed_loss(found, [3, 1, 1e-6]) == pytest.approx(
+    assert analysis.skewed_loss(result, [3, 1, 1e-6]) == pytest.approx(
         2 / 3 * pair, rel=1e-12
     )
 

@@ -47,7 +47,7 @@ def numerical_gradient(function, point, step=1e-5):
 @pytest.mark.parametrize('l2', [0.0, 0.03])
 def test_softmax_is_stationary_by_differences(data, l2):
     features, labels, owners, weights = data
-    found = analysis.weighted_minimiser(features, labels, owners, weights, l2=l2)
+    result = analysis.weighted_minimiser(features, labels, owners, weights, l2=l2)
 
     def objective(flat):
         table = flat.reshape(DIM + 1, CLASSES)
@@ -55,12 +55,12 @@ def test_softmax_is_stationary_by_differences(data, l2):
         return by_client(weights, owners, losses) + l2 / 2 * np.sum(table[:-1] ** 2)
 
     flat = np.concatenate(
-        [found.model.coefficients, found.model.intercept[None]]
+        [result.model.coefficients, result.model.intercept[None]]
     ).ravel()
     assert np.abs(numerical_gradient(objective, flat)).max() < 1e-9
-    assert found.gradient_norm < 1e-8
-    assert found.loss == pytest.approx(objective(flat), rel=1e-12)
-    np.testing.assert_allclose(found.model.coefficients.sum(axis=1), 0, atol=1e-7)
+    assert result.gradient_norm < 1e-8
+    assert result.loss == pytest.approx(objective(flat), rel=1e-12)
+    np.testing.assert_allclose(result.model.coefficients.sum(axis=1), 0, atol=1e-7)
 
 
 def test_logistic_is_softmax_of_two_classes(data):
@@ -79,14 +79,14 @@ def test_logistic_is_softmax_of_two_classes(data):
 def test_least_squares_are_the_normal_equations(data, rng):
     features, _, owners, weights = data
     targets = rng.normal(size=(len(owners), 2))
-    found = analysis.weighted_minimiser(
+    result = analysis.weighted_minimiser(
         features, targets, owners, weights, loss='least_squares'
     )
     scale = np.sqrt(weights[owners] / EACH)[:, None]
     design = np.c_[features, np.ones(len(features))]
-    wanted = np.linalg.lstsq(scale * design, scale * targets, rcond=None)[0]
-    np.testing.assert_allclose(found.model.coefficients, wanted[:-1], atol=1e-10)
-    np.testing.assert_allclose(found.model.intercept, wanted[-1], atol=1e-10)
+    expected = np.linalg.lstsq(scale * design, scale * targets, rcond=None)[0]
+    np.testing.assert_allclose(result.model.coefficients, expected[:-1], atol=1e-10)
+    np.testing.assert_allclose(result.model.intercept, expected[-1], atol=1e-10)
 
 
 def test_features_that_repeat_or_stand_still_are_no_obstacle(data):
@@ -105,10 +105,10 @@ def test_features_that_repeat_or_stand_still_are_no_obstacle(data):
 def test_clients_without_weight_do_not_count(data):
     features, labels, owners, weights = data
     weights[2] = 0
-    kept = owners != 2
+    selected = owners != 2
     one = analysis.weighted_minimiser(features, labels, owners, weights)
     two = analysis.weighted_minimiser(
-        features[kept], labels[kept], owners[kept], weights
+        features[selected], labels[selected], owners[selected], weights
     )
     np.testing.assert_array_equal(one.model.coefficients, two.model.coefficients)
 
@@ -132,10 +132,10 @@ def test_separable_labels_have_no_minimiser(labels, which):
     labels = np.array(labels)
     with pytest.raises(
         ValueError, match=r'^`labels` must overlap .* linear model\.$'
-    ) as said:
+    ) as error:
         analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0])
     if which.startswith('all'):
-        assert str(said.value) == MESSAGE.format(which)
+        assert str(error.value) == MESSAGE.format(which)
     assert (
         analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0], l2=0.1).gradient_norm
         < 1e-8
@@ -151,10 +151,10 @@ def test_a_class_without_example_is_pushed_away_for_ever(l2):
 
 def test_labels_that_overlap_in_one_example_have_a_minimiser():
     labels = np.array([0, 0, 1, 0, 1, 1, 1, 1])
-    found = analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0])
-    losses = softmax_losses(LINE, labels, *found.model)
-    assert found.loss == pytest.approx(losses.mean(), rel=1e-12)
-    flat = np.concatenate([found.model.coefficients[0], found.model.intercept])
+    result = analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0])
+    losses = softmax_losses(LINE, labels, *result.model)
+    assert result.loss == pytest.approx(losses.mean(), rel=1e-12)
+    flat = np.concatenate([result.model.coefficients[0], result.model.intercept])
     slope = numerical_gradient(
         lambda v: softmax_losses(LINE, labels, v[None, :2], v[2:]).mean(), flat
     )
@@ -180,7 +180,7 @@ def test_labels_that_overlap_in_one_example_have_a_minimiser():
     ],
 )
 def test_refusals(changes, message):
-    given = {
+    options = {
         'features': LINE,
         'labels': WHOSE,
         'clients': WHOSE,
@@ -190,13 +190,13 @@ def test_refusals(changes, message):
     if 'hinge' in message:
         message = message.replace('got hinge', "got 'hinge'.")
     with refuses(message):
-        analysis.weighted_minimiser(**given)
+        analysis.weighted_minimiser(**options)
 
 
 def test_the_flow_is_that_of_small_explicit_steps(data):
     features, labels, owners, weights = data
     start = analysis.LinearModel(np.full((DIM, CLASSES), 0.1), np.arange(4.0))
-    found = analysis.weighted_gradient_flow(
+    result = analysis.weighted_gradient_flow(
         features, labels, owners, weights, time=3.0, start=start, num_steps=160
     )
     design = np.c_[features, np.ones(len(features))]
@@ -210,21 +210,23 @@ def test_the_flow_is_that_of_small_explicit_steps(data):
 
     for _ in range(3000):
         point = point + 1e-3 * slope(point + 5e-4 * slope(point))
-    np.testing.assert_allclose(found.coefficients, point[:-1], atol=3e-5)
-    np.testing.assert_allclose(found.intercept, point[-1], atol=3e-5)
+    np.testing.assert_allclose(result.coefficients, point[:-1], atol=3e-5)
+    np.testing.assert_allclose(result.intercept, point[-1], atol=3e-5)
 
 
 def test_the_flow_ends_at_the_minimiser(data):
     features, labels, owners, weights = data
-    found = analysis.weighted_gradient_flow(features, labels, owners, weights, time=1e5)
+    result = analysis.weighted_gradient_flow(
+        features, labels, owners, weights, time=1e5
+    )
     limit = analysis.weighted_minimiser(features, labels, owners, weights).model
-    np.testing.assert_allclose(found.coefficients, limit.coefficients, atol=1e-6)
+    np.testing.assert_allclose(result.coefficients, limit.coefficients, atol=1e-6)
 
 
 def test_a_least_squares_flow_is_an_exponential(data, rng):
     features, _, owners, weights = data
     targets = rng.normal(size=len(owners))
-    found = analysis.weighted_gradient_flow(
+    result = analysis.weighted_gradient_flow(
         features,
         targets,
         owners,
@@ -238,14 +240,16 @@ def test_a_least_squares_flow_is_an_exponential(data, rng):
     gram = design.T @ (shares[:, None] * design)
     pull = design.T @ (shares * targets)
     rates, basis = np.linalg.eigh(gram)
-    wanted = basis @ (-np.expm1(-0.7 * rates) / rates * (basis.T @ pull))
-    np.testing.assert_allclose(found.coefficients[:, 0], wanted[:-1], atol=2e-6)
+    expected = basis @ (-np.expm1(-0.7 * rates) / rates * (basis.T @ pull))
+    np.testing.assert_allclose(result.coefficients[:, 0], expected[:-1], atol=2e-6)
 
 
 def test_no_time_is_the_start(data):
     features, labels, owners, weights = data
-    found = analysis.weighted_gradient_flow(features, labels, owners, weights, time=0.0)
-    assert not np.any(found.coefficients)
+    result = analysis.weighted_gradient_flow(
+        features, labels, owners, weights, time=0.0
+    )
+    assert not np.any(result.coefficients)
     with refuses('`time` must be finite and at least 0, got -1.0.'):
         analysis.weighted_gradient_flow(features, labels, owners, weights, time=-1.0)
 
@@ -262,8 +266,8 @@ def test_a_flow_takes_no_more_gradients_than_it_may(data, monkeypatch):
     monkeypatch.setattr(linear_models.WeightedLoss, 'value_and_gradient', counted)
 
     def follow(most):
-        given = features, labels, owners, weights
-        return analysis.weighted_gradient_flow(*given, time=50.0, most_gradients=most)
+        inputs = features, labels, owners, weights
+        return analysis.weighted_gradient_flow(*inputs, time=50.0, most_gradients=most)
 
     free = follow(None)
     needed = len(computed)
@@ -342,11 +346,11 @@ def test_local_drift_on_quadratics_is_right_to_first_order(rng):
             design = np.c_[features[i == STEPPING], np.ones(10)]
             hessian = 2 * design.T @ design / 10
             best = np.linalg.solve(hessian, 2 * design.T @ targets[i == STEPPING] / 10)
-            kept = np.linalg.matrix_power(np.eye(3) - rate * hessian, 4)
-            system += weight * (np.eye(3) - kept)
-            right += weight * (np.eye(3) - kept) @ best
+            remaining = np.linalg.matrix_power(np.eye(3) - rate * hessian, 4)
+            system += weight * (np.eye(3) - remaining)
+            right += weight * (np.eye(3) - remaining) @ best
         exact = np.linalg.solve(system, right)
-        found = analysis.fedavg_finite_steps(
+        result = analysis.fedavg_finite_steps(
             features,
             targets,
             STEPPING,
@@ -358,7 +362,7 @@ def test_local_drift_on_quadratics_is_right_to_first_order(rng):
         limit = analysis.weighted_minimiser(
             features, targets, STEPPING, weights, loss='least_squares'
         ).model
-        off.append(np.abs(np.append(*found) - exact).max())
+        off.append(np.abs(np.append(*result) - exact).max())
         assert off[-1] < 0.1 * np.abs(np.append(*limit) - exact).max()
     assert 3.5 < off[0] / off[1] < 4.5  # what is left is of second order
 
@@ -375,9 +379,9 @@ def test_spread_of_the_cohorts_shifts_the_mean(rng):
     rounds = 3000
     labels = (np.arange(40) % 10 < np.repeat([1, 9, 5, 7], 10)).astype(int)
     shares = labels.reshape(4, 10).mean(axis=1)
-    given = (np.zeros((40, 1)), labels, STEPPING)
-    found = analysis.fedavg_finite_steps(
-        *given, HEARD, learning_rate=rate, local_steps=1, loss='logistic'
+    arguments = (np.zeros((40, 1)), labels, STEPPING)
+    result = analysis.fedavg_finite_steps(
+        *arguments, HEARD, learning_rate=rate, local_steps=1, loss='logistic'
     ).intercept[0]
     share = analysis.fedavg_weights(HEARD) @ shares
     limit = np.log(share / (1 - share))
@@ -392,12 +396,12 @@ def test_spread_of_the_cohorts_shifts_the_mean(rng):
     means = total / rounds
     error = means.std(ddof=1) / np.sqrt(runs)
     assert abs(limit - means.mean()) > 12 * error
-    assert abs(found - means.mean()) < 4.9 * error + 0.1 * abs(found - limit)
+    assert abs(result - means.mean()) < 4.9 * error + 0.1 * abs(result - limit)
 
 
 def test_steps_out_of_range_are_refused():
-    given = (np.zeros((40, 1)), STEPPING % 2, STEPPING, HEARD)
+    arguments = (np.zeros((40, 1)), STEPPING % 2, STEPPING, HEARD)
     with refuses('`learning_rate` must be positive, got 0.0.'):
-        analysis.fedavg_finite_steps(*given, learning_rate=0.0, local_steps=1)
+        analysis.fedavg_finite_steps(*arguments, learning_rate=0.0, local_steps=1)
     with refuses('`local_steps` must be an integer of at least 1, got 0.'):
-        analysis.fedavg_finite_steps(*given, learning_rate=0.1, local_steps=0)
+        analysis.fedavg_finite_steps(*arguments, learning_rate=0.1, local_steps=0)

@@ -61,23 +61,23 @@ def limit(name, *, curvature=1.0, noise=0.0):
 
 
 def test_fedavg_and_fedpbc_are_as_in_their_closed_forms():
-    given = PROBS, TARGETS, RATE, STEPS
-    moments = analysis.fedavg_mean_and_covariance(*given, num_rounds=0)
-    found = limit('fedavg')
+    inputs = PROBS, TARGETS, RATE, STEPS
+    moments = analysis.fedavg_mean_and_covariance(*inputs, num_rounds=0)
+    result = limit('fedavg')
     np.testing.assert_allclose(
-        found.means['server'], moments.limit_mean, rtol=0, atol=1e-12
+        result.means['server'], moments.limit_mean, rtol=0, atol=1e-12
     )
     expected = np.diagonal(moments.limit_covariance)
-    np.testing.assert_allclose(found.variances['server'], expected, rtol=0, atol=1e-12)
-    found = limit('fedpbc')
-    fixed = analysis.fedpbc_fixed_point(*given)
-    np.testing.assert_allclose(found.means['server'], fixed.server, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.variances['server'], expected, rtol=0, atol=1e-12)
+    result = limit('fedpbc')
+    fixed = analysis.fedpbc_fixed_point(*inputs)
+    np.testing.assert_allclose(result.means['server'], fixed.server, rtol=0, atol=1e-12)
     np.testing.assert_allclose(
-        found.means['client_mean'], fixed.client_mean, rtol=0, atol=1e-12
+        result.means['client_mean'], fixed.client_mean, rtol=0, atol=1e-12
     )
-    moments = analysis.fedpbc_mean_and_covariance(*given, num_rounds=0)
-    square = found.variances['server'].sum()
-    square += ((found.means['server'] - found.optimum) ** 2).sum()
+    moments = analysis.fedpbc_mean_and_covariance(*inputs, num_rounds=0)
+    square = result.variances['server'].sum()
+    square += ((result.means['server'] - result.optimum) ** 2).sum()
     assert abs(square - moments.limit_server_mean_square) < 1e-10
 
 
@@ -97,30 +97,32 @@ def test_fedavg_and_fedpbc_are_as_in_their_closed_forms():
 )
 def test_exact_rules_end_at_the_optimum(name):
     """With equal curvature, without noise; all but the two that are unbiased only, to the bit."""
-    found = limit(name)
-    np.testing.assert_allclose(found.means['server'], found.optimum, rtol=0, atol=1e-10)
+    result = limit(name)
+    np.testing.assert_allclose(
+        result.means['server'], result.optimum, rtol=0, atol=1e-10
+    )
     if name not in ('fedavg_known', 'fedstale'):
-        np.testing.assert_allclose(found.variances['server'], 0, rtol=0, atol=1e-10)
-    assert 0 < found.rate < 1
+        np.testing.assert_allclose(result.variances['server'], 0, rtol=0, atol=1e-10)
+    assert 0 < result.rate < 1
 
 
 @pytest.mark.parametrize('name', ['gossip', 's2s'])
 def test_the_mean_of_the_clients_is_exact_on_any_graph(name):
-    found = limit(name)
+    result = limit(name)
     model = 'client_mean' if name == 's2s' else 'server'
-    np.testing.assert_allclose(found.means[model], found.optimum, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.variances[model], 0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.means[model], result.optimum, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.variances[model], 0, rtol=0, atol=1e-12)
 
 
 def test_s2a_ends_where_fedavg_does_on_mixed_targets():
     """``w^T E[M] u`` where no round is empty: the weights of FedAvg, spread over neighbours."""
     probs = np.array([1.0, 0.2, 0.5, 0.35, 0.9])
     mixed = analysis.expected_metropolis_matrix(RING.neighbours, 0.6) @ TARGETS
-    found = analysis.linear_rule(
+    result = analysis.linear_rule(
         's2a', probs, TARGETS, RATE, STEPS, neighbours=RING.neighbours, edge_probs=0.6
     )
     expected = analysis.fedavg_weights(probs) @ mixed
-    np.testing.assert_allclose(found.means['server'], expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.means['server'], expected, rtol=0, atol=1e-12)
 
 
 def rules_by_tier():
@@ -149,8 +151,8 @@ def test_the_engine_ends_there(x64, name, is_plain):
     """
     curvature = np.ones(SIZE) if is_plain else BENDS
     noise = 0.0 if is_plain or name in NEEDS_OTHER_NOISE else 0.5
-    found = limit(name, curvature=curvature, noise=noise)
-    num_rounds = int(np.log(1e-13) / np.log(found.rate)) + 1
+    result = limit(name, curvature=curvature, noise=noise)
+    num_rounds = int(np.log(1e-13) / np.log(result.rate)) + 1
     rate = RATE / SIZE if name == 'focus' else RATE
     rule = algorithms.ALGORITHMS[name](
         local_training.local_sgd(rate, local_steps=STEPS), **OPTIONS.get(name, {})
@@ -165,9 +167,9 @@ def test_the_engine_ends_there(x64, name, is_plain):
         return rule.models(run.state.algorithm)
 
     ends = jax.jit(jax.vmap(end))(jax.random.split(jax.random.key(0), NUM_SEEDS))
-    for model, mean in found.means.items():
+    for model, mean in result.means.items():
         runs = np.asarray(ends[model])
-        variance = found.variances[model]
+        variance = result.variances[model]
         error = np.sqrt(np.maximum(variance, 0) / NUM_SEEDS)
         assert (np.abs(runs.mean(axis=0) - mean) < Z_BOUND * error + 1e-7).all()
         # of a variance, by the fourth moment of the runs
@@ -182,14 +184,14 @@ def test_the_engine_ends_there(x64, name, is_plain):
 def test_richardson_removes_the_bias_of_unequal_curvature(x64, name):
     """Everybody always there: what is left is the drift of local steps, of first order in eta."""
     everyone = np.ones(SIZE)
-    found = [
+    results = [
         analysis.linear_rule(name, everyone, TARGETS, rate, STEPS, curvature=BENDS)
         for rate in (0.01, 0.02)
     ]
-    optimum = found[0].optimum
-    bias = [np.linalg.norm(each.means['server'] - optimum) for each in found]
+    optimum = results[0].optimum
+    bias = [np.linalg.norm(each.means['server'] - optimum) for each in results]
     np.testing.assert_allclose(bias[1] / bias[0], 2, atol=0.1)
-    extrapolated = 2 * found[0].means['server'] - found[1].means['server']
+    extrapolated = 2 * results[0].means['server'] - results[1].means['server']
     assert np.linalg.norm(extrapolated - optimum) < 0.05 * bias[0]
 
     def make(learning_rate):

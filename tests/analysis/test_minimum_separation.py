@@ -35,10 +35,10 @@ FIRST_GROUP = {
 def exact_inclusion(weights, size):
     """Inclusion probabilities in rational arithmetic: no rounding, no range."""
     exact = [Fraction(float(weight)) for weight in weights]
-    whole = elementary_of_many(exact, size)
+    full = elementary_of_many(exact, size)
     return [
         float(
-            exact[i] * elementary_of_many(exact[:i] + exact[i + 1 :], size - 1) / whole
+            exact[i] * elementary_of_many(exact[:i] + exact[i + 1 :], size - 1) / full
         )
         for i in range(len(exact))
     ]
@@ -62,11 +62,11 @@ def test_groups_of_the_reference(separation):
 def test_law_is_the_ratio_of_elementary_polynomials(rng, cohort, separation):
     weights = rng.uniform(size=9)
     size = (separation + 1) * cohort
-    whole = enumeration.elementary(weights, size)
+    full = enumeration.elementary(weights, size)
     expected = [
         weights[i]
         * enumeration.elementary(np.delete(weights, i), size - 1)
-        / (size * whole)
+        / (size * full)
         for i in range(9)
     ]
     law = analysis.minimum_separation_stationary(weights, separation, cohort)

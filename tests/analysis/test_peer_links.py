@@ -47,8 +47,8 @@ def case(name):
 def test_first_and_second_moments_against_all_edges(name):
     neighbours, probs, states = case(name)
     mean = sum(chance * matrix for matrix, chance in states)
-    found = analysis.expected_metropolis_matrix(neighbours, probs)
-    np.testing.assert_allclose(found, mean, rtol=0, atol=1e-12)
+    result = analysis.expected_metropolis_matrix(neighbours, probs)
+    np.testing.assert_allclose(result, mean, rtol=0, atol=1e-12)
     apply = analysis.metropolis_map(neighbours, probs)
     size = len(neighbours)
     for seed in range(3):
@@ -66,12 +66,12 @@ def test_rounds_of_s2s_against_all_links(name):
     moment = moment @ moment.T
     between = sum(chance * matrix @ moment @ matrix for matrix, chance in states)
 
-    def heard(mask):
+    def received(mask):
         return enumeration.mixing(mask) @ between @ enumeration.mixing(mask)
 
-    found = analysis.semi_decentralised_map(probs, neighbours, edge_probs)(moment)
+    result = analysis.semi_decentralised_map(probs, neighbours, edge_probs)(moment)
     np.testing.assert_allclose(
-        found, enumeration.expected(probs, heard), rtol=0, atol=1e-12
+        result, enumeration.expected(probs, received), rtol=0, atol=1e-12
     )
     mixing = enumeration.expected(probs, enumeration.mixing)
     twice = sum(chance * matrix @ mixing @ matrix for matrix, chance in states)
@@ -103,10 +103,10 @@ def test_the_metropolis_matrix_is_doubly_stochastic(seed):
 
 def ring_probs(size, prob):
     """Q as a matrix, of a ring."""
-    found = np.zeros((size, size))
+    result = np.zeros((size, size))
     clients = np.arange(size)
-    found[clients, (clients + 1) % size] = found[(clients + 1) % size, clients] = prob
-    return found
+    result[clients, (clients + 1) % size] = result[(clients + 1) % size, clients] = prob
+    return result
 
 
 def test_the_printed_variances_come_out():

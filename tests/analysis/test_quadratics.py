@@ -242,9 +242,9 @@ def test_moments_match_simulated_runs(rng):
         assert np.all(np.abs(samples.mean(axis=0) - exact) <= 5.0 * error)
 
     assert stats.norm.sf(5.0) * 2 * 13 < 1e-5
-    given = probs, targets - start, 0.2, 2  # measured from the start
-    exact = analysis.fedpbc_mean_and_covariance(*given, num_rounds=rounds)
-    plain = analysis.fedavg_mean_and_covariance(*given, num_rounds=rounds)
+    inputs = probs, targets - start, 0.2, 2  # measured from the start
+    exact = analysis.fedpbc_mean_and_covariance(*inputs, num_rounds=rounds)
+    plain = analysis.fedavg_mean_and_covariance(*inputs, num_rounds=rounds)
     centre = targets.mean(axis=0)
     within(pbc, exact.server_mean[-1] + start)
     within(np.sum((pbc - centre) ** 2, axis=1), exact.server_mean_square[-1])

@@ -44,12 +44,12 @@ def test_report_equals_loops(rng, density, num_rounds):
     np.testing.assert_array_equal(report.max_staleness, [max(own) for own in ages])
     for client, own in enumerate(gaps):
         expected = (np.mean(own), max(own), min(own) - 1) if own else (np.nan,) * 3
-        found = (
+        result = (
             report.mean_gaps[client],
             report.max_gaps[client],
             report.min_separations[client],
         )
-        np.testing.assert_allclose(found, expected)
+        np.testing.assert_allclose(result, expected)
     assert report.num_rounds == num_rounds
     assert report.empty_rounds == sum(not row.any() for row in masks)
     shares = [row / row.sum() for row in masks if row.any()]

@@ -157,8 +157,8 @@ def _comparison(rng: random.Random) -> Config:
     values = shipped('comparison', tuning=tuning, **sizes_)
     for label in ('amplified_fedavg', 'wait_for_all'):
         values['algorithms'][label]['period'] = 4
-    kept = {tuned_on: values['patterns'][tuned_on]}
-    values['patterns'] = {**kept, **_some(values['patterns'], rng, 1)}
+    remaining = {tuned_on: values['patterns'][tuned_on]}
+    values['patterns'] = {**remaining, **_some(values['patterns'], rng, 1)}
     values['algorithms'] = {'fedavg': {}, **_some(values['algorithms'], rng, 2)}
     return values
 
@@ -242,8 +242,8 @@ def _paper(rng: random.Random) -> Config:
         problem = {'num_clients': 20, 'examples_per_client': 4}
         values = shipped('sun2025_figure2', problem=problem, **short)
     values['patterns'] = _some(values['patterns'], rng, 2)
-    kept = {*values['patterns'], *values['algorithms']}
-    values['names'] = [pair for pair in values.get('names', ()) if pair[0] in kept]
+    remaining = {*values['patterns'], *values['algorithms']}
+    values['names'] = [pair for pair in values.get('names', ()) if pair[0] in remaining]
     values.pop('tuning', None)
     values.setdefault('client', {})['learning_rate'] = 0.05
     return values

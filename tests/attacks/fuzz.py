@@ -88,14 +88,14 @@ def judge(
         try:
             with _alarm(limit):
                 planned, num_clients = _drive(config)
-                found = rules.nonsense(config, num_clients)
-                if found:
-                    return Verdict(NONSENSE, '; '.join(found))
+                result = rules.nonsense(config, num_clients)
+                if result:
+                    return Verdict(NONSENSE, '; '.join(result))
                 if runs_too and _is_small(planned, num_clients):
-                    found = _run(planned, folder)
+                    result = _run(planned, folder)
                     return (
-                        Verdict(NONSENSE, '; '.join(found))
-                        if found
+                        Verdict(NONSENSE, '; '.join(result))
+                        if result
                         else Verdict(ENDS, '')
                     )
         except (errors.InvalidError, errors.MissingPackageError) as error:
@@ -145,15 +145,15 @@ def _run(planned: experiment.Experiment, folder: Path) -> list[str]:
     report.table(again, form='latex')
     merged = runs.merge(path, folder / 'merged')
     report.table(merged, form='csv')
-    found = []
+    computed = []
     if status.done != status.lanes:
-        found.append(f'{status.lanes - status.done} lanes are not done')
+        computed.append(f'{status.lanes - status.done} lanes are not done')
     lines = (path / runs.METRICS).read_text()
     if (folder / 'merged' / runs.METRICS).read_text() != lines:
-        found.append('merged metrics differ')
+        computed.append('merged metrics differ')
     if hides_nan(lines, text):
-        found.append('numbers that are none, of which the report says nothing')
-    return found
+        computed.append('numbers that are none, of which the report says nothing')
+    return computed
 
 
 def hides_nan(lines: str, text: str) -> bool:
@@ -230,11 +230,11 @@ def command(
             )
         except subprocess.TimeoutExpired:
             return Verdict(SLOW, f'more than {limit:g} s')
-    said = done.stderr.strip().splitlines()
+    output = done.stderr.strip().splitlines()
     if done.returncode == 0:
         return Verdict(RUNS, '')
-    if done.returncode == 2 and said:
-        return _as_line(said[-1])
+    if done.returncode == 2 and output:
+        return _as_line(output[-1])
     return Verdict(TRACEBACK, done.stderr[-3_000:])
 
 

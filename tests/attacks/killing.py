@@ -44,8 +44,8 @@ def run_with_kills(
                     if process.returncode != 0:
                         _end(process for process, _ in running.values())
                         errors.seek(0)
-                        said = errors.read().decode()[-2000:]
-                        return f'status {process.returncode}: {said}', sum(
+                        output = errors.read().decode()[-2000:]
+                        return f'status {process.returncode}: {output}', sum(
                             kills.values()
                         )
                 elif kills[number] < most and due():

@@ -60,7 +60,7 @@ def moment(stage: str, folder: Path, rng: random.Random) -> Callable[[], bool]:
     """Whether it is time to strike: some luck, once the stage has begun."""
     metrics = folder / 'metrics.jsonl'
     checkpoints = folder / 'checkpoints'
-    wanted = rng.randrange(1, 60)
+    expected = rng.randrange(1, 60)
     after = time.monotonic() + rng.uniform(0, 6)
 
     def lines() -> list[bytes]:
@@ -70,14 +70,14 @@ def moment(stage: str, folder: Path, rng: random.Random) -> Callable[[], bool]:
         if stage == 'start':
             return time.monotonic() > after
         if stage == 'tuning':
-            return len(lines()) >= wanted
+            return len(lines()) >= expected
         if stage == 'main':
-            return sum(b'"stage"' not in line for line in lines()) >= 3 * wanted
+            return sum(b'"stage"' not in line for line in lines()) >= 3 * expected
         if stage == 'checkpoint':
             partial = (
                 any(checkpoints.glob('*.partial')) if checkpoints.exists() else False
             )
-            return partial and len(lines()) >= wanted
+            return partial and len(lines()) >= expected
         return any(folder.glob('*.png*')) or any(folder.glob('report.md*'))
 
     return due
@@ -129,12 +129,12 @@ def main(argv: list[str]) -> None:
         wrong, _ = killing.run_with_kills([command(folder)], lambda _: lambda: False)
         if wrong:
             raise SystemExit(f'the unbroken run failed: {wrong}')
-        whole = contents(folder)
+        full = contents(folder)
         shutil.rmtree(folder)
     alike = killed = 0
     for case in range(COUNT.value):
         stage = STAGE.value or STAGES[case % len(STAGES)]
-        wrong, kills = survives(stage, whole, rng)
+        wrong, kills = survives(stage, full, rng)
         alike = alike + (not wrong)
         killed = killed + kills
         ended = f'DIFFERENT: {wrong}' if wrong else 'same'

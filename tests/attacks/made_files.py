@@ -132,13 +132,13 @@ def _files(rng: random.Random, names: list[str], *, is_spoilt: bool) -> Files:
 
 
 def _arrays(rng: random.Random, names: list[str]) -> dict[str, Any]:
-    drawn = np.random.default_rng(rng.randrange(2**32))
+    samples = np.random.default_rng(rng.randrange(2**32))
     owners = np.repeat(names, 5)
     arrays: dict[str, Any] = {
-        'train_features': drawn.integers(0, 256, (20, 4, 4, 1), np.uint8),
+        'train_features': samples.integers(0, 256, (20, 4, 4, 1), np.uint8),
         'train_labels': np.arange(20) % 3,
         'train_clients': owners,
-        'test_features': drawn.integers(0, 256, (8, 4, 4, 1), np.uint8),
+        'test_features': samples.integers(0, 256, (8, 4, 4, 1), np.uint8),
         'test_labels': np.arange(8) % 3,
         'test_clients': np.repeat(names, 2),
     }
@@ -249,7 +249,7 @@ def _spoil_tree(tree: Any, rng: random.Random) -> None:
 
 
 def _containers(tree: Any) -> list[Any]:
-    found = [tree] if isinstance(tree, dict | list) else []
+    result = [tree] if isinstance(tree, dict | list) else []
     parts = (
         tree.values()
         if isinstance(tree, dict)
@@ -258,8 +258,8 @@ def _containers(tree: Any) -> list[Any]:
         else ()
     )
     for part in parts:
-        found += _containers(part)
-    return found
+        result += _containers(part)
+    return result
 
 
 def _spoil_bytes(content: bytes, rng: random.Random) -> bytes:

@@ -283,19 +283,21 @@ def _delete(config: Config, rng: random.Random) -> tuple[Config, str]:
     if isinstance(owner, dict):
         less: Any = {key: value for key, value in owner.items() if key != path[-1]}
     else:
-        less = [value for place, value in enumerate(owner) if place != path[-1]]
+        less = [value for index, value in enumerate(owner) if index != path[-1]]
     return put(config, path[:-1], less), f'without {_text(path)}'
 
 
 def _add(config: Config, rng: random.Random) -> tuple[Config, str]:
-    places = [()] + [path for path, value in nodes(config) if isinstance(value, dict)]
-    place = rng.choice(places)
+    positions = [()] + [
+        path for path, value in nodes(config) if isinstance(value, dict)
+    ]
+    position = rng.choice(positions)
     key = rng.choice(KEYS)
-    found = [value for path, value in nodes(config) if path[-1] == key]
-    value = copy.deepcopy(rng.choice([*JUNK, *(found or [1, 0.1]) * 20]))
+    results = [value for path, value in nodes(config) if path[-1] == key]
+    value = copy.deepcopy(rng.choice([*JUNK, *(results or [1, 0.1]) * 20]))
     return put(
-        config, (*place, key), value
-    ), f'added {_text((*place, key))} = {value!r}'
+        config, (*position, key), value
+    ), f'added {_text((*position, key))} = {value!r}'
 
 
 def _distort(config: Config, rng: random.Random) -> tuple[Config, str]:
@@ -365,11 +367,11 @@ def _misspell(config: Config, rng: random.Random) -> tuple[Config, str]:
 
 
 def _misspelt(name: str, rng: random.Random) -> str:
-    place = rng.randrange(len(name) + 1)
+    index = rng.randrange(len(name) + 1)
     return rng.choice(
         [
-            name[:place] + name[place + 1 :],
-            name[:place] + 'z' + name[place:],
+            name[:index] + name[index + 1 :],
+            name[:index] + 'z' + name[index:],
             name.upper(),
         ]
     )

@@ -219,8 +219,10 @@ def archive_with(**arrays):
 
     def spoil(folder):
         columns = runs.read(folder).columns
-        kept = dict(packing_columns(columns))
-        (folder / checksummed_npz.METRICS).write_bytes(unchecked({**kept, **arrays}))
+        remaining = dict(packing_columns(columns))
+        (folder / checksummed_npz.METRICS).write_bytes(
+            unchecked({**remaining, **arrays})
+        )
 
     return spoil
 

@@ -34,7 +34,7 @@ DERIVED = (runs.ENVIRONMENT, '.lock')
 
 
 @pytest.fixture
-def whole(tmp_path):
+def full_run(tmp_path):
     """The folder of an unbroken run."""
     experiment.build(CONFIG).run(tmp_path / 'whole')
     return tmp_path / 'whole'
@@ -61,11 +61,11 @@ def damaged(folder, seed):
     ]
     path = rng.choice([p for p in paths if p.stat().st_size])
     content = bytearray(path.read_bytes())
-    place = rng.randrange(len(content))
+    index = rng.randrange(len(content))
     bit = rng.randrange(8)
-    content[place] ^= 1 << bit
+    content[index] ^= 1 << bit
     path.write_bytes(bytes(content))
-    return copy, f'{path.relative_to(copy)} byte {place} bit {bit}'
+    return copy, f'{path.relative_to(copy)} byte {index} bit {bit}'
 
 
 def unless_refused(call):
@@ -73,8 +73,8 @@ def unless_refused(call):
     try:
         return call()
     except errors.InvalidError as error:
-        said = str(error)
-    assert '\n' not in said
+        message = str(error)
+    assert '\n' not in message
     return None
 
 
@@ -89,10 +89,10 @@ class CutAt(experiment.Callback):
 
 @pytest.mark.slow
 @pytest.mark.release('test_the_report_of_a_finished_run_is_the_same_or_refused')
-def test_a_resumed_run_ends_like_an_unbroken_one_or_is_refused(whole, monkeypatch):
+def test_a_resumed_run_ends_like_an_unbroken_one_or_is_refused(full_run, monkeypatch):
     """The state of a lane that was done is not looked at until somebody wants it."""
-    expected = contents(whole)
-    cut = whole.with_name('cut')
+    expected = contents(full_run)
+    cut = full_run.with_name('cut')
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     with pytest.raises(experiment.Stop):
         experiment.build(CONFIG).run(cut, [CutAt()])
@@ -102,8 +102,8 @@ def test_a_resumed_run_ends_like_an_unbroken_one_or_is_refused(whole, monkeypatc
         planned = experiment.build(CONFIG)
         if unless_refused(functools.partial(planned.run, folder)) is None:
             continue
-        found = contents(folder)
-        changed = [name for name in expected if found[name] != expected[name]]
+        result = contents(folder)
+        changed = [name for name in expected if result[name] != expected[name]]
         overcome += not changed
         if changed:
             assert all('@' in name for name in changed), where
@@ -123,11 +123,11 @@ def read(folder):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
-def test_the_report_of_a_finished_run_is_the_same_or_refused(whole):
-    expected = report.write(runs.read(whole)).split('Wrote')[0]
+def test_the_report_of_a_finished_run_is_the_same_or_refused(full_run):
+    expected = report.write(runs.read(full_run)).split('Wrote')[0]
     same = 0
     for seed in range(NUM_FLIPS):
-        folder, where = damaged(whole, seed)
+        folder, where = damaged(full_run, seed)
         text = unless_refused(functools.partial(read, folder))
         if text is not None:
             assert text.split('Wrote')[0] == expected, where

@@ -106,8 +106,8 @@ def test_the_rules_find_nonsense(changes, fault):
         'eval_every': 10,
     }
     assert rules.nonsense(config, 10) == []
-    found = rules.nonsense({**config, **changes}, 10)
-    assert any(fault in line for line in found), found
+    result = rules.nonsense({**config, **changes}, 10)
+    assert any(fault in line for line in result), result
 
 
 def test_what_ends_badly_is_told_apart(monkeypatch):

@@ -93,15 +93,15 @@ def test_nothing_that_a_stranger_names_is_run(way, stranger, tmp_path):
     before = outside(tmp_path)
     for name, arguments in COMMANDS.items():
         done = run(*arguments, cwd=tmp_path)
-        said = f'{name}: {done.stderr}{done.stdout}'
-        assert done.returncode in (0, 1, 2), said
-        assert 'Traceback' not in done.stderr, said
+        output = f'{name}: {done.stderr}{done.stdout}'
+        assert done.returncode in (0, 1, 2), output
+        assert 'Traceback' not in done.stderr, output
         if done.returncode == 2:
-            assert done.stderr.startswith('error: '), said
-            assert done.stderr.count('\n') == 1, said
-        assert not (tmp_path / strangers.CANARY).exists(), said
-        assert strangers.MODULE not in sys.modules, said
-        assert '\x1b' not in done.stdout + done.stderr, said
+            assert done.stderr.startswith('error: '), output
+            assert done.stderr.count('\n') == 1, output
+        assert not (tmp_path / strangers.CANARY).exists(), output
+        assert strangers.MODULE not in sys.modules, output
+        assert '\x1b' not in done.stdout + done.stderr, output
     assert outside(tmp_path) == before
 
 
@@ -110,9 +110,9 @@ def test_nothing_that_a_stranger_names_is_run(way, stranger, tmp_path):
 )
 def test_certificates_and_forks_of_a_folder_import_nothing(way, stranger, tmp_path):
     folder = stranger(way)
-    said = refused('certify', '--workdir=stranger', cwd=tmp_path)
-    assert 'must name nothing outside fedjax_links' in said
-    assert '--allow_imports' in said
+    message = refused('certify', '--workdir=stranger', cwd=tmp_path)
+    assert 'must name nothing outside fedjax_links' in message
+    assert '--allow_imports' in message
     for path in (folder / runs.CHECKPOINTS).glob('*@2.npz'):
         path.unlink()  # so that lanes are advanced anew
     config = {**CONFIG, 'num_rounds': 6}
@@ -161,9 +161,10 @@ def test_a_report_lacks_what_the_user_does_not_allow(owned, tmp_path):
     assert '## My own page' in (owned / 'report.md').read_text()
     done = run('report', '--workdir=run', cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for place in ('`config.reports.own`', '`config.reports.levels.published.name`'):
+    for position in ('`config.reports.own`', '`config.reports.levels.published.name`'):
         assert (
-            f'Left out of the report: {place} must name nothing outside' in done.stdout
+            f'Left out of the report: {position} must name nothing outside'
+            in done.stdout
         )
     assert '--allow_imports' in done.stdout
     text = (owned / 'report.md').read_text()

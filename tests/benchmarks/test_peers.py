@@ -29,11 +29,11 @@ def by_hand(given):
 
 
 def test_the_engine_computes_what_flower_s_clients_do_in_numpy():
-    given = peers.federation(SETTINGS, 12)
-    assert given['cohorts'].shape == (12, 3)
-    ours = peers.engine(jax.random.key(0), peers.as_problem(given), given, 12)
-    common.require_close(ours, by_hand(given), tolerance=1e-6, what='numpy')
-    others = {**given, 'cohorts': (given['cohorts'] + 1) % 7}
+    inputs = peers.federation(SETTINGS, 12)
+    assert inputs['cohorts'].shape == (12, 3)
+    ours = peers.engine(jax.random.key(0), peers.as_problem(inputs), inputs, 12)
+    common.require_close(ours, by_hand(inputs), tolerance=1e-6, what='numpy')
+    others = {**inputs, 'cohorts': (inputs['cohorts'] + 1) % 7}
     with pytest.raises(ValueError, match='numpy: results differ'):
         common.require_close(
             ours, by_hand(others), tolerance=peers.TOLERANCE, what='numpy'
@@ -41,22 +41,22 @@ def test_the_engine_computes_what_flower_s_clients_do_in_numpy():
 
 
 def test_the_work_is_micro_s_on_full_data():
-    given = peers.federation(micro.Settings(num_samples=16), 5)
-    assert given['features'].shape == (100, 16, 32)
-    assert given['weights'].shape == (32, 10)
-    assert given['local_steps'] == 5
-    assert all(len(set(cohort)) == 10 for cohort in given['cohorts'].tolist())
+    inputs = peers.federation(micro.Settings(num_samples=16), 5)
+    assert inputs['features'].shape == (100, 16, 32)
+    assert inputs['weights'].shape == (32, 10)
+    assert inputs['local_steps'] == 5
+    assert all(len(set(cohort)) == 10 for cohort in inputs['cohorts'].tolist())
 
 
 def test_what_does_not_import_is_said_in_one_line(monkeypatch, capsys):
-    made = {'other': dict}
+    built = {'other': dict}
     known = {
         **peer_loops.PEERS,
         'other': (None, 'no_such_package'),
         'numpy': (None, 'numpy'),
     }
     monkeypatch.setattr(peer_loops, 'PEERS', known)
-    monkeypatch.setattr(peers, 'parts', lambda quick: made)
+    monkeypatch.setattr(peers, 'parts', lambda quick: built)
     with pytest.raises(SystemExit, match=r'^peers: none of them is installed$'):
         peers.measure(quick=True)
     assert capsys.readouterr().err == (
@@ -64,7 +64,7 @@ def test_what_does_not_import_is_said_in_one_line(monkeypatch, capsys):
     )
     assert run.needs('peers') == 'no_such_package'
     row = {'what': 'a', 'measured': 1.0, 'unit': 'x'}
-    made['numpy'] = lambda: {'version': '1', 'rows': [row]}
+    built['numpy'] = lambda: {'version': '1', 'rows': [row]}
     record = peers.measure(quick=True)
     json.dumps(record)
     assert record == {'skipped': ['other'], 'numpy': {'version': '1'}, 'rows': [row]}

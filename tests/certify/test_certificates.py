@@ -34,22 +34,22 @@ def own_cache(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_a_dot_that_drops_the_factor_of_its_bias_is_found(monkeypatch, tmp_path):
-    found = {verdict.program: verdict for verdict in certificates.certify(CONFIG)}
-    assert all(verdict.holds for verdict in found.values())
-    rounds = found['fedavg, links']
+    results = {verdict.program: verdict for verdict in certificates.certify(CONFIG)}
+    assert all(verdict.holds for verdict in results.values())
+    rounds = results['fedavg, links']
     assert (
         0 < rounds.error < rounds.bound / 10
     )  # rounding, and not zero by comparing nothing
     monkeypatch.setattr(scaled, 'layer', scaled.faulty_layer)
-    found = {verdict.program: verdict for verdict in certificates.certify(CONFIG)}
-    off = [name for name, verdict in found.items() if not verdict.holds]
+    results = {verdict.program: verdict for verdict in certificates.certify(CONFIG)}
+    off = [name for name, verdict in results.items() if not verdict.holds]
     assert off == ['fedavg, links']
-    assert found['fedavg, links'].error > 0.1
-    assert found['fedavg, links'].where.startswith('.server')
-    assert not certificates.keep(found.values(), tmp_path)
-    kept = json.loads((tmp_path / certificates.FILE).read_text())
-    assert [row['program'] for row in kept['programs'] if not row['holds']] == off
-    assert kept['fingerprint'] == json.loads(json.dumps(environment.fingerprint()))
+    assert results['fedavg, links'].error > 0.1
+    assert results['fedavg, links'].where.startswith('.server')
+    assert not certificates.keep(results.values(), tmp_path)
+    saved = json.loads((tmp_path / certificates.FILE).read_text())
+    assert [row['program'] for row in saved['programs'] if not row['holds']] == off
+    assert saved['fingerprint'] == json.loads(json.dumps(environment.fingerprint()))
 
 
 def test_links_that_are_drawn_otherwise_are_found():
@@ -117,22 +117,24 @@ def test_a_compensated_sum_holds():
 
 def test_what_was_measured_can_be_farthest_off():
     exact = {"['server']['eval_loss']": np.array(1.0)}
-    found = certificates._errors_of_evals({'server/eval_loss': np.float64(1.1)}, exact)
-    assert found == {'server/eval_loss': pytest.approx(0.1 / (1 + certificates._SMALL))}
+    result = certificates._errors_of_evals({'server/eval_loss': np.float64(1.1)}, exact)
+    assert result == {
+        'server/eval_loss': pytest.approx(0.1 / (1 + certificates._SMALL))
+    }
     assert certificates.keep(
-        [ProgramVerdict('a', found['server/eval_loss'], 0.2, 'server/eval_loss')]
+        [ProgramVerdict('a', result['server/eval_loss'], 0.2, 'server/eval_loss')]
     )
 
 
 def test_the_standard_list_has_every_rule_pattern_and_model():
-    found = {
+    results = {
         name: float64_reference.experiment_of(name)
         for name in float64_reference.STANDARD
     }
-    assert list(found['rules'].algorithms) == list(ALGORITHMS)
-    assert list(found['patterns'].patterns) == list(PARTICIPATION)
-    assert set(MODELS) <= {*found, 'softmax'}
-    for name, experiment in found.items():
+    assert list(results['rules'].algorithms) == list(ALGORITHMS)
+    assert list(results['patterns'].patterns) == list(PARTICIPATION)
+    assert set(MODELS) <= {*results, 'softmax'}
+    for name, experiment in results.items():
         kinds = {
             lane.algorithm
             for lane in float64_reference.lanes_of(
@@ -143,9 +145,9 @@ def test_the_standard_list_has_every_rule_pattern_and_model():
 
 
 def test_a_first_run_says_once_that_there_is_no_certificate():
-    said = certificates.note()
-    assert 'certify' in said
-    assert jax.devices()[0].device_kind in said
+    message = certificates.note()
+    assert 'certify' in message
+    assert jax.devices()[0].device_kind in message
     assert certificates.note() is None
 
 
@@ -177,8 +179,8 @@ def test_this_machine_is_certified(tmp_path):
         command, capture_output=True, text=True, cwd=ROOT, env=users_environment()
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    kept = json.loads((tmp_path / certificates.FILE).read_text())['programs']
-    assert done.stdout.splitlines()[-1] == f'{len(kept)} of {len(kept)} programs hold'
-    named = {row['program'].partition(',')[0] for row in kept}
+    saved = json.loads((tmp_path / certificates.FILE).read_text())['programs']
+    assert done.stdout.splitlines()[-1] == f'{len(saved)} of {len(saved)} programs hold'
+    named = {row['program'].partition(',')[0] for row in saved}
     assert set(ALGORITHMS) <= named
     assert {f'links of {name}' for name in PARTICIPATION} <= named

@@ -50,11 +50,11 @@ def test_a_flag_gives_a_field_its_value(path, field, text, new, old):
     file = configs.load(str(path), {})
     values = configs.load(str(path), {field: text})
     first, *rest = field.split('.')
-    found = values.pop(first)
+    result = values.pop(first)
     for name in rest:
-        found = found[name]
-    assert found == new
-    assert type(found) is type(new)
+        result = result[name]
+    assert result == new
+    assert type(result) is type(new)
     if first == 'title':
         assert 'caption' not in values
     else:
@@ -183,7 +183,7 @@ def test_the_config_of_a_figure_names_its_command(command):
 
 
 @pytest.mark.parametrize(
-    'given, quick, folder',
+    'flags, quick, folder',
     [
         ('quickstart', False, 'runs/quickstart'),
         ('configs/quickstart.py', False, 'runs/quickstart'),
@@ -195,8 +195,8 @@ def test_the_config_of_a_figure_names_its_command(command):
         ),
     ],
 )
-def test_a_command_without_a_folder_has_one_of_its_configs_name(given, quick, folder):
-    assert configs.workdir(given, quick=quick) == folder
+def test_a_command_without_a_folder_has_one_of_its_configs_name(flags, quick, folder):
+    assert configs.workdir(flags, quick=quick) == folder
 
 
 def test_the_default_folder_is_printed_and_holds_one_experiment(plain, tmp_path):

@@ -24,7 +24,7 @@ def test_fetch_list_and_use(tmp_path, monkeypatch):
     assert '  cifar10          missing; 170 MB to download from www.cs.toronto.edu' in (
         before
     )
-    with serving(tmp_path / 'served') as (mirror, told):
+    with serving(tmp_path / 'served') as (mirror, settings):
         done = run('data', 'fetch', 'mnist', f'--mirror={mirror}')
         assert (done.returncode, done.stderr) == (0, '')
         first, second = done.stdout.splitlines()
@@ -32,10 +32,10 @@ def test_fetch_list_and_use(tmp_path, monkeypatch):
         size = f'{file.stat().st_size / 1e6:.3g} MB'
         assert first == f'mnist: {size} in {file}, from {mirror}'
         assert second.startswith("The publisher's files, ")
-        asked = len(told['asked'])
+        num_requests = len(settings['requests'])
         again = run('data', 'fetch', 'mnist', f'--mirror={mirror}')
         assert again.stdout == f'mnist: {file} is there, {size}, from {mirror}\n'
-        assert len(told['asked']) == asked
+        assert len(settings['requests']) == num_requests
     listed = f'  mnist            mnist.npz, {size}, from {mirror}'
     assert run('data').stdout.splitlines()[1] == listed
     assert len(datasets.published('mnist').train_labels) == TRAIN
@@ -107,11 +107,11 @@ def without_pooch(monkeypatch):
 def test_mistakes_cost_one_line(tmp_path):
     pytest.importorskip('pooch')
     (tmp_path / 'file').touch()
-    place = f'--data_dir={tmp_path}/file'
+    data_flag = f'--data_dir={tmp_path}/file'
     for arguments, message in (
         (['fetsh', 'mnist'], "`data` has no 'fetsh'; did you mean 'fetch'?"),
         (['fetch', 'minst'], "`data` has no 'minst'; did you mean 'mnist'?"),
         (['fetch'], '`data fetch` must be given a name of `data list`, got none.'),
-        (['fetch', 'mnist', '--mirror=http://127.0.0.1:1', place], '`/'),
+        (['fetch', 'mnist', '--mirror=http://127.0.0.1:1', data_flag], '`/'),
     ):
         assert refused('data', *arguments).startswith(f'error: {message}')

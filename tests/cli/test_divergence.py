@@ -10,9 +10,9 @@ def test_a_lane_that_diverges_is_named_once_and_looked_into(plain, tmp_path):
     small = [*plain, '--config.client.learning_rate=1e38']
     done = run(*small, f'--workdir={tmp_path}')
     assert done.returncode == 0, done.stderr
-    told = done.stderr.splitlines()
-    assert len(told) == 2 * 2
-    assert told[0] == (
+    output = done.stderr.splitlines()
+    assert len(output) == 2 * 2
+    assert output[0] == (
         'fedavg, links, seed 0, learning_rate 1e+38: not finite from round 0 on (of 0 to 19); '
         '--debug_round=0 looks into it'
     )
@@ -20,9 +20,9 @@ def test_a_lane_that_diverges_is_named_once_and_looked_into(plain, tmp_path):
         (tmp_path / 'report.md').read_text()
     )
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob('*')}
-    found = run(*small, f'--workdir={tmp_path}', '--debug_round=0')
-    assert found.returncode == 0, found.stderr
-    lines = found.stdout.splitlines()
+    result = run(*small, f'--workdir={tmp_path}', '--debug_round=0')
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
     assert len(lines) == 2 * 2
     assert lines[0].startswith(
         'fedavg, links, seed 0, learning_rate 1e+38, round 0: client '

@@ -71,10 +71,10 @@ def last_save(folder):
 def stop(process, folder, number, status):
     """A signal saves, and the command says how to go on."""
     process.send_signal(number)
-    told = process.communicate(timeout=60)[1]
+    output = process.communicate(timeout=60)[1]
     assert process.returncode == status
-    assert f'all is saved in {folder}, and the same command goes on.' in told
-    assert 'Traceback' not in told
+    assert f'all is saved in {folder}, and the same command goes on.' in output
+    assert 'Traceback' not in output
     assert last_save(folder) == (100 * num_lines(folder), num_lines(folder))
 
 
@@ -85,8 +85,8 @@ def test_one_of_two_processes_works_and_the_other_is_told_who(config, tmp_path):
         second = command.in_a_process(
             'simulate', f'--config={config}', f'--workdir={tmp_path}'
         )
-        told = one_line(second)
-        assert f'by process {first.pid} on ' in told
+        message = one_line(second)
+        assert f'by process {first.pid} on ' in message
         assert first.poll() is None
         stop(first, tmp_path, signal.SIGTERM, 143)
     finally:
@@ -139,9 +139,9 @@ def test_a_disk_that_is_full_costs_one_line_and_no_earlier_data(config, tmp_path
         timeout=120,
         check=False,
     )
-    told = one_line(done)
-    assert 'cannot be used: File too large' in told
-    assert str(tmp_path) in told
+    message = one_line(done)
+    assert 'cannot be used: File too large' in message
+    assert str(tmp_path) in message
     process = started(config, tmp_path)  # without the limit it goes on
     stop(process, tmp_path, signal.SIGINT, 130)
 
@@ -172,8 +172,8 @@ def test_start_over_sets_the_folder_aside(plain, tmp_path):
 
 def test_a_folder_of_something_else_is_not_set_aside(plain, tmp_path):
     (tmp_path / 'experiment.json').write_text('{"title": "something else"}')
-    said = one_line(command.run(*plain, f'--workdir={tmp_path}', '--start_over'))
-    assert 'must name a new folder, an empty one, or that of a run' in said
+    message = one_line(command.run(*plain, f'--workdir={tmp_path}', '--start_over'))
+    assert 'must name a new folder, an empty one, or that of a run' in message
     assert (tmp_path / 'experiment.json').read_text() == '{"title": "something else"}'
 
 

@@ -59,8 +59,8 @@ def test_flags_of_jax_are_those_of_jax(tmp_path):
         '    print(jax.config.jax_debug_nans, jax.config.jax_default_matmul_precision)\n'
         '    return {}\n'
     )
-    given = ['--jax_debug_nans', '--jax_default_matmul_precision=highest']
-    done = in_a_process('theory', f'--config={path}', *given)
+    arguments = ['--jax_debug_nans', '--jax_default_matmul_precision=highest']
+    done = in_a_process('theory', f'--config={path}', *arguments)
     assert done.stdout == 'True highest\n', done.stderr
     assert done.returncode == 2
     assert (

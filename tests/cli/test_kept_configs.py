@@ -22,10 +22,10 @@ def kept(tmp_path):
 
 def test_a_kept_config_is_the_experiment_that_ran(kept):
     path, values = kept
-    found = configs.load(str(path), {})
-    assert found == values
-    assert list(found['algorithms']) == ['fedpbc', 'fedavg']  # as the run had them
-    assert experiment.build(found) == experiment.build(values)
+    result = configs.load(str(path), {})
+    assert result == values
+    assert list(result['algorithms']) == ['fedpbc', 'fedavg']  # as the run had them
+    assert experiment.build(result) == experiment.build(values)
     changed = configs.load(str(path), {'num_rounds': '40'})
     assert changed['num_rounds'] == 40
     assert changed['caption'] == 'Changed from the config: num_rounds = 40 (1000).'

@@ -90,8 +90,8 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
         lines = [f'a,{start},{end}' for start, end in rows]
         (tmp_path / f'{name}.csv').write_text('\n'.join(['client,start,end', *lines]))
 
-    def shown(name, *given):
-        done = run('links', f'--log={tmp_path}/{name}.csv', '--tick=3600', *given)
+    def shown(name, *arguments):
+        done = run('links', f'--log={tmp_path}/{name}.csv', '--tick=3600', *arguments)
         assert (done.returncode, done.stderr) == (0, ''), done.stderr
         return done.stdout.splitlines()
 
@@ -101,11 +101,11 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
     assert (
         longest.split()[2:] == ['17'] * 5
     )  # from the last hour of one night to the next
-    for name, given in {
+    for name, arguments in {
         'hours': ['--unit=h'],
         'since 1970': ['--origin=1767225600'],
     }.items():
-        assert shown(name, *given)[1:] == seconds[1:]
+        assert shown(name, *arguments)[1:] == seconds[1:]
     warning = (
         'warning  the log lasts 54 s and is repeated to fill a day; '
         'if its times are no seconds, give their unit'

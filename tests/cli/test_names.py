@@ -21,10 +21,10 @@ def test_every_shipped_config_has_its_name():
 
 
 @pytest.mark.parametrize(
-    'given', ['', ':space', 'configs/quickstart.py', 'own.py', './map']
+    'name', ['', ':space', 'configs/quickstart.py', 'own.py', './map']
 )
-def test_what_cannot_be_a_name_stays_as_it_is(given):
-    assert shipped.locate(given) == given
+def test_what_cannot_be_a_name_stays_as_it_is(name):
+    assert shipped.locate(name) == name
 
 
 def test_a_file_wins_over_a_name(tmp_path, monkeypatch):

@@ -88,8 +88,8 @@ def test_femnist_with_writers_held_out(tmp_path):
     pytest.importorskip('datasets')
     pytest.importorskip('pooch')
     owned.write_femnist(tmp_path / 'given', writers=200, examples=10)
-    place = f'--data_dir={tmp_path}/data'
-    done = run('data', 'fetch', 'femnist', place, f'--mirror={tmp_path}/given')
+    data_flag = f'--data_dir={tmp_path}/data'
+    done = run('data', 'fetch', 'femnist', data_flag, f'--mirror={tmp_path}/given')
     assert (done.returncode, done.stderr) == (0, '')
     line, clients = train(
         tmp_path,
@@ -114,8 +114,8 @@ def test_shakespeare_with_speakers_held_out(tmp_path):
     _, after, _ = owned.write_shakespeare(
         tmp_path / 'given', characters=20, examples=50
     )
-    place = f'--data_dir={tmp_path}/data'
-    done = run('data', 'fetch', 'shakespeare', place, f'--mirror={tmp_path}/given')
+    data_flag = f'--data_dir={tmp_path}/data'
+    done = run('data', 'fetch', 'shakespeare', data_flag, f'--mirror={tmp_path}/given')
     assert (done.returncode, done.stderr) == (0, '')
     line, clients = train(
         tmp_path,

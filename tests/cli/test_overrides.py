@@ -101,9 +101,9 @@ def test_a_file_of_flags_may_hold_overrides(path, tmp_path):
         f'# a comment\n--config.num_rounds=80\n--flagfile={tmp_path / "inner"}\n{RATE}\n'
     )
     file = f'--flagfile={tmp_path / "outer"}'
-    found = ours(path, file, '--config.eval_every=4')
-    assert found == theirs(file, '--config.eval_every=4')
-    assert (found['num_rounds'], found['eval_every'], found['evaluate_start']) == (
+    result = ours(path, file, '--config.eval_every=4')
+    assert result == theirs(file, '--config.eval_every=4')
+    assert (result['num_rounds'], result['eval_every'], result['evaluate_start']) == (
         80,
         4,
         True,
@@ -132,8 +132,8 @@ def test_labels_with_dots_stand_in_brackets(tmp_path):
 def test_a_placeholder_that_must_have_a_value_names_its_field(tmp_path):
     path = tmp_path / 'required.py'
     path.write_text(FILE.replace('.placeholder(float)', '.required_placeholder(float)'))
-    found = ours(str(path), RATE)['client']['learning_rate']
-    assert (found, type(found)) == (1.0, float)
+    result = ours(str(path), RATE)['client']['learning_rate']
+    assert (result, type(result)) == (1.0, float)
     line = refused('theory', f'--config={path}')
     assert line.startswith(
         'error: `config.client.learning_rate` must be given a value, got '

@@ -54,8 +54,8 @@ def test_a_config_without_a_problem_costs_one_line(tmp_path):
     (tmp_path / 'config.py').write_text(
         "def get_config():\n    return {'title': 'test'}\n"
     )
-    said = refused('partition', f'--config={tmp_path}/config.py')
-    assert said.startswith("error: `config` must have 'problem', got only ['title']")
+    message = refused('partition', f'--config={tmp_path}/config.py')
+    assert message.startswith("error: `config` must have 'problem', got only ['title']")
 
 
 def test_a_mistake_about_data_costs_one_line(tmp_path):

@@ -101,8 +101,8 @@ def test_rounds_done_before_count_as_done_and_not_as_speed(tmp_path):
     planned().run(tmp_path, [progress, watch])
     assert watch.seen[:3] == [('fedavg', 4, 4), ('fedavg', 8, 8), ('fedavg', 16, 16)]
     assert watch.seen[-1] == ('fedpbc', 24, 16)
-    said = 'Goes on after 16 rounds done before.\n'
-    assert progress._file.getvalue().count(said) == 1
+    text = 'Goes on after 16 rounds done before.\n'
+    assert progress._file.getvalue().count(text) == 1
 
 
 @pytest.mark.usefixtures('slow')
@@ -134,7 +134,7 @@ def test_a_file_is_told_where_a_run_goes_on(tmp_path):
 
     with pytest.raises(Stop):
         planned().run(tmp_path, [Cut()])
-    for said in (
+    for text in (
         ['Goes on after 16 rounds done before.'],
         [],
     ):  # and then there is nothing to do
@@ -142,17 +142,17 @@ def test_a_file_is_told_where_a_run_goes_on(tmp_path):
         planned().run(tmp_path, [Progress(file)])
         assert [
             line for line in file.getvalue().splitlines() if 'before' in line
-        ] == said
+        ] == text
 
 
 def test_a_diverging_lane_is_reported_once_beside_the_live_line(capsys):
     screen = Terminal()
     planned(rate=1e38).run(None, [Progress(screen)])
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1
+    output = capsys.readouterr().err.splitlines()
+    assert len(output) == 1
     assert re.fullmatch(
         r'fedpbc, links0, seed 0: not finite from round (\d) on \(of 0 to 7\); '
         r'--debug_round=\1 looks into it',
-        told[0],
+        output[0],
     )
     assert ' 24/24 rounds [' in last_words(screen.getvalue())

@@ -29,10 +29,10 @@ def test_a_task_of_an_array_runs_all_lanes_and_names_the_flag(
     folder = tmp_path / 'whole'
     done = run('simulate', f'--config={config}', f'--workdir={folder}')
     assert done.returncode == 0, done.stderr
-    said = (
+    text = (
         'note: SLURM_ARRAY_TASK_ID is set, and all lanes run; --shard=auto runs a share'
     )
-    assert said in done.stdout.splitlines()
+    assert text in done.stdout.splitlines()
     assert len(runs.lanes(folder)) == 2
 
 

@@ -96,8 +96,8 @@ def test_a_mistake_costs_one_line(arguments, message):
 @pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(plain, tmp_path):
     small = [*plain, '--config.num_rounds=2000', '--config.eval_every=4']
-    whole = run(*small, f'--workdir={tmp_path / "whole"}')
-    assert whole.returncode == 0, whole.stderr
+    full = run(*small, f'--workdir={tmp_path / "whole"}')
+    assert full.returncode == 0, full.stderr
 
     killed = subprocess.Popen(
         [*COMMAND, *small, f'--workdir={tmp_path / "killed"}'],
@@ -129,18 +129,18 @@ def test_more_rounds_another_future_and_other_configs_of_a_run(plain, tmp_path):
     done = run(*plain, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
     before = (tmp_path / 'run' / 'metrics.jsonl').read_bytes()
-    for field, said in (
+    for field, text in (
         ('num_seeds=1', '`num_seeds` must be at least 2, the seeds of'),
         ('first_seed=1', 'config.first_seed is None and not 1'),
     ):
         other = run(*plain, f'--config.{field}', f'--workdir={tmp_path / "run"}')
         assert other.returncode == 2
-        assert said in other.stderr
+        assert text in other.stderr
     assert (tmp_path / 'run' / 'metrics.jsonl').read_bytes() == before
 
     longer = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "run"}')
-    whole = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "whole"}')
-    assert longer.returncode == whole.returncode == 0, longer.stderr
+    full = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "whole"}')
+    assert longer.returncode == full.returncode == 0, longer.stderr
     lines = [
         (tmp_path / n / 'metrics.jsonl').read_text().splitlines()
         for n in ('run', 'whole')
@@ -367,9 +367,9 @@ def test_a_config_may_be_a_plain_dictionary(tmp_path):
 @pytest.mark.parametrize('returned, kind', [('[1]', 'list'), ('None', 'NoneType')])
 def test_a_config_of_another_kind_costs_one_line(returned, kind, tmp_path):
     (tmp_path / 'wrong.py').write_text(f'def get_config():\n    return {returned}\n')
-    said = refused('simulate', f'--config={tmp_path / "wrong.py"}', '--dry_run')
+    text = refused('simulate', f'--config={tmp_path / "wrong.py"}', '--dry_run')
     message = '`config` must name a file whose get_config returns a dictionary'
-    assert said.startswith(f'error: {message}, got {kind} from ')
+    assert text.startswith(f'error: {message}, got {kind} from ')
 
 
 @pytest.mark.parametrize(
@@ -397,8 +397,8 @@ def test_a_word_that_a_config_does_not_know_costs_one_line(word, message, tmp_pa
         '        return {}[word]\n'
         '    return {}\n'
     )
-    said = refused('simulate', f'--config={path}{word}', '--dry_run')
-    assert said.startswith(f'error: {message}')
+    text = refused('simulate', f'--config={path}{word}', '--dry_run')
+    assert text.startswith(f'error: {message}')
 
 
 def test_a_config_without_words_or_function_says_so(tmp_path):
@@ -414,8 +414,8 @@ def test_a_config_without_words_or_function_says_so(tmp_path):
         (f'{two}:word', '`config` must have a get_config of one word, got missing'),
         (str(empty), '`config` must name a file with a function get_config, got'),
     ):
-        said = refused('simulate', f'--config={config}', '--dry_run')
-        assert said.startswith(f'error: {message}')
+        text = refused('simulate', f'--config={config}', '--dry_run')
+        assert text.startswith(f'error: {message}')
 
 
 def test_who_was_started_with_others_is_asked_of_a_mesh_alone(monkeypatch, capsys):
@@ -429,16 +429,16 @@ def test_who_was_started_with_others_is_asked_of_a_mesh_alone(monkeypatch, capsy
         monkeypatch.setenv(f'SLURM_{name}', value)
     names = 'mesh', 'coordinator', 'num_processes', 'process_id'
     for flags in ({}, {'mesh': 'clients:4', 'coordinator': 'here:1'}, {'devices': 2}):
-        given = types.SimpleNamespace(**dict.fromkeys(names) | flags)
-        sharding.note_start(given)
-        assert vars(given) == dict.fromkeys(names) | flags
+        inputs = types.SimpleNamespace(**dict.fromkeys(names) | flags)
+        sharding.note_start(inputs)
+        assert vars(inputs) == dict.fromkeys(names) | flags
     assert capsys.readouterr().out == ''
-    given = types.SimpleNamespace(**dict.fromkeys(names) | {'mesh': 'clients:4'})
-    sharding.note_start(given)
-    assert (given.coordinator, given.num_processes, given.process_id) == (
+    inputs = types.SimpleNamespace(**dict.fromkeys(names) | {'mesh': 'clients:4'})
+    sharding.note_start(inputs)
+    assert (inputs.coordinator, inputs.num_processes, inputs.process_id) == (
         'node3:61445',
         4,
         1,
     )
-    said = 'process 1 of 4 as SLURM_PROCID says, coordinator node3:61445\n'
-    assert capsys.readouterr().out == said
+    text = 'process 1 of 4 as SLURM_PROCID says, coordinator node3:61445\n'
+    assert capsys.readouterr().out == text

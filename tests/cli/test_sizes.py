@@ -10,10 +10,10 @@ TABLE = '--config=configs/xiang2024_table1.py'
 
 def test_quick_is_the_short_version_and_single_fields_still_hold(monkeypatch):
     monkeypatch.setattr(
-        preflight, 'check', lambda *given: None
+        preflight, 'check', lambda *arguments: None
     )  # 42 programs are traced and
     monkeypatch.setattr(
-        preflight, 'dry_run', lambda *given: []
+        preflight, 'dry_run', lambda *arguments: []
     )  # compiled to be thrown away
     done = run(
         'simulate', f'{TABLE}:cifar10', '--quick', '--config.num_seeds=5', '--dry_run'
@@ -39,5 +39,5 @@ def test_a_mistake_costs_one_line(arguments, message):
 
 def test_data_that_are_not_there_cost_one_line_with_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
-    said = refused('simulate', f'{TABLE}:svhn', '--dry_run')
-    assert '(run `python -m fedjax_links data fetch svhn`), got no ' in said
+    message = refused('simulate', f'{TABLE}:svhn', '--dry_run')
+    assert '(run `python -m fedjax_links data fetch svhn`), got no ' in message

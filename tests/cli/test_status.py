@@ -52,11 +52,11 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
     looking = Looking(tmp_path, 13)
     with pytest.raises(experiment.Stop):
         planned.run(tmp_path, [looking], devices=1)
-    found, lines = looking.seen[12]
-    assert found[:4] == (6, 3, 1, 0)
-    assert found.holders == [file_locks.process_name()]
-    said = json.loads((tmp_path / runs.LOCK).read_text())
-    assert (said['lanes'], said['rounds'], said['ahead']) == (6, 0, 48)
+    result, lines = looking.seen[12]
+    assert result[:4] == (6, 3, 1, 0)
+    assert result.holders == [file_locks.process_name()]
+    text = json.loads((tmp_path / runs.LOCK).read_text())
+    assert (text['lanes'], text['rounds'], text['ahead']) == (6, 0, 48)
     assert lines[0] == f'run      {file_locks.process_name()}'
     assert lines[1] == 'lanes    3 of 6 done, 1 running, 0 lost, 2 not begun'
     assert re.fullmatch(r'time     about \d+ s left', lines[2])

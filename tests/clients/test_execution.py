@@ -65,9 +65,9 @@ def test_devices_of_all_kinds_compute_the_same(name, monkeypatch):
     monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
     for most in (None, 1):  # all side by side, and one after the other
         monkeypatch.setattr(memory, 'device_bytes', lambda most=most: most)
-        found = jax.jit(round_of(name, NAMED))()
+        result = jax.jit(round_of(name, NAMED))()
         for ours, theirs in zip(
-            jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+            jax.tree.leaves(result), jax.tree.leaves(expected), strict=True
         ):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
@@ -147,10 +147,10 @@ def test_lanes_side_by_side_copy_no_table():
         )
 
     program = jax.jit(jax.vmap(lane), donate_argnums=0).lower(table, masks).compile()
-    whole = re.escape(f'f32[{num_lanes},{num_clients},{shape}]')
+    full = re.escape(f'f32[{num_lanes},{num_clients},{shape}]')
     text = program.as_text()
-    assert re.search(rf'{whole}\S* while|{whole}\S* fusion|{whole}\S* scatter', text)
-    assert not re.findall(rf'{whole}\S* (?:copy|select)\(', text)
+    assert re.search(rf'{full}\S* while|{full}\S* fusion|{full}\S* scatter', text)
+    assert not re.findall(rf'{full}\S* (?:copy|select)\(', text)
     total, rows = program(table, masks)
     expected = np.where(
         masks[..., None, None], np.arange(num_clients)[:, None, None], 0

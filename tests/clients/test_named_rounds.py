@@ -105,18 +105,18 @@ def long_results(text):
         re.findall(r'^%?([\w.\-]+) \(.*?\{\n(.*?)^\}', text, re.M | re.S)
     )
     shape = rf'\S*\[(?:\d+,)*{MANY}(?:,\d+)*\]\S*'
-    made = re.compile(rf'^ +(?:ROOT )?%?[\w.\-]+ = {shape} ([\w\-]+)\((.*)$', re.M)
+    built = re.compile(rf'^ +(?:ROOT )?%?[\w.\-]+ = {shape} ([\w\-]+)\((.*)$', re.M)
     called = set(re.findall(r'calls=%?([\w.\-]+)', text))
-    found = []
+    results = []
     for name, body in computations.items():
         if name in called:  # a fusion's inside: its root counts, where it is called
             continue
-        for opcode, rest in made.findall(body):
+        for opcode, rest in built.findall(body):
             if opcode == 'fusion':
                 inside = computations[re.search(r'calls=%?([\w.\-]+)', rest).group(1)]
                 opcode = re.search(r'ROOT .*? ([\w\-]+)\(', inside).group(1)
-            found.append(opcode)
-    return found
+            results.append(opcode)
+    return results
 
 
 IN_PLACE = {'scatter', 'dynamic-update-slice'}
@@ -138,10 +138,10 @@ def test_no_operation_of_a_round_makes_an_array_of_all_clients(name):
     )
     if name == 'fedavg_known':
         pattern = participation.uniform_cohort(MANY, 5)
-    found = long_results(rounds_of(make(PROGRAM), pattern))
-    assert set(found) <= IN_PLACE | FREE
+    result = long_results(rounds_of(make(PROGRAM), pattern))
+    assert set(result) <= IN_PLACE | FREE
     tables = {'fedavg': 3, 'fedavg_known': 2, 'debiased_fedavg': 4}[name]
-    assert sum(opcode in IN_PLACE for opcode in found) == tables
+    assert sum(opcode in IN_PLACE for opcode in result) == tables
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_a_mask_over_all_clients_would_be_noticed():
         carry, links = cohort.sample(carry, key, round)
         return carry, base.as_masks(links)
 
-    found = long_results(
+    result = long_results(
         rounds_of(algorithms.fedavg(PROGRAM), cohort._replace(sample=sample))
     )
-    assert not set(found) <= IN_PLACE | FREE
+    assert not set(result) <= IN_PLACE | FREE

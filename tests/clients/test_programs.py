@@ -352,7 +352,7 @@ def test_a_batch_does_not_depend_on_the_number_of_steps():
 
 def test_every_row_of_a_client_is_drawn_equally_often():
     for client, count in enumerate(COUNTS):
-        drawn = np.bincount(rows_of(client, 500, 40).ravel(), minlength=count)
-        assert drawn.size == count
-        deviations = (drawn - 20_000 / count) / np.sqrt(20_000 / count)
+        samples = np.bincount(rows_of(client, 500, 40).ravel(), minlength=count)
+        assert samples.size == count
+        deviations = (samples - 20_000 / count) / np.sqrt(20_000 / count)
         assert np.sum(deviations**2) <= count - 1 + 4 * np.sqrt(2 * (count - 1))

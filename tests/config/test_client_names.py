@@ -101,14 +101,14 @@ def test_clients_held_out_keep_their_rows_out(tmp_path):
     write_data(tmp_path)
     changes = {'problem': {'holdout_clients': 2}, 'num_seeds': 4}
     planned = experiment.build(config(tmp_path, write_log(tmp_path), **changes))
-    found = [rounds_up(planned, seed) for seed in range(4)]
-    assert len({tuple(own) for own in found}) > 1
-    for own in found:
+    results = [rounds_up(planned, seed) for seed in range(4)]
+    assert len({tuple(own) for own in results}) > 1
+    for own in results:
         assert own == {count: EXPECTED[count] for count in own}
         assert len(own) == 4
     names = [planned.problem_at('links', {}, seed).client_names for seed in range(4)]
     assert [[EXAMPLES[name] for name in own] for own in names] == [
-        list(own) for own in found
+        list(own) for own in results
     ]
 
 
@@ -122,9 +122,9 @@ def test_other_names_are_refused_with_the_first_that_miss(tmp_path):
     log = write_log(tmp_path, tuple(f'dev-{k}' for k in range(6)))
     with pytest.raises(
         errors.InvalidError, match="none of 'ann', 'bob', 'dan' and 3 more"
-    ) as found:
+    ) as result:
         experiment.build(config(tmp_path, log))
-    assert found.value.path == 'config.links.path'
+    assert result.value.path == 'config.links.path'
     planned = experiment.build(config(tmp_path, log, links={'match': 'numbers'}))
     assert rounds_up(planned) == dict.fromkeys(EXAMPLES.values(), 10)
     assert 'are the clients of the data by number, not by name' in planned.describe()
@@ -145,12 +145,12 @@ def test_data_without_names_meet_a_log_by_number_and_say_so(tmp_path):
 
 def in_python(order=NAMES):
     """A log, and a problem of the same clients."""
-    found = adapters.from_columns(np.zeros((6, 1)), [0, 1] * 3, sorted(NAMES))
+    result = adapters.from_columns(np.zeros((6, 1)), [0, 1] * 3, sorted(NAMES))
     client = np.arange(6)
     log = participation.intervals(client, np.zeros(6), [UP[name] for name in order])
     log = log._replace(names=tuple(order), has_names=True)
-    make = {'module': nn.Dense(2), 'client_names': found.names}
-    return log, problems.from_flax(*found[:3], **make)
+    make = {'module': nn.Dense(2), 'client_names': result.names}
+    return log, problems.from_flax(*result[:3], **make)
 
 
 def test_python_meets_by_name_too():
@@ -203,9 +203,9 @@ def test_names_change_no_program():
 
     _, problem = in_python()
     for names in (problem.client_names, NAMES[::-1], ()):
-        found = adapters.from_columns(np.zeros((6, 1)), [0, 1] * 3, sorted(NAMES))
+        result = adapters.from_columns(np.zeros((6, 1)), [0, 1] * 3, sorted(NAMES))
         other = problems.from_flax(
-            *found[:3], module=nn.Dense(2), client_names=names or None
+            *result[:3], module=nn.Dense(2), client_names=names or None
         )
         assert other.client_names == tuple(names)
         measure(other)

@@ -76,8 +76,8 @@ def test_a_quick_config_says_what_it_replaced():
     quick = nested.quick(
         {**config, 'quick': {'figure': {'num_clients': 100}, 'width': 50}}
     )
-    found = captions.with_changes(config, quick, 'Quick version of the config')
-    assert found['caption'] == (
+    result = captions.with_changes(config, quick, 'Quick version of the config')
+    assert result['caption'] == (
         'Quick version of the config: figure.num_clients = 100 (500). What follows is said of the '
         'config without changes.\n\nN = 500.'
     )
@@ -91,10 +91,10 @@ def test_values_in_a_caption_are_those_that_it_is_about(by):
     caption = 'A cycle of 100 in {config.num_rounds} rounds, {config.tail} {braces}.'
     before = {'caption': caption, 'num_rounds': 4000}
     after = {**before, 'num_rounds': 50, 'tail': 0.2}
-    found = captions.with_changes(before, after, by)
-    said = captions.fill_in(found['caption'], found)
-    assert said.endswith('A cycle of 100 in 4,000 rounds, 0.2 {braces}.')
-    assert 'num_rounds = 50 (4000)' in said
+    result = captions.with_changes(before, after, by)
+    message = captions.fill_in(result['caption'], result)
+    assert message.endswith('A cycle of 100 in 4,000 rounds, 0.2 {braces}.')
+    assert 'num_rounds = 50 (4000)' in message
 
 
 def test_without_changes_a_config_stays_as_it_is():

@@ -72,11 +72,11 @@ class Way:
 
     def rooms(self):
         """Return the room of each station; checks and errors of the core are none."""
-        found = []
+        results = []
         for path, _ in self.stations:
             module = f'fedjax_links.{path.removesuffix(".py").replace("/", ".")}'
-            found.append(part_of(module))
-        return [room for room in found if room not in ('core', 'errors')]
+            results.append(part_of(module))
+        return [room for room in results if room not in ('core', 'errors')]
 
 
 def height(room):

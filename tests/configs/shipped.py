@@ -90,13 +90,13 @@ def arguments(name):
 
 def variants():
     """(path, argument or None, size) of everything that a command line can ask for."""
-    found = []
+    results = []
     for path in PATHS:
         for argument in arguments(path.stem):
-            found.append((path, argument, 'full'))
+            results.append((path, argument, 'full'))
             if nested.QUICK in values(path, argument, None):
-                found.append((path, argument, 'quick'))
-    return found
+                results.append((path, argument, 'quick'))
+    return results
 
 
 def values(path, argument, size):

@@ -176,9 +176,9 @@ WITH_RELEASED_CODE = [name for name, (*_, codes) in shipped.ARGUMENTS.items() if
 def released_parts(section):
     """Names of released variants anywhere in a config."""
     if isinstance(section, dict):
-        found = set().union(*map(released_parts, section.values()))
+        results = set().union(*map(released_parts, section.values()))
         name = section.get('name')
-        return found | {name.split(':')[1]} if '.released:' in str(name) else found
+        return results | {name.split(':')[1]} if '.released:' in str(name) else results
     return set()
 
 
@@ -195,18 +195,18 @@ def test_a_word_asks_for_released_code_and_captions_name_it(name):
     assert 'As in the released code, and not' not in paper['caption']
     for code in codes:
         released = shipped.values(path, code, None)
-        found = released_parts(released)
-        assert found
+        result = released_parts(released)
+        assert result
         assert released['caption'] != paper['caption']
         assert re.search(
             r'[Aa]s in the released code(, and| and|, Deb)', released['caption']
         )
-        assert ('fedpbc_doubled_steps' in found) == (code == 'first_commit')
+        assert ('fedpbc_doubled_steps' in result) == (code == 'first_commit')
         assert ('FedPBC with twice' in released['caption']) == (code == 'first_commit')
-        assert ('memoryless_markov' in found) == (
+        assert ('memoryless_markov' in result) == (
             'links without memory' in released['caption']
         )
-        assert ('f3ast_positions_as_ids' in found) == (
+        assert ('f3ast_positions_as_ids' in result) == (
             'F3AST with positions' in released['caption']
         )
 
@@ -247,9 +247,9 @@ def test_words_after_the_colon_come_in_any_order(argument, message):
     groups = (presets.PRINTED_DATASETS, presets.CODES)
     if message is None:
         words = argument.replace(' ', '').split(',')
-        found = common.chosen(argument, *groups)
-        assert set(words) - {''} <= set(found)
-        assert len(found) == 2
+        result = common.chosen(argument, *groups)
+        assert set(words) - {''} <= set(result)
+        assert len(result) == 2
         return
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         common.chosen(argument, *groups)

@@ -32,8 +32,8 @@ def patterns(values: dict) -> list[dict]:
 
 
 def schedules(values: dict) -> list[dict]:
-    found = [pattern.get('schedule', {}) for pattern in patterns(values)]
-    return [schedule for schedule in found if schedule.get('name') == 'sine']
+    results = [pattern.get('schedule', {}) for pattern in patterns(values)]
+    return [schedule for schedule in results if schedule.get('name') == 'sine']
 
 
 def crops(values: dict) -> bool:
@@ -138,13 +138,13 @@ def caption_of(values: dict) -> str:
 
 @pytest.mark.parametrize('name', DISCLOSURES)
 def test_a_caption_tells_a_deviation_if_fields_make_it(name):
-    papers, happens, said = DISCLOSURES[name]
+    papers, happens, text = DISCLOSURES[name]
     seen = set()
     for path, argument in VARIANTS:
         values = shipped.values(path, argument, 'full')
         if not path.stem.startswith(papers) or 'problem' not in values:
             continue
-        is_said = re.search(said, caption_of(values)) is not None
+        is_said = re.search(text, caption_of(values)) is not None
         assert is_said == happens(values), (path.stem, argument)
         seen.add(is_said)
     assert True in seen or name == 'a sample for each round'
@@ -158,8 +158,8 @@ def test_a_caption_follows_the_flag_that_draws_once_a_round():
     ):
         values = shipped.values(shipped.FOLDER / f'{name}.py', argument, 'full')
         values['client']['resample'] = 'round'
-        said = DISCLOSURES['a sample for each round'].said
-        assert re.search(said, caption_of(values))
+        text = DISCLOSURES['a sample for each round'].said
+        assert re.search(text, caption_of(values))
 
 
 def test_the_printed_rates_are_those_of_the_paper():

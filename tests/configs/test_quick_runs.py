@@ -54,9 +54,9 @@ def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did():
         'tuning': None,
         'reports': {'rates': None},
     }
-    found = run(values('xiang2023_figure3', **tuned, num_rounds=120, num_seeds=2))
-    fedavg = finals(found, 'fedavg')
-    fedpbc = finals(found, 'fedpbc')
+    result = run(values('xiang2023_figure3', **tuned, num_rounds=120, num_seeds=2))
+    fedavg = finals(result, 'fedavg')
+    fedpbc = finals(result, 'fedpbc')
     ahead = {pattern: fedavg[pattern] - fedpbc[pattern] for pattern in fedavg}
     assert min(ahead.values()) > 0.05
     # Jitter that leaves the mean of every link alone moves FedPBC far less than it is ahead.
@@ -71,9 +71,9 @@ def test_waiting_biases_fedavg_less_and_debiasing_is_uniform():
         'sun2025_figure2', num_rounds=1_200, num_seeds=2, patterns={'R19': None}
     )
     config['names'] = tuple(pair for pair in config['names'] if pair[0] != 'R19')
-    found = run(config)
-    fedavg = finals(found, 'fedavg')
-    debiased = finals(found, 'debiased_fedavg')
+    result = run(config)
+    fedavg = finals(result, 'fedavg')
+    debiased = finals(result, 'debiased_fedavg')
     separations = [f'R{r:02d}' for r in (0, 5, 10, 15)]
     losses = [fedavg[label] for label in separations]
     assert losses == sorted(losses, reverse=True)
@@ -96,21 +96,21 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(
     """With small steps FedAvg minimises ``sum_i pi_R(i) f_i``, found here by another solver."""
     weights = np.arange(1.0, sun2025.NUM_GROUPS + 1) ** -1.5
     by_group = analysis.minimum_separation_stationary(weights, separation)
-    drawn = draw_robust_regression(
+    samples = draw_robust_regression(
         num_clients=sun2025.NUM_CLIENTS, dimension=20, examples_per_client=100, seed=0
     )
 
     def optimum(group_shares):
         weight = np.repeat(group_shares / group_shares.sum(), 500) / 500
-        rows = drawn.features.reshape(-1, 20)
-        added = drawn.labels.ravel()
+        rows = samples.features.reshape(-1, 20)
+        added = samples.labels.ravel()
 
         def value_and_gradient(x):
             residual = rows @ x + added
             slope = weight * residual / (1 + residual**2 / 2)
             return np.sum(weight * np.log1p(residual**2 / 2)), rows.T @ slope
 
-        start = -drawn.references.mean(axis=0)
+        start = -samples.references.mean(axis=0)
         return optimize.minimize(value_and_gradient, start, jac=True, method='BFGS').x
 
     exact = np.linalg.norm(optimum(by_group) - optimum(np.ones(sun2025.NUM_GROUPS)))
@@ -208,18 +208,18 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
         label for label, changes in smaller['algorithms'].items() if changes is None
     ]
     smaller['names'] = tuple(pair for pair in config['names'] if pair[0] not in removed)
-    found = run_and_report(nested.quick({**config, nested.QUICK: smaller}), tmp_path)
+    result = run_and_report(nested.quick({**config, nested.QUICK: smaller}), tmp_path)
     text = (tmp_path / layouts.REPORT).read_text()
     parts = re.split(r'\{config\.[\w.]+\}', config['caption'])
     # Between the parts stand the values that ran: numbers, or words such as 'step'.
     assert re.search(r'[\w,. ]+'.join(map(re.escape, parts)), text)
     for pattern in config['patterns']:
-        assert found.name(pattern) in text
+        assert result.name(pattern) in text
     pictures = {path.name for path in tmp_path.glob('*.png')}
     compared = len(config['algorithms']) - len(removed) > 1
     kinds = ('bars', 'curves', 'levels') if compared else ('bars', 'curves')
-    drawn = {
+    samples = {
         f'{file}.png' for file, r in config['reports'].items() if r['name'] in kinds
     }
-    drawn.add('links.png')
-    assert pictures == drawn
+    samples.add('links.png')
+    assert pictures == samples

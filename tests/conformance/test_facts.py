@@ -54,24 +54,24 @@ def stated_memory(docstring):
 
 @pytest.mark.parametrize('name', ALGORITHMS)
 def test_memory_is_what_the_docstring_says(name):
-    found = facts(name)
+    result = facts(name)
     stated = stated_memory(ALGORITHMS[name].factory.__doc__)
-    assert (found.models, found.client_models, found.client_numbers) == stated
+    assert (result.models, result.client_models, result.client_numbers) == stated
 
 
 @pytest.mark.parametrize('name', ALGORITHMS)
 def test_who_needs_computes_and_hears_what(name):
-    found = facts(name)
-    assert found.needs_prob == (name in NEED_PROBABILITIES)
+    result = facts(name)
+    assert result.needs_prob == (name in NEED_PROBABILITIES)
     computing = (
         'all' if name in EVERYBODY_TRAINS else 'asked' if name == 'f3ast' else 'active'
     )
-    assert found.computing == computing
+    assert result.computing == computing
     late = name in BROADCAST_LATE
     never = name in LOOK_AT_NO_UPLINK
-    assert found.hearing == ('never' if never else 'end' if late else 'start')
-    assert found.others_hear == (name in EVERYBODY_HEARS)
-    assert found.moves_when_empty == (name in MOVE_BY_MEMORY | MOVE_BY_THE_CLOCK)
+    assert result.hearing == ('never' if never else 'end' if late else 'start')
+    assert result.others_hear == (name in EVERYBODY_HEARS)
+    assert result.moves_when_empty == (name in MOVE_BY_MEMORY | MOVE_BY_THE_CLOCK)
 
 
 def test_an_algorithm_that_tells_everybody_is_found_out():
@@ -79,8 +79,8 @@ def test_an_algorithm_that_tells_everybody_is_found_out():
 
     def broadcast(local_train):
         def round_step(state, ctx, problem):
-            heard = base.receives(ctx.links)
-            everyone = cohorts.make_cohort(heard)
+            received = base.receives(ctx.links)
+            everyone = cohorts.make_cohort(received)
             total = sum_updates(local_train, everyone, ctx, problem, state.server)
             server = tree.add_scaled(state.server, 0.1, total.value)
             num = cohorts.num_members(everyone)
@@ -94,5 +94,5 @@ def test_an_algorithm_that_tells_everybody_is_found_out():
             common.server_model,
         )
 
-    found = testing.algorithm_facts(AlgorithmEntry(broadcast))
-    assert found == testing.AlgorithmFacts(False, 1, 0, 0, 'all', 'start', True, True)
+    result = testing.algorithm_facts(AlgorithmEntry(broadcast))
+    assert result == testing.AlgorithmFacts(False, 1, 0, 0, 'all', 'start', True, True)

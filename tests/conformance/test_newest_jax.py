@@ -138,14 +138,14 @@ def test_a_newer_python_with_its_newest_jax(tmp_path):
     result = subprocess.run(command, **own_flags, check=False)  # not this jax's flags
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
     cache = {'XDG_CACHE_HOME': str(tmp_path / 'home')}
-    found = subprocess.run(
+    actual = subprocess.run(
         [own, '-c', CERTIFY],
         cwd=source,
         env=environment(cache),
         capture_output=True,
         text=True,
     )
-    assert found.returncode == 0, found.stdout[-4000:] + found.stderr[-2000:]
-    *verdicts, failed = found.stdout.splitlines()
+    assert actual.returncode == 0, actual.stdout[-4000:] + actual.stderr[-2000:]
+    *verdicts, failed = actual.stdout.splitlines()
     assert failed == '[]', failed
     assert {verdict.partition(',')[0] for verdict in verdicts} >= {*ALGORITHMS}

@@ -50,10 +50,10 @@ PAIRS = [
 @functools.lru_cache(maxsize=4)
 def runs(name):
     """One object for all checks of an algorithm, which then share its runs, and one of FedAvg."""
-    found = Runs(ALGORITHMS[name])
+    result = Runs(ALGORITHMS[name])
     if ALGORITHMS[name].client_program is None:
-        found.of_fedavg = of_fedavg()
-    return found
+        result.of_fedavg = of_fedavg()
+    return result
 
 
 @functools.cache

@@ -156,8 +156,10 @@ def test_a_server_that_stands_still_need_not_be_heard():
 def test_a_promise_is_checked_where_python_drops_assertions_too():
     for module in pathlib.Path(testing.__file__).parent.glob('*.py'):
         tree = ast.parse(module.read_text())
-        found = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
-        assert found == [], f'{module.name} must raise: python -O drops `assert`'
+        results = [
+            node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)
+        ]
+        assert results == [], f'{module.name} must raise: python -O drops `assert`'
 
 
 @pytest.mark.slow
@@ -229,8 +231,8 @@ def test_a_pattern_with_hidden_state_is_caught():
 
     def sample(carry, key, round):
         calls.append(round)
-        drawn = jax.random.uniform(jax.random.fold_in(key, len(calls)), (4,))
-        return carry, LinkSample(mask=drawn < 0.5, prob=jnp.full(4, 0.5))
+        samples = jax.random.uniform(jax.random.fold_in(key, len(calls)), (4,))
+        return carry, LinkSample(mask=samples < 0.5, prob=jnp.full(4, 0.5))
 
     pattern = base.Participation(init=lambda key: (), sample=sample, num_clients=4)
     with pytest.raises(

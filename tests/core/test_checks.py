@@ -12,7 +12,7 @@ INF = float('inf')
 
 
 @pytest.mark.parametrize(
-    'check, value, said',
+    'check, value, message',
     [
         (checks.numbers, 'a', "be a number, got 'a'"),
         (checks.numbers, True, 'be a number, got True'),
@@ -55,10 +55,10 @@ INF = float('inf')
         (checks.names, ['a', 1], 'hold names alone, got 1'),
     ],
 )
-def test_a_check_says_in_one_line_what_is_wrong(check, value, said):
+def test_a_check_says_in_one_line_what_is_wrong(check, value, message):
     with pytest.raises(errors.InvalidError) as caught:
         check('field', value)
-    assert str(caught.value) == f'`field` must {said}.'
+    assert str(caught.value) == f'`field` must {message}.'
 
 
 @pytest.mark.parametrize('value', [-0.5, 1.5, NAN])
@@ -94,10 +94,10 @@ def test_an_unknown_name_is_refused_with_the_nearest():
     assert str(caught.value) == "`field` has no 'deltas'; did you mean 'delta'?"
 
 
-@pytest.mark.parametrize('given', ['DELTA', 'Delta', ' delta', 'DELTAS', 'delta\n'])
-def test_the_nearest_name_has_whatever_capitals(given):
+@pytest.mark.parametrize('name', ['DELTA', 'Delta', ' delta', 'DELTAS', 'delta\n'])
+def test_the_nearest_name_has_whatever_capitals(name):
     with pytest.raises(errors.InvalidError, match="did you mean 'delta'"):
-        checks.choice('field', given, ('delta', 'gradient', 'Other'))
+        checks.choice('field', name, ('delta', 'gradient', 'Other'))
     with pytest.raises(errors.InvalidError, match="did you mean 'Other'"):
         checks.choice('field', 'other', ('delta', 'gradient', 'Other'))
 

@@ -65,8 +65,8 @@ def test_other_objects_and_numbers_are_other_programs():
     links = pattern()
 
     def end(algorithm=algorithm, links=links, problem=PROBLEM, **options):
-        given = {'num_rounds': 20, **options}
-        result = fl.simulate(jax.random.key(0), algorithm, links, problem, **given)
+        arguments = {'num_rounds': 20, **options}
+        result = fl.simulate(jax.random.key(0), algorithm, links, problem, **arguments)
         return float(result.state.algorithm.server[0])
 
     usual = end()
@@ -102,11 +102,11 @@ def test_the_bits_are_those_without_a_program_around(name):
     links = federation.pattern(*federation.realised_links())
     problem = federation.problem()
     key = jax.random.key(3)
-    whole = fl.simulate(key, algorithm, links, problem, num_rounds=12, eval_every=4)
+    full = fl.simulate(key, algorithm, links, problem, num_rounds=12, eval_every=4)
     plain = simulation._simulate(
         algorithm, links, None, 12, 4, None, None, problem, key
     )
-    jax.tree.map(np.testing.assert_array_equal, whole, plain)
+    jax.tree.map(np.testing.assert_array_equal, full, plain)
 
 
 def test_nothing_is_kept_of_what_is_gone():

@@ -103,7 +103,7 @@ print(Identities(made.Made().build().plan).of_run().digest())
 
 @pytest.mark.slow
 def test_another_process_finds_the_same_digests():
-    found = {
+    results = {
         subprocess.run(
             [sys.executable, '-c', DIGEST],
             cwd=ROOT,
@@ -114,4 +114,4 @@ def test_another_process_finds_the_same_digests():
         ).stdout
         for seed in (0, 1)
     }
-    assert len(found) == 1
+    assert len(results) == 1

@@ -26,9 +26,9 @@ def test_functions_that_differ_in_arrays_share_a_structure():
     assert one.structure == other.structure
     assert hash(one.structure) == hash(other.structure)
     x = jnp.float32([1, 1, 2])
-    found = jax.jit(lambda constants, x: one.bind(constants)(x))(other.constants, x)
-    np.testing.assert_array_equal(found['y'], np.float32([5, 6, 13]))
-    assert found['y'].shape == one.shapes['y'].shape
+    result = jax.jit(lambda constants, x: one.bind(constants)(x))(other.constants, x)
+    np.testing.assert_array_equal(result['y'], np.float32([5, 6, 13]))
+    assert result['y'].shape == one.shapes['y'].shape
 
 
 @pytest.mark.parametrize(

@@ -90,27 +90,27 @@ def test_integers_are_exact_products_of_their_bits(rng, monkeypatch, count):
         'bits',
         lambda key, shape, dtype: np.asarray(chosen, dtype).reshape(shape),
     )
-    drawn = prng.integers(None, (len(chosen),), count)
-    assert drawn.dtype == np.int32
-    assert drawn.tolist() == [b * count // 2**32 for b in chosen]
+    samples = prng.integers(None, (len(chosen),), count)
+    assert samples.dtype == np.int32
+    assert samples.tolist() == [b * count // 2**32 for b in chosen]
     traced = jax.jit(lambda count: prng.integers(None, (len(chosen),), count))(
         np.int32(count)
     )
-    np.testing.assert_array_equal(traced, drawn)
+    np.testing.assert_array_equal(traced, samples)
     mesh = devices.mesh(1)
     on_a_mesh = meshes.on_each(
         lambda count: prng.integers(None, (len(chosen),), count), mesh
     )
-    np.testing.assert_array_equal(jax.jit(on_a_mesh)(np.int32(count)), drawn)
+    np.testing.assert_array_equal(jax.jit(on_a_mesh)(np.int32(count)), samples)
 
 
 @pytest.mark.parametrize('count', [1, 5, 48, 1000])
 def test_integers_are_uniform(count):
     number = 200_000
-    drawn = np.asarray(prng.integers(jax.random.key(8), (number,), count))
-    assert drawn.min() == 0
-    assert drawn.max() == count - 1
-    chi_square = np.sum((np.bincount(drawn) - number / count) ** 2) / (number / count)
+    samples = np.asarray(prng.integers(jax.random.key(8), (number,), count))
+    assert samples.min() == 0
+    assert samples.max() == count - 1
+    chi_square = np.sum((np.bincount(samples) - number / count) ** 2) / (number / count)
     freedom = count - 1
     assert abs(chi_square - freedom) <= 4 * np.sqrt(2 * freedom)  # standard errors
 
@@ -119,20 +119,20 @@ def test_every_client_draws_below_its_own_count():
     """Counts that are traced and vmapped, as clients' are."""
     keys = jax.random.split(jax.random.key(1), len(COUNTS))
     counts = np.asarray(COUNTS, np.int32)
-    drawn = jax.jit(jax.vmap(lambda key, n: prng.integers(key, (3, 50), n)))(
+    samples = jax.jit(jax.vmap(lambda key, n: prng.integers(key, (3, 50), n)))(
         keys, counts
     )
-    for key, count, ours in zip(keys, COUNTS, np.asarray(drawn), strict=True):
+    for key, count, ours in zip(keys, COUNTS, np.asarray(samples), strict=True):
         words = np.asarray(jax.random.bits(key, (3, 50), 'uint32')).ravel()
         assert ours.ravel().tolist() == [int(word) * count // 2**32 for word in words]
 
 
 def test_integers_are_the_same_in_double_precision():
-    drawn = prng.integers(jax.random.key(4), (20,), 77)
+    samples = prng.integers(jax.random.key(4), (20,), 77)
     with jax.enable_x64(True):
         double = prng.integers(jax.random.key(4), (20,), 77)
     assert double.dtype == np.int32
-    np.testing.assert_array_equal(double, drawn)
+    np.testing.assert_array_equal(double, samples)
 
 
 @pytest.mark.parametrize(

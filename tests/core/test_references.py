@@ -91,14 +91,14 @@ def test_fedpbc_cites_both_papers():
 
 
 @pytest.mark.parametrize(
-    'entries, given, meant',
+    'entries, name, meant',
     [
         (fl.ALGORITHMS, 'fedpcb', 'fedpbc'),
         (fl.PARTICIPATION, 'markow', 'markov'),
         (fl.PROBLEMS, 'gausians', 'gaussians'),
     ],
 )
-def test_an_unknown_name_is_told_with_the_nearest(entries, given, meant):
-    with pytest.raises(KeyError, match=f"has no '{given}'; did you mean '{meant}'"):
-        entries[given]
-    assert entries.get(given) is None
+def test_an_unknown_name_is_told_with_the_nearest(entries, name, meant):
+    with pytest.raises(KeyError, match=f"has no '{name}'; did you mean '{meant}'"):
+        entries[name]
+    assert entries.get(name) is None

@@ -19,8 +19,8 @@ CLIENT = local_training.local_sgd(0.25, local_steps=3, batch_size=8)
 @pytest.mark.parametrize('name', ALGORITHMS)
 def test_every_algorithm_names_its_factory(name):
     entry = ALGORITHMS[name]
-    made = entry.factory(CLIENT, **entry.example)
-    assert repr(made) == f'<Algorithm {entry.factory.__name__}>'
+    built = entry.factory(CLIENT, **entry.example)
+    assert repr(built) == f'<Algorithm {entry.factory.__name__}>'
 
 
 @pytest.mark.parametrize('name', PARTICIPATION)
@@ -117,8 +117,8 @@ def test_a_result_says_rounds_lanes_and_where_it_ended(swept):
     assert lines[:2] == ['SimulationResult', '  rounds: 6, 2 evaluations']
     assert lines[2] == '  lanes: 2 points x 3 seeds'
     final = np.asarray(swept.evals['server']['loss'])[:, :, -1]
-    said = f'loss {final.mean():.4g} ({final.min():.4g} to {final.max():.4g})'
-    assert said in lines[3]
+    text = f'loss {final.mean():.4g} ({final.min():.4g} to {final.max():.4g})'
+    assert text in lines[3]
     assert len(lines) == 4
 
 

@@ -38,12 +38,12 @@ def write_femnist(folder, *, writers, examples, seed=0):
     """
     from fedjax_links.datasets import synthetic_images
 
-    drawn = synthetic_images(
+    samples = synthetic_images(
         num_train=writers * examples, num_test=1, difficulty=0.3, seed=seed
     )
     rng = np.random.default_rng(seed)
     strokes = rng.uniform(0.6, 1, writers).repeat(examples)[:, None, None, None]
-    pixels = np.rint(255 * (1 - strokes * drawn.train_features)).astype(np.uint8)
+    pixels = np.rint(255 * (1 - strokes * samples.train_features)).astype(np.uint8)
     names = [
         f'f{writer:04}_{writer % 50:02}'
         for writer in range(writers)
@@ -54,9 +54,9 @@ def write_femnist(folder, *, writers, examples, seed=0):
         pixels,
         writer_id=names,
         hsf_id=[0] * len(names),
-        character=drawn.train_labels.tolist(),
+        character=samples.train_labels.tolist(),
     )
-    return pixels, drawn.train_labels, names
+    return pixels, samples.train_labels, names
 
 
 LINES = (

@@ -28,26 +28,26 @@ def line(call):
 @pytest.mark.parametrize('saver', [np.savez, np.savez_compressed])
 def test_each_damaged_npz_file_is_named(saver, tmp_path):
     """Cut at, or with a byte changed at, places all over the file."""
-    whole = tmp_path / 'whole.npz'
+    full = tmp_path / 'whole.npz'
     file = tmp_path / 'damaged.npz'
-    save(whole, saver)
-    data = whole.read_bytes()
-    found = set()
-    for place in range(0, len(data), 37):
+    save(full, saver)
+    data = full.read_bytes()
+    results = set()
+    for index in range(0, len(data), 37):
         changed = bytearray(data)
-        changed[place] ^= 0xFF
-        for damaged in (data[:place], bytes(changed)):
+        changed[index] ^= 0xFF
+        for damaged in (data[:index], bytes(changed)):
             file.write_bytes(damaged)
-            told = None
+            message = None
             try:
                 datasets.from_npz(file)
             except ValueError as error:
-                told = str(error)
-            if told is not None:
-                assert str(file) in told
-                assert '\n' not in told
-                found.add(told.split('`')[1])
-    assert 'path' in found
+                message = str(error)
+            if message is not None:
+                assert str(file) in message
+                assert '\n' not in message
+                results.add(message.split('`')[1])
+    assert 'path' in results
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_config_names_file_and_record_of_bad_arrays(changes, message, tmp_path
     }
     if 'train_features' in changes:
         save(path, **changes, test_features=np.ones((6, 1)))
-    said = line(lambda: experiment.build(values(problem=problem)))
-    assert said.startswith('`config.problem.data.')
-    assert message in said
-    assert str(path) in said
+    text = line(lambda: experiment.build(values(problem=problem)))
+    assert text.startswith('`config.problem.data.')
+    assert message in text
+    assert str(path) in text

@@ -18,11 +18,11 @@ pytest.importorskip('pooch')
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder as told: with its length or without, and breaking off after some bytes."""
+    """Serves a folder, with its length or without, and breaks off after some bytes."""
 
-    def __init__(self, *args, told, **options):
-        """Keeps what it is told."""
-        self.told = told
+    def __init__(self, *args, settings, **options):
+        """Keeps the settings, and adds requests to them."""
+        self.settings = settings
         super().__init__(*args, **options)
 
     def log_message(self, *args):
@@ -31,7 +31,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def do_GET(self):
         """One file, or its beginning."""
         path = self.translate_path(self.path)
-        self.told['asked'].append(self.path)
+        self.settings['requests'].append(self.path)
         try:
             with open(path, 'rb') as file:
                 data = file.read()
@@ -39,24 +39,24 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.send_error(404)
             return
         self.send_response(200)
-        if self.told['length']:
+        if self.settings['length']:
             self.send_header('Content-Length', str(len(data)))
         self.end_headers()
-        self.wfile.write(data[: self.told['most']])
+        self.wfile.write(data[: self.settings['most']])
 
 
 @contextlib.contextmanager
-def serving(folder, **told):
-    """The address of a server of a folder, and what it is told and was asked."""
-    told = {'length': True, 'most': None, 'asked': [], **told}
-    handler = functools.partial(Handler, directory=str(folder), told=told)
+def serving(folder, **options):
+    """Serves a folder; yields its address, and settings with the requests so far."""
+    settings = {'length': True, 'most': None, 'requests': [], **options}
+    handler = functools.partial(Handler, directory=str(folder), settings=settings)
     with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
         thread = threading.Thread(
             target=server.serve_forever, args=(0.02,), daemon=True
         )
         thread.start()
         try:
-            yield f'http://127.0.0.1:{server.server_port}', told
+            yield f'http://127.0.0.1:{server.server_port}', settings
         finally:
             server.shutdown()
             thread.join()
@@ -81,7 +81,7 @@ def serving(folder, **told):
 def test_a_data_set_by_one_call(name, write, num_classes, tmp_path, monkeypatch):
     parts = write(tmp_path / 'served')
     recipe = small(monkeypatch, name, tmp_path / 'served')
-    with serving(tmp_path / 'served') as (mirror, told):
+    with serving(tmp_path / 'served') as (mirror, settings):
         call = functools.partial(
             publishers.fetch,
             name,
@@ -89,9 +89,9 @@ def test_a_data_set_by_one_call(name, write, num_classes, tmp_path, monkeypatch)
             mirror=f'{mirror}/',
         )
         assert call() == tmp_path / f'{name}.npz'
-        assert told['asked'] == [f'/{file.name}' for file in recipe.files]
+        assert settings['requests'] == [f'/{file.name}' for file in recipe.files]
         call()  # what is there and right is not asked for again
-        assert len(told['asked']) == len(recipe.files)
+        assert len(settings['requests']) == len(recipe.files)
     data = datasets.published(name, data_dir=tmp_path)
     for split, features, labels in (
         ('train', data.train_features, data.train_labels),
@@ -131,11 +131,11 @@ def test_an_interrupted_download_leaves_nothing_and_begins_anew(
     cifar10, length, tmp_path
 ):
     file, call = cifar10
-    with serving(file.parent, most=2500, length=length) as (mirror, told):
+    with serving(file.parent, most=2500, length=length) as (mirror, settings):
         fails(lambda: call(mirror=mirror), r'^`fetch` must get .*http')
         assert not list((tmp_path / 'new' / 'downloads' / 'cifar10').iterdir())
         assert not list((tmp_path / 'new').glob('*.npz'))
-        told['most'] = None
+        settings['most'] = None
         assert call(mirror=mirror) == tmp_path / 'new' / 'cifar10.npz'
     fetched = tmp_path / 'new' / 'downloads' / 'cifar10' / file.name
     assert fetched.read_bytes() == file.read_bytes()
@@ -150,15 +150,15 @@ def test_a_bar_shows_how_far_it_is(cifar10, capsys):
 
 def test_other_bytes_than_published_are_thrown_away(cifar10, tmp_path):
     file, call = cifar10
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    full = file.read_bytes()
+    file.write_bytes(full[:-1] + bytes([full[-1] ^ 1]))
     with serving(file.parent) as (mirror, _):
         fails(
             lambda: call(mirror=mirror),
             rf'^`fetch` must get the published {file.name} from {mirror}/.*, got a file of ',
         )
         assert not list((tmp_path / 'new' / 'downloads' / 'cifar10').iterdir())
-        file.write_bytes(whole)
+        file.write_bytes(full)
         assert call(mirror=mirror).is_file()
 
 

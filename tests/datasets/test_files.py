@@ -46,13 +46,13 @@ def test_npz_real_numbers_stay(arrays, tmp_path):
 
 
 def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
-    drawn = datasets.synthetic_images(
+    samples = datasets.synthetic_images(
         num_train=12, num_test=3, shape=(5, 6, 3), num_classes=4
     )
     owners = {'train_clients': ['b', 'c', 'b'] * 4, 'test_clients': ['c', 'a', 'b']}
     for data in (
-        drawn,
-        dataclasses.replace(drawn, **owners),
+        samples,
+        dataclasses.replace(samples, **owners),
     ):  # also over an older file
         datasets.save_npz(data, tmp_path / 'drawn.npz')
         again = datasets.from_npz(tmp_path / 'drawn.npz')
@@ -186,9 +186,9 @@ def test_npz_files_that_are_none_are_refused(tmp_path):
         f'`path` must name an npz file, got {file}.', lambda: datasets.from_npz(file)
     )
     file.write_bytes(b'PK not at all')
-    said = rf'^`path` must name an intact npz file of numbers \(.*\), got {file}\.$'
-    with pytest.raises(ValueError, match=said):
+    text = rf'^`path` must name an intact npz file of numbers \(.*\), got {file}\.$'
+    with pytest.raises(ValueError, match=text):
         datasets.from_npz(file)
     np.savez(file, train_labels=[None] * 5)
-    with pytest.raises(ValueError, match=said.replace('.*', '.*Object arrays.*')):
+    with pytest.raises(ValueError, match=text.replace('.*', '.*Object arrays.*')):
         datasets.from_npz(file)

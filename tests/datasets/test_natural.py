@@ -32,9 +32,9 @@ def test_femnist_has_its_writers(tmp_path, monkeypatch):
         tmp_path / 'served', writers=5, examples=7
     )
     small(monkeypatch, 'femnist', tmp_path / 'served')
-    with serving(tmp_path / 'served') as (mirror, told):
+    with serving(tmp_path / 'served') as (mirror, settings):
         data = fetch('femnist', tmp_path, mirror=mirror)
-    assert told['asked'] == ['/train-00000-of-00001.parquet']
+    assert settings['requests'] == ['/train-00000-of-00001.parquet']
     np.testing.assert_array_equal(data.train_features, pixels)
     assert data.train_features.dtype == np.uint8
     np.testing.assert_array_equal(data.train_labels, labels)
@@ -92,11 +92,13 @@ def test_shakespeare_is_tokens(tmp_path):
         tmp_path / 'given', characters=3, examples=4
     )
     data = fetch('shakespeare', tmp_path, mirror=str(tmp_path / 'given'))
-    places = {character: place for place, character in enumerate(characters.VOCABULARY)}
-    expected = [[places[character] for character in text] for text in texts]
+    positions = {
+        character: index for index, character in enumerate(characters.VOCABULARY)
+    }
+    expected = [[positions[character] for character in text] for text in texts]
     np.testing.assert_array_equal(data.train_features, expected)
     assert data.train_features.dtype == np.uint8
-    assert data.train_labels.tolist() == [places[character] for character in after]
+    assert data.train_labels.tolist() == [positions[character] for character in after]
     assert names_of(data, data.train_clients) == names
     assert data.num_classes == 81
 
@@ -127,31 +129,31 @@ def test_no_more_than_a_chunk_is_held_as_the_file_has_it(tmp_path, monkeypatch):
 
 @needs_hugging_face
 def test_files_that_are_none_of_the_publisher_s_cost_one_line(tmp_path):
-    given = tmp_path / 'given'
-    given.mkdir()
-    for name, wanted in (
+    inputs = tmp_path / 'given'
+    inputs.mkdir()
+    for name, expected in (
         ('femnist', 'train-*.parquet'),
         ('shakespeare', 'shakespeare.csv'),
     ):
         with pytest.raises(
-            ValueError, match=f'^`mirror` must hold .*, got {given}'
+            ValueError, match=f'^`mirror` must hold .*, got {inputs}'
         ) as caught:
-            fetch(name, tmp_path, mirror=str(given))
-        assert f'hold {wanted}, got' in str(caught.value)
-    path = given / 'train-00000-of-00001.parquet'
+            fetch(name, tmp_path, mirror=str(inputs))
+        assert f'hold {expected}, got' in str(caught.value)
+    path = inputs / 'train-00000-of-00001.parquet'
     owned.write_parquet(path, np.zeros((2, 28, 28), np.uint8), character=[1, 2])
     with pytest.raises(
         ValueError, match=r'`mirror` must hold files of femnist .*\bwriter_id\b'
     ):
-        fetch('femnist', tmp_path, mirror=str(given))
+        fetch('femnist', tmp_path, mirror=str(inputs))
     path.write_bytes(b'no parquet')
     with pytest.raises(
         ValueError, match='`mirror` must hold files of femnist as published'
     ):
-        fetch('femnist', tmp_path, mirror=str(given))
-    (given / 'shakespeare.csv').write_text('character_id,x,y\nA,abc,d\nA,ab,d\n')
+        fetch('femnist', tmp_path, mirror=str(inputs))
+    (inputs / 'shakespeare.csv').write_text('character_id,x,y\nA,abc,d\nA,ab,d\n')
     with pytest.raises(ValueError, match='`texts` must have 3 characters each'):
-        fetch('shakespeare', tmp_path, mirror=str(given))
+        fetch('shakespeare', tmp_path, mirror=str(inputs))
     with pytest.raises(
         ValueError, match='`mirror` must be an address or a folder, got nowhere'
     ):

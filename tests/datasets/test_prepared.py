@@ -79,15 +79,15 @@ def test_shakespeare_of_leaf_from_a_config(tmp_path):
         'num_seeds': 1,
     }
     assert 'problem  3 clients' in experiment.build(config).describe()
-    whole = fl.problems.text(
+    full = fl.problems.text(
         dataset='leaf', data=options, model={'name': 'gru', 'hidden': 4}
     )
     order = np.argsort(names, kind='stable')
     np.testing.assert_array_equal(
-        whole.data.features, characters.encode([texts[place] for place in order])
+        full.data.features, characters.encode([texts[index] for index in order])
     )
-    expected = [characters.VOCABULARY.index(after[place]) for place in order]
-    assert whole.data.labels.tolist() == expected
+    expected = [characters.VOCABULARY.index(after[index]) for index in order]
+    assert full.data.labels.tolist() == expected
 
 
 def test_mistakes_cost_one_line(tmp_path):
@@ -260,12 +260,12 @@ def test_other_formats_splits_and_features_are_named(tmp_path, prepared):
     fails(tmp_path, "Unknown split 'tests'", test=['tests'])
     folder = tmp_path / 'mnist' / '3.0.1'
     features = folder / 'features.json'
-    whole = features.read_text()
-    features.write_text(whole.replace('"label"', '"name"'))
+    full = features.read_text()
+    features.write_text(full.replace('"label"', '"name"'))
     fails(tmp_path, 'label')
-    features.write_text(whole[:40])
+    features.write_text(full[:40])
     fails(tmp_path, 'Error')
-    features.write_text(whole)
+    features.write_text(full)
     info = folder / 'dataset_info.json'
     described = json.loads(info.read_text())
     info.write_text(json.dumps({**described, 'fileFormat': 'tfrecord'}))
@@ -275,8 +275,8 @@ def test_other_formats_splits_and_features_are_named(tmp_path, prepared):
 def test_a_missing_and_a_damaged_shard_are_named(tmp_path, prepared):
     prepared()
     (shard,) = (tmp_path / 'mnist' / '3.0.1').glob('mnist-test*')
-    whole = shard.read_bytes()
-    shard.write_bytes(whole[: len(whole) // 2])
+    full = shard.read_bytes()
+    shard.write_bytes(full[: len(full) // 2])
     fails(tmp_path, 'Error')
     shard.unlink()
     fails(tmp_path, 'Error')

@@ -22,12 +22,12 @@ class Block(NamedTuple):
 
 def blocks(page):
     """The Python of a page, in order."""
-    found = re.findall(
+    result = re.findall(
         r'```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?',
         page.read_text(),
         flags=re.DOTALL,
     )
-    return [Block(source, shown or None) for source, shown in found]
+    return [Block(source, shown or None) for source, shown in result]
 
 
 def commands(page):

@@ -30,10 +30,12 @@ class Page(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         """Keeps links and anchors."""
-        found = dict(attributes)
-        self.anchors |= {found[name] for name in ('id', 'name') if found.get(name)}
+        results = dict(attributes)
+        self.anchors |= {results[name] for name in ('id', 'name') if results.get(name)}
         if tag in ('a', 'link', 'img', 'script'):
-            self.links += [found[name] for name in ('href', 'src') if found.get(name)]
+            self.links += [
+                results[name] for name in ('href', 'src') if results.get(name)
+            ]
 
 
 def newest_source():
@@ -46,8 +48,8 @@ def newest_source():
         ROOT / 'configs',
     ]
     files = (path for folder in folders for path in folder.rglob('*') if path.is_file())
-    made = ('_build', 'generated', '__pycache__')
-    return max(path.stat().st_mtime for path in files if not {*path.parts} & {*made})
+    built = ('_build', 'generated', '__pycache__')
+    return max(path.stat().st_mtime for path in files if not {*path.parts} & {*built})
 
 
 def build():

@@ -51,8 +51,8 @@ needs_slurm = pytest.mark.skipif(
 
 def block(language, word):
     """The one block of a language that has a word."""
-    found = re.findall(rf'```{language}\n(.*?)```', PAGE, flags=re.DOTALL)
-    (one,) = [text for text in found if word in text]
+    result = re.findall(rf'```{language}\n(.*?)```', PAGE, flags=re.DOTALL)
+    (one,) = [text for text in result if word in text]
     return one
 
 
@@ -109,16 +109,16 @@ def files_of_one_process(config):
 def check_is_that_of_one_process(home, folder='runs/map', report=True):
     """Compares all that is kept with a run in one process."""
     left_out = ('.old',) if report else ('report.md', '.png', 'clients.npz')
-    whole = files_of_one_process((home / 'configs' / 'comparison.py').read_text())
-    whole, found = (
+    full = files_of_one_process((home / 'configs' / 'comparison.py').read_text())
+    full, result = (
         {
             name: content
             for name, content in files.items()
             if not name.endswith(left_out)
         }
-        for files in (whole, last_files_of(home / folder))
+        for files in (full, last_files_of(home / folder))
     )
-    assert found == whole
+    assert result == full
 
 
 def scripted(home, text, name='script.sh'):
@@ -135,8 +135,8 @@ def test_the_script_of_an_array_does_as_slurm_would_start_it(home):
     assert last == '63'
     for index in range(2):
         array = {'TASK_ID': index, 'TASK_MIN': 0, 'TASK_MAX': 1, 'TASK_COUNT': 2}
-        given = {f'SLURM_ARRAY_{name}': str(value) for name, value in array.items()}
-        run(home, 'bash', script, **given)
+        options = {f'SLURM_ARRAY_{name}': str(value) for name, value in array.items()}
+        run(home, 'bash', script, **options)
     (merge,) = re.findall(r"--wrap='(.*)'", block('bash', '--wrap'))
     run(home, 'bash', '-c', merge)
     check_is_that_of_one_process(home)
@@ -178,9 +178,9 @@ def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
     )
     scripted(tmp_path, block('bash', '#SBATCH').replace('0-63%16', '0-5'), 'map.sh')
     script = scripted(tmp_path, f'{block("bash", "--wrap")}echo $array')
-    said = run(tmp_path, 'bash', script)
-    merging = task_of_slurm(said)
-    array = said.split()[-1]
+    output = run(tmp_path, 'bash', script)
+    merging = task_of_slurm(output)
+    array = output.split()[-1]
 
     def begun():
         division = runs.read_division(tmp_path / 'runs' / 'map')
@@ -223,9 +223,9 @@ def test_three_workstations(home, has_one_disk):
         scripted(home / 'bin', text.format(there=there), name).chmod(0o755)
     for number in () if has_one_disk else (1, 2, 3):
         place(theirs / f'node{number}', TEXT)
-    found = re.findall(r'```bash\n(for k.*?)```', PAGE, flags=re.DOTALL)
-    assert ['rsync' in text for text in found] == [False, True]
-    run(home, 'bash', scripted(home, found[not has_one_disk]))
+    result = re.findall(r'```bash\n(for k.*?)```', PAGE, flags=re.DOTALL)
+    assert ['rsync' in text for text in result] == [False, True]
+    run(home, 'bash', scripted(home, result[not has_one_disk]))
     check_is_that_of_one_process(home)
 
 
@@ -241,16 +241,16 @@ def test_a_pod_has_a_command_that_is_one(home, index):
     assert mounted['name'] == volume['name']
     python, module, package, *words = container['command']
     assert [python, module, package] == ['python', '-m', 'fedjax_links']
-    given = dict(word.split('=', 1) for word in words if '=' in word)
-    assert given['--workdir'].startswith(f'{mounted["mountPath"]}/')
-    assert given['--shard'] == f'$(JOB_COMPLETION_INDEX)/{job["spec"]["completions"]}'
-    assert (ROOT / 'configs' / f'{given["--config"]}.py').exists()
-    given |= {
+    options = dict(word.split('=', 1) for word in words if '=' in word)
+    assert options['--workdir'].startswith(f'{mounted["mountPath"]}/')
+    assert options['--shard'] == f'$(JOB_COMPLETION_INDEX)/{job["spec"]["completions"]}'
+    assert (ROOT / 'configs' / f'{options["--config"]}.py').exists()
+    options |= {
         '--config': f'{home}/configs/comparison.py',
         '--workdir': f'{home}/run',
-        '--shard': given['--shard'].replace('$(JOB_COMPLETION_INDEX)', str(index)),
+        '--shard': options['--shard'].replace('$(JOB_COMPLETION_INDEX)', str(index)),
     }
-    done = command.run(words[0], *map('='.join, given.items()), '--dry_run')
+    done = command.run(words[0], *map('='.join, options.items()), '--dry_run')
     assert done.returncode == 0, done.stderr
     assert f'shard    {index} of 64' in done.stdout
 

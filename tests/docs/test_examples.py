@@ -62,11 +62,11 @@ def test_there_are_examples_and_each_notebook_has_its_script():
 @pytest.mark.parametrize('script', SCRIPTS, ids=lambda script: script.stem)
 def test_a_stored_notebook_is_its_script_and_ran_without_errors(script):
     """``python -m examples.build`` makes it so."""
-    found = stored(script)
-    assert [(c['cell_type'], ''.join(c['source'])) for c in found] == list(
+    result = stored(script)
+    assert [(c['cell_type'], ''.join(c['source'])) for c in result] == list(
         cells(script)
     )
-    code = [cell for cell in found if cell['cell_type'] == 'code']
+    code = [cell for cell in result if cell['cell_type'] == 'code']
     assert [cell['execution_count'] for cell in code] == list(range(1, len(code) + 1))
     outputs = [output for cell in code for output in cell['outputs']]
     assert all(

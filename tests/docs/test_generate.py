@@ -57,15 +57,15 @@ def test_a_row_says_what_was_found():
 
 
 def test_public_modules_are_those_that_the_package_offers():
-    found = api.public_modules()
+    result = api.public_modules()
     assert {
         'algorithms',
         'analysis',
         'simulation',
         'testing',
         'core.references',
-    } <= set(found)
-    assert 'Experiment' not in found
+    } <= set(result)
+    assert 'Experiment' not in result
 
 
 def test_readers_of_logs_have_a_page(tmp_path):
@@ -134,8 +134,8 @@ def test_words_of_a_docstring_stay_words():
     ],
 )
 def test_a_name_in_a_docstring_is_one_of_the_package(target, modules, known_as):
-    found = names.full_names(target, *modules)
-    assert known_as in found if known_as else not found
+    result = names.full_names(target, *modules)
+    assert known_as in result if known_as else not result
 
 
 def test_a_table_has_a_row_each():
@@ -170,22 +170,22 @@ def test_notebooks_and_scripts_become_pages(tmp_path):
         },
     ]
     source = tmp_path / 'examples'
-    made = tmp_path / 'made'
+    built = tmp_path / 'made'
     source.mkdir()
     (source / 'links.ipynb').write_text(json.dumps({'cells': cells}))
     (source / 'run.py').write_text('print(1)\n')
-    examples.write(source, made)
-    page = (made / 'links.md').read_text()
+    examples.write(source, built)
+    page = (built / 'links.md').read_text()
     assert page.startswith('# Links\nA draw.\n')
     assert '```python\n1 + 1\n```' in page
     assert '```text\n2\n```' in page
-    assert (made / 'links_1_1.png').read_bytes() == b'hi'
-    assert '```{toctree}\nlinks\nrun\n```' in (made / 'index.md').read_text()
+    assert (built / 'links_1_1.png').read_bytes() == b'hi'
+    assert '```{toctree}\nlinks\nrun\n```' in (built / 'index.md').read_text()
 
 
 def test_a_notebook_stands_for_its_script_and_links_to_pages(tmp_path):
     source = tmp_path / 'examples'
-    made = tmp_path / 'docs' / 'generated' / 'made'
+    built = tmp_path / 'docs' / 'generated' / 'made'
     source.mkdir()
     text = '# Links\n\nSee [limits](../docs/theory.md) and [rules](rules.py).'
     cells = [{'cell_type': 'markdown', 'source': [text]}]
@@ -193,18 +193,18 @@ def test_a_notebook_stands_for_its_script_and_links_to_pages(tmp_path):
     for name in ('links', 'rules', 'build'):
         (source / f'{name}.py').write_text('x = 1\n')
     (source / 'README.md').write_text('# All\n\n[Links](links.ipynb)\n')
-    made.parent.mkdir(parents=True)
-    examples.write(source, made)
-    assert sorted(p.name for p in made.iterdir()) == [
+    built.parent.mkdir(parents=True)
+    examples.write(source, built)
+    assert sorted(p.name for p in built.iterdir()) == [
         'index.md',
         'links.md',
         'rules.md',
     ]
-    page = (made / 'links.md').read_text()
+    page = (built / 'links.md').read_text()
     assert 'See [limits](../../theory.md) and [rules](rules.md).' in page
     assert '{download}`notebook <../../../examples/links.ipynb>`' in page
     assert '{download}`script <../../../examples/links.py>`' in page
-    assert (made / 'index.md').read_text().startswith('# All\n\n[Links](links.md)\n')
+    assert (built / 'index.md').read_text().startswith('# All\n\n[Links](links.md)\n')
 
 
 @pytest.mark.parametrize(

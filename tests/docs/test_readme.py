@@ -81,10 +81,10 @@ def test_the_first_command_prints_the_table_that_the_start_shows(tmp_path):
     row = r'^\| (fed\w+) \| (server|client mean) \| ([\d.]+) '
     shown = re.findall(row, START, flags=re.MULTILINE)
     report = (tmp_path / 'run' / 'report.md').read_text()
-    found = re.findall(row, report, flags=re.MULTILINE)
+    result = re.findall(row, report, flags=re.MULTILINE)
     assert len(shown) == 4
-    assert [row[:2] for row in found] == [row[:2] for row in shown]
-    for ours, theirs in zip(found, shown, strict=True):
+    assert [row[:2] for row in result] == [row[:2] for row in shown]
+    for ours, theirs in zip(result, shown, strict=True):
         assert float(ours[2]) == pytest.approx(float(theirs[2]), abs=0.02)
     difference = re.search(
         r'client mean ends ([\d.]+) ± ([\d.]+) points above FedAvg', README
@@ -120,10 +120,10 @@ def test_the_test_command_is_the_one_that_ci_runs():
 def test_ci_leaves_the_environments_of_a_developer_alone(tmp_path):
     """Its script whole, where every program that it installs is one that does nothing."""
     own = [tmp_path / name / 'bin' / 'python' for name in ('.venv', '.venv-docs')]
-    made = 'for name in pip python ruff mypy; do ln -s /bin/true "$3/bin/$name"; done'
+    built = 'for name in pip python ruff mypy; do ln -s /bin/true "$3/bin/$name"; done'
     programs = {
         '.ci/package': '',
-        'bin/python3': f'mkdir -p "$3/bin"; {made}',
+        'bin/python3': f'mkdir -p "$3/bin"; {built}',
     }
     for name, lines in programs.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

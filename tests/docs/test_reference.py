@@ -144,12 +144,12 @@ def test_the_example_of_a_table_is_built(title, files):
     page = registries.REGISTRY_PAGES[title]
     config = {**fields.BASE, **page.example}
     if title == 'links':
-        kept = {**fields.BASE, 'num_rounds': 2, 'eval_every': 2, 'log': ['links']}
-        experiment.build({**kept, 'algorithms': {'fedavg': {}}}).run('runs/first')
+        remaining = {**fields.BASE, 'num_rounds': 2, 'eval_every': 2, 'log': ['links']}
+        experiment.build({**remaining, 'algorithms': {'fedavg': {}}}).run('runs/first')
     built = experiment.build(config)
     report.check(built)
-    said = repr(page.example)
-    assert any(f"'{name}'" in said for name in registries.tables()[title])
+    text = repr(page.example)
+    assert any(f"'{name}'" in text for name in registries.tables()[title])
 
 
 def test_every_table_that_the_command_line_lists_has_its_page(tmp_path):
@@ -188,15 +188,15 @@ def test_the_flags_of_a_command_are_those_that_its_help_lists(name):
 
 
 def test_words_of_a_command_keep_their_hyphens():
-    said = (
+    text = (
         'Reads.\n\npython -m fedjax_links report --workdir=runs/a\n\nWith --price more.'
     )
-    found = commands.in_paragraphs(said)
+    result = commands.in_paragraphs(text)
     assert (
         '.. code-block:: bash\n\n   python -m fedjax_links report --workdir=runs/a'
-        in found
+        in result
     )
-    assert 'With ``--price`` more.' in found
+    assert 'With ``--price`` more.' in result
 
 
 def test_a_docstring_is_read_as_options():
@@ -213,10 +213,10 @@ def test_a_docstring_is_read_as_options():
           nothing: of it.
         """
 
-    found = {o.name: o for o in options.of(factory, supplied=['size'])}
-    assert found.keys() == {'rate', '**rest'}
-    assert found['rate'][2:] == ('``0.5``', 'A share.')
-    assert found['**rest'].meaning == 'Passed on.'
+    results = {o.name: o for o in options.of(factory, supplied=['size'])}
+    assert results.keys() == {'rate', '**rest'}
+    assert results['rate'][2:] == ('``0.5``', 'A share.')
+    assert results['**rest'].meaning == 'Passed on.'
     assert options.documented(factory)['size'] == r'\N. At most ten.'
     assert options.before_arguments(factory) == 'Makes.\n'
 
@@ -225,9 +225,9 @@ def test_a_docstring_is_read_as_options():
     'page', sorted(STUDIES.glob('*.md')), ids=lambda page: page.stem
 )
 def test_a_study_says_when_it_was_measured_and_how_strong_it_is(page):
-    found = studies.read(page)
-    assert re.fullmatch(r'\d{1,2} (October|November|December) 20\d\d', found.date)
-    assert found.strength in studies.STRENGTHS
+    result = studies.read(page)
+    assert re.fullmatch(r'\d{1,2} (October|November|December) 20\d\d', result.date)
+    assert result.strength in studies.STRENGTHS
 
 
 def test_a_study_without_date_or_strength_is_refused(tmp_path):

@@ -51,8 +51,8 @@ def offered(module):
 def full_names(module, name):
     """Under which names the site may have it."""
     value = getattr(module, name)
-    place = getattr(value, '__module__', None), getattr(value, '__qualname__', None)
-    return {f'{module.__name__}.{name}', '.'.join(place) if all(place) else ''}
+    position = getattr(value, '__module__', None), getattr(value, '__qualname__', None)
+    return {f'{module.__name__}.{name}', '.'.join(position) if all(position) else ''}
 
 
 @pytest.mark.parametrize('name', api.public_modules())

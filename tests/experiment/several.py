@@ -73,8 +73,8 @@ def command(folder, *flags):
     """What a user types."""
     config = folder.parent / 'config.py'
     config.write_text(CONFIG)
-    given = [f'--config={config}', f'--workdir={folder}', '--mesh=clients:4']
-    return [sys.executable, '-m', 'fedjax_links', 'simulate', *given, *flags]
+    arguments = [f'--config={config}', f'--workdir={folder}', '--mesh=clients:4']
+    return [sys.executable, '-m', 'fedjax_links', 'simulate', *arguments, *flags]
 
 
 def start(folder, *flags, of_leader=None, of_other=None, flags_of_other=()):
@@ -94,17 +94,17 @@ def start(folder, *flags, of_leader=None, of_other=None, flags_of_other=()):
             '--num_processes=2',
             *flags,
         ]
-    given = [(of_leader, ()), (of_other, flags_of_other)]
+    arguments = [(of_leader, ()), (of_other, flags_of_other)]
     return [
         subprocess.Popen(
-            command(folder, *flags, f'--process_id={place}', *more),
+            command(folder, *flags, f'--process_id={index}', *more),
             cwd=ROOT,
             env=environment(variables),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for place, (variables, more) in enumerate(given)
+        for index, (variables, more) in enumerate(arguments)
     ]
 
 
@@ -124,21 +124,21 @@ def start_as_a_step(folder):
             command(folder),
             cwd=ROOT,
             env=environment(
-                {**step, 'SLURM_STEP_NUM_TASKS': '2', 'SLURM_PROCID': str(place)}
+                {**step, 'SLURM_STEP_NUM_TASKS': '2', 'SLURM_PROCID': str(index)}
             ),
-            stdout=(folder.parent / f'task-{place}').open('w'),
+            stdout=(folder.parent / f'task-{index}').open('w'),
             stderr=subprocess.PIPE,
             text=True,
         )
-        for place in range(2)
+        for index in range(2)
     ]
 
 
 def run_alone(folder, *flags):
     """One process on a mesh of as many devices, or as more flags say."""
-    given = command(folder, *flags)
+    inputs = command(folder, *flags)
     subprocess.run(
-        given, cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL
+        inputs, cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL
     )
 
 
@@ -155,11 +155,11 @@ def wait_for(folder, num_lines, processes):
 def ended(processes, timeout=300):
     """Exit statuses, and what each process says to stderr; none is left behind."""
     try:
-        said = [process.communicate(timeout=timeout)[1] for process in processes]
+        output = [process.communicate(timeout=timeout)[1] for process in processes]
     finally:
         for process in processes:
             process.kill()
-    return [process.returncode for process in processes], said
+    return [process.returncode for process in processes], output
 
 
 def pause(process, seconds):
@@ -182,10 +182,10 @@ def kept(folder):
         if '@' in name
     }
     last = max(rounds.values())
-    whole = {
+    full = {
         name: as_one(folder / name) for name, round in rounds.items() if round == last
     }
-    return {**{name: files[name] for name in files if name not in rounds}, **whole}
+    return {**{name: files[name] for name in files if name not in rounds}, **full}
 
 
 def as_one(path):
@@ -194,8 +194,8 @@ def as_one(path):
         entries = dict(stored)
     about = json.loads(bytes(entries['about']))
     divided = {}
-    for place in range(len(about.pop('parts', []))):
-        with np.load(path.with_name(f'{path.stem}.part{place}.npz')) as stored:
+    for index in range(len(about.pop('parts', []))):
+        with np.load(path.with_name(f'{path.stem}.part{index}.npz')) as stored:
             for name in stored.files[1:]:
                 divided.setdefault(name, []).append(stored[name])
     entries |= {name: np.concatenate(rows) for name, rows in divided.items()}
@@ -214,7 +214,7 @@ def num_saves(folder):
 def run_with_a_slow_disk(folder):
     """Two processes, of which the leader's disk is slow and each is stopped for two seconds."""
     both = start(folder, of_leader={'SECONDS_TO_SYNC': '0.01'})
-    for place, process in enumerate(both):
-        wait_for(folder, 50 * (place + 1), both)
+    for index, process in enumerate(both):
+        wait_for(folder, 50 * (index + 1), both)
         pause(process, 2)
     return ended(both)

@@ -57,13 +57,13 @@ def test_experiments_are_compared_as_what_they_are():
 
 
 def test_experiments_of_one_config_are_equal():
-    given = values(links={'name': 'bernoulli', 'probs': np.full(8, 0.5)})
-    copied = {**given, 'links': {'name': 'bernoulli', 'probs': np.full(8, 0.5)}}
-    first = experiment.build(given)
+    inputs = values(links={'name': 'bernoulli', 'probs': np.full(8, 0.5)})
+    copied = {**inputs, 'links': {'name': 'bernoulli', 'probs': np.full(8, 0.5)}}
+    first = experiment.build(inputs)
     again = experiment.build(copied)
     assert first == again
     assert hash(first) == hash(again)
-    assert first != experiment.build({**given, 'first_seed': 1})
+    assert first != experiment.build({**inputs, 'first_seed': 1})
     assert first != dataclasses.replace(first, title='other')
     assert first != in_python()
     module = {'title': 'One', 'problem': object()}  # as a script puts into a config
@@ -76,14 +76,14 @@ def test_what_the_command_does_before_a_run_an_experiment_does(tmp_path):
     planned = experiment.build(values())
     planned.check()
     planned.run(tmp_path / 'run')
-    whole = planned.run(tmp_path / 'meshed', mesh=1, devices=1)
-    assert whole.facts[fl.runs.ON_A_MESH]
+    full = planned.run(tmp_path / 'meshed', mesh=1, devices=1)
+    assert full.facts[fl.runs.ON_A_MESH]
     forked = planned.fork(tmp_path / 'run', 2, devices=1)
     last = forked['round'] == 4
     assert last.all()
-    whole = fl.runs.read(tmp_path / 'run')
+    full = fl.runs.read(tmp_path / 'run')
     name = 'server/eval_loss'
-    np.testing.assert_array_equal(forked[name], whole[name][whole['round'] == 4])
+    np.testing.assert_array_equal(forked[name], full[name][full['round'] == 4])
     most = len(jax.local_devices())
     with pytest.raises(
         ValueError, match=rf'^`mesh` must have at most {most} devices, all there'
@@ -104,10 +104,10 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
     other = dataclasses.replace(planned, algorithms={'fedavg': rate}, num_rounds=4)
     assert other.config is None
     assert dataclasses.replace(other, num_rounds=8).config is None
-    said = {'title': 'said'}
+    text = {'title': 'said'}
     assert (
-        dataclasses.replace(planned, algorithms={'fedavg': rate}, config=said).config
-        == said
+        dataclasses.replace(planned, algorithms={'fedavg': rate}, config=text).config
+        == text
     )
     other.run(tmp_path)
     assert not (tmp_path / fl.runs.CONFIG).exists()

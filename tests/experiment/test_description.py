@@ -16,7 +16,7 @@ def warnings(**changes):
 
 
 @pytest.mark.parametrize(
-    'cycle, every, seen',
+    'cycle, period, seen',
     [
         (100, 100, 1),
         (100, 20, 5),
@@ -26,22 +26,22 @@ def warnings(**changes):
         (300, 7, None),
     ],
 )
-def test_evaluations_that_see_few_rounds_of_a_cycle_are_named(cycle, every, seen):
+def test_evaluations_that_see_few_rounds_of_a_cycle_are_named(cycle, period, seen):
     """Counted one by one; ten, or as many as there are evaluations, are no reason to warn."""
-    rounds = 12 * every
+    rounds = 12 * period
     links = {'name': 'cyclic', 'probs': EQUAL, 'cycle_length': cycle}
-    found = warnings(links=links, num_rounds=rounds, eval_every=every)
+    result = warnings(links=links, num_rounds=rounds, eval_every=period)
     assert (
-        len({t % cycle for t in range(every, 1200 * every, every)}) >= 10
+        len({t % cycle for t in range(period, 1200 * period, period)}) >= 10
         or seen is not None
     )
     if seen is None:
-        assert not found
+        assert not result
     else:
-        assert len({t % cycle for t in range(every, rounds + 1, every)}) == seen
-        assert f'repeats every {cycle} rounds' in found[0]
-        assert f'see {seen} round' in found[0]
-        assert 'of them, `eval_every` = ' in found[0]
+        assert len({t % cycle for t in range(period, rounds + 1, period)}) == seen
+        assert f'repeats every {cycle} rounds' in result[0]
+        assert f'see {seen} round' in result[0]
+        assert 'of them, `eval_every` = ' in result[0]
 
 
 def test_a_recording_that_is_played_once_gives_no_warning():
@@ -75,7 +75,7 @@ def test_a_column_of_one_algorithm_is_no_factor_of_all():
     both = {'algorithms': {'fedavg': {}, 'mifa': {'max_age': 5}}}
     rates = [0.1, 0.2]
     ages = [5, 10, 20]
-    for grid, said in (
+    for grid, text in (
         (
             {'client': {'learning_rate': rates}},
             f'2 points x 2 seeds x 4 rounds: {4 * 2 * 4} rounds',
@@ -86,7 +86,7 @@ def test_a_column_of_one_algorithm_is_no_factor_of_all():
         ),
     ):
         lines = experiment.build(values(**both, grid=grid)).describe().splitlines()
-        assert f'work     2 algorithms x 1 pattern x {said}' in lines
+        assert f'work     2 algorithms x 1 pattern x {text}' in lines
 
 
 def test_a_caption_tells_what_runs():

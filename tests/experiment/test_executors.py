@@ -36,11 +36,11 @@ CONFIG = {
 class AtOnce:
     """An executor that runs what it is given when it is given."""
 
-    def submit(self, function, *given):
+    def submit(self, function, *arguments):
         """Runs it."""
         future = concurrent.futures.Future()
         try:
-            future.set_result(function(*given))
+            future.set_result(function(*arguments))
         except Exception as error:
             future.set_exception(error)
         return future
@@ -68,7 +68,7 @@ class Heard(experiment.Callback):
 
 
 @pytest.fixture(scope='module')
-def whole(tmp_path_factory):
+def full_run(tmp_path_factory):
     """What a run in one process keeps."""
     folder = tmp_path_factory.mktemp('whole') / 'run'
     command = [
@@ -87,12 +87,12 @@ def test_jobs_give_the_bytes_and_periods_of_one_process(tmp_path):
     config = {name: value for name, value in CONFIG.items() if name != 'tuning'}
     config |= {'num_rounds': 40, 'client': {'local_steps': 3, 'learning_rate': 0.1}}
     experiment.build(config).run(tmp_path / 'whole')
-    heard = Heard()
+    received = Heard()
     planned = experiment.build(config)
-    results = planned.run(tmp_path / 'run', [heard], executor=AtOnce(), jobs=3)
+    results = planned.run(tmp_path / 'run', [received], executor=AtOnce(), jobs=3)
     assert last_files_of(tmp_path / 'run') == last_files_of(tmp_path / 'whole')
-    assert heard.events == ['start', 'end']
-    assert heard.rounds == {
+    assert received.events == ['start', 'end']
+    assert received.rounds == {
         lane.name: [20, 40] for lane in runs.lanes(tmp_path / 'run')
     }
     assert len(results.columns['round']) == 3 * 4 * 2
@@ -120,13 +120,13 @@ def test_a_job_that_fails_stops_no_other_and_has_a_line(tmp_path):
     class Broken(AtOnce):
         count = 0
 
-        def submit(self, function, *given):
+        def submit(self, function, *arguments):
             self.count += 1
             if self.count == 2:
                 future = concurrent.futures.Future()
                 future.set_exception(RuntimeError('the node is gone'))
                 return future
-            return super().submit(function, *given)
+            return super().submit(function, *arguments)
 
     planned = experiment.build(values(num_seeds=3))
     with pytest.raises(
@@ -150,24 +150,24 @@ def as_users_do(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_process_pool(tmp_path, whole, as_users_do):
+def test_a_process_pool(tmp_path, full_run, as_users_do):
     context = multiprocessing.get_context('spawn')
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
         run(tmp_path / 'run', pool)
-    assert last_files_of(tmp_path / 'run') == whole
+    assert last_files_of(tmp_path / 'run') == full_run
 
 
 @pytest.mark.slow
-def test_submitit(tmp_path, whole, as_users_do):
+def test_submitit(tmp_path, full_run, as_users_do):
     submitit = pytest.importorskip('submitit')
     executor = submitit.LocalExecutor(tmp_path / 'logs')
     executor.update_parameters(timeout_min=10)
     run(tmp_path / 'run', executor, jobs=2)
-    assert last_files_of(tmp_path / 'run') == whole
+    assert last_files_of(tmp_path / 'run') == full_run
 
 
 @pytest.mark.slow
-def test_a_dask_cluster_that_loses_a_worker(tmp_path, whole, as_users_do):
+def test_a_dask_cluster_that_loses_a_worker(tmp_path, full_run, as_users_do):
     distributed = pytest.importorskip('distributed')
 
     class Killing(experiment.Callback):
@@ -185,7 +185,7 @@ def test_a_dask_cluster_that_loses_a_worker(tmp_path, whole, as_users_do):
     with distributed.LocalCluster(**options) as cluster, cluster.get_client() as client:
         run(tmp_path / 'run', client, [killing])
     assert killing.killed
-    assert last_files_of(tmp_path / 'run') == whole
+    assert last_files_of(tmp_path / 'run') == full_run
 
 
 NOTED = f"""
@@ -235,7 +235,7 @@ def test_of_two_processes_that_want_a_lane_one_writes_it(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.release('test_shards_of_one_folder_merge_to_the_bytes_of_one_process')
-def test_shards_that_are_killed_and_started_again(tmp_path, whole):
+def test_shards_that_are_killed_and_started_again(tmp_path, full_run):
     """Commands, each killed at a random moment but the last time."""
     config = tmp_path / 'config.py'
     folder = tmp_path / 'run'
@@ -266,15 +266,17 @@ def test_shards_that_are_killed_and_started_again(tmp_path, whole):
             process.communicate()
     assert runs.status(folder).running == 0
     last = [shard(index) for index in range(4)]
-    said = [process.communicate()[1].decode() for process in last]
-    assert [process.returncode for process in last] == [0] * 4, said
+    output = [process.communicate()[1].decode() for process in last]
+    assert [process.returncode for process in last] == [0] * 4, output
     merging = start('merge')
     assert merging.communicate()[0] is None
     assert merging.returncode == 0
     left_out = 'report.md', '.png', 'clients.npz'
-    kept = {k: v for k, v in last_files_of(folder).items() if not k.endswith(left_out)}
-    assert kept == {k: v for k, v in whole.items() if k in kept}
-    assert kept.keys() == whole.keys()
+    selected = {
+        k: v for k, v in last_files_of(folder).items() if not k.endswith(left_out)
+    }
+    assert selected == {k: v for k, v in full_run.items() if k in selected}
+    assert selected.keys() == full_run.keys()
 
 
 AGED = """
@@ -290,7 +292,7 @@ def test_a_worker_that_lives_on_runs_the_code_of_each_run(tmp_path):
     """Its config is the same, and the file that it names has changed."""
     config = values(algorithms={'mine': {'name': 'edited_rule:rule'}}, num_seeds=1)
     module = tmp_path / 'edited_rule.py'
-    found = []
+    results = []
 
     def ends(**options):
         with resolver.importable(tmp_path):
@@ -299,6 +301,8 @@ def test_a_worker_that_lives_on_runs_the_code_of_each_run(tmp_path):
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         for number, server_lr in enumerate((1.0, 0.125)):
             module.write_text(AGED.format(server_lr=server_lr))
-            found.append(ends(folder=tmp_path / f'run{number}', executor=pool, jobs=1))
-            assert found[-1] == ends()
-    assert found[0] != found[1]
+            results.append(
+                ends(folder=tmp_path / f'run{number}', executor=pool, jobs=1)
+            )
+            assert results[-1] == ends()
+    assert results[0] != results[1]

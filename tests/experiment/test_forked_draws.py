@@ -31,8 +31,8 @@ def drawn(**changes):
 
 def test_links_resume_where_the_same_modes_are_written_otherwise(tmp_path):
     drawn().run(tmp_path / 'silent')
-    said = drawn(redraw={'data': 'by_seed'})
-    said.fork(tmp_path / 'silent', 2, tmp_path / 'fork')
+    text = drawn(redraw={'data': 'by_seed'})
+    text.fork(tmp_path / 'silent', 2, tmp_path / 'fork')
     assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'silent', after=2)
 
 

@@ -34,8 +34,10 @@ def past(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
         build(log=('links',)).run(folder)
-    kept = {path.stem.split('@')[1] for path in (folder / 'checkpoints').glob('*.npz')}
-    assert kept == {'6', '8'}
+    remaining = {
+        path.stem.split('@')[1] for path in (folder / 'checkpoints').glob('*.npz')
+    }
+    assert remaining == {'6', '8'}
     return folder
 
 
@@ -360,9 +362,9 @@ def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypa
     planned = in_python()
     planned.run(tmp_path / 'run')
     planned.fork(tmp_path / 'run', 36, tmp_path / 'fork')
-    kept = [json.loads(x) for x in (tmp_path / 'run' / runs.METRICS).open()]
+    saved = [json.loads(x) for x in (tmp_path / 'run' / runs.METRICS).open()]
     ours = [json.loads(x) for x in (tmp_path / 'fork' / runs.METRICS).open()]
-    assert ours == [row for row in kept if row['round'] > 36]
+    assert ours == [row for row in saved if row['round'] > 36]
     assert last_states(tmp_path / 'fork', 40) == last_states(tmp_path / 'run', 40)
     with pytest.raises(ValueError, match=r'has no config, got 20; there is 36, 40\.$'):
         running.fork(planned, tmp_path / 'run', 20)

@@ -32,7 +32,7 @@ def test_lanes_and_kept_links_are_those_of_plain_simulations(
         monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
     planned = experiment.build(values(links=None, patterns=PATTERNS))
     results = planned.run(tmp_path / 'run')
-    kept = runs.read_links(tmp_path / 'run')
+    saved = runs.read_links(tmp_path / 'run')
     for pattern in PATTERNS:
         if not side_by_side:  # lanes of one program round differently
             assert_lanes_are_plain_simulations(
@@ -44,7 +44,7 @@ def test_lanes_and_kept_links_are_those_of_plain_simulations(
             num_rounds=4,
         )
         assert isinstance(links, base.CohortLinkSample)
-        mask = np.unpackbits(kept[f'mask/{pattern}'], axis=-1, count=8)
+        mask = np.unpackbits(saved[f'mask/{pattern}'], axis=-1, count=8)
         np.testing.assert_array_equal(mask, links.mask)
         mean = np.asarray(links.prob).mean(axis=0)
-        np.testing.assert_allclose(kept[f'mean_prob/{pattern}'], mean, rtol=1e-6)
+        np.testing.assert_allclose(saved[f'mean_prob/{pattern}'], mean, rtol=1e-6)

@@ -94,7 +94,7 @@ def test_the_client_the_local_step_and_the_tensor_are_named(tmp_path, algorithm)
     before = files(tmp_path)
     bad = results.columns['first_bad_round'][results['round'] == 8]
     np.testing.assert_array_equal(bad, BAD_ROUND)
-    found = list(nan_debugger.debug_round(built, tmp_path, BAD_ROUND))
+    computed = list(nan_debugger.debug_round(built, tmp_path, BAD_ROUND))
     expected = [
         f'{algorithm}, some, seed {seed}, round 4: client 3, local step '
         f'{steps_until_drawn(problem, seed, 1, 6)}: the loss and the gradient of '
@@ -102,7 +102,7 @@ def test_the_client_the_local_step_and_the_tensor_are_named(tmp_path, algorithm)
         '.features (first entry [2, 1])'
         for seed in (2, 5)
     ]
-    assert found == expected
+    assert computed == expected
     assert files(tmp_path) == before
 
 

@@ -24,8 +24,8 @@ def distances(**changes):
 def test_a_decay_of_optax_is_given_the_rate():
     decay = {'name': 'optax:cosine_decay_schedule', 'decay_steps': 4}
     rates = [0.1 * 0.5 * (1 + np.cos(np.pi * t / 4)) for t in range(4)]
-    found = distances(client={'learning_rate': 0.1, 'local_steps': 1, 'decay': decay})
-    np.testing.assert_allclose(found, 2 * np.cumprod(1 - np.array(rates)), rtol=1e-5)
+    result = distances(client={'learning_rate': 0.1, 'local_steps': 1, 'decay': decay})
+    np.testing.assert_allclose(result, 2 * np.cumprod(1 - np.array(rates)), rtol=1e-5)
 
 
 def test_a_rate_of_the_server_may_be_a_schedule():
@@ -36,17 +36,17 @@ def test_a_rate_of_the_server_may_be_a_schedule():
         'transition_steps': 4,
     }
     server = {'name': 'sgd', 'learning_rate': rate}
-    found = distances(algorithms={'fedopt': {'server_optimizer': server}})
+    result = distances(algorithms={'fedopt': {'server_optimizer': server}})
     rates = 0.1 * np.array([1.0, 0.75, 0.5, 0.25])
-    np.testing.assert_allclose(found, 2 * np.cumprod(1 - rates), rtol=1e-5)
+    np.testing.assert_allclose(result, 2 * np.cumprod(1 - rates), rtol=1e-5)
 
 
 def test_sign_steps_of_an_optimizer_by_module():
     optimizer = {'name': 'optax:lion', 'b1': 0.0, 'b2': 0.0, 'weight_decay': 0.0}
-    found = distances(
+    result = distances(
         client={'learning_rate': 0.1, 'local_steps': 1, 'optimizer': optimizer}
     )
-    np.testing.assert_allclose(found, 2 - 0.1 * np.arange(1, 5), rtol=1e-5)
+    np.testing.assert_allclose(result, 2 - 0.1 * np.arange(1, 5), rtol=1e-5)
 
 
 def test_a_schedule_that_is_none_is_named():

@@ -18,9 +18,9 @@ TIMES = {
 
 
 @pytest.mark.parametrize('field', ['step', 'uplink', 'downlink'])
-@pytest.mark.parametrize('given', [[0.1, 0.1], [], [[0.1] * 8]])
-def test_speeds_are_one_or_one_for_each_client(field, given):
-    links = {'name': 'quorum', 'times': TIMES | {field: given}, 'quorum': 3}
+@pytest.mark.parametrize('speeds', [[0.1, 0.1], [], [[0.1] * 8]])
+def test_speeds_are_one_or_one_for_each_client(field, speeds):
+    links = {'name': 'quorum', 'times': TIMES | {field: speeds}, 'quorum': 3}
     message = (
         f'`config.links.times.{field}` must be a number or have one for each of the 8'
     )

@@ -14,7 +14,7 @@ from tests.runner.test_loop import in_python
 
 def test_a_config_may_hold_the_numbers_of_numpy(tmp_path):
     probs = np.linspace(0.25, 1, 8)
-    given = {
+    options = {
         'num_rounds': np.int64(4),
         'num_seeds': np.int32(1),
         'links': {'name': 'bernoulli', 'probs': probs},
@@ -25,10 +25,10 @@ def test_a_config_may_hold_the_numbers_of_numpy(tmp_path):
         },
         'grid': {'client': {'learning_rate': np.array([0.25, 0.5])}},
     }
-    del given['client']['learning_rate']
-    built = experiment.build(values(**given))
-    given['links'] = {'name': 'bernoulli', 'probs': probs.tolist()}
-    plain = experiment.build(values(**given))
+    del options['client']['learning_rate']
+    built = experiment.build(values(**options))
+    options['links'] = {'name': 'bernoulli', 'probs': probs.tolist()}
+    plain = experiment.build(values(**options))
     assert built == plain
     built.run(tmp_path)
     config = runs.read_json(tmp_path, runs.CONFIG)
@@ -43,9 +43,9 @@ def test_a_file_may_hold_an_array_that_a_flag_replaces_in_part(tmp_path):
         'def get_config():\n'
         "    return {'links': {'probs': np.array([0.25, 0.5])}, 'num_rounds': np.int64(3)}\n"
     )
-    found = configs.load(str(path), {'links.probs[1]': '1.0', 'num_rounds': '4'})
-    assert found['links'] == {'probs': [0.25, 1.0]}
-    assert found['caption'] == (
+    result = configs.load(str(path), {'links.probs[1]': '1.0', 'num_rounds': '4'})
+    assert result['links'] == {'probs': [0.25, 1.0]}
+    assert result['caption'] == (
         'Changed from the config: links.probs = [0.25, 1.0] ([0.25, 0.5]), num_rounds = 4 (3).'
     )
 
@@ -59,10 +59,10 @@ def test_an_experiment_in_python_may_hold_the_numbers_of_numpy(tmp_path):
         grow=0,
     )
     plain = in_python()
-    given = dataclasses.replace(
+    inputs = dataclasses.replace(
         plain, num_rounds=np.int64(4), eval_every=np.int16(4), grid={}, tuning=tuning
     )
-    results = given.run(tmp_path)
+    results = inputs.run(tmp_path)
     again = runs.read(tmp_path)
     assert again.facts == json.loads(json.dumps(results.facts))
     assert again.facts['num_rounds'] == 4

@@ -59,8 +59,8 @@ def run(end, started=(0, 1, 2), counts=(3, 3, 3), port=None, host='127.0.0.1'):
         )
         for own in started
     ]
-    said = [process.communicate(timeout=90) for process in all_of_them]
-    return [process.returncode for process in all_of_them], said
+    output = [process.communicate(timeout=90) for process in all_of_them]
+    return [process.returncode for process in all_of_them], output
 
 
 HEARD = 'from 0 from 1 from 2\n' + ' '.join(chr(own) * 6 for own in range(3)) + '\n'
@@ -79,10 +79,10 @@ def test_each_hears_what_all_say():
     'how, status, words', [('kill', -9, ''), ('fail', 1, 'failed\n')]
 )
 def test_all_name_the_one_that_is_gone(how, status, words, gone):
-    statuses, said = run(f'{how} {gone}')
+    statuses, output = run(f'{how} {gone}')
     assert statuses == [status if own == gone else 2 for own in range(3)]
     line = GONE.format(gone)
-    assert [text for _, text in said] == [
+    assert [text for _, text in output] == [
         words if own == gone else line for own in range(3)
     ]
 
@@ -113,12 +113,12 @@ def reach(port, host='127.0.0.1'):
 def test_strangers_at_the_port_change_nothing():
     port, first = start_first()
     strangers = [reach(port) for _ in STRANGERS]
-    for stranger, said in zip(strangers, STRANGERS.values(), strict=True):
-        stranger.sendall(said)
+    for stranger, output in zip(strangers, STRANGERS.values(), strict=True):
+        stranger.sendall(output)
     with pytest.raises(ConnectionRefusedError):  # another address of this machine
         socket.create_connection(('127.0.0.2', port))
-    statuses, said = run('together', started=(1, 2), port=port)
-    assert (statuses, said) == ([0, 0], [(HEARD, '')] * 2)
+    statuses, output = run('together', started=(1, 2), port=port)
+    assert (statuses, output) == ([0, 0], [(HEARD, '')] * 2)
     assert first.communicate(timeout=90) == (HEARD, '')
     for stranger in strangers:
         stranger.settimeout(30)
@@ -142,13 +142,13 @@ def start_first():
 def test_a_message_without_bounds_is_one_that_never_comes(size):
     ours, theirs = socket.socketpair()
     ended = threading.Event()
-    found = []
-    end = mock.Mock(side_effect=lambda gone: (found.append(gone), ended.set()))
+    results = []
+    end = mock.Mock(side_effect=lambda gone: (results.append(gone), ended.set()))
     with mock.patch.object(connections.Connections, '_end', end):
         joined = connections.Connections(0, 3, {1: ours})
         theirs.sendall(struct.pack('>q', size))
         assert ended.wait(30)
-        assert found == [1]
+        assert results == [1]
         joined.are_over = True
     ours.close()
     theirs.close()
@@ -170,25 +170,27 @@ def test_a_host_name_that_hides_this_machine_binds_everywhere(monkeypatch):
 
 
 def test_processes_that_do_not_meet_say_why():
-    _, ((_, said),) = run('absent', started=[0])
+    _, ((_, output),) = run('absent', started=[0])
     requirement = 'be processes that all start within 0.5 s'
-    assert said == f'`num_processes` must {requirement}, got 3 without process 1, 2.\n'
-    _, ((_, said),) = run('absent', started=[2])
-    assert said.startswith('`coordinator` must be heard within 0.5 s, got 127.0.0.1:')
-    _, ((_, said),) = run('absent', started=[2], host='no-such-host.invalid')
-    assert said.startswith(
+    assert (
+        output == f'`num_processes` must {requirement}, got 3 without process 1, 2.\n'
+    )
+    _, ((_, output),) = run('absent', started=[2])
+    assert output.startswith('`coordinator` must be heard within 0.5 s, got 127.0.0.1:')
+    _, ((_, output),) = run('absent', started=[2], host='no-such-host.invalid')
+    assert output.startswith(
         '`coordinator` must be heard within 0.5 s, got no-such-host.invalid:'
     )
-    _, said = run('together', started=[0, 1], counts=(3, 4))
-    assert said[0][1] == (
+    _, output = run('together', started=[0, 1], counts=(3, 4))
+    assert output[0][1] == (
         '`num_processes` must be the same in all of them, got 3 in process 0 and 4 in process 1.\n'
     )
-    assert said[1][1] == GONE.format(0).replace('of 3', 'of 4')
+    assert output[1][1] == GONE.format(0).replace('of 3', 'of 4')
     with socket.create_server(('', 0)) as taken:
         port = taken.getsockname()[1]
-        _, ((_, said),) = run('absent', started=[0], port=port)
+        _, ((_, output),) = run('absent', started=[0], port=port)
     requirement = 'have a port that is free on the machine of process 0'
     assert (
-        said
+        output
         == f'`coordinator` must {requirement}, got {port}: Address already in use.\n'
     )

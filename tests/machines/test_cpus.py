@@ -22,22 +22,22 @@ print(environment.fingerprint()['threads'], sum(name.startswith('tf_XLAEigen') f
 @pytest.mark.skipif(
     sys.platform != 'linux', reason='the system does not name its threads'
 )
-@pytest.mark.parametrize('said, threads', [({}, 1), ({'NPROC': '2'}, 2)])
-def test_threads_are_those_that_xla_starts(said, threads):
+@pytest.mark.parametrize('nproc, threads', [({}, 1), ({'NPROC': '2'}, 2)])
+def test_threads_are_those_that_xla_starts(nproc, threads):
     free = {
         k: v for k, v in os.environ.items() if k not in ('NPROC', 'JAX_NUM_CPU_DEVICES')
     }
     command = [sys.executable, '-c', ON_ONE_CORE]
     done = subprocess.run(
-        command, env=free | said, capture_output=True, text=True, check=True
+        command, env=free | nproc, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [str(threads)] * 2
 
 
-@pytest.mark.parametrize('said, threads', [('3', 3), ('', 2), ('0', 2), ('many', 2)])
-def test_threads_are_part_of_what_programs_are_kept_by(said, threads, monkeypatch):
+@pytest.mark.parametrize('nproc, threads', [('3', 3), ('', 2), ('0', 2), ('many', 2)])
+def test_threads_are_part_of_what_programs_are_kept_by(nproc, threads, monkeypatch):
     monkeypatch.setattr(cpus, 'num_cores', lambda: 2)
-    monkeypatch.setenv('NPROC', said)
+    monkeypatch.setenv('NPROC', nproc)
     assert cpus.fingerprint()['threads'] == threads
     kind = cpus.kind()
     monkeypatch.setenv('NPROC', '7')

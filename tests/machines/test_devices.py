@@ -74,7 +74,7 @@ def test_the_number_of_devices_changes_no_bit_of_a_sweep():
 
 
 @pytest.mark.parametrize(
-    'given, message',
+    'devices_, message',
     [
         (0, r'^`devices` must be at least 1, got 0\.$'),
         (5000, r'^`devices` must be at most \d+, all there are, got 5000\.$'),
@@ -87,9 +87,9 @@ def test_the_number_of_devices_changes_no_bit_of_a_sweep():
         (True, '`devices` must be'),
     ],
 )
-def test_devices_that_are_none_are_refused(given, message):
+def test_devices_that_are_none_are_refused(devices_, message):
     with pytest.raises(ValueError, match=message):
-        devices.choose(given)
+        devices.choose(devices_)
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,13 @@ def test_lanes_in_turn_are_those_asked_for():
     expected = jax.vmap(fn, in_axes=(0, None))(rows, None)
     for count in (0, 3, 4):
         run = functools.partial(lanes.in_one_program, fn, side_by_side=False)
-        found = jax.jit(run)(rows, None, count)
+        result = jax.jit(run)(rows, None, count)
         for name in ('shifted', 'drawn'):
             np.testing.assert_allclose(
-                found[name][:count], expected[name][:count], rtol=1e-6
+                result[name][:count], expected[name][:count], rtol=1e-6
             )
-            np.testing.assert_array_equal(found[name][count:], 0)
-        data, same = (jax.random.key_data(r['key'])[:count] for r in (found, expected))
+            np.testing.assert_array_equal(result[name][count:], 0)
+        data, same = (jax.random.key_data(r['key'])[:count] for r in (result, expected))
         np.testing.assert_array_equal(data, same)
 
 
@@ -50,9 +50,9 @@ def widths_of(monkeypatch, *, side_by_side):
     widths = []
     in_one_program = lanes.in_one_program
 
-    def noted(fn, rows, *given, **which):
+    def noted(fn, rows, *arguments, **which):
         widths.append(len(rows['scale']))
-        return in_one_program(fn, rows, *given, **which)
+        return in_one_program(fn, rows, *arguments, **which)
 
     monkeypatch.setattr(lanes, 'in_one_program', noted)
     rows = {'scale': np.arange(1, 6, dtype=np.float32)}
@@ -71,9 +71,9 @@ def bytes_of(width):
     """What a program of so many lanes needs at once."""
     rows = {'scale': np.ones(width, np.float32)}
     run = jax.jit(jax.vmap(top, in_axes=(0, None)))
-    found = run.lower(rows, TABLE).compile().memory_analysis()
+    result = run.lower(rows, TABLE).compile().memory_analysis()
     return sum(
-        getattr(found, f'{part}_size_in_bytes')
+        getattr(result, f'{part}_size_in_bytes')
         for part in ('argument', 'output', 'temp')
     )
 
@@ -133,7 +133,7 @@ for count in (1, 2, 4):
 
 
 def test_one_compilation_serves_the_places_of_a_cpu():
-    found = in_a_process(SPREAD)
-    assert found == [
+    result = in_a_process(SPREAD)
+    assert result == [
         f'{count} True True (2, 3, 1000) (2, 3) 1 1 []' for count in (2, 4)
     ]

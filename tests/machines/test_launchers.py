@@ -40,8 +40,8 @@ def test_a_task_of_a_slurm_step():
     ],
 )
 def test_the_first_machine_of_a_list(names, first):
-    found = launchers.started_as({**STEP, 'SLURM_STEP_NODELIST': names})
-    assert found.coordinator == f'{first}:61445'
+    result = launchers.started_as({**STEP, 'SLURM_STEP_NODELIST': names})
+    assert result.coordinator == f'{first}:61445'
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_the_first_machine_of_a_list(names, first):
 )
 def test_a_process_of_mpirun_also_within_a_step(where, coordinator):
     for around in ({}, STEP):
-        found = launchers.started_as({**around, **MPIRUN, **where})
-        assert found == (coordinator, 3, 1, 'OMPI_COMM_WORLD_RANK')
+        result = launchers.started_as({**around, **MPIRUN, **where})
+        assert result == (coordinator, 3, 1, 'OMPI_COMM_WORLD_RANK')
 
 
 def test_a_pod_of_an_indexed_job(monkeypatch):
@@ -75,12 +75,12 @@ def test_a_pod_of_an_indexed_job(monkeypatch):
 
 
 def test_what_jax_is_told_comes_first():
-    said = {
+    text = {
         'JAX_PROCESS_ID': '1',
         'JAX_NUM_PROCESSES': '2',
         'JAX_COORDINATOR_ADDRESS': 'here:7',
     }
-    assert launchers.started_as({**STEP, **MPIRUN, **said}) == (
+    assert launchers.started_as({**STEP, **MPIRUN, **text}) == (
         'here:7',
         2,
         1,
@@ -89,7 +89,7 @@ def test_what_jax_is_told_comes_first():
 
 
 @pytest.mark.parametrize(
-    'said',
+    'variables',
     [
         {},
         {**STEP, 'SLURM_STEP_NUM_TASKS': '1'},
@@ -109,12 +109,12 @@ def test_what_jax_is_told_comes_first():
         {**STEP, 'SLURM_PROCID': ''},
     ],
 )
-def test_who_was_started_alone(said):
-    assert launchers.started_as(said) is None
+def test_who_was_started_alone(variables):
+    assert launchers.started_as(variables) is None
 
 
 @pytest.mark.parametrize(
-    'said, variable',
+    'variables, variable',
     [
         ({}, None),
         (
@@ -130,5 +130,5 @@ def test_who_was_started_alone(said):
         ({'LSB_JOBINDEX': '2', 'LSB_JOBINDEX_END': '4'}, 'LSB_JOBINDEX'),
     ],
 )
-def test_which_variable_is_that_of_a_job_array(said, variable):
-    assert launchers.array_variable(said) == variable
+def test_which_variable_is_that_of_a_job_array(variables, variable):
+    assert launchers.array_variable(variables) == variable

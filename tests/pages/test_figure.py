@@ -143,13 +143,13 @@ def test_a_caption_begins_with_what_flags_changed(tmp_path, arguments, change):
         f'--workdir={tmp_path}',
     )
     assert done.returncode == 0, done.stderr
-    said = 'Up to 5 / 7.\n\nFrom zero.\n'
+    text = 'Up to 5 / 7.\n\nFrom zero.\n'
     if change:
         follows = 'What follows is said of the config without changes.'
-        said = f'{change}. {follows}\n\n{said}'
-    assert (tmp_path / figure.TEXT).read_text().endswith(f'A ramp.\n\n{said}')
+        text = f'{change}. {follows}\n\n{text}'
+    assert (tmp_path / figure.TEXT).read_text().endswith(f'A ramp.\n\n{text}')
     printed = done.stdout.split('A ramp.\n\n')[1].split('\n\nWrote')[0]
-    assert printed.split() == said.split()
+    assert printed.split() == text.split()
 
 
 @pytest.mark.slow

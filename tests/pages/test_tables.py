@@ -38,13 +38,13 @@ def written(folder, grid, names, **changes):
 def folder(tmp_path_factory):
     """A tuned run over a grid."""
     tuning = {'learning_rates': (0.05, 0.1), 'grow': 0, 'num_seeds': 2, 'most_seeds': 3}
-    wanted = [
+    expected = [
         name
         for name in layouts.LAYOUTS
         if name not in {'spread', 'clients', *OF_LINKS.values()}
     ]
     return written(
-        tmp_path_factory.mktemp('tables') / 'run', RATES, wanted, tuning=tuning
+        tmp_path_factory.mktemp('tables') / 'run', RATES, expected, tuning=tuning
     )
 
 
@@ -61,24 +61,24 @@ def redrawn(tmp_path_factory):
 
 def printed(folder):
     """The tables of ``report.md`` by the heading above them, each a list of lists of cells."""
-    found = {}
+    results = {}
     for part in (folder / 'report.md').read_text().split('\n## ')[1:]:
         heading, *lines = part.splitlines()
         rows = [line[2:-2].split(' | ') for line in lines if line.startswith('| ')]
         starts = [k for k, row in enumerate(rows) if set(row) == {'---'}]
         ends = [*[start - 1 for start in starts[1:]], len(rows)][: len(starts)]
-        found[heading] = [
+        results[heading] = [
             [rows[start - 1], *rows[start + 1 : end]]
             for start, end in zip(starts, ends, strict=True)
         ]
-    return found
+    return results
 
 
 def pages(folder):
     """Page, number of the table, and the table as it is printed."""
     run = runs.read(folder)
-    found = report.run_view.of_run(run)
-    built = layouts.build(found, run.facts['reports'])
+    result = report.run_view.of_run(run)
+    built = layouts.build(result, run.facts['reports'])
     every = printed(folder)
     for name, page in built.items():
         for number in range(len(page.tables)):
@@ -90,10 +90,12 @@ def read(cell):
     level, *half = cell.rstrip(' *').split(' ± ')
     half, *wide = half[0].rstrip(']').split(' [') if half else ('',)
     try:
-        found = [float(text.replace(',', '') or 'nan') for text in (level, half, *wide)]
+        results = [
+            float(text.replace(',', '') or 'nan') for text in (level, half, *wide)
+        ]
     except ValueError:
         return {'': np.nan} if level in ('diverged', '-') else None
-    return dict(zip(('', ' ±', ' [±]'), found, strict=False))
+    return dict(zip(('', ' ±', ' [±]'), results, strict=False))
 
 
 def test_data_are_the_numbers_of_the_printed_page(folder, redrawn):
@@ -104,15 +106,15 @@ def test_data_are_the_numbers_of_the_printed_page(folder, redrawn):
         seen.add(page)
         frame = report.table(of, page, number=number)
         assert len(frame) == len(rows)
-        for place, title in enumerate(header):
-            cells = [row[place] for row in rows]
+        for index, title in enumerate(header):
+            cells = [row[index] for row in rows]
             numbers = [read(cell) for cell in cells]
             if frame[title].dtype != np.float64:
                 assert frame[title].tolist() == cells
-                assert any(found is None for found in numbers) or not any(cells)
+                assert any(result is None for result in numbers) or not any(cells)
                 continue
             for suffix in ('', ' ±', ' [±]'):
-                expected = [found.get(suffix, np.nan) for found in numbers]
+                expected = [result.get(suffix, np.nan) for result in numbers]
                 if suffix and not np.isfinite(expected).any():
                     assert f'{title}{suffix}' not in frame
                     continue
@@ -135,10 +137,10 @@ def test_latex_has_the_cells_of_the_printed_page(folder):
         for latex, letters in back.items():
             body = [line.replace(latex, letters) for line in body]
         assert not re.search(r'(?<!\\)[%$#_{}^]', ''.join(body))
-        found = [
+        results = [
             re.sub(r'\\([&%$#_{}])', r'\1', line[:-3]).split(' & ') for line in body
         ]
-        assert found == cells
+        assert results == cells
         columns = re.search(r'\\begin\{tabular\}\{([lr]+)\}', text)[1]
         assert len(columns) == len(cells[0])
         for rule in ('toprule', 'midrule', 'bottomrule'):
@@ -148,22 +150,22 @@ def test_latex_has_the_cells_of_the_printed_page(folder):
 def test_the_command_prints_a_table_and_writes_nothing(folder):
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     printed = command.run('report', f'--workdir={folder}', '--table=levels')
-    found = pandas.read_csv(io.StringIO(printed.stdout))
+    result = pandas.read_csv(io.StringIO(printed.stdout))
     expected = report.table(folder)
-    assert list(found) == list(expected)
-    np.testing.assert_array_equal(found['eval accuracy'], expected['eval accuracy'])
+    assert list(result) == list(expected)
+    np.testing.assert_array_equal(result['eval accuracy'], expected['eval accuracy'])
     flags = [f'--workdir={folder}', '--table=levels', '--form=latex']
     assert command.run('report', *flags).stdout == report.table(folder, form='latex')
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-    said = command.refused('report', f'--workdir={folder}', '--table=levls')
-    assert said == "error: `table` has no 'levls'; did you mean 'levels'?\n"
+    message = command.refused('report', f'--workdir={folder}', '--table=levls')
+    assert message == "error: `table` has no 'levls'; did you mean 'levels'?\n"
     second = report.table(folder, 'heat_map', form='csv', number=1)
     assert len(pandas.read_csv(io.StringIO(second))) > 1
 
 
 def test_options_replace_those_of_the_config(folder):
-    whole = fl.report.table(folder, 'first_rounds')
-    assert [title for title in whole if title[0].isdigit()] == ['10.0', '99.0']
+    full = fl.report.table(folder, 'first_rounds')
+    assert [title for title in full if title[0].isdigit()] == ['10.0', '99.0']
     other = fl.report.table(folder, 'first_rounds', targets=[0.2])
     assert [title for title in other if title[0].isdigit()] == ['20.0']
     losses = fl.report.table(folder, 'levels', metric='eval_loss').attrs['caption']

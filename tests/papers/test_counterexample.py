@@ -48,11 +48,13 @@ def test_the_rate_of_fedpbcs_mean_client_ignores_the_links(name):
     targets = np.asarray(problems.counterexample(**SMALL).data, float)
     start = np.linalg.norm(targets.mean(axis=0))
     for pair in ((0.1, 0.9), (0.5, 0.5)):
-        found = curve(columns, 'all', 'fedpbc', pair)
-        expected = (1 - rate) ** (steps * found['round']) * start
+        result = curve(columns, 'all', 'fedpbc', pair)
+        expected = (1 - rate) ** (steps * result['round']) * start
         assert expected[-1] < 0.2 * expected[0]
         # Roundings of one local step are forgotten only after 1 / rate of them.
-        np.testing.assert_allclose(found['client_mean'], expected, rtol=1e-4, atol=2e-5)
+        np.testing.assert_allclose(
+            result['client_mean'], expected, rtol=1e-4, atol=2e-5
+        )
 
 
 @pytest.mark.statistical
@@ -64,20 +66,20 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
     for algorithm, pair in itertools.product(
         ('fedavg', 'fedpbc'), ((0.1, 0.9), (0.5, 0.5))
     ):
-        found = curve(columns, 'all', algorithm, pair)
-        mean = found['mean'][-1]
-        deviation = found['deviation'][-1]
+        result = curve(columns, 'all', algorithm, pair)
+        mean = result['mean'][-1]
+        deviation = result['deviation'][-1]
         square = mean**2 + deviation**2 * (num_seeds - 1) / num_seeds
         error = 2 * mean * deviation / np.sqrt(num_seeds)
-        assert abs(square - found['exact_rms'][-1] ** 2) < bound * error
+        assert abs(square - result['exact_rms'][-1] ** 2) < bound * error
         assert error < 0.1 * square
     # Where the bias dominates, the distance itself is the bias.
-    found = curve(columns, 'all', 'fedavg', (0.1, 0.9))
-    bias = found['exact_bias'][-1]
-    noise = found['exact_rms'][-1] - found['exact_bias'][-1]
+    result = curve(columns, 'all', 'fedavg', (0.1, 0.9))
+    bias = result['exact_bias'][-1]
+    noise = result['exact_rms'][-1] - result['exact_bias'][-1]
     assert noise < 0.01 * bias
-    error = found['deviation'][-1] / np.sqrt(num_seeds)
-    assert abs(found['mean'][-1] - bias) < bound * error + noise
+    error = result['deviation'][-1] / np.sqrt(num_seeds)
+    assert abs(result['mean'][-1] - bias) < bound * error + noise
 
 
 @pytest.mark.statistical
@@ -87,13 +89,13 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
 def test_the_quick_figure_ends_where_theory_says(name):
     """At its shipped size; the spread around the exact bias is exact too."""
     columns = numbers(name)
-    found = curve(columns, 'all', 'fedavg', (0.1, 0.9))
-    bias = found['exact_bias'][-1]
-    rms = found['exact_rms'][-1]
-    assert abs(found['mean'][-1] - bias) < BOUND * np.sqrt(rms**2 - bias**2)
+    result = curve(columns, 'all', 'fedavg', (0.1, 0.9))
+    bias = result['exact_bias'][-1]
+    rms = result['exact_rms'][-1]
+    assert abs(result['mean'][-1] - bias) < BOUND * np.sqrt(rms**2 - bias**2)
     assert np.sqrt(rms**2 - bias**2) < 0.1 * bias
     unbiased = curve(columns, 'all', 'fedpbc', (0.1, 0.9))
-    assert unbiased['mean'][-1] < 0.2 * found['mean'][-1]
+    assert unbiased['mean'][-1] < 0.2 * result['mean'][-1]
 
 
 def test_the_expected_paused_model_is_the_mean_over_all_links(rng):
@@ -143,11 +145,11 @@ def test_the_end_of_training_agrees_with_a_second_computation(name):
     own = {key[1:]: texts for key, texts in REFERENCE.items() if key[0] == name}
     for (computing, algorithm), texts in own.items():
         for pair, text in zip(PAIRS, texts.split(), strict=True):
-            found = curve(columns, computing, algorithm, pair)
+            result = curve(columns, computing, algorithm, pair)
             reference = float(text)
-            late = found['round'] > found['round'][-1] / 2
-            by_seed = np.sqrt(np.mean(found['deviation'][late] ** 2))
+            late = result['round'] > result['round'][-1] / 2
+            by_seed = np.sqrt(np.mean(result['deviation'][late] ** 2))
             error = np.sqrt(2 / 3 * by_seed**2 + (reference * spread[pair]) ** 2)
-            off = abs(found['mean'][-1] - reference)
+            off = abs(result['mean'][-1] - reference)
             assert off < BOUND * error + half_a_unit(text), (computing, algorithm, pair)
             assert BOUND * error < 1.2 * reference

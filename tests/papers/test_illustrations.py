@@ -46,13 +46,13 @@ def test_trajectories_are_those_of_a_loop(name, distances):
         settings, starts[:-1], starts[1:], strict=True
     ):
         points = path(rate, factor)
-        found = {column: values[start:stop] for column, values in columns.items()}
-        np.testing.assert_allclose(found['x'], points[:, 0], atol=1e-5)
-        np.testing.assert_allclose(found['y'], points[:, 1], atol=1e-5)
-        assert found['round'][-1] == 15
-        assert found['amplified'].sum() == (5 if factor != 1 else 0)
-        assert set(found['round'][found['amplified'] == 1]) <= {3, 6, 9, 12, 15}
-        ends.append(found['distance'][-1])
+        results = {column: values[start:stop] for column, values in columns.items()}
+        np.testing.assert_allclose(results['x'], points[:, 0], atol=1e-5)
+        np.testing.assert_allclose(results['y'], points[:, 1], atol=1e-5)
+        assert results['round'][-1] == 15
+        assert results['amplified'].sum() == (5 if factor != 1 else 0)
+        assert set(results['round'][results['amplified'] == 1]) <= {3, 6, 9, 12, 15}
+        ends.append(results['distance'][-1])
     for end, text in zip(ends, distances.split(), strict=True):
         assert abs(end - float(text)) < 2 * half_a_unit(text)  # some were rounded twice
 
@@ -164,11 +164,11 @@ def test_markov_links_do_what_their_rates_say():
     }
     bound = stats.t.isf(stats.norm.sf(4.5), 49)
     for quantity, values in exact.items():
-        found = by_name[quantity]
-        np.testing.assert_allclose(found['exact'], values, rtol=1e-12, atol=1e-12)
-        off = np.abs(found['simulated'] - found['exact'])
-        assert (off <= bound * found['standard_error'] + 1e-12).all(), quantity
-        assert (found['standard_error'] < 0.06 * np.maximum(np.abs(values), 0.1)).all()
+        result = by_name[quantity]
+        np.testing.assert_allclose(result['exact'], values, rtol=1e-12, atol=1e-12)
+        off = np.abs(result['simulated'] - result['exact'])
+        assert (off <= bound * result['standard_error'] + 1e-12).all(), quantity
+        assert (result['standard_error'] < 0.06 * np.maximum(np.abs(values), 0.1)).all()
     # The error of a share: what a chain's memory leaves of 50 x 4,000 rounds.
     memory = 1 - up - down
     error = np.sqrt(p * (1 - p) * (1 + memory) / (1 - memory) / 200_000)
@@ -176,13 +176,13 @@ def test_markov_links_do_what_their_rates_say():
 
 
 def test_counts_of_two_short_links():
-    found = _estimates(np.array([[1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 1, 0]]).T)
+    result = _estimates(np.array([[1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 1, 0]]).T)
     # Up before the last round 3 + 4 times, down 2 + 1; falls 2 + 1, rises 1 + 1.
-    assert found['down_rate'][0] == pytest.approx(3 / 7)
-    assert found['up_rate'][0] == pytest.approx(2 / 3)
-    assert found['share_up'][0] == pytest.approx(7 / 12)
-    assert found['correlation'][0] == pytest.approx(1 - 3 / 7 - 2 / 3)
-    assert found['rounds_up'][0] == pytest.approx(7 / 3)
-    assert found['rounds_down'][0] == pytest.approx(3 / 2)
+    assert result['down_rate'][0] == pytest.approx(3 / 7)
+    assert result['up_rate'][0] == pytest.approx(2 / 3)
+    assert result['share_up'][0] == pytest.approx(7 / 12)
+    assert result['correlation'][0] == pytest.approx(1 - 3 / 7 - 2 / 3)
+    assert result['rounds_up'][0] == pytest.approx(7 / 3)
+    assert result['rounds_down'][0] == pytest.approx(3 / 2)
     # Two links: half the difference of 3 / 6 and 4 / 6.
-    assert found['share_up'][1] == pytest.approx(1 / 12)
+    assert result['share_up'][1] == pytest.approx(1 / 12)

@@ -62,8 +62,8 @@ def brute_force_weights(probs):
 
 
 def test_a_point_is_the_minimiser_on_the_classes_of_its_seed():
-    found = predicted_map.limits(**AXES, **SIZES, seeds=(3, 5))
-    made = experiment.build(config(first_seed=3, num_seeds=3))
+    result = predicted_map.limits(**AXES, **SIZES, seeds=(3, 5))
+    planned = experiment.build(config(first_seed=3, num_seeds=3))
     means = np.eye(4) * analysis.equidistant_distance(0.8, 4) / np.sqrt(2)
     for row, column, draw, seed in ((0, 2, 1, 5), (1, 1, 0, 3)):
         point = {
@@ -71,25 +71,27 @@ def test_a_point_is_the_minimiser_on_the_classes_of_its_seed():
             'problem.alpha': AXES['alphas'][row],
             'links.probs.sigma': AXES['sigmas'][column],
         }
-        problem = made.problem_at('links', point, seed)
+        problem = planned.problem_at('links', point, seed)
         labels = np.asarray(problem.data.labels)
         mix = np.zeros((9, 4))
         np.add.at(mix, (owners(problem), labels), 1 / 30)
-        lane = made.pattern_at('links', point, seed)
+        lane = planned.pattern_at('links', point, seed)
         _, links = lane.sample(lane.init(made_key()), made_key(), 0)
         weights = brute_force_weights(np.asarray(links.prob, np.float64))
         for shares, ours in (
-            (weights, found.fedavg),
-            (np.full(9, 1 / 9), found.fedpbc),
+            (weights, result.fedavg),
+            (np.full(9, 1 / 9), result.fedpbc),
         ):
             model = analysis.gaussian_minimiser(means, mix, shares)
-            wanted = gaussian_accuracy(model, means)
+            expected = gaussian_accuracy(model, means)
             assert (
-                abs(ours[row, 1, column, draw] - wanted.accuracy)
-                < 4.5 * wanted.error + 1e-6
+                abs(ours[row, 1, column, draw] - expected.accuracy)
+                < 4.5 * expected.error + 1e-6
             )
-    assert np.ptp(found.fedpbc, axis=2).max() == 0
-    np.testing.assert_allclose(found.fedavg[:, :, 0], found.fedpbc[:, :, 0], atol=1e-12)
+    assert np.ptp(result.fedpbc, axis=2).max() == 0
+    np.testing.assert_allclose(
+        result.fedavg[:, :, 0], result.fedpbc[:, :, 0], atol=1e-12
+    )
 
 
 def made_key():
@@ -101,16 +103,16 @@ def made_key():
 @pytest.mark.slow
 def test_a_run_stands_beside_its_prediction(tmp_path):
     run = experiment.build(config()).run(tmp_path)
-    found = predicted_map.predicted_map(
+    result = predicted_map.predicted_map(
         bayes_accuracies=(), sigmas=(), alphas=(), folder=str(tmp_path), tail=0.5
     )
     exact = predicted_map.limits(**AXES, **SIZES, seeds=(0, 1))
-    columns = found.columns
-    place = 1 * 6 + 1 * 3 + 2  # alpha 1, Bayes accuracy 0.8, sigma 10
-    point = [columns[name][place] for name in ('alpha', 'bayes_accuracy', 'sigma')]
+    columns = result.columns
+    position = 1 * 6 + 1 * 3 + 2  # alpha 1, Bayes accuracy 0.8, sigma 10
+    point = [columns[name][position] for name in ('alpha', 'bayes_accuracy', 'sigma')]
     assert point == [1.0, 0.8, 10.0]
-    wanted = 100 * (exact.fedpbc - exact.fedavg)[1, 1, 2].mean()
-    assert columns['difference_predicted'][place] == pytest.approx(wanted)
+    expected = 100 * (exact.fedpbc - exact.fedavg)[1, 1, 2].mean()
+    assert columns['difference_predicted'][position] == pytest.approx(expected)
     rows = run.columns
     chosen = (rows['problem.alpha'] == 1.0) & (rows['problem.bayes_accuracy'] == 0.8)
     chosen &= (rows['links.probs.sigma'] == 10.0) & (rows['round'] == 2)
@@ -120,16 +122,18 @@ def test_a_run_stands_beside_its_prediction(tmp_path):
         for label, model in (('fedavg', 'server'), ('fedpbc', 'client_mean'))
     }
     simulated = np.mean(ends['fedpbc'].astype(float) - ends['fedavg'].astype(float))
-    assert columns['difference_simulated'][place] == pytest.approx(simulated, abs=1e-5)
-    left = columns['difference_simulated_minus_predicted'][place]
-    assert left == pytest.approx(simulated - wanted, abs=1e-5)
-    assert [row[0] for row in found.table.rows[::4]] == [
+    assert columns['difference_simulated'][position] == pytest.approx(
+        simulated, abs=1e-5
+    )
+    left = columns['difference_simulated_minus_predicted'][position]
+    assert left == pytest.approx(simulated - expected, abs=1e-5)
+    assert [row[0] for row in result.table.rows[::4]] == [
         'predicted',
         'simulated',
         'simulated - predicted',
     ]
     values = {'title': 'A map', 'caption': 'Small.', 'figure': {'name': 'x:y'}}
-    figure.write(tmp_path, values, found)
+    figure.write(tmp_path, values, result)
     assert (tmp_path / figure.PICTURE).stat().st_size > 10_000
 
 

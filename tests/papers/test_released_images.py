@@ -23,7 +23,7 @@ from tests.problems.test_augmentation import (
 
 
 def test_a_batch_is_cropped_at_one_uniform_place():
-    names = {window.tobytes(): place for place, window in windows(1).items()}
+    names = {window.tobytes(): position for position, window in windows(1).items()}
     draws = many(functools.partial(released_images.crop_together, padding=1))
     counts = collections.Counter(names[draw.tobytes()] for draw in draws)
     assert set(counts) == set(names.values())
@@ -33,8 +33,8 @@ def test_a_batch_is_cropped_at_one_uniform_place():
 def test_a_batch_is_mirrored_as_a_whole_half_of_the_time():
     draws = many(released_images.mirror_together)
     mirrored = [np.array_equal(draw, IMAGES[:, :, ::-1]) for draw in draws]
-    kept = [np.array_equal(draw, IMAGES) for draw in draws]
-    assert np.all(np.add(mirrored, kept) == 1)
+    remaining = [np.array_equal(draw, IMAGES) for draw in draws]
+    assert np.all(np.add(mirrored, remaining) == 1)
     assert abs(np.mean(mirrored) - 0.5) < 5 * 0.5 / np.sqrt(NUM_DRAWS)
 
 
@@ -52,11 +52,11 @@ def test_paper_and_released_code_prepare_images_differently(make, dataset, devia
     batch = jnp.asarray(np.repeat(np.arange(32.0).reshape(1, 4, 8, 1), 30, axis=0))
     for code, together in (('paper', False), ('as_released', True)):
         section = make(dataset, code)
-        found = augmentation.statistics(section['normalise'])
+        result = augmentation.statistics(section['normalise'])
         if not together or deviation is None:
-            assert found == augmentation.CHANNEL_STATISTICS[dataset]
+            assert result == augmentation.CHANNEL_STATISTICS[dataset]
         else:
-            assert list(found.deviation) == deviation
+            assert list(result.deviation) == deviation
         if not section['augment']:
             assert dataset == 'fashion_mnist'
             continue

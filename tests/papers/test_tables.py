@@ -42,10 +42,10 @@ def test_every_cell_is_there_but_the_one_that_the_text_lost():
     counts = {}
     for dataset in ('SVHN', 'CIFAR-10', 'CINIC-10'):
         for split in ('train', 'test'):
-            found = xiang2024.table1(dataset=dataset, split=split)
-            counts[dataset, split] = len(found)
-            assert all(0.2 < level.mean < 0.9 for level in found.values())
-            assert all(0 < level.deviation < 0.1 for level in found.values())
+            result = xiang2024.table1(dataset=dataset, split=split)
+            counts[dataset, split] = len(result)
+            assert all(0.2 < level.mean < 0.9 for level in result.values())
+            assert all(0 < level.deviation < 0.1 for level in result.values())
     assert counts.pop(('CINIC-10', 'test')) == 41
     assert set(counts.values()) == {42}
     lost = xiang2024.table1(dataset='CINIC-10', split='test')

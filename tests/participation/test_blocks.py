@@ -98,6 +98,6 @@ def test_blocks_of_rounds_have_the_bits_of_single_rounds(name):
     for size in (1, 7, 100, LONGEST):
         block = jax.jit(jax.vmap(sample))
         for start in range(0, LONGEST - size + 1, size):
-            drawn = block(rounds[start : start + size])
-            for one, all_of_them in zip(drawn, in_a_scan, strict=True):
+            samples = block(rounds[start : start + size])
+            for one, all_of_them in zip(samples, in_a_scan, strict=True):
                 np.testing.assert_array_equal(one, all_of_them[start : start + size])

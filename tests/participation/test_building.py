@@ -34,14 +34,14 @@ MAKERS = {
 @pytest.fixture
 def compilations():
     """Names of what is compiled meanwhile."""
-    found = []
+    results = []
 
     def listen(event, duration, **kwargs):
         if 'backend_compile' in event:
-            found.append(event)
+            results.append(event)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
-    yield found
+    yield results
     jax.monitoring.unregister_event_duration_listener(listen)
 
 

@@ -213,10 +213,10 @@ def test_regularized_in_pieces():
     pattern = regularized(10, 3)
     key = jax.random.key(5)
     carry = pattern.init(key)
-    _, whole = advance(pattern, carry, key, 0, 11)
+    _, full = advance(pattern, carry, key, 0, 11)
     middle, first = advance(pattern, carry, key, 0, 6)
     _, second = advance(pattern, middle, key, 6, 5)
-    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+    np.testing.assert_array_equal(np.concatenate([first, second]), full)
 
 
 GROUPS = np.repeat(np.arange(5), 50)

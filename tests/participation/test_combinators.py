@@ -303,7 +303,7 @@ def consume_in_a_loop(orders, active, size, distinct):
     """A stack of clients popped in order; a new one when it is empty, also within a round."""
     orders = iter(orders)
     stack = list(next(orders))
-    found = []
+    results = []
     for available in active:
         taken = []
         while len(taken) < size:
@@ -312,8 +312,8 @@ def consume_in_a_loop(orders, active, size, distinct):
             client = stack.pop(0)
             if available[client] and not (distinct and client in taken):
                 taken.append(client)
-        found.append(sorted(taken))
-    return found
+        results.append(sorted(taken))
+    return results
 
 
 @pytest.mark.parametrize('distinct', [True, False])
@@ -372,10 +372,10 @@ def test_in_pieces():
     )
     key = jax.random.key(2)
     carry = pattern.init(key)
-    _, whole = advance(pattern, carry, key, 0, 12)
+    _, full = advance(pattern, carry, key, 0, 12)
     middle, first = advance(pattern, carry, key, 0, 5)
     _, second = advance(pattern, middle, key, 5, 7)
-    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+    np.testing.assert_array_equal(np.concatenate([first, second]), full)
 
 
 def test_traced_mixture_probabilities():

@@ -46,7 +46,7 @@ def test_separation_is_never_broken_in_100_000_rounds(design):
     )
     mask = masks(pattern, 2000, 50)
     assert (mask.sum(axis=2) == 3).all()
-    shortest = min(found.min(initial=99) for found in gaps(mask))
+    shortest = min(result.min(initial=99) for result in gaps(mask))
     assert shortest == 5  # back at t0 + R + 1, never before
 
 
@@ -56,9 +56,9 @@ def test_separation_is_never_broken_in_100_000_rounds(design):
 def test_first_cohort_against_enumeration(design, size):
     weights = np.array([0.1, 1.0, 2.0, 5.0, 0.5])
     pattern = minimum_separation(weights, separation=0, cohort_size=size, design=design)
-    found = codes(masks(pattern, 1, SEEDS)[:, 0])
+    result = codes(masks(pattern, 1, SEEDS)[:, 0])
     sets, probs = law_of_sets(weights, size, design)
-    assert_frequencies((found[:, None] == sets).sum(axis=0), probs, SEEDS)
+    assert_frequencies((result[:, None] == sets).sum(axis=0), probs, SEEDS)
 
 
 @pytest.mark.statistical
@@ -68,7 +68,7 @@ def test_second_cohort_given_the_first(design):
     weights = np.array([1.0, 3.0, 0.3, 2.0, 6.0])
     pattern = minimum_separation(weights, separation=1, cohort_size=2, design=design)
     mask = masks(pattern, 2, 2 * SEEDS)
-    found = 32 * codes(mask[:, 0]) + codes(mask[:, 1])
+    result = 32 * codes(mask[:, 0]) + codes(mask[:, 1])
     pairs = []
     probs = []
     first = analysis.cohort_law(weights, 2, design)
@@ -82,7 +82,7 @@ def test_second_cohort_given_the_first(design):
         probs += list(prob * second.probs)
     assert len(pairs) == 30
     assert_frequencies(
-        (found[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS
+        (result[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS
     )
 
 
@@ -123,8 +123,8 @@ def test_separation_per_client_against_the_enumerated_chain():
     chain = analysis.minimum_separation_chain(weights, separation)
     mask = masks(minimum_separation(weights, separation=separation), 61, SEEDS)
     assert_frequencies(mask[:, 60].sum(axis=0), chain.marginal, SEEDS)
-    for client, found in zip(6 * [0, 1, 2, 3, 4, 5], gaps(mask[:6]), strict=True):
-        assert found.min(initial=9) > separation[client]
+    for client, result in zip(6 * [0, 1, 2, 3, 4, 5], gaps(mask[:6]), strict=True):
+        assert result.min(initial=9) > separation[client]
 
 
 @pytest.mark.slow
@@ -261,10 +261,10 @@ def test_traced_weights_and_separation():
 def test_in_pieces():
     pattern = minimum_separation(np.ones(7), separation=2, cohort_size=2)
     key = jax.random.key(1)
-    _, whole = advance(pattern, pattern.init(key), key, 0, 12)
+    _, full = advance(pattern, pattern.init(key), key, 0, 12)
     middle, first = advance(pattern, pattern.init(key), key, 0, 5)
     _, second = advance(pattern, middle, key, 5, 7)
-    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+    np.testing.assert_array_equal(np.concatenate([first, second]), full)
 
 
 def test_errors():

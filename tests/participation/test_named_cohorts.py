@@ -83,14 +83,14 @@ def test_every_cohort_of_known_size_is_named():
             links = simulation.sample_shapes(pattern)
             assert isinstance(links, CohortLinkSample)
             assert not links.is_full
-    found = []
+    results = []
 
     def traced(weights, separation):
         pattern = minimum_separation(weights, separation=separation, cohort_size=3)
-        found.append(simulation.sample_shapes(pattern).is_full)
+        results.append(simulation.sample_shapes(pattern).is_full)
 
     jax.eval_shape(traced, np.ones(few), np.int32(1))
-    assert found == [False]  # nothing was checked, and fewer may be left
+    assert results == [False]  # nothing was checked, and fewer may be left
 
 
 @pytest.mark.parametrize('prob', [None, np.full((4, 5), 0.4)])
@@ -177,12 +177,12 @@ def test_alias_table_has_the_law_of_the_weights(kind):
 def test_uniform_cohorts_are_uniform_over_sets(rejecting):
     mask = masks(uniform_cohort(5, 2), 2, SEEDS)
     assert (mask.sum(axis=2) == 2).all()
-    found = codes(mask)
+    result = codes(mask)
     sets = [code for code in range(32) if code.bit_count() == 2]
     assert_frequencies(
-        np.array([(found[:, 0] == c).sum() for c in sets]), np.full(10, 0.1), SEEDS
+        np.array([(result[:, 0] == c).sum() for c in sets]), np.full(10, 0.1), SEEDS
     )
-    assert_frequencies(np.array((found[:, 0] == found[:, 1]).sum()), 0.1, SEEDS)
+    assert_frequencies(np.array((result[:, 0] == result[:, 1]).sum()), 0.1, SEEDS)
 
 
 @pytest.mark.statistical
@@ -201,10 +201,10 @@ def test_first_cohort_against_enumeration(rejecting, design, size):
     weights = np.array([0.1, 1.0, 2.0, 5.0, 0.5])
     pattern = minimum_separation(weights, separation=0, cohort_size=size, design=design)
     assert rejects(pattern)
-    found = codes(masks(pattern, 1, SEEDS)[:, 0])
+    result = codes(masks(pattern, 1, SEEDS)[:, 0])
     law = analysis.cohort_law(weights, size, design)
     sets = (1 << law.cohorts).sum(axis=1)
-    assert_frequencies((found[:, None] == sets).sum(axis=0), law.probs, SEEDS)
+    assert_frequencies((result[:, None] == sets).sum(axis=0), law.probs, SEEDS)
 
 
 @pytest.mark.slow
@@ -257,7 +257,7 @@ def test_second_cohort_given_the_first(rejecting, design):
     pattern = minimum_separation(weights, separation=1, cohort_size=2, design=design)
     assert rejects(pattern)
     mask = masks(pattern, 2, 2 * SEEDS)
-    found = 32 * codes(mask[:, 0]) + codes(mask[:, 1])
+    result = 32 * codes(mask[:, 0]) + codes(mask[:, 1])
     pairs = []
     probs = []
     first = analysis.cohort_law(weights, 2, design)
@@ -271,7 +271,7 @@ def test_second_cohort_given_the_first(rejecting, design):
         probs += list(prob * second.probs)
     assert len(pairs) == 30
     assert_frequencies(
-        (found[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS
+        (result[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS
     )
 
 
@@ -359,9 +359,9 @@ def test_a_sample_reads_as_masks_and_probabilities(num_kinds, kinds):
         (jax.tree.map(lambda a: a[0], links), expected[0], prob[0]),
         (jax.tree.map(lambda a: np.stack([a, a]), links), [expected] * 2, [prob] * 2),
     ):
-        for found in (read(sample), (sample.mask, sample.prob)):
-            np.testing.assert_array_equal(found[0], mask)
-            np.testing.assert_array_equal(found[1], probs)
+        for result in (read(sample), (sample.mask, sample.prob)):
+            np.testing.assert_array_equal(result[0], mask)
+            np.testing.assert_array_equal(result[1], probs)
     of_round = jax.tree.map(lambda a: a[1], links)
     each = [prob_of(of_round, jnp.int32(client)) for client in range(5)]
     np.testing.assert_array_equal(each, prob[1])
@@ -379,10 +379,10 @@ def test_in_pieces_and_side_by_side(rejecting):
     ):
         key = jax.random.key(1)
         carry = pattern.init(jax.random.key(0))
-        _, whole = advance(pattern, carry, key, 0, 12)
+        _, full = advance(pattern, carry, key, 0, 12)
         middle, first = advance(pattern, carry, key, 0, 5)
         _, second = advance(pattern, middle, key, 5, 7)
-        np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+        np.testing.assert_array_equal(np.concatenate([first, second]), full)
         together = masks(pattern, 6, 3)
         for seed in range(3):
             np.testing.assert_array_equal(together[seed], roll(pattern, 6, seed).mask)

@@ -270,16 +270,16 @@ def test_grace_and_deadline():
     assert np.isnan(links.prob).all()
     assert (links.duration <= 2.0).all()
     fixed = participation.quorum([1.0, 1.2, 1.9, 4.0], quorum=1, grace=0.5)
-    drawn = simulation.realised_links(jax.random.key(0), fixed, num_rounds=1)
-    assert drawn.mask.tolist() == [[True, True, False, False]]
-    assert float(drawn.duration[0]) == 1.5
+    sampled_links = simulation.realised_links(jax.random.key(0), fixed, num_rounds=1)
+    assert sampled_links.mask.tolist() == [[True, True, False, False]]
+    assert float(sampled_links.duration[0]) == 1.5
     few = participation.quorum(
         np.ones(4),
         quorum=3,
         pattern=participation.replay([[True, False, False, False]]),
     )
-    drawn = simulation.realised_links(jax.random.key(0), few, num_rounds=1)
-    assert drawn.mask.tolist() == [[True, False, False, False]]
+    sampled_links = simulation.realised_links(jax.random.key(0), few, num_rounds=1)
+    assert sampled_links.mask.tolist() == [[True, False, False, False]]
 
 
 @pytest.mark.statistical

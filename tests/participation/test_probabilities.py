@@ -135,13 +135,13 @@ def test_equal_seeds_draw_from_different_streams():
     paths = [PACKAGE / 'config' / 'registries.py']
     for folder in ('datasets', 'links', 'participation', 'partition', 'problems'):
         paths += sorted((PACKAGE / folder).rglob('*.py'))
-    found = {
+    results = {
         path.relative_to(PACKAGE).as_posix(): set(streams)
         for path in paths
         if (streams := list(streams_of(path)))
     }
-    assert {name for name, streams in found.items() if None in streams} == BARE
-    streams = [stream for name in found.keys() - BARE for stream in found[name]]
+    assert {name for name, streams in results.items() if None in streams} == BARE
+    streams = [stream for name in results.keys() - BARE for stream in results[name]]
     assert len(streams) >= 10
     assert len(set(streams)) == len(streams)
 

@@ -70,8 +70,10 @@ def test_dirichlet_unequal_gives_a_class_to_who_wants_it_most(alpha):
     clients = partition.dirichlet_unequal(labels, num_clients=3, alpha=alpha, seed=1)
     owners = [np.unique(clients[labels == c]) for c in range(10)]
     assert [own.size for own in owners] == [1] * 10
-    wanted = np.flatnonzero(shares.max(axis=0) > 0.9)
-    assert [int(owners[c][0]) for c in wanted] == shares.argmax(axis=0)[wanted].tolist()
+    expected = np.flatnonzero(shares.max(axis=0) > 0.9)
+    assert [int(owners[c][0]) for c in expected] == shares.argmax(axis=0)[
+        expected
+    ].tolist()
 
 
 @pytest.mark.parametrize(
@@ -84,11 +86,11 @@ def test_dirichlet_unequal_gives_a_class_to_who_wants_it_most(alpha):
 def test_partitions_are_redrawn_only_where_a_client_owns_nothing(rule, cut, alpha):
     labels = LABELS[:60]
     everybody = set(range(20))
-    kept = []
+    remaining = []
     for seed in range(40):
         first = cut(labels, numpy_random.generator(seed, 'PA'), 20, alpha)
         clients = rule(labels, num_clients=20, alpha=alpha, seed=seed)
         assert set(clients.tolist()) == everybody
-        kept.append(set(first.tolist()) == everybody)
-        assert np.array_equal(first, clients) == kept[-1]
-    assert 0 < sum(kept) < 40
+        remaining.append(set(first.tolist()) == everybody)
+        assert np.array_equal(first, clients) == remaining[-1]
+    assert 0 < sum(remaining) < 40

@@ -22,27 +22,29 @@ def build(data, **options):
 
 
 def test_by_default_nothing_changes():
-    found = partition.divide(OWNERS, seed=0)
-    np.testing.assert_array_equal(found.rows, np.arange(OWNERS.size))
-    np.testing.assert_array_equal(found.clients, OWNERS)
-    np.testing.assert_array_equal(found.numbers, np.arange(8))
-    assert not found.held_rows.size
+    result = partition.divide(OWNERS, seed=0)
+    np.testing.assert_array_equal(result.rows, np.arange(OWNERS.size))
+    np.testing.assert_array_equal(result.clients, OWNERS)
+    np.testing.assert_array_equal(result.numbers, np.arange(8))
+    assert not result.held_rows.size
 
 
 @pytest.mark.parametrize('seed', range(5))
 def test_every_number_is_kept_and_no_example_is_on_both_sides(seed):
     options = {'min_examples': 4, 'max_examples': 10, 'holdout_clients': 2}
-    found = partition.divide(
+    result = partition.divide(
         OWNERS, **options, holdout_examples=0.25, num_clients=5, seed=seed
     )
-    assert not set(found.rows) & set(found.held_rows)
-    assert (np.diff(found.rows) > 0).all()
-    whose = dict(zip(found.numbers, range(8), strict=True))
+    assert not set(result.rows) & set(result.held_rows)
+    assert (np.diff(result.rows) > 0).all()
+    whose = dict(zip(result.numbers, range(8), strict=True))
     del whose[-1]
     assert sorted(whose) == [0, 1, 2, 3, 4]
-    np.testing.assert_array_equal(OWNERS[found.rows], [whose[i] for i in found.clients])
     np.testing.assert_array_equal(
-        OWNERS[found.held_rows], [whose[i] for i in found.held_clients]
+        OWNERS[result.rows], [whose[i] for i in result.clients]
+    )
+    np.testing.assert_array_equal(
+        OWNERS[result.held_rows], [whose[i] for i in result.held_clients]
     )
     assert whose[0] < whose[1] < whose[2]
     assert whose[3] < whose[4]
@@ -50,8 +52,8 @@ def test_every_number_is_kept_and_no_example_is_on_both_sides(seed):
         used = min(int(np.sum(owner == OWNERS)), 10)
         assert used >= 4
         out = used if client >= 3 else round(0.25 * used)
-        assert np.sum(found.held_clients == client) == out
-        assert np.sum(found.clients == client) == used - out
+        assert np.sum(result.held_clients == client) == out
+        assert np.sum(result.clients == client) == used - out
 
 
 def test_clients_and_examples_are_held_out_equally_often():
@@ -60,12 +62,12 @@ def test_clients_and_examples_are_held_out_equally_often():
     examples = np.zeros(OWNERS.size)
     seeds = 2000
     for seed in range(seeds):
-        found = partition.divide(OWNERS, holdout_clients=0.25, seed=seed)
-        clients[np.unique(OWNERS[found.held_rows])] += 1
-        found = partition.divide(
+        result = partition.divide(OWNERS, holdout_clients=0.25, seed=seed)
+        clients[np.unique(OWNERS[result.held_rows])] += 1
+        result = partition.divide(
             OWNERS, holdout_examples=0.5, min_examples=12, seed=seed
         )
-        examples[found.held_rows] += 1
+        examples[result.held_rows] += 1
     assert abs(clients / seeds - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / seeds)
     even = np.isin(OWNERS, [1, 4, 6])  # an even number, half of which is held out
     assert abs(examples[even] / seeds - 0.5).max() < 4.5 * np.sqrt(0.25 / seeds)

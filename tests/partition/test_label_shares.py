@@ -129,17 +129,17 @@ def test_a_client_s_number_says_nothing_of_its_data(name):
     more = {} if name == 'dirichlet' else {'coarse': np.arange(10), 'beta': 1.0}
     for seed in range(12):
         aim = partition.dirichlet_shares(50, 10, alpha=0.1, seed=seed)
-        for order, found in apart.items():
+        for order, result in apart.items():
             clients = partition.PARTITIONS[name](
                 labels, num_clients=50, alpha=0.1, order=order, seed=seed, **more
             )
             distance = 0.5 * np.abs(partition.class_mix(clients, labels) - aim).sum(
                 axis=1
             )
-            found.append(distance[40:].mean() - distance[:25].mean())
-    means = {order: np.mean(found) for order, found in apart.items()}
+            result.append(distance[40:].mean() - distance[:25].mean())
+    means = {order: np.mean(result) for order, result in apart.items()}
     errors = {
-        order: np.std(found, ddof=1) / np.sqrt(12) for order, found in apart.items()
+        order: np.std(result, ddof=1) / np.sqrt(12) for order, result in apart.items()
     }
     assert means['numbers'] > 0.2
     assert abs(means['random']) < Z * errors['random']

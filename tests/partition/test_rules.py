@@ -100,15 +100,15 @@ def test_similarity_statement_of_wang_and_ji():
     # another class: share 0.955.
     labels = np.random.default_rng(4).permutation(np.repeat(np.arange(10), 600))
     own = np.arange(250) // 25
-    kept = outside = 0
+    selected = outside = 0
     for seed in range(20):
         clients = partition.similarity(labels, num_clients=250, seed=seed)
         sizes = np.bincount(clients, minlength=250)
         outside += np.sum((sizes < 22) | (sizes > 26))
-        kept += np.sum(own[clients] == labels)
+        selected += np.sum(own[clients] == labels)
     assert outside <= 5
     draws = 20 * labels.size
-    assert abs(kept / draws - 0.955) < Z * np.sqrt(0.955 * 0.045 / draws)
+    assert abs(selected / draws - 0.955) < Z * np.sqrt(0.955 * 0.045 / draws)
 
 
 @pytest.mark.statistical

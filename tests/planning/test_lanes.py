@@ -25,11 +25,11 @@ def test_no_two_lanes_have_one_name_whatever_their_labels_are():
         }
     )
     labels = [label for label in labels if len(label) < 14]
-    found = {}
+    results = {}
     for algorithm, pattern in itertools.product(labels, labels):
         for series, seed in ((0, 0), (1, 0), (0, 10_000), (12_345, 1)):
             name = lane(algorithm, series, pattern, seed).name
-            there = found.setdefault(name, (algorithm, series, pattern, seed))
+            there = results.setdefault(name, (algorithm, series, pattern, seed))
             assert there == (algorithm, series, pattern, seed)
 
 
@@ -77,7 +77,7 @@ def test_by_seed_near_ties_are_those_of_the_shard_of_their_seed():
         shards = {}
         for each in possible:
             shards.setdefault(each.seed, set()).add(division[each.name])
-        assert all(len(found) == 1 for found in shards.values())
+        assert all(len(result) == 1 for result in shards.values())
 
 
 def test_a_seed_twice_is_refused():

@@ -37,15 +37,15 @@ def unequal(**changes):
 @pytest.fixture
 def made(monkeypatch):
     """Sections of the problems that were made."""
-    found = []
+    results = []
     bind = resolver.bind_problem
 
     def noted(section, *rest):
-        found.append(section)
+        results.append(section)
         return bind(section, *rest)
 
     monkeypatch.setattr(resolver, 'bind_problem', noted)
-    return found
+    return results
 
 
 def test_a_look_ahead_makes_the_problems_of_few_seeds(made):

@@ -87,17 +87,17 @@ def test_a_lane_is_the_run_that_its_seed_alone_would_give(problem):
     planned = experiment.build(settings)
     results = planned.run()
     for seed in (0, 2):
-        data, links, wanted = direct(settings, 'fedpbc', seed)
+        data, links, expected = direct(settings, 'fedpbc', seed)
         assert_same_leaves(planned.problem_at('links', {}, seed), data)
         sample = [
             pattern.sample((), jax.random.key(3), np.int32(0))
             for pattern in (links, planned.pattern_at('links', {}, seed))
         ]
         assert_same_leaves(*sample)
-        found = columns_of(results, 'fedpbc', seed)
-        for model, metrics in wanted.evals.items():
+        result = columns_of(results, 'fedpbc', seed)
+        for model, metrics in expected.evals.items():
             for name, value in metrics.items():
-                np.testing.assert_allclose(found[f'{model}/{name}'], value, rtol=1e-6)
+                np.testing.assert_allclose(result[f'{model}/{name}'], value, rtol=1e-6)
     first, last = (planned.problem_at('links', {}, seed) for seed in (0, 2))
     assert not np.array_equal(first.data.features, last.data.features)
 
@@ -129,22 +129,24 @@ def test_lanes_side_by_side_meet_their_own_data():
     together = run(planned, side_by_side=True)
     for label in ('fedavg', 'fedpbc'):
         for seed in range(3):
-            found = columns_of(together, label, seed)
+            result = columns_of(together, label, seed)
             for name, column in columns_of(alone, label, seed).items():
-                np.testing.assert_allclose(found[name], column, rtol=2e-5, err_msg=name)
+                np.testing.assert_allclose(
+                    result[name], column, rtol=2e-5, err_msg=name
+                )
 
 
 @pytest.mark.slow
 def test_full_local_data_of_unequal_sizes_share_a_program_too():
     client = {'learning_rate': 0.1, 'local_steps': 1}
     planned = experiment.build(config(client={**client, 'batch_size': 0}))
-    found = columns_of(planned.run(), 'fedavg', 2)
+    result = columns_of(planned.run(), 'fedavg', 2)
     lone = experiment.build(
         config(client={**client, 'batch_size': 0}, num_seeds=1, first_seed=2)
     )
-    wanted = columns_of(lone.run(), 'fedavg', 2)
-    for name, column in wanted.items():
-        np.testing.assert_allclose(found[name], column, rtol=1e-5)
+    expected = columns_of(lone.run(), 'fedavg', 2)
+    for name, column in expected.items():
+        np.testing.assert_allclose(result[name], column, rtol=1e-5)
 
 
 def alone(stream):
@@ -203,8 +205,8 @@ def test_tuning_has_draws_of_its_own():
     planned = experiment.build(settings)
     lane = planned.plan.schedule.first_trials('fedavg')[0]
     problem = planned.problem_at(lane.pattern, lane.point, lane.seed)
-    wanted = resolver.bind_problem({**settings['problem'], 'seed': 10_000}).build()
-    assert_same_leaves(problem, wanted)
+    expected = resolver.bind_problem({**settings['problem'], 'seed': 10_000}).build()
+    assert_same_leaves(problem, expected)
     assert set(planned.run().columns['seed']) == {0, 1, 10_000}
 
 
@@ -226,9 +228,9 @@ def test_an_interrupted_run_resumes_its_draws_for_debugging_too(tmp_path):
         (tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')
     )
     assert first == second
-    found = list(nan_debugger.debug_round(planned, tmp_path / 'whole', 1))
-    assert len(found) == 2
-    assert all('everything is finite (6 clients trained)' in line for line in found)
+    results = list(nan_debugger.debug_round(planned, tmp_path / 'whole', 1))
+    assert len(results) == 2
+    assert all('everything is finite (6 clients trained)' in line for line in results)
     with pytest.raises(ValueError, match='redraw'):
         experiment.build(
             config(num_seeds=2, algorithms={'fedpbc': {}}, redraw=None)
@@ -247,14 +249,16 @@ def test_seeds_of_nested_patterns_are_found():
     planned = experiment.build(config(links=switch))
     for seed in (0, 2):
         probs = {'name': 'bernoulli', 'probs': {**PROBS, 'seed': seed}}
-        wanted = link_sections.bind_links(
+        expected = link_sections.bind_links(
             probs, planned.problem_at('links', {}, seed)
         ).build()
         pattern = planned.pattern_at('links', {}, seed)
         _, sample = pattern.sample(
             pattern.init(jax.random.key(0)), jax.random.key(1), 1
         )
-        assert_same_leaves(sample.prob, wanted.sample((), jax.random.key(1), 1)[1].prob)
+        assert_same_leaves(
+            sample.prob, expected.sample((), jax.random.key(1), 1)[1].prob
+        )
     assert inner['probs'] == PROBS
 
 
@@ -302,14 +306,14 @@ def test_functions_that_differ_are_not_shared():
         return problems.quadratic(targets, initial_point=[1.0, 2.0])
 
     make = problem_families.ProblemCache(from_one_point)
-    made = [make(**row) for row in rows]
-    assert problem_families.structure_of(made[0]) == problem_families.structure_of(
-        made[1]
+    built = [make(**row) for row in rows]
+    assert problem_families.structure_of(built[0]) == problem_families.structure_of(
+        built[1]
     )
-    np.testing.assert_array_equal(made[1].data, from_one_point(data_seed=1).data)
-    assert made[0].owned.counts is made[1].owned.counts
-    stacked = problem_families.stack_varying(made)
-    np.testing.assert_array_equal(stacked.data, jnp.stack([m.data for m in made]))
+    np.testing.assert_array_equal(built[1].data, from_one_point(data_seed=1).data)
+    assert built[0].owned.counts is built[1].owned.counts
+    stacked = problem_families.stack_varying(built)
+    np.testing.assert_array_equal(stacked.data, jnp.stack([m.data for m in built]))
     assert stacked.owned.counts.shape == (4,)  # all have the same
 
 
@@ -396,18 +400,18 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
         }
         for stream in streams
     }
-    for place, own in enumerate(rows.values()):
+    for index, own in enumerate(rows.values()):
         last = own['server/eval_accuracy'][own['round'] == 4]
-        assert table.rows[0][2 + place] == f'{100 * np.std(last, ddof=1):.2f}'
+        assert table.rows[0][2 + index] == f'{100 * np.std(last, ddof=1):.2f}'
         losses = [own['server/eval_loss'][own['seed'] == seed] for seed in (0, 1)]
         assert not np.array_equal(*losses)  # the stream does something
         np.testing.assert_array_equal(
             losses[0], rows['by_seed']['server/eval_loss'][:2]
         )
     for stream in ('partition', 'batches'):
-        wanted = experiment.build(alone(stream)).run().columns
+        expected = experiment.build(alone(stream)).run().columns
         for name in ('server/eval_accuracy', 'server/eval_loss', 'rounds/loss_sum'):
-            np.testing.assert_array_equal(rows[stream][name], wanted[name])
+            np.testing.assert_array_equal(rows[stream][name], expected[name])
 
 
 def test_a_grid_of_what_is_no_stream_is_refused():

@@ -60,7 +60,7 @@ def needed(own, base, *, least, most, margin):
 
 
 @pytest.fixture(scope='module')
-def whole(tmp_path_factory):
+def full_run(tmp_path_factory):
     """A run in one piece."""
     folder = tmp_path_factory.mktemp('whole') / 'run'
     experiment.build(CONFIG).run(folder)
@@ -82,9 +82,9 @@ def ends(run, label, pattern):
 
 
 def test_every_pair_takes_as_many_seeds_as_a_loop_by_hand(
-    whole,
+    full_run,
 ):
-    run = runs.read(whole)
+    run = runs.read(full_run)
     counts = {}
     for pattern in CONFIG['patterns']:
         base = ends(run, 'fedavg', pattern)
@@ -96,8 +96,8 @@ def test_every_pair_takes_as_many_seeds_as_a_loop_by_hand(
     assert len(set(counts.values())) > 1
 
 
-def test_near_ties_run_with_the_seeds_of_what_was_chosen(whole):
-    run = runs.read(whole)
+def test_near_ties_run_with_the_seeds_of_what_was_chosen(full_run):
+    run = runs.read(full_run)
     tie, main = (run['stage'] == stage for stage in ('tie', 'main'))
     assert tie.any()
     for label, pattern in itertools.product(CONFIG['algorithms'], CONFIG['patterns']):
@@ -115,7 +115,7 @@ def test_near_ties_run_with_the_seeds_of_what_was_chosen(whole):
 
 @pytest.mark.slow
 @pytest.mark.release('test_every_pair_takes_as_many_seeds_as_a_loop_by_hand')
-def test_interrupted_or_sharded_it_has_the_bytes_of_one_run(whole, tmp_path):
+def test_interrupted_or_sharded_it_has_the_bytes_of_one_run(full_run, tmp_path):
     planned = experiment.build(CONFIG)
     for after in (50, 200, 300):
         left = itertools.count(after, -1)
@@ -128,11 +128,11 @@ def test_interrupted_or_sharded_it_has_the_bytes_of_one_run(whole, tmp_path):
         with pytest.raises(experiment.Stop):
             planned.run(tmp_path / f'{after}', [Stopping()])
         planned.run(tmp_path / f'{after}')
-        assert last_files_of(tmp_path / f'{after}') == last_files_of(whole)
+        assert last_files_of(tmp_path / f'{after}') == last_files_of(full_run)
     for index in (2, 0, 1):
         planned.shard(index, 3).run(tmp_path / 'shards')
     fl.runs.merge(tmp_path / 'shards')
-    assert last_files_of(tmp_path / 'shards') == last_files_of(whole)
+    assert last_files_of(tmp_path / 'shards') == last_files_of(full_run)
 
 
 def test_seeds_until_decided_need_no_tuning():
@@ -179,7 +179,7 @@ def test_shards_that_have_not_decided_are_not_merged(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('seeds', 'said'),
+    ('seeds', 'message'),
     [
         ({}, '`config.seeds.until` must be given; valid names: decided'),
         ({'until': 'late'}, "`config.seeds.until` has no 'late'; valid names: decided"),
@@ -199,8 +199,8 @@ def test_shards_that_have_not_decided_are_not_merged(tmp_path):
         ),
     ],
 )
-def test_a_mistake_costs_a_line(seeds, said):
-    with pytest.raises(ValueError, match=f'^{said}'):
+def test_a_mistake_costs_a_line(seeds, message):
+    with pytest.raises(ValueError, match=f'^{message}'):
         experiment.build(values(num_seeds=None, seeds=seeds))
 
 

@@ -11,11 +11,11 @@ from fedjax_links.planning.tuning import search
 from tests.experiment.configs import last_files_of as files
 
 
-def played(scores, given, num_seeds):
+def played(scores, ranges, num_seeds):
     """Asks for what is planned until nothing is, as a run does."""
     done = np.zeros(scores.shape, bool)
     for _ in range(1000):
-        state = search(np.where(done, scores, np.nan), done, given, num_seeds)
+        state = search(np.where(done, scores, np.nan), done, ranges, num_seeds)
         new = state.planned & ~done
         if not new.any():
             return state, done
@@ -92,8 +92,8 @@ def test_a_search_is_that_of_a_loop_over_lists(seed):
 
 def test_two_columns_grow_until_the_best_lies_inside():
     peak = np.array([7.0, 1.0])
-    places = np.stack(np.meshgrid(np.arange(9), np.arange(9), indexing='ij'), -1)
-    scores = -((places - peak) ** 2).sum(-1)[..., None]
+    positions = np.stack(np.meshgrid(np.arange(9), np.arange(9), indexing='ij'), -1)
+    scores = -((positions - peak) ** 2).sum(-1)[..., None]
     state, done = played(scores, [(3, 6), (3, 6)], 1)
     assert state.best == (7, 1)
     assert done[..., 0].sum() == 6 * 6  # places 3 to 8 by 0 to 5
@@ -120,11 +120,11 @@ def test_columns_grow_by_their_last_ratio():
         },
         grow=2,
     )
-    found = tuning.candidates()
-    assert found['rate'] == ([0.4, 0.2, 0.1, 0.05, 0.025, 0.0125], (2, 4))
-    assert found['server'] == ([0.01, 0.1, 1.0, 10.0, 20.0, 40.0, 80.0], (2, 5))
-    assert found['steps'] == ([1, 2], (0, 2))
-    assert found['one'] == ([0.3], (0, 1))
+    result = tuning.candidates()
+    assert result['rate'] == ([0.4, 0.2, 0.1, 0.05, 0.025, 0.0125], (2, 4))
+    assert result['server'] == ([0.01, 0.1, 1.0, 10.0, 20.0, 40.0, 80.0], (2, 5))
+    assert result['steps'] == ([1, 2], (0, 2))
+    assert result['one'] == ([0.3], (0, 1))
 
 
 def quadratic(**options):
@@ -216,7 +216,7 @@ def test_interrupted_or_sharded_tuning_has_the_bytes_of_one_run(
 ):
     planned = racing_run()
     planned.run(tmp_path / 'whole')
-    whole = files(tmp_path / 'whole')
+    full = files(tmp_path / 'whole')
     run = fl.runs.read(tmp_path / 'whole')
     tuning = run['stage'] == 'tuning'
     tried = set(
@@ -228,11 +228,11 @@ def test_interrupted_or_sharded_tuning_has_the_bytes_of_one_run(
         with pytest.raises(experiment.Stop):
             planned.run(tmp_path / f'{after}', [stop_after(after)])
         planned.run(tmp_path / f'{after}')
-        assert files(tmp_path / f'{after}') == whole
+        assert files(tmp_path / f'{after}') == full
     for index in (2, 0, 1):
         planned.shard(index, 3).run(tmp_path / 'shards')
     fl.runs.merge(tmp_path / 'shards')
-    assert files(tmp_path / 'shards') == whole
+    assert files(tmp_path / 'shards') == full
 
 
 def test_shards_that_run_at_the_same_time_race_once(tmp_path):

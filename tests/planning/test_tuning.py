@@ -49,20 +49,20 @@ def test_every_point_of_problem_and_links_is_tuned_for_itself():
     names = ('problem.bayes_accuracy', 'links.probs.sigma')
     points = list(zip(*(rows[name].tolist() for name in names), strict=True))
     scores = {}
-    for place in np.flatnonzero((rows['stage'] == 'tuning') & (rows['round'] == 2)):
-        key = points[place], rows['client.learning_rate'][place]
-        scores.setdefault(key, []).append(rows['server/train_loss'][place])
+    for index in np.flatnonzero((rows['stage'] == 'tuning') & (rows['round'] == 2)):
+        key = points[index], rows['client.learning_rate'][index]
+        scores.setdefault(key, []).append(rows['server/train_loss'][index])
     assert len(scores) == 4 * 3
     assert {len(values) for values in scores.values()} == {2}
     best = set()
-    for place in np.flatnonzero(rows['stage'] == 'main'):
+    for index in np.flatnonzero(rows['stage'] == 'main'):
         own = {
             rate: np.mean(v)
             for (point, rate), v in scores.items()
-            if point == points[place]
+            if point == points[index]
         }
-        assert rows['client.learning_rate'][place] == min(own, key=own.get)
-        best.add(rows['client.learning_rate'][place])
+        assert rows['client.learning_rate'][index] == min(own, key=own.get)
+        best.add(rows['client.learning_rate'][index])
     assert len(best) > 1
 
 
@@ -88,14 +88,14 @@ def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
     with pytest.raises(experiment.Stop):
         planned.run(tmp_path, [End()], devices=1)
     run = runs.read(tmp_path)
-    said = (
+    text = (
         f'`workdir` must hold at least one finished algorithm, got {tmp_path}; not finished: mine '
         '(tuning: 1 of 2 tried).'
     )
-    with pytest.raises(ValueError, match=re.escape(said)):
+    with pytest.raises(ValueError, match=re.escape(text)):
         run_view.of_run(run)
-    found = list(nan_debugger.debug_round(planned, tmp_path, 3))
-    assert [line.partition(', tuning')[0] for line in found] == [
+    results = list(nan_debugger.debug_round(planned, tmp_path, 3))
+    assert [line.partition(', tuning')[0] for line in results] == [
         f'mine, some, seed {seed}, learning_rate {rate}'
         for seed, rate in ((10_000, 0.1), (10_001, 0.1), (10_002, 0.1), (10_000, 0.2))
     ]
@@ -134,20 +134,20 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
                 labels |= {'cutoff': cutoff, 'cutoffs': cutoffs}
                 loss = {'server/loss': 0.1 * cutoff - cutoffs[0] + seed - 10_000}
                 lines.append(runs.line_of(labels, 4, loss))
-    (found,) = trials.read_trials(runs.as_columns(lines), facts, 'mine')
-    np.testing.assert_allclose(found.scores, [0.5, -1.5, 4.5, 2.5])
-    assert repr(found.chosen) == "{'cutoff': 10, 'cutoffs': (3, 4)}"
+    (result,) = trials.read_trials(runs.as_columns(lines), facts, 'mine')
+    np.testing.assert_allclose(result.scores, [0.5, -1.5, 4.5, 2.5])
+    assert repr(result.chosen) == "{'cutoff': 10, 'cutoffs': (3, 4)}"
 
 
 @pytest.mark.parametrize(
     'first, both', [(10_000, '10000 to 10001'), (9_999, '10000 to 10000')]
 )
 def test_an_experiment_cannot_have_the_seeds_of_its_tuning(first, both):
-    said = 'leave the seeds 10000 to 10001 to tuning'
-    with names('config.first_seed', said, both):
+    text = 'leave the seeds 10000 to 10001 to tuning'
+    with names('config.first_seed', text, both):
         experiment.build(tuned(first_seed=first))
     tuning = experiment.Tuning(grid={'learning_rate': [0.1, 0.2]}, num_seeds=2)
-    with names('seeds', said, both):
+    with names('seeds', text, both):
         in_python(seeds=[first, first + 1], tuning=tuning, grid={})
     experiment.build(tuned(first_seed=9_998))
     experiment.build(tuned(first_seed=10_002))
@@ -162,11 +162,11 @@ def test_tuning_on_the_draws_of_the_experiment_is_refused():
     for stream in streams:
         redraw = {**dict.fromkeys(streams, 'fixed'), stream: 'by_seed'}
         planned = experiment.build(tuned(redraw=redraw))
-        drawn = [
+        samples = [
             planned.plan.draws.seed_of(stream, seed) for seed in planned.tuning.seeds
         ]
-        assert not {*drawn} & {*planned.seeds}
-        assert len({*drawn}) == len(drawn)
+        assert not {*samples} & {*planned.seeds}
+        assert len({*samples}) == len(samples)
 
 
 @pytest.mark.parametrize(
@@ -189,12 +189,12 @@ def test_a_column_grows_within_what_its_algorithm_takes(label, column, given, ra
     planned = experiment.build(
         values(algorithms={label: {}}, tuning=tuning, num_seeds=1)
     )
-    found, (start, stop) = planned.plan.candidates[name]
-    assert tuple(found[start:stop]) == given
+    result, (start, stop) = planned.plan.candidates[name]
+    assert tuple(result[start:stop]) == given
     every, ends = planned.tuning.candidates()[name]
     assert ends == (4, 4 + len(given))
-    assert found == [value for value in every if range_of[0] <= value <= range_of[1]]
-    assert planned.plan.facts()['tuning']['grid'][name] == found
+    assert result == [value for value in every if range_of[0] <= value <= range_of[1]]
+    assert planned.plan.facts()['tuning']['grid'][name] == result
 
 
 def test_main_lanes_at_values_not_chosen_are_refused():
@@ -244,7 +244,7 @@ def test_who_has_not_begun_to_tune_has_tried_nothing():
         },
     }
     columns = runs.as_columns(lines)
-    (found,) = trials.read_trials(columns, facts, 'fedavg')
-    assert found.chosen == {'rate': 0.1}
+    (result,) = trials.read_trials(columns, facts, 'fedavg')
+    assert result.chosen == {'rate': 0.1}
     assert trials.read_trials(columns, facts, 'fedpbc') == []
     assert trials.progress(columns, facts, 'fedpbc') == ''

@@ -23,12 +23,12 @@ from fedjax_links.results.metric import Metric
 def tried(by_seed, ties):
     """Values of which the first is the best by the mean over all seeds of tuning."""
     scores = np.array(by_seed, float)
-    places = np.ones(len(scores), bool)
-    state = SearchState(np.ones(scores.shape, bool), (0,), places)
+    positions = np.ones(len(scores), bool)
+    state = SearchState(np.ones(scores.shape, bool), (0,), positions)
     columns = {'rate': np.arange(len(scores), dtype=float)}
     means = scores.mean(axis=1)
     return trials.TuningTrials(
-        'links', {}, columns, means, scores, 0, places, np.array(ties, int), state
+        'links', {}, columns, means, scores, 0, positions, np.array(ties, int), state
     )
 
 
@@ -36,11 +36,12 @@ def shares_by_hand(scores, rng, count=200_000):
     """Who is best if means of K values by S seeds lie about the measured ones by a t law."""
     seeds = scores.shape[1]
     shape = np.cov(scores) / seeds
-    drawn = stats.multivariate_t(
+    samples = stats.multivariate_t(
         scores.mean(axis=1), shape, seeds - 1, allow_singular=True
     )
     return (
-        np.bincount(drawn.rvs(count, rng).argmax(axis=1), minlength=len(scores)) / count
+        np.bincount(samples.rvs(count, rng).argmax(axis=1), minlength=len(scores))
+        / count
     )
 
 
@@ -49,16 +50,16 @@ def test_shares_are_those_of_students_t(rng):
         [[3.0, 1.0, 2.5, 1.9], [1.0, 3.0, 2.0, 1.5], [0.0, 2.9, 2.9, 1.0]]
     )
     near = {1: np.zeros(4), 2: np.ones(4)}
-    found = tuning_uncertainty.of_series(
+    result = tuning_uncertainty.of_series(
         np.full(4, 2.0), tried(scores, [2, 1]), near, 'max'
     )
     expected = shares_by_hand(scores[[0, 2, 1]], rng)
-    np.testing.assert_allclose(found.shares, expected, atol=4 * 0.5 / 2000**0.5)
-    np.testing.assert_array_equal(found.values[:, 0], [2.0, 1.0, 0.0])
+    np.testing.assert_allclose(result.shares, expected, atol=4 * 0.5 / 2000**0.5)
+    np.testing.assert_array_equal(result.values[:, 0], [2.0, 1.0, 0.0])
     smaller = tuning_uncertainty.of_series(
         np.full(4, 2.0), tried(-scores, [2, 1]), near, 'min'
     )
-    np.testing.assert_array_equal(smaller.picks, found.picks)
+    np.testing.assert_array_equal(smaller.picks, result.picks)
 
 
 @pytest.mark.parametrize('num_seeds', [2, 3, 10])
@@ -67,27 +68,27 @@ def test_of_two_equal_values_the_other_has_a_quarter(num_seeds, rng):
     shares = []
     for scores in rng.normal(size=(400, 2, num_seeds)):
         scores = scores[np.argsort(-scores.mean(axis=1))]
-        found = tuning_uncertainty.of_series(
+        result = tuning_uncertainty.of_series(
             np.zeros(2), tried(scores, [1]), {1: np.ones(2)}, 'max'
         )
-        shares.append(found.shares[1])
+        shares.append(result.shares[1])
     assert np.mean(shares) == pytest.approx(0.25, abs=4 * 0.5 / 12**0.5 / 400**0.5)
 
 
 def test_seeds_of_tuning_that_diverged_are_left_out():
     scores = np.array([[3.0, np.nan, 1.0, 2.5], [1.0, 3.0, 3.0, 2.0]])
     near = {1: np.zeros(2)}
-    found = tuning_uncertainty.of_series(np.ones(2), tried(scores, [1]), near, 'max')
+    result = tuning_uncertainty.of_series(np.ones(2), tried(scores, [1]), near, 'max')
     one, other = scores[:, [0, 2, 3]]
     expected = stats.ttest_1samp(one - other, 0.0, alternative='greater').pvalue
-    assert found.shares[1] == pytest.approx(expected, abs=4 * 0.5 / 2000**0.5)
+    assert result.shares[1] == pytest.approx(expected, abs=4 * 0.5 / 2000**0.5)
 
 
 def test_without_near_ties_nothing_is_added():
     values = np.array([1.0, 2.0, 4.0])
     for entry, near in ((None, {}), (tried([[1.0, 1.0], [0.0, 0.0]], [1]), {})):
-        found = tuning_uncertainty.of_series(values, entry, near, 'max')
-        assert found.level() == evaluation.seed_interval(values)
+        result = tuning_uncertainty.of_series(values, entry, near, 'max')
+        assert result.level() == evaluation.seed_interval(values)
 
 
 def test_algorithms_that_share_seeds_of_tuning_choose_together():
@@ -116,14 +117,14 @@ def test_an_interval_covers_the_draw_of_a_choice_as_claimed(count, rng):
     """Rows drawn by their shares, and means about them by Student's t law."""
     shares = np.array([0.6, 0.3, 0.1])
     rows = rng.normal(size=(3, count)) + np.array([[0.0], [1.0], [-2.5]])
-    found = evaluation.chosen_interval(rows, shares, level=0.9)
-    drawn = rng.choice(3, p=shares, size=200_000)
+    result = evaluation.chosen_interval(rows, shares, level=0.9)
+    samples = rng.choice(3, p=shares, size=200_000)
     errors = stats.sem(rows, axis=1)
-    means = rows.mean(axis=1)[drawn] + errors[drawn] * rng.standard_t(
-        count - 1, size=drawn.size
+    means = rows.mean(axis=1)[samples] + errors[samples] * rng.standard_t(
+        count - 1, size=samples.size
     )
-    inside = np.abs(means - rows[0].mean()) <= found.half_width
-    assert inside.mean() == pytest.approx(0.9, abs=4 * 0.3 / drawn.size**0.5)
+    inside = np.abs(means - rows[0].mean()) <= result.half_width
+    assert inside.mean() == pytest.approx(0.9, abs=4 * 0.3 / samples.size**0.5)
     p_value = 2 * min(np.mean(means <= 0), np.mean(means >= 0))
     assert evaluation.p_value(rows, shares) == pytest.approx(p_value, abs=0.01)
 
@@ -140,20 +141,20 @@ def test_of_one_row_the_p_value_is_that_of_students_t_test(rng):
 
 
 def test_what_may_well_be_chosen_and_diverged_has_no_bound():
-    found = evaluation.chosen_interval([[1.0, 1.1], [np.nan, 1.0]], [0.8, 0.2])
-    assert found.half_width == np.inf
-    found = evaluation.chosen_interval(np.ones((2, 6)), [0.8, 0.2])
-    assert (found.mean, found.half_width) == (1.0, 0.0)
+    result = evaluation.chosen_interval([[1.0, 1.1], [np.nan, 1.0]], [0.8, 0.2])
+    assert result.half_width == np.inf
+    result = evaluation.chosen_interval(np.ones((2, 6)), [0.8, 0.2])
+    assert (result.mean, result.half_width) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize('share', [0.0, 0.01, 0.5])
 def test_signs_do_not_matter_where_a_choice_diverged(share):
     rows = np.array([[1.0, 1.1, 0.9, 1.0], [np.nan] * 4])
     shares = [1 - share, share]
-    found = evaluation.p_value(rows, shares)
-    assert found == pytest.approx(evaluation.p_value(-rows, shares))
+    result = evaluation.p_value(rows, shares)
+    assert result == pytest.approx(evaluation.p_value(-rows, shares))
     alone = evaluation.p_value(rows[:1])
-    assert found == pytest.approx(min(1.0, (1 - share) * alone + 2 * share))
+    assert result == pytest.approx(min(1.0, (1 - share) * alone + 2 * share))
 
 
 def rule(make):
@@ -201,17 +202,17 @@ def test_tuning_noise_is_that_of_choices_made_again_by_hand():
                 values = best[here] if into is scores else run[f'{name}/distance'][here]
                 into[label, float(rate)] = values
     assert len(levels) > 2
-    places = {key: place for place, key in enumerate(levels)}
+    positions = {key: index for index, key in enumerate(levels)}
     measured = np.array([scores[key] for key in levels])
     law = stats.multivariate_t(
         measured.mean(axis=1), np.cov(measured) / 3, 2, allow_singular=True, seed=1
     )
     ahead = 0
-    for drawn in law.rvs(2000):
+    for samples in law.rvs(2000):
         mean = {}
         for label in models:
             rates = [rate for owner, rate in levels if owner == label]
-            chosen = min(rates, key=lambda rate: drawn[places[label, rate]])
+            chosen = min(rates, key=lambda rate: samples[positions[label, rate]])
             mean[label] = levels[label, chosen].mean()
         ahead += mean['fedavg'] < mean['fedpbc']
     assert (order.first, order.second, order.pattern) == ('fedavg', 'fedpbc', 'some')

@@ -11,10 +11,10 @@ from tests.plot.samples import a_run, half_width, simulated
 
 def test_curves_are_means_over_seeds_with_their_intervals(ax, rng):
     values = rng.normal(size=(4, 6))
-    found = plot.learning_curves(
+    result = plot.learning_curves(
         {'mine': values}, 'loss', rounds=np.arange(6) * 10, ax=ax
     )
-    assert found is ax
+    assert result is ax
     (line,) = ax.lines
     np.testing.assert_array_equal(line.get_xdata(), np.arange(6) * 10)
     np.testing.assert_allclose(line.get_ydata(), values.mean(axis=0))
@@ -73,8 +73,8 @@ def test_a_real_sweep_is_read(ax):
         eval_every=2,
     )
     plot.learning_curves(result, 'loss', log=True, ax=ax)
-    for place, line in enumerate(ax.lines):
-        values = np.asarray(result.evals['client_mean']['loss'])[place]
+    for index, line in enumerate(ax.lines):
+        values = np.asarray(result.evals['client_mean']['loss'])[index]
         np.testing.assert_allclose(line.get_ydata(), values.mean(axis=0), rtol=1e-6)
     mask = result.state.links.mask[0, 0]
     axes = plot.mixing_matrix(mask)
@@ -96,22 +96,22 @@ def test_rounds_can_be_logarithmic_and_then_leave_the_start_out(ax):
 
 def test_a_run_has_a_panel_per_pattern():
     run = a_run()
-    first, second = found = plot.learning_curves(run)
+    first, second = result = plot.learning_curves(run)
     assert len(pyplot.get_fignums()) == 1
-    assert found.shape == (2,)
-    assert [axes.get_title() for axes in found] == ['one', 'Two']
+    assert result.shape == (2,)
+    assert [axes.get_title() for axes in result] == ['one', 'Two']
     values = run['server/eval_accuracy'].reshape(2, 2, 2, 2)
-    for place, axes in enumerate((first, second)):
+    for index, axes in enumerate((first, second)):
         for algorithm, line in enumerate(axes.lines):
-            expected = values[algorithm, place].mean(axis=0)
+            expected = values[algorithm, index].mean(axis=0)
             np.testing.assert_allclose(line.get_ydata(), expected)
             np.testing.assert_array_equal(line.get_xdata(), [10, 20])
     assert [text.get_text() for text in second.get_legend().get_texts()] == [
         'fedavg',
         'MIFA',
     ]
-    again = plot.learning_curves(run, ax=found)
-    assert list(again) == list(found)
+    again = plot.learning_curves(run, ax=result)
+    assert list(again) == list(result)
     assert len(pyplot.get_fignums()) == 1
 
 
@@ -131,8 +131,8 @@ def test_a_line_under_another_one_is_seen_by_its_markers(ax, rng, log_rounds):
         dict.fromkeys(labels, values), 'loss', log_rounds=log_rounds, ax=ax
     )
     marked = [set(line.get_markevery()) for line in ax.lines]
-    for place, ours in enumerate(marked):
-        others = set().union(*marked[:place], *marked[place + 1 :])
+    for index, ours in enumerate(marked):
+        others = set().union(*marked[:index], *marked[index + 1 :])
         assert len(ours - others) >= 5
     rounds = 1.0 + np.sort([*marked[1]])[2:]
     steps = np.diff(np.log(rounds) if log_rounds else rounds)
@@ -177,12 +177,12 @@ def test_a_logarithmic_axis_within_a_decade_has_several_numbers(ax):
     ticks = ax.yaxis.get_ticklabels(which='both')
     written = [float(tick.get_text()) for tick in ticks if tick.get_text()]
     assert len([value for value in written if low < value < high]) >= 4
-    places = {
+    positions = {
         float(tick.get_text()): tick.get_position()[1]
         for tick in ticks
         if tick.get_text()
     }
-    np.testing.assert_allclose(list(places), list(places.values()), rtol=1e-5)
+    np.testing.assert_allclose(list(positions), list(positions.values()), rtol=1e-5)
 
 
 def test_levels_are_dotted_lines(ax):

@@ -19,9 +19,9 @@ def test_differences_are_paired_and_in_points(ax, rng):
     }
     plot.paired_differences(data, metric='eval_accuracy', model='server', ax=ax)
     bars = [container.lines for container in ax.containers]
-    for place, label in enumerate(('mifa', 'fedpbc')):
+    for index, label in enumerate(('mifa', 'fedpbc')):
         difference = ends[label] - ends['fedavg']
-        point, _, (bar,) = bars[place]
+        point, _, (bar,) = bars[index]
         assert point.get_xdata()[0] == pytest.approx(100 * difference.mean())
         low, high = bar.get_segments()[0][:, 0]
         assert high - low == pytest.approx(200 * half_width(difference), abs=1e-9)
@@ -49,8 +49,8 @@ def test_final_values_may_stand_alone_and_runs_are_in_points(ax):
     run = a_run()
     values = run['server/eval_accuracy'].reshape(2, 2, 2, 2)[..., -1]
     first, second = plot.paired_differences(run)
-    for place, axes in enumerate((first, second)):
-        expected = 100 * (values[1, place] - values[0, place]).mean()
+    for index, axes in enumerate((first, second)):
+        expected = 100 * (values[1, index] - values[0, index]).mean()
         assert axes.containers[0].lines[0].get_xdata()[0] == pytest.approx(expected)
     assert [text.get_text() for text in first.get_yticklabels()] == ['MIFA']
     assert first.figure.get_supxlabel() == 'eval accuracy minus that of fedavg, points'
@@ -61,8 +61,8 @@ def on_a_grid(baseline='fedavg'):
     levels = np.random.default_rng(3).uniform(0.3, 0.9, (2, 2, 2, 2, 2))
     rows = []
     values = []
-    for place in np.ndindex(2, 2, 2, 2):
-        rate, pattern, seed, horizon = place
+    for index in np.ndindex(2, 2, 2, 2):
+        rate, pattern, seed, horizon = index
         labels = {
             'pattern': ('one', 'two')[pattern],
             'seed': (3, 4)[seed],
@@ -71,11 +71,11 @@ def on_a_grid(baseline='fedavg'):
         }
         if horizon == 0:
             rows.append({'algorithm': 'fedavg', **labels})
-            values.append(levels[0][place])
+            values.append(levels[0][index])
         rows.append(
             {'algorithm': 'mifa', **labels, 'algorithms.mifa.horizon': (5, 20)[horizon]}
         )
-        values.append(levels[1][place])
+        values.append(levels[1][index])
     names = list(rows[1])
     columns = {
         name: np.array([row.get(name, np.nan) for row in rows]) for name in names
@@ -93,8 +93,8 @@ def on_a_grid(baseline='fedavg'):
 
 def test_an_own_column_is_compared_at_the_same_point():
     levels, run = on_a_grid()
-    found = plot.paired_differences(run)
-    for pattern, axes in enumerate(found):
+    result = plot.paired_differences(run)
+    for pattern, axes in enumerate(result):
         expected = [
             100
             * (
@@ -107,7 +107,7 @@ def test_an_own_column_is_compared_at_the_same_point():
     names = [
         f'MIFA (learning_rate {r}, horizon {h})' for r in (0.1, 0.2) for h in (5, 20)
     ]
-    assert [text.get_text() for text in found[0].get_yticklabels()] == names
+    assert [text.get_text() for text in result[0].get_yticklabels()] == names
     axes = plot.paired_differences(run, 'mifa (learning_rate 0.1, horizon 20)')[0]
     names = [text.get_text() for text in axes.get_yticklabels()]
     assert names[:2] == ['fedavg (learning_rate 0.1)', 'fedavg (learning_rate 0.2)']
@@ -150,11 +150,11 @@ def test_points_of_sweeps_are_compared_with_each_other(ax, rng):
 def until_decided(differences, level=0.95):
     """Makes a run whose second algorithm has these differences to the first, by seed."""
     base = np.linspace(0.5, 0.6, len(differences))
-    found = conversion.to_dataset(
+    result = conversion.to_dataset(
         {'fedavg': base[:, None], 'mifa': (base + differences)[:, None]}, 'accuracy'
     )
     until = {'least': 4, 'level': level, 'margin': 0.0}
-    return found.assign_attrs(until=dataset.as_json(until))  # as runs have it
+    return result.assign_attrs(until=dataset.as_json(until))  # as runs have it
 
 
 @pytest.mark.parametrize('level', [0.95, 0.8])

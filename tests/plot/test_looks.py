@@ -40,9 +40,9 @@ def test_other_names_of_an_algorithm_have_its_look(label):
 
 
 def test_the_longest_name_counts():
-    found = plot.looks(['fedavg_all (rate 1)', 'wait-for-all'])
-    assert found['fedavg_all (rate 1)'] == plot.looks(['fedavg_all'])['fedavg_all']
-    assert found['wait-for-all'] == plot.looks(['wait_for_all'])['wait_for_all']
+    result = plot.looks(['fedavg_all (rate 1)', 'wait-for-all'])
+    assert result['fedavg_all (rate 1)'] == plot.looks(['fedavg_all'])['fedavg_all']
+    assert result['wait-for-all'] == plot.looks(['wait_for_all'])['wait_for_all']
 
 
 SERIES = [f'mifa (rate {rate})' for rate in range(5)]
@@ -59,16 +59,16 @@ SERIES = [f'mifa (rate {rate})' for rate in range(5)]
     ],
 )
 def test_no_two_of_a_picture_have_one_colour(labels):
-    found = plot.looks(labels)
-    assert list(found) == labels
-    assert len({look.colour for look in found.values()}) == len(labels)
-    assert plot.looks(labels) == found
+    result = plot.looks(labels)
+    assert list(result) == labels
+    assert len({look.colour for look in result.values()}) == len(labels)
+    assert plot.looks(labels) == result
 
 
 def test_series_of_one_algorithm_have_shades_of_its_hue():
-    found = plot.looks(SERIES)
-    assert found[SERIES[0]] == plot.looks(['mifa'])['mifa']
-    assert [look.hue for look in found.values()][:4] == [2] * 4
+    result = plot.looks(SERIES)
+    assert result[SERIES[0]] == plot.looks(['mifa'])['mifa']
+    assert [look.hue for look in result.values()][:4] == [2] * 4
 
 
 def test_a_registered_algorithm_keeps_its_colour_among_others():
@@ -79,8 +79,8 @@ def test_a_registered_algorithm_keeps_its_colour_among_others():
 
 def test_more_things_than_colours_differ_in_markers():
     labels = [f'mine{k}' for k in range(3 * len(plot.COLOURS))]
-    found = plot.looks(labels)
-    assert len({(look.colour, look.marker) for look in found.values()}) == len(labels)
+    result = plot.looks(labels)
+    assert len({(look.colour, look.marker) for look in result.values()}) == len(labels)
 
 
 # Machado, Oliveira and Fernandes 2009, severity 1, on linear light.

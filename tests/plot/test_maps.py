@@ -72,8 +72,8 @@ def test_memory_has_its_exact_line(ax, rng):
 def test_nothing_to_draw_is_said(ax):
     plot.gap_law(np.eye(3, dtype=bool), ax=ax)
     plot.link_memory(np.ones((8, 2), bool), ax=ax)
-    said = [text.get_text() for text in ax.texts]
-    assert said == ['nobody took part twice', 'nobody ever changes']
+    message = [text.get_text() for text in ax.texts]
+    assert message == ['nobody took part twice', 'nobody ever changes']
 
 
 def test_participants_by_round_and_by_phase(ax):
@@ -124,7 +124,7 @@ def test_cells_have_values_texts_and_hatching():
 
 
 @pytest.mark.parametrize(
-    'levels, given, ends',
+    'levels, limits, ends',
     [
         ([[0.70, 0.75]], {}, (0.70, 0.75)),
         ([[0.70, 0.75]], {'most': 1.0, 'least': 0.5}, (0.5, 1.0)),
@@ -132,8 +132,8 @@ def test_cells_have_values_texts_and_hatching():
         ([[np.nan]], {}, (0.0, 1.0)),
     ],
 )
-def test_colours_of_levels_span_them(levels, given, ends):
-    axes = plot.heat_map(np.array(levels), around_zero=False, **given)
+def test_colours_of_levels_span_them(levels, limits, ends):
+    axes = plot.heat_map(np.array(levels), around_zero=False, **limits)
     assert axes.images[0].get_clim() == ends
 
 
@@ -231,11 +231,11 @@ def test_each_edge_is_drawn_once_between_its_clients():
     rates = [[0.25, 1.0], [0.25, 0.0], [1.0, 0.0]]
     axes = plot.peer_graph(neighbours, rates, rates=[0.0, 0.5, 1.0])
     segments = np.array(axes.collections[0].get_segments())
-    places = np.stack(
+    positions = np.stack(
         [np.cos(2 * np.pi * np.arange(3) / 3), np.sin(2 * np.pi * np.arange(3) / 3)]
     )
     np.testing.assert_allclose(
-        segments, [places.T[[0, 1]], places.T[[0, 2]]], atol=1e-12
+        segments, [positions.T[[0, 1]], positions.T[[0, 2]]], atol=1e-12
     )
     np.testing.assert_allclose(axes.collections[0].get_alpha(), [0.25, 1.0])
     assert axes.collections[1].get_sizes().tolist() == [6, 36, 66]

@@ -64,9 +64,9 @@ def test_signs_that_no_font_has_become_numbers():
     before = dict(stand_ins)
     assert_all_drawn([HINDI, CHINESE], stand_ins)  # the next picture numbers them alike
     assert stand_ins == before
-    said = scripts.explanation(stand_ins)
-    assert all(f'{number} is {name}' in said for name, number in stand_ins.items())
-    assert '\n' not in said
+    message = scripts.explanation(stand_ins)
+    assert all(f'{number} is {name}' in message for name, number in stand_ins.items())
+    assert '\n' not in message
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,9 @@ def test_rates_and_weights_are_those_of_the_simulated_links(name):
     law = plan.law
     active = np.asarray(base.participants(plans.record(plan, ROUNDS)))
     assert np.abs(batch_t(active, law.rates)).max() < BOUND
-    found = analysis.effective_weights(masks=active)
-    off = found.weights - law.weights
-    error = np.maximum(found.standard_errors, 1e-4)
+    result = analysis.effective_weights(masks=active)
+    off = result.weights - law.weights
+    error = np.maximum(result.standard_errors, 1e-4)
     assert np.abs(off / error).max() < BOUND
     np.testing.assert_allclose(law.weights.sum(), 1, rtol=1e-9)
     assert not (law.never_empty and (active.sum(axis=1) == 0).any())
@@ -120,10 +120,10 @@ def test_autocorrelation_of_one_client_is_the_textbook_estimate(rng):
 
 def test_autocorrelations_of_many_clients_are_the_same_in_parts(rng, monkeypatch):
     active = rng.uniform(size=(60, 40)) < rng.uniform(0.1, 0.9, 40)
-    whole = analysis.autocorrelation(active, 59)
+    full = analysis.autocorrelation(active, 59)
     monkeypatch.setattr(recorded_links, '_CELLS', 500)
     np.testing.assert_allclose(
-        analysis.autocorrelation(active, 59), whole, rtol=0, atol=1e-13
+        analysis.autocorrelation(active, 59), full, rtol=0, atol=1e-13
     )
 
 

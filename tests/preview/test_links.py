@@ -101,12 +101,12 @@ def test_day_absences_and_bias_by_hand():
     bias, error = links.bias(mask)
     np.testing.assert_allclose(bias, np.abs(weights - 1 / 3).sum())
     lines = links.text('a log', record, law).splitlines()
-    said = f"links: a log, 240 rounds of 3600 s (10 days); FedAvg's weights 1.2500 ± {error:.4f}"
+    text = f"links: a log, 240 rounds of 3600 s (10 days); FedAvg's weights 1.2500 ± {error:.4f}"
     down = (
         1 - ((11 / 12) ** 11 + (22 / 23) ** 11) / 2
     )  # all are away for 12 or 23 hours
     missed = f'times up and down by {down:.2f} (markov), the day by 0.33 (semi_markov)'
-    expected = f'{said} from equal (L1); look_alike would miss {missed}'
+    expected = f'{text} from equal (L1); look_alike would miss {missed}'
     assert ' '.join(lines[1:4]) == expected
     assert lines[4] == 'clients, best first (3 bands), by round 0 to 67'
     assert lines[8] == 'clients 3, rounds 240, empty rounds 120, clients never active 1'
@@ -117,9 +117,9 @@ def test_the_error_of_the_bias_is_its_spread_over_records():
     """Of independent rounds: the stated variance, on average, beside that over many records."""
     rng = np.random.default_rng(0)
     probs = np.array([0.2, 0.4, 0.6, 0.8])
-    found = np.array([links.bias(rng.random((960, 4)) < probs) for _ in range(300)])
-    spread = np.var(found[:, 0], ddof=1)
-    stated = np.mean(found[:, 1] ** 2)
+    result = np.array([links.bias(rng.random((960, 4)) < probs) for _ in range(300)])
+    spread = np.var(result[:, 0], ddof=1)
+    stated = np.mean(result[:, 1] ** 2)
     assert abs(spread / stated - 1) < 4 * np.sqrt(2 / 299)
 
 
@@ -138,8 +138,8 @@ def test_chains_know_neither_habits_nor_hours_of_their_own():
         np.repeat(np.arange(30), 28), np.tile(days, 30), np.tile(days, 30) + 9 * HOUR
     )
     steady = steady._replace(period=np.full(30, 28 * 86_400.0))
-    (found, _), (copy, error) = beside(steady, HOUR)
-    assert found < 1e-12
+    (result, _), (copy, error) = beside(steady, HOUR)
+    assert result < 1e-12
     assert copy > 5 * error
 
     rng = np.random.default_rng(0)

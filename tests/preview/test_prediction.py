@@ -112,7 +112,7 @@ def test_limits_are_metrics_where_the_weighted_gradient_vanishes(rng):
         features, labels, owners, module=models.Softmax(CLASSES)
     )
     weights = rng.dirichlet(np.ones(CLIENTS))
-    found = prediction.predictions(problem, weights)
+    result = prediction.predictions(problem, weights)
     model = analysis.weighted_minimiser(features, labels, owners, weights).model
     params = problem.objective.params(
         *(jnp.asarray(part, jnp.float32) for part in model)
@@ -131,8 +131,8 @@ def test_limits_are_metrics_where_the_weighted_gradient_vanishes(rng):
     slopes = jax.tree.leaves(jax.grad(objective)(params))
     assert max(np.abs(slope).max() for slope in slopes) < 1e-6
     hits = np.argmax(model.scores(features), axis=1) == labels
-    assert found.fedavg.limit['accuracy'] == pytest.approx(hits.mean(), abs=1e-6)
-    assert not found.fedavg.reached
+    assert result.fedavg.limit['accuracy'] == pytest.approx(hits.mean(), abs=1e-6)
+    assert not result.fedavg.reached
 
 
 def test_small_steps_end_where_predicted(rng):
@@ -147,9 +147,11 @@ def test_small_steps_end_where_predicted(rng):
     )
     probs = 0.15 + 0.7 * np.mean((labels == 0).reshape(CLIENTS, EACH), axis=1)
     pattern = participation.bernoulli(probs.astype(np.float32))
-    given = (features, labels, owners)
-    biased = analysis.weighted_minimiser(*given, analysis.fedavg_weights(probs)).model
-    fair = analysis.weighted_minimiser(*given, np.full(CLIENTS, 1 / CLIENTS)).model
+    arguments = (features, labels, owners)
+    biased = analysis.weighted_minimiser(
+        *arguments, analysis.fedavg_weights(probs)
+    ).model
+    fair = analysis.weighted_minimiser(*arguments, np.full(CLIENTS, 1 / CLIENTS)).model
     apart = np.abs(biased.intercept - fair.intercept).max()
     assert apart > 0.2
 
@@ -211,10 +213,10 @@ def test_what_would_take_too_long_to_predict_is_not(rate, rounds):
     """The long run is no matter of time."""
     client = {**CLIENT, 'learning_rate': rate}
     config = {'problem': DIGITS, 'links': plans.KNOWN['bernoulli'], 'client': client}
-    said = [line.strip() for line in plans.told({**config, 'num_rounds': rounds})]
+    text = [line.strip() for line in plans.told({**config, 'num_rounds': rounds})]
     time = rate * 5 * rounds
     why = f'no end predicted: rate x steps x rounds = {time:.3g} takes too long'
-    assert said[2:] == [
+    assert text[2:] == [
         *([why] if rounds < 10**9 else []),
         'no limit in the long run: a linear model separates some labels',
     ]
@@ -275,9 +277,9 @@ def test_large_problems_are_left_alone():
 
 def test_links_without_known_weights_are_simulated():
     plan = plans.plan(plans.UNKNOWN['cyclic'], DIGITS, client=CLIENT, num_rounds=50)
-    said = prediction.of_links(plan)
-    assert said[0].endswith(' %')
-    assert said[1].endswith(' rounds of small steps, simulated links')
+    text = prediction.of_links(plan)
+    assert text[0].endswith(' %')
+    assert text[1].endswith(' rounds of small steps, simulated links')
 
 
 def own_data_alone():
@@ -303,12 +305,12 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(
     problem, predicted, tmp_path, monkeypatch
 ):
     """The line of each algorithm is where the same prediction, made once, is before the run."""
-    made = []
+    built = []
     predict = prediction.predictions
     monkeypatch.setattr(
         prediction,
         'predictions',
-        lambda *a, **k: made.append(predict(*a, **k)) or made[-1],
+        lambda *a, **k: built.append(predict(*a, **k)) or built[-1],
     )
     config = {
         'title': 'expected',
@@ -322,13 +324,13 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(
     planned = experiment.build(config)
     run = planned.run(tmp_path)
     client_stats.save(planned, run)
-    found = prediction.under(of_experiment(planned))
-    assert made == [found]
-    kept = of_run(runs.read(tmp_path))
-    expected = kept.clients['links'].expected
-    assert expected == {'fedavg': found.fedavg.reached}
+    result = prediction.under(of_experiment(planned))
+    assert built == [result]
+    saved = of_run(runs.read(tmp_path))
+    expected = saved.clients['links'].expected
+    assert expected == {'fedavg': result.fedavg.reached}
     figure = Figure()
-    overview(kept).draw(figure)
+    overview(saved).draw(figure)
     for axes, metric in zip(figure.axes, predicted, strict=False):
         lines = [
             x.get_ydata() for x in axes.lines if x.get_label() == 'fedavg, predicted'
@@ -350,7 +352,7 @@ def test_an_equal_config_of_a_changed_module_is_predicted_anew(monkeypatch):
         'num_rounds': 40,
         'eval_every': 20,
     }
-    found = []
+    results = []
     for accuracy in (0.6, 0.9):
         module.make = lambda accuracy=accuracy: problems.gaussians(
             num_clients=4,
@@ -361,7 +363,7 @@ def test_an_equal_config_of_a_changed_module_is_predicted_anew(monkeypatch):
         )
         planned = experiment.build(config)
         (label,) = planned.patterns
-        found.append((planned, prediction.under(of_experiment(planned, label))))
-    (first, low), (second, high) = found
+        results.append((planned, prediction.under(of_experiment(planned, label))))
+    (first, low), (second, high) = results
     assert first == second
     assert high.fedpbc.limit['accuracy'] - low.fedpbc.limit['accuracy'] > 0.2

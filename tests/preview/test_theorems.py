@@ -25,8 +25,8 @@ def config(links, client=(), **problem):
 
 def screen(links, client=(), **problem):
     built = experiment.build(config(links, client, **problem))
-    found = configured_links.of_experiment(built)
-    return theorems.text(found, found.record(64))
+    result = configured_links.of_experiment(built)
+    return theorems.text(result, result.record(64))
 
 
 def test_turns_are_regular_and_some_theorems_cover_them():
@@ -94,12 +94,12 @@ def checks_of(lines):
 
 def test_a_minimum_separation_has_the_theorems_about_it():
     links = {'name': 'minimum_separation', 'weights': [1.0, 1.0, 2.0], 'separation': 1}
-    found = checks_of(screen(links))
+    result = checks_of(screen(links))
     for theorem in ('sun2025', 'sun2025_debiased'):
-        assert 'yes gradients are full' in found[theorem]
-        assert 'yes the chain mixes' in found[theorem]
-        assert 'NO  rate at most the cap' in found[theorem]
-        assert 'nan' not in found[theorem]
+        assert 'yes gradients are full' in result[theorem]
+        assert 'yes the chain mixes' in result[theorem]
+        assert 'NO  rate at most the cap' in result[theorem]
+        assert 'nan' not in result[theorem]
 
 
 def test_cyclic_participation_does_not_mix():
@@ -109,18 +109,18 @@ def test_cyclic_participation_does_not_mix():
 
 def test_quadratics_of_unequal_curvature_are_checked():
     links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
-    found = checks_of(screen(links, curvature=[1.0, 2.0, 4.0]))
-    assert 'NO  gradient differences are bounded' in found['wang2022']
-    assert 'nan' not in found['xiang2024']
+    result = checks_of(screen(links, curvature=[1.0, 2.0, 4.0]))
+    assert 'NO  gradient differences are bounded' in result['wang2022']
+    assert 'nan' not in result['xiang2024']
 
 
 @pytest.mark.parametrize('batch_size', [None, 0, 2])
 def test_linear_models_are_checked(batch_size):
     links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
     client = {'batch_size': batch_size}
-    found = checks_of(screen(links, client, name='gaussians', **LINEAR))
+    result = checks_of(screen(links, client, name='gaussians', **LINEAR))
     for theorem in ('xiang2023', 'xiang2024', 'wang2022'):
-        assert 'yes gradient noise is bounded' in found[theorem]
-        assert 'nan' not in found[theorem]
-        assert ('sigma = 0' in found[theorem]) == (not batch_size)
-    assert 'yes gradient differences are bounded' in found['wang2022']
+        assert 'yes gradient noise is bounded' in result[theorem]
+        assert 'nan' not in result[theorem]
+        assert ('sigma = 0' in result[theorem]) == (not batch_size)
+    assert 'yes gradient differences are bounded' in result['wang2022']

@@ -76,8 +76,8 @@ def test_noise_of_the_bias_is_its_spread_over_seeds():
     targets = np.asarray(plan.problem.data, np.float64)
     records = [base.participants(plans.record(plan, 1600, seed)) for seed in range(40)]
     limits = [analysis.effective_weights(masks=r).weights @ targets for r in records]
-    said = np.mean([batch_means(r, values=targets)[1] for r in records], axis=0)
-    ratio = said / np.std(limits, axis=0, ddof=1)
+    text = np.mean([batch_means(r, values=targets)[1] for r in records], axis=0)
+    ratio = text / np.std(limits, axis=0, ddof=1)
     assert (np.abs(ratio - 1) < 0.4).all(), ratio  # the spread of 40 is known to 11 %
 
 
@@ -116,10 +116,10 @@ def test_memory_is_that_of_those_who_take_part():
     """Nine clients that hardly ever come, and forget at once, beside three that stay long."""
     probs = np.array([0.02] * 9 + [0.9] * 3)
     _, text = screen({'name': 'markov', 'probs': probs.tolist()})
-    kept = 1 - (
+    remaining = 1 - (
         0.05 + 0.05 * 0.1 / 0.9
     )  # of those who come: 2.7 of 2.88 participations a round
-    scale = f'{-1 / np.log(kept):.3g}'
+    scale = f'{-1 / np.log(remaining):.3g}'
     memory = f'{scale} rounds (median participation), clients: below 1 to {scale}'
     assert f'\nmemory   {memory}\n' in text
 
@@ -170,9 +170,11 @@ def test_a_grid_is_predicted_at_its_first_point_and_says_so():
     del together['links']
     together['grid'] = {**config['grid'], 'patterns': {'a': {'cohort_size': [4, 8]}}}
     del together['grid']['links']
-    found = '\n'.join(plans.told(together))
-    assert 'at num_clients 8, cohort_size 4, the first of 2 points of the grid' in found
-    assert 'at num_clients 8, the first of 2 points of the grid' in found
+    result = '\n'.join(plans.told(together))
+    assert (
+        'at num_clients 8, cohort_size 4, the first of 2 points of the grid' in result
+    )
+    assert 'at num_clients 8, the first of 2 points of the grid' in result
     swept = of_experiment(plans.planned(config))
     assert f'at {first}' in theory.text(swept, plans.record(swept, 64))
 
@@ -211,13 +213,13 @@ def test_all_that_looks_at_a_problem_shares_one(tmp_path):
 def test_edges_between_clients_have_their_own_contraction():
     """Of coins, beside that of the uplinks alone; of edges with memory nothing is said."""
     uplinks = {'name': 'bernoulli', 'probs': 0.3}
-    found = {}
+    result = {}
     for label, prob in (('coins', 0.5), ('memory', {'name': 'markov', 'probs': 0.5})):
         links = {'name': 'peers', 'pattern': uplinks, 'graph': 'ring', 'prob': prob}
-        plan, found[label] = screen(links)
+        plan, result[label] = screen(links)
     num_clients = plan.problem.num_clients
     ring = graphs.ring(num_clients).neighbours
     gap = 1 - analysis.semi_decentralised_rate(np.full(num_clients, 0.3), ring, 0.5)
-    assert f'1 - lambda_2(E[M W M]) = {gap:.4g}, exact' in found['coins']
-    assert 'M W M' not in found['memory']
-    assert 'Gossip: 1 - lambda_2(E[W])' in found['memory']
+    assert f'1 - lambda_2(E[M W M]) = {gap:.4g}, exact' in result['coins']
+    assert 'M W M' not in result['memory']
+    assert 'Gossip: 1 - lambda_2(E[W])' in result['memory']

@@ -46,32 +46,32 @@ def test_leaf_is_read_user_by_user(tmp_path):
     (tmp_path / 'b.json').write_text(
         json.dumps(leaf(X[4:].tolist(), Y[4:].tolist(), OWNERS[4:]))
     )
-    found = adapters.from_leaf(tmp_path)
+    result = adapters.from_leaf(tmp_path)
     order = [0, 2, 1, 3, 4, 5, 6]  # of the first file: eve's, bob's, ann's
-    np.testing.assert_array_equal(found.features, X[order])
-    np.testing.assert_array_equal(found.labels, Y[order])
-    assert found.names == NAMES
-    assert found.clients.tolist() == [NUMBERS[place] for place in order]
+    np.testing.assert_array_equal(result.features, X[order])
+    np.testing.assert_array_equal(result.labels, Y[order])
+    assert result.names == NAMES
+    assert result.clients.tolist() == [NUMBERS[position] for position in order]
 
 
 def test_no_more_than_one_file_of_leaf_is_held_in_lists(tmp_path):
-    drawn = RNG.random((120, 1000))
+    samples = RNG.random((120, 1000))
     for part in range(6):
-        rows = drawn[part::6]
+        rows = samples[part::6]
         names = [f'user {n % 7}' for n in range(20)]
         (tmp_path / f'{part}.json').write_text(
             json.dumps(leaf(rows.tolist(), [part] * 20, names))
         )
     tracemalloc.start()
-    found = adapters.from_leaf(tmp_path)
+    result = adapters.from_leaf(tmp_path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found.features.shape == (120, 1000)
-    assert np.bincount(found.clients).tolist() == [18] * 6 + [12]
+    assert result.features.shape == (120, 1000)
+    assert np.bincount(result.clients).tolist() == [18] * 6 + [12]
     np.testing.assert_array_equal(
-        np.unique(found.features), np.unique(drawn.astype(np.float32))
+        np.unique(result.features), np.unique(samples.astype(np.float32))
     )
-    assert peak < 5 * found.features.nbytes  # the lists alone take eight times as much
+    assert peak < 5 * result.features.nbytes  # the lists alone take eight times as much
 
 
 def test_files_of_leaf_with_rows_of_other_shapes_are_refused(tmp_path):
@@ -86,13 +86,13 @@ def test_files_of_leaf_with_rows_of_other_shapes_are_refused(tmp_path):
 def test_leaf_of_texts(tmp_path):
     path = tmp_path / 'texts.json'
     path.write_text(json.dumps(leaf(['abc', 'bcd'], ['d', 'a'], ['u', 'v'])))
-    found = adapters.from_leaf(
+    result = adapters.from_leaf(
         path,
         features=lambda text: [ord(c) - 97 for c in text],
         label=lambda c: ord(c) - 97,
     )
-    assert found.features.tolist() == [[0, 1, 2], [1, 2, 3]]
-    assert found.labels.tolist() == [3, 0]
+    assert result.features.tolist() == [[0, 1, 2], [1, 2, 3]]
+    assert result.labels.tolist() == [3, 0]
     with pytest.raises(ValueError, match=r'`features` must hold numbers, .*, got <U3'):
         adapters.from_leaf(path)
 
@@ -130,8 +130,8 @@ def test_a_frame_with_a_column_of_clients():
     check(
         adapters.from_pandas(frame, client='who', features=['a', 'b', 'c'], label='y')
     )
-    whole = pandas.DataFrame({'who': OWNERS, 'x': list(X), 'y': Y})
-    check(adapters.from_pandas(whole, client='who', features='x', label='y'))
+    full = pandas.DataFrame({'who': OWNERS, 'x': list(X), 'y': Y})
+    check(adapters.from_pandas(full, client='who', features='x', label='y'))
     with pytest.raises(ValueError, match="`client` has no 'whom'; did you mean 'who'"):
         adapters.from_pandas(frame, client='whom', features='a', label='y')
     numbered = frame.set_axis([0, 1, 2, 3, 4], axis='columns')
@@ -175,29 +175,29 @@ def test_a_split_of_images(channels):
     features = {'who': library.Value('string'), 'image': library.Image()}
     features = library.Features(features | {'y': library.ClassLabel(num_classes=4)})
     split = library.Dataset.from_dict(rows, features=features)
-    for found in (
+    for result in (
         adapters.from_hugging_face(split, client='who', features='image', label='y'),
         adapters.from_columns(split['image'], split['y'], split['who']),
     ):
-        np.testing.assert_array_equal(found.features, pixels)
-        assert (found.features.dtype, found.names) == (np.uint8, NAMES)
-        np.testing.assert_array_equal(found.labels, Y)
+        np.testing.assert_array_equal(result.features, pixels)
+        assert (result.features.dtype, result.names) == (np.uint8, NAMES)
+        np.testing.assert_array_equal(result.labels, Y)
 
 
 def test_torch_data_sets():
     torch = pytest.importorskip('torch')
     data = torch.utils.data
-    whole = data.TensorDataset(torch.tensor(X), torch.tensor(Y))
-    check(adapters.from_torch(whole, OWNERS))
-    places = {
+    full = data.TensorDataset(torch.tensor(X), torch.tensor(Y))
+    check(adapters.from_torch(full, OWNERS))
+    positions = {
         name: [i for i, owner in enumerate(OWNERS) if owner == name] for name in NAMES
     }
-    parts = {name: data.Subset(whole, own) for name, own in places.items()}
-    found = adapters.from_torch(parts)
+    parts = {name: data.Subset(full, own) for name, own in positions.items()}
+    result = adapters.from_torch(parts)
     np.testing.assert_array_equal(
-        found.features, X[[i for own in places.values() for i in own]]
+        result.features, X[[i for own in positions.values() for i in own]]
     )
-    assert found.clients.tolist() == [0, 0, 1, 1, 1, 2, 2]
+    assert result.clients.tolist() == [0, 0, 1, 1, 1, 2, 2]
     assert adapters.from_torch(list(parts.values())).names == (0, 1, 2)
 
 
@@ -302,19 +302,19 @@ def test_columns_of_any_kind(make):
             features = [
                 {'bytes': stream.getvalue(), 'path': None} for stream in streams
             ]
-    found = adapters.from_columns(features, labels, owners)
-    np.testing.assert_array_equal(found.features, expected)
-    np.testing.assert_array_equal(found.labels, Y)
-    assert (found.features.dtype, found.labels.dtype) == (np.uint8, np.int32)
-    assert (found.clients.tolist(), found.names) == (NUMBERS, NAMES)
+    result = adapters.from_columns(features, labels, owners)
+    np.testing.assert_array_equal(result.features, expected)
+    np.testing.assert_array_equal(result.labels, Y)
+    assert (result.features.dtype, result.labels.dtype) == (np.uint8, np.int32)
+    assert (result.clients.tolist(), result.names) == (NUMBERS, NAMES)
 
 
 def test_images_of_several_kinds_are_shades_of_grey_or_colours():
     image = pytest.importorskip('PIL.Image')
     pixels = RNG.integers(0, 256, (4, 5, 4), dtype=np.uint8)
     clear = image.fromarray(pixels)
-    found = adapters.from_columns([clear, clear.convert('RGB')], [0, 1], [0, 1])
-    np.testing.assert_array_equal(found.features, np.stack([pixels[..., :3]] * 2))
+    result = adapters.from_columns([clear, clear.convert('RGB')], [0, 1], [0, 1])
+    np.testing.assert_array_equal(result.features, np.stack([pixels[..., :3]] * 2))
     few = clear.convert('RGB').quantize(4)  # of a palette
     named = adapters.from_columns([few], [0], [0]).features
     np.testing.assert_array_equal(named[0], np.asarray(few.convert('RGB')))
@@ -328,9 +328,9 @@ def test_a_label_by_itself_is_a_vector_and_in_a_list_a_column():
         {'who': OWNERS, 'a': X[:, 0], 'y': X @ np.float32([1, 2, 3])}
     )
     for label in ('y', ['y']):
-        found = adapters.from_pandas(frame, client='who', features=['a'], label=label)
+        result = adapters.from_pandas(frame, client='who', features=['a'], label=label)
         problem = problems.from_flax(
-            *found[:3], module=nn.Dense(1), loss='squared_error'
+            *result[:3], module=nn.Dense(1), loss='squared_error'
         )
         assert problem.data.labels.shape == (7, 1)
     assert adapters.from_columns(

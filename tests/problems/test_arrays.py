@@ -279,10 +279,10 @@ def test_off_the_cpu_several_groups_are_measured_at_once(monkeypatch):
 
     expected = losses.measure(spread, jnp.ones(3), examples)['spread']
     monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
-    found = losses.measure(spread, jnp.ones(3), examples)['spread']
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    result = losses.measure(spread, jnp.ones(3), examples)['spread']
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
     groups = np.split(rows.sum(axis=1), range(1024, 5_000, 1024))
     sizes = np.array([len(group) for group in groups])
-    assert found == pytest.approx(
+    assert result == pytest.approx(
         np.sum([g.std() for g in groups] * sizes) / 5_000, rel=1e-6
     )

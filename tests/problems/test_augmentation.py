@@ -20,8 +20,10 @@ IMAGES = np.arange(1, 2 * 5 * 6 * 2 + 1, dtype=np.float32).reshape(2, 5, 6, 2)
 def windows(padding):
     """Every crop of the batch, by its place."""
     padded = np.pad(IMAGES, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
-    places = range(2 * padding + 1)
-    return {(i, j): padded[:, i : i + 5, j : j + 6] for i in places for j in places}
+    positions = range(2 * padding + 1)
+    return {
+        (i, j): padded[:, i : i + 5, j : j + 6] for i in positions for j in positions
+    }
 
 
 def many(transform):
@@ -40,7 +42,9 @@ def chi_squared(counts, num_cells):
 
 
 def test_each_image_is_cropped_at_a_place_of_its_own():
-    names = [{w[b].tobytes(): place for place, w in windows(1).items()} for b in (0, 1)]
+    names = [
+        {w[b].tobytes(): position for position, w in windows(1).items()} for b in (0, 1)
+    ]
     draws = many(functools.partial(augmentation.crop, padding=1))
     pairs = collections.Counter(
         (names[0][draw[0].tobytes()], names[1][draw[1].tobytes()]) for draw in draws
@@ -106,9 +110,9 @@ def test_each_published_image_data_set_has_its_statistics():
 def test_statistics_may_be_given_as_numbers():
     section = {'mean': [0.5, 1.0], 'deviation': [2.0, 4.0]}
     expected = (IMAGES - np.float32([0.5, 1])) / np.float32([2, 4])
-    for given in (section, augmentation.ChannelStatistics(**section)):
+    for inputs in (section, augmentation.ChannelStatistics(**section)):
         np.testing.assert_allclose(
-            augmentation.normalise(IMAGES, given), expected, rtol=1e-6
+            augmentation.normalise(IMAGES, inputs), expected, rtol=1e-6
         )
 
 

@@ -85,9 +85,9 @@ def test_every_client_is_measured_by_the_statistics_of_all(size, loss):
         eval_data=(features, labels, owners),
     )
     params = params_of(problem)
-    found = jax.jit(lambda p: evaluation.train_and_eval(p, jax.random.key(0), problem))(
-        params
-    )
+    result = jax.jit(
+        lambda p: evaluation.train_and_eval(p, jax.random.key(0), problem)
+    )(params)
     each = jax.jit(lambda p: evaluation.by_client(p, problem))(params)
     expected = metrics_in_float64(outputs_in_float64(params, features), labels)
     tolerance = 1e-5 if size == 1500 else 0.05
@@ -98,7 +98,7 @@ def test_every_client_is_measured_by_the_statistics_of_all(size, loss):
             each[name], own_means, rtol=tolerance, atol=tolerance / 5
         )
         pooled = np.average(each[name], weights=counts)
-        np.testing.assert_allclose(found[f'eval_{name}'], pooled, rtol=1e-5)
+        np.testing.assert_allclose(result[f'eval_{name}'], pooled, rtol=1e-5)
     assert set(each) == ({'loss'} if loss == 'own' else {'loss', 'accuracy'})
 
 
@@ -110,10 +110,10 @@ def test_examples_held_out_of_such_a_problem_can_be_evaluated():
         **held_out,
     )
     params = problem.init_params(jax.random.key(0))
-    found = jax.jit(lambda p: evaluation.train_and_eval(p, jax.random.key(0), problem))(
-        params
-    )
-    assert np.isfinite(found['eval_accuracy_p10'])
+    result = jax.jit(
+        lambda p: evaluation.train_and_eval(p, jax.random.key(0), problem)
+    )(params)
+    assert np.isfinite(result['eval_accuracy_p10'])
     own = jax.tree.map(lambda a: jnp.stack([a] * problem.num_clients), params)
     with refusals.names('problem', 'normalise by the batch'):
         evaluation.personal_model_metrics(own, problem)

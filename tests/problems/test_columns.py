@@ -68,19 +68,19 @@ def test_images_of_many_bits_keep_their_numbers(dtype, values, form):
     image = pytest.importorskip('PIL.Image')
     pixels = np.array(values, dtype)
     for row in (image.fromarray(pixels), picture(pixels, form)):
-        found = adapters.from_columns([row], [0], ['ann']).features
-        assert found.dtype == dtype
-        np.testing.assert_array_equal(found[0, :, :, 0], pixels)
+        result = adapters.from_columns([row], [0], ['ann']).features
+        assert result.dtype == dtype
+        np.testing.assert_array_equal(result[0, :, :, 0], pixels)
 
 
 def test_images_of_big_endian_shorts_keep_their_numbers():
     image = pytest.importorskip('PIL.Image')
     pixels = np.array([[0, 300], [2000, 65535]], '>u2')
     row = image.frombytes('I;16B', (2, 2), pixels.tobytes())
-    found = adapters.from_columns([row], [0], ['ann'])
-    np.testing.assert_array_equal(found.features[0, :, :, 0], pixels)
+    result = adapters.from_columns([row], [0], ['ann'])
+    np.testing.assert_array_equal(result.features[0, :, :, 0], pixels)
     scale = {'preprocess': lambda rows: rows / 65535.0}
-    assert problems.from_flax(*found[:3], module=Flat(), **scale).num_clients == 1
+    assert problems.from_flax(*result[:3], module=Flat(), **scale).num_clients == 1
 
 
 class Flat(nn.Module):
@@ -95,8 +95,8 @@ class Flat(nn.Module):
 def test_colours_of_16_bits_are_refused_and_grey_ones_kept():
     pixels = np.arange(12, dtype=np.uint16).reshape(2, 2, 3) * 5000
     grey = deep_png(pixels[..., :1])
-    found = adapters.from_columns([grey], [0], ['ann']).features
-    np.testing.assert_array_equal(found[0], pixels[..., :1])
+    result = adapters.from_columns([grey], [0], ['ann']).features
+    np.testing.assert_array_equal(result[0], pixels[..., :1])
     with refusals.names('features', '8 bits a channel', '16 bits in row 1'):
         rows = [picture(np.zeros((2, 2, 3), np.uint8)), deep_png(pixels)]
         adapters.from_columns(rows, [0, 0], ['a', 'a'])
@@ -114,17 +114,17 @@ def test_colours_of_16_bits_are_refused_and_grey_ones_kept():
     ],
 )
 def test_a_row_that_is_no_image_is_named(row, words):
-    whole = picture(np.zeros((4, 4), np.uint8))
+    full = picture(np.zeros((4, 4), np.uint8))
     with refusals.names('features', *words):
-        adapters.from_columns([whole, row], [0, 1], ['a', 'b'])
+        adapters.from_columns([full, row], [0, 1], ['a', 'b'])
 
 
 def test_a_truncated_image_is_named_with_its_row():
     noise = RNG.integers(0, 256, (64, 64), dtype=np.uint8)
-    whole = picture(noise)
-    cut = {'bytes': whole['bytes'][:2000], 'path': None}
+    full = picture(noise)
+    cut = {'bytes': full['bytes'][:2000], 'path': None}
     with refusals.names('features', 'truncated', 'in row 2'):
-        adapters.from_columns([whole, whole, cut], [0, 1, 0], ['a', 'b', 'a'])
+        adapters.from_columns([full, full, cut], [0, 1, 0], ['a', 'b', 'a'])
 
 
 @pytest.mark.parametrize('make', [list, np.asarray, 'objects', 'series'])
@@ -171,12 +171,12 @@ def test_frames_of_flags_and_numbers_are_numbers():
     words = pandas.get_dummies(frame)
     expected = np.array([[1.5, 1, 0, 1], [2, 2, 1, 0], [3, 3, 0, 1]], np.float32)
     for features in (words, words.to_numpy()):
-        found = adapters.from_columns(features, [0, 1, 0], ['a', 'b', 'a']).features
-        np.testing.assert_array_equal(found, expected)
-        assert found.dtype == np.float32
+        result = adapters.from_columns(features, [0, 1, 0], ['a', 'b', 'a']).features
+        np.testing.assert_array_equal(result, expected)
+        assert result.dtype == np.float32
     nullable = frame[['n']].astype('Int64')
-    found = adapters.from_columns(nullable, [0, 1, 0], ['a', 'b', 'a']).features
-    np.testing.assert_array_equal(found[:, 0], [1, 2, 3])
+    result = adapters.from_columns(nullable, [0, 1, 0], ['a', 'b', 'a']).features
+    np.testing.assert_array_equal(result[:, 0], [1, 2, 3])
 
 
 @pytest.mark.parametrize(
@@ -202,35 +202,35 @@ def numbered_apart(kind, tmp_path):
     y = [0, 1, 1]
     if kind == 'columns':
         make = functools.partial(adapters.from_columns, x, y)
-        return make(names), lambda **given: make(others, **given)
+        return make(names), lambda **options: make(others, **options)
     if kind == 'pandas':
         frame = pytest.importorskip('pandas').DataFrame
 
-        def make(owners, **given):
+        def make(owners, **options):
             table = frame({'a': x[:, 0], 'y': y, 'who': owners})
             return adapters.from_pandas(
-                table, client='who', features=['a'], label='y', **given
+                table, client='who', features=['a'], label='y', **options
             )
 
-        return make(names), lambda **given: make(others, **given)
+        return make(names), lambda **options: make(others, **options)
     if kind == 'torch':
         rows = [*zip(x, y, strict=True)]
         make = functools.partial(adapters.from_torch, rows)
-        return make(names), lambda **given: make(others, **given)
+        return make(names), lambda **options: make(others, **options)
     if kind == 'hugging face':
         library = pytest.importorskip('datasets')
 
-        def make(owners, **given):
+        def make(owners, **options):
             split = library.Dataset.from_dict({'x': x.tolist(), 'y': y, 'who': owners})
             named = {'client': 'who', 'features': 'x', 'label': 'y'}
-            return adapters.from_hugging_face(split, **named, **given)
+            return adapters.from_hugging_face(split, **named, **options)
 
-        return make(names), lambda **given: make(others, **given)
+        return make(names), lambda **options: make(others, **options)
     for file, users in (('train', names), ('test', others)):
         (tmp_path / f'{file}.json').write_text(json.dumps(leaf(x.tolist(), y, users)))
     read = adapters.from_leaf
-    return read(tmp_path / 'train.json'), lambda **given: read(
-        tmp_path / 'test.json', **given
+    return read(tmp_path / 'train.json'), lambda **options: read(
+        tmp_path / 'test.json', **options
     )
 
 
@@ -267,8 +267,8 @@ def test_whole_floats_and_flags_are_classes(labels, tmp_path):
     data = datasets.Dataset(x, labels, owners)
     assert data.train_labels.tolist() == expected
     assert (data.train_labels.dtype, data.num_classes) == (np.int32, max(expected) + 1)
-    found = adapters.from_columns(x, labels, owners)
-    problem = problems.from_flax(*found[:3], module=nn.Dense(4))
+    result = adapters.from_columns(x, labels, owners)
+    problem = problems.from_flax(*result[:3], module=nn.Dense(4))
     assert problem.data.labels.dtype == np.int32
     path = tmp_path / 'synthetic.json'
     path.write_text(json.dumps(leaf(x.tolist(), labels, owners)))

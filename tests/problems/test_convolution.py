@@ -233,8 +233,8 @@ def test_ties_share_the_gradient():
 
 
 def test_images_smaller_than_a_window_are_refused():
-    said = (
+    text = (
         r'^`images` must be at least 2 x 2, \[height, width, channels\], got 1 x 4\.$'
     )
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=text):
         max_pool(jnp.ones((1, 1, 4, 1)))

@@ -25,25 +25,25 @@ _CALL = re.compile(r'(body|condition|calls|to_apply)=%?([\w.\-]+)')
 
 def operations(text):
     """By computation: its (operation, entries) with floating-point results, and its calls."""
-    found = {}
+    results = {}
     calls = {}
     name = None
     for line in text.splitlines():
         if head := re.match(r'(?:ENTRY )?%?([\w.\-]+) \(.*\{$', line):
             name = head[1]
-            found[name], calls[name] = [], _CALL.findall(line)
+            results[name], calls[name] = [], _CALL.findall(line)
         elif name is not None:
             calls[name] += _CALL.findall(line)
             if match := _OPERATION.match(line.strip()):
-                found[name].append(
+                results[name].append(
                     (match[2], math.prod(int(n) for n in match[1].split(',') if n))
                 )
-    return found, calls
+    return results, calls
 
 
 def inside_loops(text, num_loops):
     """The operations that stand in at least so many loops within each other."""
-    found, calls = operations(text)
+    result, calls = operations(text)
     called = {callee for edges in calls.values() for _, callee in edges}
     depths = {}
 
@@ -53,10 +53,13 @@ def inside_loops(text, num_loops):
             for kind, callee in calls[name]:
                 visit(callee, depth + (kind == 'body'))
 
-    for name in found.keys() - called:
+    for name in result.keys() - called:
         visit(name, 0)
     return [
-        op for name, depth in depths.items() if depth >= num_loops for op in found[name]
+        op
+        for name, depth in depths.items()
+        if depth >= num_loops
+        for op in result[name]
     ]
 
 

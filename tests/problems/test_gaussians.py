@@ -59,29 +59,29 @@ def test_clients_follow_their_shares_and_features_their_classes():
 
 
 def test_data_and_partition_have_seeds_of_their_own():
-    def made(**seeds):
+    def built(**seeds):
         return problems.gaussians(num_clients=5, num_classes=3, **seeds)
 
-    base = made(seed=1)
-    data = made(seed=1, data_seed=2)
-    parts = made(seed=1, partition_seed=2)
+    base = built(seed=1)
+    data = built(seed=1, data_seed=2)
+    parts = built(seed=1, partition_seed=2)
     np.testing.assert_array_equal(base.counts, data.counts)
     assert not np.array_equal(base.data.features, data.data.features)
     assert not np.array_equal(base.data.labels, parts.data.labels)
     np.testing.assert_array_equal(
-        base.eval_data.features, made(seed=1).eval_data.features
+        base.eval_data.features, built(seed=1).eval_data.features
     )
-    both = made(data_seed=2, partition_seed=2)
-    np.testing.assert_array_equal(both.data.features, made(seed=2).data.features)
+    both = built(data_seed=2, partition_seed=2)
+    np.testing.assert_array_equal(both.data.features, built(seed=2).data.features)
 
 
 def test_a_partition_assigns_equal_numbers_of_each_class():
-    def made(**options):
+    def built(**options):
         return problems.gaussians(
             num_clients=20, examples_per_client=100, partition='similarity', **options
         )
 
-    problem = made(similarity=0.05, seed=3)
+    problem = built(similarity=0.05, seed=3)
     labels = np.asarray(problem.data.labels)
     owner = problems.owners(problem)
     assert np.all(np.bincount(labels) == 200)
@@ -92,7 +92,7 @@ def test_a_partition_assigns_equal_numbers_of_each_class():
     )
     own = problems.gaussians(num_clients=20, examples_per_client=100, seed=3)
     assert problem.attainable == own.attainable
-    other = made(seed=3, partition_seed=4)
+    other = built(seed=3, partition_seed=4)
     np.testing.assert_array_equal(other.eval_data.features, problem.eval_data.features)
     assert not np.array_equal(other.data.labels, labels)
     unequal = problems.gaussians(
@@ -112,9 +112,9 @@ def test_regression_on_fresh_draws_has_the_stated_error():
     x, y = (np.asarray(part, float) for part in problem.data)
     for model in (fit.vector, np.zeros(3)):
         squares = np.square(x @ model - y)
-        found = problem.metrics(np.float32(model), problem.eval_data)
+        result = problem.metrics(np.float32(model), problem.eval_data)
         error = np.sqrt(np.mean(squares.reshape(50, -1).var(axis=1)) / len(y))
-        assert abs(squares.mean() - found['loss']) < LIMIT * error
+        assert abs(squares.mean() - result['loss']) < LIMIT * error
     assert float(problem.attainable['loss']) == pytest.approx(fit.error, rel=1e-12)
     np.testing.assert_allclose(
         problem.metrics(np.float32(fit.vector), problem.eval_data)['loss'],

@@ -143,8 +143,8 @@ def by_hand(problem, names, *, seed=5, normalise=None):
                     jax.random.fold_in(key, np.uint32(LOSS_STREAM)), step
                 )
                 batch = images[rows]
-                for place, name in enumerate(names):
-                    batch = BY_HAND[name](jax.random.fold_in(loss_key, place), batch)
+                for index, name in enumerate(names):
+                    batch = BY_HAND[name](jax.random.fold_in(loss_key, index), batch)
                 grads = gradient(model, batch, labels[rows])
                 model = {name: model[name] - RATE * grads[name] for name in model}
             ends.append(model)

@@ -49,12 +49,12 @@ def measured(problem, params, data):
 
     @jax.jit
     def values(params, data):
-        found = problem.metrics(params, data)
-        names[:] = found
-        return list(found.values())
+        result = problem.metrics(params, data)
+        names[:] = result
+        return list(result.values())
 
-    found = values(params, data)
-    return dict(zip(names, found, strict=True))
+    result = values(params, data)
+    return dict(zip(names, result, strict=True))
 
 
 def outputs_of(params, features):
@@ -69,14 +69,14 @@ def test_metrics_of_regression_are_those_of_all_examples(num_examples):
         num_examples, loss='squared_error', metrics=REGRESSION
     )
     params = start_of(problem, 1)
-    found = measured(problem, params, problem.eval_data)
+    result = measured(problem, params, problem.eval_data)
     outputs = outputs_of(params, features)
     assert problem.larger_is_better == ('r2',)
-    assert list(found) == ['loss', *REGRESSION]
+    assert list(result) == ['loss', *REGRESSION]
     mse = np.mean((outputs - labels) ** 2)
     r2 = sklearn.metrics.r2_score(labels, outputs, multioutput='variance_weighted')
     expected = [mse, mse, np.sqrt(mse), np.abs(outputs - labels).mean(), r2]
-    np.testing.assert_allclose(list(found.values()), expected, rtol=2e-5)
+    np.testing.assert_allclose(list(result.values()), expected, rtol=2e-5)
 
 
 def from_module(labels, *, outputs, loss, metrics, eval_data=None):
@@ -95,8 +95,8 @@ def from_function(labels, *, outputs, loss, metrics, eval_data=None):
     """A linear model whose outputs are [B, 1], or [B] for none."""
 
     def predict(params, features):
-        found = features @ params['kernel'] + params['bias'][None]
-        return found if outputs else found[:, 0]
+        result = features @ params['kernel'] + params['bias'][None]
+        return result if outputs else result[:, 0]
 
     return problems.from_arrays(
         INPUTS,
@@ -142,9 +142,9 @@ def test_a_vector_of_labels_and_a_column_of_outputs_go_together(
     loss_of = jax.jit(problem.loss_fn)
     assert loss_of(EXACT, problem.data) == 0
     assert loss_of(EXACT, problems.Batch(INPUTS, labels)) == 0  # as given by hand
-    found = measured(problem, EXACT, problem.data)
-    np.testing.assert_array_equal(list(found.values()), [0, 0, 0, 0, 1])
-    found = measured(problem, EXACT, problem.eval_data)  # off by one
+    result = measured(problem, EXACT, problem.data)
+    np.testing.assert_array_equal(list(result.values()), [0, 0, 0, 0, 1])
+    result = measured(problem, EXACT, problem.eval_data)  # off by one
     expected = [
         0.5 if loss == 'huber' else 1,
         1,
@@ -152,7 +152,7 @@ def test_a_vector_of_labels_and_a_column_of_outputs_go_together(
         1,
         1 - 3 / np.sum((labels[1:] - 19 / 3) ** 2),
     ]
-    np.testing.assert_allclose(list(found.values()), expected, rtol=1e-6)
+    np.testing.assert_allclose(list(result.values()), expected, rtol=1e-6)
     slope = jax.jit(jax.grad(problem.loss_fn))(EXACT, problem.eval_data)['bias']
     np.testing.assert_allclose(
         slope, {'squared_error': [-2]}.get(loss, [-1]), rtol=1e-6
@@ -171,8 +171,8 @@ def test_a_column_of_classes_is_a_vector_of_them():
     by_hand = problems.Batch(vector.data.features, vector.data.labels[:, None])
     expected = measured(vector, params, vector.eval_data)
     for problem, data in ((column, column.eval_data), (vector, by_hand)):
-        found = measured(problem, params, data)
-        assert {name: float(value) for name, value in found.items()} == expected
+        result = measured(problem, params, data)
+        assert {name: float(value) for name, value in result.items()} == expected
 
 
 def pairing(outputs, labels):
@@ -268,8 +268,8 @@ def test_a_vocabulary_that_is_too_small_is_refused():
         options = {'module': Tokens(), 'loss': 'token_cross_entropy', **options}
         return problems.from_flax(tokens, labels, [0, 1], **options)
 
-    found = problem(tokens, labels)
-    assert np.isfinite(jax.jit(found.loss_fn)(start_of(found), found.data))
+    result = problem(tokens, labels)
+    assert np.isfinite(jax.jit(result.loss_fn)(start_of(result), result.data))
     for arguments, message in (
         (
             (tokens, labels + 1),
@@ -313,7 +313,7 @@ def test_tokens_are_counted_where_their_labels_are(num_examples):
         tokens, labels, clients, module=Tokens(), loss='token_cross_entropy'
     )
     params = start_of(problem)
-    found = measured(problem, params, problem.eval_data)
+    result = measured(problem, params, problem.eval_data)
     tokens = np.asarray(problem.data.features)
     labels = np.asarray(problem.data.labels)
     scores = np.asarray(params['Embed_0']['embedding'], float)[tokens]
@@ -324,7 +324,7 @@ def test_tokens_are_counted_where_their_labels_are(num_examples):
     count = 0
     for row, sequence in zip(logs, labels, strict=True):
         each = [
-            -row[place, label] for place, label in enumerate(sequence) if label >= 0
+            -row[index, label] for index, label in enumerate(sequence) if label >= 0
         ]
         own.append(np.mean(each) if each else 0.0)
         total = total + sum(each)
@@ -333,9 +333,9 @@ def test_tokens_are_counted_where_their_labels_are(num_examples):
             int(np.argmax(row[i])) == label for i, label in enumerate(sequence)
         )
     assert problem.larger_is_better == ('accuracy',)
-    assert found['loss'] == pytest.approx(np.mean(own), rel=1e-5)
-    assert found['perplexity'] == pytest.approx(np.exp(total / count), rel=1e-5)
-    assert found['accuracy'] == pytest.approx(correct / count, rel=1e-6)
+    assert result['loss'] == pytest.approx(np.mean(own), rel=1e-5)
+    assert result['perplexity'] == pytest.approx(np.exp(total / count), rel=1e-5)
+    assert result['accuracy'] == pytest.approx(correct / count, rel=1e-6)
 
 
 def test_masked_tokens_and_empty_sequences_have_no_gradient():
@@ -359,8 +359,8 @@ def test_arrays_take_a_loss_by_name_too():
     )
     params = start_of(flax)
     assert plain.larger_is_better == ('r2',)
-    found, other = (measured(p, params, p.eval_data) for p in (plain, flax))
-    np.testing.assert_allclose(list(found.values()), list(other.values()), rtol=1e-5)
+    result, other = (measured(p, params, p.eval_data) for p in (plain, flax))
+    np.testing.assert_allclose(list(result.values()), list(other.values()), rtol=1e-5)
     assert plain.loss_fn(params, plain.data) == pytest.approx(
         float(other['loss']), rel=1e-6
     )

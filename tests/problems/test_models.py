@@ -205,8 +205,8 @@ IMAGES = (4, 4, 1)
 def test_dropout_is_for_training_alone():
     problem = classification((4, 4), dropped(), IMAGES)
     params = jax.jit(problem.init_params)(jax.random.key(0))
-    whole = classification((4, 4), dropped(0.0), IMAGES)
-    expected = jax.jit(whole.loss_fn)(params, problem.data)
+    full = classification((4, 4), dropped(0.0), IMAGES)
+    expected = jax.jit(full.loss_fn)(params, problem.data)
     np.testing.assert_array_equal(
         jax.jit(problem.loss_fn)(params, problem.data), expected
     )
@@ -294,10 +294,10 @@ def test_a_dtype_that_is_none_is_refused(name):
 
 
 def test_softmax_may_begin_at_zero():
-    given = np.ones((2, 4))
+    inputs = np.ones((2, 4))
     for zero in (False, True):
         module = models.Softmax(3, zero=zero)
-        params = module.init(jax.random.key(0), given)
+        params = module.init(jax.random.key(0), inputs)
         weights = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(params)])
         assert (weights == 0).all() == zero
-        assert module.apply(params, given).shape == (2, 3)
+        assert module.apply(params, inputs).shape == (2, 3)

@@ -79,10 +79,10 @@ def numpy_transformer(params, tokens):
                     read @ p[name]['kernel'][:, head]
                     for name in ('query', 'key', 'value')
                 )
-                for place in range(len(text)):
-                    logits = key[: place + 1] @ query[place] / np.sqrt(4)
-                    seen = scipy.special.softmax(logits) @ value[: place + 1]
-                    added[place] += seen @ p['out']['kernel'][head]
+                for index in range(len(text)):
+                    logits = key[: index + 1] @ query[index] / np.sqrt(4)
+                    seen = scipy.special.softmax(logits) @ value[: index + 1]
+                    added[index] += seen @ p['out']['kernel'][head]
             x = x + added
             wide = params[f'Dense_{2 * layer}']
             narrow = params[f'Dense_{2 * layer + 1}']

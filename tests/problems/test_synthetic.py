@@ -190,9 +190,9 @@ def test_robust_loss_and_gradient(x64):
         batch = jax.tree.map(
             lambda leaf, i=i: np.asarray(leaf)[30 * i : 30 * (i + 1)], problem.data
         )
-        found = value_and_gradient(x, batch)
-        np.testing.assert_allclose(found[0], loss, rtol=1e-12)
-        np.testing.assert_allclose(found[1], gradient, rtol=1e-11)
+        result = value_and_gradient(x, batch)
+        np.testing.assert_allclose(result[0], loss, rtol=1e-12)
+        np.testing.assert_allclose(result[1], gradient, rtol=1e-11)
         losses.append(loss)
     np.testing.assert_array_equal(problem.offsets, 30 * np.arange(6))
     np.testing.assert_array_equal(problem.counts, 30)

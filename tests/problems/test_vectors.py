@@ -46,10 +46,10 @@ def test_the_start_is_zero_unless_given():
     np.testing.assert_array_equal(
         problems.quadratic(TARGETS).init_params(jax.random.key(0)), 0
     )
-    given = problems.quadratic(TARGETS, initial_point=[2, -1])
-    start = given.init_params(jax.random.key(0))
+    inputs = problems.quadratic(TARGETS, initial_point=[2, -1])
+    start = inputs.init_params(jax.random.key(0))
     np.testing.assert_array_equal(start, [2, -1])
-    assert start.dtype == given.data.dtype == jnp.float32
+    assert start.dtype == inputs.data.dtype == jnp.float32
 
 
 def test_parameters_are_double_under_x64(x64):

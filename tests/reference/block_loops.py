@@ -52,8 +52,8 @@ def wait_for_all(
     x = s.start.copy()
     path = []
     for t, active in enumerate(s.mask):
-        place = (t - start_round) % period
-        steps = place == (0 if wrong == 'visible at the start' else period - 1)
+        position = (t - start_round) % period
+        steps = position == (0 if wrong == 'visible at the start' else period - 1)
         who = range(len(s.targets)) if steps else []
         if t < start_round or (steps and wrong == 'hears the active only'):
             who = np.flatnonzero(active)

@@ -98,17 +98,17 @@ def cogc(s: Setting, edges: np.ndarray, tolerance: int, *, wrong: str | None = N
     code = _cyclic_code(num_clients, tolerance)
     for t, (active, up) in enumerate(zip(s.mask, edges, strict=True)):
         deltas = np.array([local(s, x, j, t) - x for j in range(num_clients)])
-        heard = [
+        received = [
             i
             for i in np.flatnonzero(active)
             if all(up[(i + k) % num_clients, i] for k in range(1, tolerance + 1))
         ]
         least = num_clients if wrong == 'waits for all' else num_clients - tolerance
-        if len(heard) >= least:
+        if len(received) >= least:
             decode, *_ = np.linalg.lstsq(
-                code[heard].T, np.ones(num_clients), rcond=None
+                code[received].T, np.ones(num_clients), rcond=None
             )
-            total = decode @ (code[heard] @ deltas)
+            total = decode @ (code[received] @ deltas)
             np.testing.assert_allclose(total, deltas.sum(axis=0), rtol=0, atol=1e-9)
             x = x + total / num_clients
         path.append(x)
@@ -123,11 +123,11 @@ def _cyclic_code(num_clients: int, tolerance: int) -> np.ndarray:
         null[:, -1] = -null[:, :-1].sum(axis=1)
     code = np.zeros((num_clients, num_clients))
     for i in range(num_clients):
-        places = (i + np.arange(tolerance + 1)) % num_clients
-        code[i, places[0]] = 1
+        positions = (i + np.arange(tolerance + 1)) % num_clients
+        code[i, positions[0]] = 1
         if tolerance:
-            code[i, places[1:]] = -np.linalg.solve(
-                null[:, places[1:]], null[:, places[0]]
+            code[i, positions[1:]] = -np.linalg.solve(
+                null[:, positions[1:]], null[:, positions[0]]
             )
     return code
 
@@ -143,8 +143,10 @@ def mimic(s: Setting, *, wrong: str | None = None):
             deltas = np.array([local(s, x, i, t) - x for i in ids])
             v = (deltas + (0 if wrong == 'forgets' else corrections[ids])).mean(axis=0)
             x = x + s.server_lr * v
-            kept = deltas + corrections[ids] if wrong == 'corrects twice' else deltas
-            corrections[ids] = v - kept
+            selected = (
+                deltas + corrections[ids] if wrong == 'corrects twice' else deltas
+            )
+            corrections[ids] = v - selected
         path.append(x)
     return np.array(path), corrections
 

@@ -24,9 +24,9 @@ def f3ast_positions_as_ids(
         part = active.copy()
         if active.sum() >= budget:
             reduced = (1 / r**2)[active]
-            places = np.argsort(reduced, kind='stable')[::-1][:budget]
+            positions = np.argsort(reduced, kind='stable')[::-1][:budget]
             part = np.zeros(num_clients, bool)
-            part[places] = True
+            part[positions] = True
         intruders += (part & ~active).sum()
         r = (1 - beta) * r + beta * part
         total = np.zeros_like(x)

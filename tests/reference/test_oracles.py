@@ -156,8 +156,8 @@ ORACLES = [
 
 def path(oracle, *arguments, **options):
     """The server model after every round; what else a loop returns is left out."""
-    found = oracle(*arguments, **options)
-    return found[0] if isinstance(found, tuple) else found
+    result = oracle(*arguments, **options)
+    return result[0] if isinstance(result, tuple) else result
 
 
 @pytest.mark.slow

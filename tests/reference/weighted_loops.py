@@ -13,11 +13,11 @@ def updates(
     s: Setting, x: np.ndarray, active: np.ndarray, t: int, steps
 ) -> dict[int, np.ndarray]:
     """Delta_i of the active clients, each with its own number of steps."""
-    found = {}
+    result = {}
     for i in np.flatnonzero(active):
         own = s if steps is None else s._replace(local_steps=int(steps[i]))
-        found[i] = local(own, x, i, t) - x
-    return found
+        result[i] = local(own, x, i, t) - x
+    return result
 
 
 def fedavg(s: Setting, volumes, steps=None) -> np.ndarray:
@@ -94,12 +94,12 @@ def fednova(s: Setting, volumes, steps) -> np.ndarray:
         ids = np.flatnonzero(active)
         if len(ids):
             shares = np.array([volumes[i] for i in ids]) / sum(volumes[i] for i in ids)
-            found = updates(s, x, active, t, steps)
+            result = updates(s, x, active, t, steps)
             effective = sum(
                 share * steps[i] for share, i in zip(shares, ids, strict=True)
             )
             mean = sum(
-                share * found[i] / steps[i]
+                share * result[i] / steps[i]
                 for share, i in zip(shares, ids, strict=True)
             )
             x = x + s.server_lr * effective * mean
@@ -113,10 +113,10 @@ def fedavgm(s: Setting, volumes, rate: float, momentum: float) -> np.ndarray:
     velocity = np.zeros_like(s.start)
     path = []
     for t, active in enumerate(s.mask):
-        found = updates(s, x, active, t, None)
-        if found:
-            examples = sum(volumes[i] for i in found)
-            mean = sum(volumes[i] * delta for i, delta in found.items()) / examples
+        result = updates(s, x, active, t, None)
+        if result:
+            examples = sum(volumes[i] for i in result)
+            mean = sum(volumes[i] * delta for i, delta in result.items()) / examples
             velocity = momentum * velocity + mean
             x = x + rate * velocity
         path.append(x)

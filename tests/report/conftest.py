@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 
 @pytest.fixture
-def drawn():
+def draw_page():
     """Draws a page at its size; returns the figure."""
 
     def draw(page):

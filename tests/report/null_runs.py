@@ -229,10 +229,10 @@ class _Lines:
 def _until_decided(columns: Any, facts: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Keeps the seeds that are needed once all of them are known."""
     needed = sequential_seeds.seeds_needed(columns, facts)
-    kept = columns['stage'] == 'tuning'
-    for row in np.flatnonzero(~kept):
+    selected = columns['stage'] == 'tuning'
+    for row in np.flatnonzero(~selected):
         point = {k: columns[k][row] for k in facts['grid']}
-        place = recorded.cell_key(PATTERN, point)
-        most = needed[columns['algorithm'][row]].get(place, facts['until']['least'])
-        kept[row] = columns['seed'][row] < most
-    return {name: column[kept] for name, column in columns.items()}
+        position = recorded.cell_key(PATTERN, point)
+        most = needed[columns['algorithm'][row]].get(position, facts['until']['least'])
+        selected[row] = columns['seed'][row] < most
+    return {name: column[selected] for name, column in columns.items()}

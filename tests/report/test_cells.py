@@ -13,8 +13,8 @@ def cells(**choices):
     shaped = {}
     for label, own in choices.items():
         shaped[label] = np.empty((1, 2, 2), object)
-        for place, choice in zip(np.ndindex(1, 2, 2), own, strict=True):
-            shaped[label][place] = choice
+        for index, choice in zip(np.ndindex(1, 2, 2), own, strict=True):
+            shaped[label][index] = choice
     axes = {
         'panels': [('links', None)],
         'x': ('x', [0, 1]),
@@ -40,9 +40,9 @@ def test_cells_use_common_seeds_and_leave_out_diverged_ones(
     own = [rng.normal(size=size) for size in (5, 3, 4, 3)]
     base = [rng.normal(size=size) for size in (4, 6, 3, 4)]
     own[2] = np.array([1.0, np.nan, 2.0, 3.0])
-    found = cells(a=map(alone, own), b=map(alone, base)).minus('a', 'b')
-    wanted = np.mean([own[k][:3] - base[k][:3] for k in (0, 1, 3)], axis=0)
-    np.testing.assert_allclose(found.values, [wanted])
+    result = cells(a=map(alone, own), b=map(alone, base)).minus('a', 'b')
+    expected = np.mean([own[k][:3] - base[k][:3] for k in (0, 1, 3)], axis=0)
+    np.testing.assert_allclose(result.values, [expected])
     none = cells(a=map(alone, np.full((4, 3), np.nan)), b=map(alone, base))
     assert none.minus('a', 'b') is None
 
@@ -51,17 +51,17 @@ def test_a_draw_of_tuning_chooses_at_all_cells_together(rng):
     picks = rng.integers(0, 2, 2000)
     torn = [Choice(rng.normal(size=(2, 4)), np.roll(picks, k)) for k in range(4)]
     base = [rng.normal(size=4) for _ in range(4)]
-    found = cells(a=torn, b=map(alone, base)).minus('a', 'b')
-    wanted = [
+    result = cells(a=torn, b=map(alone, base)).minus('a', 'b')
+    expected = [
         np.mean(
             [torn[k].values[np.roll(picks, k)[draw]] - base[k] for k in range(4)],
             axis=0,
         )
         for draw in range(200)
     ]
-    np.testing.assert_allclose(found.values[1:], wanted)
+    np.testing.assert_allclose(result.values[1:], expected)
     chosen = np.mean([torn[k].values[0] - base[k] for k in range(4)], axis=0)
-    np.testing.assert_allclose(found.values[0], chosen)
-    assert found.shares[0] == 0
-    assert found.shares[1:] == pytest.approx(1 / 200)
-    assert found.level().half_width > 0
+    np.testing.assert_allclose(result.values[0], chosen)
+    assert result.shares[0] == 0
+    assert result.shares[1:] == pytest.approx(1 / 200)
+    assert result.level().half_width > 0

@@ -66,7 +66,7 @@ def test_prices_equal_a_loop():
     steps = rng.integers(1, 9, 12)
     table = cost_model.devices(12, step=step, uplink=uplink, downlink=downlink)
     traffic = cost_model.Traffic(up=2, down=3, everyone=True)
-    found = cost_model.price(
+    result = cost_model.price(
         mask, traffic, table, model_bytes=7.0, local_steps=steps, overhead=0.25
     )
     seconds = up = down = compute = 0.0
@@ -80,7 +80,7 @@ def test_prices_equal_a_loop():
                 up = up + 14
                 down = down + 21
         seconds += last + 0.25
-        ours = [getattr(found, name)[t + 1] for name in found._fields]
+        ours = [getattr(result, name)[t + 1] for name in result._fields]
         np.testing.assert_allclose(ours, [seconds, up, down, compute, 0], rtol=1e-12)
 
 
@@ -138,9 +138,11 @@ def test_who_sends_and_who_trains_are_those_of_the_algorithm(name, options):
     )(jax.random.key(0))
     table = cost_model.devices(5, step=1.0, uplink=1.0, downlink=1.0)
     traffic = cost_model.TRAFFIC[name]
-    found = cost_model.price(mask, traffic, table, model_bytes=1.0, options=options)
-    np.testing.assert_array_equal(np.diff(found.uplink), traffic.up * rounds.num_active)
-    np.testing.assert_array_equal(np.diff(found.compute), rounds.num_computing)
+    result = cost_model.price(mask, traffic, table, model_bytes=1.0, options=options)
+    np.testing.assert_array_equal(
+        np.diff(result.uplink), traffic.up * rounds.num_active
+    )
+    np.testing.assert_array_equal(np.diff(result.compute), rounds.num_computing)
 
 
 def test_f3ast_asks_whom_the_algorithm_asks():
@@ -158,11 +160,11 @@ def test_f3ast_asks_whom_the_algorithm_asks():
 
 
 def test_speeds_from_a_law_and_from_a_table(tmp_path):
-    drawn = registries.lognormal(100_000, median=3.0, sigma=0.5, seed=1)
-    assert np.median(drawn) == pytest.approx(
+    samples = registries.lognormal(100_000, median=3.0, sigma=0.5, seed=1)
+    assert np.median(samples) == pytest.approx(
         3, rel=0.01
     )  # standard error of the median 0.2 %
-    assert np.log(drawn).std() == pytest.approx(0.5, rel=0.01)
+    assert np.log(samples).std() == pytest.approx(0.5, rel=0.01)
     assert (registries.lognormal(4, median=3.0, sigma=0.0) == 3).all()
     path = tmp_path / 'devices.csv'
     path.write_text('name,up\na,1\nb,2.5\n')
@@ -179,9 +181,9 @@ def test_speeds_from_a_law_and_from_a_table(tmp_path):
         ),
         ({'path': str(tmp_path / 'no')}, 'no: No such file or directory.'),
     ):
-        given = {'num_clients': 2, 'path': str(path), 'column': 'up', **change}
+        options = {'num_clients': 2, 'path': str(path), 'column': 'up', **change}
         with pytest.raises(ValueError) as raised:  # noqa: PT011  compared in full
-            registries.from_table(given.pop('num_clients'), **given)
+            registries.from_table(options.pop('num_clients'), **options)
         assert message in str(raised.value)
 
 
@@ -202,9 +204,9 @@ def test_speeds_from_a_law_and_from_a_table(tmp_path):
     ],
 )
 def test_a_mistake_is_named(change, message):
-    given = {'mask': MASK, 'model_bytes': 1.0, **change}
+    options = {'mask': MASK, 'model_bytes': 1.0, **change}
     with pytest.raises(ValueError, match=message):
-        cost_model.price(given.pop('mask'), cost_model.Traffic(), TABLE, **given)
+        cost_model.price(options.pop('mask'), cost_model.Traffic(), TABLE, **options)
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,10 @@ def test_who_diverged_stands_in_the_report_with_its_round(tmp_path):
 
 
 def test_a_long_list_is_cut(tmp_path):
-    found = results(
+    result = results(
         {'fedavg': ends(0.5)}, diverged=[f'lane {i} in round 3' for i in range(40)]
     )
-    layouts.write(tmp_path, found, {})
+    layouts.write(tmp_path, result, {})
     text = (tmp_path / 'report.md').read_text()
     assert 'lane 29 in round 3; 10 more.' in text
 

@@ -31,14 +31,14 @@ def test_equal_rows_count_once(copies):
     curves = {'fedavg': base, **{f'rule{k}': own for k, own in enumerate(rules)}}
     alone, caption = stars(curves)
     again = {f'twin{k}': rules[0] for k in range(copies)}
-    found, with_twins = stars({**curves, **again})
+    result, with_twins = stars({**curves, **again})
     assert 'of 3 comparisons' in caption
     assert 'of 3 comparisons' in with_twins
-    assert {label: found[label] for label in alone} == alone
-    assert all(found[label] == found['rule0'] for label in again)
-    said = 'rows of the same numbers are one comparison'
-    assert said not in caption
-    assert said in with_twins
+    assert {label: result[label] for label in alone} == alone
+    assert all(result[label] == result['rule0'] for label in again)
+    text = 'rows of the same numbers are one comparison'
+    assert text not in caption
+    assert text in with_twins
 
 
 def test_what_survives_is_that_of_the_distinct_rows():
@@ -50,8 +50,8 @@ def test_what_survives_is_that_of_the_distinct_rows():
         survive = evaluation.benjamini_hochberg(p_values, 0.05)
         twins = {f'twin{k}': rules[0] for k in range(6)}
         curves = {'fedavg': base, **{f'rule{k}': own for k, own in enumerate(rules)}}
-        found, _ = stars({**curves, **twins})
-        marked = ['**' in ' '.join(found[f'rule{k}']) for k in range(4)]
+        result, _ = stars({**curves, **twins})
+        marked = ['**' in ' '.join(result[f'rule{k}']) for k in range(4)]
         assert marked == survive.tolist()
         doubled = evaluation.benjamini_hochberg([*p_values, *p_values[:1] * 6], 0.05)
         changed += doubled[:4].tolist() != survive.tolist()

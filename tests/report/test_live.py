@@ -47,8 +47,8 @@ def test_levels_are_of_the_seeds_that_most_have_come_as_far_as(half):
     rows = runs.read(half).to_pandas()
     assert rows.groupby('seed')['round'].max().tolist() == [8, 8, 4]
     expected = rows[rows['round'] == 8]['server/eval_accuracy'].mean()
-    found = live.read(half)
-    assert list(live.progress_lines(found)) == [
+    result = live.read(half)
+    assert list(live.progress_lines(result)) == [
         f'level    fedavg: eval accuracy {100 * expected:.1f} % in round 8, 2 of 3 seeds',
         'open     fedavg, fedpbc',
     ]
@@ -77,9 +77,9 @@ def test_where_most_are_behind_the_level_is_theirs(half):
 
 def test_links_so_far_end_where_the_first_seed_is(half):
     mask = runs.links(half).masks['links'][0]
-    found = live.read(half)
+    result = live.read(half)
     assert mask.shape[0] == 8
-    np.testing.assert_array_equal(found.links['links'].mask, mask)
+    np.testing.assert_array_equal(result.links['links'].mask, mask)
     for end in (half / runs.CHECKPOINTS).glob('main-fedavg-0000-links-0@8.npz'):
         end.unlink()
     np.testing.assert_array_equal(live.read(half).links['links'].mask, mask[:6])
@@ -132,21 +132,21 @@ def test_patterns_and_points_that_have_not_begun_are_left_blank(tmp_path):
     grid = {'client': {'learning_rate': [0.1, 0.05]}}
     config = values(links=None, patterns=patterns, grid=grid)
     stopped(tmp_path, config, 'fedavg', 1, 4)
-    found = live.read(tmp_path)
-    first, *rest = live.progress_lines(found)
+    result = live.read(tmp_path)
+    first, *rest = live.progress_lines(result)
     assert first.startswith('level    fedavg (learning_rate 0.1), some: eval accuracy ')
     assert first.endswith(' % in round 4, 2 of 2 seeds')
     assert rest == ['open     fedavg']
-    live.write(found, tmp_path, [first], seconds=1)
+    live.write(result, tmp_path, [first], seconds=1)
     assert [tag for tag, _ in page_of(tmp_path).tags].count('img') == 2
 
 
 def test_nothing_or_tuning_alone_is_seen_as_such(tmp_path):
     stopped(tmp_path, tuned(), 'fedavg', 10_000, 4)
-    found = live.read(tmp_path)
-    (line,) = live.progress_lines(found)
+    result = live.read(tmp_path)
+    (line,) = live.progress_lines(result)
     assert re.fullmatch(r'open     fedavg( \(tuning: \d of 2 tried\))?, fedpbc', line)
-    live.write(found, tmp_path, [line], seconds=1)
+    live.write(result, tmp_path, [line], seconds=1)
     assert not [tag for tag, _ in page_of(tmp_path).tags if tag == 'img']
 
 

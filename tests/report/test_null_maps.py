@@ -125,8 +125,8 @@ def test_the_best_of_many_rates_is_rarely_ahead(name, pages):
 
 def test_the_best_of_more_rates_is_shown_without_a_claim():
     null = CHOSEN['from more rates than the baseline']
-    drawn = null.source(np.random.default_rng(0))
-    page = layouts.heat_map(drawn, x='x', y='y', best_over=('rate',))
+    samples = null.source(np.random.default_rng(0))
+    page = layouts.heat_map(samples, x='x', y='y', best_over=('rate',))
     best, differences, numbers = page.tables
     cells = [cell for row in differences.rows for cell in row[2:]]
     assert all(' ± ' in cell and ' [inf]' in cell for cell in cells)

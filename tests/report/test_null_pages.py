@@ -38,7 +38,7 @@ def page_of(levels, until):
     """Differences and verdicts of a page, as reports make them."""
     page = run_view.RunView('title', '', types.SimpleNamespace(attrs={'until': until}))
     base, *others = levels
-    found = []
+    results = []
     for own in others:
         count = len(own)
         if until:
@@ -49,8 +49,8 @@ def page_of(levels, until):
         one, other = (
             tuning_uncertainty.of_series(values[:count]) for values in (own, base)
         )
-        found.append(page.difference(METRIC, one, other))
-    return found, page.verdicts(found)
+        results.append(page.difference(METRIC, one, other))
+    return results, page.verdicts(results)
 
 
 def rates(pages):
@@ -58,9 +58,9 @@ def rates(pages):
     starred = []
     sided = []
     bare = []
-    for found, verdicts in pages:
-        starred.append(any(map(verdicts.survives, found)))
-        words = [verdicts.word(each) for each in found]
+    for result, verdicts in pages:
+        starred.append(any(map(verdicts.survives, result)))
+        words = [verdicts.word(each) for each in result]
         bare.append(
             any(word in (evaluation.AHEAD, evaluation.BEHIND) for word in words)
         )

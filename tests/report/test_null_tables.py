@@ -132,7 +132,7 @@ def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
     rng = np.random.default_rng(2)
     deviation = (2 * law.own * law.level * (1 - law.level) / law.examples) ** 0.5
     null = Null(law=law, num_algorithms=4, gain=5 * deviation, **FOUND[name])
-    found = []
+    results = []
     false = []
     held = []
     for _ in range(pages):
@@ -140,11 +140,11 @@ def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
         starred = difference.endswith('**')
         assert starred == (word == evaluation.AHEAD)
         # A pair that gets seeds until it is decided stops there: few are left for others' sake.
-        found.append(word.startswith(evaluation.AHEAD) if null.least else starred)
+        results.append(word.startswith(evaluation.AHEAD) if null.least else starred)
         num_false = sum('**' in text for _, text, _ in others)
         false.append(num_false / max(num_false + starred, 1))
         held.append(covers(difference, null.gain))
-    assert np.mean(found) >= 0.9
+    assert np.mean(results) >= 0.9
     assert np.mean(false) <= largest_rate(pages)
     assert 1 - np.mean(held) <= largest_rate(pages)
 

@@ -45,31 +45,33 @@ def drawn(pattern, seed):
 
 
 def test_edges_and_durations_are_kept(folder):
-    kept = runs.links(folder)
+    remaining = runs.links(folder)
     for seed in (3, 5):
         links = drawn(participation.peers(UPLINKS, graphs.ring(N, 4), prob=0.5), seed)
-        np.testing.assert_array_equal(kept.masks['peers'][seed], links.mask)
-        np.testing.assert_array_equal(kept.edges['peers'][seed], links.edges)
+        np.testing.assert_array_equal(remaining.masks['peers'][seed], links.mask)
+        np.testing.assert_array_equal(remaining.edges['peers'][seed], links.edges)
         np.testing.assert_array_equal(
-            kept.neighbours['peers'][seed], links.neighbours[0]
+            remaining.neighbours['peers'][seed], links.neighbours[0]
         )
         timed = drawn(participation.quorum(TIMES, quorum=3), seed)
-        np.testing.assert_array_equal(kept.durations['quorum'][seed], timed.duration)
-    assert not kept.durations.get('peers')
-    assert not kept.edges.get('quorum')
+        np.testing.assert_array_equal(
+            remaining.durations['quorum'][seed], timed.duration
+        )
+    assert not remaining.durations.get('peers')
+    assert not remaining.edges.get('quorum')
 
 
 def test_a_recording_is_played_back_to_the_bit(folder):
     again = drawn(
         recorded_links.recorded(folder, num_clients=N, pattern='peers', seed=5), 0
     )
-    kept = runs.links(folder)
-    np.testing.assert_array_equal(again.mask, kept.masks['peers'][5])
-    np.testing.assert_array_equal(again.edges, kept.edges['peers'][5])
+    remaining = runs.links(folder)
+    np.testing.assert_array_equal(again.mask, remaining.masks['peers'][5])
+    np.testing.assert_array_equal(again.edges, remaining.edges['peers'][5])
 
 
 def test_edges_cost_bytes_and_quorums_hours(folder):
-    kept = runs.links(folder)
+    remaining = runs.links(folder)
     page = layouts.price(
         run_view.of_run(runs.read(folder)),
         **SPEEDS,
@@ -79,8 +81,13 @@ def test_edges_cost_bytes_and_quorums_hours(folder):
     )
     (table,) = page.tables
     rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
-    sent = np.mean([24.0 * edges.sum() for edges in kept.edges['peers'].values()]) / 1e9
-    lasted = np.mean([each.sum() for each in kept.durations['quorum'].values()]) / 3600
+    sent = (
+        np.mean([24.0 * edges.sum() for edges in remaining.edges['peers'].values()])
+        / 1e9
+    )
+    lasted = (
+        np.mean([each.sum() for each in remaining.durations['quorum'].values()]) / 3600
+    )
     for row in rows:
         if row['pattern'] == 'quorum':
             assert float(row['hours']) == pytest.approx(lasted, rel=1e-2)

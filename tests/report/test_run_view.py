@@ -33,7 +33,7 @@ FACTS = {
 def lines(algorithm, accuracy, points=({},), patterns=('first', 'second')):
     """Metrics of all lanes; ``accuracy`` is a function of pattern, seed, round and point."""
     models = FACTS['models'][algorithm]
-    found = []
+    results = []
     for pattern in patterns:
         for point in points:
             for seed in (5, 6):
@@ -47,8 +47,8 @@ def lines(algorithm, accuracy, points=({},), patterns=('first', 'second')):
                         'seed': seed,
                         **point,
                     }
-                    found.append(runs.line_of(labels, round, record))
-    return found
+                    results.append(runs.line_of(labels, round, record))
+    return results
 
 
 def level(pattern, seed, round, point):
@@ -59,59 +59,59 @@ def of(text, **changes):
     return run_view.of_run(runs.Results(runs.as_columns(text), {**FACTS, **changes}))
 
 
-def accuracy_of(found, label='fedavg'):
+def accuracy_of(view, label='fedavg'):
     """float[P, S, E] of the server's model."""
-    return found.data['eval_accuracy'].sel(series=label, model='server').values
+    return view.data['eval_accuracy'].sel(series=label, model='server').values
 
 
 def test_curves_are_by_pattern_seed_and_evaluation():
-    found = of(lines('fedavg', level))
-    assert (found.title, found.metric().name, found.baseline) == (
+    result = of(lines('fedavg', level))
+    assert (result.title, result.metric().name, result.baseline) == (
         'A run',
         'eval_accuracy',
         'fedavg',
     )
-    assert found.missing == ['fedpbc']
-    np.testing.assert_array_equal(found.rounds, [2, 4])
+    assert result.missing == ['fedpbc']
+    np.testing.assert_array_equal(result.rounds, [2, 4])
     np.testing.assert_allclose(
-        accuracy_of(found),
+        accuracy_of(result),
         [[[0.152, 0.154], [0.162, 0.164]], [[0.252, 0.254], [0.262, 0.264]]],
     )
-    assert found.num_seeds == 2
-    assert found.metrics == ['eval_accuracy', 'train_loss']
+    assert result.num_seeds == 2
+    assert result.metrics == ['eval_accuracy', 'train_loss']
 
 
 def test_the_order_of_lines_does_not_matter(rng):
     text = lines('fedavg', level)
-    shuffled = [text[place] for place in rng.permutation(len(text))]
+    shuffled = [text[position] for position in rng.permutation(len(text))]
     straight, mixed = (accuracy_of(of(t)) for t in (text, shuffled))
     np.testing.assert_array_equal(straight, mixed)
 
 
 def test_an_algorithm_is_missing_until_its_last_line_is_there():
-    whole = lines('fedavg', level) + lines('fedpbc', level)
-    assert of(whole[:-1]).missing == ['fedpbc']
-    found = of(whole)
-    assert found.missing == []
-    assert found.main_models['fedpbc'] == 'client_mean'
-    assert found.main_models['fedavg'] == 'server'
-    assert found.models['fedpbc'] == ['server', 'client_mean']
+    full = lines('fedavg', level) + lines('fedpbc', level)
+    assert of(full[:-1]).missing == ['fedpbc']
+    result = of(full)
+    assert result.missing == []
+    assert result.main_models['fedpbc'] == 'client_mean'
+    assert result.main_models['fedavg'] == 'server'
+    assert result.models['fedpbc'] == ['server', 'client_mean']
 
 
 def test_patterns_and_algorithms_follow_the_order_of_names():
     names = [['second', 'B'], ['fedpbc', 'FedPBC'], ['first', 'A']]
-    found = of(lines('fedavg', level) + lines('fedpbc', level), names=names)
-    assert list(found.patterns) == ['second', 'first']
-    assert list(found.members) == ['fedpbc', 'fedavg']
-    ends = accuracy_of(found)[:, 0, -1]
+    result = of(lines('fedavg', level) + lines('fedpbc', level), names=names)
+    assert list(result.patterns) == ['second', 'first']
+    assert list(result.members) == ['fedpbc', 'fedavg']
+    ends = accuracy_of(result)[:, 0, -1]
     np.testing.assert_allclose(ends, [0.254, 0.154])
-    assert found.name('second') == 'B'
-    assert found.name('fedavg') == 'fedavg'
+    assert result.name('second') == 'B'
+    assert result.name('fedavg') == 'fedavg'
 
 
 def test_what_is_not_finite_diverged():
-    found = of(lines('fedavg', lambda *_: float('inf')))
-    assert np.isnan(accuracy_of(found)).all()
+    result = of(lines('fedavg', lambda *_: float('inf')))
+    assert np.isnan(accuracy_of(result)).all()
 
 
 def test_what_diverged_at_a_list_of_a_grid_is_named():
@@ -126,8 +126,8 @@ def test_what_diverged_at_a_list_of_a_grid_is_named():
             else {}
         )
         text.append(json.dumps({**row, **bad}) + '\n')
-    found = of(text, grid={'probs': probs}, patterns=['first'])
-    assert list(found.diverged) == [
+    result = of(text, grid={'probs': probs}, patterns=['first'])
+    assert list(result.diverged) == [
         'fedavg (probs (0.3, 0.4)), first, seeds 5, 6 in round 1'
     ]
 
@@ -138,7 +138,7 @@ def test_each_grid_point_is_compared_with_the_baseline_there():
     def accuracy(pattern, seed, round, point):
         return point['client.learning_rate']
 
-    found = of(
+    result = of(
         lines('fedavg', accuracy, points) + lines('fedpbc', accuracy, points),
         grid={'client.learning_rate': [0.1, 0.2]},
         names=[['fedpbc', 'FedPBC']],
@@ -146,32 +146,32 @@ def test_each_grid_point_is_compared_with_the_baseline_there():
     labels = [
         f'{a} (learning_rate {r})' for a in ('fedpbc', 'fedavg') for r in (0.1, 0.2)
     ]
-    assert list(found.members) == labels
-    assert found.name(labels[0]) == 'FedPBC (learning_rate 0.1)'
-    assert [found.baseline_of(label) for label in labels] == labels[2:] * 2
+    assert list(result.members) == labels
+    assert result.name(labels[0]) == 'FedPBC (learning_rate 0.1)'
+    assert [result.baseline_of(label) for label in labels] == labels[2:] * 2
     for label, rate in zip(labels, (0.1, 0.2) * 2, strict=True):
-        assert found.data['client.learning_rate'].sel(series=label) == rate
-        np.testing.assert_array_equal(accuracy_of(found, label), rate)
+        assert result.data['client.learning_rate'].sel(series=label) == rate
+        np.testing.assert_array_equal(accuracy_of(result, label), rate)
 
 
 def test_a_baseline_without_a_column_serves_all_its_points():
     points = [{'mu': mu} for mu in (0.1, 0.2)]
-    found = of(
+    result = of(
         lines('fedavg', level) + lines('fedpbc', level, points), grid={'mu': [0.1, 0.2]}
     )
-    assert list(found.members) == ['fedavg', 'fedpbc (mu 0.1)', 'fedpbc (mu 0.2)']
-    assert {found.baseline_of(label) for label in found.members} == {'fedavg'}
+    assert list(result.members) == ['fedavg', 'fedpbc (mu 0.1)', 'fedpbc (mu 0.2)']
+    assert {result.baseline_of(label) for label in result.members} == {'fedavg'}
 
 
 def test_an_unknown_direction_is_an_error_where_it_matters():
-    found = of(
+    result = of(
         lines('fedavg', level), directions={'eval_accuracy': None, 'train_loss': 'min'}
     )
-    assert found.metric('train_loss').sign == -1
+    assert result.metric('train_loss').sign == -1
     with pytest.raises(
         ValueError, match=r'nothing says which way eval_accuracy is better'
     ):
-        found.metric().sign  # noqa: B018
+        result.metric().sign  # noqa: B018
 
 
 @pytest.mark.slow
@@ -185,16 +185,18 @@ def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
     def form(
         trials,
     ):  # which value is chosen, and how many are near it, is found by the run
-        found = {'ties': None}
+        results = {'ties': None}
         same = [
             x._replace(
-                best=x.best is None, search=x.search._replace(best=None), **found
+                best=x.best is None, search=x.search._replace(best=None), **results
             )
             for x in trials
         ]
         return json.dumps(same, default=lambda a: list(np.shape(a)))
 
-    forms = [{k: form(v) for k, v in found.tuning.items()} for found in (blank, real)]
+    forms = [
+        {k: form(v) for k, v in results.tuning.items()} for results in (blank, real)
+    ]
     assert forms[0] == forms[1]
     metrics = blank.metrics
     assert metrics == real.metrics

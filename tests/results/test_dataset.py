@@ -72,8 +72,8 @@ def test_a_table_has_one_row_per_lane_and_evaluation(swept):
     for _, row in table.iterrows():
         point = int(row['point'])
         seed = SEEDS.index(row['seed'])
-        place = row['round'] // 3 - 1
-        assert row['server/loss'] == loss[point, seed, place]
+        position = row['round'] // 3 - 1
+        assert row['server/loss'] == loss[point, seed, position]
         assert row['algorithm.rate'] == GRID['algorithm']['rate'][point]
         assert row['participation.p'] == tuple(PROBS[point].tolist())
     assert table['finite'].all()
@@ -134,17 +134,17 @@ def test_rounds_after_a_failure_are_not_finite(swept):
 
 
 def test_named_axes(swept):
-    found = swept.to_dataset(seeds=SEEDS, grid=GRID)
+    result = swept.to_dataset(seeds=SEEDS, grid=GRID)
     loss = np.asarray(swept.evals['server']['loss'])
-    assert found['loss'].dims == ('series', 'model', 'pattern', 'seed', 'round')
-    np.testing.assert_array_equal(found['loss'].sel(model='server', pattern=''), loss)
-    assert found['round'].values.tolist() == [3, 6]
-    assert found['seed'].values.tolist() == SEEDS
-    assert found['algorithm.rate'].dims == ('series',)
-    assert found['participation.p'].dims == ('series',)
-    vectors = [json.loads(text) for text in found['participation.p'].values.tolist()]
+    assert result['loss'].dims == ('series', 'model', 'pattern', 'seed', 'round')
+    np.testing.assert_array_equal(result['loss'].sel(model='server', pattern=''), loss)
+    assert result['round'].values.tolist() == [3, 6]
+    assert result['seed'].values.tolist() == SEEDS
+    assert result['algorithm.rate'].dims == ('series',)
+    assert result['participation.p'].dims == ('series',)
+    vectors = [json.loads(text) for text in result['participation.p'].values.tolist()]
     assert vectors == PROBS.tolist()
-    one = found['loss'].sel(seed=6, round=6, model='server', pattern='')
+    one = result['loss'].sel(seed=6, round=6, model='server', pattern='')
     np.testing.assert_array_equal(one, loss[:, 1, 1])
 
 
@@ -156,27 +156,29 @@ def test_metrics_of_several_entries_are_left_out(swept):
 
 def test_after_a_failure_there_are_no_numbers(swept):
     bad = swept.state.first_bad_round.at[1, 2].set(3)
-    found = swept._replace(state=swept.state._replace(first_bad_round=bad)).to_dataset()
-    lost = np.argwhere(found['loss'].isnull().values).tolist()
+    result = swept._replace(
+        state=swept.state._replace(first_bad_round=bad)
+    ).to_dataset()
+    lost = np.argwhere(result['loss'].isnull().values).tolist()
     assert lost == [[1, 0, 0, 2, 1]]
 
 
 def test_a_run_has_named_axes(run):
-    found = run.dataset
-    assert found['loss'].dims == ('series', 'model', 'pattern', 'seed', 'round')
-    fedavg = found.sel(series=found['algorithm'] == 'fedavg')
+    result = run.dataset
+    assert result['loss'].dims == ('series', 'model', 'pattern', 'seed', 'round')
+    fedavg = result.sel(series=result['algorithm'] == 'fedavg')
     assert fedavg['loss'].sel(model='client_mean').isnull().all()
     table = run.to_pandas()
-    assert len(table) == found['complete'].size * 2 * 2
-    assert found['complete'].all()
+    assert len(table) == result['complete'].size * 2 * 2
+    assert result['complete'].all()
     for _, row in table.iterrows():
-        own = found['algorithm'] == row['algorithm']
-        own &= found['client.learning_rate'] == row['client.learning_rate']
+        own = result['algorithm'] == row['algorithm']
+        own &= result['client.learning_rate'] == row['client.learning_rate']
         at = {name: row[name] for name in ('pattern', 'seed', 'round')}
         for model in ('server', 'client_mean'):
-            cell = found['loss'].sel(series=own, model=model, **at)
+            cell = result['loss'].sel(series=own, model=model, **at)
             np.testing.assert_equal(cell.item(), row[f'{model}/loss'])
-        cell = found['rounds.num_active'].sel(series=own, **at)
+        cell = result['rounds.num_active'].sel(series=own, **at)
         assert cell.item() == row['rounds/num_active']
 
 
@@ -191,19 +193,19 @@ def test_results_go_to_netcdf_and_come_back(run, swept, tmp_path, engine, kind):
     importlib.import_module('scipy') if engine == 'scipy' else pytest.importorskip(
         ENGINES[engine]
     )
-    found = run.dataset if kind == 'run' else swept.to_dataset(seeds=SEEDS, grid=GRID)
-    found.to_netcdf(tmp_path / 'a.nc', engine=engine)
+    result = run.dataset if kind == 'run' else swept.to_dataset(seeds=SEEDS, grid=GRID)
+    result.to_netcdf(tmp_path / 'a.nc', engine=engine)
     with xarray.open_dataset(tmp_path / 'a.nc', engine=engine) as back:
-        xarray.testing.assert_equal(back.load(), found)
-        assert back.attrs == found.attrs
-        assert dataset.points(back) == dataset.points(found)
-        assert dataset.names(back) == dataset.names(found)
+        xarray.testing.assert_equal(back.load(), result)
+        assert back.attrs == result.attrs
+        assert dataset.points(back) == dataset.points(result)
+        assert dataset.names(back) == dataset.names(result)
         assert dataset.read_attribute(back, 'directions') == dataset.read_attribute(
-            found, 'directions'
+            result, 'directions'
         )
         ours, theirs = (
             fl.plot.learning_curves(of, 'loss', ax=Figure().subplots())
-            for of in (found, back)
+            for of in (result, back)
         )
         lines = [
             np.concatenate([line.get_xydata() for line in a.lines])
@@ -236,15 +238,15 @@ def test_what_a_run_lacks_is_not_a_number_and_lists_are_json(run):
     vectors = np.empty(len(first), object)
     vectors[:] = [[0.1, 0.1] if is_first else [0.2, 0.3] for is_first in first]
     grid = {'client.learning_rate': [[0.1, 0.1], [0.2, 0.3]]}
-    found = runs.Results(
+    result = runs.Results(
         {**columns, 'client.learning_rate': vectors}, {**run.facts, 'grid': grid}
     ).dataset
     assert (
-        found['client.learning_rate'].values.tolist()
+        result['client.learning_rate'].values.tolist()
         == ['[0.1, 0.1]', '[0.2, 0.3]'] * 2
     )
-    assert found['loss'].sel(model='server').isnull().sum() == 1
-    assert found['complete'].values.tolist() == [False, True, True, True]
+    assert result['loss'].sel(model='server').isnull().sum() == 1
+    assert result['complete'].values.tolist() == [False, True, True, True]
 
 
 def test_an_algorithm_without_a_column_has_no_number_there():
@@ -267,10 +269,10 @@ def test_an_algorithm_without_a_column_has_no_number_there():
         'models': {'mine': ['server'], 'other': ['server']},
         'directions': {'loss': 'min'},
     }
-    found = runs.Results(runs.as_columns(lines), facts).dataset
-    assert found['series'].values.tolist() == ['mine (a 1)', 'mine (a 2)', 'other']
-    np.testing.assert_array_equal(found['a'].values.astype(float), [1, 2, np.nan])
-    np.testing.assert_array_equal(found['loss'].values.ravel(), [1, 2, 3])
+    result = runs.Results(runs.as_columns(lines), facts).dataset
+    assert result['series'].values.tolist() == ['mine (a 1)', 'mine (a 2)', 'other']
+    np.testing.assert_array_equal(result['a'].values.astype(float), [1, 2, np.nan])
+    np.testing.assert_array_equal(result['loss'].values.ravel(), [1, 2, 3])
 
 
 def test_tuning_stands_apart(tmp_path):
@@ -289,7 +291,7 @@ def test_tuning_stands_apart(tmp_path):
         'num_seeds': 1,
     }
     run = experiment.build(config).run(tmp_path)
-    found = run.dataset
+    result = run.dataset
     tuned = run['stage'] == 'tuning'
     rates = run.tuning['client.learning_rate'].values.tolist()
     assert rates == sorted(set(run['client.learning_rate'][tuned].tolist()))
@@ -298,8 +300,8 @@ def test_tuning_stands_apart(tmp_path):
         run.tuning['loss'].sel(round=2).values.ravel(),
         run['server/loss'][tuned & (run['round'] == 2)],
     )
-    assert found['client.learning_rate'].dims == ('series', 'pattern')
-    assert found['client.learning_rate'].item() in rates[1:-1]
+    assert result['client.learning_rate'].dims == ('series', 'pattern')
+    assert result['client.learning_rate'].item() in rates[1:-1]
 
 
 @pytest.mark.slow

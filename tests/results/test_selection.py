@@ -41,16 +41,16 @@ def test_a_part_has_the_rows_of_its_labels_and_points(run):
     assert part.facts['grid'][SIGMA] == [0.0, 10.0]
     assert part.facts['seeds'] == [run.facts['seeds'][1]]
     assert part.facts['models'] == run.facts['models']
-    whole = run.select()
-    assert whole.facts == run.facts
-    assert len(whole['round']) == len(run['round'])
+    full = run.select()
+    assert full.facts == run.facts
+    assert len(full['round']) == len(run['round'])
 
 
 def test_rows_of_a_grid_stay_together():
     points = ('"a": 1, "b": [2],', '"a": 3, "b": [2],', '"a": 3, "b": [4],', '')
     start = '{"algorithm": "mine", "pattern": "links", "seed": 0, "round": 1'
     lines = [
-        f'{start}, {point} "s/loss": {place}}}' for place, point in enumerate(points)
+        f'{start}, {point} "s/loss": {index}}}' for index, point in enumerate(points)
     ]
     grid = {'a': [1, 3, 3], 'b': [[2], [2], [4]]}
     facts = {
@@ -66,8 +66,8 @@ def test_rows_of_a_grid_stay_together():
     assert first.facts['grid'] == {'b': [[2], [4]]}
     assert second.facts['grid'] == {'a': [1, 3]}
     assert third.facts['grid'] == grid
-    found = [part['s/loss'].tolist() for part in (first, second, third)]
-    assert found == [[1, 2, 3], [0, 1, 3], [0, 1, 2, 3]]  # what has no column stays
+    results = [part['s/loss'].tolist() for part in (first, second, third)]
+    assert results == [[1, 2, 3], [0, 1, 3], [0, 1, 2, 3]]  # what has no column stays
     with pytest.raises(ValueError, match='`at` must leave a point of the grid, got '):
         run.select({'a': 1, 'b': [4]})
 

@@ -192,8 +192,8 @@ def eval_by_problem(scale):
     """Returns an evaluation that holds a constant."""
 
     def measure(params, key, problem):
-        found = problem.metrics(params, problem.eval_data)
-        return {'eval_error': scale * found['error'], 'train_error': found['error']}
+        result = problem.metrics(params, problem.eval_data)
+        return {'eval_error': scale * result['error'], 'train_error': result['error']}
 
     return measure
 

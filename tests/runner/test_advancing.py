@@ -81,8 +81,8 @@ for path in sorted(folder.iterdir()):
 )
 def test_the_devices_change_nothing_that_is_kept(tmp_path, saving):
     """Nor does it matter on how many of them an interrupted run goes on."""
-    said = in_a_process(RUNS, tmp_path, saving, as_users_compile=False)
-    assert said == [
+    output = in_a_process(RUNS, tmp_path, saving, as_users_compile=False)
+    assert output == [
         *['ended by Stop Stop'] * 5,
         *['ended by InterruptedError InterruptedError'] * 5,
         'ended by InterruptedError True False',
@@ -181,7 +181,7 @@ def by_lane(results):
 def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsys):
     """As many as fit, halved; only a lane that does not fit alone is refused."""
     planned = in_python(seeds=range(4), **ALONE)
-    whole = running.run(planned, side_by_side=True)
+    full = running.run(planned, side_by_side=True)
     every = planned.plan.schedule.main('fedavg')
     programs = Programs(planned.plan, side_by_side=True)
     groups = [LaneBatch(programs, every[:size]) for size in (1, 2, 4)]
@@ -194,7 +194,7 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
         == 'fedavg: 2 at a time, as more lanes do not fit into memory\n'
     )
     assert cut['seed'].tolist() == [0] * 10 + [1] * 10 + [2] * 10 + [3] * 10
-    np.testing.assert_allclose(by_lane(cut), by_lane(whole), rtol=2e-5)
+    np.testing.assert_allclose(by_lane(cut), by_lane(full), rtol=2e-5)
     monkeypatch.setattr(memory, 'available_bytes', lambda: one - 1)
     with pytest.raises(ValueError, match='must fit into memory: fedavg needs'):
         running.run(planned, side_by_side=True)

@@ -56,8 +56,8 @@ def test_lanes_of_several_patterns_have_the_links_of_their_own():
     alone = Programs(planned.plan, side_by_side=False)
     together.start()
     together.dispatch(3)
-    found = together.states()
-    for lane, state in zip(lanes, found, strict=True):
+    result = together.states()
+    for lane, state in zip(lanes, result, strict=True):
         own = LaneBatch(alone, [lane])
         own.start()
         own.dispatch(3)
@@ -109,18 +109,18 @@ def test_periods_that_take_a_moment_are_started_together(
     monkeypatch.setattr(stages, '_DISPATCH_SECONDS', seconds)
     algorithms = {'fedavg': in_python().algorithms['fedavg']}
     planned = in_python(algorithms=algorithms, **ONE_LANE)
-    heard = []
+    received = []
 
     class Listen(experiment.Callback):
         def on_period(self, lane, record):
-            heard.append((record['round'], float(record['server/loss'])))
+            received.append((record['round'], float(record['server/loss'])))
 
     results = planned.run(tmp_path / 'whole', [Listen()])
     assert dispatches == expected
-    assert heard == [
+    assert received == [
         *zip(results['round'].tolist(), results['server/loss'].tolist(), strict=True)
     ]
-    assert [round for round, _ in heard] == [*range(4, 84, 4)]
+    assert [round for round, _ in received] == [*range(4, 84, 4)]
 
     class End(Listen):
         def on_period(self, lane, record):
@@ -128,11 +128,11 @@ def test_periods_that_take_a_moment_are_started_together(
             if record['round'] == 8:
                 raise experiment.Stop
 
-    del heard[:]
+    del received[:]
     with pytest.raises(experiment.Stop):
         planned.run(tmp_path / 'ended', [End()])
     last = 68 if seconds else 8  # what was under way when it was said
-    assert [round for round, _ in heard] == [*range(4, last + 4, 4)]
+    assert [round for round, _ in received] == [*range(4, last + 4, 4)]
     (lane,) = planned.plan.schedule.main('fedavg')
     assert (tmp_path / 'ended' / 'checkpoints' / f'{lane.name}@{last}.npz').exists()
     planned.run(tmp_path / 'ended')
@@ -146,8 +146,10 @@ def test_batches_of_lanes_share_one_program(monkeypatch, caplog, capsys):
     """Five lanes of which three fit: three and two, and the second has a place that stays empty."""
     algorithms = {'fedavg': in_python().algorithms['fedavg']}
     planned = in_python(algorithms=algorithms, grid={}, seeds=range(5))
-    whole = running.run(planned)
-    monkeypatch.setattr(memory, 'lanes_that_fit', lambda size, wanted: min(wanted, 4))
+    full = running.run(planned)
+    monkeypatch.setattr(
+        memory, 'lanes_that_fit', lambda size, expected: min(expected, 4)
+    )
     with jax.log_compiles():
         cut = running.run(planned, side_by_side=True)
     compiled = [record.getMessage() for record in caplog.records]
@@ -155,9 +157,9 @@ def test_batches_of_lanes_share_one_program(monkeypatch, caplog, capsys):
         len([m for m in compiled if m.startswith('Compiling') and 'jit(train)' in m])
         == 1
     )
-    said = 'fedavg: 3 at a time, as more lanes do not fit into memory'
-    assert said in capsys.readouterr().err.splitlines()
+    text = 'fedavg: 3 at a time, as more lanes do not fit into memory'
+    assert text in capsys.readouterr().err.splitlines()
     assert cut['seed'].tolist() == np.repeat(range(5), 10).tolist()
     for name in ('round', 'rounds/num_active'):
-        np.testing.assert_array_equal(cut[name], whole[name])
-    np.testing.assert_allclose(cut['server/loss'], whole['server/loss'], rtol=2e-5)
+        np.testing.assert_array_equal(cut[name], full[name])
+    np.testing.assert_allclose(cut['server/loss'], full['server/loss'], rtol=2e-5)

@@ -18,7 +18,7 @@ SHARE = 10  # of a process, of four devices with five clients each but the last
 
 
 @pytest.fixture(scope='module')
-def whole(tmp_path_factory):
+def full_run(tmp_path_factory):
     """What one process keeps of all rounds."""
     folder = tmp_path_factory.mktemp('alone') / 'run'
     several.run_alone(folder)
@@ -49,15 +49,15 @@ def test_no_file_holds_more_than_the_share_of_a_process(saved):
     assert len(saves(saved)) == 2 * LANES
     for path in saves(saved):
         tables = {
-            f'{place:05d}'
-            for place, (name, array) in enumerate(checkpoints.arrays(path).items())
+            f'{index:05d}'
+            for index, (name, array) in enumerate(checkpoints.arrays(path).items())
             if name.startswith('.algorithm') and array.shape[:1] == (CLIENTS,)
         }
         assert tables
         with np.load(path) as stored:
             assert tables.isdisjoint(stored.files)
-        for place, share in enumerate((SHARE, CLIENTS - SHARE)):
-            with np.load(checkpoints.part_file(path, place)) as stored:
+        for index, share in enumerate((SHARE, CLIENTS - SHARE)):
+            with np.load(checkpoints.part_file(path, index)) as stored:
                 sizes = {
                     name: len(stored[name]) for name in stored.files if name != 'about'
                 }
@@ -66,27 +66,27 @@ def test_no_file_holds_more_than_the_share_of_a_process(saved):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('mesh_size', [1, 2, 3])
-def test_one_process_goes_on_with_a_mesh_of_any_size(half, whole, mesh_size):
+def test_one_process_goes_on_with_a_mesh_of_any_size(half, full_run, mesh_size):
     several.run_alone(half, f'--mesh=clients:{mesh_size}')
-    assert several.kept(half) == whole
+    assert several.kept(half) == full_run
     parted = {path.name.partition('.part')[0] for path in half.rglob('*.part*')}
     assert parted <= {path.stem for path in saves(half) if path.stem.endswith('@150')}
 
 
 @pytest.mark.slow
-def test_two_processes_go_on_before_a_part_that_is_damaged(half, whole):
+def test_two_processes_go_on_before_a_part_that_is_damaged(half, full_run):
     for files in runs.saves(half).values():
         part = checkpoints.part_file(files[150], 1)
         content = bytearray(part.read_bytes())
         content[len(content) // 2] ^= 1
         part.write_bytes(content)
-    statuses, said = several.ended(several.start(half))
+    statuses, output = several.ended(several.start(half))
     assert statuses == [0, 0]
     assert (
-        said[0].count('@150.npz is damaged; going on from what was saved before\n')
+        output[0].count('@150.npz is damaged; going on from what was saved before\n')
         == LANES
     )
-    assert several.kept(half) == whole
+    assert several.kept(half) == full_run
     assert len(list(half.rglob('*.part*'))) == 2 * 2 * LANES
 
 
@@ -123,10 +123,10 @@ def test_a_disk_of_its_own_is_refused(tmp_path, has_folder):
         other.mkdir(parents=True)
     both = several.start(tmp_path / 'run', flags_of_other=[f'--workdir={other.parent}'])
     absent = '.part1.npz.\n' if has_folder else f' without {other}.\n'
-    for status, said in zip(*several.ended(both), strict=True):
+    for status, text in zip(*several.ended(both), strict=True):
         assert status == 2
-        assert said.startswith(
+        assert text.startswith(
             'error: `workdir` must be on a disk that all processes share, as '
         )
-        assert said.endswith(absent)
-        assert said.count('\n') == 1
+        assert text.endswith(absent)
+        assert text.count('\n') == 1

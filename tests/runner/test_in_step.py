@@ -16,7 +16,7 @@ GONE = (
 
 
 @pytest.fixture(scope='module')
-def whole(tmp_path_factory):
+def full_run(tmp_path_factory):
     """What one process keeps."""
     folder = tmp_path_factory.mktemp('alone') / 'run'
     several.run_alone(folder)
@@ -24,39 +24,39 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_two_processes_keep_what_one_does_on_a_slow_disk(tmp_path, whole):
+def test_two_processes_keep_what_one_does_on_a_slow_disk(tmp_path, full_run):
     assert several.run_with_a_slow_disk(tmp_path / 'run') == ([0, 0], ['', ''])
     assert several.num_saves(tmp_path / 'run') >= 10
-    assert several.kept(tmp_path / 'run') == whole
+    assert several.kept(tmp_path / 'run') == full_run
 
 
 @pytest.mark.slow
-def test_tasks_of_a_slurm_step_find_each_other(tmp_path, whole):
+def test_tasks_of_a_slurm_step_find_each_other(tmp_path, full_run):
     folder = tmp_path / 'run'
-    statuses, said = several.ended(several.start_as_a_step(folder))
-    assert (statuses, said) == ([0, 0], ['', ''])
-    heard = [
-        (folder.parent / f'task-{place}').read_text().splitlines()[0]
-        for place in range(2)
+    statuses, output = several.ended(several.start_as_a_step(folder))
+    assert (statuses, output) == ([0, 0], ['', ''])
+    received = [
+        (folder.parent / f'task-{index}').read_text().splitlines()[0]
+        for index in range(2)
     ]
-    assert [line.partition(', coordinator localhost:')[0] for line in heard] == [
-        f'process {place} of 2 as SLURM_PROCID says' for place in range(2)
+    assert [line.partition(', coordinator localhost:')[0] for line in received] == [
+        f'process {index} of 2 as SLURM_PROCID says' for index in range(2)
     ]
-    assert several.kept(folder) == whole
+    assert several.kept(folder) == full_run
 
 
 @pytest.mark.slow
-def test_where_one_is_killed_the_other_says_so_and_they_go_on(tmp_path, whole):
+def test_where_one_is_killed_the_other_says_so_and_they_go_on(tmp_path, full_run):
     folder = tmp_path / 'run'
     for killed in (1, 0):
         both = several.start(folder)
         several.wait_for(folder, 80 * (2 - killed), both)
         both[killed].kill()
-        statuses, said = several.ended(both, timeout=40)
+        statuses, output = several.ended(both, timeout=40)
         assert statuses[1 - killed] == 2
-        assert said[1 - killed] == GONE.format(killed)
+        assert output[1 - killed] == GONE.format(killed)
     assert several.ended(several.start(folder)) == ([0, 0], ['', ''])
-    assert several.kept(folder) == whole
+    assert several.kept(folder) == full_run
 
 
 @pytest.fixture
@@ -75,58 +75,58 @@ def small_disk(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_go_on')
-def test_both_processes_name_a_full_disk_and_resume(small_disk, whole):
+def test_both_processes_name_a_full_disk_and_resume(small_disk, full_run):
     folder = small_disk / 'run'
     ballast = small_disk / 'ballast'
     both = several.start(folder)
     several.wait_for(folder, 50, both)
     with pytest.raises(OSError, match='No space'):
         ballast.write_bytes(bytes(2**24))
-    statuses, said = several.ended(both, timeout=40)
+    statuses, output = several.ended(both, timeout=40)
     assert statuses == [2, 2]
-    assert said[0].startswith(f'error: `{folder}')
-    assert said[0].endswith('` cannot be used: No space left on device.\n')
-    assert said[0].count('\n') == 1
-    assert said[1] == said[0]
+    assert output[0].startswith(f'error: `{folder}')
+    assert output[0].endswith('` cannot be used: No space left on device.\n')
+    assert output[0].count('\n') == 1
+    assert output[1] == output[0]
     assert not list(folder.rglob('*.partial'))
     ballast.unlink()
     assert several.ended(several.start(folder)) == ([0, 0], ['', ''])
-    assert several.kept(folder) == whole
+    assert several.kept(folder) == full_run
 
 
 @pytest.mark.slow
 @pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_go_on')
-def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, whole):
+def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, full_run):
     """The second alone has a signal, too little memory, or another config."""
     folder = tmp_path / 'run'
     both = several.start(folder)
     several.wait_for(folder, 50, both)
     both[1].send_signal(signal.SIGTERM)
-    statuses, said = several.ended(both)
+    statuses, output = several.ended(both)
     assert statuses == [130, 143]
     stopped = f'Stopped; all is saved in {folder}, and the same command goes on.\n'
-    assert [text.splitlines(keepends=True)[-1] for text in said] == [stopped, stopped]
+    assert [text.splitlines(keepends=True)[-1] for text in output] == [stopped, stopped]
 
-    statuses, said = several.ended(
+    statuses, output = several.ended(
         several.start(folder, of_other={'BYTES_FREE': '20000'})
     )
     assert statuses == [2, 2]
-    assert said[0].startswith('error: `config` must fit into memory: mifa needs ')
-    assert said[0].count('\n') == 1
-    assert said[1] == said[0]
+    assert output[0].startswith('error: `config` must fit into memory: mifa needs ')
+    assert output[0].count('\n') == 1
+    assert output[1] == output[0]
 
     other = '--config.client.learning_rate=0.2'
-    statuses, said = several.ended(several.start(folder, flags_of_other=[other]))
+    statuses, output = several.ended(several.start(folder, flags_of_other=[other]))
     assert statuses == [2, 2]
     refused = '`config.client.learning_rate` must be the same in all processes, got 0.1 and 0.2.'
-    assert said == [f'error: {refused}\n'] * 2
+    assert output == [f'error: {refused}\n'] * 2
 
     assert several.ended(several.start(folder)) == ([0, 0], ['', ''])
-    assert several.kept(folder) == whole
+    assert several.kept(folder) == full_run
 
 
 @pytest.mark.parametrize(
-    'given, message',
+    'flags, message',
     [
         (
             (None, 2, 0),
@@ -141,6 +141,6 @@ def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, whole):
         (('here:80', 2, 2), r'^`process_id` must be at most 1, got 2\.$'),
     ],
 )
-def test_processes_that_cannot_join_are_refused(given, message):
+def test_processes_that_cannot_join_are_refused(flags, message):
     with pytest.raises(ValueError, match=message):
-        processes.join(*given)
+        processes.join(*flags)

@@ -76,8 +76,8 @@ def test_links_are_those_of_the_pattern_to_the_bit(name):
         pieces.append(
             jax.tree.map(lambda a, n=count: a[:n].reshape(-1, *a.shape[2:]), links)
         )
-    found = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    result = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
+    jax.tree.map(np.testing.assert_array_equal, result, expected)
 
 
 def test_lanes_side_by_side_have_links_of_their_own_patterns():
@@ -107,29 +107,29 @@ def test_lanes_side_by_side_have_links_of_their_own_patterns():
 
 
 def test_links_that_a_folder_has_are_not_drawn_again(tmp_path, monkeypatch):
-    drawn = []
+    samples = []
     draw = realised_links._record_seed
 
     def noted(programs, label, seed, origin):
-        drawn.append((label, seed))
+        samples.append((label, seed))
         return draw(programs, label, seed, origin)
 
     def run(folder, **changes):
-        drawn.clear()
+        samples.clear()
         by_seed(**{'num_seeds': 2, 'algorithms': {'fedavg': {}}, **changes}).run(folder)
         return (folder / runs.LINKS).read_bytes()
 
     monkeypatch.setattr(realised_links, '_record_seed', noted)
     first = run(tmp_path / 'run')
-    assert drawn == [('links', 0)]
+    assert samples == [('links', 0)]
     assert run(tmp_path / 'run') == first
-    assert drawn == []
+    assert samples == []
     file = tmp_path / 'run' / runs.LINKS
     file.write_bytes(first[:40] + b'?' + first[41:])
     assert run(tmp_path / 'run') == first
-    assert drawn == [('links', 0)]
+    assert samples == [('links', 0)]
     logged = {'num_seeds': 3, 'log': ('links',)}
     for changes in (logged, {**logged, 'num_rounds': 8}):
         file = run(tmp_path / 'run', **changes)
-        assert drawn == [('links', 0), ('links', 1), ('links', 2)]
+        assert samples == [('links', 0), ('links', 1), ('links', 2)]
         assert file == run(tmp_path / f'whole{len(changes)}', **changes)

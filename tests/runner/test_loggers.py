@@ -45,8 +45,8 @@ def test_the_documented_callback_sends_every_lane(tmp_path, monkeypatch):
     sent = []
 
     class Run:
-        def __init__(self, **given):
-            sent.append(given)
+        def __init__(self, **options):
+            sent.append(options)
 
         def log(self, values, step):
             sent.append((values['server/loss'], step))

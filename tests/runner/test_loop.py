@@ -397,28 +397,28 @@ def test_models_are_evaluated_before_the_first_round_where_asked(tmp_path, monke
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     plain = experiment.build(values()).run()
     planned = experiment.build(values(evaluate_start=True))
-    heard = []
+    received = []
 
     class Listen(Callback):
         def on_period(self, lane, record):
-            heard.append(
+            received.append(
                 (lane.seed, record['round'], float(record['server/eval_loss']))
             )
 
-    whole = planned.run(tmp_path / 'whole', [Listen()])
-    columns = (whole[name].tolist() for name in ('seed', 'round', 'server/eval_loss'))
-    assert sorted(heard) == sorted(zip(*columns, strict=True))
-    first = whole['round'] == 0
+    full = planned.run(tmp_path / 'whole', [Listen()])
+    columns = (full[name].tolist() for name in ('seed', 'round', 'server/eval_loss'))
+    assert sorted(received) == sorted(zip(*columns, strict=True))
+    first = full['round'] == 0
     assert first.tolist() == [True, False, False] * 2
     for name in plain.columns:
-        np.testing.assert_array_equal(whole[name][~first], plain[name])
+        np.testing.assert_array_equal(full[name][~first], plain[name])
     problem = planned.problem_at('links', {})
     for seed in planned.seeds:
         params = problem.init_params(prng.model_key(jax.random.key(seed)))
-        (row,) = np.flatnonzero(first & (whole['seed'] == seed))
+        (row,) = np.flatnonzero(first & (full['seed'] == seed))
         for name, value in problem.metrics(params, problem.eval_data).items():
             np.testing.assert_allclose(
-                whole[f'server/eval_{name}'][row], value, rtol=1e-6
+                full[f'server/eval_{name}'][row], value, rtol=1e-6
             )
 
     class End(Callback):

@@ -65,22 +65,22 @@ def test_new_seeds_run_alone_and_all_is_as_in_an_unbroken_run(
     tmp_path, config, first, more
 ):
     grown = tmp_path / 'grown'
-    whole = tmp_path / 'whole'
+    full = tmp_path / 'whole'
     start = config().get('first_seed', 0)
-    experiment.build(config(num_seeds=more)).run(whole)
+    experiment.build(config(num_seeds=more)).run(full)
     experiment.build(config(num_seeds=first)).run(grown)
     before = files_of(grown / runs.CHECKPOINTS)
     times = times_of(grown)
-    heard = Heard()
-    experiment.build(config(num_seeds=more)).run(grown, [heard])
-    assert {seed for _, seed in heard.ran} == {*range(start + first, start + more)}
-    assert 'tuning' not in {stage for stage, _ in heard.ran}
+    received = Heard()
+    experiment.build(config(num_seeds=more)).run(grown, [received])
+    assert {seed for _, seed in received.ran} == {*range(start + first, start + more)}
+    assert 'tuning' not in {stage for stage, _ in received.ran}
     after = files_of(grown / runs.CHECKPOINTS)
     assert before.items() < after.items()
     assert times.items() < times_of(grown).items()
-    assert last_files_of(grown) == last_files_of(whole)
+    assert last_files_of(grown) == last_files_of(full)
     if config is near_ties:
-        assert ('tie', start + first) in heard.ran
+        assert ('tie', start + first) in received.ran
 
 
 @pytest.mark.slow
@@ -95,8 +95,8 @@ def test_seeds_and_rounds_can_grow_at_once(tmp_path):
 @pytest.mark.release('test_new_seeds_run_alone_and_all_is_as_in_an_unbroken_run')
 def test_shards_add_seeds_too_before_and_after_they_are_merged(tmp_path):
     grown = tmp_path / 'grown'
-    whole = tmp_path / 'whole'
-    experiment.build(tuned(num_seeds=4)).run(whole)
+    full = tmp_path / 'whole'
+    experiment.build(tuned(num_seeds=4)).run(full)
     for num_seeds in (1, 2, 4):
         planned = experiment.build(tuned(num_seeds=num_seeds))
         for index in range(2):
@@ -104,8 +104,8 @@ def test_shards_add_seeds_too_before_and_after_they_are_merged(tmp_path):
         if num_seeds == 2:
             runs.merge(grown)
     runs.merge(grown)
-    assert files_of(grown).keys() >= files_of(whole).keys()
-    assert last_files_of(grown) == last_files_of(whole)
+    assert files_of(grown).keys() >= files_of(full).keys()
+    assert last_files_of(grown) == last_files_of(full)
 
 
 @pytest.mark.slow
@@ -126,12 +126,12 @@ def test_more_seeds_with_full_data_equal_one_run_up_to_rounding(tmp_path):
     pairs = zip(planned, first, strict=True)
     sizes = {each.plan.problem_of(lane).max_examples for each, lane in pairs}
     assert len(sizes) == 2
-    whole = planned[1].run(tmp_path / 'whole')
+    full = planned[1].run(tmp_path / 'whole')
     planned[0].run(tmp_path / 'grown')
     before = files_of(tmp_path / 'grown' / runs.CHECKPOINTS)
     grown = planned[1].run(tmp_path / 'grown')
     assert before.items() < files_of(tmp_path / 'grown' / runs.CHECKPOINTS).items()
-    for name, column in whole.columns.items():
+    for name, column in full.columns.items():
         if column.dtype.kind == 'f':
             np.testing.assert_allclose(grown[name], column, rtol=1e-5)
         else:
@@ -176,8 +176,8 @@ def in_python(seeds):
 
 def test_seeds_in_any_order_grow_at_their_end_alone(tmp_path):
     grown = tmp_path / 'grown'
-    whole = tmp_path / 'whole'
-    in_python([7, 3, 9]).run(whole)
+    full = tmp_path / 'whole'
+    in_python([7, 3, 9]).run(full)
     in_python([7, 3]).run(grown)
     for seeds in ([3, 7, 9], [7], [9, 7, 3]):
         with names(
@@ -187,7 +187,7 @@ def test_seeds_in_any_order_grow_at_their_end_alone(tmp_path):
         ):
             in_python(seeds).run(grown)
     in_python([7, 3, 9]).run(grown)
-    assert last_files_of(grown) == last_files_of(whole)
+    assert last_files_of(grown) == last_files_of(full)
 
 
 def test_fewer_or_other_seeds_are_refused_in_one_line(

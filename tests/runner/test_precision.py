@@ -22,11 +22,13 @@ def products(planned):
     return set(re.findall(r'stablehlo\.dot_general.*precision = \[(\w+), \w+\]', text))
 
 
-@pytest.mark.parametrize('wanted, found', [('highest', 'HIGHEST'), ('high', 'HIGH')])
-def test_what_a_config_says_is_what_products_have(wanted, found):
-    planned = experiment.build(tuned(matmul_precision=wanted))
-    assert products(planned) == {found}
-    assert planned.plan.facts()['numerics']['jax_default_matmul_precision'] == wanted
+@pytest.mark.parametrize(
+    'setting, expected', [('highest', 'HIGHEST'), ('high', 'HIGH')]
+)
+def test_what_a_config_says_is_what_products_have(setting, expected):
+    planned = experiment.build(tuned(matmul_precision=setting))
+    assert products(planned) == {expected}
+    assert planned.plan.facts()['numerics']['jax_default_matmul_precision'] == setting
 
 
 def test_by_default_it_is_as_jax_is_set():

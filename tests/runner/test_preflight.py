@@ -110,7 +110,7 @@ def test_what_cannot_fit_is_refused(monkeypatch):
 
 def replayed(mask, **changes):
     """Two clients under a recorded mask bool[T, 2]."""
-    given = {
+    options = {
         'title': 'recorded',
         'problem': problems.quadratic([[0.0], [10.0]]),
         'patterns': {'log': participation.replay(mask)},
@@ -121,7 +121,7 @@ def replayed(mask, **changes):
         'num_rounds': len(mask),
         'eval_every': 5,
     }
-    return experiment.Experiment(**{**given, **changes})
+    return experiment.Experiment(**{**options, **changes})
 
 
 def test_a_run_without_participants_is_refused_beforehand():
@@ -171,6 +171,6 @@ def test_a_run_in_which_nobody_takes_part_for_long_is_warned_of(first, warns):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always')
         replayed(mask).check()
-    said = [str(it.message) for it in caught if 'takes part' in str(it.message)]
+    message = [str(it.message) for it in caught if 'takes part' in str(it.message)]
     expected = f'nobody takes part in the first {first} rounds under log; '
-    assert [text.startswith(expected) for text in said] == [True] * warns
+    assert [text.startswith(expected) for text in message] == [True] * warns

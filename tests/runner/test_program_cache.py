@@ -18,9 +18,9 @@ def test_a_run_traces_no_round_again_that_its_check_has_traced():
     traced = []
     plain = algorithms.fedavg(local_sgd(0.1, local_steps=2))
 
-    def round_step(*given):
+    def round_step(*arguments):
         traced.append(1)
-        return plain.round_step(*given)
+        return plain.round_step(*arguments)
 
     planned = in_python(
         algorithms={'mine': plain._replace(round_step=round_step)}, grid={}
@@ -43,18 +43,18 @@ def test_what_is_compiled_ahead_is_what_runs_next(monkeypatch):
         ahead(shared, lanes)
 
     monkeypatch.setattr(stages, 'compile_ahead', noted)
-    found = in_python().run(devices=1)
+    result = in_python().run(devices=1)
     assert begun == ['fedpbc']
-    monkeypatch.setattr(stages, 'compile_ahead', lambda *given: None)
+    monkeypatch.setattr(stages, 'compile_ahead', lambda *arguments: None)
     alone = in_python().run(devices=1)
     for name, column in alone.columns.items():
-        np.testing.assert_array_equal(found[name], column)
+        np.testing.assert_array_equal(result[name], column)
 
 
 def test_an_error_of_compiling_ahead_is_raised_at_its_run(monkeypatch):
     compile = jax.stages.Lowered.compile
     done = []
-    heard = []
+    received = []
 
     def refused(lowered, *options):
         done.append(lowered)
@@ -64,11 +64,11 @@ def test_an_error_of_compiling_ahead_is_raised_at_its_run(monkeypatch):
 
     class Listen(Callback):
         def on_period(self, lane, record):
-            heard.append((lane.algorithm, lane.seed, record['round']))
+            received.append((lane.algorithm, lane.seed, record['round']))
 
     monkeypatch.setattr(jax.stages.Lowered, 'compile', refused)
     monkeypatch.setattr(cpus, 'num_cores', lambda: 2)
     with pytest.raises(ValueError, match='too much'):
         in_python(grid={'learning_rate': [0.1]}).run(callbacks=[Listen()], devices=1)
     rounds = range(4, 44, 4)
-    assert heard == [('fedavg', seed, round) for seed in (0, 3) for round in rounds]
+    assert received == [('fedavg', seed, round) for seed in (0, 3) for round in rounds]

@@ -36,20 +36,20 @@ def test_ipython_without_a_shell_is_a_script(capsys, monkeypatch):
 
 def test_a_notebook_shows_one_live_line(capsys, notebook):
     experiment.build(CONFIG).run()
-    said = capsys.readouterr().out
-    assert '\rfedavg 1/1' in said
-    assert '8/8 rounds' in said.rsplit('\r', 1)[-1]
+    output = capsys.readouterr().out
+    assert '\rfedavg 1/1' in output
+    assert '8/8 rounds' in output.rsplit('\r', 1)[-1]
 
 
 def test_what_is_asked_for_decides(capsys, notebook, tmp_path):
-    made = experiment.build(CONFIG)
-    made.run(tmp_path, progress=False)
-    made.fork(tmp_path, 2, progress=False)
+    planned = experiment.build(CONFIG)
+    planned.run(tmp_path, progress=False)
+    planned.fork(tmp_path, 2, progress=False)
     assert capsys.readouterr() == ('', '')
-    made.fork(tmp_path, 2, progress=True)
+    planned.fork(tmp_path, 2, progress=True)
     assert 'rounds' in capsys.readouterr().out
     with refusals.names('progress'):
-        made.run(progress='yes')
+        planned.run(progress='yes')
 
 
 def test_one_line_is_enough(capsys, notebook):

@@ -145,12 +145,12 @@ def test_shards_and_jobs_leave_the_bytes_of_one_process(tmp_path, case):
     planned = experiment.build(CASES[case])
     rng = random.Random(case)
     planned.run(tmp_path / 'whole')
-    whole = last_files_of(tmp_path / 'whole')
+    full = last_files_of(tmp_path / 'whole')
     run_in_shards(planned, tmp_path / 'shards', rng.choice([2, 3]), rng)
-    assert last_files_of(tmp_path / 'shards') == whole
+    assert last_files_of(tmp_path / 'shards') == full
     jobs = rng.choice([2, 3, 5, None])
     planned.run(tmp_path / 'jobs', executor=AtOnce(), jobs=jobs)
-    assert last_files_of(tmp_path / 'jobs') == whole
+    assert last_files_of(tmp_path / 'jobs') == full
     if 'tie' in case:
         assert 'tie' in set(fl.runs.read(tmp_path / 'whole')['stage'])
     if 'until' in case:
@@ -170,14 +170,14 @@ HARD = (
 def moment(folder, rng):
     """Tells when to kill a process: some seconds after its start, or once so many saves are new."""
     after = time.monotonic() + rng.uniform(0, 15)
-    wanted = rng.randrange(1, 12)
+    expected = rng.randrange(1, 12)
     is_by_time = rng.random() < 0.3
     before = len(list(folder.glob('checkpoints/*@*.npz')))
 
     def due():
         if is_by_time:
             return time.monotonic() > after
-        return len(list(folder.glob('checkpoints/*@*.npz'))) >= before + wanted
+        return len(list(folder.glob('checkpoints/*@*.npz'))) >= before + expected
 
     return due
 
@@ -215,12 +215,12 @@ def test_killed_processes_of_shards_leave_the_bytes_of_one(tmp_path, case):
     assert not wrong
     assert kills
     runs.merge(tmp_path / 'shards')
-    whole = last_files_of(tmp_path / 'whole')
+    full = last_files_of(tmp_path / 'whole')
     merged = last_files_of(tmp_path / 'shards')
     written_by_reports = {
-        name for name in whole if name.endswith(('.md', '.png', 'clients.npz'))
+        name for name in full if name.endswith(('.md', '.png', 'clients.npz'))
     }
-    assert merged == {name: whole[name] for name in whole.keys() - written_by_reports}
+    assert merged == {name: full[name] for name in full.keys() - written_by_reports}
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def _saved_at_their_end_alone():
 
 
 @pytest.fixture(scope='module')
-def whole(tmp_path_factory):
+def full_run(tmp_path_factory):
     """The folder of the run in one process."""
     folder = tmp_path_factory.mktemp('whole') / 'run'
     experiment.build(tuned()).run(folder)
@@ -50,25 +50,27 @@ def lanes_by_shard(folder):
 
 
 @pytest.mark.parametrize('order', ['012', pytest.param('201', marks=pytest.mark.slow)])
-def test_shards_of_one_folder_merge_to_the_bytes_of_one_process(tmp_path, whole, order):
+def test_shards_of_one_folder_merge_to_the_bytes_of_one_process(
+    tmp_path, full_run, order
+):
     folder = tmp_path / 'run'
     run_all(folder, order=map(int, order))
     assert not (folder / runs.METRICS).exists()
     results = runs.merge(folder)
-    assert files_of(folder) == files_of(whole)
+    assert files_of(folder) == files_of(full_run)
     np.testing.assert_array_equal(
-        results.columns['round'], runs.read(whole).columns['round']
+        results.columns['round'], runs.read(full_run).columns['round']
     )
 
 
 @pytest.mark.slow
-def test_shards_with_folders_of_their_own_merge_too(tmp_path, whole):
+def test_shards_with_folders_of_their_own_merge_too(tmp_path, full_run):
     folders = [tmp_path / str(index) for index in range(COUNT)]
     planned = experiment.build(tuned())
     for index, folder in enumerate(folders):
         planned.shard(index, COUNT).run(folder)
     runs.merge(folders, tmp_path / 'run')
-    assert files_of(tmp_path / 'run') == files_of(whole)
+    assert files_of(tmp_path / 'run') == files_of(full_run)
 
 
 def test_a_share_is_its_lanes_and_all_shares_are_all_lanes_once():
@@ -133,7 +135,7 @@ def test_merging_is_refused_while_a_shard_runs(tmp_path):
     folder = tmp_path / 'run'
 
     class Merging(experiment.Callback):
-        said = ''
+        text = ''
 
         def on_period(self, lane, record):
             with pytest.raises(ValueError, match='not be in use') as error:
@@ -166,7 +168,7 @@ def test_one_shard_twice_is_refused_by_name(tmp_path):
     planned = experiment.build(values())
 
     class Twice(experiment.Callback):
-        said = ''
+        text = ''
 
         def on_start(self, _):
             with pytest.raises(ValueError, match='shard') as error:
@@ -179,26 +181,30 @@ def test_one_shard_twice_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_in_one_piece_goes_on_from_shards(tmp_path, whole):
+def test_a_run_in_one_piece_goes_on_from_shards(tmp_path, full_run):
     experiment.build(tuned()).shard(0, COUNT).run(tmp_path / 'run')
     experiment.build(tuned()).run(tmp_path / 'run')
-    assert runs.read(tmp_path / 'run').columns.keys() == runs.read(whole).columns.keys()
+    assert (
+        runs.read(tmp_path / 'run').columns.keys() == runs.read(full_run).columns.keys()
+    )
     assert (tmp_path / 'run' / runs.METRICS).read_bytes() == (
-        whole / runs.METRICS
+        full_run / runs.METRICS
     ).read_bytes()
 
 
 @pytest.mark.slow
 def test_more_rounds_go_on_from_a_merged_run(tmp_path):
     folder = tmp_path / 'run'
-    whole = tmp_path / 'whole'
+    full_run = tmp_path / 'whole'
     run_all(folder, values(), 2)
     runs.merge(folder)
     longer = values(num_rounds=8)
     run_all(folder, longer, 2)
     runs.merge(folder)
-    experiment.build(longer).run(whole)
-    assert (folder / runs.METRICS).read_bytes() == (whole / runs.METRICS).read_bytes()
+    experiment.build(longer).run(full_run)
+    assert (folder / runs.METRICS).read_bytes() == (
+        full_run / runs.METRICS
+    ).read_bytes()
 
 
 def test_a_failed_lane_stops_no_other(tmp_path, monkeypatch):
@@ -215,9 +221,9 @@ def test_a_failed_lane_stops_no_other(tmp_path, monkeypatch):
     with pytest.raises(loop.FailedLanesError, match=f'^{bad.name}: Runtime') as error:
         planned.shard(0, 1).run(tmp_path)
     assert list(error.value.lines) == [bad.name]
-    kept = (tmp_path / runs.FAILURES / f'{bad.name}.txt').read_text()
-    assert kept.startswith('Traceback')
-    assert 'in failing' in kept
+    saved = (tmp_path / runs.FAILURES / f'{bad.name}.txt').read_text()
+    assert saved.startswith('Traceback')
+    assert 'in failing' in saved
     done = [lane.name for lane in runs.lanes(tmp_path)]
     assert len(done) == 3
     assert bad.name not in done
@@ -336,7 +342,7 @@ def test_status_tells_done_lost_and_who_runs(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, whole):
+def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, full_run):
     folder = tmp_path / 'run'
     run_all(folder)
     for name, files in runs.saves(folder).items():
@@ -344,7 +350,9 @@ def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, whole):
             files[max(files)].write_bytes(b'no archive')
     run_all(folder)
     runs.merge(folder)
-    assert (folder / runs.METRICS).read_bytes() == (whole / runs.METRICS).read_bytes()
+    assert (folder / runs.METRICS).read_bytes() == (
+        full_run / runs.METRICS
+    ).read_bytes()
 
 
 def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
@@ -353,17 +361,17 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     lane = planned.plan.schedule.first_trials('fedavg')[0]
     (tmp_path / runs.CLAIMS).mkdir()
     held = file_locks.acquire(runs.lane_file(tmp_path, lane.name))
-    said = []
+    message = []
 
     class Waiting(experiment.Callback):
         def on_wait(self, text):
-            said.append(text)
-            if len(said) == 3:
+            message.append(text)
+            if len(message) == 3:
                 held.release()
 
     monkeypatch.setattr(loop, '_POLL_SECONDS', 0.01)
     planned.shard(0, 2).run(tmp_path, [Waiting()])
-    assert said == [
+    assert message == [
         f'waiting for 1 lane of fedavg, tuning: {file_locks.process_name()}',
         '',
         '',
@@ -418,7 +426,7 @@ def test_lanes_at_values_that_tuning_did_not_choose_are_refused(tmp_path, monkey
     planned = experiment.build(tuned(algorithms={'fedavg': {}}, tuning=tuning))
     planned.shard(0, 2, by='seed').run(tmp_path / 'a', devices=1)
     scores = trials._scores
-    monkeypatch.setattr(trials, '_scores', lambda *given: -scores(*given))
+    monkeypatch.setattr(trials, '_scores', lambda *arguments: -scores(*arguments))
     planned.shard(1, 2, by='seed').run(tmp_path / 'b', devices=1)
     monkeypatch.setattr(trials, '_scores', scores)
     with pytest.raises(errors.InvalidError, match='main lanes at what tuning chose'):

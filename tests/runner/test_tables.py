@@ -34,11 +34,11 @@ def as_lines(order):
     return [json.dumps({**LANES[lane], **row}) for lane in order for row in ROWS[lane]]
 
 
-def assert_same(found, expected):
-    assert list(found) == list(expected)
+def assert_same(actual, expected):
+    assert list(actual) == list(expected)
     for name, column in expected.items():
-        assert found[name].dtype == column.dtype, name
-        np.testing.assert_array_equal(found[name], column, err_msg=name)
+        assert actual[name].dtype == column.dtype, name
+        np.testing.assert_array_equal(actual[name], column, err_msg=name)
 
 
 @pytest.mark.parametrize('order', ['abc', 'cab', 'ba', 'c', ''])
@@ -48,8 +48,8 @@ def test_columns_are_those_of_the_lines_in_any_order_of_lanes(order):
     for index in range(2):
         for lane, rows in ROWS.items():
             table.append(lane, rows[index : index + 1])
-    found = table.columns({lane: LANES[lane] for lane in order})
-    assert_same(found, runs.as_columns(as_lines(order)))
+    result = table.columns({lane: LANES[lane] for lane in order})
+    assert_same(result, runs.as_columns(as_lines(order)))
 
 
 def test_a_lane_that_is_taken_back_and_comes_again_is_there_once():

@@ -44,18 +44,18 @@ def test_order_and_words_make_no_difference(first, tmp_path):
     turned = {'seeds': (3, 0), 'grid': {'level': [2.0, 1.0]}, 'algorithms': algorithms}
     experiment(title='Other words', caption='More of them.', **turned).run(tmp_path)
     assert (tmp_path / runs.METRICS).read_bytes() != (first / runs.METRICS).read_bytes()
-    found = comparison.compare(first, tmp_path)
-    assert found.equal
-    assert found.compared == '8 lanes in common, 32 lines of metrics, 16 states'
-    assert [line.partition(':')[0] for line in found.sections['experiment.json']] == [
+    result = comparison.compare(first, tmp_path)
+    assert result.equal
+    assert result.compared == '8 lanes in common, 32 lines of metrics, 16 states'
+    assert [line.partition(':')[0] for line in result.sections['experiment.json']] == [
         'algorithms[0]',
         'caption',
         'grid.level[0]',
         'seeds[0]',
         'title',
     ]
-    assert '  title: "Standing" | "Other words"  (changes no result)' in found.text()
-    assert found.text().endswith(
+    assert '  title: "Standing" | "Other words"  (changes no result)' in result.text()
+    assert result.text().endswith(
         'equal (8 lanes in common, 32 lines of metrics, 16 states)'
     )
 
@@ -64,52 +64,55 @@ def test_order_and_words_make_no_difference(first, tmp_path):
 @pytest.mark.parametrize('units', cases([3, -2], [3]))
 def test_a_nudged_model_is_found_in_metrics_and_states(first, tmp_path, units):
     experiment(odd={'nudge': (6,), 'units': units}).run(tmp_path)
-    found = comparison.compare(first, tmp_path)
+    result = comparison.compare(first, tmp_path)
     moved = np.float32(1)
     for _ in range(abs(units)):
         moved = np.nextafter(moved, np.float32(np.sign(units) * np.inf))
     lane = 'algorithm odd, pattern some, seed 0, level 2.0'
     expected = comparison.Difference(8, lane, 'server/second', '1.0', str(float(moved)))
-    assert found.metric == expected
+    assert result.metric == expected
     leaf = {'name': ".algorithm['server']", 'second': str(moved), 'place': (1,)}
-    assert found.leaf == expected._replace(**leaf)
-    assert not found.equal
+    assert result.leaf == expected._replace(**leaf)
+    assert not result.equal
     line = f'round 8, {lane}: server/second: 1.0 | {float(moved)}'
-    assert f'  {line}' in found.text().splitlines()
+    assert f'  {line}' in result.text().splitlines()
 
 
 def test_of_a_leaf_the_first_entry_is_told(first, tmp_path):
     odd = {'nudge': (4, 7), 'leaf': 'memory', 'level': 1.0, 'units': 1}
     experiment(odd=odd).run(tmp_path)
-    found = comparison.compare(first, tmp_path)
-    assert found.metric is None
+    result = comparison.compare(first, tmp_path)
+    assert result.metric is None
     lane = 'algorithm odd, pattern some, seed 0, level 1.0'
     moved = str(np.nextafter(np.float32(1), np.float32(2)))
-    assert found.leaf == comparison.Difference(
+    assert result.leaf == comparison.Difference(
         6, lane, ".algorithm['memory']", '1.0', moved, (1, 0)
     )
-    assert "memory'][1, 0]: 1.0 | 1.0000001" in found.text()
+    assert "memory'][1, 0]: 1.0 | 1.0000001" in result.text()
 
 
 def test_masks_and_counts_are_compared_too(first, tmp_path):
     experiment(patterns={'some': participation.bernoulli(np.zeros(4))}).run(tmp_path)
-    found = comparison.compare(first, tmp_path)
-    assert found.metric is None
-    assert (found.leaf.round, found.leaf.name) == (6, '.links.mask')
-    assert (found.leaf.first, found.leaf.second) == ('True', 'False')
+    result = comparison.compare(first, tmp_path)
+    assert result.metric is None
+    assert (result.leaf.round, result.leaf.name) == (6, '.links.mask')
+    assert (result.leaf.first, result.leaf.second) == ('True', 'False')
     path = first / runs.CHECKPOINTS / 'main-calm-0000-some-0@6.npz'
     mask = checkpoints.arrays(path)['.links.mask']
-    assert (found.leaf.entry, found.leaf.num_entries) == ((mask.argmax(),), mask.sum())
-    assert f'.links.mask[{mask.argmax()}]: True | False' in found.text()
+    assert (result.leaf.entry, result.leaf.num_entries) == (
+        (mask.argmax(),),
+        mask.sum(),
+    )
+    assert f'.links.mask[{mask.argmax()}]: True | False' in result.text()
 
 
 @pytest.mark.slow
 @pytest.mark.slow
 def test_lanes_that_ran_side_by_side_are_found(first, tmp_path):
     running.run(experiment(), tmp_path, side_by_side=True)
-    found = comparison.compare(first, tmp_path)
-    assert found.equal
-    assert found.compared.endswith(', 16 states')
+    result = comparison.compare(first, tmp_path)
+    assert result.equal
+    assert result.compared.endswith(', 16 states')
 
 
 def test_tuning_is_told_first(tmp_path):
@@ -118,26 +121,26 @@ def test_tuning_is_told_first(tmp_path):
         algorithms = {'calm': standing(nudge=nudge, level=1.0), 'odd': standing()}
         tuning = Tuning(grid={'level': [1.0]}, num_rounds=4)
         experiment(grid={}, tuning=tuning, algorithms=algorithms).run(tmp_path / name)
-    found = comparison.compare(tmp_path / 'one', tmp_path / 'two')
+    result = comparison.compare(tmp_path / 'one', tmp_path / 'two')
     assert (
-        found.metric.lane
+        result.metric.lane
         == 'tuning, algorithm calm, pattern some, seed 10000, level 1.0'
     )
-    assert (found.metric.round, found.metric.name) == (2, 'server/second')
-    assert (found.leaf.lane, found.leaf.round) == (found.metric.lane, 2)
+    assert (result.metric.round, result.metric.name) == (2, 'server/second')
+    assert (result.leaf.lane, result.leaf.round) == (result.metric.lane, 2)
 
 
 def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
     experiment(
         num_rounds=4, seeds=(0,), algorithms={'calm': experiment().algorithms['calm']}
     ).run(tmp_path)
-    found = comparison.compare(first, tmp_path)
-    assert len(found.sections[comparison.ONLY_FIRST]) == 6
-    assert len(found.sections[comparison.ONLY_SECOND]) == 0
+    result = comparison.compare(first, tmp_path)
+    assert len(result.sections[comparison.ONLY_FIRST]) == 6
+    assert len(result.sections[comparison.ONLY_SECOND]) == 0
     lane = 'algorithm calm, pattern some, seed 0, level 1.0'
-    assert found.metric == comparison.Difference(6, lane, 'line', 'present', 'absent')
-    assert found.compared.endswith(', 0 states')
-    text = found.text()
+    assert result.metric == comparison.Difference(6, lane, 'line', 'present', 'absent')
+    assert result.compared.endswith(', 0 states')
+    text = result.text()
     assert 'algorithms[1]: "odd" | absent' in text
     assert (
         'lanes of the first run alone\n  algorithm calm, pattern some, seed 3, level 1.0'
@@ -153,9 +156,9 @@ def test_what_is_not_finite_and_what_is_counted(first, tmp_path):
         return {**values, 'first': np.nan * values['first']}
 
     experiment(eval_fn=not_finite).run(tmp_path)
-    found = comparison.compare(first, tmp_path).metric
-    assert (found.round, found.name) == (2, 'server/first')
-    assert (found.first, found.second) == ('1.0', 'not finite')
+    result = comparison.compare(first, tmp_path).metric
+    assert (result.round, result.name) == (2, 'server/first')
+    assert (result.first, result.second) == ('1.0', 'not finite')
 
 
 def test_versions_are_apart_from_the_config(first, tmp_path):
@@ -166,10 +169,10 @@ def test_versions_are_apart_from_the_config(first, tmp_path):
     environment['versions']['jax'] = '0.1'
     environment['flags'] = ['--quick']
     path.write_text(json.dumps(environment))
-    found = comparison.compare(first, other)
-    assert found.equal
-    assert found.sections['experiment.json'] == []
-    (version,) = found.sections['environment']
+    result = comparison.compare(first, other)
+    assert result.equal
+    assert result.sections['experiment.json'] == []
+    (version,) = result.sections['environment']
     assert version.startswith('versions.jax: ')
     assert version.endswith(' | "0.1"')
 
@@ -192,9 +195,9 @@ def test_entries_of_any_dtype_are_compared_by_their_bits(dtype):
     one = {'.x': np.array([0, 1, 1], dtype)}
     assert comparison._leaf_difference(2, 'a', one, {'.x': one['.x'].copy()}) is None
     other = {'.x': np.array([0, 0, 1], dtype)}
-    found = comparison._leaf_difference(2, 'a', one, other)
+    result = comparison._leaf_difference(2, 'a', one, other)
     shown = [str(side['.x'][1]) for side in (one, other)]
-    assert found == comparison.Difference(2, 'a', '.x', *shown, (1,))
+    assert result == comparison.Difference(2, 'a', '.x', *shown, (1,))
 
 
 def test_zeros_of_both_signs_differ_and_nan_equals_itself():
@@ -203,8 +206,8 @@ def test_zeros_of_both_signs_differ_and_nan_equals_itself():
         comparison._leaf_difference(2, 'a', one, {'.x': np.array([0.0, np.nan])})
         is None
     )
-    found = comparison._leaf_difference(2, 'a', one, {'.x': np.array([-0.0, np.nan])})
-    assert (found.first, found.second, found.entry) == ('0.0', '-0.0', (0,))
+    result = comparison._leaf_difference(2, 'a', one, {'.x': np.array([-0.0, np.nan])})
+    assert (result.first, result.second, result.entry) == ('0.0', '-0.0', (0,))
     scalar = comparison._leaf_difference(
         2, 'a', {'.x': np.array(1)}, {'.x': np.array(2)}
     )

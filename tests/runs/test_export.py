@@ -31,9 +31,9 @@ def in_python(tmp_path_factory):
     return folder
 
 
-def stored(folder, place, pattern, seed, algorithm, round):
+def stored(folder, position, pattern, seed, algorithm, round):
     """The leaves of a checkpoint by path, as its file says."""
-    name = f'main-{algorithm}-{place:04d}-{pattern}-{seed}@{round}.npz'
+    name = f'main-{algorithm}-{position:04d}-{pattern}-{seed}@{round}.npz'
     with np.load(folder / runs.CHECKPOINTS / name) as file:
         about = json.loads(bytes(file['about']))['leaves']
         return {leaf['path']: file[f'{i:05d}'] for i, leaf in enumerate(about)}
@@ -51,15 +51,15 @@ def same(one, other):
 
 def test_the_last_state_of_every_lane_is_there_with_its_models(configured, tmp_path):
     done = export.export(configured, tmp_path)
-    found = sorted(name for name in done if name.startswith('states/'))
-    assert found == [
+    result = sorted(name for name in done if name.startswith('states/'))
+    assert result == [
         f'states/fedpbc/links/client.learning_rate={rate}/{seed}.npz'
         for rate in (0.1, 0.2)
         for seed in (0, 1)
     ]
-    for place, name in enumerate(found):
+    for index, name in enumerate(result):
         leaves = opened(tmp_path / name)
-        state = stored(configured, place // 2, 'links', place % 2, 'fedpbc', 4)
+        state = stored(configured, index // 2, 'links', index % 2, 'fedpbc', 4)
         assert len(leaves) == len(state)
         for leaf in ('kernel', 'bias'):
             path = f".algorithm.server['Dense_0']['{leaf}']"
@@ -85,13 +85,13 @@ def test_metrics_are_read_back_as_the_same_numbers(configured, tmp_path):
 def test_links_are_plain_masks(configured, tmp_path):
     export.export(configured, tmp_path)
     with (
-        np.load(configured / runs.LINKS) as kept,
+        np.load(configured / runs.LINKS) as saved,
         np.load(tmp_path / runs.LINKS) as links,
     ):
-        assert set(links.files) == set(kept.files)
+        assert set(links.files) == set(saved.files)
         mask = links['mask/links']
         assert (mask.dtype, mask.shape) == (np.dtype(bool), (4, 8))
-        same(np.packbits(mask, axis=-1), kept['mask/links'])
+        same(np.packbits(mask, axis=-1), saved['mask/links'])
     columns = runs.read(configured).columns
     np.testing.assert_array_equal(
         mask.reshape(2, 2, 8).sum(axis=(1, 2)), columns['rounds/num_active'][:2]
@@ -150,12 +150,12 @@ def test_an_archive_is_read_like_the_run(configured, tmp_path):
     done = export.archive(configured, tmp_path)
     assert set(done) >= {'metrics.npz', 'config.json', 'experiment.json'}
     run = runs.read(configured)
-    kept = runs.read(tmp_path)
-    assert kept.facts == run.facts
-    assert list(kept.columns) == list(run.columns)
+    saved = runs.read(tmp_path)
+    assert saved.facts == run.facts
+    assert list(saved.columns) == list(run.columns)
     for name, column in run.columns.items():
-        same(kept[name], column)
-    text, _, _ = report.write(kept).rpartition('\nWrote')
+        same(saved[name], column)
+    text, _, _ = report.write(saved).rpartition('\nWrote')
     assert len(text) > 1000
     assert report.write(run).startswith(text)  # links come last, and stay behind
 
@@ -193,11 +193,11 @@ def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):
     export.archive(
         configured, tmp_path / 'kept', metrics=['eval_loss', 'eval_accuracy']
     )
-    kept = run_view.of_run(runs.read(tmp_path / 'kept'))
-    assert kept.metrics == ['eval_accuracy', 'eval_loss']
-    whole = run_view.of_run(runs.read(configured))
-    assert list(kept.members) == list(whole.members)
-    same(kept.data['eval_loss'].values, whole.data['eval_loss'].values)
+    saved = run_view.of_run(runs.read(tmp_path / 'kept'))
+    assert saved.metrics == ['eval_accuracy', 'eval_loss']
+    full = run_view.of_run(runs.read(configured))
+    assert list(saved.members) == list(full.members)
+    same(saved.data['eval_loss'].values, full.data['eval_loss'].values)
     assert 'Wrote report.md' in report.write(runs.read(tmp_path / 'kept'))
     with pytest.raises(ValueError, match=r"must hold 'eval_accuracy', the run's own"):
         export.archive(configured, tmp_path / 'other', metrics=['eval_loss'])

@@ -57,9 +57,9 @@ def start(code, *arguments):
 
 def test_processes_that_race_never_hold_one_file_together(tmp_path):
     racers = [start(RACE, tmp_path, 2) for _ in range(4)]
-    said = [racer.communicate() for racer in racers]
-    assert [racer.returncode for racer in racers] == [0] * 4, said
-    assert sum(int(out) for out, _ in said) > 100
+    output = [racer.communicate() for racer in racers]
+    assert [racer.returncode for racer in racers] == [0] * 4, output
+    assert sum(int(out) for out, _ in output) > 100
 
 
 def test_a_claim_ends_with_its_process(tmp_path):
@@ -83,10 +83,10 @@ def test_a_claim_ends_with_its_process(tmp_path):
 def test_who_holds_a_file_says_so_and_since_when(tmp_path):
     before = time.time()
     claim = file_locks.acquire(tmp_path / 'a.lock', rounds=3)
-    said = file_locks.holder_info(tmp_path / 'a.lock')
-    assert said['holder'] == file_locks.process_name()
-    assert said['rounds'] == 3
-    assert before <= said['since'] <= time.time()
+    text = file_locks.holder_info(tmp_path / 'a.lock')
+    assert text['holder'] == file_locks.process_name()
+    assert text['rounds'] == 3
+    assert before <= text['since'] <= time.time()
     claim.release(keep=True)
     assert file_locks.holder_info(tmp_path / 'a.lock') is None
     assert file_locks.holder_info(tmp_path / 'b.lock') is None

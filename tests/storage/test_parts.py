@@ -30,7 +30,7 @@ def path(tmp_path):
     path = tmp_path / 'lane.part1 [x]@20.npz'
     own = [state(*bounds) for bounds in BOUNDS]
     parts = [
-        checkpoints.write_part(path, place, tree) for place, tree in enumerate(own)
+        checkpoints.write_part(path, index, tree) for index, tree in enumerate(own)
     ]
     assert not path.exists()
     about = {'labels': {'seed': 0}, checkpoints.PARTS: parts}
@@ -39,8 +39,8 @@ def path(tmp_path):
 
 
 def test_each_part_holds_its_rows_alone_and_the_save_none(path):
-    for place, (start, stop) in enumerate(BOUNDS):
-        with np.load(checkpoints.part_file(path, place)) as stored:
+    for index, (start, stop) in enumerate(BOUNDS):
+        with np.load(checkpoints.part_file(path, index)) as stored:
             assert set(stored.files) == {'about', '00002', '00003'}
             np.testing.assert_array_equal(stored['00003'], TABLE[start:stop])
             assert len(stored['00002']) == stop - start
@@ -49,31 +49,31 @@ def test_each_part_holds_its_rows_alone_and_the_save_none(path):
 
 
 def test_all_of_them_are_the_state(path):
-    whole = {
+    full = {
         'alone': ALONE,
         'key': jax.random.key(3),
         'other': OTHER,
         'table': jnp.array(TABLE),
     }
-    found = checkpoints.load(path, jax.eval_shape(lambda: whole))
-    assert jax.tree.structure(found) == jax.tree.structure(whole)
-    for name, leaf in whole.items():
-        assert found[name].dtype == leaf.dtype
-        assert jnp.all(found[name] == leaf)
+    result = checkpoints.load(path, jax.eval_shape(lambda: full))
+    assert jax.tree.structure(result) == jax.tree.structure(full)
+    for name, leaf in full.items():
+        assert result[name].dtype == leaf.dtype
+        assert jnp.all(result[name] == leaf)
     stored = checkpoints.arrays(path)
     np.testing.assert_array_equal(stored["['table']"], TABLE)
     assert checkpoints.read(path)[1] == ['a\n', 'b\n']
     with pytest.raises(ValueError, match=r'must hold float32\[8, 2\] at'):
         checkpoints.load(
-            path, jax.eval_shape(lambda: {**whole, 'table': jnp.zeros((8, 2))})
+            path, jax.eval_shape(lambda: {**full, 'table': jnp.zeros((8, 2))})
         )
 
 
 @pytest.mark.parametrize('bounds', [(0, 7), (1, 2), (2, 7), (3, 6), (5, 7), (6, 7)])
 def test_a_process_reads_its_rows_from_the_parts_with_them(path, bounds):
-    for place, (start, stop) in enumerate(BOUNDS):
+    for index, (start, stop) in enumerate(BOUNDS):
         if min(stop, bounds[1]) <= max(start, bounds[0]):
-            checkpoints.part_file(path, place).unlink()
+            checkpoints.part_file(path, index).unlink()
     like = jax.eval_shape(
         lambda: {
             'alone': jnp.array(ALONE),
@@ -83,22 +83,22 @@ def test_a_process_reads_its_rows_from_the_parts_with_them(path, bounds):
         }
     )
     content = checkpoints.read_verified(path)
-    found = checkpoints.load(
+    result = checkpoints.load(
         path, like, content=content, local_rows=lambda count: bounds
     )
     rows = slice(*bounds)
-    np.testing.assert_array_equal(found['table'].rows, TABLE[rows])
-    np.testing.assert_array_equal(found['other'].rows, np.asarray(OTHER)[rows])
-    np.testing.assert_array_equal(found['alone'], ALONE)
-    assert found['table'].first == found['other'].first == bounds[0]
-    assert found['other'].dtype == OTHER.dtype
+    np.testing.assert_array_equal(result['table'].rows, TABLE[rows])
+    np.testing.assert_array_equal(result['other'].rows, np.asarray(OTHER)[rows])
+    np.testing.assert_array_equal(result['alone'], ALONE)
+    assert result['table'].first == result['other'].first == bounds[0]
+    assert result['other'].dtype == OTHER.dtype
     np.testing.assert_array_equal(
-        found['table'][slice(bounds[0], None), slice(1)], TABLE[rows, :1]
+        result['table'][slice(bounds[0], None), slice(1)], TABLE[rows, :1]
     )
 
 
 def test_a_save_whose_part_has_changed_or_is_absent_is_damaged(path):
-    part, other = (checkpoints.part_file(path, place) for place in range(2))
+    part, other = (checkpoints.part_file(path, index) for index in range(2))
     content = part.read_bytes()
     for changed in (
         other.read_bytes(),
@@ -123,8 +123,8 @@ def test_parts_go_with_their_save_and_what_was_left_of_one(path):
     before = path.with_name('lane.part1 [x]@10.npz')
     before.touch()
     left = [
-        checkpoints.part_file(before.with_name('lane@30.npz'), place)
-        for place in range(2)
+        checkpoints.part_file(before.with_name('lane@30.npz'), index)
+        for index in range(2)
     ]
     strange = path.with_name('lane@b.part1@7.npz')
     strange.touch()

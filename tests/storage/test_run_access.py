@@ -312,6 +312,6 @@ def test_a_leading_tilde_is_the_home(tmp_path, monkeypatch):
     export.export('~/run', '~/exported')
     export.archive('~/run', '~/archive')
     assert runs.read('~/archive')['round'].tolist() == [2, 4]
-    made = {'run', 'fork', 'shards', 'whole', 'exported', 'archive'}
-    assert {path.name for path in home.iterdir()} == made
+    built = {'run', 'fork', 'shards', 'whole', 'exported', 'archive'}
+    assert {path.name for path in home.iterdir()} == built
     assert not list(elsewhere.iterdir())

@@ -16,22 +16,24 @@ def test_theory_of_a_point(index, monkeypatch):
     accuracy = boundary.gaussian_accuracy
 
     def noted(model, means):
-        found = accuracy(model, means)
-        errors.append(found.error)
-        return found
+        result = accuracy(model, means)
+        errors.append(result.error)
+        return result
 
     monkeypatch.setattr(boundary, 'gaussian_accuracy', noted)
-    kept = boundary.read()[index]
+    saved = boundary.read()[index]
     (again, _) = boundary.point(index)
-    assert again[:5] == kept[:5]
+    assert again[:5] == saved[:5]
     *others, equal, fedavg = errors
     del others
     both = 100 * np.hypot(equal, fedavg)
-    assert abs(again.exact - kept.exact) < 4 * np.sqrt(2) * both + 1e-3 * abs(
-        kept.exact
+    assert abs(again.exact - saved.exact) < 4 * np.sqrt(2) * both + 1e-3 * abs(
+        saved.exact
     )
     for name in set(THEORY) - {'exact'}:
-        np.testing.assert_allclose(getattr(again, name), getattr(kept, name), rtol=1e-3)
+        np.testing.assert_allclose(
+            getattr(again, name), getattr(saved, name), rtol=1e-3
+        )
 
 
 def test_the_page_has_the_table():
@@ -44,6 +46,6 @@ def test_the_page_has_the_table():
 @pytest.mark.optimised
 def test_runs_of_a_point():
     """Another compiler's roundings: two seeds over the same data, held to a sixth of the loss."""
-    kept = boundary.read()[2]
-    found, _ = boundary.simulated(boundary.point(2)[1])
-    assert abs(found - kept.simulated) < 0.15
+    saved = boundary.read()[2]
+    result, _ = boundary.simulated(boundary.point(2)[1])
+    assert abs(result - saved.simulated) < 0.15

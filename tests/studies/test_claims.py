@@ -89,8 +89,8 @@ def test_verdicts_follow_p_value_interval_and_margin():
     assert claim_of.verdict(claim(), [outcome(0.5, 0.4, margin=1.6)]) == 'alike'
     assert claim_of.verdict(claim(), [outcome(2.0, 0.01, margin=9.0)]) == 'holds'
     equal = [outcome(2.0, 0.01, margin) for margin in (3.1, 2.9, 0.9)]
-    said = claim_of.verdict(claim(ordered=False), equal)
-    assert said == 'alike 1 of 3, cannot be told 1 of 3, different 1 of 3'
+    text = claim_of.verdict(claim(ordered=False), equal)
+    assert text == 'alike 1 of 3, cannot be told 1 of 3, different 1 of 3'
     assert claim_of.verdict(claim(shows=False), [behind]) == 'stand-in cannot show it'
 
 
@@ -158,13 +158,13 @@ def found():
     return claim_of.judged(CLAIMS)
 
 
-def test_the_page_has_what_the_archives_say(found):
+def test_the_page_has_what_the_archives_say(results):
     page = PAGE.read_text()
     lines = page.splitlines()
     assert [line for line in lines if '](../studies/records/papers/' in line] == [
-        *table(found)
+        *table(results)
     ][2:]
-    assert claim_of.summary(found) in ' '.join(page.split())
+    assert claim_of.summary(results) in ' '.join(page.split())
 
 
 def test_runs_of_equal_problem_links_and_rates_are_bit_equal():
@@ -293,8 +293,8 @@ def shortened(settings, algorithm, columns, rows):
         'grid',
         *own,
     )
-    kept = {name: value for name, value in settings.items() if name not in dropped}
-    return kept | {name: value for name, value in own.items() if value}
+    selected = {name: value for name, value in settings.items() if name not in dropped}
+    return selected | {name: value for name, value in own.items() if value}
 
 
 @pytest.mark.slow
@@ -326,6 +326,6 @@ def test_the_first_rounds_of_a_run_again(run):
     metrics = [name for name in columns if name.startswith('server/')]
     assert metrics
     for name in metrics:
-        kept = columns[name][rows]
-        np.testing.assert_allclose(again[name], kept, rtol=2e-3, atol=2e-3)
-        assert np.ptp(kept) > 0.01  # it learns, so that another lane would be seen
+        remaining = columns[name][rows]
+        np.testing.assert_allclose(again[name], remaining, rtol=2e-3, atol=2e-3)
+        assert np.ptp(remaining) > 0.01  # it learns, so that another lane would be seen

@@ -34,9 +34,9 @@ def test_the_page_has_these_rows(data):
 
 def test_the_page_has_the_long_run():
     titles = f'| {" | ".join(("rounds", *depth.TITLES[1:]))} |'
-    place = PAGE.index(titles) + 2
-    found = list(depth.long_rows())
-    assert PAGE[place : place + len(found)] == found
+    index = PAGE.index(titles) + 2
+    results = list(depth.long_rows())
+    assert PAGE[index : index + len(results)] == results
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_limits_of_gaussian_classes_are_those_of_bayes_rule(rng):
     point = next(
         p for p in depth.points('gaussians') if (p.model, p.examples) == ('two', 20)
     )
-    found = depth.population(point)
+    result = depth.population(point)
     _, mix, implicit = depth.weights(point, 3)
     labels = rng.integers(10, size=200_000)
     distance = depth.analysis.equidistant_distance(0.7, 10)
@@ -89,18 +89,18 @@ def test_limits_of_gaussian_classes_are_those_of_bayes_rule(rng):
         shares = np.log(np.einsum('i,ic->c', weights, mix))
         correct = np.argmax(distance / 2**0.5 * features + shares, axis=1) == labels
         assert (
-            abs(found[row, 3] - correct.mean()) < 4 * correct.std() / labels.size**0.5
+            abs(result[row, 3] - correct.mean()) < 4 * correct.std() / labels.size**0.5
         )
 
 
 @pytest.mark.slow
 @pytest.mark.optimised
 def test_a_lane_of_the_archive():
-    kept = runs.read(depth.FOLDER / 'gaussians').columns
+    saved = runs.read(depth.FOLDER / 'gaussians').columns
     at = {'problem.examples_per_client': 20, config.RATE: 0.01}
-    rows = (kept['algorithm'] == 'fedavg') & (kept['pattern'] == 'two')
+    rows = (saved['algorithm'] == 'fedavg') & (saved['pattern'] == 'two')
     for name, value in at.items():
-        rows &= kept[name] == value
+        rows &= saved[name] == value
     values = config.get_config().to_dict()
     del values['quick']
     values['grid'] = {
@@ -112,9 +112,9 @@ def test_a_lane_of_the_archive():
         values[section] = {'two': values[section]['two']}
     again = experiment.build(values).run().columns
     for name in ('seed', 'round'):
-        np.testing.assert_array_equal(again[name], kept[name][rows])
+        np.testing.assert_array_equal(again[name], saved[name][rows])
     accuracy = 'server/eval_accuracy'
-    np.testing.assert_allclose(again[accuracy], kept[accuracy][rows], atol=0.002)
+    np.testing.assert_allclose(again[accuracy], saved[accuracy][rows], atol=0.002)
 
 
 def test_sizes_are_the_clients():

@@ -86,18 +86,18 @@ def test_hours_add_up_training_and_evaluations():
         {16: (100.0, 10.0)}, {16: 0.1, 200: 0.9}, (7.0, 3.0), 5.0, 1_000
     )
     measured = full_size.Measured(wall=1.0, processor=0.5, before=10.0)
-    found = full_size.extrapolated(
+    result = full_size.extrapolated(
         values, planned, 'wait_minibatch', measured, 0.5, cost
     )
     trained = 10 * (2_000 * 10 + 298_033 * 0.5)
     evaluated = 10 * 300_033 // 153
-    assert found['lanes'] == 10
-    assert found['rounds'] == 3_000_330
-    assert found['hours_on_two_cores'] == pytest.approx(
+    assert result['lanes'] == 10
+    assert result['rounds'] == 3_000_330
+    assert result['hours_on_two_cores'] == pytest.approx(
         (0.5 * trained + 5 * evaluated) / 7200
     )
-    assert found['operations'] == 5 * trained * 100 + evaluated * 1_000 * 7
-    assert found['bytes'] == 5 * trained * 10 + evaluated * 1_000 * 3
+    assert result['operations'] == 5 * trained * 100 + evaluated * 1_000 * 7
+    assert result['bytes'] == 5 * trained * 10 + evaluated * 1_000 * 3
     problem = planned.problem_at('periodic', planned.plan.points[0])
     alone = full_size._by_steps(values, problem, cost, before=10.0)
     assert alone['wait_minibatch'].processor == pytest.approx(5 * 0.1)
@@ -152,9 +152,9 @@ def test_the_smallest_config_runs_and_is_a_line_of_the_table(tmp_path):
     record = full_size.measure('wang2022_figure_d1:fashion_mnist', 2, known)
     assert record['ran'] == ['fedavg', 'fedavg']
     assert record['parameters'] == 228_586
-    (found,) = record['algorithms'].values()
-    assert found['lanes'] == 20
-    assert found['clients_per_round'] == 10
+    (result,) = record['algorithms'].values()
+    assert result['lanes'] == 20
+    assert result['clients_per_round'] == 10
     line = list(full_size.rows([record]))[-1]
     assert line.startswith(
         '| wang2022_figure_d1:fashion_mnist | 250 | 228,586 | 20 | 40,000 | 2 |'

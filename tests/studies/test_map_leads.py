@@ -18,7 +18,7 @@ def at_best_rates(columns, label):
         name: column[columns['algorithm'] == label] for name, column in columns.items()
     }
     names = 'problem.model.zero', 'problem.bayes_accuracy', 'round'
-    found = []
+    results = []
     for zero in (False, True):
         for bayes in (0.6, 0.9):
             for round_ in (20, 40, 80, 160, 320, 640):
@@ -33,8 +33,8 @@ def at_best_rates(columns, label):
                     (own['seed'][here], own['client.learning_rate'][here])
                 )
                 by_rate = own[f'{model}/eval_accuracy'][here][order].reshape(-1, 5)
-                found.append(by_rate[by_rate.mean(axis=1).argmax()])
-    return np.array(found)
+                results.append(by_rate[by_rate.mean(axis=1).argmax()])
+    return np.array(results)
 
 
 @pytest.mark.parametrize('other', ['scaffold', 'focus'])

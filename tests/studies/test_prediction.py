@@ -20,21 +20,21 @@ def cells():
 
 
 def test_the_predicted_cell():
-    wanted, _, _ = cells()
-    found = prediction.predicted(prediction.digits(0.0, 0.02, 1000, 5))
-    assert f'{100 * found.fedavg.reached["accuracy"]:.1f}' == f'{wanted}'
-    assert not found.fedavg.limit
+    expected, _, _ = cells()
+    result = prediction.predicted(prediction.digits(0.0, 0.02, 1000, 5))
+    assert f'{100 * result.fedavg.reached["accuracy"]:.1f}' == f'{expected}'
+    assert not result.fedavg.limit
 
 
 @pytest.mark.slow
 @pytest.mark.optimised
 def test_the_simulated_cell():
     """Another compiler's roundings: the mean of the same five seeds, in standard errors."""
-    _, wanted, error = cells()
+    _, expected, error = cells()
     last = prediction.simulated(prediction.digits(0.0, 0.02, 1000, 5), 'fedavg')[
         'server'
     ][:, -1]
-    assert abs(np.mean(last) - wanted) < 3 * error
+    assert abs(np.mean(last) - expected) < 3 * error
 
 
 @pytest.mark.slow
@@ -43,8 +43,8 @@ def test_a_predicted_cell_of_gaussian_classes():
         r'^\| 0, 1\.5 \| (\S+), (\S+) \|.* \| (\S+), (\S+) \|', PAGE, re.MULTILINE
     )
     setting, population = prediction.gaussians(0, 1.5, 4000)
-    found = prediction.predicted(setting)
-    data = [100 * both.limit['accuracy'] for both in found[:2]]
+    result = prediction.predicted(setting)
+    data = [100 * both.limit['accuracy'] for both in result[:2]]
     again = [population[0], data[0], population[1], data[1]]
-    wanted = [float(cell) for cell in row.groups()]
-    np.testing.assert_allclose(again, wanted, atol=0.051)
+    expected = [float(cell) for cell in row.groups()]
+    np.testing.assert_allclose(again, expected, atol=0.051)

@@ -31,8 +31,8 @@ def another(test, *values):
 
 def config(name, argument=''):
     module = importlib.import_module(f'configs.{name}')
-    found = module.get_config(*([argument] if argument else [])).to_dict()
-    return {name: value for name, value in found.items() if name != 'quick'}
+    result = module.get_config(*([argument] if argument else [])).to_dict()
+    return {name: value for name, value in result.items() if name != 'quick'}
 
 
 def rows(page):
@@ -63,9 +63,9 @@ def alone(settings, algorithm, pattern, chosen):
     if 'server_lrs' in tuning:
         tuning['server_lrs'] = rates[1:]
     dropped = ('baseline', 'names', 'reports', 'caption')
-    kept = {name: value for name, value in settings.items() if name not in dropped}
+    selected = {name: value for name, value in settings.items() if name not in dropped}
     return {
-        **kept,
+        **selected,
         'algorithms': {algorithm: settings['algorithms'][algorithm]},
         'patterns': {pattern: settings['patterns'][pattern]},
         'tuning': tuning,
@@ -78,7 +78,7 @@ def level(settings, metric='eval_accuracy'):
     main = columns['stage'] == 'main'
     late = np.unique(columns['round'][main])
     late = late[-max(1, round(0.1 * len(late))) :]
-    found = np.array(
+    result = np.array(
         [
             columns[f'server/{metric}'][
                 main & (columns['seed'] == seed) & np.isin(columns['round'], late)
@@ -86,8 +86,8 @@ def level(settings, metric='eval_accuracy'):
             for seed in np.unique(columns['seed'][main])
         ]
     )
-    scale = stats.t.isf(0.025, len(found) - 1) / len(found) ** 0.5
-    return np.array([found.mean(), scale * found.std(ddof=1)])
+    scale = stats.t.isf(0.025, len(result) - 1) / len(result) ** 0.5
+    return np.array([result.mean(), scale * result.std(ddof=1)])
 
 
 def numbers(cell):
@@ -122,13 +122,13 @@ def numbers(cell):
 )
 def test_a_level_by_pattern(record, name, argument, column, algorithm):
     """That of the baseline, whose row has levels, at the rate that the record has for it."""
-    found = run_view.of_run(runs.read(ROOT / 'studies' / 'records' / record))
+    result = run_view.of_run(runs.read(ROOT / 'studies' / 'records' / record))
     titles, _, *lines = by_pattern.rows(record)
     (line,) = (
-        line for line in lines if line.startswith(f'| {found.name(algorithm)} |')
+        line for line in lines if line.startswith(f'| {result.name(algorithm)} |')
     )
     recorded = line.split('|')[titles.split('|').index(f' {column} ')]
-    columns = found.run.columns
+    columns = result.run.columns
     main = (columns['stage'] == 'main') & (columns['algorithm'] == algorithm)
     (rate,) = set(
         columns['client.learning_rate'][main & (columns['pattern'] == 'bernoulli')]
@@ -143,7 +143,7 @@ def test_a_cell_of_the_predicted_map():
         name: settings[name]
         for name in ('num_clients', 'examples_per_client', 'num_classes')
     }
-    found = predicted_map.limits(
+    result = predicted_map.limits(
         bayes_accuracies=(0.6,),
         sigmas=(10.0,),
         alphas=(0.1,),
@@ -151,7 +151,7 @@ def test_a_cell_of_the_predicted_map():
         minimum=settings['minimum'],
         **own,
     )
-    differences = 100 * (found.fedpbc - found.fedavg).ravel()
+    differences = 100 * (result.fedpbc - result.fedavg).ravel()
     scale = stats.t.isf(0.025, differences.size - 1) / differences.size**0.5
     (recorded,) = (
         row['10']
@@ -208,14 +208,14 @@ def test_where_fedavg_and_focus_end(links, title):
 
 def nested(values):
     """Values by dotted path as sections."""
-    found = {}
+    results = {}
     for path, value in values.items():
         *sections, name = path.split('.')
-        place = found
+        position = results
         for section in sections:
-            place = place.setdefault(section, {})
-        place[name] = value
-    return found
+            position = position.setdefault(section, {})
+        position[name] = value
+    return results
 
 
 @pytest.mark.parametrize(
@@ -236,20 +236,20 @@ def test_a_point_of_a_simulated_map(which, at):
     """The first seed, by the config that the record has, at the rate that it took."""
     algorithm = 'fedavg'
     folder = ROOT / 'studies' / 'records' / 'maps' / which
-    kept = runs.read(folder).columns
+    saved = runs.read(folder).columns
     settings = json.loads((folder / 'config.json').read_text())
     settings.pop('sha256', None)
     at = {**at, 'problem.bayes_accuracy': 0.7 if which == 'space' else 0.6}
     rows = (
-        (kept['algorithm'] == algorithm)
-        & (kept['stage'] == 'main')
-        & (kept['seed'] == 0)
+        (saved['algorithm'] == algorithm)
+        & (saved['stage'] == 'main')
+        & (saved['seed'] == 0)
     )
     for name, value in at.items():
-        rows &= kept[name] == value
+        rows &= saved[name] == value
     if which == 'rounds':
-        rows &= kept['client.learning_rate'] == 0.03
-    (rate,) = set(kept['client.learning_rate'][rows])
+        rows &= saved['client.learning_rate'] == 0.03
+    (rate,) = set(saved['client.learning_rate'][rows])
     grid = nested({name: (value,) for name, value in at.items()})
     alone = {
         'algorithms': {algorithm: {}},
@@ -261,27 +261,27 @@ def test_a_point_of_a_simulated_map(which, at):
     client = {**settings['client'], 'learning_rate': rate}
     config = {**left, **alone, 'grid': grid, 'client': client, 'num_seeds': 1}
     again = experiment.build(config).run().columns
-    np.testing.assert_array_equal(again['round'], kept['round'][rows])
+    np.testing.assert_array_equal(again['round'], saved['round'][rows])
     accuracy = 'server/eval_accuracy'
-    np.testing.assert_allclose(again[accuracy], kept[accuracy][rows], atol=0.002)
+    np.testing.assert_allclose(again[accuracy], saved[accuracy][rows], atol=0.002)
 
 
 def test_where_robust_regression_ends():
     page = ' '.join((ROOT / 'docs' / 'papers.md').read_text().split())
-    wanted = re.search(
+    expected = re.search(
         r'to (0\.\d+) ± (0\.\d+) at R = 15, and then no more', page
     ).groups()
     settings = config('sun2025_figure2')
-    kept = {
+    remaining = {
         name: settings[name]
         for name in settings.keys() - {'baseline', 'names', 'reports'}
     }
     again = level(
         {
-            **kept,
+            **remaining,
             'algorithms': {'fedavg': {}},
             'patterns': {'R15': settings['patterns']['R15']},
         },
         'loss',
     )
-    np.testing.assert_allclose(again, [float(number) for number in wanted], atol=5e-5)
+    np.testing.assert_allclose(again, [float(number) for number in expected], atol=5e-5)

@@ -54,14 +54,14 @@ def test_an_archive_has_no_rate_at_an_edge(folder):
 
 @pytest.mark.parametrize('data', depth.DATA)
 def test_no_best_rate_of_depth_is_an_edge(data):
-    found = {
+    results = {
         (point.model, round(point.examples), name)
         for point in depth.points(data)
         for name, level in point.levels.items()
         if {'↑', '↓'} & set(level.rate)
     }
     # Softmax regression on images hardly overlaps: past some rate all rates do alike.
-    assert found == ({('softmax', 200, 'server')} if data == 'images' else set())
+    assert results == ({('softmax', 200, 'server')} if data == 'images' else set())
 
 
 def test_a_planted_edge_is_seen():

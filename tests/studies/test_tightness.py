@@ -8,12 +8,12 @@ PAGE = Path(tightness.__file__).with_name('tightness.md')
 
 
 def test_the_page_has_the_table_of_the_script():
-    found = tightness.rows()
-    assert tightness.table(found) in PAGE.read_text()
-    covered = [row.setting for row in found if row.broken == 'none']
+    result = tightness.rows()
+    assert tightness.table(result) in PAGE.read_text()
+    covered = [row.setting for row in result if row.broken == 'none']
     assert covered == [
         'Wang 2022, Figure B.1, gamma .05',
         f'Sun 2025, Proposition 3, T = {tightness.SUN_ROUNDS:,}',
     ]
-    for row in found:
+    for row in result:
         assert not row.bound_at_cap < row.exact_at_cap, row.setting

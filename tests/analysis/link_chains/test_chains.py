@@ -174,9 +174,9 @@ def test_b_min_sep_is_a_semi_markov_link_with_a_cut_geometric_time():
     prob, separation = 0.5, 3
     # A down time is two rounds of waiting, and as many as it takes; it may be just those.
     down = np.concatenate([np.ones(separation - 1), (1 - prob) ** np.arange(1, 40)])
-    found = path_law(link_chains.b_min_sep([prob], separation), 5)
+    result = path_law(link_chains.b_min_sep([prob], separation), 5)
     expected = path_law(link_chains.semi_markov([1.0], down), 5)
-    for path, value in found.items():
+    for path, value in result.items():
         assert abs(value - expected.get(path, 0.0)) < 1e-9
 
 

@@ -134,15 +134,15 @@ def test_independent_links_end_where_linear_rule_does(name, is_plain):
     arguments = TARGETS, rate_of(name), 3
     expected = analysis.linear_rule(name, PROBS, *arguments, **options)
     chain = link_chains.independent(PROBS)
-    found = analysis.linear_limit(name, chain, *arguments, **options)
-    assert found.means.keys() == expected.means.keys()
+    result = analysis.linear_limit(name, chain, *arguments, **options)
+    assert result.means.keys() == expected.means.keys()
     for model, mean in expected.means.items():
-        np.testing.assert_allclose(found.means[model], mean, rtol=0, atol=1e-12)
-        variances = np.diagonal(found.covariances[model])
+        np.testing.assert_allclose(result.means[model], mean, rtol=0, atol=1e-12)
+        variances = np.diagonal(result.covariances[model])
         np.testing.assert_allclose(
             variances, expected.variances[model], rtol=0, atol=1e-12
         )
-    assert abs(found.rate - expected.rate) < 1e-10
+    assert abs(result.rate - expected.rate) < 1e-10
 
 
 CHAINS = {
@@ -171,8 +171,8 @@ def test_a_curve_is_that_of_a_loop_over_modes(name, chain):
         name, links, targets, 0.1, 2, num_rounds=12, curvature=CURVATURE
     )
     np.testing.assert_allclose(curve.means['server'][:, 0], means, atol=1e-13)
-    found = curve.covariances['server'][:, 0, 0]
-    np.testing.assert_allclose(found, variances, atol=1e-13)
+    result = curve.covariances['server'][:, 0, 0]
+    np.testing.assert_allclose(result, variances, atol=1e-13)
 
 
 def test_a_curve_under_independent_links_has_a_closed_form():
@@ -290,8 +290,8 @@ def test_a_hundred_clients_in_two_groups_are_exact_in_a_second():
     # A second on a core to itself; the bound leaves room for slow machines.
     assert time.process_time() - start < 5.0
     np.testing.assert_allclose(curve.means['server'], moments.mean, atol=1e-12)
-    found = curve.covariances['server'][:, 0]
-    np.testing.assert_allclose(found, moments.variance, atol=1e-12)
+    result = curve.covariances['server'][:, 0]
+    np.testing.assert_allclose(result, moments.variance, atol=1e-12)
 
 
 def test_fedpbc_of_many_clients_has_its_closed_form():

@@ -34,11 +34,11 @@ def test_journal_check_of_a_covered_run_bounds_the_run():
         rounds_are_independent=True,
         mixing_rate=rho,
     )
-    found = analysis.check_theorem('xiang2024', problem(), run)
-    assert found.covers
-    assert found.first_broken is None
-    assert found.factor >= 1
-    assert found.rate_cap == cap
+    result = analysis.check_theorem('xiang2024', problem(), run)
+    assert result.covers
+    assert result.first_broken is None
+    assert result.factor >= 1
+    assert result.rate_cap == cap
     faster = analysis.check_theorem(
         'xiang2024', problem(), run._replace(learning_rate=2 * cap)
     )
@@ -48,11 +48,11 @@ def test_journal_check_of_a_covered_run_bounds_the_run():
 
 def test_unknown_facts_are_neither_held_nor_broken():
     run = analysis.TheoremRun(0.1, 1, 10)
-    found = analysis.check_theorem('xiang2024', problem(), run)
-    assert not found.covers
-    assert found.first_broken is None
-    assert math.isnan(found.bound)
-    assert math.isnan(found.factor)
+    result = analysis.check_theorem('xiang2024', problem(), run)
+    assert not result.covers
+    assert result.first_broken is None
+    assert math.isnan(result.bound)
+    assert math.isnan(result.factor)
 
 
 def test_memory_is_the_first_broken_assumption():
@@ -60,8 +60,8 @@ def test_memory_is_the_first_broken_assumption():
         1e-9, 1, 10, rounds_are_independent=False, mixing_rate=0.5
     )
     for theorem in ('xiang2023', 'xiang2024'):
-        found = analysis.check_theorem(theorem, problem(), run)
-        assert found.first_broken.statement == 'rounds are independent'
+        result = analysis.check_theorem(theorem, problem(), run)
+        assert result.first_broken.statement == 'rounds are independent'
 
 
 def test_amplified_check_of_turns_bounds_the_run():
@@ -82,12 +82,12 @@ def test_amplified_check_of_turns_bounds_the_run():
         amplification=10.0,
         pattern=pattern,
     )
-    found = analysis.check_theorem('wang2022', known, run)
-    assert found.covers
-    assert found.factor >= 1
+    result = analysis.check_theorem('wang2022', known, run)
+    assert result.covers
+    assert result.factor >= 1
     broken = run._replace(amplification=100.0)
-    found = analysis.check_theorem('wang2022', known, broken)
-    assert found.first_broken.statement == 'gamma eta at most 1 / (L I P)'
+    result = analysis.check_theorem('wang2022', known, broken)
+    assert result.first_broken.statement == 'gamma eta at most 1 / (L I P)'
 
 
 def test_separation_check_names_a_chain_that_never_mixes():
@@ -96,8 +96,8 @@ def test_separation_check_names_a_chain_that_never_mixes():
     known = problem_constants.quadratic_constants([0.0, 1.0, 5.0])
     assert analysis.check_theorem('sun2025', known, run._replace(chain=chain)).covers
     cyclic = analysis.minimum_separation_chain([1.0, 2.0], 1)
-    found = analysis.check_theorem('sun2025', problem(), run._replace(chain=cyclic))
-    assert found.first_broken.statement == 'the chain mixes'
+    result = analysis.check_theorem('sun2025', problem(), run._replace(chain=cyclic))
+    assert result.first_broken.statement == 'the chain mixes'
 
 
 @pytest.mark.parametrize('theorem', ['sun2025', 'sun2025_debiased'])
@@ -123,12 +123,12 @@ def test_separation_check_of_a_covered_run_bounds_the_run(theorem):
     squares = gradient_runs.amplified_fedavg_gradient_squares(masks, clients)
     realised = squares[: 2000 - sun2025.least_lag(chain)].mean()
     run = run._replace(learning_rate=cap, realised=realised)
-    found = analysis.check_theorem(theorem, known, run)
-    assert found.covers
-    assert found.factor >= 1
+    result = analysis.check_theorem(theorem, known, run)
+    assert result.covers
+    assert result.factor >= 1
     faster = run._replace(learning_rate=1.01 * cap)
-    found = analysis.check_theorem(theorem, known, faster)
-    assert found.first_broken.statement == 'rate at most the cap'
+    result = analysis.check_theorem(theorem, known, faster)
+    assert result.first_broken.statement == 'rate at most the cap'
 
 
 def linear_problem(loss):
@@ -151,9 +151,9 @@ def test_journal_check_of_linear_models_bounds_their_run(loss):
     masks = np.random.default_rng(4).uniform(size=(20, 3)) < [0.5, 0.3, 0.9]
     squares = gradient_runs.fedpbc_gradient_squares(masks, clients)
     run = run._replace(learning_rate=cap, realised=squares.mean())
-    found = analysis.check_theorem('xiang2024', known, run)
-    assert found.covers == (known.smoothness >= 1)
-    assert found.factor >= 1
+    result = analysis.check_theorem('xiang2024', known, run)
+    assert result.covers == (known.smoothness >= 1)
+    assert result.factor >= 1
 
 
 def test_amplified_check_of_linear_models_bounds_their_run():
@@ -169,9 +169,9 @@ def test_amplified_check_of_linear_models_bounds_their_run():
     run = analysis.TheoremRun(
         0.004, 2, 30, realised=squares[::3].mean(), period=3, amplification=5.0
     )
-    found = analysis.check_theorem('wang2022', known, run._replace(pattern=pattern))
-    assert found.covers
-    assert found.factor >= 1
+    result = analysis.check_theorem('wang2022', known, run._replace(pattern=pattern))
+    assert result.covers
+    assert result.factor >= 1
 
 
 def test_noise_without_bound_is_the_first_broken_assumption():
@@ -183,9 +183,9 @@ def test_noise_without_bound_is_the_first_broken_assumption():
         ('wang2022', 'gradient noise is bounded'),
         ('sun2025', 'gradients are full'),
     ):
-        found = analysis.check_theorem(theorem, known, run)
-        assert found.first_broken.statement == statement
-        assert math.isnan(found.bound)
+        result = analysis.check_theorem(theorem, known, run)
+        assert result.first_broken.statement == statement
+        assert math.isnan(result.bound)
 
 
 def test_unknown_theorems_are_refused():

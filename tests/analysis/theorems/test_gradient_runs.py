@@ -86,13 +86,13 @@ def test_amplified_runs_equal_the_listing(name, period):
     rng = np.random.default_rng(2)
     masks = rng.uniform(size=(9, 3)) < 0.5
     masks[4] = False
-    found = gradient_runs.amplified_fedavg_gradient_squares(
+    result = gradient_runs.amplified_fedavg_gradient_squares(
         masks, case[0], period=period, amplification=1.5
     )
     model = case[0].initial_point
     total = np.zeros_like(model)
     for t in range(9):
-        np.testing.assert_allclose(found[t], square(case, model), rtol=1e-12)
+        np.testing.assert_allclose(result[t], square(case, model), rtol=1e-12)
         active = np.flatnonzero(masks[t])
         deltas = [descend(case, i, model) - model for i in active]
         update = np.mean(deltas, axis=0) if deltas else np.zeros_like(model)
@@ -108,11 +108,11 @@ def test_fedpbc_runs_equal_the_listing(name):
     case = PROBLEMS[name]
     rng = np.random.default_rng(3)
     masks = rng.uniform(size=(9, 3)) < 0.5
-    found = gradient_runs.fedpbc_gradient_squares(masks, case[0])
+    result = gradient_runs.fedpbc_gradient_squares(masks, case[0])
     clients = [case[0].initial_point.copy() for _ in range(3)]
     for t in range(9):
         exact = square(case, np.mean(clients, axis=0))
-        np.testing.assert_allclose(found[t], exact, rtol=1e-12)
+        np.testing.assert_allclose(result[t], exact, rtol=1e-12)
         clients = [descend(case, i, clients[i]) for i in range(3)]
         uploads = [i for i in range(3) if masks[t, i]]
         if uploads:

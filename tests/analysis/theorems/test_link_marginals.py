@@ -20,49 +20,49 @@ def rates(probs, star=0.05):
 def test_constant_markov_links_have_independent_marginals():
     """The paper says that they are up more sparsely."""
     rise, fall = rates(PROBS)
-    found = link_marginals.periodic_markov_marginals(rise[None], fall[None])
-    np.testing.assert_allclose(found[0], PROBS, rtol=1e-12)
+    result = link_marginals.periodic_markov_marginals(rise[None], fall[None])
+    np.testing.assert_allclose(result[0], PROBS, rtol=1e-12)
     stationary = analysis.markov_stationary(rise, fall)
-    np.testing.assert_allclose(found[0], stationary, rtol=1e-12)
+    np.testing.assert_allclose(result[0], stationary, rtol=1e-12)
 
 
 def test_changing_markov_links_equal_a_long_recursion():
     rise, fall = rates(SINE[:, None] * PROBS)
-    found = link_marginals.periodic_markov_marginals(rise, fall)
+    result = link_marginals.periodic_markov_marginals(rise, fall)
     state = np.zeros(4)
     for _ in range(300):
         record = []
         for up, down in zip(rise, fall, strict=True):
             state = state * (1 - down) + (1 - state) * up
             record.append(state)
-    np.testing.assert_allclose(found, record, rtol=1e-12)
+    np.testing.assert_allclose(result, record, rtol=1e-12)
 
 
 def test_marginals_agree_with_a_simulation_of_200000_rounds():
     """It had .006 .060 .300 .540 for the sine and .006 .060 .272 .443 for Markov links."""
     rise, fall = rates(SINE[:, None] * PROBS)
-    found = link_marginals.periodic_markov_marginals(rise, fall).mean(axis=0)
-    np.testing.assert_allclose(found, [0.006, 0.060, 0.272, 0.443], atol=0.006)
+    result = link_marginals.periodic_markov_marginals(rise, fall).mean(axis=0)
+    np.testing.assert_allclose(result, [0.006, 0.060, 0.272, 0.443], atol=0.006)
     independent = (SINE[:, None] * PROBS).mean(axis=0)
     np.testing.assert_allclose(independent, 0.6 * PROBS, rtol=1e-12)
     # Markov links of the same schedule are up more sparsely for p of a half and more only.
-    np.testing.assert_array_less(found[2:], independent[2:])
-    np.testing.assert_allclose(found[:2], independent[:2], rtol=0.02)
+    np.testing.assert_array_less(result[2:], independent[2:])
+    np.testing.assert_allclose(result[:2], independent[:2], rtol=0.02)
 
 
 @pytest.mark.parametrize('reset', [False, True])
 def test_cyclic_links_are_up_for_their_share_of_the_cycle(reset):
-    found = link_marginals.cyclic_marginals(PROBS, cycle_length=100, reset=reset)
-    np.testing.assert_allclose(found, PROBS, rtol=1e-12)
+    result = link_marginals.cyclic_marginals(PROBS, cycle_length=100, reset=reset)
+    np.testing.assert_allclose(result, PROBS, rtol=1e-12)
 
 
 def test_cyclic_blocks_have_whole_rounds():
     """P = 0 is up for a round, p = 1 down for one unless the offset is drawn afresh."""
     probs = [0.0, 0.24, 1.0]
-    found = link_marginals.cyclic_marginals(probs, cycle_length=10)
-    np.testing.assert_allclose(found, [0.1, 0.2, 10 / 11], rtol=1e-12)
-    found = link_marginals.cyclic_marginals(probs, cycle_length=10, reset=True)
-    np.testing.assert_allclose(found, [0.1, 0.2, 1.0], rtol=1e-12)
+    result = link_marginals.cyclic_marginals(probs, cycle_length=10)
+    np.testing.assert_allclose(result, [0.1, 0.2, 10 / 11], rtol=1e-12)
+    result = link_marginals.cyclic_marginals(probs, cycle_length=10, reset=True)
+    np.testing.assert_allclose(result, [0.1, 0.2, 1.0], rtol=1e-12)
 
 
 def test_links_that_never_forget_are_refused():

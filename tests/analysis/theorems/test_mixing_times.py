@@ -41,8 +41,8 @@ def direct_time(matrix, law, epsilon):
 @pytest.mark.parametrize('epsilon', [0.25, 0.1, 0.01])
 def test_time_equals_powers_taken_one_by_one(epsilon):
     for matrix, law in CHAINS:
-        found = mixing_times.mixing_time(matrix, law, epsilon)
-        assert found == direct_time(matrix, law, epsilon)
+        result = mixing_times.mixing_time(matrix, law, epsilon)
+        assert result == direct_time(matrix, law, epsilon)
 
 
 @pytest.mark.parametrize('kind', TAU_MIX)

@@ -29,15 +29,15 @@ def test_quadratics_satisfy_their_constants_at_random_points(are_equal):
         points = rational(targets)
         bends = rational(curves)
         gradients = bends[:, None] * (rational(point) - points)
-        whole = gradients.mean(axis=0)
-        squares = np.sum((gradients - whole) ** 2, axis=1)
+        full = gradients.mean(axis=0)
+        squares = np.sum((gradients - full) ** 2, axis=1)
         left = float(squares.mean())
-        right = known.slope**2 * float(whole @ whole) + known.offset**2
+        right = known.slope**2 * float(full @ full) + known.offset**2
         assert left <= right * (1 + 1e-12)
         assert float(squares.max()) <= known.dissimilarity**2 * (1 + 1e-12)
         if are_equal:
             np.testing.assert_allclose(left, right, rtol=1e-12)
-            differences = (gradients - whole).astype(float)
+            differences = (gradients - full).astype(float)
             np.testing.assert_allclose(
                 known.gradient_differences, differences, rtol=0, atol=1e-12
             )
@@ -72,11 +72,11 @@ def test_softmax_satisfies_its_constants_at_random_points():
 
     for _ in range(1000):
         model, other = rng.normal(size=(2, 4, 3)) * 10 ** rng.uniform(-2, 2)
-        found = gradients(model)
-        norms = np.linalg.norm(found - found.mean(axis=0), axis=(1, 2))
+        result = gradients(model)
+        norms = np.linalg.norm(result - result.mean(axis=0), axis=(1, 2))
         assert norms.max() <= known.dissimilarity
         assert np.mean(norms**2) <= known.offset**2
-        change = np.linalg.norm(found - gradients(other), axis=(1, 2))
+        change = np.linalg.norm(result - gradients(other), axis=(1, 2))
         assert change.max() <= known.smoothness * np.linalg.norm(model - other) * 1.0001
     assert known.slope == 0
 
@@ -89,15 +89,15 @@ def random_examples(rng, outputs):
 
 def client_gradients(features, labels, owners, l2, table):
     """Of ``mean over outputs (B'x + b - y)^2 + l2 / 2 |B|^2``, a client at a time."""
-    found = []
+    results = []
     for client in range(4):
         penalty = l2 * np.concatenate([table[:-1], np.zeros((1, table.shape[1]), int)])
         mine = owners == client
         ones = np.ones((mine.sum(), 1), int)
         rows = np.concatenate([features[mine], ones], axis=1)
         off = rows @ table - labels[mine]
-        found.append(2 * rows.T @ off / table.shape[1] / len(rows) + penalty)
-    return np.array(found)
+        results.append(2 * rows.T @ off / table.shape[1] / len(rows) + penalty)
+    return np.array(results)
 
 
 @pytest.mark.parametrize('outputs', [1, 2])
@@ -110,12 +110,12 @@ def test_least_squares_satisfy_their_constants_at_random_points(outputs, l2):
             features, labels, owners, loss='least_squares', l2=l2
         )
         point, other = rng.normal(size=(2, 3, outputs)) * 10 ** rng.uniform(-2, 3)
-        found = client_gradients(features, labels, owners, l2, point)
-        whole = found.mean(axis=0)
-        left = np.mean(np.sum((found - whole) ** 2, axis=(1, 2)))
-        right = known.slope**2 * np.sum(whole**2) + known.offset**2
+        result = client_gradients(features, labels, owners, l2, point)
+        full = result.mean(axis=0)
+        left = np.mean(np.sum((result - full) ** 2, axis=(1, 2)))
+        right = known.slope**2 * np.sum(full**2) + known.offset**2
         assert left <= right * (1 + 1e-9)
-        change = found - client_gradients(features, labels, owners, l2, other)
+        change = result - client_gradients(features, labels, owners, l2, other)
         steepest = np.linalg.norm(change, axis=(1, 2)).max()
         assert steepest <= known.smoothness * np.linalg.norm(point - other) * (1 + 1e-9)
         assert known.dissimilarity == np.inf
@@ -161,8 +161,10 @@ def test_clients_with_the_same_inputs_have_exact_differences():
     assert known.slope == 0
     for _ in range(3):
         point = rational(rng.normal(size=(3, 1)) * 10)
-        found = client_gradients(rational(features), rational(labels), owners, 0, point)
-        differences = (found - found.mean(axis=0)).reshape(4, -1).astype(float)
+        result = client_gradients(
+            rational(features), rational(labels), owners, 0, point
+        )
+        differences = (result - result.mean(axis=0)).reshape(4, -1).astype(float)
         np.testing.assert_allclose(
             known.gradient_differences, differences, rtol=0, atol=1e-12
         )

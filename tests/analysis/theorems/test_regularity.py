@@ -33,7 +33,7 @@ def test_constants_equal_loops():
     rng = np.random.default_rng(1)
     weights = random_weights(rng, 23, 5)
     vectors = centred(rng, 5, 3)
-    found = regularity.pattern_constants(weights, vectors, 4)
+    result = regularity.pattern_constants(weights, vectors, 4)
     blocks = []
     for start in range(0, 20, 4):
         total = sum(
@@ -48,16 +48,16 @@ def test_constants_equal_loops():
         mean = sum(row[n] * vectors[n] for n in range(5))
         deviations.append(mean @ mean)
         spreads.append(sum(row[n] * np.sum((vectors[n] - mean) ** 2) for n in range(5)))
-    np.testing.assert_allclose(found.block_deviation, max(blocks), rtol=1e-12)
-    np.testing.assert_allclose(found.mean_block_deviation, np.mean(blocks), rtol=1e-12)
+    np.testing.assert_allclose(result.block_deviation, max(blocks), rtol=1e-12)
+    np.testing.assert_allclose(result.mean_block_deviation, np.mean(blocks), rtol=1e-12)
     np.testing.assert_allclose(
-        found.standard_error, np.std(blocks, ddof=1) / 5**0.5, rtol=1e-12
+        result.standard_error, np.std(blocks, ddof=1) / 5**0.5, rtol=1e-12
     )
-    np.testing.assert_allclose(found.round_deviation, max(deviations), rtol=1e-12)
-    np.testing.assert_allclose(found.round_divergence, max(spreads), rtol=1e-12)
+    np.testing.assert_allclose(result.round_deviation, max(deviations), rtol=1e-12)
+    np.testing.assert_allclose(result.round_divergence, max(spreads), rtol=1e-12)
     largest = max(sum(q * q for q in row) for row in weights)
-    np.testing.assert_allclose(found.weight_square, largest, rtol=1e-12)
-    assert found.num_empty == 0
+    np.testing.assert_allclose(result.weight_square, largest, rtol=1e-12)
+    assert result.num_empty == 0
 
 
 def test_empty_rounds_are_counted():
@@ -148,8 +148,8 @@ def test_distances_bound_deviations():
         largest = np.linalg.norm(vectors, axis=1).max()
         for period in (1, 5):
             distance = regularity.block_distances(weights, period).largest
-            found = regularity.pattern_constants(weights, vectors, period)
-            assert found.block_deviation <= (distance * largest) ** 2 * (1 + 1e-12)
+            result = regularity.pattern_constants(weights, vectors, period)
+            assert result.block_deviation <= (distance * largest) ** 2 * (1 + 1e-12)
 
 
 def test_bounds_of_the_constants_hold_on_random_differences():
@@ -175,9 +175,9 @@ def test_simulated_deviation_agrees_with_the_exact_mean():
     masks = rng.uniform(size=(40_000, 3)) < probs
     masks = masks[masks.any(axis=1)]
     weights = regularity.participation_weights(masks)
-    found = regularity.pattern_constants(weights, vectors, 10)
+    result = regularity.pattern_constants(weights, vectors, 10)
     exact = regularity.independent_block_deviation(probs, vectors, 10)
-    assert abs(found.mean_block_deviation - exact) < 4.5 * found.standard_error
+    assert abs(result.mean_block_deviation - exact) < 4.5 * result.standard_error
 
 
 def test_arguments_are_checked():

@@ -49,25 +49,25 @@ def test_errors_equal_the_enumeration_of_paths(weights, separation):
             chance * (sum(values[i] for i in sequence) / rounds - target) ** 2
             for sequence, chance in paths(law, weights, separation, rounds)
         )
-        found = selection_counters.counter_mean_square_error(
+        result = selection_counters.counter_mean_square_error(
             chain, [float(v) for v in values], num_rounds=rounds
         )
-        np.testing.assert_allclose(found, float(exact), rtol=1e-12)
+        np.testing.assert_allclose(result, float(exact), rtol=1e-12)
 
 
 def test_error_without_separation_is_a_binomial_variance():
     chain = analysis.minimum_separation_chain([0.2, 0.8], 0)
-    found = selection_counters.counter_mean_square_error(
+    result = selection_counters.counter_mean_square_error(
         chain, [1.0, 0.0], num_rounds=50
     )
-    np.testing.assert_allclose(found, 0.2 * 0.8 / 50, rtol=1e-12)
+    np.testing.assert_allclose(result, 0.2 * 0.8 / 50, rtol=1e-12)
 
 
 def test_cohorts_share_a_round():
     """Two of four: the mean over the cohort of an indicator is at most a half."""
     chain = analysis.minimum_separation_chain([1.0, 1.0, 1.0, 1.0], 1, 2)
-    found = selection_counters.selection_covariances(chain, [1.0, 0, 0, 0], max_lag=2)
-    np.testing.assert_allclose(found, [1 / 16, -1 / 16, 1 / 16], rtol=1e-12)
+    result = selection_counters.selection_covariances(chain, [1.0, 0, 0, 0], max_lag=2)
+    np.testing.assert_allclose(result, [1 / 16, -1 / 16, 1 / 16], rtol=1e-12)
 
 
 def scaled_covariance(chain, num_rounds):
@@ -121,10 +121,10 @@ def test_the_bounds_of_theorem_5_are_those_of_the_forms():
         time = mixing_times.mixing_time(chain.transition, chain.stationary)
         constant = mixing_times.series_constant(chain.transition, chain.stationary)
         exact = values @ scaled_covariance(chain, 9) @ values / 9
-        found = selection_counters.counter_mean_square_error(
+        result = selection_counters.counter_mean_square_error(
             chain, values, num_rounds=9
         )
-        np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(result, exact, rtol=1e-12, atol=1e-15)
         bound = selection_counters.theorem5_bound(chain, values, num_rounds=9)
         largest = np.abs(values).max() ** 2
         printed = values @ (np.diag(law) - np.outer(law, law)) @ values
@@ -168,12 +168,14 @@ def test_runs_from_a_state_equal_the_enumeration_of_paths(weights, separation):
                 error = total / rounds - target
                 mean += chance * error
                 square += chance * error**2
-        found = selection_counters.counter_bias(chain, values, start, num_rounds=rounds)
-        np.testing.assert_allclose(found, float(mean), rtol=1e-12)
-        found = selection_counters.counter_mean_square_error_from(
+        result = selection_counters.counter_bias(
             chain, values, start, num_rounds=rounds
         )
-        np.testing.assert_allclose(found, float(square), rtol=1e-12)
+        np.testing.assert_allclose(result, float(mean), rtol=1e-12)
+        result = selection_counters.counter_mean_square_error_from(
+            chain, values, start, num_rounds=rounds
+        )
+        np.testing.assert_allclose(result, float(square), rtol=1e-12)
     stationary = selection_counters.counter_mean_square_error_from(
         chain, values, chain.stationary, num_rounds=20
     )
@@ -188,9 +190,9 @@ def test_theorem_5_is_false_for_chains_in_general():
     matrix = np.array([[stay, 1 - stay], [1 - stay, stay]])
     law = np.array([0.5, 0.5])
     values = np.array([1.0, -1.0])
-    kept = 2 * stay - 1
+    remaining = 2 * stay - 1
     lags = np.arange(1, rounds)
-    exact = 1 + 2 * np.sum((1 - lags / rounds) * kept**lags)
+    exact = 1 + 2 * np.sum((1 - lags / rounds) * remaining**lags)
     time = mixing_times.mixing_time(matrix, law)
     constant = mixing_times.series_constant(matrix, law)
     printed = law @ values**2 + constant * law.max() * 1.0 * 2 * time

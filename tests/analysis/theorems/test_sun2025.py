@@ -34,9 +34,9 @@ def test_column_sums_equal_exact_rationals(separation):
         Fraction(5, 15),
     ]
     chain = analysis.minimum_separation_chain([float(p) for p in probs], separation)
-    found = sorted(sun2025.column_sums(chain))
+    result = sorted(sun2025.column_sums(chain))
     exact = sorted(float(v) for v in exact_column_sums(probs, separation).values())
-    np.testing.assert_allclose(found, exact, rtol=1e-12)
+    np.testing.assert_allclose(result, exact, rtol=1e-12)
 
 
 def test_columns_of_equal_clients_sum_to_one():
@@ -59,19 +59,19 @@ def test_quantities_of_theorem_2_equal_all_cohorts():
     rng = np.random.default_rng(0)
     for size in (1, 2, 3):
         probs = rng.dirichlet(np.ones(6))
-        found = sun2025.theorem2_quantities(3 * probs, size)
+        result = sun2025.theorem2_quantities(3 * probs, size)
         order = np.sort(probs)
         least = order[:size].sum()
         centre = (1 - least) / (6 / size - 1)
         cohorts = itertools.combinations(order[size:], size)
         exact = max(abs(sum(cohort) - centre) for cohort in cohorts)
-        np.testing.assert_allclose(found, (least, size / 6, exact), rtol=1e-12)
-        assert found.least_cohort < found.equal_cohort
+        np.testing.assert_allclose(result, (least, size / 6, exact), rtol=1e-12)
+        assert result.least_cohort < result.equal_cohort
 
 
 def test_least_cohort_of_equal_clients_is_not_below_one_over_m():
-    found = sun2025.theorem2_quantities(np.ones(6), 2)
-    np.testing.assert_allclose(found, (1 / 3, 1 / 3, 0), atol=1e-15)
+    result = sun2025.theorem2_quantities(np.ones(6), 2)
+    np.testing.assert_allclose(result, (1 / 3, 1 / 3, 0), atol=1e-15)
 
 
 def exact_selections(weights, separation, lag):
@@ -104,8 +104,8 @@ def test_memory_of_the_selection_equals_exact_rationals():
             for law in exact_selections(weights, 2, lag)
         )
         exact = float(off * 2 / min(marginal))
-        found = sun2025.remembered_selection(chain, lag)
-        np.testing.assert_allclose(found, exact, rtol=1e-12)
+        result = sun2025.remembered_selection(chain, lag)
+        np.testing.assert_allclose(result, exact, rtol=1e-12)
     lag = sun2025.least_lag(chain)
     assert 2 * sun2025.remembered_selection(chain, lag) ** 2 <= 1 / 6
     assert 2 * sun2025.remembered_selection(chain, lag - 1) ** 2 > 1 / 6
@@ -129,10 +129,10 @@ def exact_gradients(chain, curve, targets, start, factor, num_rounds):
         gradients.append(curve**2 * (square - 2 * best * total + best**2))
         flow = mean @ move
         flow2 = second @ move
-        kept = factor[:, newest]
-        pull = (1 - kept) * pulled
-        mean = kept * flow + pull * law
-        second = kept**2 * flow2 + 2 * kept * pull * flow
+        remaining = factor[:, newest]
+        pull = (1 - remaining) * pulled
+        mean = remaining * flow + pull * law
+        second = remaining**2 * flow2 + 2 * remaining * pull * flow
         second = second + pull**2 * law
     return np.array(gradients)
 

@@ -47,16 +47,16 @@ class Cases:
 
     def step_factors(self, k):
         """What I local steps leave of a distance, and the noise variance of one client."""
-        kept = 1 - self.gamma[k] * self.curve[k]
-        powers = kept ** (2 * np.arange(self.steps[k]))
-        return kept ** self.steps[k], (
+        remaining = 1 - self.gamma[k] * self.curve[k]
+        powers = remaining ** (2 * np.arange(self.steps[k]))
+        return remaining ** self.steps[k], (
             self.gamma[k] * self.noise[k]
         ) ** 2 * powers.sum()
 
 
 def run(case, k):
     """Exact E||grad f||^2 at the starts of blocks, by the recursion of mean and variance."""
-    kept, fresh = case.step_factors(k)
+    remaining, fresh = case.step_factors(k)
     mean = case.start[k]
     variance = 0.0
     eta = case.eta[k]
@@ -67,10 +67,10 @@ def run(case, k):
         noise = 0.0
         for t in range(t0, t0 + case.period[k]):
             weights = case.weights[k, t]
-            inner = kept * inner + (1 - kept) * weights @ case.targets[k]
-            noise = kept**2 * noise + fresh * np.sum(weights**2)
+            inner = remaining * inner + (1 - remaining) * weights @ case.targets[k]
+            noise = remaining**2 * noise + fresh * np.sum(weights**2)
         mean = mean + eta * (inner - mean)
-        carried = 1 - eta + eta * kept ** case.period[k]
+        carried = 1 - eta + eta * remaining ** case.period[k]
         variance = carried**2 * variance + eta**2 * noise
     return np.mean(squares)
 
@@ -103,7 +103,7 @@ def test_theorem_31_holds_on_random_quadratics(cases):
 def test_lemmas_hold_on_random_quadratics(cases):
     """Lemma C.1 and C.2 after every local step of the first block."""
     for k in range(COUNT):
-        kept, _ = cases.step_factors(k)
+        remaining, _ = cases.step_factors(k)
         step_kept = 1 - cases.gamma[k] * cases.curve[k]
         model = cases.start[k]
         model_variance = 0.0
@@ -138,7 +138,7 @@ def test_lemmas_hold_on_random_quadratics(cases):
                 )
                 assert moved <= bound + 1e-15, (k, t, i)
             model = mean
-            model_variance = kept**2 * model_variance + own * square
+            model_variance = remaining**2 * model_variance + own * square
 
 
 def test_terms_equal_exact_rationals():
@@ -177,6 +177,6 @@ def test_rates_equal_exact_rationals():
     product = wang2022.corollary33_product(smoothness=4.0, local_steps=2, **run_of)
     np.testing.assert_allclose(product, 3 / (0.5 * 8), rtol=1e-15)
     for noise in (1.0, 100.0):
-        found = wang2022.corollary32_product(noise=noise, **known, **run_of)
-        np.testing.assert_allclose(found, min(0.75 / noise, 1 / 40), rtol=1e-15)
+        result = wang2022.corollary32_product(noise=noise, **known, **run_of)
+        np.testing.assert_allclose(result, min(0.75 / noise, 1 / 40), rtol=1e-15)
     assert wang2022.corollary32_product(noise=0.0, **known, **run_of) == 1 / 40

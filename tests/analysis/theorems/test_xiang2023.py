@@ -13,8 +13,8 @@ COUNT = 1000
 
 def problems(seed, **options):
     rng = np.random.default_rng(seed)
-    found = exact_moments.Problems(rng, COUNT, 3, **options)
-    return rng, found, rng.integers(1, 7, size=COUNT)
+    result = exact_moments.Problems(rng, COUNT, 3, **options)
+    return rng, result, rng.integers(1, 7, size=COUNT)
 
 
 def test_caps_equal_exact_rationals_at_one_step():
@@ -60,7 +60,7 @@ def test_theorem_does_not_cover_figure_2_of_the_paper():
 
 
 def test_descent_bound_holds_on_random_quadratics():
-    rng, found, steps = problems(4, curvature=(0.2, 4.0))
+    rng, result, steps = problems(4, curvature=(0.2, 4.0))
     rate = 0.5 / steps * rng.uniform(0.01, 1, size=COUNT)
     models = rng.normal(size=(COUNT, 3)) * 2
     second = models[:, :, None] * models[:, None, :]
@@ -68,66 +68,66 @@ def test_descent_bound_holds_on_random_quadratics():
     after_bar = np.zeros(COUNT)
     after_square = np.zeros(COUNT)
     for k in set(steps):
-        moved, later = found.local_steps(models, second, rate, k)
+        moved, later = result.local_steps(models, second, rate, k)
         after_bar = np.where(steps == k, moved.mean(axis=1), after_bar)
         after_square = np.where(steps == k, later.mean(axis=(1, 2)), after_square)
-    change = found.value(after_bar, after_square) - found.value(bar, bar**2)
-    gradients = found.gradient_square(bar, bar**2)
+    change = result.value(after_bar, after_square) - result.value(bar, bar**2)
+    gradients = result.gradient_square(bar, bar**2)
     for k in range(COUNT):
         bound = xiang2023.descent_bound(
             rate[k],
-            smoothness=found.smoothness[k],
+            smoothness=result.smoothness[k],
             local_steps=int(steps[k]),
             num_clients=3,
             gradient_square=gradients[k],
             consensus_error=models[k].var(),
-            slope=found.slope[k],
-            offset=found.offset[k],
-            noise=found.noise[k],
+            slope=result.slope[k],
+            offset=result.offset[k],
+            noise=result.noise[k],
         )
         assert change[k] <= bound + 1e-12, k
 
 
 def test_consensus_bound_holds_on_random_quadratics():
-    _, found, _ = problems(5, curvature=(0.2, 4.0))
-    rho = found.mixing_rates()
+    _, result, _ = problems(5, curvature=(0.2, 4.0))
+    rho = result.mixing_rates()
     for steps in (1, 2, 5):
         rate = np.zeros(COUNT)
         for k in range(COUNT):
             caps = xiang2023.step_size_caps(
                 0.0,
-                smoothness=found.smoothness[k],
+                smoothness=result.smoothness[k],
                 local_steps=steps,
                 mixing_rate=rho[k],
             )
             gossip = (1 - rho[k] ** 0.5) / (
-                6 * (2 * rho[k]) ** 0.5 * found.smoothness[k] * steps**2
+                6 * (2 * rho[k]) ** 0.5 * result.smoothness[k] * steps**2
             )
             # A third leaves room for kappa, which is below 3 there.
             rate[k] = min(caps[1], caps[2] / 3, gossip)
-            kappa = local_drift.local_drift_factor(rate[k], found.smoothness[k], steps)
+            kappa = local_drift.local_drift_factor(rate[k], result.smoothness[k], steps)
             assert kappa <= 3
-        gradients, consensus = found.run(rate, steps, 30)
+        gradients, consensus = result.run(rate, steps, 30)
         for k in range(COUNT):
             bound = xiang2023.consensus_bound(
                 rate[k],
                 local_steps=steps,
                 mixing_rate=rho[k],
                 mean_gradient_square=gradients[k],
-                slope=found.slope[k],
-                offset=found.offset[k],
-                noise=found.noise[k],
+                slope=result.slope[k],
+                offset=result.offset[k],
+                noise=result.noise[k],
             )
             assert consensus[k] <= bound + 1e-12, (steps, k)
 
 
 def test_theorem_1_holds_on_random_quadratics_of_one_curvature():
     """There xbar follows one linear recursion, so T of any size has a closed form."""
-    _, found, steps = problems(6, curvature=(0.2, 4.0), equal=True)
-    rho = found.mixing_rates()
+    _, result, steps = problems(6, curvature=(0.2, 4.0), equal=True)
+    rho = result.mixing_rates()
     for k in range(COUNT):
         known = {
-            'smoothness': found.smoothness[k],
+            'smoothness': result.smoothness[k],
             'local_steps': int(steps[k]),
             'mixing_rate': rho[k],
         }
@@ -137,21 +137,21 @@ def test_theorem_1_holds_on_random_quadratics_of_one_curvature():
             rounds, num_clients=3, local_steps=int(steps[k])
         )
         assert rate <= cap
-        curve = found.mean_curve[k]
+        curve = result.mean_curve[k]
         pull = -math.expm1(steps[k] * math.log1p(-rate * curve))
-        kept = 1 - pull
+        remaining = 1 - pull
         decay = -math.expm1(2 * rounds * math.log1p(-pull)) / (
-            rounds * pull * (1 + kept)
+            rounds * pull * (1 + remaining)
         )
-        floor = (pull / curve * found.noise[k]) ** 2 / 3 / (pull * (1 + kept))
-        distance = (found.start[k] - found.minimiser[k]) ** 2
+        floor = (pull / curve * result.noise[k]) ** 2 / 3 / (pull * (1 + remaining))
+        distance = (result.start[k] - result.minimiser[k]) ** 2
         exact = curve**2 * (decay * distance + floor * (1 - decay))
         terms = xiang2023.theorem1_terms(
             rounds,
             num_clients=3,
-            initial_gap=found.gap()[k],
-            offset=found.offset[k],
-            noise=found.noise[k],
+            initial_gap=result.gap()[k],
+            offset=result.offset[k],
+            noise=result.noise[k],
             **known,
         )
         assert exact <= terms.total * (1 + 1e-9), k

@@ -18,18 +18,18 @@ FIGURE_3 = [0.1] * 50 + [0.9] * 50
 def cases():
     """Problems with L >= 1, and the rates that the theorem covers."""
     rng = np.random.default_rng(7)
-    found = exact_moments.Problems(rng, COUNT, 3, curvature=(1.0, 4.0))
-    rho = found.mixing_rates()
+    result = exact_moments.Problems(rng, COUNT, 3, curvature=(1.0, 4.0))
+    rho = result.mixing_rates()
     steps = rng.integers(1, 5, size=COUNT)
     shares = rng.uniform(0.1, 1, size=COUNT)
     rates = np.array(
         [
             share
             * xiang2024.step_size_cap(
-                smoothness=found.smoothness[k],
+                smoothness=result.smoothness[k],
                 local_steps=int(steps[k]),
                 mixing_rate=rho[k],
-                slope=found.slope[k],
+                slope=result.slope[k],
             )
             for k, share in enumerate(shares)
         ]
@@ -37,10 +37,10 @@ def cases():
     gradients = np.zeros(COUNT)
     consensus = np.zeros(COUNT)
     for count in set(steps):
-        found_here = found.run(rates, count, 30)
+        found_here = result.run(rates, count, 30)
         gradients = np.where(steps == count, found_here[0], gradients)
         consensus = np.where(steps == count, found_here[1], consensus)
-    return found, rho, steps, rates, gradients, consensus
+    return result, rho, steps, rates, gradients, consensus
 
 
 def test_cap_of_the_papers_figure_3():
@@ -90,56 +90,56 @@ def test_bound_equals_exact_rationals():
 
 
 def test_descent_bound_holds_on_random_quadratics(cases):
-    found, _, steps, rates, _, _ = cases
+    result, _, steps, rates, _, _ = cases
     rng = np.random.default_rng(8)
     models = rng.normal(size=(COUNT, 3)) * 2
     second = models[:, :, None] * models[:, None, :]
     bar = models.mean(axis=1)
     change = np.zeros(COUNT)
     for count in set(steps):
-        moved, later = found.local_steps(models, second, rates, count)
-        value = found.value(moved.mean(axis=1), later.mean(axis=(1, 2)))
-        change = np.where(steps == count, value - found.value(bar, bar**2), change)
+        moved, later = result.local_steps(models, second, rates, count)
+        value = result.value(moved.mean(axis=1), later.mean(axis=(1, 2)))
+        change = np.where(steps == count, value - result.value(bar, bar**2), change)
     for k in range(COUNT):
         bound = xiang2024.descent_bound(
             rates[k],
-            smoothness=found.smoothness[k],
+            smoothness=result.smoothness[k],
             local_steps=int(steps[k]),
-            gradient_square=found.gradient_square(bar, bar**2)[k],
+            gradient_square=result.gradient_square(bar, bar**2)[k],
             consensus_error=models[k].var(),
-            offset=found.offset[k],
-            noise=found.noise[k],
+            offset=result.offset[k],
+            noise=result.noise[k],
         )
         assert change[k] <= bound + 1e-12, k
 
 
 def test_consensus_bound_holds_on_random_quadratics(cases):
-    found, rho, steps, rates, gradients, consensus = cases
+    result, rho, steps, rates, gradients, consensus = cases
     for k in range(COUNT):
         bound = xiang2024.consensus_bound(
             rates[k],
             local_steps=int(steps[k]),
             mixing_rate=rho[k],
             mean_gradient_square=gradients[k],
-            slope=found.slope[k],
-            offset=found.offset[k],
-            noise=found.noise[k],
+            slope=result.slope[k],
+            offset=result.offset[k],
+            noise=result.noise[k],
         )
         assert consensus[k] <= bound + 1e-15, k
 
 
 def test_theorem_1_holds_on_random_quadratics(cases):
-    found, rho, steps, rates, gradients, _ = cases
+    result, rho, steps, rates, gradients, _ = cases
     for k in range(COUNT):
         bound = xiang2024.theorem1_bound(
             rates[k],
             num_rounds=30,
             local_steps=int(steps[k]),
-            smoothness=found.smoothness[k],
+            smoothness=result.smoothness[k],
             mixing_rate=rho[k],
-            initial_gap=found.gap()[k],
-            offset=found.offset[k],
-            noise=found.noise[k],
+            initial_gap=result.gap()[k],
+            offset=result.offset[k],
+            noise=result.noise[k],
         )
         assert gradients[k] <= bound * (1 + 1e-12), k
 

@@ -52,12 +52,12 @@ def log():
 def test_rates_are_found_again(log):
     """A factor behind k events has a relative standard error of at most 1 / sqrt(k)."""
     mask, rise, fall = log
-    found = daily_rates(mask, rounds_per_day=DAY)
+    result = daily_rates(mask, rounds_per_day=DAY)
     before = np.roll(mask, 1, axis=0)
     hours = np.arange(len(mask)) % DAY
     for events, rates, by, true, true_by in (
-        (~before & mask, found.rise, found.up_by, rise, RISE_BY),
-        (before & ~mask, found.fall, found.down_by, fall, FALL_BY),
+        (~before & mask, result.rise, result.up_by, rise, RISE_BY),
+        (before & ~mask, result.fall, result.down_by, fall, FALL_BY),
     ):
         assert abs(by.mean() - 1) < 1e-9
         assert np.abs((rates / true - 1) * np.sqrt(events.sum(axis=0))).max() < 5
@@ -68,12 +68,12 @@ def test_rates_are_found_again(log):
 def test_the_margins_of_the_counts_are_met(log):
     """What the estimate solves: as many rises expected as seen, by client and by hour."""
     mask, _, _ = log
-    found = daily_rates(mask, rounds_per_day=DAY)
+    result = daily_rates(mask, rounds_per_day=DAY)
     before = np.roll(mask, 1, axis=0)
     hours = np.arange(len(mask)) % DAY
     for events, state, rates, by in (
-        (~before & mask, ~before, found.rise, found.up_by),
-        (before & ~mask, before, found.fall, found.down_by),
+        (~before & mask, ~before, result.rise, result.up_by),
+        (before & ~mask, before, result.fall, result.down_by),
     ):
         expected = state * rates * by[hours][:, None]
         np.testing.assert_allclose(expected.sum(axis=0), events.sum(axis=0), rtol=1e-6)
@@ -154,8 +154,8 @@ def test_without_a_day_each_client_has_its_own_availability():
     """The chain of a log that repeats has exactly its availability, never and always included."""
     rng = np.random.default_rng(0)
     mask = rng.random((DAY * 40, 6)) < np.array([0.1, 0.3, 0.5, 0.9, 1.0, 0.0])
-    found = daily_rates(mask, rounds_per_day=1)
-    np.testing.assert_allclose(found.marginal[0], mask.mean(axis=0), rtol=1e-9)
+    result = daily_rates(mask, rounds_per_day=1)
+    np.testing.assert_allclose(result.marginal[0], mask.mean(axis=0), rtol=1e-9)
     pattern = look_alike(as_intervals(mask), num_clients=300, tick=86_400.0, rounds=40)
     assert pattern.cycle == 1
 
@@ -194,14 +194,14 @@ def test_what_does_not_fit_is_refused(log):
 
 def sojourns_of(mask):
     """Lengths of whole runs up and down, over all clients, by hand."""
-    found = {True: [], False: []}
+    results = {True: [], False: []}
     for column in mask.T:
         runs = [
             (bool(state), len(list(run))) for state, run in itertools.groupby(column)
         ]
         for state, length in runs[1:-1]:
-            found[state].append(length)
-    return found
+            results[state].append(length)
+    return results
 
 
 def regular_log(num_clients=30, rounds=480):

@@ -161,13 +161,13 @@ def test_events_are_intervals(write):
     """By hand. Bob is first told of as he goes, and eve never goes."""
     path = write(EVENTS)
     log = trace_formats.from_events(path)
-    found = {
+    results = {
         name: sorted(
             zip(log.start[log.client == i], log.end[log.client == i], strict=True)
         )
         for i, name in enumerate(log.names)
     }
-    assert found == {
+    assert results == {
         'ann': [(0, 30), (50, 100)],
         'bob': [(0, 60), (70, 90)],
         'eve': [(10, 100)],

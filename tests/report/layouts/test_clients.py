@@ -63,22 +63,22 @@ def plainly(built, label, seed):
     )(jax.random.key(seed), problem)
     state = result.state.algorithm
     models = algorithm.models(state)
-    found = dict(
+    actual = dict(
         evaluation.by_client(models.get('client_mean', models['server']), problem),
         participations=np.float32(result.state.counters.participation_count),
     )
     own = algorithm.client_models
-    found['own'] = (
+    actual['own'] = (
         evaluation.personal_model_metrics(own(state), problem) if own else None
     )
-    return found
+    return actual
 
 
 def test_clients_are_one_more_dimension(finished):
     built, folder = finished
-    found = runs.read(folder).clients
-    assert found['accuracy'].dims == ('algorithm', 'pattern', 'seed', 'client')
-    assert dict(found.sizes) == {
+    result = runs.read(folder).clients
+    assert result['accuracy'].dims == ('algorithm', 'pattern', 'seed', 'client')
+    assert dict(result.sizes) == {
         'algorithm': 2,
         'pattern': 1,
         'seed': SEEDS,
@@ -86,7 +86,7 @@ def test_clients_are_one_more_dimension(finished):
     }
     for label in ('fedavg', 'fedpbc'):
         for seed in range(SEEDS):
-            here = found.sel(algorithm=label, pattern='links', seed=seed)
+            here = result.sel(algorithm=label, pattern='links', seed=seed)
             plain = plainly(built, label, seed)
             np.testing.assert_allclose(here['accuracy'], plain['accuracy'], atol=1e-6)
             np.testing.assert_allclose(here['loss'], plain['loss'], rtol=1e-4)
@@ -99,12 +99,12 @@ def test_clients_are_one_more_dimension(finished):
                     personal[:12], plain['own']['loss'], rtol=1e-4
                 )
                 assert np.isnan(personal[12:]).all()
-    assert np.isnan(found['personal_loss'].sel(algorithm='fedavg')).all()
+    assert np.isnan(result['personal_loss'].sel(algorithm='fedavg')).all()
 
 
 def test_the_table_has_the_numbers_of_the_clients(finished):
     _, folder = finished
-    found = (
+    result = (
         runs.read(folder).clients['accuracy'].sel(algorithm='fedpbc', pattern='links')
     )
     lines = (folder / 'report.md').read_text().splitlines()
@@ -113,7 +113,7 @@ def test_the_table_has_the_numbers_of_the_clients(finished):
         line for line in lines if line.startswith('| links | fedpbc') and '±' in line
     )
     cells = dict(zip(header, row.split(' | '), strict=True))
-    values = 100 * np.asarray(found, float)
+    values = 100 * np.asarray(result, float)
     for name, expected in (
         ('mean', values.mean(axis=1)),
         ('p10', np.percentile(values, 10, axis=1)),

@@ -34,8 +34,8 @@ def curves_over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
             point = dict(zip(axes, values, strict=True))
             label = f'{algorithm} {values}'
             members[label] = algorithm, point
-            found = np.broadcast_to(level(algorithm, *values), evals)
-            curves[label] = (NOISE[:, None] + found)[None]
+            result = np.broadcast_to(level(algorithm, *values), evals)
+            curves[label] = (NOISE[:, None] + result)[None]
     return curves, members
 
 
@@ -57,7 +57,7 @@ def hatched(axes, hatch=''):
     }
 
 
-def test_alike_is_not_undecided(drawn):
+def test_alike_is_not_undecided(draw_page):
     """Of three cells one is decided, one decided to be alike within a point, and one not."""
     own = {0: 0.0001, 1: 0.001, 2: 0.1}
 
@@ -71,7 +71,7 @@ def test_alike_is_not_undecided(drawn):
             width = own.get(point[X], 0.001)
             curves[label] = curves[label] + width * apart[:, None]
     page = heat_map(results(curves, members=members), x=X, y=Y, margin=0.01)
-    best, differences = drawn(page).axes[:2]
+    best, differences = draw_page(page).axes[:2]
     for axes in (best, differences):
         assert hatched(axes, '//') == {(2, 0), (2, 1)}
         assert hatched(axes, '.') == {(x, y) for x in (0, 1) for y in (0, 1)}
@@ -79,12 +79,12 @@ def test_alike_is_not_undecided(drawn):
     assert list(table.rows[0])[1:4] == ['2 of 8', '0 of 8', '4 of 8']
 
 
-def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
+def test_a_cell_is_the_paired_difference_to_the_baseline(draw_page):
     ahead = {(0.0, 0.5): 0.0, (1.0, 0.5): 0.1, (0.0, 0.9): -0.2, (1.0, 0.9): 0.3}
-    found = over(
+    result = over(
         lambda a, x, y: 0.5 + (a == 'fedpbc') * ahead[x, y], x=(0.0, 1.0), y=(0.5, 0.9)
     )
-    page = heat_map(found, x=X, y=Y)
+    page = heat_map(result, x=X, y=Y)
     best, differences, in_one = page.tables
     assert list(best.header) == ['bayes accuracy', 'sigma 0', '1']
     assert rows(best) == [
@@ -106,7 +106,7 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
             '+5.0 ± 0.0 *',
         ]
     ]
-    figure = drawn(page)
+    figure = draw_page(page)
     leaders, image = images(figure)
     np.testing.assert_allclose(image, [[0, 10], [-20, 30]], atol=1e-9)
     first, second, *_ = figure.axes
@@ -129,20 +129,20 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
     assert figure.axes[2].get_ylabel() == 'difference, eval accuracy, points'
 
 
-def test_one_seed_decides_nothing(drawn):
+def test_one_seed_decides_nothing(draw_page):
     curves, members = curves_over(
         lambda a, x, y: 0.5 + (a == 'fedpbc') * 0.3 * x, x=(0.0, 1.0), y=(0.5, 0.9)
     )
     alone = {label: values[:, :1] for label, values in curves.items()}
-    found = results(alone, members=members)
-    page = heat_map(found, x=X, y=Y)
+    result = results(alone, members=members)
+    page = heat_map(result, x=X, y=Y)
     best, differences, _ = page.tables
     assert rows(best) == [[y, 'fedavg 40.0 ~', 'fedpbc 70.0 ~'] for y in ('0.5', '0.9')]
     assert '~ where one seed decides nothing' in best.caption
     assert rows(differences) == [
         ['fedpbc', y, '+0.0 (40.0)', '+30.0 (70.0)'] for y in ('0.5', '0.9')
     ]
-    figure = drawn(page)
+    figure = draw_page(page)
     everywhere = set(itertools.product((0, 1), (0, 1)))
     assert hatched(figure.axes[0]) == hatched(figure.axes[1]) == everywhere
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
@@ -150,7 +150,7 @@ def test_one_seed_decides_nothing(drawn):
     ]
 
 
-def test_the_last_is_ahead_if_all_others_diverged(drawn):
+def test_the_last_is_ahead_if_all_others_diverged(draw_page):
     curves, members = curves_over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
     for label, (algorithm, point) in members.items():
         if algorithm == 'fedavg' or point == {X: 1, Y: 1}:
@@ -160,13 +160,13 @@ def test_the_last_is_ahead_if_all_others_diverged(drawn):
         ['0', *['fedpbc 50.0'] * 2],
         ['1', 'fedpbc 50.0', ''],
     ]
-    axes = drawn(page).axes[0]
+    axes = draw_page(page).axes[0]
     assert not hatched(axes)
     grey = matplotlib.colors.to_rgb('#dddddd')
     np.testing.assert_allclose(axes.images[0].get_array()[1, 1], grey)
 
 
-def test_better_is_blue_whichever_way_a_metric_is_better(drawn):
+def test_better_is_blue_whichever_way_a_metric_is_better(draw_page):
     for metric, sign in (('eval_accuracy', 1), ('loss', -1)):
         curves = {}
         members = {}
@@ -178,7 +178,7 @@ def test_better_is_blue_whichever_way_a_metric_is_better(drawn):
             level = 0.5 + sign * 0.2 * (algorithm == 'fedpbc')
             curves[label] = {'server': {metric: np.full((1, 1, 1), level)}}
         page = heat_map(results(curves, members=members, metric=metric), x='y', y='x')
-        image = drawn(page).axes[1].images[0]
+        image = draw_page(page).axes[1].images[0]
         red, _, blue, _ = image.to_rgba(image.get_array())[0, 0]
         assert blue > red
         assert page.tables[0].rows[1][2] == ''
@@ -203,11 +203,11 @@ def test_every_algorithm_takes_its_best_rate_at_every_cell():
             - 0.05 * (algorithm == 'fedavg')
         )
 
-    found = over(level, x=(0, 1), y=(0, 1), rate=(0.1, 0.3, 1.0))
-    best, differences, _ = heat_map(found, x=X, y=Y, best_over=(RATE,)).tables
-    told = (('0', '80.0'), ('1', '70.0'))
+    result = over(level, x=(0, 1), y=(0, 1), rate=(0.1, 0.3, 1.0))
+    best, differences, _ = heat_map(result, x=X, y=Y, best_over=(RATE,)).tables
+    text = (('0', '80.0'), ('1', '70.0'))
     assert [row[1:] for row in rows(differences)] == [
-        [y, *[f'+5.0 ± 0.0 ** ({level})'] * 2] for y, level in told
+        [y, *[f'+5.0 ± 0.0 ** ({level})'] * 2] for y, level in text
     ]
     assert [row[1:] for row in rows(best)] == [['fedpbc 80.0'] * 2, ['fedpbc 70.0'] * 2]
     assert 'in 4 of 8 cells that is an edge' in best.caption
@@ -222,14 +222,14 @@ def test_rounds_can_be_an_axis():
             np.minimum(steep * np.arange(1, 25), {0.1: 1.0, 1.0: 0.12}[rate]) + 0.1 * y
         )
 
-    found = over(level, evals=24, y=(0, 1), rate=(0.1, 1.0))
-    best, *_ = heat_map(found, x='round', y=Y, best_over=(RATE,)).tables
+    result = over(level, evals=24, y=(0, 1), rate=(0.1, 1.0))
+    best, *_ = heat_map(result, x='round', y=Y, best_over=(RATE,)).tables
     assert list(best.header[1:]) == ['round 30', '60', '120', '240']
     levels = [[cell.split()[1] for cell in row[1:]] for row in best.rows]
     assert levels == [['9.0', '12.0', '12.0', '24.0'], ['19.0', '22.0', '22.0', '34.0']]
 
 
-def test_a_third_column_and_patterns_have_panels_below(drawn):
+def test_a_third_column_and_patterns_have_panels_below(draw_page):
     curves, members = curves_over(
         lambda a, third, y, x: 0.1 * third + 0.01 * x,
         third=(1, 2),
@@ -240,8 +240,8 @@ def test_a_third_column_and_patterns_have_panels_below(drawn):
         label: np.concatenate([values, values + 0.4])
         for label, values in curves.items()
     }
-    found = results(twice, members=members, patterns=['one', 'two'])
-    page = heat_map(found, x=X, y=Y)
+    result = results(twice, members=members, patterns=['one', 'two'])
+    page = heat_map(result, x=X, y=Y)
     best = page.tables[0]
     assert list(best.header) == [
         'pattern',
@@ -251,21 +251,21 @@ def test_a_third_column_and_patterns_have_panels_below(drawn):
         '1',
         '2',
     ]
-    told = [(row[0], row[1], row[3].split()[1]) for row in best.rows[::2]]
-    assert told == [
+    text = [(row[0], row[1], row[3].split()[1]) for row in best.rows[::2]]
+    assert text == [
         ('one', '1', '10.0'),
         ('one', '2', '20.0'),
         ('two', '1', '50.0'),
         ('two', '2', '60.0'),
     ]
-    assert len(images(drawn(page))) == 8
+    assert len(images(draw_page(page))) == 8
 
 
 def test_an_algorithm_without_a_column_is_the_same_along_it():
-    found = curves_over(lambda a, x, y: 0.5 + 0.1 * x, ('fedpbc',), x=(0, 1), y=(0, 1))
+    result = curves_over(lambda a, x, y: 0.5 + 0.1 * x, ('fedpbc',), x=(0, 1), y=(0, 1))
     alone = curves_over(lambda a, x: 0.4 + 0.1 * x, ('fedavg',), x=(0, 1))
     curves, members = (
-        {**one, **other} for one, other in zip(found, alone, strict=True)
+        {**one, **other} for one, other in zip(result, alone, strict=True)
     )
     both = results(curves, members=members)
     _, differences, _ = heat_map(both, x=X, y=Y).tables
@@ -273,7 +273,7 @@ def test_an_algorithm_without_a_column_is_the_same_along_it():
     assert cells == {('+10.0 ± 0.0 ** (50.0)', '+10.0 ± 0.0 ** (60.0)')}
 
 
-def test_maps_show_the_client_mean_where_clients_keep_models(drawn):
+def test_maps_show_the_client_mean_where_clients_keep_models(draw_page):
     curves, members = curves_over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
     for label, (algorithm, _) in members.items():
         if algorithm == 'fedpbc':
@@ -283,7 +283,7 @@ def test_maps_show_the_client_mean_where_clients_keep_models(drawn):
     assert {cell for row in page.tables[1].rows for cell in row[2:]} == {
         '+10.0 ± 0.0 ** (60.0)'
     }
-    title = drawn(page).legends[0].get_title().get_text()
+    title = draw_page(page).legends[0].get_title().get_text()
     assert title.endswith('; fedpbc at its client mean')
 
 
@@ -310,9 +310,9 @@ def test_maps_show_the_client_mean_where_clients_keep_models(drawn):
     ],
 )
 def test_errors(options, message):
-    found = over(lambda a, x, y, third: 0.5, x=(0, 1), y=(0, 1), third=(0, 1))
+    result = over(lambda a, x, y, third: 0.5, x=(0, 1), y=(0, 1), third=(0, 1))
     with pytest.raises(ValueError, match='`') as caught:
-        heat_map(found, **{'x': X, 'y': Y, **options})
+        heat_map(result, **{'x': X, 'y': Y, **options})
     assert str(caught.value).startswith(message)
     assert '\n' not in str(caught.value)
 
@@ -321,18 +321,18 @@ def test_errors(options, message):
     'num_third, shape',
     cases([(1, (2, 3)), (3, (5, 3)), (6, (6, 5))], [(1, (2, 3)), (3, (5, 3))]),
 )
-def test_every_panel_shows_what_stands_above_it(drawn, num_third, shape):
+def test_every_panel_shows_what_stands_above_it(draw_page, num_third, shape):
     algorithms = ('fedavg', 'fedau', 'fedpbc', 'mifa', 'scaffold')
     lift = dict(zip(algorithms, (0.0, 0.1, 0.2, 0.3, 0.4), strict=True))
     third = tuple(range(1, num_third + 1))
-    found = over(
+    result = over(
         lambda a, third, y, x: 0.1 + lift[a] + (a != 'fedavg') * 0.01 * third,
         algorithms=algorithms,
         third=third,
         y=(0, 1),
         x=tuple(range(6)),
     )
-    figure = drawn(heat_map(found, x=X, y=Y))
+    figure = draw_page(heat_map(result, x=X, y=Y))
     panels = [axes for axes in figure.axes if axes.get_title()]
     assert len(panels) == 5 * num_third
     grid = panels[0].get_gridspec()
@@ -345,11 +345,11 @@ def test_every_panel_shows_what_stands_above_it(drawn, num_third, shape):
         expected = 100 * lift[name.removesuffix(' - fedavg')] + value
         np.testing.assert_allclose(axes.images[0].get_array(), expected, atol=1e-9)
     for axes in panels:
-        place = axes.get_subplotspec()
-        below = place.rowspan.stop < grid.nrows and place.num1 + grid.ncols < len(
+        position = axes.get_subplotspec()
+        below = position.rowspan.stop < grid.nrows and position.num1 + grid.ncols < len(
             panels
         )
         assert axes.xaxis.get_tick_params()['labelbottom'] is not below
-        assert axes.yaxis.get_tick_params()['labelleft'] is place.is_first_col()
+        assert axes.yaxis.get_tick_params()['labelleft'] is position.is_first_col()
     if num_third == 1:
         assert figure.get_size_inches()[0] <= 11

@@ -34,16 +34,16 @@ def rows_of(table):
 def test_noise_that_runs_share_cancels_in_their_difference():
     noise = np.array([-0.1, 0.0, 0.1])
     own = np.array([1e-4, -1e-4, 0.0])
-    found = results(
+    result = results(
         {'fedavg': ends(*(0.5 + noise)), 'mifa': ends(*(0.6 + noise + own))}
     )
-    base, mifa = rows_of(levels(found).tables[0])
+    base, mifa = rows_of(levels(result).tables[0])
     # Student's t with two degrees of freedom: 4.30265 * 0.1 / sqrt(3) = 0.248.
     assert base['eval accuracy'] == '50.0 ± 24.8'
     assert mifa['eval accuracy'] == '60.0 ± 24.8'
     assert base['minus fedavg'] == ''
     assert mifa['minus fedavg'] == '+10.00 ± 0.02 *'
-    assert len(levels(found).tables) == 1
+    assert len(levels(result).tables) == 1
 
 
 @pytest.mark.parametrize(
@@ -76,32 +76,32 @@ def test_who_is_ahead_by_itself_alone_is_said_to_be():
 
 
 def test_a_difference_within_its_interval_has_no_star():
-    found = results({'fedavg': ends(0.5, 0.5, 0.5), 'mifa': ends(0.4, 0.5, 0.55)})
-    assert rows_of(levels(found).tables[0])[1]['minus fedavg'] == '-1.7 ± 19.0'
+    result = results({'fedavg': ends(0.5, 0.5, 0.5), 'mifa': ends(0.4, 0.5, 0.55)})
+    assert rows_of(levels(result).tables[0])[1]['minus fedavg'] == '-1.7 ± 19.0'
 
 
 def test_one_seed_has_no_interval():
-    found = results({'fedavg': ends(0.5), 'mifa': ends(0.6)})
-    table = levels(found).tables[0]
+    result = results({'fedavg': ends(0.5), 'mifa': ends(0.6)})
+    table = levels(result).tables[0]
     assert [row['eval accuracy'] for row in rows_of(table)] == ['50.0', '60.0']
     assert rows_of(table)[1]['minus fedavg'] == '+10.0'
     assert 'over 1 seed;' in table.caption
 
 
 def test_who_diverged_has_neither_level_nor_difference():
-    found = results({'fedavg': ends(0.5, 0.6), 'mifa': ends(0.6, np.nan)})
-    mifa = rows_of(levels(found).tables[0])[1]
+    result = results({'fedavg': ends(0.5, 0.6), 'mifa': ends(0.6, np.nan)})
+    mifa = rows_of(levels(result).tables[0])[1]
     assert (mifa['eval accuracy'], mifa['minus fedavg']) == ('diverged', '')
 
 
 def test_levels_are_means_over_the_last_share_of_the_evaluations():
-    found = results({'fedavg': [[[0.1, 0.2, 0.4, 0.8]]]})
+    result = results({'fedavg': [[[0.1, 0.2, 0.4, 0.8]]]})
     for tail, mean, last in (
         (0.25, '80.0', 'last evaluation'),
         (0.5, '60.0', 'last 2 evaluations'),
         (1.0, '37.5', 'last 4 evaluations'),
     ):
-        table = levels(found, tail=tail).tables[0]
+        table = levels(result, tail=tail).tables[0]
         assert rows_of(table)[0]['eval accuracy'] == mean
         assert last in table.caption
 
@@ -126,14 +126,14 @@ def test_a_rate_at_an_edge_of_its_grid_is_marked_in_levels():
         name: [tried({'client.learning_rate': grid}, scores)]
         for name, scores in (('fedavg', [0.1, 0.3, 0.2]), ('mifa', [0.5, 0.4, 0.3]))
     }
-    found = results(
+    result = results(
         {name: ends(0.5, 0.52) for name in ('fedavg', 'mifa', 'given')}, tuning=tuning
     )
-    table = levels(found).tables[0]
+    table = levels(result).tables[0]
     assert [row['algorithm'] for row in rows_of(table)] == ['fedavg', 'mifa ↑', 'given']
     assert 'edge' in table.caption
     del tuning['mifa']
-    assert 'edge' not in levels(found).tables[0].caption
+    assert 'edge' not in levels(result).tables[0].caption
 
 
 def test_a_rate_at_an_edge_is_marked_where_it_was_tuned():
@@ -159,9 +159,13 @@ def test_the_paper_stands_beside_the_model_that_it_evaluates():
         'server': {'eval_accuracy': ends(0.6, 0.62)},
         'client_mean': {'eval_accuracy': ends(0.8, 0.82)},
     }
-    found = results({'fedavg': ends(0.5, 0.52), 'fedpbc': both, 'mine': ends(0.9, 0.9)})
-    found = changed(found, names=NAMES)
-    base, at_server, at_clients, mine = rows_of(levels(found, published=SVHN).tables[0])
+    result = results(
+        {'fedavg': ends(0.5, 0.52), 'fedpbc': both, 'mine': ends(0.9, 0.9)}
+    )
+    result = changed(result, names=NAMES)
+    base, at_server, at_clients, mine = rows_of(
+        levels(result, published=SVHN).tables[0]
+    )
     assert (base['paper'], base['paper, minus FedAvg']) == ('75.2 (sd 2.4)', '')
     assert (at_server['paper'], at_server['paper, minus FedAvg']) == ('', '')
     assert (at_clients['paper'], at_clients['paper, minus FedAvg']) == (
@@ -177,8 +181,10 @@ def test_a_baseline_with_client_models_is_compared_at_their_mean():
         'server': {'eval_accuracy': ends(*[0.6, 0.62] * 3)},
         'client_mean': {'eval_accuracy': ends(*[0.8, 0.82] * 3)},
     }
-    found = results({'fedpbc': both, 'mine': ends(*[0.9, 0.92] * 3)}, baseline='fedpbc')
-    at_server, at_clients, mine = rows_of(levels(found).tables[0])
+    result = results(
+        {'fedpbc': both, 'mine': ends(*[0.9, 0.92] * 3)}, baseline='fedpbc'
+    )
+    at_server, at_clients, mine = rows_of(levels(result).tables[0])
     assert at_server['minus fedpbc'] == '-20.0 ± 0.0 **'
     assert at_clients['minus fedpbc'] == ''
     assert mine['minus fedpbc'] == '+10.0 ± 0.0 **'
@@ -190,8 +196,8 @@ def test_a_baseline_with_client_models_is_compared_at_their_mean():
 
 
 def test_without_its_baseline_a_table_has_no_differences():
-    found = results({'mifa': ends(0.6)}, missing=('fedavg',))
-    assert levels(found).tables[0].header[-1] == 'eval accuracy'
+    result = results({'mifa': ends(0.6)}, missing=('fedavg',))
+    assert levels(result).tables[0].header[-1] == 'eval accuracy'
 
 
 def test_orderings_agree_as_far_as_kendalls_tau_says():
@@ -202,8 +208,8 @@ def test_orderings_agree_as_far_as_kendalls_tau_says():
         'fedpbc': ends(0.8),
         'mine': ends(1.0),
     }
-    found = results(ours, names=NAMES)
-    (row,) = rows_of(levels(found, published=SVHN).tables[1])
+    result = results(ours, names=NAMES)
+    (row,) = rows_of(levels(result, published=SVHN).tables[1])
     assert row == {
         'pattern': 'Bernoulli time-invariant',
         'order in the paper': 'FedPBC, FedAU, FedAvg',
@@ -217,47 +223,47 @@ def test_orderings_agree_as_far_as_kendalls_tau_says():
 
 def test_first_rounds_at_which_the_mean_over_seeds_is_there():
     seeds = [[[0.1, 0.5, 0.5, 0.9, 0.9, 0.9], [0.1, 0.1, 0.7, 0.7, 0.9, 0.9]]]
-    found = results({'fedavg': seeds})
-    (row,) = rows_of(first_rounds(found, targets=(0.55, 0.95, 0.8)).tables[0])
+    result = results({'fedavg': seeds})
+    (row,) = rows_of(first_rounds(result, targets=(0.55, 0.95, 0.8)).tables[0])
     assert row['55.0'] == '30 (30 to 40)'
     assert row['95.0'] == 'never (never)'
     assert row['80.0'] == '40 (40 to 50)'
 
 
 def test_a_seed_that_never_arrives_ends_the_range():
-    found = results({'fedavg': [[[0.1, 0.9, 0.9], [0.1, 0.1, 0.3]]]})
-    (row,) = rows_of(first_rounds(found, targets=(0.5,)).tables[0])
+    result = results({'fedavg': [[[0.1, 0.9, 0.9], [0.1, 0.1, 0.3]]]})
+    (row,) = rows_of(first_rounds(result, targets=(0.5,)).tables[0])
     assert row['50.0'] == '20 (20 to never)'
     alone = results({'fedavg': [[[0.1, 0.9]]]})
     assert rows_of(first_rounds(alone, targets=(0.5,)).tables[0])[0]['50.0'] == '20'
 
 
 def test_losses_arrive_downwards():
-    found = results(
+    result = results(
         {'fedavg': {'server': {'loss': [[[2.0, 1.0, 0.5]]]}}}, metric='loss'
     )
-    (row,) = rows_of(first_rounds(found, targets=(1.5, 0.7)).tables[0])
+    (row,) = rows_of(first_rounds(result, targets=(1.5, 0.7)).tables[0])
     assert (row['1.5'], row['0.7']) == ('20', '30')
-    (row,) = rows_of(first_rounds(found, shares=(1.0, 2.0)).tables[0])
+    (row,) = rows_of(first_rounds(result, shares=(1.0, 2.0)).tables[0])
     assert (row['best'], row['100 % of it'], row['200 % of it']) == ('0.5', '30', '20')
 
 
 def test_shares_are_of_the_best_under_each_pattern():
     two = [[[0.2, 0.4, 0.8]], [[0.1, 0.2, 0.4]]]
-    found = results({'fedavg': two, 'mifa': [[[0.4, 0.6, 0.6]], [[np.nan] * 3]]})
-    rows = rows_of(first_rounds(found, shares=(0.5,)).tables[0])
+    result = results({'fedavg': two, 'mifa': [[[0.4, 0.6, 0.6]], [[np.nan] * 3]]})
+    rows = rows_of(first_rounds(result, shares=(0.5,)).tables[0])
     assert [row['best'] for row in rows] == ['80.0', '80.0', '40.0', '40.0']
     assert [row['50 % of it'] for row in rows] == ['20', '10', '20', 'never']
 
 
 def test_printed_first_rounds_stand_under_their_pattern_only():
     names = {'pattern0': 'Markov homogeneous', 'pattern1': 'Bernoulli time-varying'}
-    found = results(
+    result = results(
         {'fedpbc': np.full((2, 1, 2), 0.7)}, names={**names, 'fedpbc': 'FedPBC'}
     )
     printed = {'name': f'{TABLES}:table2', 'dataset': 'SVHN'}
     other, same = rows_of(
-        first_rounds(found, targets=(0.6,), published=printed).tables[0]
+        first_rounds(result, targets=(0.6,), published=printed).tables[0]
     )
     assert (other['60.0'], same['60.0']) == ('10', '450 / 10')
 
@@ -268,7 +274,7 @@ def test_rates_show_the_choice_and_whether_it_is_at_an_edge():
         label: np.full((2, 1, 1), 0.5)
         for label in ('up', 'down', 'inside', 'given', 'server')
     }
-    found = results(
+    result = results(
         one_seed,
         rates=dict.fromkeys(one_seed, np.array([0.1, 0.05])),
         tuning={
@@ -293,7 +299,7 @@ def test_rates_show_the_choice_and_whether_it_is_at_an_edge():
     }
     rows = {
         row['algorithm']: row
-        for row in rows_of(rates(found, published=printed).tables[0])
+        for row in rows_of(rates(result, published=printed).tables[0])
     }
     assert rows['wait-full']['chosen'] == '1 ↑'
     assert rows['wait-full']['scores'] == '0.01: 10.0, 0.1: diverged, 1: 30.0'
@@ -305,7 +311,7 @@ def test_rates_show_the_choice_and_whether_it_is_at_an_edge():
     assert rows['given']['chosen'] == '0.05, 0.1 (given)'
     assert rows['server']['chosen'] == '0.1, server 1 ↑'
     assert rows['server']['scores'] == '0.1/0.5: 10.0, 0.1/1: 20.0'
-    assert 'paper' not in rates(found).tables[0].header
+    assert 'paper' not in rates(result).tables[0].header
 
 
 def test_bars_are_the_main_models_means():
@@ -313,8 +319,8 @@ def test_bars_are_the_main_models_means():
         'server': {'eval_accuracy': np.full((2, 2, 1), 0.1)},
         'client_mean': {'eval_accuracy': [[[0.4], [0.6]], [[0.9], [0.9]]]},
     }
-    found = results({'fedavg': np.full((2, 2, 1), 0.25), 'fedpbc': both})
-    assert rows_of(bars(found).tables[0]) == [
+    result = results({'fedavg': np.full((2, 2, 1), 0.25), 'fedpbc': both})
+    assert rows_of(bars(result).tables[0]) == [
         {'algorithm': 'fedavg', 'pattern0': '25.0', 'pattern1': '25.0'},
         {'algorithm': 'fedpbc', 'pattern0': '50.0 ± 127.1', 'pattern1': '90.0'},
     ]
@@ -328,8 +334,8 @@ def test_link_maps_say_what_the_links_amounted_to():
     links = {
         label: FirstSeedLinks(mask, np.full(2, np.nan)) for label, mask in masks.items()
     }
-    found = results({'fedavg': np.zeros((3, 1, 1))}, links=links)
-    table = link_maps(found).tables[0]
+    result = results({'fedavg': np.zeros((3, 1, 1))}, links=links)
+    table = link_maps(result).tables[0]
     assert table.rows[0][:5] == ['pattern0', '2.0 of 2', '0.0 %', '0.0 %', '0.000']
     assert table.rows[1][:5] == ['pattern1', '0.8 of 2', '25.0 %', '50.0 %', '1.000']
     assert table.rows[2][:5] == ['pattern2', '0.0 of 2', '100.0 %', '100.0 %', '-']
@@ -390,15 +396,15 @@ def test_link_maps_say_what_the_links_amounted_to():
     ],
 )
 def test_a_mistake_in_a_report_costs_one_line(section, message):
-    found = results({'fedavg': [[[0.1, 0.2]]]})
+    result = results({'fedavg': [[[0.1, 0.2]]]})
     with pytest.raises(ValueError) as caught:  # noqa: PT011
-        layouts.build(found, {'x': section})
+        layouts.build(result, {'x': section})
     assert str(caught.value).startswith(message)
 
 
 def test_a_report_orders_its_pages_and_says_what_is_missing(tmp_path):
     links = {'pattern0': FirstSeedLinks(np.ones((3, 2), bool), np.full(2, np.nan))}
-    found = results(
+    result = results(
         {'fedavg': ends(0.5, 0.6)},
         missing=('mifa', 'fedau'),
         caption='As printed.',
@@ -409,9 +415,9 @@ def test_a_report_orders_its_pages_and_says_what_is_missing(tmp_path):
         'c': {'name': 'levels'},
         'b': {'name': 'levels'},
     }
-    pages = layouts.build(found, sections)
+    pages = layouts.build(result, sections)
     assert list(pages) == ['b', 'c', 'a', 'links', 'participation']
-    assert layouts.write(tmp_path, found, pages) == ['report.md', 'a.png', 'links.png']
+    assert layouts.write(tmp_path, result, pages) == ['report.md', 'a.png', 'links.png']
     text = (tmp_path / 'report.md').read_text()
     assert text.startswith('# Made by hand\n\nNot finished yet: mifa, fedau.\n')
     assert text.endswith('As printed.\n')
@@ -424,18 +430,18 @@ def test_a_report_orders_its_pages_and_says_what_is_missing(tmp_path):
         '## Participation',
     ]
     assert '![Realised links](links.png)' in text
-    assert list(layouts.build(found, {})) == [
+    assert list(layouts.build(result, {})) == [
         'overview',
         'metrics',
         'levels',
         'links',
         'participation',
     ]
-    found = changed(found, links={})
+    result = changed(result, links={})
     own = {'a': {'name': f'{__name__}:own_layout'}, 'b': 'levels', 'c': 'curves'}
-    assert list(layouts.build(found, own)) == ['b', 'c', 'a']
+    assert list(layouts.build(result, own)) == ['b', 'c', 'a']
 
 
 def test_losses_are_written_with_four_digits():
-    found = results({'fedavg': {'server': {'loss': ends(0.123456)}}}, metric='loss')
-    assert rows_of(levels(found).tables[0])[0]['loss'] == '0.1235'
+    result = results({'fedavg': {'server': {'loss': ends(0.123456)}}}, metric='loss')
+    assert rows_of(levels(result).tables[0])[0]['loss'] == '0.1235'

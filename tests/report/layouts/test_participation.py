@@ -40,19 +40,19 @@ def rows_of(table):
     return [dict(zip(table.header, row, strict=True)) for row in table.rows]
 
 
-def source_of(masks, kept=None):
+def source_of(masks, clients=None):
     links = {
         k: FirstSeedLinks(np.asarray(m, bool), np.full(len(m[0]), np.nan))
         for k, m in masks.items()
     }
-    found = results(
+    result = results(
         {'fedavg': np.zeros((len(masks), 1, 1))}, patterns=list(masks), links=links
     )
-    return changed(found, clients=kept or {})
+    return changed(result, clients=clients or {})
 
 
-def page_of(masks, kept=None):
-    return participation(source_of(masks, kept))
+def page_of(masks, clients=None):
+    return participation(source_of(masks, clients))
 
 
 def test_counts_gaps_ages_and_effective_clients_by_hand():
@@ -107,11 +107,11 @@ def test_weights_stand_beside_their_exact_law(rng):
     probs = np.repeat([FIRST, SECOND], 4)
     mask = rng.random((2000, 8)) < probs
     law = analysis.fedavg_weights(probs)
-    found = source_of({'some': mask}, {'some': client_stats.Clients(law, 'a formula')})
-    (row,) = rows_of(link_maps(found).tables[0])
+    result = source_of({'some': mask}, {'some': client_stats.Clients(law, 'a formula')})
+    (row,) = rows_of(link_maps(result).tables[0])
     assert row['exact'] == f'{np.abs(law - 1 / 8).sum():.3f}'
-    heard = mask[mask.any(axis=1)]
-    realised = (heard / heard.sum(axis=1, keepdims=True)).mean(axis=0)
+    received = mask[mask.any(axis=1)]
+    realised = (received / received.sum(axis=1, keepdims=True)).mean(axis=0)
     assert row['distance'] == f'{np.abs(realised - 1 / 8).sum():.3f}'
 
 
@@ -138,9 +138,10 @@ def final_models(built, label):
     )
     keys = [jax.random.key(seed) for seed in built.seeds]
     states = [run(*args).state.algorithm for args in zip(keys, problems, strict=True)]
-    found = [algorithm.models(state) for state in states]
+    computed = [algorithm.models(state) for state in states]
     return {
-        name: np.array([models[name] for models in found], float) for name in found[0]
+        name: np.array([models[name] for models in computed], float)
+        for name in computed[0]
     }
 
 
@@ -150,14 +151,14 @@ def final_models(built, label):
 )
 def test_losses_are_those_of_plain_simulations(finished):
     built, folder = finished
-    kept = client_stats.read(folder)['links']
+    saved = client_stats.read(folder)['links']
     targets = np.asarray(built.problem_at('links', {}, built.seeds[0]).data, float)
     for label, name in (('fedavg', 'server'), ('fedpbc', 'client_mean')):
         model = final_models(built, label)[name][0]
         expected = 0.5 * ((model - targets) ** 2).sum(axis=1)
-        np.testing.assert_allclose(kept.losses[label], expected, rtol=1e-4)
+        np.testing.assert_allclose(saved.losses[label], expected, rtol=1e-4)
     probs = np.repeat([FIRST, SECOND], 3)
-    np.testing.assert_allclose(kept.weights, analysis.fedavg_weights(probs))
+    np.testing.assert_allclose(saved.weights, analysis.fedavg_weights(probs))
 
 
 @pytest.mark.usefixtures('unrendered')
@@ -176,20 +177,20 @@ def test_an_archive_without_models_keeps_its_client_metrics(finished, tmp_path):
     built, folder = finished
     export.archive(folder, tmp_path / 'archive')
     report.write(runs.read(tmp_path / 'archive'), built)
-    kept = (tmp_path / 'archive' / CLIENTS).read_bytes()
-    assert kept == (folder / CLIENTS).read_bytes()
+    saved = (tmp_path / 'archive' / CLIENTS).read_bytes()
+    assert saved == (folder / CLIENTS).read_bytes()
 
 
 def test_the_worst_clients_are_listed_and_all_are_drawn(
-    drawn,
+    draw_page,
 ):
     mask = np.ones((4, 20), bool)
     mask[1:, [3, 8]] = False
     losses = np.full(20, 0.1)
     losses[[8, 3]] = 2.0, 1.0
-    kept = {'some': client_stats.Clients(np.zeros(0), '', {'fedavg': losses})}
-    page = page_of({'some': mask, 'unknown': mask}, kept)
-    (line,) = drawn(page).axes[0].lines
+    remaining = {'some': client_stats.Clients(np.zeros(0), '', {'fedavg': losses})}
+    page = page_of({'some': mask, 'unknown': mask}, remaining)
+    (line,) = draw_page(page).axes[0].lines
     np.testing.assert_array_equal(line.get_xdata(), mask.sum(axis=0))
     np.testing.assert_array_equal(line.get_ydata(), losses)
     assert page_of({'some': mask}).draw is None
@@ -220,10 +221,10 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
         eval_every=4,
     )
     run = built.run(tmp_path / 'python')
-    found = client_stats.compute(built, run, tmp_path / 'python')['some']
-    assert found.source == 'not known: made in Python, no config names the links'
-    assert found.missing == {'fedavg': 'diverged'}
-    assert not found.losses
+    result = client_stats.compute(built, run, tmp_path / 'python')['some']
+    assert result.source == 'not known: made in Python, no config names the links'
+    assert result.missing == {'fedavg': 'diverged'}
+    assert not result.losses
 
     grid = {'links': {'probs': {'first': (0.1, 0.2)}}}
     changing = experiment.build(
@@ -232,10 +233,10 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     run = changing.run(tmp_path / 'grid')
     for path in (tmp_path / 'grid' / runs.CHECKPOINTS).glob('*fedpbc*.npz'):
         path.unlink()
-    found = client_stats.compute(changing, run, tmp_path / 'grid')['links']
-    assert found.source == 'not known: the grid changes links or data'
-    assert found.missing == {'fedpbc': 'its last checkpoint is not there'}
-    assert list(found.losses) == ['fedavg']
+    result = client_stats.compute(changing, run, tmp_path / 'grid')['links']
+    assert result.source == 'not known: the grid changes links or data'
+    assert result.missing == {'fedpbc': 'its last checkpoint is not there'}
+    assert list(result.losses) == ['fedavg']
 
     batches = config(
         problem={
@@ -257,8 +258,8 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     )
     normalising = experiment.build(batches)
     run = normalising.run(tmp_path / 'normalising')
-    found = client_stats.compute(normalising, run, tmp_path / 'normalising')['links']
-    assert found.missing == {'fedavg': 'its loss needs batches'}
+    result = client_stats.compute(normalising, run, tmp_path / 'normalising')['links']
+    assert result.missing == {'fedavg': 'its loss needs batches'}
 
 
 def test_losses_are_those_of_the_model_that_was_tuned(tmp_path):
@@ -280,16 +281,16 @@ def test_losses_are_those_of_the_model_that_was_tuned(tmp_path):
     )
     run = built.run(tmp_path)
     report.write(run, built)
-    kept = client_stats.read(tmp_path)['links'].losses
+    saved = client_stats.read(tmp_path)['links'].losses
     ends = run.dataset['distance'].isel(pattern=0, seed=0, round=-1)
     spread = 0.5 * ((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()
     for label, model in (('fedpbc', 'client_mean'), ('fedpbc_server', 'server')):
         distance = float(ends.sel(series=label, model=model))
         np.testing.assert_allclose(
-            kept[label].mean(), spread + 0.5 * distance**2, rtol=1e-5
+            saved[label].mean(), spread + 0.5 * distance**2, rtol=1e-5
         )
-    assert abs(kept['fedpbc'] - kept['fedpbc_server']).max() > 0.01
+    assert abs(saved['fedpbc'] - saved['fedpbc_server']).max() > 0.01
     table = rows_of(participation(run_view.of_run(runs.read(tmp_path))).tables[1])
     losses = {row['algorithm']: row['loss'] for row in table}
     for label, name in built.names:
-        assert losses[name] == f'{kept[label].mean():.4g}'
+        assert losses[name] == f'{saved[label].mean():.4g}'

@@ -32,46 +32,48 @@ def legend(figure):
 
 def overlap(boxes):
     """Whether any two boxes overlap."""
-    return any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
+    return any(a.overlaps(b) for index, a in enumerate(boxes) for b in boxes[:index])
 
 
-def test_a_curve_is_the_mean_over_seeds_of_the_moving_average(drawn, rng):
+def test_a_curve_is_the_mean_over_seeds_of_the_moving_average(draw_page, rng):
     raw = values(rng)
-    found = results({'fedavg': raw})
-    (line,) = drawn(curves(found, smoothing=0.2)).axes[0].lines
-    np.testing.assert_array_equal(line.get_xdata(), found.rounds)
+    result = results({'fedavg': raw})
+    (line,) = draw_page(curves(result, smoothing=0.2)).axes[0].lines
+    np.testing.assert_array_equal(line.get_xdata(), result.rounds)
     window = [
         raw[0, :, max(0, e - 3) : e + 1].mean(axis=1) for e in range(20)
     ]  # 0.2 of 20
     np.testing.assert_allclose(line.get_ydata(), np.mean(window, axis=1))
-    whole = np.mean(
+    full = np.mean(
         [np.convolve(row, np.ones(4) / 4, 'valid') for row in raw[0]], axis=0
     )
-    np.testing.assert_allclose(line.get_ydata()[3:], whole)
-    (line,) = drawn(curves(found)).axes[0].lines
+    np.testing.assert_allclose(line.get_ydata()[3:], full)
+    (line,) = draw_page(curves(result)).axes[0].lines
     np.testing.assert_allclose(line.get_ydata(), raw[0].mean(axis=0))
 
 
-def test_a_curve_can_be_logarithmic(drawn, rng):
-    found = results({'fedavg': values(rng)})
-    axes = drawn(curves(found, log=True)).axes[0]
+def test_a_curve_can_be_logarithmic(draw_page, rng):
+    result = results({'fedavg': values(rng)})
+    axes = draw_page(curves(result, log=True)).axes[0]
     assert axes.get_yscale() == 'log'
-    assert drawn(curves(found)).axes[0].get_yscale() == 'linear'
+    assert draw_page(curves(result)).axes[0].get_yscale() == 'linear'
 
 
-def test_the_first_rounds_can_be_seen(drawn, rng):
-    found = results({'fedavg': values(rng, patterns=2)})
-    for axes in drawn(curves(found, log_rounds=True, columns=1)).axes:
+def test_the_first_rounds_can_be_seen(draw_page, rng):
+    result = results({'fedavg': values(rng, patterns=2)})
+    for axes in draw_page(curves(result, log_rounds=True, columns=1)).axes:
         assert axes.get_xscale() == 'log'
-        np.testing.assert_array_equal(axes.lines[0].get_xdata(), found.rounds)
+        np.testing.assert_array_equal(axes.lines[0].get_xdata(), result.rounds)
 
 
-def test_the_legend_of_patterns_shows_the_first_panels_lines(drawn, rng):
-    kept = {
+def test_the_legend_of_patterns_shows_the_first_panels_lines(draw_page, rng):
+    remaining = {
         model: {'eval_accuracy': values(rng, 2)} for model in ('server', 'client_mean')
     }
-    figure = drawn(
-        curves(results({'fedavg': values(rng, 2), 'fedpbc': kept}), lines='patterns')
+    figure = draw_page(
+        curves(
+            results({'fedavg': values(rng, 2), 'fedpbc': remaining}), lines='patterns'
+        )
     )
     for handle, line in zip(
         figure.legends[0].legend_handles, figure.axes[0].lines, strict=True
@@ -80,17 +82,17 @@ def test_the_legend_of_patterns_shows_the_first_panels_lines(drawn, rng):
         assert handle.get_color() == line.get_color()
 
 
-def test_levels_show_the_differences_between_equal_seeds(drawn, rng):
+def test_levels_show_the_differences_between_equal_seeds(draw_page, rng):
     raw = {label: values(rng, patterns=4) for label in ('fedavg', 'mifa', 'fedpbc')}
-    figure = drawn(levels(results(raw, names={'pattern1': 'Second'}), tail=0.1))
+    figure = draw_page(levels(results(raw, names={'pattern1': 'Second'}), tail=0.1))
     assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == [
         'pattern0',
         'Second',
         'pattern2',
         'pattern3',
     ]
-    for place, axes in enumerate(figure.axes[:4]):
-        ends = {label: one[place, :, -2:].mean(axis=1) for label, one in raw.items()}
+    for index, axes in enumerate(figure.axes[:4]):
+        ends = {label: one[index, :, -2:].mean(axis=1) for label, one in raw.items()}
         expected = [
             100 * (ends[label] - ends['fedavg']).mean() for label in ('mifa', 'fedpbc')
         ]
@@ -109,12 +111,12 @@ def test_levels_without_a_baseline_have_no_picture(rng):
     assert levels(results({'fedavg': values(rng)})).draw is None
 
 
-def test_bands_are_intervals_or_deviations_within_zero_and_one(drawn, rng):
+def test_bands_are_intervals_or_deviations_within_zero_and_one(draw_page, rng):
     raw = values(rng)
     mean = raw[0].mean(axis=0)
     deviation = raw[0].std(axis=0, ddof=1)
     for band, factor in (('deviation', 1.0), ('interval', 4.30265 / np.sqrt(3))):
-        axes = drawn(curves(results({'fedavg': raw}), band=band)).axes[0]
+        axes = draw_page(curves(results({'fedavg': raw}), band=band)).axes[0]
         heights = axes.collections[0].get_paths()[0].vertices[:, 1]
         assert heights.max() == pytest.approx(
             min((mean + factor * deviation).max(), 1), rel=1e-4
@@ -122,13 +124,13 @@ def test_bands_are_intervals_or_deviations_within_zero_and_one(drawn, rng):
         assert heights.min() == pytest.approx(
             max((mean - factor * deviation).min(), 0), rel=1e-4
         )
-    alone = drawn(curves(results({'fedavg': raw[:, :1]}), band='deviation'))
+    alone = draw_page(curves(results({'fedavg': raw[:, :1]}), band='deviation'))
     assert not alone.axes[0].collections
 
 
-def test_a_deviation_is_of_all_that_a_moving_average_spans(drawn, rng):
+def test_a_deviation_is_of_all_that_a_moving_average_spans(draw_page, rng):
     raw = values(rng) / 4 + 0.3
-    axes = drawn(
+    axes = draw_page(
         curves(results({'fedavg': raw}), band='deviation', smoothing=0.2)
     ).axes[0]
     heights = axes.collections[0].get_paths()[0].vertices[:, 1]
@@ -141,90 +143,90 @@ def test_a_deviation_is_of_all_that_a_moving_average_spans(drawn, rng):
     )
 
 
-def test_a_curve_can_be_an_excess(drawn, rng):
+def test_a_curve_can_be_an_excess(draw_page, rng):
     raw = values(rng)
-    axes = drawn(curves(results({'fedavg': raw}), above=0.25)).axes[0]
+    axes = draw_page(curves(results({'fedavg': raw}), above=0.25)).axes[0]
     np.testing.assert_allclose(axes.lines[0].get_ydata(), raw[0].mean(axis=0) - 0.25)
     assert axes.get_ylabel().endswith('minus 0.25')
 
 
-def test_lines_are_algorithms_or_patterns(drawn, rng):
+def test_lines_are_algorithms_or_patterns(draw_page, rng):
     both = {'fedavg': values(rng, patterns=2), 'mifa': values(rng, patterns=2)}
-    found = results(both, names={'pattern1': 'Markov', 'mifa': 'MIFA'})
-    figure = drawn(curves(found))
+    result = results(both, names={'pattern1': 'Markov', 'mifa': 'MIFA'})
+    figure = draw_page(curves(result))
     assert [axes.get_title() for axes in figure.axes] == ['pattern0', 'Markov']
     assert legend(figure) == ['fedavg', 'MIFA']
     second = figure.axes[1].lines[1]
     np.testing.assert_allclose(second.get_ydata(), both['mifa'][1].mean(axis=0))
-    figure = drawn(curves(found, lines='patterns'))
+    figure = draw_page(curves(result, lines='patterns'))
     assert [axes.get_title() for axes in figure.axes] == ['fedavg', 'MIFA']
     assert legend(figure) == ['pattern0', 'Markov']
     second = figure.axes[1].lines[1]
     np.testing.assert_allclose(second.get_ydata(), both['mifa'][1].mean(axis=0))
 
 
-def test_each_metric_has_its_panels(drawn, rng):
+def test_each_metric_has_its_panels(draw_page, rng):
     named = {'eval_accuracy': values(rng), 'loss': 5 + values(rng)}
     page = curves(
         results({'fedavg': {'server': named}}), metrics=('loss', 'eval_accuracy')
     )
-    loss, accuracy = drawn(page).axes
+    loss, accuracy = draw_page(page).axes
     assert (loss.get_ylabel(), accuracy.get_ylabel()) == ('loss', 'eval accuracy')
     assert loss.get_ylim()[0] > 4
     assert accuracy.get_ylim()[1] < 2
 
 
-def test_all_models_are_named_wherever_they_first_appear(drawn, rng):
+def test_all_models_are_named_wherever_they_first_appear(draw_page, rng):
     both = {
         model: {'eval_accuracy': values(rng)} for model in ('server', 'client_mean')
     }
-    found = results({'fedavg': values(rng), 'fedpbc': both})
-    assert legend(drawn(curves(found))) == ['fedavg', 'fedpbc (client mean)']
-    assert drawn(curves(found)).axes[0].lines[1].get_linestyle() == '--'
-    panels = drawn(curves(found, lines='patterns'))
+    result = results({'fedavg': values(rng), 'fedpbc': both})
+    assert legend(draw_page(curves(result))) == ['fedavg', 'fedpbc (client mean)']
+    assert draw_page(curves(result)).axes[0].lines[1].get_linestyle() == '--'
+    panels = draw_page(curves(result, lines='patterns'))
     assert legend(panels) == ['pattern0']
     assert [axes.get_title() for axes in panels.axes] == [
         'fedavg',
         'fedpbc (client mean)',
     ]
-    assert legend(drawn(bars(found))) == ['fedavg', 'fedpbc (client mean)']
-    page = drawn(levels(changed(found, baseline='fedpbc')))
+    assert legend(draw_page(bars(result))) == ['fedavg', 'fedpbc (client mean)']
+    page = draw_page(levels(changed(result, baseline='fedpbc')))
     assert (
         page.get_supxlabel()
         == 'eval accuracy minus that of fedpbc (client mean), points'
     )
-    assert legend(drawn(overview(found))) == [
+    assert legend(draw_page(overview(result))) == [
         'fedavg',
         'fedpbc (server)',
         'fedpbc (client mean)',
     ]
 
 
-def test_eighteen_algorithms_look_different(drawn, rng):
+def test_eighteen_algorithms_look_different(draw_page, rng):
     many = {f'algorithm{k}': values(rng, patterns=2) for k in range(18)}
-    figure = drawn(curves(results(many)))
+    figure = draw_page(curves(results(many)))
     assert len({line.get_color() for line in figure.axes[0].lines}) == 18
-    figure = drawn(bars(results(many)))
+    figure = draw_page(bars(results(many)))
     assert len({patch.get_facecolor() for patch in figure.axes[0].patches}) == 18
 
 
-def test_relatives_of_a_picture_have_colours_of_their_own(drawn, rng):
+def test_relatives_of_a_picture_have_colours_of_their_own(draw_page, rng):
     labels = ['fedavg', 'fedavg_all', 'fedavg (rate 0.1)', 'fedpbc', 's2s']
-    found = results({label: values(rng) for label in labels})
-    lines = drawn(curves(found)).axes[0].lines
+    result = results({label: values(rng) for label in labels})
+    lines = draw_page(curves(result)).axes[0].lines
     assert len({line.get_color() for line in lines}) == len(labels)
-    patches = drawn(bars(found)).axes[0].patches
+    patches = draw_page(bars(result)).axes[0].patches
     assert len({patch.get_facecolor() for patch in patches}) == len(labels)
 
 
-def test_bars_have_the_heights_of_the_table(drawn):
-    found = results(
+def test_bars_have_the_heights_of_the_table(draw_page):
+    result = results(
         {
             'fedavg': [[[0.1], [0.3], [0.5]], [[0.2], [0.9], [0.4]]],
             'mifa': [[[0.6]] * 3, [[0.7]] * 3],
         }
     )
-    axes = drawn(bars(found)).axes[0]
+    axes = draw_page(bars(result)).axes[0]
     heights = [patch.get_height() for patch in axes.patches]
     np.testing.assert_allclose(heights, [0.3, 0.5, 0.6, 0.7])
     assert axes.get_ylim() == (0, 1)  # an interval would reach 1.40
@@ -235,13 +237,13 @@ def test_bars_have_the_heights_of_the_table(drawn):
     cases(itertools.product([3, 7], [bars, curves]), [(3, curves), (7, bars)]),
 )
 def test_six_long_names_fit_on_the_page_without_overlap(
-    layout, num_algorithms, drawn, rng
+    layout, num_algorithms, draw_page, rng
 ):
     many = {
         f'algorithm number {k}': values(rng, patterns=6) for k in range(num_algorithms)
     }
-    found = results(many, names={f'pattern{k}': name for k, name in enumerate(SIX)})
-    figure = drawn(layout(found))
+    result = results(many, names={f'pattern{k}': name for k, name in enumerate(SIX)})
+    figure = draw_page(layout(result))
     texts = [axes.title for axes in figure.axes]
     if layout is bars:
         texts = figure.axes[0].get_xticklabels()
@@ -261,11 +263,11 @@ def test_six_long_names_fit_on_the_page_without_overlap(
     )
 
 
-def test_link_maps_have_the_best_link_on_top(drawn):
+def test_link_maps_have_the_best_link_on_top(draw_page):
     mask = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 1]], bool)
     links = {'pattern1': FirstSeedLinks(mask, np.full(3, np.nan))}
-    found = results({'fedavg': np.zeros((2, 1, 1))}, links=links)
-    first = drawn(link_maps(found)).axes[0]
+    result = results({'fedavg': np.zeros((2, 1, 1))}, links=links)
+    first = draw_page(link_maps(result)).axes[0]
     hidden = 'pattern0'
     np.testing.assert_array_equal(first.images[0].get_array(), mask.T[[2, 1, 0]])
     assert first.get_title() != hidden
@@ -283,7 +285,7 @@ def test_link_maps_have_the_best_link_on_top(drawn):
     ],
 )
 def test_pages_are_drawn_by_the_public_pictures(
-    layout, function, drawn, rng, monkeypatch
+    layout, function, draw_page, rng, monkeypatch
 ):
     calls = []
     draw = getattr(plot, function)
@@ -296,15 +298,17 @@ def test_pages_are_drawn_by_the_public_pictures(
     links = {
         'pattern0': FirstSeedLinks(rng.uniform(size=(20, 3)) < 0.5, np.full(3, 0.5))
     }
-    figure = drawn(
+    figure = draw_page(
         layout(results({'fedavg': values(rng), 'mifa': values(rng)}, links=links))
     )
     assert calls
     assert set(calls) <= set(figure.axes)
 
 
-@pytest.mark.parametrize('direction, place', [('max', 7), ('min', 3), (None, 0)])
-def test_of_many_series_every_algorithm_is_drawn_once(drawn, rng, direction, place):
+@pytest.mark.parametrize('direction, position', [('max', 7), ('min', 3), (None, 0)])
+def test_of_many_series_every_algorithm_is_drawn_once(
+    draw_page, rng, direction, position
+):
     raw = {
         f'{name} (rate {k})': values(rng)
         for name in ('fedavg', 'mifa')
@@ -324,29 +328,29 @@ def test_of_many_series_every_algorithm_is_drawn_once(drawn, rng, direction, pla
             f'best point of its grid{by}' if direction else 'first point of its grid'
         )
         assert page.heading.endswith(f', every algorithm at the {ending}')
-        assert legend(drawn(page)) == [
-            f'{name} (rate {place})' for name in ('fedavg', 'mifa')
+        assert legend(draw_page(page)) == [
+            f'{name} (rate {position})' for name in ('fedavg', 'mifa')
         ]
         few = {label: raw[label] for label in [*raw][2:]}
         page = layout(results(few, members=members, directions=directions))
         assert 'every algorithm' not in page.heading
-        assert len(legend(drawn(page))) == 24
+        assert len(legend(draw_page(page))) == 24
 
 
-def test_an_algorithm_has_one_colour_on_all_pages(drawn, rng):
-    found = results({'mifa': values(rng), 'fedavg': values(rng)})
+def test_an_algorithm_has_one_colour_on_all_pages(draw_page, rng):
+    result = results({'mifa': values(rng), 'fedavg': values(rng)})
     alone = results({'mifa': values(rng)})
     colours = [
-        drawn(page).axes[0].lines[0].get_color()
-        for page in (curves(found), curves(alone))
+        draw_page(page).axes[0].lines[0].get_color()
+        for page in (curves(result), curves(alone))
     ]
-    colours.append(drawn(overview(found)).axes[0].lines[0].get_color())
+    colours.append(draw_page(overview(result)).axes[0].lines[0].get_color())
     assert set(colours) == {plot.looks(['mifa'])['mifa'].colour}
-    patch = drawn(bars(found)).axes[0].patches[0]
+    patch = draw_page(bars(result)).axes[0].patches[0]
     assert patch.get_facecolor()[:3] == matplotlib.colors.to_rgb(colours[0])
 
 
-def test_the_best_of_many_series_are_best_in_the_drawn_metric(drawn, rng):
+def test_the_best_of_many_series_are_best_in_the_drawn_metric(draw_page, rng):
     raw = {
         f'mifa (rate {k})': {m: values(rng) for m in ('loss', 'accuracy')}
         for k in range(25)
@@ -356,19 +360,19 @@ def test_the_best_of_many_series_are_best_in_the_drawn_metric(drawn, rng):
     raw['mifa (rate 4)']['loss'][..., -1] = 0.2
     raw['mifa (rate 6)']['loss'][..., -1] = 0.0  # best at the end
     raw['mifa (rate 9)']['accuracy'][..., -10:] = 1.0
-    found = results(
+    result = results(
         {label: {'server': named} for label, named in raw.items()},
         members=members,
         metric='accuracy',
     )
     for options, rate in (({'tail': 0.5}, 4), ({'tail': 0.05}, 6)):
-        page = curves(found, metrics=('loss', 'accuracy'), **options)
-        assert legend(drawn(page)) == [f'mifa (rate {rate})']
+        page = curves(result, metrics=('loss', 'accuracy'), **options)
+        assert legend(draw_page(page)) == [f'mifa (rate {rate})']
         assert ' point of its grid by loss, ' in page.heading
-    assert legend(drawn(overview(found, tail=0.5))) == ['mifa (rate 9)']
+    assert legend(draw_page(overview(result, tail=0.5))) == ['mifa (rate 9)']
 
 
-def test_the_picture_of_levels_has_every_difference_of_the_table(drawn, rng):
+def test_the_picture_of_levels_has_every_difference_of_the_table(draw_page, rng):
     points = {
         'fedavg (rate 1)': {'rate': 1},
         'fedavg (rate 2)': {'rate': 2},
@@ -380,7 +384,7 @@ def test_the_picture_of_levels_has_every_difference_of_the_table(drawn, rng):
     page = levels(results({label: values(rng) for label in points}, members=members))
     cells = {row[1]: row[-2] for row in page.tables[0].rows if row[-1]}
     assert list(cells) == list(points)[2:]
-    axes = drawn(page).axes[0]
+    axes = draw_page(page).axes[0]
     assert [text.get_text() for text in axes.get_yticklabels()] == list(cells)
     points = [container.lines[0] for container in axes.containers]
     assert [f'{point.get_xdata()[0]:+.1f}' for point in points] == [

@@ -81,14 +81,14 @@ def test_totals_are_those_of_the_links(folder):
 
 def first(curve, level):
     """The round at which a curve of evaluations every three rounds is at or below a level."""
-    return 3 * next(place for place, value in enumerate(curve) if value <= level)
+    return 3 * next(index for index, value in enumerate(curve) if value <= level)
 
 
 def test_a_target_costs_what_the_rounds_until_then_cost(folder):
-    found = run_view.of_run(runs.read(folder))
-    distances = found.curve('distance', ('links', 'fedavg', 'server'))
+    result = run_view.of_run(runs.read(folder))
+    distances = result.curve('distance', ('links', 'fedavg', 'server'))
     level = float(distances.mean(axis=0)[3])
-    page = price(found, **SPEEDS, targets=[level, -1.0], metric='distance')
+    page = price(result, **SPEEDS, targets=[level, -1.0], metric='distance')
     at = first(distances.mean(axis=0), level)
     ends = [first(curve, level) for curve in distances]
     assert at > 0
@@ -102,9 +102,9 @@ def test_a_target_costs_what_the_rounds_until_then_cost(folder):
 
 
 @pytest.mark.parametrize('against', ['hours', 'gigabytes'])
-def test_curves_are_drawn_against_what_was_spent(folder, against, drawn):
+def test_curves_are_drawn_against_what_was_spent(folder, against, draw_page):
     page = price(run_view.of_run(runs.read(folder)), **SPEEDS, against=against)
-    (axes,) = drawn(page).axes
+    (axes,) = draw_page(page).axes
     spent = {
         'hours': [
             np.mean([hours(mask[:t], 2) for mask in masks(folder)])
@@ -117,8 +117,8 @@ def test_curves_are_drawn_against_what_was_spent(folder, against, drawn):
     }
     assert axes.get_xlabel().startswith(against)
     np.testing.assert_allclose(axes.lines[0].get_xdata(), spent[against])
-    found = run_view.of_run(runs.read(folder))
-    values = found.curve(found.metric().name, ('links', 'fedavg', 'server'))
+    result = run_view.of_run(runs.read(folder))
+    values = result.curve(result.metric().name, ('links', 'fedavg', 'server'))
     np.testing.assert_allclose(axes.lines[0].get_ydata(), values.mean(axis=0))
 
 
@@ -152,13 +152,13 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
     assert one.stdout == other.stdout
     assert 'models up / down' in one.stdout
     assert (folder / 'price.png').exists()
-    for given, message in (
+    for inputs, message in (
         ('{"step": 1', '`price` must be JSON, got {"step": 1: '),
         ('{"step": 1}', '`config.reports.price.uplink` must be given, got None.'),
         (str(tmp_path / 'none'), 'No such file'),
         ('{"stp": 1}', "`config.reports.price` has no 'stp'; did you mean 'step'?"),
     ):
-        done = command('report', f'--workdir={folder}', f'--price={given}')
+        done = command('report', f'--workdir={folder}', f'--price={inputs}')
         assert (done.returncode, done.stderr.count('\n')) == (2, 1)
         assert message in done.stderr
 
@@ -205,13 +205,13 @@ def test_what_cannot_be_priced_says_why(tmp_path):
     experiment.build(
         {**CONFIG, 'algorithms': own, 'num_rounds': 3, 'num_seeds': 1}
     ).run(tmp_path)
-    found = run_view.of_run(runs.read(tmp_path), allow_imports=True)
+    result = run_view.of_run(runs.read(tmp_path), allow_imports=True)
     with pytest.raises(
         ValueError, match=r'`traffic` must say what mine sends, got \[\].'
     ):
-        price(found, **SPEEDS)
+        price(result, **SPEEDS)
     assert (
-        rows_of(price(found, **SPEEDS, traffic={'mine': {}}).tables[0])['mine'][0]
+        rows_of(price(result, **SPEEDS, traffic={'mine': {}}).tables[0])['mine'][0]
         == '1 / 1'
     )
     swept = {**CONFIG, 'grid': {'links': {'probs': {'value': [0.2, 0.6]}}}}
