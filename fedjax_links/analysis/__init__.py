@@ -50,9 +50,14 @@ from fedjax_links.analysis.link_chains.curves import (
     linear_curve,
     linear_limit,
 )
+from fedjax_links.analysis.link_chains.first_order import (
+    FirstOrderMean,
+    first_order_mean,
+)
 from fedjax_links.analysis.markov import (
     gap_distribution,
     markov_autocorrelation,
+    markov_interval_mean,
     markov_stationary,
     semi_markov_autocorrelation,
     semi_markov_stationary,

@@ -136,6 +136,50 @@ def truncated_interval_mean(probs: ArrayLike, cutoff: int | None) -> np.ndarray:
     return np.where(probs > 0, closed, limit)
 
 
+def markov_interval_mean(
+    up_rate: ArrayLike, down_rate: ArrayLike, cutoff: int | None
+) -> np.ndarray:
+    """Computes the expected length of FedAU's closed intervals over a Markov link.
+
+    An interval closes at a participation, or after K rounds without one. Without a cut-off
+    its mean is ``1 / p``, whatever the memory of the link. With one, let ``r = 1 - q*``.
+    An interval after a participation has the mean ``1 + q (1 - r^(K-1)) / q*``, one after a
+    cut-off ``(1 - r^K) / q*``. There are ``q r^(K-1) / (1 - r^K)`` of the latter for each
+    of the former.
+
+    Args:
+      up_rate: float[...], q* = P(down -> up) per round, in (0, 1].
+      down_rate: float[...], q = P(up -> down) per round, in [0, 1]; broadcast against
+        ``up_rate``.
+      cutoff: K, at least 1, or None for no cut-off.
+
+    Returns:
+      float64[...], in [1, K]. FedAU's weights tend to it.
+
+    Raises:
+      ValueError: if a rate or ``cutoff`` is out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.markov_interval_mean([0.05, 0.3], [0.15, 0.7], 50).round(2))
+      [3.95 3.33]
+
+    References:
+      Wang and Ji, A Lightweight Method for Tackling Unknown Participation Statistics in Federated
+      Averaging, ICLR 2024 (FedAU).
+    """
+    up, down = _checked_rates(up_rate, down_rate)
+    _checks.checked('up_rate', up, up > 0, 'be positive')
+    if cutoff is None:
+        return (up + down) / up
+    limit = _checks.checked_int('cutoff', cutoff, minimum=1)
+    stays = 1.0 - up
+    after_upload = 1.0 + down * (1.0 - stays ** (limit - 1)) / up
+    after_cut = (1.0 - stays**limit) / up
+    ratio = down * stays ** (limit - 1) / (1.0 - stays**limit)
+    return (after_upload + ratio * after_cut) / (1.0 + ratio)
+
+
 def _checked_rates(
     up_rate: ArrayLike, down_rate: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:

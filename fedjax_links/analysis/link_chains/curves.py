@@ -51,7 +51,8 @@ class ChainLimit(NamedTuple):
         mean does not settle.
       covariances: float64[d, d] by model; NaN if the second moment does not settle.
       optimum: float64[d], the minimiser of the mean of the losses.
-      rate: by which the mean contracts per round, a spectral radius.
+      rate: by which the mean contracts per round, a spectral radius. Where clients are
+        counted, it is that of the server and of sums over groups.
       second_moment_rate: the same of the second moment; it settles if this is below 1.
     """
 

@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import linear_rules, peer_links
-from fedjax_links.analysis.linear_rounds import KEEP_MODELS, KEEP_NOTHING, RULES, Round
+from fedjax_links.analysis.linear_rounds import (
+    KEEP_MODELS,
+    KEEP_NOTHING,
+    RULES,
+    Round,
+    Rule,
+)
 from fedjax_links.analysis.link_chains import class_rounds, layouts, moment_maps
 from fedjax_links.analysis.link_chains.chains import LinkChain
 from fedjax_links.core import errors
@@ -49,11 +55,13 @@ def linear_system(
     lump: bool | None,
     options: Mapping[str, Any],
     is_centred: bool = False,
+    rule: Rule | None = None,
 ) -> LinearSystem:
     """Checks the arguments and builds the maps of the moments.
 
     Arguments are as in `linear_curve`. Where `is_centred`, targets and models are measured
-    from the optimum. So differences from it keep their digits.
+    from the optimum. So differences from it keep their digits. A `rule` replaces the round
+    of the algorithm.
     """
     size = chain.num_clients
     clients = linear_rules.quadratic_clients(
@@ -91,7 +99,10 @@ def linear_system(
             )
         )
     rounds = class_rounds.class_rounds(
-        layout, RULES[algorithm], round_makers, needs_probs=algorithm in _NEED_PROBS
+        layout,
+        rule or RULES[algorithm],
+        round_makers,
+        needs_probs=algorithm in _NEED_PROBS,
     )
     branches = list(zip(probs_of_edges, rounds, strict=True))
     if not any(r.beta.any() or r.theta.any() or r.zeta.any() for _, r in branches):

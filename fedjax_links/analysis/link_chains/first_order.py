@@ -1,0 +1,235 @@
+r"""Computes where algorithms end under links that remember, to first order in the step.
+
+Curvatures are equal, and ``epsilon = 1 - a`` with ``a = (1 - eta)^s``. Then a round of
+FedAvg and its relatives is ``x' = x + epsilon sum_i c_i (u_i - x)`` with coefficients c_i
+that depend on the links alone, and ``c = sum_i c_i``. In the stationary state
+``E[sum_i c_i (u_i - x)] = 0``. If c is not correlated with the past, this leaves
+``m_0 = sum_i E[c_i] u_i / E[c]``, at any step. In general x carries the last rounds'
+``epsilon c_i (u_i - m_0)``, so that
+
+``E[x] = m_0 - epsilon / E[c] sum_i (u_i - m_0) G_i + O(epsilon^2)`` with
+``G_i = sum_{k >= 1} Cov(c^t, c_i^(t-k))``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import _checks, cohort_sizes, markov
+from fedjax_links.analysis.linear_rounds import Round, State
+from fedjax_links.analysis.link_chains import linear_systems, moment_maps
+from fedjax_links.analysis.link_chains.chains import LinkChain
+from fedjax_links.analysis.link_chains.fixed_points import fixed_point
+from fedjax_links.core import errors
+
+_ALGORITHMS = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known', 'fedpbc'
+# Lags of links count until their memory is below this, at most so many.
+_FORGOTTEN = 1e-17
+_MOST_LAGS = 100_000
+
+
+class FirstOrderMean(NamedTuple):
+    """Holds where an algorithm's expected server model ends, to first order in the step.
+
+    Attributes:
+      limit: float64[d], the end as the step tends to zero.
+      bias: float64[d], the term of first order in ``1 - (1 - eta)^s``.
+      mean: float64[d], their sum; its error is of second order.
+      optimum: float64[d], the mean of the targets.
+    """
+
+    limit: np.ndarray
+    bias: np.ndarray
+    mean: np.ndarray
+    optimum: np.ndarray
+
+
+class _TwoStateLinks(NamedTuple):
+    """Holds rates float64[N] of independent two-state links."""
+
+    up_rate: np.ndarray
+    down_rate: np.ndarray
+
+    @property
+    def probs(self) -> np.ndarray:
+        """Returns p."""
+        return self.up_rate / (self.up_rate + self.down_rate)
+
+    @property
+    def memory(self) -> np.ndarray:
+        """Returns the autocorrelation at lag one, ``lambda``."""
+        return 1.0 - self.up_rate - self.down_rate
+
+
+def first_order_mean(
+    algorithm: str,
+    chain: LinkChain,
+    targets: ArrayLike,
+    learning_rate: float,
+    local_steps: int,
+    *,
+    cutoff: int | None = None,
+) -> FirstOrderMean:
+    r"""Computes where the expected server model ends, to first order in the step.
+
+    For any number of clients, with equal curvature one. Let
+    ``lambda_i = 1 - q_i - q*_i`` and ``epsilon = 1 - (1 - eta)^s``.
+
+    * ``'fedavg_known'``: ``-epsilon / N^2 sum_i (1 - p_i) / p_i lambda_i / (1 - lambda_i)
+      (u_i - ubar)`` around the optimum. It falls with 1/N and grows with the correlation
+      time.
+    * ``'fedavg_all'`` and ``'fedau'`` weigh clients by v_i: one, and the mean interval that
+      FedAU's weights tend to. They end at ``m_0 = sum_i v_i p_i u_i / sum_i v_i p_i`` and
+      ``-epsilon / N sum_i v_i^2 p_i (1 - p_i) lambda_i / (1 - lambda_i) (u_i - m_0)
+      / sum_i v_i p_i``.
+    * ``'fedavg'`` ends at ``m_0 = sum_i w_i u_i`` with `fedavg_weights`. Its bias is due to
+      empty rounds alone. With ``P_0`` their probability and ``R_i(p) = E[1{i in A} / |A|]``
+      for independent links, it is ``epsilon P_0 / (1 - P_0) sum_i (u_i - m_0)
+      sum_{k >= 1} (R_i(p (1 - lambda^k)) - R_i(p))``.
+    * ``'fedpbc'``: the server model under any chain. Client models differ from the optimum
+      by terms of first order, ``Y' = W (Y + epsilon (U - ubar))``, whose stationary mean is
+      a linear system over the chain's modes.
+
+    Args:
+      algorithm: one of these.
+      chain: of links that are independent over clients and have two states and constant
+        rates (`link_chains.independent`, `link_chains.markov`); any chain for FedPBC.
+      targets: float64[N, d], the clients' minimisers u_i ([N] is read as [N, 1]).
+      learning_rate: eta, in (0, 2).
+      local_steps: s.
+      cutoff: K of FedAU, at least 1, or None.
+
+    Returns:
+      The mean. Its error is of second order in epsilon.
+
+    Raises:
+      ValueError: for another algorithm or chain, or values out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> chain = analysis.link_chains.markov([0.5, 0.3], up_rate=0.05)
+      >>> law = analysis.first_order_mean('fedavg_known', chain, [0.0, 100.0], 0.001, 5)
+      >>> print(law.bias.round(3))
+      [-0.166]
+      >>> exact = analysis.linear_limit('fedavg_known', chain, [0.0, 100.0], 0.001, 5)
+      >>> print((exact.means['server'] - 50.0).round(3))
+      [-0.165]
+    """
+    if algorithm not in _ALGORITHMS:
+        raise errors.unknown_name('algorithm', algorithm, _ALGORITHMS)
+    size = chain.num_clients
+    points = _checks.checked_targets('targets', targets, size).reshape(size, -1)
+    is_valid = 0.0 < learning_rate < 2.0
+    _checks.require(is_valid, 'learning_rate', 'lie in (0, 2)', learning_rate)
+    steps = _checks.checked_int('local_steps', local_steps, minimum=1)
+    epsilon = 1.0 - (1.0 - learning_rate) ** steps
+    optimum = points.mean(axis=0)
+    if algorithm == 'fedpbc':
+        limit = optimum
+        slope = _fedpbc_slope(chain, points)
+    else:
+        links = _two_state_links(chain)
+        if algorithm == 'fedavg':
+            limit, slope = _fedavg(links, points)
+        else:
+            weights = _weights(algorithm, links, cutoff)
+            limit, slope = _weighted(links, weights, points)
+    bias = epsilon * slope
+    return FirstOrderMean(limit, bias, limit + bias, optimum)
+
+
+def _two_state_links(chain: LinkChain) -> _TwoStateLinks:
+    """Reads the rates of independent two-state links."""
+    kinds = [chain.kinds[kind] for kind in chain.kind_of_client]
+    is_two_state = len(chain.start) == 1
+    for kind in kinds:
+        is_two_state = is_two_state and kind.is_up.tolist() == [[False, True]]
+    requirement = 'have independent clients with two states and constant rates'
+    got = f'{chain.num_modes:,} modes of {chain.num_clients} clients'
+    _checks.require(is_two_state, 'chain', requirement, got)
+    up_rate = np.array([kind.transition[0, 0, 1] for kind in kinds])
+    down_rate = np.array([kind.transition[0, 1, 0] for kind in kinds])
+    is_valid = (up_rate > 0).all()
+    _checks.require(is_valid, 'chain', 'bring each client up at times', up_rate)
+    return _TwoStateLinks(up_rate, down_rate)
+
+
+def _weights(algorithm: str, links: _TwoStateLinks, cutoff: int | None) -> np.ndarray:
+    """Returns by what an algorithm multiplies the updates of each client, float64[N]."""
+    if algorithm == 'fedavg_all':
+        return np.ones_like(links.probs)
+    if algorithm == 'fedavg_known':
+        return 1.0 / links.probs
+    return markov.markov_interval_mean(links.up_rate, links.down_rate, cutoff)
+
+
+def _weighted(
+    links: _TwoStateLinks, weights: np.ndarray, targets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Computes limit and slope where ``c_i = v_i 1{i in A} / N``."""
+    size = len(weights)
+    probs = links.probs
+    means = weights * probs / size
+    limit = means @ targets / means.sum()
+    remembered = links.memory / (1.0 - links.memory)
+    covariances = (weights / size) ** 2 * probs * (1.0 - probs) * remembered
+    return limit, -(covariances @ (targets - limit)) / means.sum()
+
+
+def _fedavg(
+    links: _TwoStateLinks, targets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Computes limit and slope of FedAvg, whose c is one but for empty rounds."""
+    probs = links.probs
+    non_empty = cohort_sizes.non_empty_probability(probs)
+    stationary = cohort_sizes.reciprocal_means(probs)
+    limit = stationary @ targets / non_empty
+    longest = np.abs(links.memory).max()
+    remembered = links.memory.copy()
+    # Given that a round is empty, links k rounds before were up with p (1 - lambda^k).
+    change = np.zeros_like(probs)
+    for _ in range(_MOST_LAGS):
+        if np.abs(remembered).max() < _FORGOTTEN or longest == 0:
+            break
+        before = probs * (1.0 - remembered)
+        if before.any():
+            change += cohort_sizes.reciprocal_means(before) - stationary
+        else:
+            change -= stationary
+        remembered *= links.memory
+    slope = (1.0 - non_empty) / non_empty * (change @ (targets - limit))
+    return limit, slope
+
+
+def _fedpbc_slope(chain: LinkChain, targets: np.ndarray) -> np.ndarray:
+    """Computes the slope of FedPBC's server model."""
+
+    def small_steps(links: Round, server: np.ndarray, rows: np.ndarray) -> State:
+        # Rows are differences from the optimum over epsilon.
+        trained = rows + links.targets - links.targets.mean(axis=0)
+        if not links.active.any():
+            return server, trained
+        mean = links.mean(trained)
+        return mean, links.stored(mean[None], trained)
+
+    system = linear_systems.linear_system(
+        'fedpbc',
+        chain,
+        targets,
+        1.0,
+        1,
+        curvature=1.0,
+        noise=0.0,
+        neighbours=None,
+        edge_probs=0.0,
+        lump=None,
+        options={},
+        is_centred=True,
+        rule=small_steps,
+    )
+    law = system.layout.stationary_law()
+    first, _ = moment_maps.start_moments(system.maps, system.targets, law)
+    moments = fixed_point(system.maps.mean, first)
+    axes = tuple(range(len(system.layout.shape)))
+    return moments.products.sum(axis=axes)[:, 1, 0]

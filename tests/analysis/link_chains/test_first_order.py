@@ -1,0 +1,127 @@
+"""First-order laws against exact limits, whose differences are of second order."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis
+from fedjax_links.analysis import link_chains
+from tests import refusals
+from tests.tiers import cases
+
+RATES = 0.002, 0.004, 0.008, 0.016
+
+
+def problem(seed, size=3):
+    rng = np.random.default_rng(seed)
+    probs = rng.uniform(0.2, 0.7, size)
+    up_rates = rng.uniform(0.1, 0.3, size)
+    return link_chains.markov(probs, up_rates), rng.normal(size=size) + 3 * probs
+
+
+def exact(algorithm, chain, targets, rate, cutoff):
+    """FedAU with its limiting weights is dividing by their inverses."""
+    if algorithm != 'fedau':
+        return analysis.linear_limit(algorithm, chain, targets, rate, 1)
+    kinds = []
+    for kind in chain.kinds:
+        rates = kind.transition[0, 0, 1], kind.transition[0, 1, 0]
+        weight = analysis.markov_interval_mean(*rates, cutoff)
+        kinds.append(kind._replace(prob=np.atleast_1d(1 / weight)))
+    known = chain._replace(kinds=tuple(kinds))
+    return analysis.linear_limit('fedavg_known', known, targets, rate, 1)
+
+
+@pytest.mark.parametrize('seed', cases(range(10), [0, 1]))
+@pytest.mark.parametrize(
+    'algorithm', ['fedau', 'fedavg', 'fedavg_all', 'fedavg_known', 'fedpbc']
+)
+def test_what_is_left_out_is_of_second_order(algorithm, seed):
+    chain, targets = problem(seed)
+    cutoff = 4 if algorithm == 'fedau' else None
+    errors = []
+    biases = []
+    for rate in RATES:
+        law = analysis.first_order_mean(
+            algorithm, chain, targets, rate, 1, cutoff=cutoff
+        )
+        limit = exact(algorithm, chain, targets, rate, cutoff)
+        errors.append(abs(law.mean[0] - limit.means['server'][0]))
+        biases.append(abs(law.bias[0]))
+    ratios = np.array(errors[1:]) / errors[:-1]
+    assert ((ratios > 3.5) & (ratios < 4.5)).all(), ratios
+    # The first order itself is there, and larger.
+    assert biases[0] > 2 * errors[0]
+
+
+def test_known_probabilities_have_the_formula_as_printed():
+    """Two clients with an up rate of .05: exact and first-order bias, targets 0 and 1."""
+    chain = link_chains.markov([0.5, 0.3], 0.05)
+    p = np.array([0.5, 0.3])
+    memory = 1 - 0.05 / p
+    targets = np.array([0.0, 100.0])
+    epsilon = 1 - (1 - 0.004) ** 5
+    expected = -epsilon / 4 * ((1 - p) / p * memory / (1 - memory)) @ (targets - 50)
+    law = analysis.first_order_mean('fedavg_known', chain, targets, 0.004, 5)
+    assert abs(law.bias[0] - expected) < 1e-12
+    np.testing.assert_allclose(law.limit, 50.0)
+
+
+def test_laws_hold_for_many_clients():
+    """Two groups of ten, with an exact limit that counts them."""
+    probs = np.repeat([0.1, 0.05], 10)
+    chain = link_chains.markov(probs, 0.05)
+    targets = np.repeat([0.0, 1.0], 10)
+    for algorithm in ('fedavg', 'fedavg_known'):
+        law = analysis.first_order_mean(algorithm, chain, targets, 0.002, 1)
+        limit = analysis.linear_limit(algorithm, chain, targets, 0.002, 1)
+        found = limit.means['server'][0] - law.limit[0]
+        assert abs(found - law.bias[0]) < 0.05 * abs(law.bias[0])
+
+
+def test_independent_links_have_no_first_order():
+    chain = link_chains.independent([0.5, 0.3, 0.2])
+    for algorithm in ('fedavg', 'fedavg_all', 'fedavg_known', 'fedau'):
+        law = analysis.first_order_mean(algorithm, chain, [0.0, 1.0, 5.0], 0.1, 1)
+        np.testing.assert_allclose(law.bias, 0.0, atol=1e-15)
+
+
+@pytest.mark.parametrize('cutoff', [1, 2, 5, None])
+def test_intervals_of_a_link_have_their_mean(cutoff):
+    rng = np.random.default_rng(0)
+    up_rate, down_rate = 0.1, 0.3
+    is_up = True
+    waited = 0
+    intervals = []
+    for uniform in rng.uniform(size=200_000):
+        is_up = uniform >= down_rate if is_up else uniform < up_rate
+        if is_up:
+            intervals.append(waited + 1)
+            waited = 0
+        else:
+            waited += 1
+            if waited == cutoff:
+                intervals.append(waited)
+                waited = 0
+    batches = np.array_split(np.array(intervals, float), 50)
+    means = np.array([batch.mean() for batch in batches])
+    expected = analysis.markov_interval_mean(up_rate, down_rate, cutoff)
+    error = means.std() / np.sqrt(len(means))
+    assert abs(np.mean(intervals) - expected) < 4.5 * error + 1e-12
+
+
+def test_intervals_without_memory_are_truncated_geometric():
+    probs = np.array([0.1, 0.6])
+    found = analysis.markov_interval_mean(probs, 1 - probs, 7)
+    expected = analysis.truncated_interval_mean(probs, 7)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_refusals():
+    chain, targets = problem(0)
+    with refusals.names('algorithm', 'fedavg'):
+        analysis.first_order_mean('mifa', chain, targets, 0.1, 1)
+    with refusals.names('chain', 'two states'):
+        cycles = link_chains.cyclic([0.5, 0.5], cycle_length=4)
+        analysis.first_order_mean('fedavg', cycles, [0.0, 1.0], 0.1, 1)
+    with refusals.names('learning_rate'):
+        analysis.first_order_mean('fedavg', chain, targets, 2.5, 1)
