@@ -150,29 +150,6 @@ def test_who_draws_by_rejection():
     assert traced == [False]
 
 
-@pytest.mark.parametrize('kind', range(5))
-def test_alias_table_has_the_law_of_the_weights(kind):
-    rng = np.random.default_rng(kind)
-    for _ in range(200):
-        size = int(rng.integers(1, 12))
-        weights = (
-            rng.random(size),
-            np.append(rng.integers(0, 4, size - 1).astype(float), 1),
-            np.exp(rng.normal(0, 5, size)),
-            np.ones(size),
-            np.append(np.where(rng.random(size - 1) < 0.5, 1e-300, 1), 1),
-        )[kind]
-        threshold, alias = rejection_sampling.alias_table(weights)
-        own = np.where(alias == np.arange(size), 2**32, threshold.astype(np.int64))
-        amounts = own.copy()
-        np.add.at(amounts, alias, 2**32 - own)
-        assert amounts.sum() == size * 2**32
-        np.testing.assert_allclose(
-            amounts / 2**32 / size, weights / weights.sum(), atol=size / 2**31
-        )
-        np.testing.assert_array_equal(amounts > 0, weights > 0)
-
-
 @pytest.mark.statistical
 def test_uniform_cohorts_are_uniform_over_sets(rejecting):
     mask = masks(uniform_cohort(5, 2), 2, SEEDS)

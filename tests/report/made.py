@@ -106,3 +106,8 @@ def server(values):
 def ends(*seeds):
     """Makes [1, S, 1]: one pattern with one evaluation."""
     return np.reshape(seeds, (1, -1, 1))
+
+
+def rows_of(table):
+    """Returns the rows of a table as dictionaries by column."""
+    return [dict(zip(table.header, row, strict=True)) for row in table.rows]

@@ -284,63 +284,6 @@ def test_an_experiment_is_made_of_objects_without_a_config():
     assert len(table) == len(results['round'])
 
 
-def run_and_cut(planned, folder, *, algorithm, stage, round):
-    """Runs until a lane of an algorithm has a round behind it, and stops like a power cut."""
-
-    class PowerCutError(Exception):
-        pass
-
-    class Cut(Callback):
-        def on_period(self, lane, record):
-            if (lane.algorithm, lane.stage, record['round']) == (
-                algorithm,
-                stage,
-                round,
-            ):
-                raise PowerCutError
-
-    with pytest.raises(PowerCutError):
-        planned.run(folder, [Cut()])
-
-
-@pytest.mark.parametrize(
-    'saving', [pytest.param('always', marks=pytest.mark.slow), 'never']
-)
-def test_an_interrupted_run_has_the_bytes_of_an_unbroken_one(
-    tmp_path, monkeypatch, saving
-):
-    """Cut in tuning, in the main part, and in the middle of a line."""
-    monkeypatch.setattr(
-        save_clock.SaveClock, 'is_due', lambda clock: saving == 'always'
-    )
-    planned = experiment.build(tuned())
-    planned.run(tmp_path / 'unbroken')
-    cut = tmp_path / 'cut'
-    run_and_cut(planned, cut, algorithm='fedavg', stage='tuning', round=4)
-    run_and_cut(planned, cut, algorithm='fedpbc', stage='tuning', round=8)
-    run_and_cut(planned, cut, algorithm='fedpbc', stage='main', round=4)
-    with (cut / fl.runs.METRICS).open('a') as metrics:
-        metrics.write('{"algorithm": "fedpbc", "rou')
-    first_rounds = {}
-
-    class Watch(Callback):
-        def on_period(self, lane, record):
-            first_rounds.setdefault(
-                (lane.algorithm, lane.stage, lane.position), record['round']
-            )
-
-    results = planned.run(cut, [Watch()])
-    assert first_rounds['fedavg', 'main', (0, 0)] == 8  # was done
-    assert (
-        first_rounds['fedpbc', 'main', (0, 0)] == 4
-    )  # goes on from round 4, or begins again
-    for name in (fl.runs.METRICS, fl.runs.CONFIG, fl.runs.EXPERIMENT):
-        assert (cut / name).read_bytes() == (tmp_path / 'unbroken' / name).read_bytes()
-    again = fl.runs.read(cut)
-    for name, column in results.columns.items():
-        np.testing.assert_array_equal(again[name], column)
-
-
 def test_a_diverged_value_is_null_in_the_metrics(tmp_path):
     client = fl.local_training.local_sgd(3.0, local_steps=50)
     planned = in_python(

@@ -1,7 +1,6 @@
 """Runs in shards leave the bytes of a run in one process."""
 
 import dataclasses
-import json
 import shutil
 
 import numpy as np
@@ -9,10 +8,9 @@ import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.core import errors
-from fedjax_links.machines import environment
 from fedjax_links.planning import trials
 from fedjax_links.runner import lane_batch, loop, shared_stores, stages
-from fedjax_links.storage import checkpoints, file_locks
+from fedjax_links.storage import file_locks
 from tests.experiment.configs import files_of, tuned, values
 from tests.refusals import names
 
@@ -265,50 +263,6 @@ def test_an_error_of_a_callback_ends_the_run_and_is_no_lanes(tmp_path):
     assert not (tmp_path / runs.FAILURES).exists()
 
 
-def elsewhere(monkeypatch, **changes):
-    """From now on this is a machine of another kind."""
-    own = environment.fingerprint()
-    monkeypatch.setattr(environment, 'fingerprint', lambda: {**own, **changes})
-
-
-def test_another_kind_of_machine_is_refused(tmp_path, monkeypatch):
-    planned = experiment.build(values())
-    planned.shard(0, 2).run(tmp_path)
-    own = environment.fingerprint()['cpu']
-    elsewhere(monkeypatch, cpu='another CPU')
-    with names(
-        'environment.cpu', 'be the same for all lanes', f"{own!r} and 'another CPU'"
-    ):
-        planned.shard(1, 2).run(tmp_path)
-    longer = experiment.build(values(num_rounds=8))
-    experiment.build(values()).shard(0, 2).run(tmp_path / 'whole')
-    with names('environment.cpu'):
-        longer.shard(0, 2).run(tmp_path)
-
-
-def test_folders_of_different_machines_are_not_merged(tmp_path, monkeypatch):
-    planned = experiment.build(values())
-    planned.shard(0, 2).run(tmp_path / 'a')
-    elsewhere(monkeypatch, cpu='another CPU')
-    planned.shard(1, 2).run(tmp_path / 'b')
-    folders = [tmp_path / 'a', tmp_path / 'b']
-    with names('environment.cpu', '--allow_mixed'):
-        runs.merge(folders, tmp_path / 'all')
-    merged = runs.merge(folders, tmp_path / 'all', allow_mixed=True)
-    assert set(merged.columns['seed']) == {0, 1}
-
-
-def test_even_mixed_all_lanes_of_a_seed_are_of_one_kind(tmp_path, monkeypatch):
-    planned = experiment.build(
-        values(algorithms={'fedavg': {}, 'fedpbc': {}}, num_seeds=1)
-    )
-    planned.shard(0, 2).run(tmp_path / 'a')
-    elsewhere(monkeypatch, cpu='another CPU')
-    planned.shard(1, 2).run(tmp_path / 'b')
-    with names('environment.cpu', 'lanes of seed 0'):
-        runs.merge([tmp_path / 'a', tmp_path / 'b'], tmp_path / 'all', allow_mixed=True)
-
-
 def test_status_tells_done_lost_and_who_runs(tmp_path):
     planned = experiment.build(values(num_seeds=4))
     seen = []
@@ -398,15 +352,6 @@ def test_a_lane_that_another_process_ran_is_not_run_again(tmp_path, monkeypatch)
     monkeypatch.setattr(shared_stores.SharedFolder, 'acquire', taking)
     planned.shard(0, 1).run(tmp_path / 'run')
     assert written == [there.stat().st_mtime_ns]
-
-
-def test_what_a_lane_keeps_says_where_it_ran(tmp_path):
-    experiment.build(values()).run(tmp_path)
-    for files in runs.saves(tmp_path).values():
-        about, _ = checkpoints.read(files[max(files)])
-        assert about[runs.FINGERPRINT] == json.loads(
-            json.dumps(environment.fingerprint())
-        )
 
 
 def test_divisions_are_kept_as_they_were_made(tmp_path):

@@ -11,7 +11,7 @@ from fedjax_links.report.layouts import link_maps, participation
 from fedjax_links.report.run_view import FirstSeedLinks
 from fedjax_links.results.runs import CLIENTS
 from fedjax_links.runs import export
-from tests.report.made import changed, results
+from tests.report.made import changed, results, rows_of
 
 FIRST = 0.2
 SECOND = 0.8
@@ -34,10 +34,6 @@ def config(**changes):
     return {
         name: value for name, value in {**base, **changes}.items() if value is not None
     }
-
-
-def rows_of(table):
-    return [dict(zip(table.header, row, strict=True)) for row in table.rows]
 
 
 def source_of(masks, clients=None):

@@ -1,0 +1,112 @@
+"""Caps: their size, their law, and permutations that are used up."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import base
+from fedjax_links.participation import (
+    always,
+    bernoulli,
+    cap,
+    duplex,
+    regularized,
+    replay,
+    subset_sampling,
+)
+from tests.participation.sampling import (
+    assert_frequencies,
+    masks,
+    roll,
+)
+
+SEEDS = 20_000
+
+
+@pytest.mark.parametrize('rule', ['uniform', 'permutation'])
+def test_cap_keeps_at_most_s_of_the_active(rule):
+    inner = bernoulli(np.full(6, 0.5))
+    capped = roll(cap(inner, 2, rule=rule), 300).mask
+    active = roll(inner, 300).mask
+    assert not (capped & ~active).any()
+    np.testing.assert_array_equal(capped.sum(axis=1), np.minimum(active.sum(axis=1), 2))
+
+
+@pytest.mark.statistical
+def test_cap_has_its_law():
+    recording = np.array([[True, True, False, True]])
+    uniform = masks(cap(replay(recording), 2), 1, SEEDS)[:, 0]
+    assert_frequencies(uniform.sum(axis=0), [2 / 3, 2 / 3, 0, 2 / 3], SEEDS)
+
+
+@pytest.mark.parametrize('rule', ['uniform', 'permutation'])
+def test_cap_counts_those_who_take_part(rule):
+    """Half of the clients deliver without having heard: they take none of the five seats."""
+    hears = np.arange(10) < 5
+    pattern = cap(duplex(uplink=always(10), downlink=replay([hears])), 5, rule=rule)
+    taking_part = base.participants(roll(pattern, 40))
+    np.testing.assert_array_equal(taking_part, np.tile(hears, (40, 1)))
+
+
+def test_a_permutation_continues_within_a_round():
+    sizes = {
+        'cap': roll(cap(always(5), 2, rule='permutation'), 6).mask.sum(axis=1),
+        'regularized': roll(regularized(5, 2), 6).mask.sum(axis=1),
+    }
+    np.testing.assert_array_equal(sizes['cap'], [2, 2, 2, 2, 2, 2])
+    np.testing.assert_array_equal(sizes['regularized'], [2, 2, 1, 2, 2, 1])
+
+
+def test_permutation_rule_with_all_active_is_regularized():
+    mask = roll(cap(always(12), 4, rule='permutation'), 30).mask
+    np.testing.assert_array_equal(mask.reshape(10, 3, 12).sum(axis=1), 1)
+
+
+def consume_in_a_loop(orders, active, size, distinct):
+    """A stack of clients popped in order; a new one when it is empty, also within a round."""
+    orders = iter(orders)
+    stack = list(next(orders))
+    results = []
+    for available in active:
+        taken = []
+        while len(taken) < size:
+            if not stack:
+                stack = list(next(orders))
+            client = stack.pop(0)
+            if available[client] and not (distinct and client in taken):
+                taken.append(client)
+        results.append(sorted(taken))
+    return results
+
+
+@pytest.mark.parametrize('distinct', [True, False])
+def test_permutation_is_consumed_as_in_a_plain_loop(distinct):
+    rng = np.random.default_rng(4)
+    size = 3
+    num_clients = 10
+    active = np.stack(
+        [rng.permutation(num_clients) < rng.integers(3, 9) for _ in range(60)]
+    )
+    consume = jax.jit(
+        subset_sampling.take_from_permutation, static_argnames=('size', 'distinct')
+    )
+    order = subset_sampling.random_order(jax.random.key(0), num_clients)
+    orders = [np.argsort(order.position)]
+    masks = []
+    for t, available in enumerate(active):
+        before = np.asarray(order.position)
+        order, mask = consume(
+            jax.random.key(t + 1),
+            order,
+            jnp.asarray(available),
+            size,
+            distinct=distinct,
+        )
+        if (np.asarray(order.position) != before).any():
+            orders.append(np.argsort(order.position))
+        masks.append(np.flatnonzero(mask).tolist())
+    expected = consume_in_a_loop(orders, active, size, distinct)
+    assert masks == [sorted(set(taken)) for taken in expected]
+    short = [len(taken) for taken in masks]
+    assert set(short) == ({3} if distinct else {2, 3})

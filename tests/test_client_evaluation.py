@@ -1,0 +1,119 @@
+"""Metrics of clients on their own evaluation data, and their summaries."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from fedjax_links import evaluation, problems
+
+OWNERS = np.repeat([0, 1, 2], [5, 3, 4])
+TESTED = np.array([3, 0, 4, 0, 1, 3, 3, 0, 4])
+"""Of three clients that train, the last has nothing to test on; 3 and 4 do not train."""
+
+
+def of_clients(loss='cross_entropy', metrics=None):
+    """A problem with owners of evaluation data, and two models for each client."""
+    rng = np.random.default_rng(3)
+    tokens = loss == 'token_cross_entropy'
+    shape = (4,) if tokens else ()
+    labels = rng.integers(-1 if tokens else 0, 3, (len(TESTED), *shape))
+    features = rng.normal(size=(len(TESTED), *shape, 2)).astype(np.float32)
+    if loss == 'squared_error':
+        labels = rng.normal(size=(len(TESTED), 3)).astype(np.float32)
+    problem = problems.from_flax(
+        np.concatenate([features, features[:3]]),
+        np.concatenate([labels, labels[:3]]),
+        OWNERS,
+        module=nn.Dense(3),
+        loss=loss,
+        metrics=metrics,
+        eval_data=(features, labels, TESTED),
+    )
+    keys = jax.random.split(jax.random.key(0), 3)
+    return problem, jax.vmap(problem.init_params)(keys), features, labels
+
+
+@pytest.mark.parametrize(
+    'loss, metrics',
+    [
+        ('cross_entropy', None),
+        ('token_cross_entropy', None),
+        ('squared_error', ('rmse', 'mae')),
+    ],
+)
+def test_every_client_is_measured_on_its_own(loss, metrics):
+    """Against the problem's metrics on the examples of one client, one client at a time."""
+    problem, models, features, labels = of_clients(loss, metrics)
+    first = jax.tree.map(lambda a: a[0], models)
+    result = jax.jit(evaluation.by_client)(first, problem)
+    personal = evaluation.personal_model_metrics(models, problem)
+    assert result.keys() == personal.keys() == {'loss', *(metrics or result)}
+    for name in result:
+        assert result[name].shape == (5,)
+        assert personal[name].shape == (3,)
+        assert np.isnan(result[name][2])
+        assert np.isnan(personal[name][2])
+    for client in (0, 1, 3, 4):
+        own = client == TESTED
+        batch = problems.Batch(jnp.asarray(features[own]), jnp.asarray(labels[own]))
+        for name, value in problem.metrics(first, batch).items():
+            np.testing.assert_allclose(result[name][client], value, rtol=1e-5)
+        if client < 3:
+            model = jax.tree.map(lambda a, client=client: a[client], models)
+            for name, value in problem.metrics(model, batch).items():
+                np.testing.assert_allclose(personal[name][client], value, rtol=1e-5)
+    summary = evaluation.over_clients(result, problem)
+    for name, own in result.items():
+        worst = 10 if name == 'accuracy' else 90
+        own = np.delete(own, 2).astype(np.float64)
+        expected = own.mean(), np.percentile(own, worst), own.std()
+        for ending, value in zip(
+            ('clients', f'p{worst}', 'spread'), expected, strict=True
+        ):
+            np.testing.assert_allclose(summary[f'{name}_{ending}'], value, rtol=1e-5)
+    measured = evaluation.train_and_eval(first, None, problem)
+    np.testing.assert_array_equal(measured['eval_loss_p90'], summary['loss_p90'])
+
+
+def test_all_examples_count_the_same_and_all_clients_do():
+    problem, models, *_ = of_clients()
+    first = jax.tree.map(lambda a: a[0], models)
+    own = evaluation.by_client(first, problem)['accuracy']
+    counts = np.bincount(TESTED)
+    pooled = problem.metrics(first, problem.eval_data)['accuracy']
+    np.testing.assert_allclose(
+        np.nansum(own * counts) / counts.sum(), pooled, rtol=1e-6
+    )
+
+
+def test_a_model_that_is_not_finite_for_a_client_has_no_summary():
+    problem, models, *_ = of_clients()
+    first = jax.tree.map(lambda a: a[0], models)
+    own = {'loss': evaluation.by_client(first, problem)['loss'].at[3].set(np.nan)}
+    assert all(
+        np.isnan(value) for value in evaluation.over_clients(own, problem).values()
+    )
+
+
+def test_what_has_no_owners_has_no_clients():
+    problem = problems.digits(num_clients=3)
+    params = problem.init_params(jax.random.key(0))
+    with pytest.raises(
+        ValueError, match='`problem` must have evaluation data with owners'
+    ):
+        evaluation.by_client(params, problem)
+
+
+@pytest.mark.parametrize(
+    'metric, way',
+    [
+        ('eval_accuracy_p10', 'max'),
+        ('accuracy_clients', 'max'),
+        ('eval_loss_p90', 'min'),
+        ('eval_accuracy_spread', 'min'),
+    ],
+)
+def test_summaries_are_better_the_way_their_metric_is(metric, way):
+    assert evaluation.direction(of_clients()[0], metric) == way
