@@ -71,7 +71,7 @@ def test_a_nudged_model_is_found_in_metrics_and_states(first, tmp_path, units):
     lane = 'algorithm odd, pattern some, seed 0, level 2.0'
     expected = comparison.Difference(8, lane, 'server/second', '1.0', str(float(moved)))
     assert result.metric == expected
-    leaf = {'name': ".algorithm['server']", 'second': str(moved), 'place': (1,)}
+    leaf = {'name': ".algorithm['server']", 'second': str(moved), 'entry': (1,)}
     assert result.leaf == expected._replace(**leaf)
     assert not result.equal
     line = f'round 8, {lane}: server/second: 1.0 | {float(moved)}'
