@@ -13,7 +13,8 @@ from fedjax_links.runner import save_clock
 from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
 from tests.runner import running
-from tests.runner.test_loop import in_python, run_and_cut
+from tests.runner.test_interrupted_runs import run_and_cut
+from tests.runner.test_loop import in_python
 
 MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate': 0.3}
 
