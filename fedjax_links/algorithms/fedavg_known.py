@@ -19,9 +19,11 @@ def fedavg_known(
     """Runs FedAvg with inverse-probability weights: each update is divided by its p_i.
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``. As ``E[1{i in A}] = p_i^t``, a
-    round moves by the mean of all N updates in expectation. This holds for any links whose
-    probability is known before the draw, at a variance of order 1/p_i. The weight scales the
-    update and not the local rate. No weight is clipped.
+    round moves by the mean of all N updates in expectation, if who is up does not depend on earlier
+    rounds. Links that remember are correlated with x^t and leave a bias of first order in the rate.
+    It falls with 1/N and grows with the correlation time (`analysis.first_order_mean`). The
+    variance is of order 1/p_i. The weight scales the update and not the local rate. No weight is
+    clipped.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. p_i^t is ``links.prob``. If a pattern does not know it (NaN), an active client

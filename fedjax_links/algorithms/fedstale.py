@@ -34,12 +34,12 @@ def fedstale(
     ``v = (1 / N) sum_A (Delta_i - beta h_i) / p_i + beta hbar``, ``x <- x + eta_g v``.
     h_i is client i's last update, zero at first. hbar is the mean of all N of them
     **before** this round's are stored. Then ``h_i <- Delta_i`` for i in A. As
-    ``E[1{i in A}] = p_i``, v is unbiased for the mean update at any beta. beta = 0 is known-p
-    FedAvg, beta = 1 an unbiased FedVARP.
+    ``E[1{i in A}] = p_i``, v is unbiased for the mean update at any beta, if links are independent
+    of earlier rounds. beta = 0 is known-p FedAvg, beta = 1 an unbiased FedVARP.
 
-    On quadratics x is without bias on average at any beta. With full gradients it scatters around
-    its mean by the order of ``1 - beta``, since only ``Delta_i - beta h_i`` is weighted at random;
-    at beta = 1 it ends at the optimum to rounding.
+    Under such links, on quadratics x is without bias on average at any beta. With full gradients it
+    scatters around its mean by the order of ``1 - beta``, since only ``Delta_i - beta h_i`` is
+    weighted at random; at beta = 1 it ends at the optimum to rounding.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x. p_i is ``links.prob`` of the round, as for known-p FedAvg: where a pattern does
