@@ -100,8 +100,11 @@ def pairs():
     names = list(CHAINS)
     for number, algorithm in enumerate(linear_rounds.RULES):
         chains = [names[(number + shift) % len(names)] for shift in (0, 3)]
-        if algorithm in ('fedavg_known', 'fedstale'):
+        if algorithm == 'fedavg_known':
             chains = ['sine', 'turns']
+        elif algorithm == 'fedstale':
+            # Under the sine its weights reach 25, and squares have too heavy tails for a z-test.
+            chains = ['markov', 'turns']
         for chain in chains:
             yield algorithm, chain
 
