@@ -5,7 +5,7 @@
 Run `python -m fedjax_links data fetch fashion_mnist` first. It reads the copy that Debian's package
 dataset-fashion-mnist installs, or downloads 31 MB. 60,000 images lie at a hundred clients, whose
 uplinks depend on their labels (Xiang et al. 2024, section 7.2, with Fashion-MNIST instead of SVHN).
-Softmax regression, three minutes on two CPU cores. With --quick, 20 seconds on synthetic images.
+Softmax regression, three minutes on two CPU cores. With --quick, half a minute on synthetic images.
 """
 
 from ml_collections import ConfigDict
