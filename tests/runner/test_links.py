@@ -42,9 +42,8 @@ def test_one_program_draws_the_links_of_all_seeds(caplog):
     ]
     assert len({np.asarray(prob).tobytes() for prob in probs}) == 5
     assert compiled.count('jit(draw_links)') == 1, compiled
-    assert compiled.count('jit(start)') == 2, (
-        compiled
-    )  # of the links, and of the algorithm
+    assert compiled.count('jit(start)') == 1, compiled  # of the links
+    assert compiled.count('jit(make_state)') == 1, compiled
 
 
 def test_500_seeds_of_a_pattern_have_one_program_and_one_key():
