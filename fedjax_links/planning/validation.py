@@ -4,6 +4,9 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from fedjax_links.core import checks, client_names, errors, prng
 from fedjax_links.core.grids import GridColumns, Point
@@ -15,6 +18,9 @@ from fedjax_links.results import dataset
 MOST_BYTES = 100  # of a label: file names of 255 hold two, and a seed and a round
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
+_ROUNDS_OF_ALGORITHMS = 'period', 'start_round'
+_ROUNDS_OF_LINKS = {'outage': 'start', 'switch': 'at_rounds'}
+"""Options that hold a round, or a number of rounds, by the name of a pattern."""
 _FILE_NAME = re.compile(r'[^/\\. ]([^/\\]*[^/\\ ])?')
 
 
@@ -202,6 +208,46 @@ def _check_comparison(plan: Plan) -> None:
             f"be 'max' or 'min', as nothing says which way {plan.metric} is better"
         )
         raise errors.invalid('direction', requirement, None)
+
+
+def check_rounds(plan: Plan) -> None:
+    """Raises for what a config lets begin, or end for the first time, after the last round."""
+    config = plan.config or {}
+    for label, value in config.get('algorithms', {}).items():
+        section = value if isinstance(value, Mapping) else {}
+        for field in _ROUNDS_OF_ALGORITHMS:
+            path = f'algorithms.{label}.{field}'
+            latest = _latest(plan.columns.get(path, section.get(field)))
+            if latest is not None and latest > plan.num_rounds:
+                requirement = f'be at most `num_rounds` = {plan.num_rounds}'
+                raise errors.invalid(f'config.{path}', requirement, latest)
+    for field in ('links', 'patterns'):
+        _check_rounds_of_links(plan.num_rounds, f'config.{field}', config.get(field))
+
+
+def _check_rounds_of_links(num_rounds: int, path: str, value: Any) -> None:
+    """Raises for an outage or a switch after the last round, also inside other patterns."""
+    if isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            _check_rounds_of_links(num_rounds, f'{path}[{index}]', part)
+    if not isinstance(value, Mapping):
+        return
+    field = _ROUNDS_OF_LINKS.get(str(value.get('name')))
+    latest = _latest(value.get(field)) if field else None
+    if latest is not None and latest >= num_rounds:
+        requirement = f'come before the end of the run, at round {num_rounds}'
+        raise errors.invalid(f'{path}.{field}', requirement, latest)
+    for name, part in value.items():
+        _check_rounds_of_links(num_rounds, f'{path}.{name}', part)
+
+
+def _latest(value: Any) -> float | None:
+    """Returns the largest number of a value, or of a list of such; None without any."""
+    parts = value if isinstance(value, list | tuple | np.ndarray) else [value]
+    numbers: list[Any] = [
+        part for part in parts if isinstance(part, int | float | np.number)
+    ]
+    return max(numbers, default=None)
 
 
 def _check_tuning(plan: Plan, tuning: Tuning) -> None:

@@ -10,6 +10,7 @@ import jax
 
 from fedjax_links.base import FederationState
 from fedjax_links.core import errors, memory, reprs, tree
+from fedjax_links.planning import validation
 from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import MAIN, Lane
 from fedjax_links.planning.plan import Plan
@@ -30,10 +31,11 @@ def check(plan: Plan, programs: Programs | None = None) -> None:
       programs: its programs, if there are any yet: none is traced again when it is compiled.
 
     Raises:
-      InvalidError: naming the algorithm that needs more than there is, or a pattern under which
-        nobody takes part in the whole run. An error from code of the user has a note that names
-        algorithm and pattern.
+      InvalidError: naming a round of the config after the last one, the algorithm that needs more
+        than there is, or a pattern under which nobody takes part in the whole run. An error from
+        code of the user has a note that names algorithm and pattern.
     """
+    validation.check_rounds(plan)
     programs = programs or Programs(plan)
     sizes: list[tuple[int, str]] = []
     for label in plan.algorithms:

@@ -19,7 +19,7 @@ from fedjax_links import (
 from fedjax_links.core import errors, memory, reprs
 from fedjax_links.runner import lane_batch, preflight
 from tests import refusals
-from tests.experiment.configs import tuned
+from tests.experiment.configs import tuned, values
 from tests.runner.test_loop import in_python
 
 CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
@@ -122,6 +122,74 @@ def replayed(mask, **changes):
         'eval_every': 5,
     }
     return experiment.Experiment(**{**options, **changes})
+
+
+AMPLIFIED = {'amplified_fedavg': {'period': 4, 'amplification': 2.0}}
+SWITCH = {'name': 'switch', 'patterns': ['always', 'always'], 'at_rounds': [8]}
+
+
+@pytest.mark.parametrize(
+    'changes, path',
+    [
+        (
+            {
+                'algorithms': {
+                    'a': {
+                        **AMPLIFIED['amplified_fedavg'],
+                        'name': 'amplified_fedavg',
+                        'period': 9,
+                    }
+                }
+            },
+            'algorithms.a.period',
+        ),
+        (
+            {
+                'algorithms': {
+                    'amplified_fedavg': {
+                        **AMPLIFIED['amplified_fedavg'],
+                        'start_round': 9,
+                    }
+                }
+            },
+            'algorithms.amplified_fedavg.start_round',
+        ),
+        (
+            {
+                'algorithms': AMPLIFIED,
+                'grid': {'algorithms': {'amplified_fedavg': {'period': [2, 9]}}},
+            },
+            'algorithms.amplified_fedavg.period',
+        ),
+        (
+            {'links': {'name': 'outage', 'pattern': 'always', 'start': 8, 'stop': 9}},
+            'links.start',
+        ),
+        ({'links': SWITCH}, 'links.at_rounds'),
+        (
+            {'links': {'name': 'cap', 'pattern': SWITCH, 'size': 2}},
+            'links.pattern.at_rounds',
+        ),
+    ],
+)
+def test_what_would_begin_after_the_last_round_is_refused(changes, path):
+    config = values(client=CLIENT, num_rounds=8, eval_every=4, **changes)
+    planned = experiment.build(config)
+    with refusals.names(f'config.{path}'):
+        planned.check()
+
+
+def test_what_ends_with_the_last_round_runs():
+    settings = {**AMPLIFIED['amplified_fedavg'], 'period': 8}
+    links = {'name': 'outage', 'pattern': 'always', 'start': 7, 'stop': 900}
+    config = values(
+        client=CLIENT,
+        algorithms={'amplified_fedavg': settings},
+        links=links,
+        num_rounds=8,
+        eval_every=4,
+    )
+    experiment.build(config).check()
 
 
 def test_a_run_without_participants_is_refused_beforehand():
