@@ -154,7 +154,7 @@ def test_stars_are_of_all_pairs_at_once():
 
 
 @pytest.fixture(scope='module')
-def found():
+def results():
     return claim_of.judged(CLAIMS)
 
 
