@@ -110,7 +110,7 @@ def simulate(
         links = participation
         contracts.check_all_rounds(links, problem, num_rounds)
     if eval_every is not None:
-        _check_eval_every(eval_every, num_rounds)
+        contracts.check_eval_every(eval_every, num_rounds)
     if initial_state is not None:
         contracts.check_state(initial_state)
     options = algorithm, pattern, eval_fn, num_rounds, eval_every
@@ -120,17 +120,6 @@ def simulate(
         )
         return result
     return _simulate_on_mesh(mesh, options, links, initial_state, problem, key)
-
-
-def _check_eval_every(eval_every: int, num_rounds: int) -> None:
-    """Raises unless evaluations divide the rounds evenly."""
-    checks.static_int('eval_every', eval_every)
-    if num_rounds % eval_every == 0:
-        return
-    nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
-    requirement = f'divide `num_rounds` = {num_rounds}'
-    value = f'{eval_every}; the nearest smaller divisor is {nearest}'
-    raise errors.invalid('eval_every', requirement, value)
 
 
 def _pattern_or_sample(

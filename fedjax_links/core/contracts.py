@@ -12,7 +12,7 @@ import numpy as np
 
 from fedjax_links import base
 from fedjax_links.base import Array, Params, PyTree
-from fedjax_links.core import client_names, errors
+from fedjax_links.core import checks, client_names, errors
 
 SAMPLES = (
     base.LinkSample,
@@ -91,6 +91,17 @@ def _check_num_clients(num_clients: int, problem: base.Problem) -> None:
     if num_clients != problem.num_clients:
         requirement = f"have the problem's {problem.num_clients} clients"
         raise errors.invalid('participation', requirement, num_clients)
+
+
+def check_eval_every(eval_every: int, num_rounds: int) -> None:
+    """Raises unless evaluations divide the rounds evenly."""
+    checks.static_int('eval_every', eval_every)
+    if num_rounds % eval_every == 0:
+        return
+    nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
+    requirement = f'divide `num_rounds` = {num_rounds}'
+    value = f'{eval_every}; the nearest smaller divisor is {nearest}'
+    raise errors.invalid('eval_every', requirement, value)
 
 
 def check_links(

@@ -85,26 +85,16 @@ def linear_system(
         has_offsets=any(np.ptp(clients.targets[g], axis=0).any() for g in groups),
         num_pairs=dimension * (dimension + 1) // 2,
     )
-    probs_of_edges = []
-    round_makers = []
-    # All clients up, so that only the links between them are enumerated.
-    everyone = np.ones(size if neighbours is not None else 1)
-    for prob, _, edges in linear_rules.all_links(everyone, neighbours, edge_probs):
-        if neighbours is None:
-            edges = np.zeros((size, size), bool)
-        probs_of_edges.append(prob)
-        round_makers.append(
-            _round_maker(
-                clients, np.concatenate(layout.blocks), edges, learning_rate, options
-            )
-        )
-    rounds = class_rounds.class_rounds(
+    branches = _branches(
+        clients,
         layout,
         rule or RULES[algorithm],
-        round_makers,
+        learning_rate,
+        options,
+        neighbours=neighbours,
+        edge_probs=edge_probs,
         needs_probs=algorithm in _NEED_PROBS,
     )
-    branches = list(zip(probs_of_edges, rounds, strict=True))
     if not any(r.beta.any() or r.theta.any() or r.zeta.any() for _, r in branches):
         raise errors.invalid('algorithm', 'move its models under some links', algorithm)
     by_block = _targets_by_block(layout, clients)
@@ -113,6 +103,35 @@ def linear_system(
     if algorithm in KEEP_MODELS:
         models['client_mean'] = maps.client_mean
     return LinearSystem(layout, maps, by_block, clients.optimum, models)
+
+
+def _branches(
+    clients: linear_rules.QuadraticClients,
+    layout: layouts.LinkLayout,
+    rule: Rule,
+    learning_rate: float,
+    options: Mapping[str, Any],
+    *,
+    neighbours: ArrayLike | None,
+    edge_probs: ArrayLike,
+    needs_probs: bool,
+) -> list[tuple[float, class_rounds.ClassRounds]]:
+    """Enumerates the links between clients: their probability, and the round under them."""
+    size = len(clients.targets)
+    order = np.concatenate(layout.blocks)
+    probs = []
+    round_makers = []
+    # All clients up, so that only the links between them are enumerated.
+    everyone = np.ones(size if neighbours is not None else 1)
+    for prob, _, edges in linear_rules.all_links(everyone, neighbours, edge_probs):
+        if neighbours is None:
+            edges = np.zeros((size, size), bool)
+        probs.append(prob)
+        round_makers.append(_round_maker(clients, order, edges, learning_rate, options))
+    rounds = class_rounds.class_rounds(
+        layout, rule, round_makers, needs_probs=needs_probs
+    )
+    return list(zip(probs, rounds, strict=True))
 
 
 def _round_maker(
