@@ -222,23 +222,24 @@ def check_rounds(plan: Plan) -> None:
                 requirement = f'be at most `num_rounds` = {plan.num_rounds}'
                 raise errors.invalid(f'config.{path}', requirement, latest)
     for field in ('links', 'patterns'):
-        _check_rounds_of_links(plan.num_rounds, f'config.{field}', config.get(field))
+        _check_rounds_of_links(plan, field, config.get(field))
 
 
-def _check_rounds_of_links(num_rounds: int, path: str, value: Any) -> None:
+def _check_rounds_of_links(plan: Plan, path: str, value: Any) -> None:
     """Raises for an outage or a switch after the last round, also inside other patterns."""
     if isinstance(value, list | tuple):
         for index, part in enumerate(value):
-            _check_rounds_of_links(num_rounds, f'{path}[{index}]', part)
+            _check_rounds_of_links(plan, f'{path}[{index}]', part)
     if not isinstance(value, Mapping):
         return
     field = _ROUNDS_OF_LINKS.get(str(value.get('name')))
-    latest = _latest(value.get(field)) if field else None
-    if latest is not None and latest >= num_rounds:
-        requirement = f'come before the end of the run, at round {num_rounds}'
-        raise errors.invalid(f'{path}.{field}', requirement, latest)
+    if field is not None:
+        latest = _latest(plan.columns.get(f'{path}.{field}', value.get(field)))
+        if latest is not None and latest >= plan.num_rounds:
+            requirement = f'come before the end of the run, at round {plan.num_rounds}'
+            raise errors.invalid(f'config.{path}.{field}', requirement, latest)
     for name, part in value.items():
-        _check_rounds_of_links(num_rounds, f'{path}.{name}', part)
+        _check_rounds_of_links(plan, f'{path}.{name}', part)
 
 
 def _latest(value: Any) -> float | None:

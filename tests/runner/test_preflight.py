@@ -165,6 +165,13 @@ SWITCH = {'name': 'switch', 'patterns': ['always', 'always'], 'at_rounds': [8]}
             {'links': {'name': 'outage', 'pattern': 'always', 'start': 8, 'stop': 9}},
             'links.start',
         ),
+        (
+            {
+                'links': {'name': 'outage', 'pattern': 'always', 'start': 1, 'stop': 9},
+                'grid': {'links': {'start': [1, 8]}},
+            },
+            'links.start',
+        ),
         ({'links': SWITCH}, 'links.at_rounds'),
         (
             {'links': {'name': 'cap', 'pattern': SWITCH, 'size': 2}},
