@@ -11,6 +11,7 @@ _BUILDER = 'build'
 _LINKS = (  # as they are in the repository, and as they are among the pages
     (re.compile(r'\]\((\w+)\.(?:ipynb|py)\)'), r'](\1.md)'),
     (re.compile(r'\]\(\.\./docs/'), r'](../../'),
+    (re.compile(r'\]\(\.\./configs/(\w+)\.py\)'), r'](../config/shipped/\1.rst)'),
 )
 
 

@@ -18,6 +18,7 @@ from fedjax_links.runner.program_cache import Programs
 _MOST_LINKS = 2**27
 _RANGES = {
     'prob': (0.0, 1.0, 'draw probabilities in [0, 1], or NaN'),
+    'chance': (0.0, 1.0, 'draw probabilities in [0, 1], or NaN'),
     'edge_prob': (0.0, 1.0, 'draw probabilities of edges in [0, 1], or NaN'),
     'duration': (0.0, math.inf, 'draw durations that are not negative'),
 }
@@ -169,10 +170,14 @@ def first_active(programs: Programs, label: str) -> int | None:
 
 def _check_ranges(links: Links, label: str) -> None:
     """Raises for probabilities and durations that are none; NaN stands for unknown."""
-    for field, (least, most, requirement) in _RANGES.items():
+    fields = list(_RANGES)
+    if isinstance(links, base.CohortLinkSample):
+        fields = ['chance']  # without `prob`, which would cost O(N) in each round
+    for field in fields:
         values = getattr(links, field, None)
         if values is None:
             continue
+        least, most, requirement = _RANGES[field]
         numbers = np.asarray(values)
         is_outside = (numbers < least) | (numbers > most)
         if is_outside.any():

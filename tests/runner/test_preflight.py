@@ -238,6 +238,17 @@ def test_values_of_a_caller_s_pattern_are_refused_beforehand(changes, words):
         planned.check()
 
 
+def test_chances_of_a_caller_s_cohort_are_refused_beforehand():
+    def sample(carry, key, round):
+        ids = jnp.array([0], jnp.int32)
+        return carry, base.CohortLinkSample(ids, jnp.array([3.0]), num_clients=2)
+
+    pattern = base.Participation(lambda key: (), sample, num_clients=2)
+    planned = replayed(np.ones((20, 2), bool), patterns={'own': lambda: pattern})
+    with refusals.names('patterns.own', '3'):
+        planned.check()
+
+
 @pytest.mark.parametrize(
     'first, warns', [(0, False), (4, False), (5, True), (17, True)]
 )
