@@ -105,7 +105,9 @@ def points(
     planned = experiment.build(values)
     columns = planned.run().columns
     for pattern in values['patterns']:
-        predicted = prediction.under(configured_links.of_experiment(planned, pattern))
+        predicted = prediction.for_links(
+            configured_links.of_experiment(planned, pattern)
+        )
         assert predicted is not None
         for (algorithm, model), expected in zip(MODELS, predicted[:2], strict=True):
             rows = (columns['pattern'] == pattern) & (columns['algorithm'] == algorithm)

@@ -87,7 +87,7 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
 def _title(configured: 'ConfiguredLinks') -> str:
     """Names the experiment, the pattern and the seed."""
     seed = f'seed {configured.experiment.seeds[0]}'
-    parts = [configured.name, configured.where, seed]
+    parts = [configured.name, configured.grid_point, seed]
     details = ', '.join(part for part in parts if part)
     return f'{configured.experiment.title} ({details})'
 
@@ -120,9 +120,9 @@ def _of_log(args: flags.FlagValues) -> tuple[str, 'MaskLinks', 'LinkLaw']:
     with app.renamed(
         intervals='log.intervals', wrap='log.wrap'
     ):  # of the log, where it has one
-        for line in links.warnings(log):
+        for line in links.log_warnings(log):
             print(f'warning  {line}')
-        record, law = links.of_log(
+        record, law = links.sample_log(
             log, tick=args.tick, rounds=args.rounds, overlaps=args.overlaps
         )
     return f'{args.log} ({args.format})', record, law

@@ -31,7 +31,9 @@ def main(values: Section, args: flags.FlagValues) -> None:
     section = section_seeds.at_point(sections[pattern], point, 'problem')
     hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')
     options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
-    where = configured_links.first_point(planned, planned.plan.problems[pattern])
+    where = configured_links.describe_first_point(
+        planned, planned.plan.problems[pattern]
+    )
     name = str(section.get('dataset', section['name']))
     title = ', '.join(text for text in (name, *options, where) if text)
     print(partitions.text(title, report))

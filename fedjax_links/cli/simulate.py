@@ -348,7 +348,7 @@ def _predict(experiment: 'Experiment') -> None:
 
     is_first = experiment.share is None or experiment.share.index == 0
     if processes.is_leader() and is_first:
-        print(theory.prediction(experiment))
+        print(theory.summary(experiment))
 
 
 if __name__ == '__main__':

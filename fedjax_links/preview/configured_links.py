@@ -1,4 +1,4 @@
-"""Finds the links of an experiment that a config describes, with what they belong to."""
+"""Pairs the links that a config describes with their problem, exact law and experiment."""
 
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ from fedjax_links.planning import parametrized, validation
 from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
-_MOST_ROUNDS = 10**7  # of which the sum of rates is computed
-_PLAIN_OPTIONS = {
+_MOST_ROUNDS = 10**7
+"""Rounds of a run whose local rates are summed."""
+_PLAIN_SGD_OPTIONS = {
     'learning_rate',
     'decay',
     'local_steps',
@@ -27,18 +28,18 @@ _PLAIN_OPTIONS = {
 
 
 class ConfiguredLinks(NamedTuple):
-    """A pattern at the first point of an experiment, as the first seed draws it.
+    """Holds a pattern at the first grid point of an experiment.
 
     Attributes:
       experiment: the experiment.
-      label: of the pattern.
-      name: of the pattern in its section.
+      label: the pattern's label in the experiment.
+      name: the pattern's name in the registry, such as ``bernoulli``.
       problem: the problem that the pattern is combined with.
       participation: the pattern.
       law: its exact law, as far as that is known.
-      time: the sum of the local rates over all local steps of a client, which is how far FedAvg
-        and FedPBC move along the gradient flow; None unless they run plain local SGD.
-      where: the point of the grid in words; empty if the grid changes neither links nor problem.
+      flow_time: the sum of the local rates over all local steps of a client. FedAvg and FedPBC
+        move so far along the gradient flow. None unless they run plain local SGD.
+      grid_point: the grid point in words; empty if the grid does not change the links.
     """
 
     experiment: Experiment
@@ -47,11 +48,11 @@ class ConfiguredLinks(NamedTuple):
     problem: Problem
     participation: Participation
     law: link_laws.LinkLaw
-    time: float | None = None
-    where: str = ''
+    flow_time: float | None = None
+    grid_point: str = ''
 
     def record(self, num_rounds: int) -> MaskLinks:
-        """Draws the links of the first seed in so many rounds, see `record_links`."""
+        """Samples the links of the first seed, see `record_links`."""
         seed = self.experiment.seeds[0]
         return record_links(self.participation, num_rounds=num_rounds, seed=seed)
 
@@ -61,17 +62,15 @@ def of_experiment(experiment: Experiment, label: str | None = None) -> Configure
 
     Args:
       experiment: the experiment.
-      label: which pattern; the first by default.
-
-    Returns:
-      The links.
+      label: the pattern's label; that of the first by default.
 
     Raises:
       ValueError: for an unknown label.
     """
-    label = next(iter(experiment.patterns)) if label is None else label
+    if label is None:
+        label = next(iter(experiment.patterns))
     checks.choice('pattern', label, list(experiment.patterns))
-    bound = links_at(experiment, label)
+    bound = bound_links(experiment, label)
     assert bound is not None
     point = experiment.plan.points[0]
     return ConfiguredLinks(
@@ -81,34 +80,52 @@ def of_experiment(experiment: Experiment, label: str | None = None) -> Configure
         problem=experiment.problem_at(label, point),
         participation=experiment.pattern_at(label, point),
         law=link_law(bound),
-        time=_time(experiment),
-        where=first_point(experiment, experiment.plan.patterns[label]),
+        flow_time=_flow_time(experiment),
+        grid_point=describe_first_point(experiment, experiment.plan.patterns[label]),
     )
 
 
-def links_at(
+def bound_links(
     experiment: Experiment, label: str, seed: int | None = None
 ) -> Bound | None:
-    """Returns a pattern's section at the first point, bound; None for one made in Python."""
+    """Returns the factory and options of a pattern at the first grid point.
+
+    Args:
+      experiment: the experiment.
+      label: the pattern's label.
+      seed: the seed whose links are meant; None if the links do not depend on it.
+
+    Returns:
+      The pattern's section of the config, bound; None for a pattern made in Python.
+    """
     plan = experiment.plan
-    seed_columns = plan.draws.columns(seed, plan.points[0])
-    return plan.patterns[label].bound_at({**plan.points[0], **seed_columns})
+    first_point = plan.points[0]
+    seed_columns = plan.draws.columns(seed, first_point)
+    return plan.patterns[label].bound_at({**first_point, **seed_columns})
 
 
-def first_point(experiment: Experiment, maker: parametrized.Maker) -> str:
-    """Describes the first point of a part: ``cohort_size 2, the first of 3 points of the grid``."""
+def describe_first_point(experiment: Experiment, maker: parametrized.Maker) -> str:
+    """Writes a part's first grid point: ``cohort_size 2, the first of 3 points of the grid``.
+
+    Args:
+      experiment: the experiment.
+      maker: the part, such as a pattern. Columns of the grid that do not change it are left out.
+    """
     columns = {
         name: values
         for name, values in experiment.plan.columns.items()
         if name in maker.columns
     }
+    first_point = {name: values[0] for name, values in columns.items()}
+    text = describe_point(first_point)
     count = validation.num_points(columns, experiment.grid_mode)
-    first = describe_point({name: values[0] for name, values in columns.items()})
-    return f'{first}, the first of {count} points of the grid' if count > 1 else first
+    if count > 1:
+        text += f', the first of {count} points of the grid'
+    return text
 
 
-def _time(experiment: Experiment) -> float | None:
-    """Returns the time of `ConfiguredLinks`."""
+def _flow_time(experiment: Experiment) -> float | None:
+    """Sums the local rates over all local steps, see `ConfiguredLinks.flow_time`."""
     config = experiment.config or {}
     client = config.get('client', {})
     rate = client.get('learning_rate')
@@ -127,16 +144,17 @@ def _time(experiment: Experiment) -> float | None:
 def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
     """Tells whether FedAvg and FedPBC run plain local SGD, the same at all points."""
     algorithms = config['algorithms']
-    if any(algorithms.get(label) for label in ('fedavg', 'fedpbc')):
+    has_options = any(algorithms.get(label) for label in ('fedavg', 'fedpbc'))
+    if has_options or experiment.tuning is not None:
         return False
-    swept = {field.partition('.')[0] for field in experiment.plan.columns}
-    if swept & {'client', 'algorithms', 'problem'} or experiment.tuning is not None:
+    swept_sections = {field.partition('.')[0] for field in experiment.plan.columns}
+    if swept_sections & {'client', 'algorithms', 'problem'}:
         return False
-    return not config['client'].keys() - _PLAIN_OPTIONS
+    return not config['client'].keys() - _PLAIN_SGD_OPTIONS
 
 
 def link_law(links: Bound) -> link_laws.LinkLaw:
-    """Returns the exact law of the clients that receive, train and deliver.
+    """Returns the exact law of participation: of clients that receive, train and deliver.
 
     Args:
       links: a pattern's section of a config, bound.
@@ -151,16 +169,20 @@ def link_law(links: Bound) -> link_laws.LinkLaw:
     schedule = options.get('schedule')
     if schedule is None:
         probs = options.get('probs')
-        kind = 'constant'
+        schedule_name = 'constant'
     else:
         probs = schedule.args[0]
-        kind = schedule.name
+        schedule_name = schedule.name
         options['schedule'] = schedule.build()
-    parts = {
+    laws_of_parts = {
         name: link_law(part)
         for name, part in options.items()
         if isinstance(part, Bound)
     }
-    return entry.law(
-        link_laws.LawInputs(options, np.asarray(probs, np.float64), kind, parts)
+    inputs = link_laws.LawInputs(
+        options=options,
+        probs=np.asarray(probs, np.float64),
+        kind=schedule_name,
+        parts=laws_of_parts,
     )
+    return entry.law(inputs)

@@ -1,5 +1,6 @@
-"""Show links before anything is trained: drawn by a pattern or read from a log."""
+"""Shows links before anything is trained: sampled from a pattern, or read from a log."""
 
+import math
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ _SHADES = ' ░▒▓█'
 def record_links(
     participation: base.Participation, *, num_rounds: int, seed: int
 ) -> base.MaskLinks:
-    """Draws the links that a run with this seed meets.
+    """Samples the links that a run with this seed meets.
 
     Args:
       participation: the pattern.
@@ -39,7 +40,7 @@ def record_links(
       seed: the run's seed.
 
     Returns:
-      Their sample as NumPy arrays, leaves [T, ...].
+      The links as NumPy arrays, leaves [T, ...].
 
     Raises:
       ValueError: if T times the number of clients does not fit into memory comfortably.
@@ -50,23 +51,23 @@ def record_links(
         raise errors.invalid('rounds', requirement, num_rounds)
 
     @jax.jit
-    def draw(key: base.Key) -> base.MaskLinks:
+    def sample(key: base.Key) -> base.MaskLinks:
         return base.as_masks(
             simulation.realised_links(key, participation, num_rounds=num_rounds)
         )
 
-    links: base.MaskLinks = jax.device_get(draw(jax.random.key(seed)))
+    links: base.MaskLinks = jax.device_get(sample(jax.random.key(seed)))
     return links
 
 
-def of_log(
+def sample_log(
     intervals: Intervals,
     *,
     tick: float,
     rounds: int | None = None,
     overlaps: str = 'reject',
 ) -> tuple[base.MaskLinks, LinkLaw]:
-    """Looks at a log at the times of rounds.
+    """Reads who is available in a log at the start of each round.
 
     Args:
       intervals: the log, time 0 being midnight.
@@ -75,8 +76,8 @@ def of_log(
       overlaps: as in `availability`.
 
     Returns:
-      The links, and their law, which says no more than that they repeat every day, if a day has
-      a whole number of rounds.
+      The links, and their law. The law has no numbers but a period, if a day has a whole number
+      of rounds.
 
     Raises:
       ValueError: as for `availability`.
@@ -84,18 +85,18 @@ def of_log(
     mask = availability(intervals, tick=tick, rounds=rounds, overlaps=overlaps)
     rounds_per_day = WRAPS['day'] / tick
     days = round(len(mask) / rounds_per_day, 2)
-    distance, error = bias(mask)
+    distance, standard_error = bias(mask)
     description = (
         f'a log, {len(mask):,} rounds of {tick:g} s ({days:,g} days); '
-        f"FedAvg's weights {distance:.4f} ± {error:.4f} from equal (L1)"
+        f"FedAvg's weights {distance:.4f} ± {standard_error:.4f} from equal (L1)"
     )
     period = None
     if rounds_per_day.is_integer():
         period = int(rounds_per_day)
-        lost = losses(mask, rounds_per_day=period)
+        model_losses = losses(mask, rounds_per_day=period)
         description += (
-            f'; look_alike would miss times up and down by {lost.of_markov:.2f} (markov), the day '
-            f'by {lost.of_semi_markov:.2f} (semi_markov)'
+            f'; look_alike would miss times up and down by {model_losses.of_markov:.2f} (markov), '
+            f'the day by {model_losses.of_semi_markov:.2f} (semi_markov)'
         )
     unknown: Any = np.full(mask.shape, np.nan, np.float32)
     sample: Any = mask
@@ -109,18 +110,19 @@ def bias(mask: np.ndarray) -> tuple[float, float]:
       mask: bool[T, N], who takes part.
 
     Returns:
-      Both; NaN of less than two rounds, or where nobody ever takes part.
+      Both. They are NaN for fewer than two rounds, and for links that are never up.
     """
     if not mask.any() or len(mask) < 2:
         return np.nan, np.nan
-    batches = min(32, len(mask))
-    weights = analysis.effective_weights(masks=mask, num_batches=batches).weights
+    num_batches = min(32, len(mask))
+    weights = analysis.effective_weights(masks=mask, num_batches=num_batches).weights
     difference = weights - 1 / mask.shape[1]
-    _, (error,) = batch_means(mask, batches, np.sign(difference)[:, None])
-    return float(np.abs(difference).sum()), float(error)
+    signs = np.sign(difference)[:, None]
+    _, (standard_error,) = batch_means(mask, num_batches, signs)
+    return float(np.abs(difference).sum()), float(standard_error)
 
 
-def warnings(intervals: Intervals) -> list[str]:
+def log_warnings(intervals: Intervals) -> list[str]:
     """Lists what is odd about the times of a log, a line each.
 
     Args:
@@ -129,7 +131,7 @@ def warnings(intervals: Intervals) -> list[str]:
     Raises:
       ValueError: for times that no log can have, as `availability`.
     """
-    as_intervals(intervals)
+    as_intervals(intervals)  # Raises for such times.
     ends = intervals.end if intervals.period is None else intervals.period
     end = float(np.max(ends))
     first = float(intervals.start.min())
@@ -146,27 +148,36 @@ def warnings(intervals: Intervals) -> list[str]:
     return lines
 
 
-# What is known of links beside their law, and what a record of them says.
+# Numbers that follow from a law, or from a record of simulated links.
 
 
-def foldable(law: LinkLaw, num_rounds: int) -> int | None:
+def folding_period(law: LinkLaw, num_rounds: int) -> int | None:
     """Returns the period at which a record can be folded.
 
-    It must be known, longer than a round, and seen at least twice.
+    The record must show at least two periods, of more than one round each.
 
     Args:
       law: the exact law of the links.
       num_rounds: T.
 
     Returns:
-      The period, or None.
+      The period; None if there is none, or if the record is too short.
     """
     period = law.period
-    return period if period is not None and 1 < period <= num_rounds // 2 else None
+    if period is None or not 1 < period <= num_rounds // 2:
+        return None
+    return period
 
 
-def chain(law: LinkLaw) -> tuple[np.ndarray, np.ndarray] | None:
-    """Returns the probabilities of coming and going, float64[N] each, where both are known."""
+def transition_probs(law: LinkLaw) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns each client's probabilities of going up and of going down in a round.
+
+    Args:
+      law: the exact law of the links.
+
+    Returns:
+      Two arrays float64[N]; None if they are not known.
+    """
     if law.memoryless and law.rates is not None:
         return law.rates, 1 - law.rates
     if law.up_rate is None or law.down_rate is None:
@@ -175,28 +186,31 @@ def chain(law: LinkLaw) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def stated_rates(law: LinkLaw, record: base.MaskLinks) -> tuple[str, np.ndarray | None]:
-    """Returns the clients' rates, ``exact`` or ``nominal``, where they are known.
+    """Returns the clients' participation rates as the law or the pattern states them.
 
     Args:
-      law: what is known of the links.
-      record: the same, simulated.
+      law: the exact law of the links.
+      record: the same links, simulated.
 
     Returns:
-      The name, and float64[N], NaN where a client's is unknown; None where all are.
+      ``exact`` for rates of the law, ``nominal`` for the pattern's mean probabilities. Then the
+      rates, float64[N], NaN for a client whose rate is unknown; None if all are unknown.
     """
     if law.rates is not None:
         return 'exact', law.rates
     nominal = np.asarray(record.prob).mean(axis=0, dtype=np.float64)
-    return 'nominal', None if np.isnan(nominal).all() else nominal
+    if np.isnan(nominal).all():
+        return 'nominal', None
+    return 'nominal', nominal
 
 
 def text(title: str, record: base.MaskLinks, law: LinkLaw) -> str:
     """Writes a map of who takes part when, and counts, gaps, staleness and weights.
 
     Args:
-      title: first line.
+      title: the first line.
       record: the links, leaves [T, ...].
-      law: what is known exactly.
+      law: their exact law.
 
     Returns:
       Lines of at most 80 columns.
@@ -214,12 +228,13 @@ def text(title: str, record: base.MaskLinks, law: LinkLaw) -> str:
         lines.append(f'means: {", ".join(means)}')
     if base.has_peers(record):
         lines.append(_peers_line(record))
-    lines += _map(active, foldable(law, len(active)))
-    return '\n'.join([*lines, analysis.participation_report(active).text()])
+    lines += _map_lines(active, folding_period(law, len(active)))
+    lines.append(analysis.participation_report(active).text())
+    return '\n'.join(lines)
 
 
 def _peers_line(record: Any) -> str:
-    """Says how many of its neighbours a client hears in a round, on average."""
+    """Says how many neighbours a client receives from in a round, on average."""
     neighbours = record.neighbours[0]
     # A row that has fewer neighbours than others is filled with the client itself.
     is_neighbour = np.not_equal(neighbours, np.arange(len(neighbours))[:, None])
@@ -228,23 +243,32 @@ def _peers_line(record: Any) -> str:
     return f'peers: {num_up:.3g} of {degree:.3g} neighbours heard in a round'
 
 
-def _map(active: np.ndarray, period: int | None) -> list[str]:
-    """Draws clients by rate downwards and rounds to the right, darker where more take part."""
-    most_columns = _WIDTH - _LABEL_WIDTH - 2
-    per_cell = max(1, -(-2 * (period or 0) // most_columns))
-    num_columns = min(most_columns, len(active) // per_cell)
-    num_rounds = num_columns * per_cell
-    by_rate = np.argsort(-active.mean(axis=0), kind='stable')
-    cells = active[:num_rounds, by_rate].reshape(num_columns, per_cell, -1)
-    cells = cells.mean(axis=1)
-    bands = np.array_split(np.arange(active.shape[1]), min(_MAP_ROWS, active.shape[1]))
-    scale = f', {per_cell} rounds a cell' if per_cell > 1 else ''
+def _map_lines(active: np.ndarray, period: int | None) -> list[str]:
+    """Draws clients by rate downwards and rounds to the right, darker where more take part.
+
+    Args:
+      active: bool[T, N], who takes part.
+      period: rounds after which links repeat, two of which are shown; None for no period.
+    """
+    max_columns = _WIDTH - _LABEL_WIDTH - 2
+    rounds_per_cell = max(1, math.ceil(2 * (period or 0) / max_columns))
+    num_columns = min(max_columns, len(active) // rounds_per_cell)
+    num_rounds = num_columns * rounds_per_cell
+    best_first = np.argsort(-active.mean(axis=0), kind='stable')
+    shown = active[:num_rounds, best_first]
+    cells = shown.reshape(num_columns, rounds_per_cell, -1).mean(axis=1)
+
+    num_clients = active.shape[1]
+    bands = np.array_split(np.arange(num_clients), min(_MAP_ROWS, num_clients))
+    scale = f', {rounds_per_cell} rounds a cell' if rounds_per_cell > 1 else ''
     rounds = f'by round 0 to {num_rounds - 1}{scale}'
     lines = [f'clients, best first ({len(bands)} bands), {rounds}']
     for band in bands:
         rates = cells[:, band].mean(axis=1)
         darkness = np.ceil(rates * (len(_SHADES) - 1)).astype(int)
-        label = f'{band[0] + 1}-{band[-1] + 1}' if len(band) > 1 else f'{band[0] + 1}'
+        label = f'{band[0] + 1}'
+        if len(band) > 1:
+            label += f'-{band[-1] + 1}'
         row = ''.join(_SHADES[shade] for shade in darkness)
         lines.append(f'{label:>{_LABEL_WIDTH}} |{row}'.rstrip())
     return lines
@@ -255,43 +279,46 @@ def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> Non
 
     Args:
       path: where the PNG goes.
-      title: above everything.
+      title: the text above all panels.
       record: the links, leaves [T, ...].
-      law: what is known exactly.
+      law: their exact law.
     """
     active = np.asarray(base.participants(record))
     num_rounds = len(active)
-    rates = chain(law)
-    period = foldable(law, num_rounds)
-    rounds = min(max(MAP_ROUNDS, 2 * (period or 0)), _MOST_MAP_ROUNDS)
+    transitions = transition_probs(law)
+    period = folding_period(law, num_rounds)
+    map_rounds = min(max(MAP_ROUNDS, 2 * (period or 0)), _MOST_MAP_ROUNDS)
     titles = {
-        'map': f'Who takes part in which of the first {rounds:,} rounds',
+        'map': f'Who takes part in which of the first {map_rounds:,} rounds',
         'rates': f'Rates over {num_rounds:,} rounds',
         'gaps': 'Rounds from one participation to the next',
         'memory': 'Autocorrelation of participation',
-        'sizes': 'Participants by round' + (f', folded at {period}' if period else ''),
+        'sizes': 'Participants by round',
     }
-    below = ['gaps'] * 2 + ['memory'] * 2 + ['sizes'] * 2
+    if period:
+        titles['sizes'] += f', folded at {period}'
+    upper = ['map', 'map', 'map', 'map', 'rates', 'rates']
+    lower = ['gaps', 'gaps', 'memory', 'memory', 'sizes', 'sizes']
     if base.has_peers(record):
         titles['peers'] = 'Edges by how often they were up'
-        below[2:] = ['memory', 'sizes', 'peers', 'peers']
+        lower = ['gaps', 'gaps', 'memory', 'sizes', 'peers', 'peers']
 
     def draw(figure: Any) -> None:
-        axes = figure.subplot_mosaic(
-            [['map'] * 4 + ['rates'] * 2, below], height_ratios=[1.15, 1]
-        )
+        axes = figure.subplot_mosaic([upper, lower], height_ratios=[1.15, 1])
         for name, axes_title in titles.items():
             axes[name].set_title(axes_title, fontsize=10)
-        plot.link_map(record, num_rounds=rounds, ax=axes['map'])
+        plot.link_map(record, num_rounds=map_rounds, ax=axes['map'])
         name, probs = stated_rates(law, record)
         plot.participation_rates(active, probs, name=name, ax=axes['rates'])
-        plot.gap_law(active, rates, ax=axes['gaps'])
+        plot.gap_law(active, transitions, ax=axes['gaps'])
         lags = min(max(_NUM_LAGS, 2 * (law.period or 0)), _MOST_LAGS)
-        plot.link_memory(active, rates, num_lags=lags, ax=axes['memory'])
-        expected = _expected_sizes(record, period)
-        mean = None if law.probs is None else float(law.probs.sum())
+        plot.link_memory(active, transitions, num_lags=lags, ax=axes['memory'])
         plot.participants(
-            active, period=period, expected=expected, mean=mean, ax=axes['sizes']
+            active,
+            period=period,
+            expected=_expected_sizes(record, period),
+            mean=None if law.probs is None else float(law.probs.sum()),
+            ax=axes['sizes'],
         )
         if base.has_peers(record):
             plot.peer_graph(
@@ -305,7 +332,15 @@ def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> Non
 
 
 def _expected_sizes(record: base.MaskLinks, period: int | None) -> np.ndarray | None:
-    """Returns the expected number of participants by round of a period, where it varies."""
+    """Returns the expected number of participants by round of a period.
+
+    Args:
+      record: the links, leaves [T, ...].
+      period: in rounds; None for none.
+
+    Returns:
+      float[period]; None if the number is unknown, or the same in all rounds.
+    """
     if not period:
         return None
     sizes = np.sum(record.prob[:period], axis=1)

@@ -12,15 +12,14 @@ from fedjax_links.plot import clients
 
 
 def text(title: str, report: PartitionReport) -> str:
-    """Writes lines of at most 80 columns.
+    """Writes the table of a partition, and its effective numbers of clients and classes.
 
     Args:
-      title: first line.
+      title: the first line.
       report: the partition.
 
     Returns:
-      The table of `PartitionReport`, and effective numbers ``1 / sum_k q_k^2`` of portions q:
-      K if all K portions are equal, and 1 if one of them is everything.
+      Lines of at most 80 columns.
     """
     volumes = effective_number(report.counts / report.counts.sum())
     effective = f'effective numbers: {volumes:.1f} clients by volume'
@@ -30,9 +29,18 @@ def text(title: str, report: PartitionReport) -> str:
     return '\n'.join([title[:80], str(report), effective])
 
 
-def effective_number(shares: np.ndarray) -> Any:
-    """Returns ``1 / sum_k q_k^2`` of portions float[..., K] that sum to one."""
-    return 1 / np.sum(np.square(shares), axis=-1)
+def effective_number(portions: np.ndarray) -> Any:
+    """Returns the effective number of portions, ``1 / sum_k q_k^2``.
+
+    It is K if all K portions are equal, and 1 if one of them is everything.
+
+    Args:
+      portions: float[..., K], which sum to one.
+
+    Returns:
+      float[...].
+    """
+    return 1 / np.sum(np.square(portions), axis=-1)
 
 
 def picture(path: Path, title: str, report: PartitionReport) -> None:
@@ -42,21 +50,19 @@ def picture(path: Path, title: str, report: PartitionReport) -> None:
 
     Args:
       path: where the PNG goes.
-      title: above everything.
+      title: the text above all panels.
       report: the partition.
     """
-    draw = _draw_volumes
-    height = 4
-    if report.global_mix.size:
-        draw = _draw
-        height = 8
-    pages.save_page(
-        path,
-        lambda figure: draw(figure, report),
-        title=title,
-        caption='',
-        size=(12, height),
-    )
+    has_classes = report.global_mix.size > 0
+
+    def draw(figure: Any) -> None:
+        if has_classes:
+            _draw_classes(figure, report)
+        else:
+            _draw_volumes(figure, report)
+
+    height = 8 if has_classes else 4
+    pages.save_page(path, draw, title=title, caption='', size=(12, height))
 
 
 def _draw_volumes(figure: Any, report: PartitionReport) -> None:
@@ -66,12 +72,15 @@ def _draw_volumes(figure: Any, report: PartitionReport) -> None:
     axes.set_xlabel(f'{axes.get_xlabel()}, largest first')
 
 
-def _draw(figure: Any, report: PartitionReport) -> None:
+def _draw_classes(figure: Any, report: PartitionReport) -> None:
     """Draws the page of data with classes."""
     order = clients.by_largest_class(report.class_mix)
-    upper = [['map'] * 10 + ['pooled'] * 2, ['volumes'] * 10 + ['.'] * 2]
-    lower = ['distances'] * 6 + ['held'] * 6
-    axes = figure.subplot_mosaic([*upper, lower], height_ratios=[1.5, 0.8, 1])
+    rows = [
+        ['map'] * 10 + ['pooled'] * 2,
+        ['volumes'] * 10 + ['.'] * 2,
+        ['distances'] * 6 + ['held'] * 6,
+    ]
+    axes = figure.subplot_mosaic(rows, height_ratios=[1.5, 0.8, 1])
     axes['pooled'].sharey(axes['map'])
     axes['volumes'].sharex(axes['map'])
     plot.partition(report, order=order, colorbar=False, ax=axes['map'])
@@ -81,8 +90,11 @@ def _draw(figure: Any, report: PartitionReport) -> None:
         report.total_variation[report.counts > 0], ax=axes['distances']
     )
     plot.classes_held(report.classes_held, report.global_mix.size, ax=axes['held'])
-    shares = "share of the client's examples"
-    figure.colorbar(axes['map'].images[0], ax=axes['pooled'], label=shares)
+    figure.colorbar(
+        axes['map'].images[0],
+        ax=axes['pooled'],
+        label="share of the client's examples",
+    )
     axes['map'].set(title='Classes of each client', xlabel='')
     axes['map'].tick_params(labelbottom=False)
     axes['pooled'].set(title='All clients', ylabel='')

@@ -1,7 +1,8 @@
 """Predicts the final metrics of FedAvg and FedPBC on a linear model, from data and links alone.
 
-With small steps FedAvg follows the gradient flow of the clients' losses under its implicit weights,
-and the mean of FedPBC's client models that under equal weights (studies/prediction.md).
+With small steps, FedAvg follows the gradient flow of the clients' losses under its implicit
+weights. The mean of FedPBC's client models follows that under equal weights
+(studies/prediction.md).
 """
 
 import contextlib
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import analysis, base
-from fedjax_links.analysis import linear_limits
+from fedjax_links.analysis import linear_limits, linear_models
 from fedjax_links.analysis.independent_links import share_sums
 from fedjax_links.core import errors, tree
 from fedjax_links.preview.configured_links import ConfiguredLinks
@@ -22,16 +23,19 @@ from fedjax_links.problems import owners
 from fedjax_links.runner.compilation import initial_params
 
 MOST_WORK = 2**34
-"""Examples times the square of the parameters: what the Hessian of a minimisation costs."""
+"""Largest `hessian_work` of a minimisation: examples times the square of the parameters."""
 
 _MOST_FLOW = 2**31
-"""Examples times parameters times gradients of a flow: a second or so."""
+"""Examples times parameters times gradients of a flow, which take about a second."""
 
 _MOST_ROUNDS = 10_000
+"""Simulated rounds from which implicit weights are estimated."""
 _MOST_CELLS = 2**25
+"""Simulated rounds times clients."""
 _NUM_CHECKED = 256
-"""Examples on which a problem's loss is compared with its statement."""
+"""Examples on which a problem's loss is compared with its objective."""
 _TOLERANCE = 1e-3
+"""Relative difference of the two that is a rounding error."""
 
 
 class Prediction(NamedTuple):
@@ -39,8 +43,8 @@ class Prediction(NamedTuple):
 
     Attributes:
       limit: at the minimiser; empty if there is none because labels are separable.
-      reached: after the run's rounds; empty if the time is unknown, or if the flow would take too
-        long to follow.
+      reached: after the run's rounds; empty if the time of the flow is unknown, or if the flow
+        would take too long to follow.
     """
 
     limit: Mapping[str, float]
@@ -70,10 +74,11 @@ An experiment could not be the key: those of equal configs are equal, even if th
 """
 
 
-def work(problem: base.Problem) -> int:
-    """Returns examples times the square of the parameters; 0 if nothing can be predicted.
+def hessian_work(problem: base.Problem) -> int:
+    """Returns examples times the square of the parameters, the cost of a Hessian.
 
-    Predictions need a problem with an `objective`, whose training loss is not random.
+    It is 0 if nothing can be predicted. Predictions need a problem with an `objective`, whose
+    training loss is not random.
     """
     if problem.objective is None or problem.random_loss_fn is not None:
         return 0
@@ -92,35 +97,38 @@ def predictions(
     """Predicts FedAvg's and FedPBC's metrics at the end, to the leading order of small steps.
 
     Args:
-      problem: that states its `LinearObjective`.
+      problem: a problem with an `objective`.
       weights: float64[N], FedAvg's implicit weights.
-      non_empty: portion of the rounds in which at least one client is active.
+      non_empty: the fraction of rounds in which at least one client is active.
       time: the sum of the local rates over all local steps; None for the limits alone.
-      seed: of the initial model.
+      seed: the seed of the initial model.
 
     Returns:
-      The predictions; None if the loss is not what the problem states.
+      The predictions; None if the problem's loss is not that of its `objective`.
 
     Raises:
-      ValueError: if the problem states nothing.
+      ValueError: for a problem without an `objective`.
     """
     objective = problem.objective
     if objective is None:
         raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
     key = jax.device_put(jax.random.key(seed), jax.local_devices()[0])
     initial = initial_params(problem.init_params, key)
-    coefficients = objective.coefficients(initial)
+    coefficients, intercept = objective.coefficients(initial)
     start = analysis.LinearModel(
-        *(np.asarray(part, np.float64) for part in coefficients)
+        np.asarray(coefficients, np.float64), np.asarray(intercept, np.float64)
     )
-    if not _is_as_stated(problem, objective, start):
+    if not _loss_is_as_stated(problem, objective, start):
         return None
     predictor = _Predictor(problem, objective, initial, start)
+    # FedAvg's server stands still in rounds without active clients.
+    fedavg_time = None if time is None else non_empty * time
     equal = np.full(problem.num_clients, 1 / problem.num_clients)
-    flow_time = None if time is None else non_empty * time
-    fedavg = predictor.predict(weights, flow_time)
-    fedpbc = predictor.predict(equal, time)
-    return Predictions(fedavg, fedpbc, exact=True)
+    return Predictions(
+        fedavg=predictor.predict(weights, fedavg_time),
+        fedpbc=predictor.predict(equal, time),
+        exact=True,
+    )
 
 
 class _Predictor:
@@ -142,25 +150,20 @@ class _Predictor:
           start: their coefficients.
         """
         inputs, labels = map(np.asarray, objective.inputs(problem.data))
-        num_classes = {'least_squares': None, 'logistic': 2}.get(
-            objective.loss, start.intercept.size
-        )
         num_coefficients = sum(part.size for part in start)
         self._problem = problem
         self._objective = objective
         self._start = start
         self._data = (inputs, labels, owners(problem))
-        self._options: dict[str, Any] = {
-            'loss': objective.loss,
-            'num_classes': num_classes,
-            'l2': objective.l2,
-        }
+        self._options: dict[str, Any] = {'loss': objective.loss, 'l2': objective.l2}
+        if objective.loss == linear_models.SOFTMAX:
+            self._options['num_classes'] = start.intercept.size
         self._most_gradients = _MOST_FLOW // (len(inputs) * num_coefficients)
         self._dtype = jax.tree.leaves(initial)[0].dtype
         self._measure = jax.jit(problem.metrics)
 
     def predict(self, weights: np.ndarray, time: float | None) -> Prediction:
-        """Predicts the metrics under weights of the clients.
+        """Predicts the metrics if each client's loss has a weight.
 
         Args:
           weights: float64[N].
@@ -188,45 +191,60 @@ class _Predictor:
 
     def _metrics(self, model: analysis.LinearModel) -> Mapping[str, float]:
         """Measures a model on the evaluation data."""
-        parts = (jnp.asarray(part, self._dtype) for part in model)
-        params = self._objective.params(*parts)
+        params = self._objective.params(
+            jnp.asarray(model.coefficients, self._dtype),
+            jnp.asarray(model.intercept, self._dtype),
+        )
         metrics = self._measure(params, self._problem.eval_data)
         return {
             name: float(value) for name, value in metrics.items() if np.ndim(value) == 0
         }
 
 
-def _is_as_stated(
+def _loss_is_as_stated(
     problem: base.Problem, objective: base.LinearObjective, start: analysis.LinearModel
 ) -> bool:
-    """Tells whether the problem's own loss of some examples is that of its statement."""
-    batch = jax.tree.map(lambda a: np.asarray(a)[:_NUM_CHECKED], problem.data)
-    inputs, labels = map(np.asarray, objective.inputs(batch))
+    """Tells whether the problem's loss of some examples is that of its objective.
+
+    Both are evaluated at one model, a random step away from the initial one.
+    """
+    examples = jax.tree.map(lambda a: np.asarray(a)[:_NUM_CHECKED], problem.data)
+    inputs, labels = map(np.asarray, objective.inputs(examples))
     rng = np.random.default_rng(0)
+    shift = rng.normal(scale=0.1, size=start.coefficients.shape)
+    intercept_shift = rng.normal(scale=0.1, size=start.intercept.shape)
     model = analysis.LinearModel(
-        *(part + rng.normal(scale=0.1, size=part.shape) for part in start)
+        start.coefficients + shift, start.intercept + intercept_shift
     )
-    stated = analysis.linear_loss(
+    stated_loss = analysis.linear_loss(
         model, inputs, labels, loss=objective.loss, l2=objective.l2
     )
-    params = objective.params(*(jnp.asarray(part, jnp.float32) for part in model))
-    trained = float(jax.jit(problem.loss_fn)(params, batch))
-    return bool(abs(trained - stated) <= _TOLERANCE * max(abs(stated), 1e-3))
+    params = objective.params(
+        jnp.asarray(model.coefficients, jnp.float32),
+        jnp.asarray(model.intercept, jnp.float32),
+    )
+    loss = float(jax.jit(problem.loss_fn)(params, examples))
+    tolerance = _TOLERANCE * max(abs(stated_loss), 1e-3)
+    return bool(abs(loss - stated_loss) <= tolerance)
 
 
-def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions | None:
-    """Returns the predictions for a pattern of a config.
+def for_links(
+    links: ConfiguredLinks, most_work: float = MOST_WORK
+) -> Predictions | None:
+    """Returns the predictions for a pattern of a config, cached.
+
+    FedAvg's weights are exact if they are known. Otherwise they are estimated from the first
+    seed's links, in at most 10,000 rounds.
 
     Args:
       links: the pattern.
-      most_work: the most `work` of a problem that is still predicted.
+      most_work: the largest `hessian_work` of a problem that is still predicted.
 
     Returns:
-      The predictions, which are cached. None if nothing can be predicted, such as for clients that
-      weigh by their examples or take unequal numbers of steps. Weights are exact if they are known.
-      Otherwise they are estimated from the first seed's links, in at most 10,000 rounds.
+      The predictions; None if nothing can be predicted, such as for clients that weigh by their
+      examples or take unequal numbers of steps.
     """
-    if not 0 < work(links.problem) <= most_work or _is_unequal(links):
+    if not 0 < hessian_work(links.problem) <= most_work or _is_unequal(links):
         return None
     by_pattern = _cache.setdefault(links.experiment.plan, {})
     if links.label not in by_pattern:
@@ -247,17 +265,19 @@ def _is_unequal(links: ConfiguredLinks) -> bool:
         return True
     if links.problem.min_examples == links.problem.max_examples:
         return False
+    # Epochs and weights by examples differ among clients of unequal size.
     weights = {str(section.get('weights')) for section in sections}
     return 'local_epochs' in options or 'weights' in swept or 'examples' in weights
 
 
 def _predict(links: ConfiguredLinks) -> Predictions | None:
-    """Computes the predictions for a pattern; None if no client was ever active."""
+    """Computes the predictions for a pattern; None if no client is ever active."""
     law = links.law
     weights = law.weights
     non_empty = 1.0
-    if weights is None or (law.probs is None and not law.never_empty):
-        active = _simulated(links)
+    is_non_empty_known = law.never_empty or law.probs is not None
+    if weights is None or not is_non_empty_known:
+        active = _simulate(links)
         num_non_empty = np.count_nonzero(active.any(axis=1))
         if not num_non_empty:
             return None
@@ -265,76 +285,84 @@ def _predict(links: ConfiguredLinks) -> Predictions | None:
         if weights is None:
             weights = share_sums(active) / num_non_empty
     elif law.probs is not None and not law.never_empty:
+        # Links are independent over clients.
         non_empty = float(1 - np.prod(1 - law.probs))
     predicted = predictions(
         links.problem,
         weights,
         non_empty=non_empty,
-        time=links.time,
+        time=links.flow_time,
         seed=links.experiment.seeds[0],
     )
-    return predicted and predicted._replace(exact=law.weights is not None)
+    if predicted is None:
+        return None
+    return predicted._replace(exact=law.weights is not None)
 
 
-def _simulated(links: ConfiguredLinks) -> np.ndarray:
-    """Simulates who takes part, bool[T, N], in as many rounds as tell the weights."""
-    num_rounds = _MOST_ROUNDS if links.time is None else links.experiment.num_rounds
+def _simulate(links: ConfiguredLinks) -> np.ndarray:
+    """Simulates who takes part, bool[T, N], in as many rounds as the weights need."""
+    num_rounds = _MOST_ROUNDS
+    if links.flow_time is not None:
+        num_rounds = min(links.experiment.num_rounds, _MOST_ROUNDS)
     affordable = max(_MOST_CELLS // links.problem.num_clients, 1)
-    record = links.record(min(num_rounds, _MOST_ROUNDS, affordable))
+    record = links.record(min(num_rounds, affordable))
     return np.asarray(base.participants(record))
 
 
-def of_links(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
+def describe(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
     """Describes the predictions for a pattern of a config.
 
     Args:
       links: the pattern.
-      most_work: the most `work` of a problem that is still predicted.
+      most_work: the largest `hessian_work` of a problem that is still predicted.
 
     Returns:
-      Lines of 80 columns at most, none where nothing can be predicted.
+      Lines of at most 80 columns, none where nothing can be predicted.
     """
-    required = work(links.problem)
+    required = hessian_work(links.problem)
     if required and _is_unequal(links):
         return [
             'no end predicted: clients weigh or step unequally, by more than their links'
         ]
     if required > most_work:
         return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
-    predicted = under(links, most_work)
+    predicted = for_links(links, most_work)
     if predicted is None:
         return []
-    source = '' if predicted.exact else ', simulated links'
-    return [*_reached_lines(links, predicted, source), *_limit_lines(predicted, source)]
+    remark = '' if predicted.exact else ', simulated links'
+    return [*_reached_lines(links, predicted, remark), *_limit_lines(predicted, remark)]
 
 
 def _reached_lines(
-    links: ConfiguredLinks, predicted: Predictions, source: str
+    links: ConfiguredLinks, predicted: Predictions, remark: str
 ) -> list[str]:
     """Describes where both algorithms are after the run's rounds."""
     if predicted.fedavg.reached and predicted.fedpbc.reached:
         rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
-        pair = _pair(predicted.fedavg.reached, predicted.fedpbc.reached)
-        return [pair, f'  {rounds}{source}']
-    if links.time is not None:
-        time = f'{links.time:.3g}'
+        ends = _ends_text(predicted.fedavg.reached, predicted.fedpbc.reached)
+        return [ends, f'  {rounds}{remark}']
+    if links.flow_time is not None:
+        time = f'{links.flow_time:.3g}'
         return [f'no end predicted: rate x steps x rounds = {time} takes too long']
     return []
 
 
-def _limit_lines(predicted: Predictions, source: str) -> list[str]:
+def _limit_lines(predicted: Predictions, remark: str) -> list[str]:
     """Describes where both algorithms would end in the long run."""
     if predicted.fedavg.limit and predicted.fedpbc.limit:
-        pair = _pair(predicted.fedavg.limit, predicted.fedpbc.limit)
-        return [pair, f'  in the long run{source}']
+        ends = _ends_text(predicted.fedavg.limit, predicted.fedpbc.limit)
+        return [ends, f'  in the long run{remark}']
     return ['no limit in the long run: a linear model separates some labels']
 
 
-def _pair(*metrics: Mapping[str, float]) -> str:
+def _ends_text(fedavg: Mapping[str, float], fedpbc: Mapping[str, float]) -> str:
     """Writes both predicted accuracies, or the first metric of a problem without accuracy."""
-    if 'accuracy' in metrics[0]:
-        fedavg, fedpbc = (f'{100 * each["accuracy"]:.1f} %' for each in metrics)
-    else:
-        name = next(iter(metrics[0]))
-        fedavg, fedpbc = (f'{name} {each[name]:.4g}' for each in metrics)
-    return f'FedAvg is expected to end at {fedavg}, FedPBC at {fedpbc}'
+    name = 'accuracy' if 'accuracy' in fedavg else next(iter(fedavg))
+    fedavg_text = _metric_text(name, fedavg[name])
+    fedpbc_text = _metric_text(name, fedpbc[name])
+    return f'FedAvg is expected to end at {fedavg_text}, FedPBC at {fedpbc_text}'
+
+
+def _metric_text(name: str, value: float) -> str:
+    """Writes an accuracy in percent, any other metric with its name."""
+    return f'{100 * value:.1f} %' if name == 'accuracy' else f'{name} {value:.4g}'

@@ -1,4 +1,4 @@
-"""Which theorems of the four papers cover a configured run, and how far their bounds are."""
+"""Tells which theorems of four papers cover a configured run, and how far their bounds are."""
 
 import math
 from collections.abc import Callable
@@ -21,19 +21,23 @@ from fedjax_links.config import nested
 from fedjax_links.core.records import Section
 from fedjax_links.preview import configured_links
 from fedjax_links.preview.configured_links import ConfiguredLinks
-from fedjax_links.preview.links import chain
+from fedjax_links.preview.links import transition_probs
 from fedjax_links.problems import classification, vectors
 
-_MOST_ROUNDS = 200  # different rounds of changing probabilities, each O(N^3)
-_BATCHES = 8
+_MOST_ROUNDS = 200
+"""Different rounds of changing probabilities, each of which takes O(N^3)."""
+_NUM_BATCHES = 8
 _PERIODS = (1, 10, 100, 1000)
-_MOST_CELLS = 2**24  # of rounds and clients that are weighed
-_MOST_GRADIENTS = 10**7  # of examples, in all rounds of a run
+_MOST_CELLS = 2**24
+"""Rounds times clients whose regularity is checked."""
+_MOST_GRADIENTS = 10**7
+"""Gradients of examples, in all rounds of a run."""
+_WIDTH = 80
 _AMPLIFIED = 'amplified_fedavg'
 
 
 def text(links: ConfiguredLinks, record: base.MaskLinks) -> str:
-    """Says with which P a pattern is regular, and which theorems cover the problem.
+    """Says with which period a pattern is regular, and which theorems cover the problem.
 
     Theorems are checked for quadratics and for linear models with an intercept.
     `gaussian_regression` has none, as no function of `analysis.linear_models` has such models.
@@ -46,21 +50,23 @@ def text(links: ConfiguredLinks, record: base.MaskLinks) -> str:
     Returns:
       Lines of at most 80 columns. One line says why, where no theorem is checked.
     """
-    lines = _regularity(np.asarray(base.participants(record)))
-    reason = _unknown(links)
+    texts = _regularity_lines(np.asarray(base.participants(record)))
+    reason = _reason_unchecked(links)
     if reason:
-        lines.append(f'Theorems: not checked, {reason}.')
+        texts.append(f'Theorems: not checked, {reason}.')
     else:
-        lines += _checks(links, record)
-    return '\n'.join(line[:80] for part in lines for line in part.splitlines())
+        texts += _checks(links, record)
+    lines = '\n'.join(texts).splitlines()
+    return '\n'.join(line[:_WIDTH] for line in lines)
 
 
 class _Setting(NamedTuple):
-    """What theorems ask of a configured problem, and its clients.
+    """Holds the constants of a configured problem, and its clients.
 
     Attributes:
-      constants: of the problem.
-      clients: with full gradients, at a local rate or at one rate per client.
+      constants: the constants that theorems need.
+      clients: makes the clients, which take full gradients, from a local rate or from one rate
+        per client.
       rate: the local rate.
       steps: local steps.
     """
@@ -71,18 +77,30 @@ class _Setting(NamedTuple):
     steps: int
 
 
+class _Amplification(NamedTuple):
+    """Holds the options of an amplified FedAvg.
+
+    Attributes:
+      period: P, rounds of a block.
+      factor: eta, by which a block's update is multiplied.
+    """
+
+    period: int = 1
+    factor: float = 1.0
+
+
 def _checks(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
     """Checks the theorems on runs with full gradients along the recorded links."""
     experiment = links.experiment
     setting = _setting(links)
     active = np.asarray(base.participants(record))[: _num_rounds(links)]
-    rho, source = _mixing_rate(links, record, active)
+    mixing_rate, source = _mixing_rate(links, record, active)
     run = analysis.TheoremRun(
         setting.rate,
         setting.steps,
         len(active),
         rounds_are_independent=_are_independent(links),
-        mixing_rate=rho,
+        mixing_rate=mixing_rate,
     )
     clients = setting.clients(setting.rate)
     squares = gradient_runs.fedpbc_gradient_squares(active, clients)
@@ -93,13 +111,14 @@ def _checks(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
     ]
     for theorem in ('xiang2023', 'xiang2024'):
         lines.append(analysis.check_theorem(theorem, setting.constants, fedpbc).text())
-    period, amplification = _amplification(experiment.config or {})
-    if period <= len(active):
+    amplification = _amplification(experiment.config or {})
+    if amplification.period <= len(active):
         amplified = _amplified_run(
-            run, setting.constants, active, clients, (period, amplification)
+            run, setting.constants, active, clients, amplification
         )
         lines.append(
-            f'FedAvg with P = {period}, eta = {amplification:g}: the same at block starts'
+            f'FedAvg with P = {amplification.period}, eta = {amplification.factor:g}: '
+            'the same at block starts'
         )
         check = analysis.check_theorem('wang2022', setting.constants, amplified)
         lines.append(check.text())
@@ -116,37 +135,41 @@ def _separation_checks(
     chain = _separation_chain(links)
     if chain is None:
         return []
-    lag = sun2025.least_lag(chain)
-    lines = []
-    for theorem in ('sun2025', 'sun2025_debiased'):
-        rates: Any = setting.rate
-        title = 'FedAvg: the same at the server model over the first T - tau rounds'
-        if theorem == 'sun2025_debiased':
-            rates = setting.rate / (chain.marginal.size * chain.marginal)
-            if not _converges(links.problem, float(rates.max())):
-                continue
-            title = 'FedAvg with debiasing weights 1 / (N pi) from the start: the same'
+    lag = sun2025.least_lag(chain) or 0
+    debiased_rates = setting.rate / (chain.marginal.size * chain.marginal)
+
+    def check(theorem: str, rates: Any) -> str:
         squares = gradient_runs.amplified_fedavg_gradient_squares(
             active, setting.clients(rates)
         )
-        counted = squares[: len(squares) - (lag or 0)]
-        realised = float(counted.mean()) if counted.size else None
-        checked = run._replace(
+        counted = squares[: len(squares) - lag]
+        realised = run._replace(
             chain=chain,
-            realised=realised,
+            realised=float(counted.mean()) if counted.size else None,
             largest_gradient=float(np.sqrt(squares.max())),
         )
-        lines.append(title)
-        check = analysis.check_theorem(theorem, setting.constants, checked)
-        lines.append(check.text())
+        return analysis.check_theorem(theorem, setting.constants, realised).text()
+
+    lines = [
+        'FedAvg: the same at the server model over the first T - tau rounds',
+        check('sun2025', setting.rate),
+    ]
+    if _converges(links.problem, float(debiased_rates.max())):
+        lines += [
+            'FedAvg with debiasing weights 1 / (N pi) from the start: the same',
+            check('sun2025_debiased', debiased_rates),
+        ]
     return lines
 
 
 def _separation_chain(
     links: ConfiguredLinks,
 ) -> analysis.MinimumSeparationChain | None:
-    """Enumerates the chain of clients that are drawn one by one; None for other links."""
-    bound = configured_links.links_at(links.experiment, links.label)
+    """Enumerates the chain of a minimum separation; None for other or too many states.
+
+    The theorems are on clients that are selected one by one, without groups.
+    """
+    bound = configured_links.bound_links(links.experiment, links.label)
     if bound is None or bound.name != 'minimum_separation':
         return None
     options = dict(bound.options)
@@ -171,15 +194,15 @@ def _setting(links: ConfiguredLinks) -> _Setting:
     initial = jax.device_get(problem.init_params(key))
     if problem.objective is not None:
         return _linear_setting(problem, problem.objective, initial, client)
-    points, curves = _quadratic(problem)
+    targets, curvatures = _targets_and_curvatures(problem)
     start = np.asarray(initial, np.float64)
     constants = problem_constants.quadratic_constants(
-        points, curves, initial_point=start
+        targets, curvatures, initial_point=start
     )
 
     def clients(rates: Any) -> gradient_runs.TrainedClients:
         return gradient_runs.quadratic_clients(
-            points, rates, steps, curvatures=curves, initial_point=start
+            targets, rates, steps, curvatures=curvatures, initial_point=start
         )
 
     return _Setting(constants, clients, rate, steps)
@@ -193,8 +216,8 @@ def _linear_setting(
 ) -> _Setting:
     """Returns constants and clients of a linear model, minibatches included in sigma."""
     inputs, labels = map(np.asarray, objective.inputs(problem.data))
-    parts = map(np.asarray, objective.coefficients(initial))
-    start = analysis.LinearModel(*parts)
+    coefficients, intercept = map(np.asarray, objective.coefficients(initial))
+    start = analysis.LinearModel(coefficients, intercept)
     options: dict[str, Any] = {'loss': objective.loss, 'l2': objective.l2}
     if objective.loss == linear_models.SOFTMAX:
         options['num_classes'] = start.intercept.size
@@ -212,13 +235,15 @@ def _linear_setting(
     return _Setting(constants, clients, rate, steps)
 
 
-def _quadratic(problem: base.Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Returns targets float64[N, d] and one curvature per client."""
-    if isinstance(problem.data, vectors.CurvedTargets):
-        points, table = (np.asarray(part, np.float64) for part in problem.data)
-        return points, table[:, 0]
-    points = np.asarray(problem.data, np.float64)
-    return points, np.ones(len(points))
+def _targets_and_curvatures(problem: base.Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the targets float64[N, d] of quadratics, and one curvature per client."""
+    data = problem.data
+    if isinstance(data, vectors.CurvedTargets):
+        targets = np.asarray(data.target, np.float64)
+        curvatures = np.asarray(data.curvature, np.float64)
+        return targets, curvatures[:, 0]
+    targets = np.asarray(data, np.float64)
+    return targets, np.ones(len(targets))
 
 
 def _num_rounds(links: ConfiguredLinks) -> int:
@@ -231,27 +256,30 @@ def _num_rounds(links: ConfiguredLinks) -> int:
     return max(2, min(num_rounds, _MOST_GRADIENTS // (examples * steps)))
 
 
-def _regularity(active: np.ndarray) -> list[str]:
-    """Says with which P the recorded pattern is regular, or how close it comes."""
+def _regularity_lines(active: np.ndarray) -> list[str]:
+    """Says with which period P the recorded pattern is regular, or how close it comes."""
     if active.size > _MOST_CELLS:
         return []
     weights = regularity.participation_weights(active)
-    regular = regularity.regular_period(weights)
-    known = 'no P up to half of the rounds' if regular is None else f'P = {regular}'
+    regular_period = regularity.regular_period(weights)
+    period_text = f'P = {regular_period}'
+    if regular_period is None:
+        period_text = 'no P up to half of the rounds'
     lines = [
-        f'Regular (all weights equal over every P rounds) with: {known}',
+        f'Regular (all weights equal over every P rounds) with: {period_text}',
         '  L1 distance of the weights of P rounds from equal, mean over blocks',
     ]
     for period in _PERIODS:
         if 2 * period <= len(active):
-            found = regularity.block_distances(weights, period)
-            mean = found.mean
-            error = found.standard_error
-            lines.append(f'    P = {period:<6} {mean:.4g}, standard error {error:.2g}')
+            distances = regularity.block_distances(weights, period)
+            lines.append(
+                f'    P = {period:<6} {distances.mean:.4g}, '
+                f'standard error {distances.standard_error:.2g}'
+            )
     return lines
 
 
-def _unknown(links: ConfiguredLinks) -> str:
+def _reason_unchecked(links: ConfiguredLinks) -> str:
     """Says why the constants that theorems need are not known; empty if they are."""
     problem = links.problem
     if not _has_constants(problem):
@@ -288,42 +316,45 @@ def _converges(problem: base.Problem, learning_rate: float) -> bool:
     """Tells whether local steps on quadratics come closer to their targets."""
     if problem.objective is not None:
         return learning_rate > 0
-    _, curves = _quadratic(problem)
-    return 0 < learning_rate * curves.max() < 2
+    _, curvatures = _targets_and_curvatures(problem)
+    return 0 < learning_rate * curvatures.max() < 2
 
 
 def _are_independent(links: ConfiguredLinks) -> bool | None:
-    """Whether rounds are independent of each other; None where nothing says so."""
+    """Tells whether rounds are independent of each other; None if it is not known."""
     if links.law.memoryless or links.name == 'bernoulli':
         return True
-    return None if chain(links.law) is None else False
+    has_memory = transition_probs(links.law) is not None
+    return False if has_memory else None
 
 
 def _mixing_rate(
     links: ConfiguredLinks, record: base.MaskLinks, active: np.ndarray
 ) -> tuple[float, str]:
-    """Returns rho of FedPBC's mixing and how it is known."""
+    """Returns rho of FedPBC's mixing, and a text that says how it is known."""
     if links.law.probs is not None:
         return analysis.mixing_rate(links.law.probs), 'rho exact'
     if links.name == 'bernoulli':
-        by_round = np.unique(np.asarray(record.prob, np.float64), axis=0)
-        if len(by_round) <= _MOST_ROUNDS and np.isfinite(by_round).all():
-            return mixing_rates.worst_mixing_rate(by_round), 'rho exact, worst round'
-    batches = [_estimated_rate(rows) for rows in np.array_split(active, _BATCHES)]
-    error = float(np.std(batches, ddof=1) / np.sqrt(_BATCHES))
-    return _estimated_rate(active), f'rho estimated, standard error {error:.1g}'
+        probs = np.unique(np.asarray(record.prob, np.float64), axis=0)
+        if len(probs) <= _MOST_ROUNDS and np.isfinite(probs).all():
+            return mixing_rates.worst_mixing_rate(probs), 'rho exact, worst round'
+    batches = np.array_split(active, _NUM_BATCHES)
+    rates = [_estimate_mixing_rate(batch) for batch in batches]
+    standard_error = float(np.std(rates, ddof=1) / np.sqrt(_NUM_BATCHES))
+    source = f'rho estimated, standard error {standard_error:.1g}'
+    return _estimate_mixing_rate(active), source
 
 
-def _estimated_rate(active: np.ndarray) -> float:
-    """Estimates lambda_2(E[W]) from recorded rounds."""
+def _estimate_mixing_rate(active: np.ndarray) -> float:
+    """Estimates lambda_2(E[W]) from recorded rounds, bool[T, N]."""
     weights = regularity.participation_weights(active)
-    mean = weights.T @ active / len(active) + np.diag(1.0 - active.mean(axis=0))
-    values = np.linalg.eigvalsh(mean)
-    return float(np.clip(values[-2], 0.0, 1.0)) if values.size > 1 else 0.0
+    mean_matrix = weights.T @ active / len(active) + np.diag(1.0 - active.mean(axis=0))
+    eigenvalues = np.linalg.eigvalsh(mean_matrix)
+    return float(np.clip(eigenvalues[-2], 0.0, 1.0)) if eigenvalues.size > 1 else 0.0
 
 
-def _amplification(config: Section) -> tuple[int, float]:
-    """Returns P and eta of the config's first amplified FedAvg; 1 and 1 without one."""
+def _amplification(config: Section) -> _Amplification:
+    """Returns the options of the config's first amplified FedAvg; P and eta 1 without one."""
     for label, value in config.get('algorithms', {}).items():
         section = nested.section(value)
         if section.get('name', label) != _AMPLIFIED:
@@ -331,8 +362,8 @@ def _amplification(config: Section) -> tuple[int, float]:
         period = section.get('period', 1)
         factor = section.get('amplification', 1.0)
         if isinstance(period, int) and isinstance(factor, int | float):
-            return period, float(factor)
-    return 1, 1.0
+            return _Amplification(period, float(factor))
+    return _Amplification()
 
 
 def _amplified_run(
@@ -340,12 +371,12 @@ def _amplified_run(
     constants: problem_constants.ProblemConstants,
     active: np.ndarray,
     clients: gradient_runs.TrainedClients,
-    amplification: tuple[int, float],
+    amplification: _Amplification,
 ) -> analysis.TheoremRun:
     """Runs amplified FedAvg along the links and measures the pattern."""
-    period, factor = amplification
+    period = amplification.period
     squares = gradient_runs.amplified_fedavg_gradient_squares(
-        active, clients, period=period, amplification=factor
+        active, clients, period=period, amplification=amplification.factor
     )
     weights = regularity.participation_weights(active)
     pattern = None
@@ -358,6 +389,6 @@ def _amplified_run(
     return run._replace(
         realised=float(squares[::period].mean()),
         period=period,
-        amplification=factor,
+        amplification=amplification.factor,
         pattern=pattern,
     )

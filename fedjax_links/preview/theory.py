@@ -1,4 +1,4 @@
-"""Describe what configured links do to FedAvg and to gossip, exact where known, as text."""
+"""Describes what configured links do to FedAvg and to gossip, exact where known, as text."""
 
 from typing import Any
 
@@ -9,34 +9,37 @@ from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.core import reprs
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation.link_laws import LinkLaw
-from fedjax_links.preview import configured_links
-from fedjax_links.preview import prediction as expected
-from fedjax_links.preview.links import chain, stated_rates
+from fedjax_links.preview import configured_links, prediction
+from fedjax_links.preview.links import stated_rates, transition_probs
 from fedjax_links.problems.classification import partition_of
 
 _QUANTILES = {'least': 0.0, '25 %': 0.25, 'median': 0.5, '75 %': 0.75, 'most': 1.0}
 _MAX_LISTED_LABELS = 10
 _MAX_MATRIX_CLIENTS = 1500
 _MAX_NEIGHBOURS = 1000
-_FEW_PATTERNS = 4  # whose problems may be as large as they may be at all
+_FEW_PATTERNS = 4
+"""Patterns that may each take the most work of a prediction; more share it."""
+_WIDTH = 80
 _INDENT = ' ' * 9
 
 
-def prediction(experiment: Experiment) -> str:
+def summary(experiment: Experiment) -> str:
     """Says what the links of an experiment do to FedAvg, in a line or two per pattern.
+
+    Where known, these are the clients' rates, and how far FedAvg's implicit weights are from
+    equal. For linear models of moderate size they are the metrics that FedAvg and FedPBC are
+    expected to end at.
 
     Args:
       experiment: made from a config.
-
-    Returns:
-      Who takes part how often, and how far FedAvg's implicit weights are from equal, where known;
-      what FedAvg and FedPBC are expected to end at, for linear models of moderate size.
     """
     lines = []
-    most_work = expected.MOST_WORK * min(1, _FEW_PATTERNS / len(experiment.patterns))
+    portion = min(1, _FEW_PATTERNS / len(experiment.patterns))
+    most_work = prediction.MOST_WORK * portion
     for label in experiment.patterns:
         links = configured_links.of_experiment(experiment, label)
-        lines += _described(links, f'{label}: {links.name}, {links.law.description}')
+        description = f'{label}: {links.name}, {links.law.description}'
+        lines += _links_lines(links, description)
         rates = links.law.rates
         if rates is not None:
             lines.append(f'{_INDENT}rates {_range(rates, 3)}, mean {rates.mean():.3g}')
@@ -46,21 +49,23 @@ def prediction(experiment: Experiment) -> str:
             lines[-1] += (
                 f"; FedAvg's implicit weights are {bias:.2f} from equal (L1, exact)"
             )
-        ends = expected.of_links(links, most_work=most_work)
-        lines += [f'{_INDENT}{line}' for line in ends]
+        predictions = prediction.describe(links, most_work=most_work)
+        lines += [f'{_INDENT}{line}' for line in predictions]
     return '\n'.join(lines)
 
 
 def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str:
     """Writes the screen of the command ``theory``.
 
+    It shows for how long links remember, rates, effective weights, FedAvg's bias, gossip, what is
+    special to the pattern, and the participation report of the record.
+
     Args:
       links: a pattern of an experiment.
-      record: the same, simulated by the first seed, leaves [T, ...].
+      record: the same links, simulated with the first seed, leaves [T, ...].
 
     Returns:
-      Lines of at most 80 columns: for how long links remember, rates, effective weights, FedAvg's
-      bias, gossip, what is special to the pattern, and the participation report of the record.
+      Lines of at most 80 columns.
     """
     law = links.law
     active = np.asarray(base.participants(record))
@@ -68,26 +73,28 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
         weights = analysis.effective_weights(masks=active)
     else:
         weights = analysis.effective_weights(selection_law=law.weights)
-    lines = [
+    opening = [
         *_problem_lines(links),
-        *_described(links, f'{links.name}: {law.description}'),
+        *_links_lines(links, f'{links.name}: {law.description}'),
         f'memory   {_memory(law, links.participation.cycle)}',
     ]
-    lines = [links.experiment.title, *(line[:80] for line in lines)]
+    lines = [links.experiment.title]
+    lines += [line[:_WIDTH] for line in opening]
     if base.is_duplex(record):
         lines.append(
             f'{_INDENT}taking part = hearing the server, training and delivering'
         )
     headings = ''.join(f'{name:>10}' for name in (*_QUANTILES, 'mean'))
     lines.append(f'{"Rates per client":<20}{headings}')
-    name, stated = stated_rates(law, record)
-    if stated is not None:
-        lines.append(_row(name, stated))
-    lines.append(_row('realised', active.mean(axis=0)))
-    lines += _weights(law, weights, len(active))
-    lines += _bias(links.problem, law, weights, active)
-    lines += [f'  {line}' for line in expected.of_links(links)]
-    lines += _known(law)
+    name, rates = stated_rates(law, record)
+    if rates is not None:
+        lines.append(_quantiles_row(name, rates))
+    lines.append(_quantiles_row('realised', active.mean(axis=0)))
+    lines += _weights_lines(law, weights, len(active))
+    lines += _bias_lines(links.problem, law, weights, active)
+    lines += [f'  {line}' for line in prediction.describe(links)]
+    lines += _gossip_lines(law)
+    lines += _separation_lines(law)
     first_seed = links.experiment.seeds[0]
     lines.append(f'As simulated ({len(active):,} rounds of seed {first_seed})')
     report = analysis.participation_report(active).text().splitlines()
@@ -95,7 +102,7 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
 
 
 def _problem_lines(links: configured_links.ConfiguredLinks) -> list[str]:
-    """Names the problem, and its best model where that is known."""
+    """Names the problem, and the metrics of its best model where these are known."""
     name = (links.experiment.config or {})['problem']['name']
     lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
     attainable = evaluation.attainable_text(links.problem)
@@ -105,24 +112,29 @@ def _problem_lines(links: configured_links.ConfiguredLinks) -> list[str]:
 
 
 def _memory(law: LinkLaw, cycle: int | None) -> str:
-    """Says for how long links stay as they were."""
+    """Says for how many rounds a link's state is correlated with its past.
+
+    Args:
+      law: the exact law of the links.
+      cycle: rounds after which the links repeat; None if they do not.
+    """
     if cycle is not None and cycle > 1:
         return f'links repeat every {cycle:,} rounds'
     if law.memoryless:
         return 'none: rounds are independent'
-    rates = chain(law)
-    if rates is None:
+    probs = transition_probs(law)
+    if probs is None:
         return 'not known'
-    rise, fall = rates
-    correlation = 1 - (rise + fall)  # of a round with the next
+    rise, fall = probs
+    changes = rise + fall
+    # The correlation of one round with the next decays geometrically over rounds.
+    correlation = 1 - changes
     decay = -1 / np.log(np.clip(correlation, 1e-300, 1 - 1e-16))
     times = np.where(correlation >= 1, np.inf, decay)
-    # Portion of the rounds in which each client takes part.
-    changes = rise + fall
-    portions = rise / np.where(changes > 0, changes, 1)
-    if not portions.any():
+    stationary_rates = rise / np.where(changes > 0, changes, 1)
+    if not stationary_rates.any():
         return 'none: nobody ever takes part'
-    median = _weighted_median(times, portions)
+    median = _weighted_median(times, stationary_rates)
     typical = 'less than a round' if median < 1 else f'{median:.3g} rounds'
     least = _time_text(times.min())
     most = _time_text(times.max())
@@ -132,7 +144,7 @@ def _memory(law: LinkLaw, cycle: int | None) -> str:
 
 
 def _time_text(num_rounds: float) -> str:
-    """Writes a number of rounds."""
+    """Writes a number of rounds: ``12.3`` or ``below 1``."""
     return 'below 1' if num_rounds < 1 else f'{num_rounds:.3g}'
 
 
@@ -143,15 +155,17 @@ def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
     return float(values[order][np.searchsorted(cumulative, cumulative[-1] / 2)])
 
 
-def _described(links: configured_links.ConfiguredLinks, text: str) -> list[str]:
-    """Names a pattern, and the point of the grid at which all that follows holds."""
-    lines = [f'links    {text}']
-    if links.where:
-        lines.append(f'{_INDENT}at {links.where}')
+def _links_lines(
+    links: configured_links.ConfiguredLinks, description: str
+) -> list[str]:
+    """Names a pattern, and the grid point at which all that follows holds."""
+    lines = [f'links    {description}']
+    if links.grid_point:
+        lines.append(f'{_INDENT}at {links.grid_point}')
     return lines
 
 
-def _weights(
+def _weights_lines(
     law: LinkLaw, weights: analysis.EffectiveWeights, num_rounds: int
 ) -> list[str]:
     """Describes FedAvg's effective weights."""
@@ -161,39 +175,41 @@ def _weights(
         source = f'exact: {law.weights_source}'
     lines = [
         f'Effective weights E[1{{i in A}}/|A| | A nonempty], {source}',
-        _row('weight x N', weights.weights * num_clients),
+        _quantiles_row('weight x N', weights.weights * num_clients),
     ]
     noise = ''
     if not weights.exact:
-        lines.append(_row('standard error x N', weights.standard_errors * num_clients))
-        noise = _noise(weights.standard_errors)
+        errors = weights.standard_errors
+        lines.append(_quantiles_row('standard error x N', errors * num_clients))
+        noise = _noise_text(errors)
     distance = _number(np.abs(weights.weights - 1 / num_clients).sum())
-    count = 1 / np.sum(weights.weights**2)
-    effective = f'effective clients {count:.4g} of {num_clients}'
+    num_effective = 1 / np.sum(weights.weights**2)
+    effective = f'effective clients {num_effective:.4g} of {num_clients}'
     return [*lines, f'  L1 from uniform {distance}{noise}, {effective}']
 
 
-def _bias(
+def _bias_lines(
     problem: base.Problem,
     law: LinkLaw,
     weights: analysis.EffectiveWeights,
     active: np.ndarray,
 ) -> list[str]:
-    """Describes FedAvg's bias, by labels or by the means of a quadratic problem."""
+    """Describes FedAvg's bias: in labels, or in the solution of a quadratic problem."""
     class_mix = partition_of(problem).class_mix
     if class_mix.size:
-        return _label_bias(class_mix, weights, active)
+        return _label_bias_lines(class_mix, weights, active)
     data = problem.data
     is_quadratic = hasattr(data, 'ndim') and data.ndim == 2
     if not is_quadratic or problem.max_examples != 1:
         return []
     targets = np.asarray(data, np.float64)
+    # FedAvg converges to the weighted mean of the targets, and the optimum is their mean.
     bias = np.linalg.norm(weights.weights @ targets - targets.mean(axis=0))
     source = _source_of_bias(law, weights, active, targets)
     return [f"FedAvg's bias ||E x - x*|| = {_number(float(bias), 6)}, {source}"]
 
 
-def _label_bias(
+def _label_bias_lines(
     class_mix: np.ndarray, weights: analysis.EffectiveWeights, active: np.ndarray
 ) -> list[str]:
     """Compares the labels that FedAvg trains on with those of all clients."""
@@ -211,7 +227,7 @@ def _label_bias(
     noise = ''
     if not weights.exact:
         _, standard_errors = batch_means(active, values=class_mix)
-        noise = _noise(0.5 * standard_errors)
+        noise = _noise_text(0.5 * standard_errors)
     distance = 0.5 * np.abs(implicit_mix - mean_mix).sum()
     return [*lines, f'  total variation {distance:.4g}{noise}']
 
@@ -222,7 +238,7 @@ def _source_of_bias(
     active: np.ndarray,
     targets: np.ndarray,
 ) -> str:
-    """Says how exact the bias on a quadratic problem is."""
+    """Says when the bias on a quadratic problem is exact, or how large its noise is."""
     if not weights.exact:
         _, standard_errors = batch_means(active, values=targets)
         noise = np.linalg.norm(standard_errors)
@@ -232,11 +248,6 @@ def _source_of_bias(
     if law.probs is None:
         return 'exact for small steps'
     return f'exact but for empty rounds ({np.prod(1 - law.probs):.2g})'
-
-
-def _known(law: LinkLaw) -> list[str]:
-    """Lists what else has a closed form: how gossip contracts, who is chosen how often."""
-    return [*_gossip_lines(law), *_separation_lines(law)]
 
 
 def _gossip_lines(law: LinkLaw) -> list[str]:
@@ -257,7 +268,7 @@ def _gossip_lines(law: LinkLaw) -> list[str]:
 
 
 def _separation_lines(law: LinkLaw) -> list[str]:
-    """Says how often clients or groups are chosen that wait between two choices."""
+    """Says how often each client or group is selected under a minimum separation."""
     if law.separation is None:
         return []
     portions = law.separation.law[law.separation.law > 0]
@@ -271,12 +282,13 @@ def _separation_lines(law: LinkLaw) -> list[str]:
     ]
 
 
-def _row(label: str, values: Any) -> str:
-    """Writes quantiles and the mean over clients."""
+def _quantiles_row(label: str, values: Any) -> str:
+    """Writes quantiles and the mean over clients, of float[N] without its NaN."""
     known = np.asarray(values, np.float64)
     known = known[~np.isnan(known)]
     cells = [*np.quantile(known, [*_QUANTILES.values()]), known.mean()]
-    return f'  {label:<18}' + ''.join(f'{cell:>10.4g}' for cell in cells)
+    columns = ''.join(f'{cell:>10.4g}' for cell in cells)
+    return f'  {label:<18}{columns}'
 
 
 def _range(values: np.ndarray, digits: int = 4) -> str:
@@ -284,11 +296,12 @@ def _range(values: np.ndarray, digits: int = 4) -> str:
     return reprs.span(f'{values.min():.{digits}g}', f'{values.max():.{digits}g}')
 
 
-def _noise(errors: np.ndarray) -> str:
-    """Writes the expected L1 norm of normal errors: how far off no difference would seem."""
-    return f' (noise alone: {np.sqrt(2 / np.pi) * errors.sum():.2g})'
+def _noise_text(standard_errors: np.ndarray) -> str:
+    """Writes the distance that normal errors alone would give, their expected L1 norm."""
+    expected_norm = np.sqrt(2 / np.pi) * standard_errors.sum()
+    return f' (noise alone: {expected_norm:.2g})'
 
 
 def _number(value: float, digits: int = 4) -> str:
-    """Writes digits that mean something: rounding errors of float64 are printed as zero."""
+    """Writes a number; rounding errors of float64 are printed as zero."""
     return '0' if abs(value) < 1e-12 else f'{value:.{digits}g}'

@@ -187,7 +187,7 @@ def _predictions(
         return {}
     links = configured_links.of_experiment(experiment, pattern)
     max_work = prediction.MOST_WORK / len(experiment.patterns)
-    predicted = prediction.under(links, max_work)
+    predicted = prediction.for_links(links, max_work)
     if predicted is None:
         return {}
     by_algorithm = {}
@@ -203,7 +203,7 @@ def _weights(experiment: Experiment, pattern: str) -> tuple[np.ndarray, str]:
 
     Without exact weights the array is empty, and the text says why.
     """
-    links = configured_links.links_at(experiment, pattern, experiment.seeds[0])
+    links = configured_links.bound_links(experiment, pattern, experiment.seeds[0])
     columns = experiment.plan.patterns[pattern].columns
     if links is None:
         reason = 'made in Python, no config names the links'

@@ -172,7 +172,7 @@ def _drive(config: dict[str, Any]) -> tuple[experiment.Experiment, int]:
     planned = experiment.build(config)
     report.check(planned)
     planned.describe()
-    theory.prediction(planned)
+    theory.summary(planned)
     planned.check()
     pattern = next(iter(planned.plan.patterns))
     return planned, planned.problem_at(pattern, planned.plan.points[0]).num_clients

@@ -11,7 +11,7 @@ from fedjax_links.analysis import recorded_links
 from fedjax_links.config.link_sections import bind_links
 from fedjax_links.participation.link_laws import LinkLaw
 from fedjax_links.preview.configured_links import link_law
-from fedjax_links.preview.links import foldable
+from fedjax_links.preview.links import folding_period
 from tests.report import plans
 from tests.tiers import cases
 
@@ -175,5 +175,5 @@ def test_autocorrelation_is_pooled_by_variance():
 
 
 def test_a_record_is_folded_at_a_period_that_it_has_seen_twice():
-    assert foldable(LinkLaw('', period=4), 7) is None
-    assert foldable(LinkLaw('', period=4), 8) == 4
+    assert folding_period(LinkLaw('', period=4), 7) is None
+    assert folding_period(LinkLaw('', period=4), 8) == 4

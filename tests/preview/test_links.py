@@ -90,7 +90,7 @@ def test_day_absences_and_bias_by_hand():
         np.r_[days + 20 * HOUR, days + 13 * HOUR],
         num_clients=3,
     )._replace(period=np.full(3, 864_000.0))
-    record, law = links.of_log(log, tick=HOUR)
+    record, law = links.sample_log(log, tick=HOUR)
     mask = record.mask
     assert mask.shape == (240, 3)
     gaps = analysis.gap_counts(mask)
@@ -154,7 +154,7 @@ def test_chains_know_neither_habits_nor_hours_of_their_own():
 def test_a_log_of_nobody_and_days_without_whole_rounds():
     assert np.isnan(links.bias(np.zeros((6, 2), bool))).all()
     log = intervals([0, 1], [0, 1000], [50_000, 90_000])
-    assert links.of_log(log, tick=7000.0)[1].period is None
-    assert links.of_log(log, tick=7200.0)[1].period == 12
-    one, law = links.of_log(log, tick=1e5)
+    assert links.sample_log(log, tick=7000.0)[1].period is None
+    assert links.sample_log(log, tick=7200.0)[1].period == 12
+    one, law = links.sample_log(log, tick=1e5)
     assert len(links.text('a round', one, law).splitlines()) < 20

@@ -203,9 +203,9 @@ def test_separable_digits_are_predicted_to_the_last_round():
         == 'no limit in the long run: a linear model separates some labels'
     )
     plan = plans.plan(**config)
-    assert plan.time == pytest.approx(100)
+    assert plan.flow_time == pytest.approx(100)
     tuning = {'server_lrs': [1.0], 'num_rounds': 200}
-    assert plans.plan(**config, tuning=tuning).time is None
+    assert plans.plan(**config, tuning=tuning).flow_time is None
 
 
 @pytest.mark.parametrize('rate, rounds', [(1e8, 20), (0.5, 1_000_000), (1e-9, 10**9)])
@@ -264,20 +264,20 @@ def test_decaying_rates_are_added_up():
     client = {**CLIENT, 'decay': 'inverse_sqrt'}
     rates = 0.1 / np.sqrt(np.arange(300) / 10 + 1)
     plan = plans.plan(plans.KNOWN['bernoulli'], DIGITS, client=client, num_rounds=300)
-    assert plan.time == pytest.approx(5 * rates.sum(), rel=1e-5)
+    assert plan.flow_time == pytest.approx(5 * rates.sum(), rel=1e-5)
 
 
 def test_large_problems_are_left_alone():
     plan = plans.plan(plans.KNOWN['bernoulli'], DIGITS)
-    assert prediction.work(plan.problem) == 1438 * 650**2
-    (line,) = prediction.of_links(plan, most_work=1e6)
+    assert prediction.hessian_work(plan.problem) == 1438 * 650**2
+    (line,) = prediction.describe(plan, most_work=1e6)
     assert line == 'no accuracy predicted: examples x parameters^2 above 1e+06'
-    assert prediction.of_links(plans.plan(plans.KNOWN['bernoulli'])) == []
+    assert prediction.describe(plans.plan(plans.KNOWN['bernoulli'])) == []
 
 
 def test_links_without_known_weights_are_simulated():
     plan = plans.plan(plans.UNKNOWN['cyclic'], DIGITS, client=CLIENT, num_rounds=50)
-    text = prediction.of_links(plan)
+    text = prediction.describe(plan)
     assert text[0].endswith(' %')
     assert text[1].endswith(' rounds of small steps, simulated links')
 
@@ -324,7 +324,7 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(
     planned = experiment.build(config)
     run = planned.run(tmp_path)
     client_stats.save(planned, run)
-    result = prediction.under(of_experiment(planned))
+    result = prediction.for_links(of_experiment(planned))
     assert built == [result]
     saved = of_run(runs.read(tmp_path))
     expected = saved.clients['links'].expected
@@ -363,7 +363,7 @@ def test_an_equal_config_of_a_changed_module_is_predicted_anew(monkeypatch):
         )
         planned = experiment.build(config)
         (label,) = planned.patterns
-        results.append((planned, prediction.under(of_experiment(planned, label))))
+        results.append((planned, prediction.for_links(of_experiment(planned, label))))
     (first, low), (second, high) = results
     assert first == second
     assert high.fedpbc.limit['accuracy'] - low.fedpbc.limit['accuracy'] > 0.2

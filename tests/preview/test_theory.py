@@ -203,7 +203,7 @@ def test_all_that_looks_at_a_problem_shares_one(tmp_path):
     planned = experiment.build(config)
     report.check(planned)
     planned.describe()
-    assert len(theory.prediction(planned).splitlines()) > 6
+    assert len(theory.summary(planned).splitlines()) > 6
     planned.check()
     report.write(planned.run(tmp_path / 'run'), planned)
     assert client_stats.read(tmp_path / 'run')['bernoulli'].expected

@@ -109,4 +109,4 @@ def record(built, num_rounds, seed=0):
 
 def told(config):
     """Lines of the prediction for a config that need not say what runs."""
-    return theory.prediction(planned(config)).splitlines()
+    return theory.summary(planned(config)).splitlines()
