@@ -1,4 +1,4 @@
-"""Runs commands: their flags, errors and exit statuses, and the cache of compiled programs."""
+"""Runs commands: flags, errors, exit statuses, and the cache of compiled programs."""
 
 import contextlib
 import os
@@ -16,11 +16,11 @@ from fedjax_links.cli import configs, paths
 from fedjax_links.core import errors
 from fedjax_links.machines import cpus
 
-BUG = 1
+BUG_STATUS = 1
 """Exit status of an error of this package."""
-MISTAKE = 2
+MISTAKE_STATUS = 2
 """Exit status of a user's mistake."""
-INTERRUPTED = 130
+INTERRUPTED_STATUS = 130
 """Exit status after Ctrl-C."""
 
 # `--help` lists the flags below under the command that defines them, not under this module.
@@ -52,73 +52,88 @@ def run(
     define_flags: Callable[[], None] | None = None,
     *,
     config: str | None = None,
-    positional: bool = False,
-    instead: str | None = None,
-    optional: bool = False,
-    workdir: bool = False,
+    takes_arguments: bool = False,
+    config_replaced_by: str | None = None,
+    config_is_optional: bool = False,
+    has_default_workdir: bool = False,
 ) -> None:
-    """Runs ``main(config, flags)``; a user's mistake ends in one line on stderr and exit status 2.
+    """Runs ``main(config, flags, *arguments)``, without the parts that the command lacks.
+
+    A user's mistake ends in one line on stderr and exit status 2.
 
     Args:
-      main: the command. Its arguments are the config as nested dictionaries, if it has one,
-        absl's flags, if it defines some, and the positional arguments.
-      define_flags: defines the command's flags.
-      config: what the config is of, ``'experiment'`` or ``'figure'``; None for a command without
-        a config.
-      positional: whether the command takes any number of positional arguments.
-      instead: a flag that replaces the config if it is set; ``main`` then takes None for it.
-      optional: whether the config may be missing; ``main`` then takes None for it.
-      workdir: whether --workdir is ``runs/NAME`` of the config by default.
+      main: the command. It takes the config as nested dictionaries, absl's flags, and the
+        positional arguments.
+      define_flags: defines the command's flags; None for a command without flags.
+      config: what the config describes, ``'experiment'`` or ``'figure'``; None for a command
+        without a config.
+      takes_arguments: whether the command takes any number of positional arguments.
+      config_replaced_by: a flag that replaces the config if it is set; ``main`` then takes None
+        for the config.
+      config_is_optional: whether the config may be missing; ``main`` then takes None for it.
+      has_default_workdir: whether --workdir is ``runs/NAME`` of the config by default.
     """
-    overridden: dict[str, str | None] = {}
-    known = flags.FLAGS
-    for define in (config and configs.define_flags, define_flags):
-        if define:
-            define()
+    overrides: dict[str, str | None] = {}
+    values = flags.FLAGS
+    if config is not None:
+        configs.define_flags()
+    if define_flags is not None:
+        define_flags()
     flags.DEFINE_flag(_VersionFlag(), module_name=__name__)
+    main_flags = [] if define_flags is None else [values]
 
     def parse(argv: list[str]) -> list[str]:
+        """Sets the flags, and returns the positional arguments."""
         try:
-            if config:
-                argv = configs.take(argv, overridden)
+            if config is not None:
+                argv = configs.take_overrides(argv, overrides)
             _define_flags_of_jax(argv)
-            arguments: list[str] = known(argv)
+            arguments: list[str] = values(argv)
             return arguments
         except flags.UnrecognizedFlagError as error:
-            fail(configs.nearest_flag(error, [*known]) if config else error)
+            if config is None:
+                fail(error)
+            fail(configs.nearest_flag(error, [*values]))
         except (flags.Error, errors.InvalidError) as error:
             fail(error)
 
-    def guarded(argv: Sequence[str]) -> None:
-        if len(argv) > 1 and not positional:
+    def run_with_config(kind: str) -> None:
+        """Runs the command with its config, or with None in place of one."""
+        is_replaced = (
+            config_replaced_by is not None
+            and values[config_replaced_by].value is not None
+        )
+        is_missing = config_is_optional and values.config is None and not overrides
+        if is_replaced or is_missing:
+            main(None, *main_flags)
+            return
+        section = configs.from_flags(values.config, overrides, kind, quick=values.quick)
+        from fedjax_links.config import resolver
+
+        if has_default_workdir and values.workdir is None:
+            values.workdir = configs.workdir(values.config, quick=values.quick)  # type: ignore[assignment]
+        with resolver.importable(configs.folder(values.config)):
+            main(section, *main_flags)
+
+    def run_command(argv: Sequence[str]) -> None:
+        """Runs the command after the flags are set."""
+        arguments = argv[1:]
+        if arguments and not takes_arguments:
             fail(
-                f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.'
+                f'unexpected argument {arguments[0]!r}; '
+                'overrides look like --config.num_rounds=100.'
             )
-        if not known['verbosity'].present:
+        if not values['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
         _replace_unknown_letters()
         _set_cache()
-        flag_values = [known] if define_flags else []
-        with explained():
+        with exit_on_error():
             if config is None:
-                main(*flag_values, *map(os.path.expanduser, argv[1:]))
-                return
-            is_replaced = instead is not None and known[instead].value is not None
-            is_missing = optional and known.config is None and not overridden
-            if is_replaced or is_missing:
-                main(None, *flag_values)
-                return
-            values = configs.of_flags(
-                known.config, overridden, config, quick=known.quick
-            )
-            from fedjax_links.config import resolver
+                main(*main_flags, *map(os.path.expanduser, arguments))
+            else:
+                run_with_config(config)
 
-            if workdir and known.workdir is None:
-                known.workdir = configs.workdir(known.config, quick=known.quick)  # type: ignore[assignment]
-            with resolver.importable(configs.folder(known.config)):
-                main(values, *flag_values)
-
-    app.run(guarded, flags_parser=parse)
+    app.run(run_command, flags_parser=parse)
 
 
 def _define_flags_of_jax(argv: Sequence[str]) -> None:
@@ -157,7 +172,7 @@ def make_portable(is_portable: bool) -> None:
     """Restarts this process with variables that give many machines the same bits.
 
     Args:
-      is_portable: value of the flag ``--portable``; nothing is done without it.
+      is_portable: the flag ``--portable``. Without it nothing happens.
     """
     if is_portable and not cpus.is_portable():
         os.environ.update(cpus.portable_variables())
@@ -165,11 +180,11 @@ def make_portable(is_portable: bool) -> None:
 
 
 @contextlib.contextmanager
-def importing(allowed: bool) -> Iterator[None]:
+def allow_imports(is_allowed: bool) -> Iterator[None]:
     """Makes modules of the working folder importable for a run folder, if the user allows it."""
     from fedjax_links.config import resolver
 
-    with resolver.importable(Path.cwd()) if allowed else contextlib.nullcontext():
+    with resolver.importable(Path.cwd()) if is_allowed else contextlib.nullcontext():
         yield
 
 
@@ -177,8 +192,12 @@ def importing(allowed: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def renamed(**flag_of: str) -> Iterator[None]:
-    """Renames an argument of a function to its flag in the errors of user mistakes."""
+def name_flags(**flag_of: str) -> Iterator[None]:
+    """Names the flags, in place of a function's arguments, in the errors of user mistakes.
+
+    Args:
+      **flag_of: the flag by name of the argument.
+    """
     try:
         yield
     except errors.InvalidError as error:
@@ -188,14 +207,14 @@ def renamed(**flag_of: str) -> Iterator[None]:
 
 
 def fail(message: object) -> NoReturn:
-    """Ends with one line and the status of a mistake."""
+    """Ends the process with one line and the status of a mistake."""
     print(f'error: {errors.one_line(str(message))}', file=sys.stderr)
-    sys.exit(MISTAKE)
+    sys.exit(MISTAKE_STATUS)
 
 
 @contextlib.contextmanager
-def explained() -> Iterator[None]:
-    """Ends the command if an error is raised inside, with a message and an exit status.
+def exit_on_error() -> Iterator[None]:
+    """Ends the process if an error is raised inside, with a message and an exit status.
 
     These end in one line and status 2: a user's mistake, a missing package, a refusal of the
     operating system or the device, and an error of the user's code, with its file and line. Any
@@ -207,7 +226,7 @@ def explained() -> Iterator[None]:
     except BrokenPipeError:
         errors.exit_on_broken_pipe()
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(INTERRUPTED_STATUS)
     except Exception as error:
         if flags.FLAGS['pdb_post_mortem'].value:
             raise
@@ -220,7 +239,7 @@ def explained() -> Iterator[None]:
             'above and the config.',
             file=sys.stderr,
         )
-        sys.exit(BUG)
+        sys.exit(BUG_STATUS)
 
 
 def _message_of(error: Exception) -> object:
@@ -229,9 +248,9 @@ def _message_of(error: Exception) -> object:
         return error
     if errors.is_out_of_memory(error):
         return f'memory ran out: {errors.describe(error)}'
-    refused = _message_of_backend(error)
-    if refused is not None:
-        return refused
+    backend_message = _message_of_backend(error)
+    if backend_message is not None:
+        return backend_message
     if isinstance(error, errors.InvalidError):
         return _message_of_mistake(error)
     file, line = errors.innermost_user_frame(error) or ('', 0)

@@ -3,10 +3,11 @@
 python -m fedjax_links certify
 python -m fedjax_links certify --config=configs/quickstart.py --workdir=runs/quickstart
 
-Every program takes a few rounds on this device and in double precision on a CPU, in another
-process; where theory knows a mean, that of many seeds is compared with it. Without a config: those
-of the run in --workdir, or all algorithms, patterns and models of this package. The report goes to
-certificate.json in --workdir. The exit status is 1 if a program is off by more than its bound.
+Every program takes a few rounds on this device and, in another process, in double precision on a
+CPU. Where theory knows a mean, it is compared with that of many seeds. Without a config these are
+the programs of the run in --workdir, or all algorithms, patterns and models of this package. The
+report goes to certificate.json in --workdir. The exit status is 1 if a program is off by more than
+its bound.
 """
 
 import sys
@@ -33,7 +34,7 @@ def define_flags() -> None:
 
 
 def main(values: Section | None, args: flags.FlagValues) -> None:
-    """Compares, prints and keeps."""
+    """Certifies the programs, prints a line for each, and writes the report."""
     app.make_portable(args.portable)
     from fedjax_links import runs
     from fedjax_links.certify import certificates
@@ -44,12 +45,13 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
     for warning in environment.warnings():
         print(f'warning: {warning}', file=sys.stderr)
     if args.workdir is not None:
-        outputs.check('workdir', Path(args.workdir), [certificates.FILE])
-        config = None if values else runs.read_json(Path(args.workdir), runs.CONFIG)
+        folder = Path(args.workdir)
+        outputs.check('workdir', folder, [certificates.FILE])
+        config = None if values else runs.read_json(folder, runs.CONFIG)
         if config is not None:
             values = recorded(config, allow_imports=args.allow_imports)
     verdicts = []
-    with app.importing(args.allow_imports):
+    with app.allow_imports(args.allow_imports):
         for verdict in certificates.certify(values):
             verdicts.append(verdict)
             off = '' if verdict.holds else f'  OFF at {verdict.where}'
@@ -62,4 +64,4 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, define_flags, config='experiment', optional=True)
+    app.run(main, define_flags, config='experiment', config_is_optional=True)

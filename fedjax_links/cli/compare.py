@@ -1,9 +1,10 @@
-"""Says where two runs part, bit for bit.
+"""Says where two runs differ, bit for bit.
 
 python -m fedjax_links compare runs/first runs/second
 
-Differences of config and environment, then the first difference of metrics and of kept states, or
-that they are equal. Exit status 0 if equal, 1 if not, 2 for a mistake.
+Prints differences of config and environment, then the first difference of metrics and of saved
+states, or that the runs are equal. The exit status is 0 if they are equal, 1 if not, and 2 for a
+mistake.
 """
 
 import sys
@@ -13,7 +14,7 @@ from fedjax_links.core import errors
 
 
 def main(*folders: str) -> None:
-    """Reads and prints."""
+    """Compares two run folders and prints the difference."""
     if len(folders) != 2:
         requirement = 'be given two run folders, such as runs/first runs/second'
         raise errors.invalid('compare', requirement, len(folders))
@@ -25,4 +26,4 @@ def main(*folders: str) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, positional=True)
+    app.run(main, takes_arguments=True)

@@ -1,8 +1,8 @@
-"""Read the config of a command: what a file returns, with fields replaced by flags.
+"""Reads the config of a command: what a file returns, with fields replaced by flags.
 
-``--config.links.probs=0.5`` gives a field a value, whether the file has it or not: a number, a list
-or a section as Python writes it, True, False, or a text without quotes. None takes a field away.
-Fields that refer to it follow, as flags of `ml_collections` have it.
+``--config.links.probs=0.5`` gives a field a value, whether the file has it or not. The value is a
+number, a list or a section as Python writes it, True, False, or a text without quotes. None
+removes a field. Fields that refer to it follow, as with the flags of `ml_collections`.
 """
 
 import ast
@@ -35,43 +35,49 @@ _PART = re.compile(
 )
 _SWITCHES = {'true': True, 'false': False}
 _MODULE = '<config>'
-_DIGEST = 'sha256'  # of a kept file, which is no field
+_DIGEST = 'sha256'
+"""Key of a recorded config that is no field: the digest of the file."""
 
 flags.disclaim_key_flags()
 
 
 def define_flags() -> None:
     """Defines the flags of every command that takes a config."""
-    text = (
+    flags.DEFINE_string(
+        'config',
+        None,
         'A config or its file, also that of a run (FOLDER/config.json); --config.field=value '
-        'gives a field a value.'
+        'gives a field a value.',
     )
-    flags.DEFINE_string('config', None, text)
-    text = "The config's short version: what its section `quick` replaces."
-    flags.DEFINE_bool('quick', False, text)
+    flags.DEFINE_bool(
+        'quick',
+        False,
+        "The config's short version: what its section `quick` replaces.",
+    )
 
 
-def take(argv: Sequence[str], overridden: dict[str, str | None]) -> list[str]:
-    """Takes overrides, as absl's flags are written.
+def take_overrides(argv: Sequence[str], overrides: dict[str, str | None]) -> list[str]:
+    """Removes the overrides of config fields from a command line.
 
-    These are ``--config.field=value``, ``--config.field value``, and ``--config.field`` or
-    ``--noconfig.field`` for True or False. Files of flags (``--flagfile=NAME``) are read.
+    Overrides are written like absl's flags: ``--config.field=value``, ``--config.field value``, and
+    ``--config.field`` or ``--noconfig.field`` for True or False. Files of flags
+    (``--flagfile=NAME``) are read.
 
     Args:
       argv: the command line.
-      overridden: where to put the texts of values, by dotted path; None for a field alone, which
-        is then True.
+      overrides: receives the texts of values, by dotted path; None for a field alone, which is
+        then True.
 
     Returns:
       The other arguments.
     """
     program, *arguments = argv
     others = [program]
-    left = flags.FLAGS.read_flags_from_files(arguments)
-    while left:
-        argument = left.pop(0)
+    remaining = flags.FLAGS.read_flags_from_files(arguments)
+    while remaining:
+        argument = remaining.pop(0)
         if argument == '--':
-            return [*others, argument, *left]
+            return [*others, argument, *remaining]
         match = _OVERRIDE.fullmatch(argument)
         if match is None:
             others.append(argument)
@@ -79,10 +85,11 @@ def take(argv: Sequence[str], overridden: dict[str, str | None]) -> list[str]:
         text = match['text']
         if match['no']:
             text = 'false'
-        elif text is None and left and not _FLAG.match(left[0]):
-            text = left.pop(0)
-        overridden.pop(match['field'], None)  # the last one counts, in its place
-        overridden[match['field']] = text
+        elif text is None and remaining and not _FLAG.match(remaining[0]):
+            text = remaining.pop(0)
+        # The last override of a field counts, at its position on the command line.
+        overrides.pop(match['field'], None)
+        overrides[match['field']] = text
     return others
 
 
@@ -92,19 +99,18 @@ def nearest_flag(
     """Names the nearest flag or field of a config in the error of a flag that does not exist.
 
     Args:
-      error: of absl.
+      error: absl's error.
       known: names of the command's flags.
     """
     from fedjax_links.config import schema
 
-    value = read(error.flagvalue.partition('=')[2])
-    fitting = [
-        name for name, field in schema.EXPERIMENT.items() if field.accepts(value)
-    ]
-    paths = {name: name for name in known}
-    paths |= {name: f'{_PREFIX}{path}' for name, path in schema.paths(fitting).items()}
-    near = difflib.get_close_matches(error.flagname, paths, n=1, cutoff=0.5)
-    suggestions = [paths[name] for name in near]
+    value = parse_value(error.flagvalue.partition('=')[2])
+    fields = [name for name, field in schema.EXPERIMENT.items() if field.accepts(value)]
+    flag_of = {name: name for name in known}
+    for name, path in schema.paths(fields).items():
+        flag_of[name] = f'{_PREFIX}{path}'
+    near = difflib.get_close_matches(error.flagname, flag_of, n=1, cutoff=0.5)
+    suggestions = [flag_of[name] for name in near]
     return flags.UnrecognizedFlagError(
         error.flagname, error.flagvalue, suggestions=suggestions
     )
@@ -118,25 +124,25 @@ def folder(config_flag: str) -> Path:
 def workdir(config_flag: str, *, quick: bool = False) -> str:
     """Returns the folder where a command writes by default: ``runs/xiang2024_table1-svhn``."""
     path, words = _file_and_words(config_flag)
-    named = [Path(path).stem, *re.findall(r'[\w.]+', ''.join(words))]
+    parts = [Path(path).stem, *re.findall(r'[\w.]+', ''.join(words))]
     if quick:
-        named.append('quick')
-    return f'runs/{"-".join(named)}'
+        parts.append('quick')
+    return f'runs/{"-".join(parts)}'
 
 
-def of_flags(
+def from_flags(
     config_flag: str | None,
-    overridden: Mapping[str, str | None],
+    overrides: Mapping[str, str | None],
     kind: str,
     *,
     quick: bool = False,
 ) -> Section:
-    """Returns the config of a command line, as `load` does.
+    """Loads and checks the config of a command line, see `load`.
 
     Args:
       config_flag: the flag --config.
-      overridden: as in `load`.
-      kind: what it must be the config of, ``'experiment'`` or ``'figure'``.
+      overrides: as in `load`.
+      kind: what the config must describe, ``'experiment'`` or ``'figure'``.
       quick: as in `load`.
 
     Raises:
@@ -146,7 +152,7 @@ def of_flags(
     if not config_flag:
         requirement = 'name a config or its file, such as --config=quickstart'
         raise errors.invalid('config', requirement, config_flag or None)
-    values = load(config_flag, overridden, quick=quick)
+    values = load(config_flag, overrides, quick=quick)
     _check_command(config_flag, values, kind)
     if kind == 'experiment':
         from fedjax_links.config import schema
@@ -156,7 +162,7 @@ def of_flags(
 
 
 def _check_command(config_flag: str, values: Section, kind: str) -> None:
-    """Raises for the config of another command."""
+    """Raises for the config of another command than one of its kind."""
     if kind == 'experiment' and 'figure' in values:
         value = f'{config_flag}, which `python -m fedjax_links figure` draws'
         raise errors.invalid('config', 'be of an experiment', value)
@@ -166,29 +172,30 @@ def _check_command(config_flag: str, values: Section, kind: str) -> None:
 
 
 def load(
-    config_flag: str, overridden: Mapping[str, str | None], *, quick: bool = False
+    config_flag: str, overrides: Mapping[str, str | None], *, quick: bool = False
 ) -> Section:
-    """Runs a config file.
+    """Runs a config file, and overrides its fields.
 
     Args:
       config_flag: the file or the name of a shipped config, with a word behind a colon or without.
-      overridden: texts of values, by dotted path; None for True.
-      quick: whether the section ``quick`` replaces what it is for.
+      overrides: texts of values, by dotted path; None for True.
+      quick: whether fields of the section ``quick`` replace those of the same names.
 
     Returns:
-      The config at that size, with these values. Its caption says what is not as published.
+      The config with these values. Its caption says what is not as published.
 
     Raises:
       ValueError: naming the file if it cannot be run, and for a path that leads into no section, a
         field without a value and a placeholder that still needs one.
     """
-    tree = nested.plain(_returned(*_file_and_words(config_flag)))
+    path, words = _file_and_words(config_flag)
+    tree = nested.plain(_run_file(path, words))
     published = nested.resolved(nested.full(tree), is_complete=False)
     tree = nested.quick(tree) if quick else nested.full(tree)
-    for field, text in overridden.items():
+    for field, text in overrides.items():
         _override(tree, field, text)
-    by = 'Quick version of the config' if quick else 'Changed from the config'
-    return captions.with_changes(published, nested.resolved(tree), by)
+    reason = 'Quick version of the config' if quick else 'Changed from the config'
+    return captions.with_changes(published, nested.resolved(tree), reason)
 
 
 def _file_and_words(config_flag: str) -> tuple[str, list[str]]:
@@ -198,20 +205,28 @@ def _file_and_words(config_flag: str) -> tuple[str, list[str]]:
 
 
 def _override(tree: dict[str, Any], field: str, text: str | None) -> None:
-    """Puts the value that a flag gives into a config; None takes away what is there."""
-    path = _path(field)
+    """Puts the value of a flag into a config; the value None removes the field.
+
+    Args:
+      tree: the config, which is changed.
+      field: the field's path, such as ``a.b[0]``.
+      text: the value; None for True.
+    """
+    path = _parse_path(field)
     old = nested.value_at(tree, path)
-    kind = _kind(old)
-    if text is None and kind not in (bool, types.NoneType):
-        where = f'{_PREFIX}{field}'
-        raise errors.invalid(where, f'be given a value, as --{where}=VALUE', 'none')
-    value = True if text is None else read(text, kind)
+    value_type = _type_of_field(old)
+    value: Any = True
+    if text is not None:
+        value = parse_value(text, value_type)
+    elif value_type not in (bool, types.NoneType):
+        flag = f'{_PREFIX}{field}'
+        raise errors.invalid(flag, f'be given a value, as --{flag}=VALUE', 'none')
     if value is None and old is not None and isinstance(path[-1], str):
         value = nested.REMOVED
     nested.put(tree, path, value)
 
 
-def _path(field: str) -> list[str | int]:
+def _parse_path(field: str) -> list[str | int]:
     """Returns the names and indices of ``a.b[0]``, and of ``a["with.dots"].b``."""
     parts = list(_PART.finditer(field))
     if ''.join(part[0] for part in parts) != field:
@@ -223,38 +238,41 @@ def _path(field: str) -> list[str | int]:
     ]
 
 
-def _kind(value: Any) -> type[object]:
-    """Returns the type of a field's values; NoneType where any will do."""
-    kind = value.get_type() if nested.is_reference(value) else type(value)
-    return kind if isinstance(kind, type) else types.NoneType
+def _type_of_field(value: Any) -> type[object]:
+    """Returns the type that a field's values have; NoneType if it may be any."""
+    value_type = value.get_type() if nested.is_reference(value) else type(value)
+    return value_type if isinstance(value_type, type) else types.NoneType
 
 
-def read(text: str, kind: type[object] = types.NoneType) -> Any:
+def parse_value(text: str, value_type: type[object] = types.NoneType) -> Any:
     """Returns the value that a text stands for.
 
     Args:
       text: a number, a list or a section as Python writes it, true or false; all else stays a text.
-      kind: of what it takes the place of; a text stays a text, and a float a float.
+      value_type: the type of the value that it replaces, NoneType for any. In place of a text it
+        stays a text, and in place of a float an int becomes a float.
     """
-    if text in _SWITCHES and kind is not str:
+    if text in _SWITCHES and value_type is not str:
         return _SWITCHES[text]
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
-    if kind is str and isinstance(value, int | float):
+    if value_type is str and isinstance(value, int | float):
         return text
-    if kind is bool and value in (0, 1):
+    if value_type is bool and value in (0, 1):
         return bool(value)
-    return float(value) if kind is float and type(value) is int else value
+    if value_type is float and type(value) is int:
+        return float(value)
+    return value
 
 
-def _returned(path: str, words: Sequence[str]) -> Any:
+def _run_file(path: str, words: Sequence[str]) -> Any:
     """Returns what the ``get_config`` of a file returns: a dictionary or a ConfigDict."""
-    source = _source_of(path)
+    source = _read_bytes(path)
     if Path(path).suffix == '.json':
-        return _of_json(path, source, words)
-    get_config = _get_config_of(path, source)
+        return _read_json(path, source, words)
+    get_config = _define_get_config(path, source)
     _check_words(path, get_config, words)
     config = get_config(*words)
     from ml_collections import ConfigDict
@@ -269,7 +287,7 @@ def _returned(path: str, words: Sequence[str]) -> Any:
     return values
 
 
-def _source_of(path: str) -> bytes:
+def _read_bytes(path: str) -> bytes:
     """Reads a config file."""
     try:
         return Path(path).read_bytes()
@@ -282,7 +300,7 @@ def _source_of(path: str) -> bytes:
         raise errors.invalid('config', requirement, path + hint) from None
 
 
-def _get_config_of(path: str, source: bytes) -> Callable[..., object]:
+def _define_get_config(path: str, source: bytes) -> Callable[..., object]:
     """Runs a config file, and returns its function ``get_config``."""
     if b'\0' in source:
         raise errors.invalid('config', 'name a file of Python', path)
@@ -311,8 +329,8 @@ def _check_words(
         raise errors.invalid('config', requirement, ':'.join([path, *words])) from None
 
 
-def _of_json(path: str, source: bytes, words: Sequence[str]) -> Section:
-    """Reads the config that a run or an archive keeps, ``FOLDER/config.json``."""
+def _read_json(path: str, source: bytes, words: Sequence[str]) -> Section:
+    """Reads the config that a run or an archive recorded, ``FOLDER/config.json``."""
     if words:
         requirement = 'have no word after a colon, as a file of JSON'
         raise errors.invalid('config', requirement, ':'.join([path, *words]))

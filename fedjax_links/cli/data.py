@@ -1,13 +1,13 @@
-"""Brings published data: reads the system's copy or downloads one, verifies and converts it.
+"""Fetches published data: reads the system's copy or downloads one, verifies and converts it.
 
 python -m fedjax_links data list
 python -m fedjax_links data fetch mnist femnist
 python -m fedjax_links data fetch mnist --mirror=FOLDER
 
-What Debian's package installed in /usr/share/datasets, and what lies in a folder, is read as it is.
-Downloads need `pip install 'fedjax_links[data]'`, and data with owners `'fedjax_links[natural]'`.
-Data sets are kept where configs look for them, in TFDS_DATA_DIR or else in ~/tensorflow_datasets,
-one npz each.
+Files that Debian's package installed in /usr/share/datasets, and those of a folder, are read as
+they are. Downloads need `pip install 'fedjax_links[data]'`, and data with owners
+`'fedjax_links[natural]'`. Each data set becomes one npz file where configs look for it: in
+TFDS_DATA_DIR or else in ~/tensorflow_datasets.
 """
 
 import pathlib
@@ -36,7 +36,7 @@ def define_flags() -> None:
 
 
 def main(args: flags.FlagValues, action: str = 'list', *names: str) -> None:
-    """Does what the first argument says with the data sets that follow."""
+    """Lists the data sets, or fetches those that are named."""
     if action not in ACTIONS:
         raise errors.unknown_name('data', action, ACTIONS)
     if action == 'fetch' and not names:
@@ -77,7 +77,7 @@ def _ways_to_get(name: str, recipe: 'publishers.Recipe') -> str:
 
 
 def _fetch(name: str, args: flags.FlagValues) -> None:
-    """Reads or downloads a data set that is not there."""
+    """Reads or downloads a data set, unless it is already there."""
     from fedjax_links.datasets import npz, publishers, unknown
 
     if name not in publishers.RECIPES:
@@ -100,12 +100,12 @@ def _fetch(name: str, args: flags.FlagValues) -> None:
 
 
 def _size(file: pathlib.Path) -> str:
-    """Returns the size of a file as people read it."""
+    """Writes the size of a file."""
     return _megabytes(file.stat().st_size)
 
 
 def _source(file: pathlib.Path) -> str:
-    """Returns what the data of a file come from, as the end of a line; empty if not known."""
+    """Writes the source of a data file, as the end of a line; empty if it is not known."""
     from fedjax_links.datasets import npz
 
     source = npz.source_of(file)
@@ -113,10 +113,10 @@ def _source(file: pathlib.Path) -> str:
 
 
 def _megabytes(num_bytes: int) -> str:
-    """Returns a size as people read it: ``170 MB``, and with a decimal where it is small."""
+    """Writes a size: ``170 MB``, and ``1.23 MB`` for a small one."""
     size = num_bytes / 1e6
     return f'{size:,.0f} MB' if size >= 10 else f'{size:.3g} MB'
 
 
 if __name__ == '__main__':
-    app.run(main, define_flags, positional=True)
+    app.run(main, define_flags, takes_arguments=True)

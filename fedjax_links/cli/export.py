@@ -2,9 +2,9 @@
 
 python -m fedjax_links export runs/quickstart --to=exported
 
-States (models among their leaves) and links as npz, metrics as CSV. With --archive a few small
-files instead, that `report` reads like a run, to be kept beside a page; --metrics=eval_accuracy
-keeps that metric alone.
+States (models among their leaves) and links become npz files, metrics become CSV. With --archive it
+writes a few small files instead, which `report` reads like a run. --metrics=eval_accuracy archives
+that metric alone.
 """
 
 from absl import flags
@@ -21,23 +21,22 @@ def define_flags() -> None:
 
 
 def main(args: flags.FlagValues, *folders: str) -> None:
-    """Reads and writes."""
+    """Exports or archives a run folder."""
     if len(folders) != 1:
         raise errors.invalid('export', 'be given one run folder', len(folders))
     if args.to is None:
-        raise errors.invalid(
-            'to', 'name a folder for the files, such as --to=exported', None
-        )
+        requirement = 'name a folder for the files, such as --to=exported'
+        raise errors.invalid('to', requirement, None)
     from fedjax_links.runs import export
 
     if args.metrics is not None and not args.archive:
         raise errors.invalid('metrics', 'go with --archive', 'it without')
     if args.archive:
-        done = export.archive(folders[0], args.to, metrics=args.metrics)
+        written = export.archive(folders[0], args.to, metrics=args.metrics)
     else:
-        done = export.export(folders[0], args.to)
-    print(f'Wrote {len(done)} files to {args.to}')
+        written = export.export(folders[0], args.to)
+    print(f'Wrote {len(written)} files to {args.to}')
 
 
 if __name__ == '__main__':
-    app.run(main, define_flags, positional=True)
+    app.run(main, define_flags, takes_arguments=True)

@@ -2,8 +2,8 @@
 
 python -m fedjax_links figure --config=configs/sun2025_figure1.py --workdir=runs/figure1
 
-Without --workdir it writes to runs/NAME of the config.
---quick shows the same with less computation: what the section `quick` of the config replaces.
+Without --workdir it writes to runs/NAME of the config. --quick shows the same with less
+computation, by the section `quick` of the config.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from fedjax_links.core.records import Section
 
 
 def main(values: Section, args: flags.FlagValues) -> None:
-    """Computes, prints and writes."""
+    """Computes the figure, prints its table, and writes its files."""
     from fedjax_links.pages import figure, tables
     from fedjax_links.storage import outputs
 
@@ -30,4 +30,4 @@ def main(values: Section, args: flags.FlagValues) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, app.define_workdir, config='figure', workdir=True)
+    app.run(main, app.define_workdir, config='figure', has_default_workdir=True)

@@ -3,9 +3,9 @@
 python -m fedjax_links links --config=configs/quickstart.py --workdir=runs/links
 python -m fedjax_links links --log=cached_timers.json --format=flash --tick=600 --workdir=runs/log
 
-Prints how often, after which gaps and with which weights clients take part; with a folder draws the
-picture. A log of availability in a config's place is looked at at the times of rounds: its day, its
-absences, and the bias that averaging over whoever is there would have.
+Prints how often, after which gaps and with which weights clients take part; with a folder it draws
+the picture, too. A log of availability in the config's place is sampled at the starts of rounds. It
+shows the day, the absences, and the bias of averaging over the clients that are available.
 """
 
 import functools
@@ -59,7 +59,7 @@ def define_flags() -> None:
 
 
 def main(values: Section | None, args: flags.FlagValues) -> None:
-    """Draws the links of a config, or a log."""
+    """Shows the links of a config or a log, as text and as a picture."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
     from fedjax_links.planning import description
@@ -68,15 +68,15 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
     if args.rounds is not None:
         checks.static_int('rounds', args.rounds, minimum=2)
     if values is None:
-        title, record, law = _of_log(args)
+        title, record, law = _sample_log(args)
     else:
         planned = experiment.build(values)
         for line in description.describe_recordings(planned.plan):
             print(line)
         configured = configured_links.of_experiment(planned, args.pattern)
+        title = _title(configured)
         record = configured.record(args.rounds or 10_000)
         law = configured.law
-        title = _title(configured)
     print(links.text(title, record, law))
     if args.workdir is not None:
         path = Path(args.workdir) / 'links.png'
@@ -85,18 +85,19 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
 
 
 def _title(configured: 'ConfiguredLinks') -> str:
-    """Names the experiment, the pattern and the seed."""
-    seed = f'seed {configured.experiment.seeds[0]}'
-    parts = [configured.name, configured.grid_point, seed]
-    details = ', '.join(part for part in parts if part)
-    return f'{configured.experiment.title} ({details})'
+    """Names the experiment, the pattern, the grid point and the seed."""
+    parts = [configured.name]
+    if configured.grid_point:
+        parts.append(configured.grid_point)
+    parts.append(f'seed {configured.experiment.seeds[0]}')
+    return f'{configured.experiment.title} ({", ".join(parts)})'
 
 
-def _of_log(args: flags.FlagValues) -> tuple[str, 'MaskLinks', 'LinkLaw']:
-    """Reads a log at the times of rounds.
+def _sample_log(args: flags.FlagValues) -> tuple[str, 'MaskLinks', 'LinkLaw']:
+    """Samples the log of the flags at the starts of rounds.
 
     Returns:
-      A title, the links, and what is known of them.
+      A title, the links, and their law.
     """
     from fedjax_links.config import recorded_links, registries
     from fedjax_links.core import checks
@@ -104,12 +105,13 @@ def _of_log(args: flags.FlagValues) -> tuple[str, 'MaskLinks', 'LinkLaw']:
 
     checks.choice('format', args.format, registries.TRACE_FORMATS)
     reader = registries.TRACE_FORMATS[args.format]
-    options: dict[str, Any] = {
-        'unit': args.unit,
-        'origin': args.origin and configs.read(args.origin),
-        'utc_offset': args.utc_offset,
-    }
-    options = {name: value for name, value in options.items() if value is not None}
+    options: dict[str, Any] = {}
+    if args.unit is not None:
+        options['unit'] = args.unit
+    if args.origin is not None:
+        options['origin'] = configs.parse_value(args.origin)
+    if args.utc_offset is not None:
+        options['utc_offset'] = args.utc_offset
     checks.options('format', reader, options, args.log)
     log = recorded_links.read_log(
         'log', functools.partial(reader, **options), args.log, None
@@ -117,9 +119,8 @@ def _of_log(args: flags.FlagValues) -> tuple[str, 'MaskLinks', 'LinkLaw']:
     if args.clients is not None:
         checks.static_int('clients', args.clients, maximum=len(log.names))
         log = log.first(args.clients)
-    with app.renamed(
-        intervals='log.intervals', wrap='log.wrap'
-    ):  # of the log, where it has one
+    # These arguments have no flags: the log itself sets them.
+    with app.name_flags(intervals='log.intervals', wrap='log.wrap'):
         for line in links.log_warnings(log):
             print(f'warning  {line}')
         record, law = links.sample_log(
@@ -129,4 +130,4 @@ def _of_log(args: flags.FlagValues) -> tuple[str, 'MaskLinks', 'LinkLaw']:
 
 
 if __name__ == '__main__':
-    app.run(main, define_flags, config='experiment', instead='log')
+    app.run(main, define_flags, config='experiment', config_replaced_by='log')

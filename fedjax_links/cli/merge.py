@@ -1,11 +1,11 @@
-"""Joins the shards of a run into the run that one process would have made, and reports.
+"""Merges the shards of a run into the run that one process would have made, and reports.
 
 python -m fedjax_links merge --workdir=runs/map
 python -m fedjax_links merge --workdir=runs/map node1/map node2/map
 
-Of shards that shared a folder it is enough to name that; of others name every folder. The report
-takes losses of clients and laws of links from the experiment. Where the config names modules of
-your own, --allow_imports imports them, from the working folder too.
+For shards that shared a folder, --workdir alone is enough; else name the folder of each shard. The
+report computes losses of clients and laws of links from the experiment. If the config names your
+modules, --allow_imports imports them, from the working folder too.
 """
 
 import sys
@@ -42,29 +42,27 @@ def define_flags() -> None:
 
 
 def main(args: flags.FlagValues, *folders: str) -> None:
-    """Joins and reports."""
+    """Merges the shards and writes the report."""
     if args.workdir is None:
-        raise errors.invalid(
-            'workdir', 'name the folder of the whole run, such as runs/map', None
-        )
+        requirement = 'name the folder of the whole run, such as runs/map'
+        raise errors.invalid('workdir', requirement, None)
     from fedjax_links import report, runs
 
-    parts = folders or args.workdir
-    with app.renamed(folder='workdir'):
+    with app.name_flags(folder='workdir'):
         results = runs.merge(
-            parts,
+            folders or args.workdir,
             args.workdir,
             allow_mixed=args.allow_mixed,
             allow_changed=args.allow_changed,
         )
     print(f'{len(runs.lanes(args.workdir)):,} lanes in {args.workdir}')
-    with app.importing(args.allow_imports):
+    with app.allow_imports(args.allow_imports):
         planned = _experiment(args)
         print(report.write(results, planned, allow_imports=args.allow_imports))
 
 
 def _experiment(args: flags.FlagValues) -> 'Experiment | None':
-    """Builds what ran; None where that takes code that the user does not allow."""
+    """Builds the experiment that ran; None if its code may not be imported."""
     from fedjax_links import runs
     from fedjax_links.config import bound
     from fedjax_links.experiment import build
@@ -85,4 +83,4 @@ def _experiment(args: flags.FlagValues) -> 'Experiment | None':
 
 
 if __name__ == '__main__':
-    app.run(main, define_flags, positional=True)
+    app.run(main, define_flags, takes_arguments=True)

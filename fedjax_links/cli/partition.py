@@ -2,8 +2,8 @@
 
 python -m fedjax_links partition --config=configs/comparison.py --workdir=runs/partition
 
-Of the first pattern's problem; classes and distances where it has integer labels. On the terminal
-always; with a folder also as a picture.
+It shows the problem of the first pattern, with classes and distances if it has integer labels. With
+a folder it also draws a picture.
 """
 
 from pathlib import Path
@@ -13,9 +13,12 @@ from absl import flags
 from fedjax_links.cli import app
 from fedjax_links.core.records import Section
 
+_HIDDEN_OPTIONS = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')
+"""Options of a problem that do not belong to the title."""
+
 
 def main(values: Section, args: flags.FlagValues) -> None:
-    """Builds the experiment, and describes who holds what."""
+    """Builds the experiment, and describes which client holds what."""
     from fedjax_links import experiment
     from fedjax_links.experiment import config_parts, section_seeds
     from fedjax_links.preview import configured_links, partitions
@@ -29,13 +32,15 @@ def main(values: Section, args: flags.FlagValues) -> None:
         values['problem'], values.get('problems', {}), planned.patterns
     )
     section = section_seeds.at_point(sections[pattern], point, 'problem')
-    hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')
-    options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
-    where = configured_links.describe_first_point(
-        planned, planned.plan.problems[pattern]
-    )
-    name = str(section.get('dataset', section['name']))
-    title = ', '.join(text for text in (name, *options, where) if text)
+    parts = [str(section.get('dataset', section['name']))]
+    for name, value in section.items():
+        if name not in _HIDDEN_OPTIONS:
+            parts.append(f'{name} {value}')
+    maker = planned.plan.problems[pattern]
+    grid_point = configured_links.describe_first_point(planned, maker)
+    if grid_point:
+        parts.append(grid_point)
+    title = ', '.join(parts)
     print(partitions.text(title, report))
     if args.workdir is not None:
         path = Path(args.workdir) / 'partition.png'

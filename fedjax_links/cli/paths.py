@@ -1,4 +1,7 @@
-"""Flags that name files and folders: ``~`` is the home, as the shell leaves it in ``--to=~/x``."""
+"""Defines flags that name files and folders, where ``~`` is the home.
+
+A shell leaves it as it is in ``--to=~/x``.
+"""
 
 import os
 
@@ -7,13 +10,13 @@ from absl import flags
 flags.disclaim_key_flags()
 
 
-class _Parser(flags.ArgumentParser):
-    """Reads a path."""
+class _PathParser(flags.ArgumentParser):
+    """Parses a path."""
 
     syntactic_help = 'a path'
 
     def parse(self, argument: str) -> str:
-        """Puts the home in place of ``~``."""
+        """Replaces ``~`` by the home."""
         return os.path.expanduser(argument)
 
     def flag_type(self) -> str:
@@ -25,7 +28,7 @@ def define(name: str, help: str) -> None:
     """Defines a flag whose value is a path, None by default.
 
     Args:
-      name: of the flag.
-      help: what is said of it.
+      name: the flag's name.
+      help: its description in ``--help``.
     """
-    flags.DEFINE(_Parser(), name, None, help)
+    flags.DEFINE(_PathParser(), name, None, help)

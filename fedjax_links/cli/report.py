@@ -2,9 +2,9 @@
 
 python -m fedjax_links report --workdir=runs/comparison
 
-Reads only the folder; what has not run yet is named. --table=levels prints that table
-alone, as CSV or with --form=latex as LaTeX. --price adds what the run would have cost on
-devices of given speeds, the options of the layout `price` as JSON or as a file of JSON:
+It reads only the folder, and names what has not run yet. --table=levels prints that table alone, as
+CSV or with --form=latex as LaTeX. --price adds what the run would have cost on devices of given
+speeds. Its value is the options of the layout `price`, as JSON or as a file of JSON:
 
 python -m fedjax_links report --workdir=runs/quickstart --price='{"targets": [0.85], "step": 0.1,
   "uplink": {"name": "lognormal", "median": 2e5, "sigma": 1}, "downlink": 1e6}'
@@ -41,26 +41,24 @@ def define_flags() -> None:
 
 
 def main(args: flags.FlagValues) -> None:
-    """Reads, writes and prints."""
+    """Writes the report of a run folder, or prints one of its tables."""
     if args.workdir is None:
-        raise errors.invalid(
-            'workdir', 'name the folder of a run, such as runs/first', None
-        )
+        requirement = 'name the folder of a run, such as runs/first'
+        raise errors.invalid('workdir', requirement, None)
     from fedjax_links import report, runs
 
     added = {}
     if args.price is not None:
         added['price'] = {'name': 'price', **_options(args.price)}
-    with app.renamed(folder='workdir'):
+    with app.name_flags(folder='workdir'):
         run = runs.read(args.workdir)
-    may_import = args.allow_imports
-    with app.importing(may_import):
+    with app.allow_imports(args.allow_imports):
         if args.table is None:
-            print(report.write(run, added=added, allow_imports=may_import))
+            print(report.write(run, added=added, allow_imports=args.allow_imports))
             return
-        with app.renamed(page='table'):
+        with app.name_flags(page='table'):
             table = report.table(
-                run, args.table, form=args.form, allow_imports=may_import
+                run, args.table, form=args.form, allow_imports=args.allow_imports
             )
         print(table, end='')
 
@@ -69,7 +67,8 @@ def _options(flag: str) -> dict[str, Any]:
     """Reads the JSON of a flag, or of the file that it names."""
     is_json = flag.lstrip().startswith('{')
     try:
-        options = json.loads(flag if is_json else Path(flag).read_text())
+        text = flag if is_json else Path(flag).read_text()
+        options = json.loads(text)
     except ValueError as error:
         raise errors.invalid('price', 'be JSON', f'{flag}: {error}') from None
     if not isinstance(options, dict):

@@ -1,4 +1,4 @@
-"""Flags of a run on several machines: which process or shard of it this one is."""
+"""Reads the flags of a run on several machines: which of its processes or shards this is."""
 
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from fedjax_links.experiment import Experiment
 
 
-def note_start(args: flags.FlagValues) -> None:
-    """Sets the flags of a process that was started with others and does not say so."""
+def set_process_flags(args: flags.FlagValues) -> None:
+    """Sets unset flags of a process that a launcher, such as mpirun, started with others."""
     from fedjax_links.machines import launchers
 
     names = ('coordinator', 'num_processes', 'process_id')
-    is_unset = all(getattr(args, name) is None for name in names)
-    if args.mesh is None or not is_unset:
+    is_any_set = any(getattr(args, name) is not None for name in names)
+    if args.mesh is None or is_any_set:
         return
     start = launchers.started_as()
     if start is None:
@@ -30,7 +30,7 @@ def note_start(args: flags.FlagValues) -> None:
 
 
 def devices_per_process(mesh_size: int | None, args: flags.FlagValues) -> int:
-    """Returns how many devices each process of a run of several has."""
+    """Returns how many devices each process of a run of several processes has."""
     assert args.num_processes is not None
     if mesh_size is None or mesh_size % args.num_processes:
         requirement = (
@@ -42,19 +42,25 @@ def devices_per_process(mesh_size: int | None, args: flags.FlagValues) -> int:
 
 
 def _refuse(args: flags.FlagValues, flag: str, *names: str) -> None:
-    """Raises for the first of some flags that is given."""
+    """Raises for a flag that cannot be combined with another one.
+
+    Args:
+      args: all flags.
+      flag: the other flag.
+      *names: the flags that must be unset.
+    """
     for name in names:
         value = getattr(args, name)
         if value not in (None, False):
             raise errors.invalid(name, f'be left out with {flag}', value)
 
 
-def shard(experiment: 'Experiment', args: flags.FlagValues) -> 'Experiment':
+def shard_of_flags(experiment: 'Experiment', args: flags.FlagValues) -> 'Experiment':
     """Returns the experiment, or the shard of it that this process runs."""
     from fedjax_links.planning import lane_shards
 
     if args.shard is None:
-        _note_array(args)
+        _warn_in_job_array(args)
         return experiment
     if args.shard == lane_shards.AUTO:
         index, count = _shard_of_task(args.shard)
@@ -67,16 +73,15 @@ def shard(experiment: 'Experiment', args: flags.FlagValues) -> 'Experiment':
     return experiment.shard(index, count, by=by)
 
 
-def _note_array(args: flags.FlagValues) -> None:
-    """Tells the task of a job array that it runs all lanes."""
+def _warn_in_job_array(args: flags.FlagValues) -> None:
+    """Prints a note if this task of a job array runs all lanes."""
     from fedjax_links.machines import launchers
     from fedjax_links.planning import lane_shards
 
     variable = None if args.coordinator else launchers.array_variable()
     if variable:
-        print(
-            f'note: {variable} is set, and all lanes run; --shard={lane_shards.AUTO} runs a share'
-        )
+        flag = f'--shard={lane_shards.AUTO}'
+        print(f'note: {variable} is set, and all lanes run; {flag} runs a shard')
 
 
 def _shard_of_task(flag: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Stop a run of the command ``simulate`` by a signal."""
+"""Stops a run of the command ``simulate`` by a signal."""
 
 import os
 import signal
@@ -10,23 +10,23 @@ from fedjax_links.experiment import Callback, Experiment, Lane, Stop
 
 
 class StopOnSignal(Callback):
-    """Ends the run after SIGINT or SIGTERM, once the periods under way are done.
+    """Stops the run after SIGINT or SIGTERM, once the running periods are done.
 
-    A second SIGINT leaves at once.
+    A second SIGINT ends the process at once.
 
     Attributes:
       received: the number of the signal; None before any.
     """
 
     def __init__(self) -> None:
-        """Starts without a signal."""
+        """Creates the callback, which has received no signal."""
         self.received: int | None = None
 
     def on_start(self, experiment: Experiment) -> None:
-        """Listens."""
+        """Installs the handlers of the signals."""
         numbers = (signal.SIGINT, signal.SIGTERM)
         self._handlers = {
-            number: signal.signal(number, self._note) for number in numbers
+            number: signal.signal(number, self._receive) for number in numbers
         }
 
     def on_period(self, lane: Lane, record: MetricsRow) -> None:
@@ -42,17 +42,18 @@ class StopOnSignal(Callback):
     def on_end(self, results: runs.Results) -> None:
         """Restores the handlers of the signals."""
         for number, handler in self._handlers.items():
-            signal.signal(number, handler or signal.SIG_DFL)  # None: not of Python
+            # The handler is None if it was not installed by Python.
+            signal.signal(number, handler or signal.SIG_DFL)
 
     @property
     def exit_status(self) -> int:
         """Returns 130 after SIGINT, 143 after SIGTERM."""
         return 128 + (self.received or signal.SIGINT)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        """Notes a signal; a second SIGINT ends the process at once."""
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        """Records a signal; a second SIGINT ends the process at once."""
         if self.received is not None and number == signal.SIGINT:
             os._exit(128 + number)
         self.received = number
-        # Not by print, which fails if the signal came while it writes.
+        # `print` would fail if the signal came while it writes.
         os.write(2, b'\nstopping after this period; again to leave at once\n')

@@ -2,11 +2,10 @@
 
 python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/quickstart
 
-An interrupted run goes on where it was when the same command is given again, and a finished one
-with a larger --config.num_rounds or --config.num_seeds. With --fork_from=RUN --at_round=T the lanes
-of a new run begin at round T of another one. With --shard=3/64, or --shard=auto as a task of
-a job array, it runs its share of the lanes; `merge` joins what all shards have run, `status` says
-how far they are.
+The same command resumes an interrupted run. A larger --config.num_rounds or --config.num_seeds
+extends a finished one. With --fork_from=RUN --at_round=T the lanes of a new run begin at round T of
+another one. With --shard=3/64, or --shard=auto in a task of a job array, the command runs one shard
+of the lanes. `merge` then merges all shards, and `status` says how far they are.
 """
 
 import importlib
@@ -116,13 +115,13 @@ def define_flags() -> None:
 
 
 def main(values: Section, args: flags.FlagValues) -> None:
-    """Builds, predicts, runs and reports."""
+    """Builds the experiment, predicts, runs and reports."""
     folder = _folder(args)
     app.make_portable(args.portable)
     from fedjax_links.machines import devices, processes
 
     mesh_size = devices.mesh_size(args.mesh)
-    sharding.note_start(args)
+    sharding.set_process_flags(args)
     joined = processes.join(args.coordinator, args.num_processes, args.process_id)
     if args.coordinator is not None:
         devices.prepare(sharding.devices_per_process(mesh_size, args))
@@ -134,7 +133,11 @@ def main(values: Section, args: flags.FlagValues) -> None:
 
 
 def _folder(args: flags.FlagValues) -> Path:
-    """Returns the run's folder, which may have to be made."""
+    """Returns the run's folder, which need not exist yet.
+
+    Raises:
+      ValueError: for a folder that cannot be one, and for half of the flags of a fork.
+    """
     if not args.workdir:
         requirement = 'name a folder for the run, such as --workdir=runs/first'
         raise errors.invalid('workdir', requirement, None)
@@ -144,8 +147,8 @@ def _folder(args: flags.FlagValues) -> Path:
         value = f'{folder}, where {existing} is a file'
         raise errors.invalid('workdir', 'name a folder', value)
     if (args.fork_from is None) != (args.at_round is None):
-        absent = 'fork_from' if args.fork_from is None else 'at_round'
-        raise errors.invalid(absent, 'be given too', None)
+        missing = 'fork_from' if args.fork_from is None else 'at_round'
+        raise errors.invalid(missing, 'be given too', None)
     if args.fork_from is not None:
         source = Path(args.fork_from)
         if folder.resolve() == source.resolve():
@@ -154,22 +157,22 @@ def _folder(args: flags.FlagValues) -> Path:
     return folder
 
 
-class _Prepared(NamedTuple):
-    """Hold a run that is ready to start.
+class _PreparedRun(NamedTuple):
+    """Holds a run that is ready to start.
 
     Attributes:
-      experiment: what runs, or the shard of it that this process runs.
-      origin: the fork that its lanes begin from; None for their first round.
-      programs: its compiled programs, and where they run.
+      experiment: the experiment, or the shard of it that this process runs.
+      fork: the fork that lanes begin from; None for a run that begins at round 0.
+      programs: the compiled programs, and where they run.
     """
 
     experiment: 'Experiment'
-    origin: 'Fork | None'
+    fork: 'Fork | None'
     programs: 'Programs'
 
 
 def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
-    """Runs and reports, in step with other processes.
+    """Prepares, runs and reports, in step with the other processes of the run.
 
     Returns:
       The exit status.
@@ -193,7 +196,7 @@ def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
             prepared.experiment.plan,
             folder,
             hooks.Listeners(callbacks, experiment=prepared.experiment),
-            initial_states=prepared.origin,
+            initial_states=prepared.fork,
             programs=prepared.programs,
             allow_mixed=args.allow_mixed,
             allow_changed=args.allow_changed,
@@ -208,19 +211,19 @@ def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
         for lane, message in error.lines.items():
             print(f'error: {lane}: {message}', file=sys.stderr)
         print(f'Tracebacks: {folder}/{runs.FAILURES}', file=sys.stderr)
-        return app.BUG
+        return app.BUG_STATUS
     _report(results, prepared.experiment, folder)
     return 0
 
 
 def _import_for_report() -> None:
-    """Imports what the report takes, while lanes run."""
+    """Imports the packages of the report in threads, while lanes run."""
     for name in ('matplotlib.figure', 'xarray'):
         threading.Thread(target=importlib.import_module, args=[name]).start()
 
 
 def _report(results: 'Results', experiment: 'Experiment', folder: Path) -> None:
-    """Writes and prints the report; of a shard only says that it is done."""
+    """Writes and prints the report; for a shard it only prints that it is done."""
     from fedjax_links import report
     from fedjax_links.machines import processes
 
@@ -231,13 +234,15 @@ def _report(results: 'Results', experiment: 'Experiment', folder: Path) -> None:
             f'python -m fedjax_links merge --workdir={folder} once all are'
         )
         return
-    written = processes.ask_leader(lambda: report.write(results, experiment).encode())
+    text = processes.ask_leader(lambda: report.write(results, experiment).encode())
     if processes.is_leader():
-        print(written.decode())
+        print(text.decode())
 
 
-def _prepare(values: Section, args: flags.FlagValues, folder: Path) -> _Prepared | None:
-    """Builds, describes and predicts the run; None if it is not to start."""
+def _prepare(
+    values: Section, args: flags.FlagValues, folder: Path
+) -> _PreparedRun | None:
+    """Builds, describes and predicts the run; returns None if it is not to start."""
     from fedjax_links import report
     from fedjax_links.machines import devices, processes
     from fedjax_links.runner import preflight, program_cache
@@ -245,16 +250,16 @@ def _prepare(values: Section, args: flags.FlagValues, folder: Path) -> _Prepared
 
     if not args.dry_run:
         run_access.refuse_foreign('workdir', folder)
-    # Refused at once where there are none.
+    # Raises before anything is built if there are no such devices.
     slots = devices.device_slots(args.devices, devices.mesh_size(args.mesh))
     experiment = _build(values, args)
     if args.debug_round is not None:
         _debug(experiment, args.debug_round, folder)
         return None
     report.check(experiment)
-    origin = _fork(experiment, args)
+    fork = _fork(experiment, args)
     programs = program_cache.Programs(experiment.plan, slots=slots)
-    prepared = _Prepared(experiment, origin, programs)
+    prepared = _PreparedRun(experiment, fork, programs)
     if processes.is_leader():
         _describe(experiment, args, folder)
     preflight.check(experiment.plan, programs)
@@ -271,7 +276,7 @@ def _prepare(values: Section, args: flags.FlagValues, folder: Path) -> _Prepared
 
 
 def _set_aside(folder: Path) -> None:
-    """Gives the folder of an earlier run another name, so that nothing is lost."""
+    """Renames the folder of an earlier run, so that nothing is lost."""
     from fedjax_links.machines import processes
     from fedjax_links.storage import run_access
 
@@ -285,16 +290,16 @@ def _build(values: Section, args: flags.FlagValues) -> 'Experiment':
     from fedjax_links import experiment
 
     if args.log:
-        log = dict.fromkeys([*values.get('log', ()), *args.log])
+        log = dict.fromkeys([*values.get('log', ()), *args.log])  # without duplicates
         values = {**values, 'log': list(log)}
-    return sharding.shard(experiment.build(values), args)
+    return sharding.shard_of_flags(experiment.build(values), args)
 
 
 def _debug(experiment: 'Experiment', round: int, folder: Path) -> None:
-    """Prints what is not finite in a round of a folder."""
+    """Prints which values of a round are not finite, see `nan_debugger`."""
     from fedjax_links.experiment import nan_debugger
 
-    with app.renamed(folder='workdir'):
+    with app.name_flags(folder='workdir'):
         for line in nan_debugger.debug_round(experiment, folder, round):
             print(line)
 
@@ -329,8 +334,8 @@ def _describe(experiment: 'Experiment', args: flags.FlagValues, folder: Path) ->
     print(f'folder   {folder}')
 
 
-def _compile_first(prepared: _Prepared) -> None:
-    """Starts to compile the program of the first lanes, while the links are predicted."""
+def _compile_first(prepared: _PreparedRun) -> None:
+    """Starts to compile the program of the first lanes, while predictions are computed."""
     from fedjax_links.runner import stages
 
     experiment = prepared.experiment
@@ -352,4 +357,4 @@ def _predict(experiment: 'Experiment') -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, define_flags, config='experiment', workdir=True)
+    app.run(main, define_flags, config='experiment', has_default_workdir=True)

@@ -1,11 +1,11 @@
-"""Says how far a run is: lanes done, running and lost, the hours left, the last levels.
+"""Says how far a run is: lanes done, running and lost, the hours left, the last metrics.
 
 python -m fedjax_links status --workdir=runs/map
 python -m fedjax_links status --workdir=runs/map --watch=30
 
-Reads what is in the folder, whoever runs it: in one piece, in shards or by an executor. With
---watch it looks again and again until all is done, and writes live.html there: curves and
-participation so far, on a page that a browser loads anew by itself.
+It reads only the folder, whether one process, shards or an executor run it. With --watch it repeats
+until all is done, and writes curves and participation so far to live.html in the folder. A browser
+reloads that page by itself.
 """
 
 import sys
@@ -31,30 +31,29 @@ def define_flags() -> None:
     flags.DEFINE_float(
         'watch',
         None,
-        'Seconds after which to look again, and to write live.html anew.',
+        'Seconds after which to look again, and to write live.html again.',
     )
 
 
 def main(args: flags.FlagValues) -> None:
-    """Reads and prints."""
+    """Prints how far a run is, once or until it is done."""
     if args.workdir is None:
-        raise errors.invalid(
-            'workdir', 'name the folder of a run, such as runs/map', None
-        )
+        requirement = 'name the folder of a run, such as runs/map'
+        raise errors.invalid('workdir', requirement, None)
     if args.watch is not None:
         checks.positive('watch', args.watch)
     from fedjax_links import runs
     from fedjax_links.report import live
 
     while True:
-        with app.renamed(folder='workdir'):
+        with app.name_flags(folder='workdir'):
             status = runs.status(args.workdir)
             view = live.read(args.workdir)
-        is_done = not (status.holders or view.missing)
-        lines = [*_lines(status, is_done), *live.progress_lines(view)]
+        is_done = not status.holders and not view.missing
+        lines = [*_status_lines(status, is_done), *live.progress_lines(view)]
         if args.watch is not None:
-            lines.append(_watching(args.watch, is_done))
             seconds = None if is_done else args.watch
+            lines.append(_time_line(seconds))
             live.write(view, args.workdir, lines, seconds=seconds)
             if sys.stdout.isatty():
                 print(_CLEAR, end='')
@@ -64,21 +63,20 @@ def main(args: flags.FlagValues) -> None:
         time.sleep(args.watch)
 
 
-def _watching(seconds: float, is_done: bool) -> str:
-    """Says when this was seen, and when it will be looked at again."""
-    again = '' if is_done else f', again every {seconds:g} s'
+def _time_line(seconds: float | None) -> str:
+    """Writes the time, and after how many seconds the status is read again, if it is."""
+    again = '' if seconds is None else f', again every {seconds:g} s'
     when = time.strftime('%Y-%m-%d %H:%M:%S')
     return f'seen     {when}{again}; links of the rounds so far'
 
 
-def _lines(status: 'Status', is_done: bool) -> Iterator[str]:
+def _status_lines(status: 'Status', is_done: bool) -> Iterator[str]:
     """Yields the lines about the lanes and shards of a run."""
-    yield f'run      {", ".join(status.holders) or _idle(status, is_done)}'
-    rest = status.lanes - status.done - status.running - status.lost
-    counts = f'{status.done:,} of {status.lanes:,} done, {status.running:,} running'
-    if (
-        status.lanes
-    ):  # An archive holds none, and neither does a folder before its first save.
+    yield f'run      {", ".join(status.holders) or _next_step(status, is_done)}'
+    # An archive has no lanes, and neither has a folder before its first save.
+    if status.lanes:
+        counts = f'{status.done:,} of {status.lanes:,} done, {status.running:,} running'
+        rest = status.lanes - status.done - status.running - status.lost
         yield f'lanes    {counts}, {status.lost:,} lost, {rest:,} not begun'
     for shard in status.shards:
         if shard.done < shard.lanes:
@@ -89,8 +87,8 @@ def _lines(status: 'Status', is_done: bool) -> Iterator[str]:
         yield f'time     about {reprs.duration(3600 * status.hours_left)} left'
 
 
-def _idle(status: 'Status', is_done: bool) -> str:
-    """Says what comes next where no process runs lanes."""
+def _next_step(status: 'Status', is_done: bool) -> str:
+    """Says which command comes next if no process runs lanes."""
     if not is_done:
         return 'nobody is at work; the command of the run goes on'
     if status.shards:
@@ -99,13 +97,12 @@ def _idle(status: 'Status', is_done: bool) -> str:
 
 
 def _shard_line(shard: 'ShardStatus', num_shards: int) -> str:
-    """Says how far a shard is that is not done, and who runs it."""
-    left = ''
+    """Says how far an unfinished shard is, and who runs it."""
+    progress = f'{shard.done:,} of {shard.lanes:,} lanes'
     if shard.hours_left is not None:
-        left = f', {reprs.duration(3600 * shard.hours_left)} left'
+        progress += f', {reprs.duration(3600 * shard.hours_left)} left'
     flag = f'--shard={shard.shard}/{num_shards}'
     holder = shard.holder or f'nobody runs it: {flag} does'
-    progress = f'{shard.done:,} of {shard.lanes:,} lanes{left}'
     return f'shard    {shard.shard}: {progress}; {holder}'
 
 

@@ -1,4 +1,4 @@
-"""Says what the links of a config do, before anything is trained: rates, bias, mixing, memory.
+"""Computes what the links of a config do before anything is trained: rates, bias, mixing, memory.
 
 python -m fedjax_links theory --config=configs/quickstart.py
 """
@@ -13,9 +13,7 @@ def define_flags() -> None:
     """Defines the flags of the command."""
     flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
     flags.DEFINE_integer('rounds', 10000, 'Rounds of the first seed to simulate.')
-    flags.DEFINE_boolean(
-        'theorems', False, 'Set the theorems of four papers beside it.'
-    )
+    flags.DEFINE_boolean('theorems', False, 'Also check the theorems of four papers.')
 
 
 def main(values: Section, args: flags.FlagValues) -> None:

@@ -195,7 +195,7 @@ def ends(error):
     with (
         contextlib.redirect_stderr(text),
         pytest.raises(SystemExit) as caught,
-        app.explained(),
+        app.exit_on_error(),
     ):
         raise_in_the_package(error)
     return caught.value.code, text.getvalue()

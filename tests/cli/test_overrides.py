@@ -43,9 +43,10 @@ def path(tmp_path):
 
 def ours(path, *arguments):
     """The config of a command line."""
-    overridden = {}
-    assert configs.take(['program', *arguments], overridden) == ['program']
-    values = configs.load(path, overridden)
+    overrides = {}
+    others = configs.take_overrides(['program', *arguments], overrides)
+    assert others == ['program']
+    values = configs.load(path, overrides)
     values.pop('caption', None)
     return values
 

@@ -1,4 +1,4 @@
-"""A task of a job array runs a share of the lanes where that is asked for, and else all of them."""
+"""A task of a job array runs a shard of the lanes if that is asked for, and else all of them."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_task_of_an_array_runs_all_lanes_and_names_the_flag(
     done = run('simulate', f'--config={config}', f'--workdir={folder}')
     assert done.returncode == 0, done.stderr
     text = (
-        'note: SLURM_ARRAY_TASK_ID is set, and all lanes run; --shard=auto runs a share'
+        'note: SLURM_ARRAY_TASK_ID is set, and all lanes run; --shard=auto runs a shard'
     )
     assert text in done.stdout.splitlines()
     assert len(runs.lanes(folder)) == 2

@@ -92,7 +92,7 @@ def way(tmp_path_factory):
     noted = Way()
     sys.setprofile(noted)
     try:
-        values = configs.of_flags(
+        values = configs.from_flags(
             str(folder / 'config.py'), {FIELD: str(RATE)}, 'experiment'
         )
         experiment.build(values)
@@ -103,7 +103,7 @@ def way(tmp_path_factory):
 
 def test_a_rate_passes_few_functions(way):
     names = [name for _, name in way.stations]
-    assert 'of_flags' in names
+    assert 'from_flags' in names
     assert 'Bound.build' in names
     assert 'constant' in names
     assert len(way.rooms()) <= 56, way.stations
