@@ -49,7 +49,7 @@ def against(name: str, base: str) -> Iterator[str]:
             pair = (ends.choices[at, rule, model] for at in (pattern, base))
             apart = view.difference(ends.metric, *pair, None)
             cells.append(ends.metric.interval(apart, signed=True, wide=apart.wide))
-        yield f'| {rule} | {ends.level((base, rule, model))} | {" | ".join(cells)} |'
+        yield f'| {rule} | {ends.text((base, rule, model))} | {" | ".join(cells)} |'
 
 
 if __name__ == '__main__':

@@ -34,7 +34,8 @@ def differences() -> Iterator[str]:
         rule: tuple[str, float, float], base: tuple[str, float, float]
     ) -> str:
         label, other = (_label(view, *each) for each in (rule, base))
-        paired = view.paired(ends, (pattern, label, view.main_models[label]), other)
+        key = run_view.FinalKey(pattern, label, view.main_models[label])
+        paired = view.paired_difference(ends, key, other)
         return (
             ends.metric.interval(paired, signed=True, wide=paired.wide)
             if paired

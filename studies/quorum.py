@@ -62,7 +62,8 @@ def rows() -> Iterator[str]:
     yield f'{"| --- " * (4 + len(BUDGETS))}|'
     for rule, title in RULES.items():
         for pattern, clock in minutes.items():
-            values = view.curve(metric.name, (pattern, rule, 'server'))
+            key = run_view.FinalKey(pattern, rule, 'server')
+            values = view.curve(metric.name, key)
             cells = []
             for budget in BUDGETS:
                 before = (clock <= budget).sum(

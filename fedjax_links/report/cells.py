@@ -24,13 +24,13 @@ class Cells(NamedTuple):
     """Holds final metrics over the cells of a map.
 
     Attributes:
-      metric: of the map.
+      metric: the metric of the map.
       choices: object[K, Y, X] by algorithm (panels, rows, columns), with a `Choice` in each cell,
         of NaN if nothing ran. Before the last round there are no near ties.
       num_values: int[K, Y, X] by algorithm, the number of values of which a cell's is the best.
       panels: pattern and value of the third column of each of the K panels.
-      x: name and values.
-      y: name and values.
+      x: name and values of the horizontal axis.
+      y: name and values of the vertical axis.
       third: name of the third column; None for none.
       num_at_boundary: number of cells whose best value lies at an edge of what was tried; None if
         no column had more than two.
@@ -46,10 +46,12 @@ class Cells(NamedTuple):
     num_at_boundary: int | None
 
     def minus(self, algorithm: str, other: str) -> Choice | None:
-        """Averages differences over all cells where both converged, by seed.
+        """Averages differences over all cells where both algorithms converged, by seed.
 
-        The first row is of the values that were chosen. Further rows are of the values that each
-        draw of other tuning seeds would have chosen. It returns None if no cell converged.
+        Returns:
+          The choice whose first row belongs to the values that were chosen. Further rows belong to
+          the values that each draw of other tuning seeds would have chosen. None if no cell
+          converged.
         """
         choices = list(self.choices[algorithm].flat)
         bases = list(self.choices[other].flat)
@@ -59,7 +61,7 @@ class Cells(NamedTuple):
         num_draws = _DRAWS if is_tuned else 0
 
         def values_of(choice: Choice) -> np.ndarray:
-            """[1 + num_draws, num_seeds]: what was chosen, then what each draw chose."""
+            """Returns float[1 + num_draws, S], of what was chosen and of what each draw chose."""
             rows = [0, *choice.picks[:num_draws]]
             return np.asarray(choice.values[rows, :num_seeds])
 
@@ -67,11 +69,16 @@ class Cells(NamedTuple):
             values_of(choice) - values_of(base)
             for choice, base in zip(choices, bases, strict=True)
         ]
-        converged = [each for each in differences if not np.isnan(each[0]).any()]
+        converged = [
+            difference
+            for difference in differences
+            if not np.isnan(difference[0]).any()
+        ]
         if not converged:
             return None
-        first_draw = 1 if num_draws else 0
-        picks = np.arange(first_draw, 1 + num_draws)
+        # Without draws, the values that were chosen are picked.
+        first_pick = 1 if num_draws else 0
+        picks = np.arange(first_pick, 1 + num_draws)
         return Choice(np.mean(converged, axis=0), picks)
 
     def is_fair(self, algorithm: str, other: str) -> np.ndarray:
@@ -96,7 +103,7 @@ class Cells(NamedTuple):
 
 
 def map_cells(
-    source: RunView,
+    view: RunView,
     *,
     x: str,
     y: str,
@@ -107,7 +114,7 @@ def map_cells(
     """Returns the final metrics at the cells of a map.
 
     Args:
-      source: what ran, over a grid.
+      view: what ran, over a grid.
       x: the column along the horizontal axis, or `ROUND`.
       y: the column along the vertical axis, or `ROUND`.
       best_over: columns of which every algorithm takes the best value at a cell.
@@ -122,43 +129,48 @@ def map_cells(
     Raises:
       ValueError: for an unknown column, or a grid of more than one column beside all these.
     """
-    shown_metric = source.metric(metric)
-    grid = _grid_of(source)
+    shown_metric = view.metric(metric)
+    grid = _grid_of(view)
     third = _third_column(grid, x, y, best_over)
     tried = {name: grid[name] for name in best_over if len(grid[name]) > 2}
-    rounds = source.rounds.tolist()
+    rounds = view.rounds.tolist()
     axis_values: dict[Any, list[Any]] = {None: [None], ROUND: _halved(rounds), **grid}
-    rivals = _rivals(source, axis_values, (third, y, x))
+    series_of_cell = _series_by_cell(view, axis_values, (third, y, x))
     final_metrics = None
     if ROUND not in (x, y):
-        final_metrics = source.final_metrics(shown_metric.name, tail)
+        final_metrics = view.final_metrics(shown_metric.name, tail)
 
-    def candidates_at(keys: Sequence[FinalKey], y_value: Any, x_value: Any) -> Any:
+    def choices_at(
+        keys: Sequence[FinalKey], y_value: Any, x_value: Any
+    ) -> list[Choice]:
         """Returns the final metrics of series, or those at the round of an axis."""
         if final_metrics is not None:
             return [final_metrics.choices[key] for key in keys]
         evaluation = rounds.index(y_value if y == ROUND else x_value)
-        return _choices_at(source, shown_metric.name, keys, evaluation)
+        return _choices_at(view, shown_metric.name, keys, evaluation)
 
-    panels = list(itertools.product(source.patterns, axis_values[third]))
+    panels = list(itertools.product(view.patterns, axis_values[third]))
     shape = len(panels), len(axis_values[y]), len(axis_values[x])
-    nothing = tuning_uncertainty.of_series(np.full(source.num_seeds, np.nan))
-    best = {label: np.empty(shape, object) for label in source.algorithms}
-    num_values = {label: np.zeros(shape, int) for label in source.algorithms}
+    best = {label: np.empty(shape, object) for label in view.algorithms}
+    num_values = {label: np.zeros(shape, int) for label in view.algorithms}
     num_at_boundary = 0
     for algorithm, cell in itertools.product(best, np.ndindex(shape)):
         panel, row, column = cell
         pattern, third_value = panels[panel]
         y_value = axis_values[y][row]
         x_value = axis_values[x][column]
-        labels = rivals[algorithm, (third_value, y_value, x_value)]
-        keys = [(pattern, label, source.main_models[label]) for label in labels]
-        candidates = candidates_at(keys, y_value, x_value)
+        labels = series_of_cell[algorithm, (third_value, y_value, x_value)]
+        keys = [FinalKey(pattern, label, view.main_models[label]) for label in labels]
+        candidates = choices_at(keys, y_value, x_value)
         num_values[algorithm][cell] = len(candidates)
-        winner = _best(candidates, shown_metric)
-        best[algorithm][cell] = nothing if winner is None else candidates[winner]
-        if winner is not None and len(candidates) > 1:
-            point = source.members[labels[winner]][1]
+        if not candidates:
+            nothing = np.full(view.num_seeds, np.nan)
+            best[algorithm][cell] = tuning_uncertainty.of_series(nothing)
+            continue
+        winner = _best_index(candidates, shown_metric)
+        best[algorithm][cell] = candidates[winner]
+        if len(candidates) > 1:
+            _, point = view.members[labels[winner]]
             num_at_boundary += _is_at_edge(point, tried)
     return Cells(
         metric=shown_metric,
@@ -172,10 +184,10 @@ def map_cells(
     )
 
 
-def _grid_of(source: RunView) -> dict[str, list[Any]]:
+def _grid_of(view: RunView) -> dict[str, list[Any]]:
     """Returns the values of every column of the grid, in the order of the series."""
     grid: dict[str, dict[Any, None]] = {}
-    for _, point in source.members.values():
+    for _, point in view.members.values():
         for name, value in point.items():
             grid.setdefault(name, {})[value] = None
     return {name: list(values) for name, values in grid.items()}
@@ -206,58 +218,55 @@ def _third_column(
 def _halved(rounds: Sequence[int]) -> list[int]:
     """Returns the last round, half of it, a quarter, ..., while these are evaluated; ascending."""
     halved: list[int] = []
-    current = float(rounds[-1])
-    while current in rounds:
-        halved.append(int(current))
-        current /= 2
+    round = float(rounds[-1])
+    while round in rounds:
+        halved.append(int(round))
+        round /= 2
     return sorted(halved)
 
 
-def _rivals(
-    source: RunView,
+def _series_by_cell(
+    view: RunView,
     axis_values: Mapping[Any, Sequence[Any]],
     names: tuple[str | None, str, str],
 ) -> Mapping[Any, list[str]]:
-    """Returns the series at each cell, by algorithm and the cell's values.
+    """Returns the labels of the series at each cell, by algorithm and the cell's values.
 
     Args:
-      source: what ran.
-      axis_values: all values of a column.
-      names: of the third column, the vertical and the horizontal axis. A series whose point has
-        no such column stands at all its values.
+      view: what ran.
+      axis_values: all values of each column.
+      names: the names of the third column, the vertical and the horizontal axis. A series whose
+        point has no such column belongs to all of the column's values.
     """
-    rivals = collections.defaultdict[Any, list[str]](list)
-    for label, (algorithm, point) in source.members.items():
+    series = collections.defaultdict[Any, list[str]](list)
+    for label, (algorithm, point) in view.members.items():
         values = [
             [point[name]] if name is not None and name in point else axis_values[name]
             for name in names
         ]
         for cell in itertools.product(*values):
-            rivals[algorithm, cell].append(label)
-    return rivals
+            series[algorithm, cell].append(label)
+    return series
 
 
 def _choices_at(
-    source: RunView, metric: str, keys: Sequence[FinalKey], evaluation: int
+    view: RunView, metric: str, keys: Sequence[FinalKey], evaluation: int
 ) -> list[Choice]:
     """Returns the metrics of series at one evaluation."""
-    curves = [source.curve(metric, key) for key in keys]
+    curves = [view.curve(metric, key) for key in keys]
     return [tuning_uncertainty.of_series(curve[:, evaluation]) for curve in curves]
 
 
-def _best(candidates: Sequence[Choice], metric: Metric) -> int | None:
-    """Returns the index of the best mean over seeds.
-
-    It is the first one if all diverged, and None without candidates.
-    """
-    if len(candidates) < 2:
-        return 0 if candidates else None
+def _best_index(candidates: Sequence[Choice], metric: Metric) -> int:
+    """Returns the index of the best mean over seeds, the first one if all diverged."""
+    if len(candidates) == 1:
+        return 0  # The direction of the metric need not be known.
     scores = metric.sign * np.array([choice.mean for choice in candidates])
     return int(np.where(np.isnan(scores), -np.inf, scores).argmax())
 
 
 def _is_at_edge(point: Point, tried: GridColumns) -> bool:
-    """Returns whether a point has the first or last value of some column."""
+    """Tells whether a point has the first or last value of some column."""
     return any(
         point.get(name) in (values[0], values[-1]) for name, values in tried.items()
     )

@@ -1,7 +1,7 @@
 """Computes what needs the experiment itself: laws of links, losses of clients, predictions.
 
-This is done at the end of a run, while problem and links are at hand, and written as
-``clients.npz``, so that a report never builds a problem again.
+The end of a run has the problem and the links at hand. It writes these numbers as ``clients.npz``,
+so that a report need not build the problem again.
 """
 
 import contextlib
@@ -33,18 +33,18 @@ _MOST_BYTES = 2**31
 
 
 class Clients(NamedTuple):
-    """Holds what is known of the clients under one pattern.
+    """Holds losses, weights and predictions of the clients under one pattern.
 
     Attributes:
       weights: float64[N], FedAvg's exact implicit weights; empty if they are not known.
-      source: which formula they come from, or why there are none.
+      source: the formula of the weights, or why there are none.
       losses: float[N] by algorithm, the mean training loss of each client at the final model of the
         first seed, at the first point of the grid.
       missing: by algorithm, why it has no losses.
       measured: float[S, M] by algorithm and metric, of all seeds at the first point of the grid, as
         `runs.Results.clients` has them; empty if evaluation data have no owners.
-      expected: by algorithm and metric on evaluation data, what small steps lead to in the rounds
-        of the run, or in the long run if these are not known; empty if nothing is predicted.
+      expected: by algorithm and metric on evaluation data, the prediction for the end of the run,
+        or for the long run if that is not known; empty if nothing is predicted.
     """
 
     weights: np.ndarray
@@ -66,21 +66,27 @@ def save(experiment: Experiment, run: runs.Results) -> None:
     if run.folder is None or (run.folder / checksummed_npz.METRICS).exists():
         return
     by_pattern = compute(experiment, run, run.folder)
-    by_kind: dict[str, dict[str, Any]] = {}
-    for kind in Clients._fields:
-        by_kind[kind] = {
-            pattern: getattr(clients, kind) for pattern, clients in by_pattern.items()
+    by_field: dict[str, dict[str, Any]] = {}
+    for field in Clients._fields:
+        by_field[field] = {
+            pattern: getattr(clients, field) for pattern, clients in by_pattern.items()
         }
     with errors.on_disk(run.folder):
-        content = checksummed_npz.npz(leaves(by_kind))
+        content = checksummed_npz.npz(leaves(by_field))
         atomic_files.write(run.folder / CLIENTS, content)
 
 
 def read(folder: Path) -> dict[str, Clients]:
-    """Reads what was written, by pattern; empty if nothing was.
+    """Reads the file that `save` wrote.
 
     Args:
-      folder: of a run.
+      folder: the folder of a run.
+
+    Returns:
+      The clients by pattern; empty without such a file.
+
+    Raises:
+      ValueError: if the file is damaged.
     """
 
     def unreadable(reason: str) -> errors.InvalidError:
@@ -101,7 +107,7 @@ def _is_valid(clients: Clients) -> bool:
     """Tells whether the fields are of the kinds that `save` writes."""
     checks = [_is_numeric(clients.weights, ndim=1), _is_text(clients.source)]
     checks += [_is_numeric(losses, ndim=1) for losses in clients.losses.values()]
-    checks += map(_is_text, clients.missing.values())
+    checks += [_is_text(reason) for reason in clients.missing.values()]
     for arrays in clients.measured.values():
         checks += [
             _is_numeric(array, ndim=2)
@@ -136,20 +142,22 @@ def compute(
       folder: where its checkpoints are.
     """
     by_pattern = {}
-    lanes_of = {
-        label: _lanes(experiment, run, label) for label in experiment.algorithms
+    lanes_by_algorithm = {
+        label: _lanes_at_first_point(experiment, run, label)
+        for label in experiment.algorithms
     }
     for pattern in experiment.patterns:
         losses = {}
         missing = {}
         measured = {}
-        for label, lanes in lanes_of.items():
+        for label, lanes_by_pattern in lanes_by_algorithm.items():
+            lanes = lanes_by_pattern[pattern]
             try:
-                losses[label] = _losses(experiment, folder, lanes[pattern][0])
-            except _MissingError as why:
-                missing[label] = str(why)
+                losses[label] = _losses(experiment, folder, lanes[0])
+            except _MissingError as error:
+                missing[label] = str(error)
             with contextlib.suppress(_MissingError):
-                measured[label] = _measured(experiment, folder, lanes[pattern])
+                measured[label] = _measured(experiment, folder, lanes)
         weights, source = _weights(experiment, pattern)
         by_pattern[pattern] = Clients(
             weights=weights,
@@ -163,16 +171,17 @@ def compute(
 
 
 class _MissingError(Exception):
-    """Says why something of the clients is not known."""
+    """Says why a number of the clients cannot be computed."""
 
 
-def _lanes(
+def _lanes_at_first_point(
     experiment: Experiment, run: runs.Results, label: str
 ) -> dict[str, list[Lane]]:
     """Returns an algorithm's lanes at the first point of the grid, by pattern and seed."""
-    tries = trials.read_trials(run.columns, experiment.plan.facts(), label)
+    plan = experiment.plan
+    tuning_trials = trials.read_trials(run.columns, plan.facts(), label)
     by_pattern: dict[str, list[Lane]] = {}
-    for lane in experiment.plan.schedule.main(label, tries):
+    for lane in plan.schedule.main(label, tuning_trials):
         lanes = by_pattern.setdefault(lane.pattern, [])
         if not lanes or lanes[0].point == lane.point:
             lanes.append(lane)
@@ -182,7 +191,7 @@ def _lanes(
 def _predictions(
     experiment: Experiment, pattern: str
 ) -> dict[str, Mapping[str, float]]:
-    """Predicts final metrics of FedAvg and FedPBC, if they run and that takes little time."""
+    """Predicts final metrics of FedAvg and FedPBC, if they run and it takes little time."""
     if experiment.config is None or len(experiment.plan.points) > 1:
         return {}
     links = configured_links.of_experiment(experiment, pattern)
@@ -193,8 +202,8 @@ def _predictions(
     by_algorithm = {}
     for label in ('fedavg', 'fedpbc'):
         if label in experiment.algorithms:
-            end = getattr(predicted, label)
-            by_algorithm[label] = end.reached or end.limit
+            metrics = getattr(predicted, label)
+            by_algorithm[label] = metrics.reached or metrics.limit
     return by_algorithm
 
 
@@ -217,10 +226,14 @@ def _weights(experiment: Experiment, pattern: str) -> tuple[np.ndarray, str]:
     return np.zeros(0), f'not known: {reason}'
 
 
-def _end(
+def _final_model(
     experiment: Experiment, folder: Path, lane: Lane
 ) -> tuple[Params, Algorithm, FederationState]:
-    """Returns the final model of a lane that reports show, its algorithm, and its state."""
+    """Returns the main model of a lane at its end, its algorithm, and its state.
+
+    Raises:
+      _MissingError: if the state is too large, or its checkpoint is not there.
+    """
     shape = state_shape(experiment.plan, lane)
     num_bytes = tree.num_bytes(shape)
     if num_bytes > _MOST_BYTES:
@@ -263,7 +276,7 @@ def _client_metrics(
     experiment: Experiment, folder: Path, lane: Lane, problem: Problem
 ) -> dict[str, Array]:
     """Measures the final models of a lane on the clients' evaluation data."""
-    model, algorithm, state = _end(experiment, folder, lane)
+    model, algorithm, state = _final_model(experiment, folder, lane)
     metrics = dict(_by_client(model, problem))
     client_models = algorithm.client_models
     if client_models is not None and not client_metrics.is_by_batch(problem):
@@ -279,10 +292,10 @@ def _losses(experiment: Experiment, folder: Path, lane: Lane) -> np.ndarray:
     problem = experiment.problem_at(lane.pattern, experiment.plan.points[0])
     if problem.num_clients > _MOST_CLIENTS:
         raise _MissingError(f'more than {_MOST_CLIENTS:,} clients')
-    model, _, _ = _end(experiment, folder, lane)
-    steady = dataclasses.replace(problem, random_loss_fn=None)
+    model, _, _ = _final_model(experiment, folder, lane)
+    without_noise = dataclasses.replace(problem, random_loss_fn=None)
     try:
-        losses = np.asarray(_client_losses(model, jax.random.key(0), steady))
+        losses = np.asarray(_client_losses(model, jax.random.key(0), without_noise))
     except errors.InvalidError:
         # Clients of unequal size are taken example by example.
         raise _MissingError('its loss needs batches') from None
@@ -296,6 +309,7 @@ def _client_losses(params: Params, key: Key, problem: Problem) -> Array:
     """Returns float[N], each client's mean loss over all of its examples."""
 
     def loss_of(client: Array) -> Array:
-        return client_data(problem, client, key, 1, None)[1](params, None)
+        _, loss_fn = client_data(problem, client, key, 1, None)
+        return loss_fn(params, None)
 
     return jnp.asarray(jax.lax.map(loss_of, jnp.arange(problem.num_clients)))

@@ -11,28 +11,39 @@ from fedjax_links.core.records import Section
 from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.results.metric import Metric
 
-FinalKey = tuple[str, str, str]
-"""Labels of a pattern and a series, and a candidate model."""
 SEED_INTERVAL = 'the 95 % interval over seeds (Student t)'
 BY_ITSELF = ', by itself'
 _LEVEL = 0.05
+
+
+class FinalKey(NamedTuple):
+    """Identifies a final metric.
+
+    Attributes:
+      pattern: the pattern's label.
+      series: the label of the series: an algorithm at a grid point.
+      model: the candidate model.
+    """
+
+    pattern: str
+    series: str
+    model: str
 
 
 class FinalMetrics(NamedTuple):
     """Holds the final metrics of all series and models.
 
     Attributes:
-      metric: of all of them.
-      choices: by pattern, series and model: final metrics by seed, and those of other values that
-        tuning might have chosen.
-      span: ``mean of the last 3 evaluations over 5 seeds``.
+      metric: which metric.
+      choices: final metrics by seed, and those of other values that tuning might have chosen.
+      span: what is averaged: ``mean of the last 3 evaluations over 5 seeds``.
     """
 
     metric: Metric
     choices: Mapping[FinalKey, Choice]
     span: str
 
-    def level(self, key: FinalKey) -> str:
+    def text(self, key: FinalKey) -> str:
         """Writes a metric with its interval over seeds, in brackets the one with tuning."""
         return self.choices[key].text(self.metric)
 
@@ -57,12 +68,12 @@ class PairedDifference(NamedTuple):
     """Holds a paired difference of final metrics.
 
     Attributes:
-      mean: of the first minus the second.
-      half_width: of its interval over seeds. If seeds go on until decided, the interval holds at
-        any number of seeds.
+      mean: the mean of the first minus the second.
+      half_width: half the width of its interval over seeds. If seeds go on until decided, the
+        interval holds at any number of seeds.
       wide: the interval that includes tuning; None if no near ties ran.
-      p_value: of a difference of zero, tuning included. If seeds go on until decided, it too holds
-        at any number of seeds.
+      p_value: the p-value of a difference of zero, tuning included. If seeds go on until decided,
+        it holds at any number of seeds, too.
       word: `evaluation.AHEAD` and the like, by the wider interval; '' if it is unknown which way
         the metric is better.
       compared: the pattern and the metrics of both; equal for two labels with the same numbers,
@@ -82,11 +93,11 @@ class PairedDifference(NamedTuple):
         width = self.half_width if self.wide is None else float(self.wide.half_width)
         return abs(self.mean) > width
 
-    def unclaimed(self) -> 'PairedDifference':
+    def without_claim(self) -> 'PairedDifference':
         """Returns the same mean with an infinite interval, so that nothing is claimed."""
-        endless = evaluation.Interval(np.asarray(self.mean), np.asarray(math.inf), 0)
-        word = self.word and evaluation.UNDECIDED
-        return self._replace(wide=endless, p_value=1.0, word=word)
+        infinite = evaluation.Interval(np.asarray(self.mean), np.asarray(math.inf), 0)
+        word = evaluation.UNDECIDED if self.word else ''
+        return self._replace(wide=infinite, p_value=1.0, word=word)
 
 
 def judge(
@@ -131,8 +142,10 @@ def judge(
 
 
 def _identity(difference: PairedDifference) -> Hashable:
-    """Names a comparison; rows of the same numbers have one name."""
-    return id(difference) if difference.compared is None else difference.compared
+    """Identifies a comparison; rows of the same numbers have one identity."""
+    if difference.compared is None:
+        return id(difference)
+    return difference.compared
 
 
 class Verdicts:
@@ -157,20 +170,20 @@ class Verdicts:
             if difference is not None and not math.isnan(difference.mean)
         ]
         by_identity = {_identity(difference): difference for difference in known}
-        self._known = [*by_identity.values()]
         num_rows = len({id(difference) for difference in known})
-        self._num_equal = num_rows - len(self._known)
+        self._compared = [*by_identity.values()]
+        self._num_equal = num_rows - len(self._compared)
         self._margin = margin
         self._until = until
         self._survivors: set[Hashable] = set()
-        if len(self._known) > 1:
+        if len(self._compared) > 1:
             self._find_survivors()
 
     def _find_survivors(self) -> None:
         """Marks the comparisons that survive the correction."""
-        p_values = [difference.p_value for difference in self._known]
+        p_values = [difference.p_value for difference in self._compared]
         is_survivor = evaluation.benjamini_hochberg(p_values, _LEVEL)
-        for difference, survives in zip(self._known, is_survivor, strict=True):
+        for difference, survives in zip(self._compared, is_survivor, strict=True):
             if survives and difference.excludes_zero:
                 self._survivors.add(_identity(difference))
 
@@ -192,7 +205,7 @@ class Verdicts:
         if difference is None:
             return ''
         is_sided = difference.word in (evaluation.AHEAD, evaluation.BEHIND)
-        has_others = len(self._known) > 1
+        has_others = len(self._compared) > 1
         if is_sided and has_others and not self.survives(difference):
             return f'{difference.word}{BY_ITSELF}'
         return difference.word
@@ -211,11 +224,12 @@ class Verdicts:
     def caption(self, metric: Metric) -> str:
         """Explains stars and verdicts, and how many of them chance would give."""
         parts = [self._caption_of_stars()]
-        if len(self._known) > 1 and self._num_equal:
+        compared = self._compared
+        if len(compared) > 1 and self._num_equal:
             parts.append('rows of the same numbers are one comparison')
-        if any(self.word(each).endswith(BY_ITSELF) for each in self._known):
+        if any(self.word(difference).endswith(BY_ITSELF) for difference in compared):
             parts.append('by itself: not corrected for the other comparisons')
-        if any(math.isnan(each.half_width) for each in self._known):
+        if any(math.isnan(difference.half_width) for difference in compared):
             parts.append(
                 'no ± where there is one seed, or where fewer than six have equal differences'
             )
@@ -230,14 +244,13 @@ class Verdicts:
 
     def _caption_of_stars(self) -> str:
         """Says what the stars are, and how many chance would give."""
-        is_tuned = any(each.wide is not None for each in self._known)
         text = '* where zero is outside'
-        if is_tuned:
+        if any(difference.wide is not None for difference in self._compared):
             text += ' of both intervals'
-        count = len(self._known)
+        count = len(self._compared)
         if count < 2:
             return text
-        num_clear = sum(each.excludes_zero for each in self._known)
+        num_clear = sum(difference.excludes_zero for difference in self._compared)
         return (
             f'{text}, as it would be by chance in {_LEVEL * count:.2g} of {count} comparisons '
             f'(here {num_clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
@@ -248,6 +261,6 @@ class Verdicts:
         """Says which differences are equivalent."""
         unit = ' points' if metric.is_share else ''
         text = f'alike: the interval lies within {metric.scale * self._margin:g}{unit}'
-        if len(self._known) > 1:
+        if len(self._compared) > 1:
             text += ', not corrected for the other comparisons'
         return text

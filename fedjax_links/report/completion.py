@@ -17,8 +17,8 @@ class FinishedSeries(NamedTuple):
 
     Attributes:
       series: labels, in the order of their algorithms' names.
-      tuning: what was tried, by label of a tuned series.
-      missing: labels of algorithms that are not finished, those in tuning with how far it is.
+      tuning: the trials of tuning, by label of a tuned series.
+      missing: labels of algorithms that are not finished; if in tuning, with the progress.
     """
 
     series: list[str]
@@ -60,7 +60,7 @@ def finished_series(run: runs.Results, *, so_far: bool = False) -> FinishedSerie
 def _tuning_of(
     run: runs.Results, algorithm: str, points: Mapping[str, Point]
 ) -> Iterator[tuple[str, trials.TuningTrials]]:
-    """Yields what was tried, with the label of each series that it was tuned for."""
+    """Yields the trials of tuning, with the label of each series that they were for."""
     for tried in trials.read_trials(run.columns, run.facts, algorithm):
         tuned_at = {name: dataset.as_tuple(value) for name, value in tried.at.items()}
         for label, point in points.items():
@@ -69,7 +69,7 @@ def _tuning_of(
 
 
 def caption(facts: RunFacts) -> str:
-    """Returns the caption, with the origin of a forked run and what is known beforehand."""
+    """Returns the caption, with the origin of a fork and the metrics of the best model."""
     paragraphs = [str(facts['caption'])]
     if 'forked_from' in facts:
         origin = f'Goes on from round {facts["at_round"]} of {facts["forked_from"]}.'
@@ -91,7 +91,7 @@ def diverged(run: runs.Results, data: Any) -> list[str]:
 
     Args:
       run: its metrics.
-      data: the series to speak of, as an ``xarray.Dataset``.
+      data: the series to report on, as an ``xarray.Dataset``.
 
     Returns:
       A phrase for each round of a series and pattern, with all seeds of that round.

@@ -26,14 +26,15 @@ _STYLE = (
     'body{font:15px sans-serif;max-width:76em;margin:2em auto;padding:0 1em}'
     'img{max-width:100%}pre{overflow-x:auto}'
 )
-_VIEWPORT = '<meta name="viewport" content="width=device-width">'  # of a phone
+_VIEWPORT = '<meta name="viewport" content="width=device-width">'
+"""Makes the page readable on a phone."""
 
 
 def read(folder: str | Path) -> RunView:
     """Reads what a run has measured so far.
 
     Args:
-      folder: of a run, finished or not.
+      folder: the folder of a run, finished or not.
 
     Returns:
       All series that have started. `RunView.missing` lists the algorithms that are not finished.
@@ -51,16 +52,22 @@ def read(folder: str | Path) -> RunView:
     metric = run.facts['metric']
     # All models are measured at the same time, so the main one shows how far a seed is.
     measured = data[metric].sel(model=data['main_model'])
-    evaluation = np.arange(1, measured.sizes['round'] + 1)
-    num_done = (np.isfinite(measured.values) * evaluation).max(axis=-1)
+    counts = np.arange(1, measured.sizes['round'] + 1)
+    num_done = np.where(np.isfinite(measured.values), counts, 0).max(axis=-1)
     num_shown = _upper_median(num_done)
-    started = data['begun'].values & (num_done >= num_shown)[:, None]
+
+    # Curves end with the median seed, and leave out the seeds behind it.
+    is_seed_shown = data['begun'].values & (num_done >= num_shown)[:, None]
     one_value_per_curve = data[metric].isel(model=0, seed=0, drop=True)
-    is_shown = one_value_per_curve.copy(data=evaluation <= num_shown)
-    data = data.where(is_shown).assign_coords(begun=data['begun'].copy(data=started))
+    is_evaluation_shown = one_value_per_curve.copy(data=counts <= num_shown)
+    begun = data['begun'].copy(data=is_seed_shown)
+    data = data.where(is_evaluation_shown).assign_coords(begun=begun)
+
+    # Links end at the round that the first seed has reached.
     num_rounds = 0
-    if num_done[..., 0].any():
-        last_round = int(view.rounds[num_done[..., 0].max() - 1])
+    num_done_of_first_seed = num_done[..., 0].max()
+    if num_done_of_first_seed:
+        last_round = int(view.rounds[num_done_of_first_seed - 1])
         num_rounds = last_round - run.facts.get('at_round', 0)
     links = {}
     if num_rounds:
@@ -92,7 +99,6 @@ def progress_lines(view: RunView) -> Iterator[str]:
     metric = view.metric()
     rows = view.rows()
     for key in rows[:_MOST_LINES]:
-        pattern, label, _ = key
         values = view.curve(metric.name, key)
         num_done = int(np.isfinite(values).all(axis=0).sum())
         if not num_done:
@@ -100,9 +106,9 @@ def progress_lines(view: RunView) -> Iterator[str]:
         mean = metric.number(values[:, num_done - 1].mean())
         if metric.is_share:
             mean += ' %'
-        name = view.name(label)
+        name = view.name(key.series)
         if len(view.patterns) > 1:
-            name += f', {view.name(pattern)}'
+            name += f', {view.name(key.pattern)}'
         last_round = view.rounds[num_done - 1]
         seeds = f'{len(values)} of {view.num_seeds} seeds'
         yield f'level    {name}: {metric.words} {mean} in round {last_round:,}, {seeds}'
@@ -121,16 +127,16 @@ def write(
 
     Args:
       view: from `read`.
-      folder: of the page.
-      lines: of text above the pictures.
-      seconds: after which a browser reloads the page; None if the run has ended.
+      folder: where the page goes.
+      lines: the text above the pictures.
+      seconds: time after which a browser reloads the page; None if the run has ended.
     """
-    reload = ''
+    refresh = ''
     if seconds is not None:
-        reload = f'<meta http-equiv="refresh" content="{seconds:g}">'
+        refresh = f'<meta http-equiv="refresh" content="{seconds:g}">'
     title = html.escape(view.title)
     parts = [
-        f'<!doctype html><html lang="en"><meta charset="utf-8">{_VIEWPORT}{reload}',
+        f'<!doctype html><html lang="en"><meta charset="utf-8">{_VIEWPORT}{refresh}',
         f'<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>',
         _preformatted('\n'.join(lines)),
     ]

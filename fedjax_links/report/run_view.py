@@ -117,7 +117,7 @@ class RunView:
 
     @property
     def metrics(self) -> list[str]:
-        """Returns the metrics that were recorded of the candidate models."""
+        """Returns the names of the metrics that were recorded for the candidate models."""
         return [
             name for name, values in self.data.items() if values.dims == dataset.DIMS
         ]
@@ -150,7 +150,7 @@ class RunView:
         for pattern in self.patterns:
             for label, main_model in self.main_models.items():
                 models = self.models[label] if every_model else [main_model]
-                keys += [(pattern, label, model) for model in models]
+                keys += [FinalKey(pattern, label, model) for model in models]
         return keys
 
     def metric(self, name: str | None = None, argument: str = 'metric') -> Metric:
@@ -169,19 +169,20 @@ class RunView:
 
         S counts the seeds that it has: the first ones, if other series have more.
         """
-        pattern, series, model = key
-        labels = {'series': series, 'model': model, 'pattern': pattern}
-        index = tuple(
-            self.data.indexes[dim].get_loc(label) for dim, label in labels.items()
+        indexes = self.data.indexes
+        index = (
+            indexes['series'].get_loc(key.series),
+            indexes['model'].get_loc(key.model),
+            indexes['pattern'].get_loc(key.pattern),
         )
         has_seed = self.data['begun'].values[index]
         return np.asarray(self.data[metric].values[index][has_seed])
 
     def tail(self, tail: float | None = None) -> float:
-        """Returns the fraction of the evaluations, the last ones, that are averaged.
+        """Returns the fraction of the evaluations, the last ones, that final metrics average.
 
         Args:
-          tail: in [0, 1]. By default that of seeds until decided, or a tenth.
+          tail: the fraction, in [0, 1]. By default that of seeds until decided, or a tenth.
 
         Raises:
           ValueError: for a fraction outside [0, 1].
@@ -204,20 +205,25 @@ class RunView:
         """
         shown_metric = self.metric(metric)
         tail = self.tail(tail)
-        choices = {}
-        for key in self.rows(every_model=True):
-            pattern, label, model = key
-            values = dataset.tail(self.curve(shown_metric.name, key), tail)
-            choices[key] = tuning_uncertainty.of_series(values)
-            if any(tried.ties.size for tried in self.tuning.get(label, ())):
-                algorithm, point = self.members[label]
-                ties = self._near_ties(
-                    algorithm, metric=shown_metric.name, model=model, tail=tail
-                )
-                seeds = self.data['seed'].values.tolist()
-                by_seed = dict(zip(seeds, values, strict=False))
-                choices[key] = ties.choice(by_seed, pattern, point)
+        choices = {
+            key: self._final_choice(shown_metric.name, key, tail)
+            for key in self.rows(every_model=True)
+        }
         return FinalMetrics(shown_metric, choices, self.span(tail))
+
+    def _final_choice(self, metric: str, key: FinalKey, tail: float) -> Choice:
+        """Returns the final metric of a series, with those of its near ties in tuning."""
+        final_values = dataset.tail(self.curve(metric, key), tail)
+        tuning_trials = self.tuning.get(key.series, ())
+        if not any(tried.ties.size for tried in tuning_trials):
+            return tuning_uncertainty.of_series(final_values)
+        algorithm, point = self.members[key.series]
+        near_ties = self._near_ties(
+            algorithm, metric=metric, model=key.model, tail=tail
+        )
+        seeds = self.data['seed'].values.tolist()
+        by_seed = dict(zip(seeds, final_values, strict=False))
+        return near_ties.choice(by_seed, key.pattern, point)
 
     @functools.cached_property
     def _near_ties(self) -> Callable[..., tuning_uncertainty.NearTies]:
@@ -235,7 +241,7 @@ class RunView:
         """Returns the series of the baseline at the same point; None if it has not run."""
         return dataset.counterpart(self.members, label, self.baseline)
 
-    def paired(
+    def paired_difference(
         self,
         final_metrics: FinalMetrics,
         key: FinalKey,
@@ -245,8 +251,8 @@ class RunView:
         """Returns the difference to another series under the same pattern, seed by seed.
 
         Args:
-          final_metrics: of all series.
-          key: of the series.
+          final_metrics: those of all series.
+          key: the series and model.
           base: label of the other series, whose main model counts.
           margin: up to which differences are equivalent; that of the run by default.
 
@@ -255,23 +261,23 @@ class RunView:
         """
         if base is None:
             return None
-        base_key = key[0], base, self.main_models[base]
+        base_key = FinalKey(key.pattern, base, self.main_models[base])
         if key == base_key:
             return None
         choice = final_metrics.choices[key]
         base_choice = final_metrics.choices[base_key]
         difference = self.difference(final_metrics.metric, choice, base_choice, margin)
-        compared = key[0], _content(choice), _content(base_choice)
+        compared = key.pattern, _content(choice), _content(base_choice)
         return difference._replace(compared=compared)
 
     def difference(
         self, metric: Metric, choice: Choice, base: Choice, margin: float | None = None
     ) -> PairedDifference:
-        """Compares two choices over the seeds that both have; see `paired`."""
+        """Compares two choices over the seeds that both have; see `paired_difference`."""
         rows, shares = choice.minus(base)
-        return self.judged(metric, rows, shares, margin)
+        return self.judge(metric, rows, shares, margin)
 
-    def judged(
+    def judge(
         self,
         metric: Metric,
         rows: np.ndarray,
@@ -287,13 +293,13 @@ class RunView:
         differences: Sequence[PairedDifference | None],
         margin: float | None = None,
     ) -> Verdicts:
-        """Corrects the differences of a page for each other; see `paired`."""
+        """Corrects the differences of a page for each other; see `paired_difference`."""
         margin = self.margin if margin is None else margin
         return Verdicts(differences, margin, self.until)
 
     @property
     def until(self) -> Section:
-        """Returns the rule by which seeds were added until decided; empty for a fixed number."""
+        """Returns how seeds were added until decided; empty for a fixed number of seeds."""
         return dict(dataset.read_attribute(self.data, 'until') or {})
 
     @property
@@ -319,8 +325,11 @@ class RunView:
             if final_metrics.metric.direction is None:
                 return -math.inf
             model = self.main_models[label]
-            keys = [(pattern, label, model) for pattern in patterns or self.patterns]
-            return float(np.mean([final_metrics.score(key) for key in keys]))
+            scores = [
+                final_metrics.score(FinalKey(pattern, label, model))
+                for pattern in patterns or self.patterns
+            ]
+            return float(np.mean(scores))
 
         series: dict[str, list[str]] = {}
         for label, (algorithm, _) in self.members.items():
@@ -331,7 +340,7 @@ class RunView:
 
 
 def _content(choice: Choice) -> bytes:
-    """Returns the numbers of a choice, equal for equal ones."""
+    """Returns the bytes of a choice, which are equal for choices of equal numbers."""
     return choice.values.tobytes() + choice.picks.tobytes()
 
 

@@ -25,50 +25,59 @@ from fedjax_links.report.layouts.rates import rates
 from fedjax_links.report.run_view import RunView
 from fedjax_links.storage import atomic_files
 
-_ALL: Sequence[Callable[..., Page]] = (
-    *(overview, metrics, levels, best, first_rounds, rates, bars, curves),
-    *(heat_map, link_maps, participation, clients, price, spread),
-)
 LAYOUTS: Mapping[str, Callable[..., Page]] = {
-    layout.__name__: layout for layout in _ALL
+    'overview': overview,
+    'metrics': metrics,
+    'levels': levels,
+    'best': best,
+    'first_rounds': first_rounds,
+    'rates': rates,
+    'bars': bars,
+    'curves': curves,
+    'heat_map': heat_map,
+    'link_maps': link_maps,
+    'participation': participation,
+    'clients': clients,
+    'price': price,
+    'spread': spread,
 }
-"""By name, in the order of a report."""
+"""Layouts by name, in the order of a report."""
 REPORT = 'report.md'
 _MOST_DIVERGED = 30
 
 
-def default(source: RunView) -> Mapping[str, Section]:
+def default(view: RunView) -> Mapping[str, Section]:
     """Chooses the pages of a report if the config names none.
 
     Args:
-      source: of a run.
+      view: of a run.
 
     Returns:
       By file name, ``name`` in `LAYOUTS` and its options.
     """
     names = ['levels']
-    if len(source.patterns) == 1:
+    if len(view.patterns) == 1:
         names += ['metrics', 'overview']
     else:
         names.append('curves')
-    has_several_points = len(source.members) > len(source.algorithms)
-    if has_several_points and source.metric().direction:
+    has_grid = len(view.members) > len(view.algorithms)
+    if has_grid and view.metric().direction:
         names.append('best')
-    if source.tuning:
+    if view.tuning:
         names.append('rates')
-    if any(clients.measured for clients in source.clients.values()):
+    if any(clients.measured for clients in view.clients.values()):
         names.append('clients')
-    is_redrawn = all(seeding.GRID in point for _, point in source.members.values())
-    if is_redrawn and source.num_seeds > 1:
+    redraws_streams = all(seeding.GRID in point for _, point in view.members.values())
+    if redraws_streams and view.num_seeds > 1:
         names.append('spread')
     return {name: {'name': name} for name in names}
 
 
-def build(source: RunView, reports: Section) -> dict[str, Page]:
+def build(view: RunView, reports: Section) -> dict[str, Page]:
     """Computes the pages.
 
     Args:
-      source: of a run.
+      view: of a run.
       reports: by file name, ``name`` in `LAYOUTS` (or ``module:factory``) and its options;
         `default` if empty. Pages of links are added if links were recorded.
 
@@ -79,22 +88,23 @@ def build(source: RunView, reports: Section) -> dict[str, Page]:
       ValueError: naming the field, its value and the nearest valid name.
     """
     validation.check_labels('config.reports', list(reports), validation.LINK_PAGES)
-    reports = reports or default(source)
+    reports = reports or default(view)
     # Pages are computed in the order of their files, and shown in the order of `LAYOUTS`.
     pages = {
-        file: resolver.build_named(f'config.reports.{file}', section, LAYOUTS, source)
+        file: resolver.build_named(f'config.reports.{file}', section, LAYOUTS, view)
         for file, section in sorted(reports.items())
     }
-    layouts = [*LAYOUTS]
+    names = [*LAYOUTS]
 
     def position(file: str) -> int:
         name = nested.section(reports[file])['name']
-        return layouts.index(name) if name in layouts else len(layouts)
+        return names.index(name) if name in names else len(names)
 
     ordered = {file: pages[file] for file in sorted(pages, key=position)}
-    if source.links:
-        link_pages = link_maps(source), participation(source)
-        ordered |= zip(validation.LINK_PAGES, link_pages, strict=True)
+    if view.links:
+        maps_file, participation_file = validation.LINK_PAGES
+        ordered[maps_file] = link_maps(view)
+        ordered[participation_file] = participation(view)
     return ordered
 
 
@@ -118,8 +128,9 @@ def recorded(reports: Section) -> tuple[Section, list[str]]:
             selected[file] = section
         except bound.RefusedImportError as error:
             lacking.append(f'Left out of the report: {error}')
-            rest = nested.section(section)
-            rest = {name: part for name, part in rest.items() if name != 'published'}
+            # Without the numbers of a paper, the page may need no such code.
+            rest = {**nested.section(section)}
+            rest.pop('published', None)
             if not any(bound.foreign_names('', rest)):
                 selected[file] = rest
     return selected, lacking
@@ -127,7 +138,7 @@ def recorded(reports: Section) -> tuple[Section, list[str]]:
 
 def write(
     folder: Path,
-    source: RunView,
+    view: RunView,
     pages: Mapping[str, Page],
     lacking: Sequence[str] = (),
 ) -> list[str]:
@@ -135,14 +146,14 @@ def write(
 
     Args:
       folder: an existing folder.
-      source: what the pages are made of.
+      view: what the pages are made of.
       pages: from `build`.
       lacking: lines that say what the report leaves out.
 
     Returns:
       Names of the files written.
     """
-    parts = [*_opening(source, lacking)]
+    parts = [*_opening(view, lacking)]
     written = [REPORT]
     stand_ins: dict[str, str] = {}
     sections: list[str] = []
@@ -150,12 +161,14 @@ def write(
         sections.append(f'## {page.heading}\n')
         if page.draw is not None:
             picture = f'{name}.png'
-            captions = [page.caption, '' if page.of_links else source.caption]
+            captions = [page.caption]
+            if not page.of_links:
+                captions.append(view.caption)
             figure.save_page(
                 folder / picture,
                 page.draw,
-                title=source.title,
-                caption='\n\n'.join(caption for caption in captions if caption),
+                title=view.title,
+                caption='\n\n'.join(filter(None, captions)),
                 size=page.size,
                 stand_ins=stand_ins,
             )
@@ -165,24 +178,24 @@ def write(
     if stand_ins:
         parts.append(_paragraph(scripts.explanation(stand_ins)))
     parts += sections
-    if source.caption:
-        parts.append(_paragraph(source.caption))
-    if source.run is not None:
+    if view.caption:
+        parts.append(_paragraph(view.caption))
+    if view.run is not None:
         parts.append('## What ran\n')
-        parts.extend(map(_paragraph, provenance.lines(source.run)))
+        parts.extend(map(_paragraph, provenance.lines(view.run)))
     atomic_files.write(folder / REPORT, '\n'.join(parts).encode())
     return written
 
 
-def _opening(source: RunView, lacking: Sequence[str]) -> Iterator[str]:
+def _opening(view: RunView, lacking: Sequence[str]) -> Iterator[str]:
     """Yields the title, and what the report lacks."""
-    yield f'# {tables.as_markdown(source.title)}\n'
+    yield f'# {tables.as_markdown(view.title)}\n'
     yield from map(_paragraph, lacking)
-    if source.missing:
-        yield _paragraph(f'Not finished yet: {", ".join(source.missing)}.')
-    if source.diverged:
-        listed = [*source.diverged[:_MOST_DIVERGED]]
-        num_more = len(source.diverged) - _MOST_DIVERGED
+    if view.missing:
+        yield _paragraph(f'Not finished yet: {", ".join(view.missing)}.')
+    if view.diverged:
+        listed = [*view.diverged[:_MOST_DIVERGED]]
+        num_more = len(view.diverged) - _MOST_DIVERGED
         if num_more > 0:
             listed.append(f'{num_more} more')
         yield _paragraph(f'Diverged (rounds count from 0): {"; ".join(listed)}.')

@@ -1,6 +1,7 @@
 """Shows participation, realised links, and losses and metrics by client."""
 
 import itertools
+import math
 import re
 from collections.abc import Mapping
 
@@ -30,27 +31,27 @@ _SPREAD = (
 )
 
 
-def link_maps(source: RunView) -> Page:
+def link_maps(view: RunView) -> Page:
     """Shows client x round maps of the links, and their statistics.
 
     Args:
-      source: what ran, with the links that were recorded.
+      view: what ran, with the links that were recorded.
 
     Returns:
       Maps of the first rounds, and a table over all rounds. It has the distance of FedAvg's weights
       from equal ones, realised and by their exact law.
     """
 
-    def draw(axes: Axes, label: str) -> None:
-        plot.link_map(source.links[label].mask, ax=axes)
-        axes.set_title(panels.literal(source.name(label)), fontsize=10)
+    def draw(axes: Axes, pattern: str) -> None:
+        plot.link_map(view.links[pattern].mask, ax=axes)
+        axes.set_title(panels.literal(view.name(pattern)), fontsize=10)
 
-    rows = [_link_row(source, label) for label in source.links]
+    rows = [_link_row(view, label) for label in view.links]
     caption = (
         "First seed, all rounds; L1 distance of FedAvg's weights E[1{i in A}/|A|] "
         'from equal ones'
     )
-    if not source.clients:
+    if not view.clients:
         caption += (
             '. Exact weights and losses of clients are kept at the end of a run of the command '
             '`simulate`, or by `report.write(results, experiment)`'
@@ -59,22 +60,22 @@ def link_maps(source: RunView) -> Page:
     rounds = f'The first {MAP_ROUNDS} rounds of the first seed'
     picture_caption = f'{rounds}; dark where a client takes part.'
     page = Page('Realised links', [table], caption=picture_caption, of_links=True)
-    return with_panels(page, [*source.links], draw)
+    return with_panels(page, [*view.links], draw)
 
 
-def _link_row(source: RunView, label: str) -> dict[str, str]:
+def _link_row(view: RunView, label: str) -> dict[str, str]:
     """Writes the statistics of a pattern's links."""
-    mask = source.links[label].mask
+    mask = view.links[label].mask
     num_rounds, num_clients = mask.shape
     report = analysis.participation_report(mask)
-    law = source.clients.get(label, _NOT_RECORDED)
+    law = view.clients.get(label, _NOT_RECORDED)
     active = f'{report.counts.sum() / num_rounds:.1f} of {num_clients}'
     distance = f'{report.distance_to_uniform:.3f}' if report.counts.any() else '-'
     exact_distance = ''
     if law.weights.size:
         exact_distance = f'{np.abs(law.weights - 1 / num_clients).sum():.3f}'
     return {
-        'pattern': source.name(label),
+        'pattern': view.name(label),
         'active per round': active,
         'empty rounds': f'{100 * report.empty_rounds / num_rounds:.1f} %',
         'clients never heard': f'{100 * (report.counts == 0).mean():.1f} %',
@@ -84,22 +85,20 @@ def _link_row(source: RunView, label: str) -> dict[str, str]:
     }
 
 
-def participation(source: RunView) -> Page:
+def participation(view: RunView) -> Page:
     """Shows how often clients took part, and which of them fare worst.
 
     Args:
-      source: what ran, with the links that were recorded.
+      view: what ran, with the links that were recorded.
 
     Returns:
       Participation; losses of clients, drawn too, if they were recorded.
     """
-    counts = {label: links.mask.sum(axis=0) for label, links in source.links.items()}
-    recorded = {
-        label: source.clients[label] for label in counts if label in source.clients
-    }
-    shown = [_participations(source)]
+    counts = {label: links.mask.sum(axis=0) for label, links in view.links.items()}
+    recorded = {label: view.clients[label] for label in counts if label in view.clients}
+    shown = [_participations(view)]
     if any(clients.losses or clients.missing for clients in recorded.values()):
-        shown.append(_losses(source, recorded))
+        shown.append(_losses(view, recorded))
     losses = {
         label: clients.losses for label, clients in recorded.items() if clients.losses
     }
@@ -108,11 +107,11 @@ def participation(source: RunView) -> Page:
         'first seed.'
     )
     page = Page('Participation', shown, caption=picture_caption, of_links=True)
-    return _with_scatter(source, page, counts, losses)
+    return _with_scatter(view, page, counts, losses)
 
 
 def _with_scatter(
-    source: RunView,
+    view: RunView,
     page: Page,
     counts: Mapping[str, np.ndarray],
     values: Mapping[str, Mapping[str, np.ndarray]],
@@ -121,34 +120,38 @@ def _with_scatter(
     """Draws values of clients against their participations, a panel per pattern.
 
     Args:
-      source: what ran.
-      page: with the tables.
+      view: what ran.
+      page: the page with its tables.
       counts: int[N] by pattern, rounds in which a client took part.
       values: float[N] by pattern and algorithm.
-      value_name: what they are.
+      value_name: the name of the values.
     """
-    last_pattern = [*values][-1] if values else None
+    last_pattern = list(values)[-1] if values else None
 
     def draw(axes: Axes, pattern: str) -> None:
         by_algorithm = values[pattern]
-        shown = {k: by_algorithm[k] for k in source.algorithms if k in by_algorithm}
+        shown = {
+            label: by_algorithm[label]
+            for label in view.algorithms
+            if label in by_algorithm
+        }
         plot.participation_loss(
             counts[pattern],
             shown,
-            names={label: source.name(label) for label in shown},
+            names={label: view.name(label) for label in shown},
             value_name=value_name,
             legend=pattern == last_pattern,
             ax=axes,
         )
-        axes.set_title(panels.literal(source.name(pattern)), fontsize=10)
+        axes.set_title(panels.literal(view.name(pattern)), fontsize=10)
 
     return with_panels(page, [*values], draw, panel=(3.6, 2.8))
 
 
-def _participations(source: RunView) -> tables.Table:
+def _participations(view: RunView) -> tables.Table:
     """Shows how often clients took part and how long the gaps were; a row per pattern."""
     rows = []
-    for label, links in source.links.items():
+    for label, links in view.links.items():
         num_rounds, num_clients = links.mask.shape
         report = analysis.participation_report(links.mask)
         counts = report.counts
@@ -158,7 +161,7 @@ def _participations(source: RunView) -> tables.Table:
         gaps = report.mean_gaps[~np.isnan(report.mean_gaps)]
         effective = f'{report.effective_sample_size:.1f} of {num_clients}'
         row = {
-            'pattern': source.name(label),
+            'pattern': view.name(label),
             'participations': f'{counts.min()}, {np.median(counts):g}, {counts.max()}',
             'mean gap': f'{gaps.mean():.3g}' if gaps.size else '-',
             'longest': f'{np.nanmax(report.max_gaps):.0f}' if gaps.size else '-',
@@ -175,16 +178,16 @@ def _participations(source: RunView) -> tables.Table:
     )
 
 
-def _losses(source: RunView, recorded: Mapping[str, Clients]) -> tables.Table:
+def _losses(view: RunView, recorded: Mapping[str, Clients]) -> tables.Table:
     """Shows which clients fare worst at final models; a row per pattern and algorithm."""
     rows = []
-    for label, algorithm in itertools.product(recorded, source.algorithms):
-        row = {'pattern': source.name(label), 'algorithm': source.name(algorithm)}
+    for label, algorithm in itertools.product(recorded, view.algorithms):
+        row = {'pattern': view.name(label), 'algorithm': view.name(algorithm)}
         losses = recorded[label].losses.get(algorithm)
         if losses is None:
             row['loss'] = recorded[label].missing.get(algorithm, 'not kept')
         else:
-            row |= _loss_cells(losses, source.links[label].mask.sum(axis=0))
+            row |= _loss_cells(losses, view.links[label].mask.sum(axis=0))
         rows.append(row)
     return tables.of_rows(
         rows,
@@ -198,7 +201,7 @@ def _losses(source: RunView, recorded: Mapping[str, Clients]) -> tables.Table:
 
 
 def _loss_cells(losses: np.ndarray, counts: np.ndarray) -> dict[str, str]:
-    """Writes losses of clients, and how they go with participation.
+    """Writes losses of clients, and their correlation with participation.
 
     Args:
       losses: float[N].
@@ -207,28 +210,28 @@ def _loss_cells(losses: np.ndarray, counts: np.ndarray) -> dict[str, str]:
     import pandas
 
     largest_first = np.argsort(-losses, kind='stable')
-    num_worst = -(-losses.size // 10)
+    num_worst = math.ceil(losses.size / 10)
     worst = largest_first[:num_worst]
     rest = largest_first[num_worst:]
     ranks = pandas.DataFrame({'counts': counts, 'losses': losses}).rank()
     correlation = ranks.corr().iloc[0, 1]
-    is_correlated = losses.size > 2 and correlation == correlation
+    has_correlation = losses.size > 2 and not math.isnan(correlation)
     ids = ', '.join(map(str, worst[:_MOST_NAMED].tolist()))
     return {
         'loss': f'{losses.mean():.4g}',
         'worst tenth': f'{losses[worst].mean():.4g}',
         'heard': f'{counts[worst].mean():.4g}',
         'others': f'{counts[rest].mean():.4g}' if rest.size else '',
-        'rank': f'{correlation:+.2f}' if is_correlated else '',
+        'rank': f'{correlation:+.2f}' if has_correlation else '',
         'clients': f'{ids}, ...' if worst.size > _MOST_NAMED else ids,
     }
 
 
-def clients(source: RunView) -> Page:
+def clients(view: RunView) -> Page:
     """Shows how a metric is spread over the clients.
 
     Args:
-      source: what ran, of a problem whose evaluation data have owners.
+      view: what ran, of a problem whose evaluation data have owners.
 
     Returns:
       A row per pattern and algorithm. The picture has each client's value against its
@@ -237,17 +240,21 @@ def clients(source: RunView) -> Page:
     Raises:
       ValueError: if evaluation data have no owners.
     """
-    _check_owners(source)
+    _check_owners(view)
     measured = {
-        label: own.measured for label, own in source.clients.items() if own.measured
+        pattern: stats.measured
+        for pattern, stats in view.clients.items()
+        if stats.measured
     }
-    metric = _client_metric(source, measured)
-    rows, counts, values = [], {}, {}
+    metric = _client_metric(view, measured)
+    rows = []
+    counts = {}
+    values = {}
     for pattern, by_algorithm in measured.items():
-        for label in source.algorithms:
+        for label in view.algorithms:
             if label not in by_algorithm:
                 continue
-            row = {'pattern': source.name(pattern), 'algorithm': source.name(label)}
+            row = {'pattern': view.name(pattern), 'algorithm': view.name(label)}
             rows.append(row | _client_cells(by_algorithm[label], metric))
         first_algorithm = next(iter(by_algorithm.values()))
         counts[pattern] = np.nan_to_num(first_algorithm['participations'][0])
@@ -263,33 +270,33 @@ def clients(source: RunView) -> Page:
     )
     shown = [tables.of_rows(rows, caption)] if rows else []
     page = Page('Clients', shown, caption=picture_caption)
-    return _with_scatter(source, page, counts, values, metric.title)
+    return _with_scatter(view, page, counts, values, metric.title)
 
 
-def _check_owners(source: RunView) -> None:
+def _check_owners(view: RunView) -> None:
     """Raises if the experiment is at hand and its evaluation data have no owners."""
-    experiment = source.experiment
+    experiment = view.experiment
     if experiment is None:
         return
     first_point = experiment.plan.points[0]
-    for pattern in source.patterns:
+    for pattern in view.patterns:
         if experiment.problem_at(pattern, first_point).eval_owned is None:
             requirement = 'be of a problem that holds out examples of its clients'
             raise errors.invalid('config.reports', requirement, 'clients')
 
 
 def _client_metric(
-    source: RunView, measured: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
+    view: RunView, measured: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 ) -> Metric:
     """Returns the metric to show: that of the run if clients have it, else their loss."""
     recorded_names: set[str] = set()
     for by_algorithm in measured.values():
         for metrics in by_algorithm.values():
             recorded_names |= metrics.keys()
-    name = re.sub('^(train|eval)_|_(clients|p10|p90|spread)$', '', source.metric().name)
+    name = re.sub('^(train|eval)_|_(clients|p10|p90|spread)$', '', view.metric().name)
     if name not in recorded_names:
         name = 'loss'  # Clients have no metric of all examples alone, such as r2.
-    directions = dataset.read_attribute(source.data, 'directions')
+    directions = dataset.read_attribute(view.data, 'directions')
     return Metric(name, directions.get(f'eval_{name}'))
 
 

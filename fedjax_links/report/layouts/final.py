@@ -9,7 +9,7 @@ from fedjax_links.planning import seeding
 from fedjax_links.plot import panels
 from fedjax_links.plot.bars import LETTERS_PER_INCH
 from fedjax_links.plot.panels import Figure
-from fedjax_links.report.comparisons import SEED_INTERVAL
+from fedjax_links.report.comparisons import SEED_INTERVAL, FinalKey
 from fedjax_links.report.layouts.page import Page, labels
 from fedjax_links.report.layouts.rates import edge
 from fedjax_links.report.run_view import RunView
@@ -19,11 +19,11 @@ from fedjax_links.results.metric import Metric, format_value
 _MOST_INCHES = 15.0
 
 
-def metrics(source: RunView, *, tail: float | None = None) -> Page:
+def metrics(view: RunView, *, tail: float | None = None) -> Page:
     """Shows all metrics: a row per pattern, algorithm and model, a column per metric.
 
     Args:
-      source: what ran.
+      view: what ran.
       tail: share of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 
@@ -33,27 +33,27 @@ def metrics(source: RunView, *, tail: float | None = None) -> Page:
     Raises:
       ValueError: for a share that is none.
     """
-    of_metrics = [source.final_metrics(name, tail) for name in source.metrics]
+    all_final_metrics = [view.final_metrics(name, tail) for name in view.metrics]
     rows = []
-    for key in source.rows(every_model=True):
-        row = labels(source, key, model=True)
-        if len(source.patterns) == 1:
+    for key in view.rows(every_model=True):
+        row = labels(view, key, model=True)
+        if len(view.patterns) == 1:
             del row['pattern']
-        for final_metrics in of_metrics:
-            row[final_metrics.metric.title] = final_metrics.level(key)
+        for final_metrics in all_final_metrics:
+            row[final_metrics.metric.title] = final_metrics.text(key)
         rows.append(row)
-    span = of_metrics[0].span
+    span = all_final_metrics[0].span
     caption = f'{span[0].upper()}{span[1:]}; ± is {SEED_INTERVAL}.'
     return Page('All metrics', [tables.of_rows(rows, caption)])
 
 
 def best(
-    source: RunView, *, metric: str | None = None, tail: float | None = None
+    view: RunView, *, metric: str | None = None, tail: float | None = None
 ) -> Page:
     """Shows the best point of each algorithm, and the difference to the baseline's best.
 
     Args:
-      source: what ran.
+      view: what ran.
       metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
@@ -64,27 +64,27 @@ def best(
     Raises:
       ValueError: for an unknown metric, or one whose direction is unknown.
     """
-    final_metrics = source.final_metrics(metric, tail)
+    final_metrics = view.final_metrics(metric, tail)
     shown_metric = final_metrics.metric
     _ = shown_metric.sign  # raises if no point is best
-    difference_title = f"minus {source.name(source.baseline)}'s best"
+    difference_title = f"minus {view.name(view.baseline)}'s best"
     rows = []
-    for pattern in source.patterns:
-        winners = source.best_series(final_metrics, [pattern])
-        base = winners.get(source.baseline)
+    for pattern in view.patterns:
+        winners = view.best_series(final_metrics, [pattern])
+        base = winners.get(view.baseline)
         for algorithm, label in winners.items():
-            key = pattern, label, source.main_models[label]
-            difference = source.paired(final_metrics, key, base)
+            key = FinalKey(pattern, label, view.main_models[label])
+            difference = view.paired_difference(final_metrics, key, base)
             difference_text = ''
             if difference is not None:
                 difference_text = shown_metric.interval(
                     difference, signed=True, wide=difference.wide
                 )
             row = {
-                'pattern': source.name(pattern),
-                'algorithm': source.name(algorithm),
-                'best point': _point(source, label),
-                shown_metric.words: final_metrics.level(key),
+                'pattern': view.name(pattern),
+                'algorithm': view.name(algorithm),
+                'best point': _point(view, label),
+                shown_metric.words: final_metrics.text(key),
                 difference_title: difference_text,
             }
             rows.append(row)
@@ -95,10 +95,10 @@ def best(
     return Page('Best points of the grid', [tables.of_rows(rows, caption)])
 
 
-def _point(source: RunView, label: str) -> str:
+def _point(view: RunView, label: str) -> str:
     """Writes the values of a series, marked if they are at an edge of its algorithm's."""
-    algorithm, point = source.members[label]
-    points = [at for owner, at in source.members.values() if owner == algorithm]
+    algorithm, point = view.members[label]
+    points = [at for owner, at in view.members.values() if owner == algorithm]
     texts = []
     for name, value in point.items():
         arrow = edge(value, [other[name] for other in points])
@@ -107,12 +107,12 @@ def _point(source: RunView, label: str) -> str:
 
 
 def bars(
-    source: RunView, *, metric: str | None = None, tail: float | None = None
+    view: RunView, *, metric: str | None = None, tail: float | None = None
 ) -> Page:
     """Draws final metrics as bars with 95 % intervals over seeds.
 
     Args:
-      source: what ran.
+      view: what ran.
       metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
@@ -123,24 +123,24 @@ def bars(
     Raises:
       ValueError: for an unknown metric or a share that is none.
     """
-    final_metrics = source.final_metrics(metric, tail)
-    models = source.main_models
+    final_metrics = view.final_metrics(metric, tail)
+    models = view.main_models
     names = {
-        label: panels.name_of(source.name(label), model)
+        label: panels.name_of(view.name(label), model)
         for label, model in models.items()
     }
-    patterns = {pattern: source.name(pattern) for pattern in source.patterns}
+    patterns = {pattern: view.name(pattern) for pattern in view.patterns}
     longest_word = max(map(len, ' '.join(patterns.values()).split()))
     group_inches = max(0.28 * len(names), longest_word / LETTERS_PER_INCH + 0.2)
     width = min(max(7.0, len(patterns) * group_inches), _MOST_INCHES)
     rows = []
     heights = {}
     for label, model in models.items():
-        row = {'algorithm': source.name(label)}
+        row = {'algorithm': view.name(label)}
         values = []
         for pattern, name in patterns.items():
-            key = pattern, label, model
-            row[name] = final_metrics.level(key)
+            key = FinalKey(pattern, label, model)
+            row[name] = final_metrics.text(key)
             values.append(final_metrics.choices[key].values[0])
         rows.append(row)
         heights[label] = np.array(values)
@@ -157,9 +157,9 @@ def bars(
         panels.legend_below(figure, list(names.values()), width)
 
     picture_caption = f'Bars: {final_metrics.metric.title}, {final_metrics.span}. '
-    if source.num_seeds > 2:
+    if view.num_seeds > 2:
         picture_caption += 'Whiskers: the 95 % intervals over seeds (Student t).'
-    elif source.num_seeds == 2:
+    elif view.num_seeds == 2:
         picture_caption += 'Dots: the two seeds, which tell no interval.'
     table = tables.of_rows(rows, f'{final_metrics.caption()}.')
     heading = f'Final {final_metrics.metric.words} as bars'
@@ -167,14 +167,14 @@ def bars(
 
 
 def spread(
-    source: RunView, *, metric: str | None = None, tail: float | None = None
+    view: RunView, *, metric: str | None = None, tail: float | None = None
 ) -> Page:
     """Shows how much each stream of random draws spreads the final metrics.
 
     For runs with a column ``redraw`` in their grid, see `seeding`.
 
     Args:
-      source: what ran.
+      view: what ran.
       metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
@@ -187,23 +187,22 @@ def spread(
       ValueError: for an unknown metric, a share that is none, or results of one seed, or without
         such a grid.
     """
-    final_metrics = source.final_metrics(metric, tail)
+    final_metrics = view.final_metrics(metric, tail)
     shown_metric = final_metrics.metric
-    if source.num_seeds < 2:
+    if view.num_seeds < 2:
         raise errors.invalid(
-            'num_seeds', 'be at least 2 to show a spread', source.num_seeds
+            'num_seeds', 'be at least 2 to show a spread', view.num_seeds
         )
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    for key in source.rows():
-        pattern, label, _ = key
-        algorithm, point = source.members[label]
+    for key in view.rows():
+        algorithm, point = view.members[key.series]
         if seeding.GRID not in point:
             streams = ', '.join((*seeding.STREAMS, seeding.BY_SEED))
             requirement = f"have a column 'redraw' of several of {streams}"
             raise errors.invalid('grid', requirement, point)
         rest = {name: value for name, value in point.items() if name != seeding.GRID}
-        pattern_name = source.name(pattern)
-        series_name = dataset.label(source.name(algorithm), rest)
+        pattern_name = view.name(key.pattern)
+        series_name = dataset.label(view.name(algorithm), rest)
         row = rows.setdefault(
             (pattern_name, series_name),
             {'pattern': pattern_name, 'algorithm': series_name},
@@ -211,7 +210,7 @@ def spread(
         deviation = float(np.std(final_metrics.choices[key].values[0], ddof=1))
         stream = point[seeding.GRID].replace('_', ' ')
         row[stream] = _deviation_text(shown_metric, deviation)
-    relative_error = 1 / np.sqrt(2 * (source.num_seeds - 1))
+    relative_error = 1 / np.sqrt(2 * (view.num_seeds - 1))
     by_seed = seeding.BY_SEED.replace('_', ' ')
     caption = (
         f'Standard deviation over seeds of {shown_metric.title}: {final_metrics.span}. In each '

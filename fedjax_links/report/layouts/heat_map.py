@@ -39,7 +39,7 @@ _TITLE_LETTERS_PER_INCH = 16
 
 @np.errstate(invalid='ignore')  # where all diverged
 def heat_map(
-    source: RunView,
+    view: RunView,
     *,
     x: str,
     y: str,
@@ -54,7 +54,7 @@ def heat_map(
     of the grid have panels beside each other, or below if there are more of them than algorithms.
 
     Args:
-      source: what ran, over a grid.
+      view: what ran, over a grid.
       x: the column along the horizontal axis, or ``'round'`` for rounds: the last evaluation, that
         at half its round, at a quarter, and so on.
       y: the column along the vertical axis, or ``'round'``.
@@ -75,9 +75,9 @@ def heat_map(
         or a metric of which it is unknown which way it is better.
     """
     map_cells = cells.map_cells(
-        source, x=x, y=y, best_over=best_over, metric=metric, tail=tail
+        view, x=x, y=y, best_over=best_over, metric=metric, tail=tail
     )
-    compared_map = ComparedMap(source, map_cells, margin)
+    compared_map = ComparedMap(view, map_cells, margin)
     num_panels = len(map_cells.panels)
     num_columns = len(map_cells.x[1])
     panel_width = min(max(_CELL_WIDTH * num_columns, _NARROWEST), _WIDEST)
@@ -86,7 +86,7 @@ def heat_map(
     titles = [textwrap.wrap(compared_map.title(*panel), letters) for panel in shown]
     cell_heights = _CELL_HEIGHT * len(map_cells.y[1])
     panel_height = cell_heights + _TITLE_LINE * max(map(len, titles)) + 0.2
-    caption = _caption(source, map_cells, best_over, tail)
+    caption = _caption(view, map_cells, best_over, tail)
     draw = functools.partial(
         _draw_panel,
         compared_map=compared_map,
@@ -132,11 +132,11 @@ def _arrange(
 
 
 def _caption(
-    source: RunView, map_cells: Cells, best_over: Sequence[str], tail: float | None
+    view: RunView, map_cells: Cells, best_over: Sequence[str], tail: float | None
 ) -> str:
     """Says what the numbers of a map are."""
     over_rounds = ROUND in (map_cells.x[0], map_cells.y[0])
-    when = f'mean over {source.seeds}' if over_rounds else source.span(tail)
+    when = f'mean over {view.seeds}' if over_rounds else view.span(tail)
     caption = f'{map_cells.metric.title}: {when}'
     if best_over:
         names = ' and '.join(map(short_name, best_over))
@@ -245,7 +245,7 @@ def _legend_title(compared_map: ComparedMap) -> str:
     hatched = f'hatched where {compared_map.undecided.format("an interval")}'
     if compared_map.has_equivalent:
         margin = (
-            compared_map.source.margin
+            compared_map.view.margin
             if compared_map.margin is None
             else compared_map.margin
         )
@@ -254,9 +254,9 @@ def _legend_title(compared_map: ComparedMap) -> str:
             f', dotted where it lies within {compared_map.metric.number(margin)}{unit}'
         )
     models = {}
-    for label, (algorithm, _) in compared_map.source.members.items():
-        model = compared_map.source.main_models[label]
+    for label, (algorithm, _) in compared_map.view.members.items():
+        model = compared_map.view.main_models[label]
         if model != 'server':
-            name = compared_map.source.name(algorithm)
+            name = compared_map.view.name(algorithm)
             models[algorithm] = f'{name} at its {model.replace("_", " ")}'
     return '; '.join(['best', hatched, *models.values()])

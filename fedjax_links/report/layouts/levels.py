@@ -28,7 +28,7 @@ Paper = Mapping[tuple[str, str], PrintedAccuracy]
 
 
 def levels(
-    source: RunView,
+    view: RunView,
     *,
     metric: str | None = None,
     tail: float | None = None,
@@ -38,7 +38,7 @@ def levels(
     """Shows final metrics with intervals, paired differences and verdicts, beside a paper's.
 
     Args:
-      source: what ran.
+      view: what ran.
       metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
@@ -54,35 +54,36 @@ def levels(
     Raises:
       ValueError: for an unknown metric or printed table, or a share that is none.
     """
-    final_metrics = source.final_metrics(metric, tail)
+    final_metrics = view.final_metrics(metric, tail)
     paper = printed_numbers.load(published)
-    keys = source.rows(every_model=True)
-    bases = {label: source.baseline_of(label) for label in source.members}
+    keys = view.rows(every_model=True)
+    bases = {label: view.baseline_of(label) for label in view.members}
     differences = {
-        key: source.paired(final_metrics, key, bases[key[1]], margin) for key in keys
+        key: view.paired_difference(final_metrics, key, bases[key.series], margin)
+        for key in keys
     }
-    verdicts = source.verdicts([*differences.values()], margin)
-    shown = [_levels_table(source, final_metrics, paper, bases, differences, verdicts)]
+    verdicts = view.verdicts([*differences.values()], margin)
+    shown = [_levels_table(view, final_metrics, paper, bases, differences, verdicts)]
     if paper:
-        shown += _orderings(source, final_metrics, paper)
-    is_any_wide = any(found and found.wide for found in differences.values())
+        shown += _orderings(view, final_metrics, paper)
     caption = (
         f'Points: mean differences between the same seeds, {final_metrics.span}. '
         f'Bars: {verdicts.interval}; dashed where it has no end. '
-        f'{"Thin lines include tuning. " if is_any_wide else ""}'
-        'Filled where zero lies outside of all of them.'
     )
+    if any(difference and difference.wide for difference in differences.values()):
+        caption += 'Thin lines include tuning. '
+    caption += 'Filled where zero lies outside of all of them.'
     page = Page(f'Final {final_metrics.metric.words}', shown, caption=caption)
     compared = [label for label, base in bases.items() if base not in (None, label)]
     if not 0 < len(compared) <= _MOST_ROWS:
         return page
     return _with_differences(
-        source, page, differences, compared, final_metrics.metric.name, tail
+        view, page, differences, compared, final_metrics.metric.name, tail
     )
 
 
 def _levels_table(
-    source: RunView,
+    view: RunView,
     final_metrics: FinalMetrics,
     paper: Paper,
     bases: Mapping[str, str | None],
@@ -92,7 +93,7 @@ def _levels_table(
     """Writes the table of `levels`.
 
     Args:
-      source: what ran.
+      view: what ran.
       final_metrics: of all series and models.
       paper: printed metrics; empty for none.
       bases: the series that each series is compared with.
@@ -100,7 +101,7 @@ def _levels_table(
       verdicts: on the differences.
     """
     metric = final_metrics.metric
-    has_base = any(bases.values()) and len(differences) > len(source.patterns)
+    has_base = any(bases.values()) and len(differences) > len(view.patterns)
     # Beside a paper's numbers the run's are ours; alone they need no owner.
     title = metric.words
     difference_title = 'minus'
@@ -110,16 +111,15 @@ def _levels_table(
     is_any_at_edge = False
     rows = []
     for key, difference in differences.items():
-        pattern, label, _ = key
-        row = labels(source, key, model=True)
-        arrows = mark_edges(source, label, pattern)
+        row = labels(view, key, model=True)
+        arrows = mark_edges(view, key.series, key.pattern)
         is_any_at_edge = is_any_at_edge or bool(arrows)
         row['algorithm'] += arrows
         if paper:
-            row |= _printed(source, metric, paper, key)
-        row[title] = final_metrics.level(key)
+            row |= _printed(view, metric, paper, key)
+        row[title] = final_metrics.text(key)
         if has_base:
-            compared = f'{difference_title} {source.name(source.baseline)}'
+            compared = f'{difference_title} {view.name(view.baseline)}'
             row[compared] = verdicts.text(metric, difference)
             row['verdict'] = verdicts.word(difference)
         rows.append(row)
@@ -136,7 +136,7 @@ def _levels_table(
 
 
 def _with_differences(
-    source: RunView,
+    view: RunView,
     page: Page,
     differences: Mapping[FinalKey, PairedDifference | None],
     compared: Sequence[str],
@@ -146,7 +146,7 @@ def _with_differences(
     """Draws the differences at main models, a panel per pattern.
 
     Args:
-      source: what ran.
+      view: what ran.
       page: with the tables.
       differences: of all rows.
       compared: series that have a baseline.
@@ -156,27 +156,28 @@ def _with_differences(
 
     def draw(axes: Axes, pattern: str) -> None:
         wide = {}
-        for label in source.members:
-            difference = differences[pattern, label, source.main_models[label]]
+        for label in view.members:
+            key = FinalKey(pattern, label, view.main_models[label])
+            difference = differences[key]
             if difference is not None and difference.wide is not None:
                 wide[label] = float(difference.wide.half_width)
         plot.paired_differences(
-            source.data.sel(pattern=[pattern]),
+            view.data.sel(pattern=[pattern]),
             metric=metric,
-            tail=source.tail(tail),
+            tail=view.tail(tail),
             wide=wide,
             ax=axes,
         )
-        axes.set_title(panels.literal(source.name(pattern)), fontsize=10)
+        axes.set_title(panels.literal(view.name(pattern)), fontsize=10)
         axes.figure.supxlabel(axes.get_xlabel(), fontsize=10)
         axes.set_xlabel('')
         axes.locator_params(axis='x', nbins=4)
         axes.ticklabel_format(axis='x', scilimits=(-3, 4), useMathText=True)
 
-    names = [panels.name_of(source.name(k), source.main_models[k]) for k in compared]
+    names = [panels.name_of(view.name(k), view.main_models[k]) for k in compared]
     return with_panels(
         page,
-        source.patterns,
+        view.patterns,
         draw,
         panel=(2.6, 0.24 * len(compared) + 0.6),
         around=(0.08 * max(map(len, names)) + 0.2, 0.7),
@@ -185,15 +186,14 @@ def _with_differences(
 
 
 def _printed(
-    source: RunView, metric: Metric, paper: Paper, key: FinalKey
+    view: RunView, metric: Metric, paper: Paper, key: FinalKey
 ) -> dict[str, str]:
     """Writes what a paper prints of a row, and its difference to the printed baseline."""
-    pattern, label, model = key
-    pattern_name = source.name(pattern)
-    baseline_name = source.name(source.baseline)
+    pattern_name = view.name(key.pattern)
+    baseline_name = view.name(view.baseline)
     printed = None
-    if model == source.main_models[label]:
-        printed = paper.get((pattern_name, source.name(label)))
+    if key.model == view.main_models[key.series]:
+        printed = paper.get((pattern_name, view.name(key.series)))
     level = ''
     difference = ''
     if printed is not None:
@@ -201,23 +201,23 @@ def _printed(
         if printed.deviation is not None:
             level += f' (sd {metric.number(printed.deviation)})'
         base = paper.get((pattern_name, baseline_name))
-        if base is not None and label != source.baseline:
+        if base is not None and key.series != view.baseline:
             interval = evaluation.seed_interval([printed.mean - base.mean])
             difference = metric.interval(interval, signed=True)
     return {'paper': level, f'paper, minus {baseline_name}': difference}
 
 
 def _orderings(
-    source: RunView, final_metrics: FinalMetrics, paper: Paper
+    view: RunView, final_metrics: FinalMetrics, paper: Paper
 ) -> Iterator[tables.Table]:
     """Compares orders of algorithms with the paper's, at main models and at the servers'."""
-    captions = {'client means where clients keep models': source.main_models}
-    if any(model != 'server' for model in source.main_models.values()):
-        captions['server models'] = dict.fromkeys(source.main_models, 'server')
+    captions = {'client means where clients keep models': view.main_models}
+    if any(model != 'server' for model in view.main_models.values()):
+        captions['server models'] = dict.fromkeys(view.main_models, 'server')
     for which, models in captions.items():
         rows = [
-            _order_row(source, final_metrics, paper, pattern, models)
-            for pattern in source.patterns
+            _order_row(view, final_metrics, paper, pattern, models)
+            for pattern in view.patterns
         ]
         caption = (
             f'Best to worst by the mean, {which}; who diverged is last. '
@@ -229,7 +229,7 @@ def _orderings(
 
 
 def _order_row(
-    source: RunView,
+    view: RunView,
     final_metrics: FinalMetrics,
     paper: Paper,
     pattern: str,
@@ -241,22 +241,23 @@ def _order_row(
     printed = {}
     measured = {}
     for label, model in models.items():
-        names = source.name(pattern), source.name(label)
+        names = view.name(pattern), view.name(label)
         if names in paper:
             printed[label] = paper[names].mean
-            measured[label] = final_metrics.score((pattern, label, model))
+            key = FinalKey(pattern, label, model)
+            measured[label] = final_metrics.score(key)
     if len(printed) < 2:
         return {}
     tau = stats.kendalltau([*measured.values()], [*printed.values()]).statistic
     return {
-        'pattern': source.name(pattern),
-        'order in the paper': _best_first(source, printed),
-        'order here': _best_first(source, measured),
+        'pattern': view.name(pattern),
+        'order in the paper': _best_first(view, printed),
+        'order here': _best_first(view, measured),
         'tau': '' if np.isnan(tau) else f'{tau:+.2f}',
     }
 
 
-def _best_first(source: RunView, scores: Mapping[str, float]) -> str:
+def _best_first(view: RunView, scores: Mapping[str, float]) -> str:
     """Lists the names of series from the best score to the worst."""
     ordered = sorted(scores, key=scores.__getitem__, reverse=True)
-    return ', '.join(map(source.name, ordered))
+    return ', '.join(map(view.name, ordered))

@@ -25,7 +25,7 @@ class ComparedMap:
     """Final metrics over a map, their differences to the baseline, and who is best.
 
     Attributes:
-      source: the run.
+      view: the run.
       cells: final metrics at the cells.
       metric: which metric.
       margin: up to which differences are equivalent; None for that of the run.
@@ -46,38 +46,38 @@ class ComparedMap:
       clear: bool[K, Y, X], where the lead excludes zero.
     """
 
-    def __init__(self, source: RunView, map_cells: Cells, margin: float | None) -> None:
+    def __init__(self, view: RunView, map_cells: Cells, margin: float | None) -> None:
         """Compares all algorithms with the baseline, and the best with the second."""
-        self.source = source
+        self.view = view
         self.cells = map_cells
         self.metric = map_cells.metric
         self.margin = margin
-        self.names = list(map(source.name, map_cells.choices))
-        self.baseline = source.name(source.baseline)
+        self.names = list(map(view.name, map_cells.choices))
+        self.baseline = view.name(view.baseline)
         looks = plot.looks(map_cells.choices).values()
         self.faces = np.array([look.face for look in looks])
         self.x = _axis_texts(*map_cells.x)
         self.y = _axis_texts(*map_cells.y)
         self.panels = [self._panel_cells(*panel) for panel in map_cells.panels]
         self.undecided = '{} includes zero'
-        if source.num_seeds == 1:
+        if view.num_seeds == 1:
             self.undecided = 'one seed decides nothing'
         self.compared: dict[str, np.ndarray] = {}
-        if source.baseline in map_cells.choices:
+        if view.baseline in map_cells.choices:
             for label in map_cells.choices:
-                if label != source.baseline:
+                if label != view.baseline:
                     self.compared[label] = self._differences_to_baseline(label)
         self.differences = [
             difference for cells in self.compared.values() for difference in cells.flat
         ]
-        self.verdicts = source.verdicts(self.differences, margin)
+        self.verdicts = view.verdicts(self.differences, margin)
         self._rank()
 
     def _panel_cells(self, pattern: str, third_value: object) -> dict[str, str]:
         """Returns what tells a panel apart: its pattern and its value of the third column."""
         cells = {}
-        if len(self.source.patterns) > 1:
-            cells['pattern'] = self.source.name(pattern)
+        if len(self.view.patterns) > 1:
+            cells['pattern'] = self.view.name(pattern)
         if self.cells.third:
             cells[short_name(self.cells.third)] = format_value(third_value)
         return cells
@@ -85,8 +85,8 @@ class ComparedMap:
     def _differences_to_baseline(self, label: str) -> np.ndarray:
         """Returns object[K, Y, X], the differences of an algorithm at all cells."""
         choices = self.cells.choices[label]
-        base = self.cells.choices[self.source.baseline]
-        is_fair = self.cells.is_fair(label, self.source.baseline)
+        base = self.cells.choices[self.view.baseline]
+        is_fair = self.cells.is_fair(label, self.view.baseline)
         differences = np.empty(choices.shape, object)
         for cell in np.ndindex(choices.shape):
             choice: Choice = choices.item(cell)
@@ -117,8 +117,8 @@ class ComparedMap:
         self, choice: Choice, other: Choice, is_fair: bool
     ) -> PairedDifference:
         """Compares two choices; an unfair comparison claims nothing."""
-        difference = self.source.difference(self.metric, choice, other, self.margin)
-        return difference if is_fair else difference.unclaimed()
+        difference = self.view.difference(self.metric, choice, other, self.margin)
+        return difference if is_fair else difference.without_claim()
 
     def _lead(self, ranked: np.ndarray, num_values: np.ndarray) -> str:
         """Judges the lead of the best over the second.
@@ -176,8 +176,8 @@ class ComparedMap:
         for label, differences in self.compared.items():
             choices = self.cells.choices[label]
             texts = np.vectorize(text, otypes=[object])(differences, choices)
-            rows += self._rows(texts, algorithm=self.source.name(label))
-            is_fair = self.cells.is_fair(label, self.source.baseline)
+            rows += self._rows(texts, algorithm=self.view.name(label))
+            is_fair = self.cells.is_fair(label, self.view.baseline)
             is_any_unfair = is_any_unfair or not is_fair.all()
         caption = (
             f'Difference to {self.baseline} at the same cell, behind it the final metric; ± is '
@@ -209,10 +209,12 @@ class ComparedMap:
         """Shows verdicts, extremes, and the mean over all cells by seed; a row per algorithm."""
         rows = []
         for label, cells in self.compared.items():
-            differences = [each for each in cells.flat if not np.isnan(each.mean)]
-            row = {'algorithm': self.source.name(label)}
+            differences = [
+                difference for difference in cells.flat if not np.isnan(difference.mean)
+            ]
+            row = {'algorithm': self.view.name(label)}
             for word in (evaluation.AHEAD, evaluation.BEHIND, evaluation.ALIKE):
-                count = sum(each.word == word for each in differences)
+                count = sum(difference.word == word for difference in differences)
                 row[word] = f'{count} of {cells.size}'
             row['survive'] = str(sum(map(self.verdicts.survives, differences)))
             row['from, to'] = self._range(differences)
@@ -237,19 +239,19 @@ class ComparedMap:
 
     def _over_all_cells(self, label: str) -> str:
         """Writes the mean difference over all cells; nothing if no cell converged."""
-        mean = self.cells.minus(label, self.source.baseline)
+        mean = self.cells.minus(label, self.view.baseline)
         if mean is None:
             return ''
-        difference = self.source.judged(self.metric, mean.values, mean.shares)
-        if not self.cells.is_fair(label, self.source.baseline).all():
-            difference = difference.unclaimed()
+        difference = self.view.judge(self.metric, mean.values, mean.shares)
+        if not self.cells.is_fair(label, self.view.baseline).all():
+            difference = difference.without_claim()
         return self.metric.difference(difference)
 
     def title(self, panel: int, algorithm: str | None) -> str:
         """Names a panel of an algorithm's differences, or of the best for None."""
         parts = ['best']
         if algorithm is not None:
-            parts = [f'{self.source.name(algorithm)} - {self.baseline}']
+            parts = [f'{self.view.name(algorithm)} - {self.baseline}']
         for name, value in self.panels[panel].items():
             parts.append(value if name == 'pattern' else f'{name} {value}')
         return ', '.join(parts)

@@ -1,6 +1,7 @@
 """Defines the page that a layout returns, and helpers that several layouts share."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,14 +13,14 @@ from fedjax_links.report.run_view import RunView
 
 
 class Page(NamedTuple):
-    """One layout of one run.
+    """Holds a page of a report: tables and a picture.
 
     Attributes:
       heading: a few words.
-      tables: to read.
-      draw: draws on an empty matplotlib figure; None without a picture.
-      size: inches, width and height of the picture.
-      caption: says what is drawn: points, bars, bands.
+      tables: the tables.
+      draw: draws the picture on an empty matplotlib figure; None without a picture.
+      size: width and height of the picture, inches.
+      caption: says what the picture's points, bars and bands are.
       of_links: whether the picture shows links or clients, so that the caption of a run's results
         does not belong to it.
     """
@@ -33,21 +34,21 @@ class Page(NamedTuple):
 
 
 MOST_SERIES = 24
-_NARROWEST = 6.4  # inches, for titles and legends
+_NARROWEST = 6.4
+"""Inches of a picture that titles and legends need."""
 
 
-def labels(source: RunView, key: FinalKey, *, model: bool = False) -> dict[str, str]:
+def labels(view: RunView, key: FinalKey, *, model: bool = False) -> dict[str, str]:
     """Returns the first cells of a row: pattern, series and, if asked for, candidate model."""
-    pattern, label, candidate = key
-    cells = {'pattern': source.name(pattern), 'algorithm': source.name(label)}
+    cells = {'pattern': view.name(key.pattern), 'algorithm': view.name(key.series)}
     if model:
-        cells['model'] = candidate.replace('_', ' ')
+        cells['model'] = key.model.replace('_', ' ')
     return cells
 
 
 def with_panels(
     page: Page,
-    shown: Sequence[Any],
+    items: Sequence[Any],
     draw: Callable[[Axes, Any], None],
     *,
     columns: int = 3,
@@ -57,34 +58,37 @@ def with_panels(
     finish: Callable[[Figure], None] | None = None,
     **options: Any,
 ) -> Page:
-    """Adds a picture with one panel for each of several things; none if there are none.
+    """Adds a picture with one panel for each item to a page; none if there are no items.
 
     Args:
-      page: with the tables.
-      shown: the things, one for each panel.
-      draw: draws one of them on axes, with its title.
-      columns: panels side by side, at most.
-      panel: inches of a panel.
-      around: inches beside and below all panels.
+      page: the page with its tables.
+      items: what to draw, one for each panel, such as labels of patterns.
+      draw: draws an item on axes, with its title.
+      columns: the largest number of panels side by side.
+      panel: width and height of a panel, inches.
+      around: width beside and height below all panels, inches.
       legend: names of lines, for one legend below all panels.
       finish: draws on the figure what belongs to all panels.
-      **options: of ``figure.subplots``; axes that are shared are named at the outer panels alone.
+      **options: options of ``figure.subplots``. Shared axes have labels at the outer panels alone.
     """
-    if not shown:
+    if not items:
         return page
-    rows = -(-len(shown) // columns)
-    columns = -(-len(shown) // rows)  # rows of equal lengths
-    width = max(panel[0] * columns + around[0], _NARROWEST)
-    height = panel[1] * rows + around[1]
+    num_rows = math.ceil(len(items) / columns)
+    columns = math.ceil(len(items) / num_rows)  # rows of equal lengths
+    panel_width, panel_height = panel
+    width_beside, height_below = around
+    width = max(panel_width * columns + width_beside, _NARROWEST)
+    height = panel_height * num_rows + height_below
     if legend:
-        height += 0.22 * -(-len(legend) // panels.legend_columns(legend, width))
+        legend_rows = math.ceil(len(legend) / panels.legend_columns(legend, width))
+        height += 0.22 * legend_rows
 
     def draw_all(figure: Figure) -> None:
-        grid = panels.grid(figure, len(shown), columns, **options)
-        for index, (axes, thing) in enumerate(zip(grid, shown, strict=True)):
-            draw(axes, thing)
+        grid = panels.grid(figure, len(items), columns, **options)
+        for index, (axes, item) in enumerate(zip(grid, items, strict=True)):
+            draw(axes, item)
             if options.get('sharex'):
-                is_last_row = index + columns >= len(shown)
+                is_last_row = index + columns >= len(items)
                 axes.set_xlabel(axes.get_xlabel() if is_last_row else '')
                 axes.tick_params(labelbottom=is_last_row)
             if options.get('sharey'):
@@ -100,32 +104,34 @@ def with_panels(
 
 
 def limit_series(
-    source: RunView,
+    view: RunView,
     heading: str,
     final_metrics: FinalMetrics,
     patterns: Sequence[str] | None = None,
 ) -> tuple[RunView, str]:
     """Limits a picture of curves to as many series as can be told apart.
 
+    Of more than 24 series only each algorithm's best point is left. It is the first point if it
+    is unknown which way the metric is better.
+
     Args:
-      source: what ran.
-      heading: of the page.
-      final_metrics: by which points are compared, of a metric that the page draws.
-      patterns: under which patterns; all by default.
+      view: what ran.
+      heading: the heading of the page.
+      final_metrics: those that compare the points, of a metric that the page draws.
+      patterns: the patterns over which they are averaged; all by default.
 
     Returns:
-      All series, or each algorithm's best point if there are more than 24 series (its first point
-      if it is unknown which way the metric is better); the heading, which then says so.
+      The view with the series that are left, and a heading that says which ones.
     """
-    if len(source.members) <= MOST_SERIES:
-        return source, heading
-    chosen = set(source.best_series(final_metrics, patterns).values())
-    if chosen == source.members.keys():
-        return source, heading
+    if len(view.members) <= MOST_SERIES:
+        return view, heading
+    chosen = set(view.best_series(final_metrics, patterns).values())
+    if chosen == view.members.keys():
+        return view, heading
     which = 'first point of its grid'
     if final_metrics.metric.direction is not None:
         by = f'{final_metrics.metric.words}, {final_metrics.span}'
         which = f'best point of its grid by {by}'
-    labels_of_best = [label for label in source.members if label in chosen]
-    limited = dataclasses.replace(source, data=source.data.sel(series=labels_of_best))
+    labels_of_best = [label for label in view.members if label in chosen]
+    limited = dataclasses.replace(view, data=view.data.sel(series=labels_of_best))
     return limited, f'{heading}, every algorithm at the {which}'

@@ -29,8 +29,8 @@ _UNITS = {
     'peers': ('GB peers', _GIGABYTE),
 }
 """By field of `cost_model.RoundCosts`, the title of its column, and its unit."""
-# Sections of a config that change links.
-_CHANGES_LINKS = ('links', 'patterns', 'problem', 'redraw')
+_LINK_SECTIONS = ('links', 'patterns', 'problem', 'redraw')
+"""Sections of a config that change links."""
 
 Speed = float | str | Mapping[str, Any]
 
@@ -75,7 +75,7 @@ class _SeriesCosts(NamedTuple):
 
 
 def price(
-    source: RunView,
+    view: RunView,
     *,
     step: Speed,
     uplink: Speed,
@@ -95,7 +95,7 @@ def price(
     links. The picture shows all seeds, against the mean cost of those with links.
 
     Args:
-      source: the run.
+      view: the run.
       step: seconds of a local step: a number, or a section of ``DEVICE_SPEEDS``.
       uplink: bytes per second; likewise.
       downlink: bytes per second; likewise.
@@ -115,44 +115,49 @@ def price(
       ValueError: for unknown names, numbers out of range, links that were not recorded or that the
         grid changes, and algorithms whose traffic is unknown.
     """
-    shown_metric = source.metric(metric)
+    shown_metric = view.metric(metric)
     checks.choice('against', against, _AXES)
-    config, links = _config_and_links(source)
-    first_mask = next(iter(links.masks[source.patterns[0]].values()))
+    config, links = _config_and_links(view)
+    first_mask = next(iter(links.masks[view.patterns[0]].values()))
     devices = cost_model.devices(
         first_mask.shape[1], step=step, uplink=uplink, downlink=downlink
     )
     if model_bytes:
-        bytes_of_model = dict.fromkeys(source.patterns, model_bytes)
+        bytes_of_model = dict.fromkeys(view.patterns, model_bytes)
     else:
-        bytes_of_model = _bytes_of_model(source, config)
+        bytes_of_model = _bytes_of_model(view, config)
     rows = []
     mean_costs: dict[tuple[str, str], np.ndarray] = {}
-    for key in source.rows():
-        pattern, label, _ = key
-        messages = _messages_of(source, config, label, local_steps, traffic or {})
+    for key in view.rows():
+        messages = _messages_of(view, config, key.series, local_steps, traffic or {})
         costs = _series_costs(
-            source, links, key, messages, devices, bytes_of_model[pattern], overhead
+            view,
+            links,
+            key,
+            messages,
+            devices,
+            bytes_of_model[key.pattern],
+            overhead,
         )
-        row = page.labels(source, key)
+        row = page.labels(view, key)
         row['models up / down'] = f'{messages.traffic.up} / {messages.traffic.down}'
         for title, total in costs.by_title.items():
             row[title] = f'{total[:, -1].mean():.3g}'
         for target in targets:
-            row |= _target_costs(source, shown_metric, key, costs, float(target))
+            row |= _target_costs(view, shown_metric, key, costs, float(target))
         rows.append(row)
         shown_costs = costs.hours if against == 'hours' else costs.gigabytes
-        mean_costs[pattern, label] = shown_costs.mean(axis=0)
+        mean_costs[key.pattern, key.series] = shown_costs.mean(axis=0)
     num_seeds = min(map(len, links.masks.values()))
-    caption = _caption(source, shown_metric, num_seeds, has_targets=bool(targets))
+    caption = _caption(view, shown_metric, num_seeds, has_targets=bool(targets))
     table = tables.of_rows(rows, caption)
     axis = _AXES[against], mean_costs
-    curves = progress.curves(source, metrics=(shown_metric.name,), against=axis)
+    curves = progress.curves(view, metrics=(shown_metric.name,), against=axis)
     return curves._replace(heading=f'Price in {against}', tables=[table])
 
 
 def _series_costs(
-    source: RunView,
+    view: RunView,
     links: runs.RecordedLinks,
     key: FinalKey,
     messages: _Messages,
@@ -165,10 +170,9 @@ def _series_costs(
     Raises:
       ValueError: for links of a fork, if the algorithm needs those before it as well.
     """
-    pattern, label, _ = key
     if links.first_round and messages.traffic.senders is not None:
         requirement = (
-            f'start at round 0 to price {label}, which looks at earlier rounds'
+            f'start at round 0 to price {key.series}, which looks at earlier rounds'
         )
         value = f'from round {links.first_round} on'
         raise errors.invalid('links', requirement, value)
@@ -181,46 +185,46 @@ def _series_costs(
             local_steps=messages.local_steps,
             overhead=overhead,
             options=messages.options,
-            durations=links.durations.get(pattern, {}).get(seed),
-            edges=links.edges.get(pattern, {}).get(seed),
+            durations=links.durations.get(key.pattern, {}).get(seed),
+            edges=links.edges.get(key.pattern, {}).get(seed),
         )
-        for seed, mask in links.masks[pattern].items()
+        for seed, mask in links.masks[key.pattern].items()
     ]
-    evaluated = source.rounds - links.first_round
+    evaluated = view.rounds - links.first_round
     by_title = {}
     for field, (title, unit) in _UNITS.items():
         if field == 'peers' and not links.edges:
             continue
         totals = np.array([getattr(costs, field)[evaluated] for costs in by_seed])
         by_title[title] = totals / unit
-    return _SeriesCosts(by_title, list(links.masks[pattern]))
+    return _SeriesCosts(by_title, list(links.masks[key.pattern]))
 
 
 def _target_costs(
-    source: RunView,
+    view: RunView,
     metric: Metric,
     key: FinalKey,
     costs: _SeriesCosts,
     target: float,
 ) -> dict[str, str]:
     """Writes the cost of reaching a target, a cell for hours and one for gigabytes."""
-    all_seeds = source.data['seed'].values.tolist()
+    all_seeds = view.data['seed'].values.tolist()
     seed_indices = [all_seeds.index(seed) for seed in costs.seeds]
-    values = source.curve(metric.name, key)[seed_indices]
+    values = view.curve(metric.name, key)[seed_indices]
     cells = {}
     for unit, cost in (('hours', costs.hours), ('GB', costs.gigabytes)):
-        cell = progress.say_when(metric, target, values, cost, '.3g')
+        cell = progress.reached_text(metric, target, values, cost, '.3g')
         cells[f'{metric.number(target)}: {unit}'] = cell
     return cells
 
 
 def _caption(
-    source: RunView, metric: Metric, num_seeds: int, *, has_targets: bool
+    view: RunView, metric: Metric, num_seeds: int, *, has_targets: bool
 ) -> str:
     """Explains the columns."""
-    part = '' if num_seeds == source.num_seeds else f'{num_seeds} of '
+    part = '' if num_seeds == view.num_seeds else f'{num_seeds} of '
     caption = (
-        f'What {int(source.rounds[-1]):,} rounds cost, mean over {part}{source.seeds}: simulated '
+        f'What {int(view.rounds[-1]):,} rounds cost, mean over {part}{view.seeds}: simulated '
         'hours, each round as long as its slowest awaited client, or as its pattern says; bytes '
         'that all clients sent and received (GB: 1e9), models per message; hours that all clients '
         'trained.'
@@ -234,7 +238,7 @@ def _caption(
 
 
 def _config_and_links(
-    source: RunView,
+    view: RunView,
 ) -> tuple[Section, runs.RecordedLinks]:
     """Returns the config, empty for a run made in Python, and the recorded links.
 
@@ -244,13 +248,13 @@ def _config_and_links(
     Raises:
       ValueError: if no links were recorded.
     """
-    experiment = source.experiment
-    if source.folder is None and experiment is not None and source.links:
+    experiment = view.experiment
+    if view.folder is None and experiment is not None and view.links:
         first_point = experiment.plan.points[0]
-        problem = experiment.problem_at(source.patterns[0], first_point)
-        all_down = np.zeros((int(source.rounds[-1]), problem.num_clients), bool)
+        problem = experiment.problem_at(view.patterns[0], first_point)
+        all_down = np.zeros((int(view.rounds[-1]), problem.num_clients), bool)
         first_seed = experiment.seeds[0]
-        masks = {pattern: {first_seed: all_down} for pattern in source.patterns}
+        masks = {pattern: {first_seed: all_down} for pattern in view.patterns}
         links = runs.RecordedLinks(
             masks=masks,
             mean_probs={},
@@ -261,19 +265,19 @@ def _config_and_links(
             first_round=0,
         )
         return experiment.config or {}, links
-    if source.folder is None:
+    if view.folder is None:
         requirement = 'be given to price a run, as its links are recorded there'
         raise errors.invalid('folder', requirement, None)
-    links = runs.links(source.folder)
-    for pattern in source.patterns:
+    links = runs.links(view.folder)
+    for pattern in view.patterns:
         if pattern not in links.masks:
             requirement = f"have recorded the links of {pattern} (log: ('links',))"
-            raise errors.invalid('workdir', requirement, source.folder)
-    return runs.read_description(source.folder)[1] or {}, links
+            raise errors.invalid('workdir', requirement, view.folder)
+    return runs.read_description(view.folder)[1] or {}, links
 
 
 def _messages_of(
-    source: RunView,
+    view: RunView,
     config: Section,
     label: str,
     local_steps: int | None,
@@ -282,7 +286,7 @@ def _messages_of(
     """Returns what the clients of a series send and compute.
 
     Args:
-      source: the run.
+      view: the run.
       config: of the run, at the first point of its grid.
       label: of the series.
       local_steps: of a round; None for the config's.
@@ -291,9 +295,9 @@ def _messages_of(
     Raises:
       ValueError: for a grid that changes links, and for unknown steps or messages.
     """
-    algorithm, point = source.members[label]
+    algorithm, point = view.members[label]
     for path, value in point.items():
-        if path.split('.')[0] in _CHANGES_LINKS:
+        if path.split('.')[0] in _LINK_SECTIONS:
             requirement = (
                 'not change links, as only those of its first point are recorded'
             )
@@ -334,7 +338,7 @@ def _traffic_of(algorithm: str, name: str, traffic: Section) -> cost_model.Traff
     return cost_model.TRAFFIC[name]
 
 
-def _bytes_of_model(source: RunView, config: Section) -> dict[str, float]:
+def _bytes_of_model(view: RunView, config: Section) -> dict[str, float]:
     """Returns the bytes of a model by pattern.
 
     They are the same at all points of a grid that does not change problems.
@@ -342,13 +346,13 @@ def _bytes_of_model(source: RunView, config: Section) -> dict[str, float]:
     Raises:
       ValueError: for the folder of a run made in Python, which cannot rebuild its problem.
     """
-    experiment = source.experiment
+    experiment = view.experiment
     if experiment is None and not config:
         raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
     if experiment is None:
-        experiment = build(recorded(config, allow_imports=source.allow_imports))
+        experiment = build(recorded(config, allow_imports=view.allow_imports))
     first_point = experiment.plan.points[0]
     return {
         pattern: registries.bytes_of_model(experiment.problem_at(pattern, first_point))
-        for pattern in source.patterns
+        for pattern in view.patterns
     }

@@ -24,7 +24,7 @@ _LINK_WIDTHS = (4, 2)  # columns of the map of links and of their rates, out of 
 
 
 def curves(
-    source: RunView,
+    view: RunView,
     *,
     metrics: Sequence[str] = (),
     lines: str = 'algorithms',
@@ -40,7 +40,7 @@ def curves(
     """Draws curves against the round, or against what it cost.
 
     Args:
-      source: what ran.
+      view: what ran.
       metrics: which ones, one block of panels each; that of the run by default.
       lines: ``'algorithms'`` (one panel per pattern) or ``'patterns'`` (one per algorithm).
       smoothing: share of the evaluations that a moving average spans; 0 for none.
@@ -65,22 +65,20 @@ def curves(
     checks.choice('band', band, BANDS)
     checks.within('smoothing', smoothing, 0, 1)
     checks.static_int('columns', columns)
-    metrics = [source.metric(metric, 'metrics').name for metric in metrics or (None,)]
+    metrics = [view.metric(metric, 'metrics').name for metric in metrics or (None,)]
     heading = f'Learning curves of {lines}'
-    source, heading = limit_series(
-        source, heading, source.final_metrics(metrics[0], tail)
-    )
-    models = source.main_models
+    view, heading = limit_series(view, heading, view.final_metrics(metrics[0], tail))
+    models = view.main_models
     by_pattern = lines == 'algorithms'
-    panel_labels = source.patterns if by_pattern else list(models)
-    line_labels = list(models) if by_pattern else source.patterns
+    panel_labels = view.patterns if by_pattern else list(models)
+    line_labels = list(models) if by_pattern else view.patterns
     # Lines of patterns look alike, whichever model the panel's series shows.
     model_of_line = {k: models[k] if by_pattern else 'server' for k in line_labels}
     names = [
-        panels.name_of(source.name(label), model)
+        panels.name_of(view.name(label), model)
         for label, model in model_of_line.items()
     ]
-    window = dataset.num_last(len(source.rounds), smoothing)
+    window = dataset.num_last(len(view.rounds), smoothing)
     x_name, costs = against or ('round', None)
 
     def draw(axes: Axes, shown: tuple[str, str]) -> None:
@@ -89,16 +87,16 @@ def curves(
         x_values = {}
         for label, model in model_of_line.items():
             pattern, series = (panel, label) if by_pattern else (label, panel)
-            key = pattern, series, models[series]
-            values[label] = {model: source.curve(metric, key)}
+            key = FinalKey(pattern, series, models[series])
+            values[label] = {model: view.curve(metric, key)}
             if costs is not None:
                 x_values[label] = costs[pattern, series]
         plot.learning_curves(
             values,
             metric,
             model=dataset.ALL,
-            rounds=source.rounds,
-            names={label: source.name(label) for label in line_labels},
+            rounds=view.rounds,
+            names={label: view.name(label) for label in line_labels},
             band=band,
             window=window,
             above=above,
@@ -110,9 +108,9 @@ def curves(
             ax=axes,
         )
         panel_model = 'server' if by_pattern else models[panel]
-        axes.set_title(panels.name_of(source.name(panel), panel_model), fontsize=10)
+        axes.set_title(panels.name_of(view.name(panel), panel_model), fontsize=10)
 
-    page = Page(heading, [], caption=_describe_lines(source, band, window))
+    page = Page(heading, [], caption=_describe_lines(view, band, window))
     return with_panels(
         page,
         list(itertools.product(metrics, panel_labels)),
@@ -125,26 +123,26 @@ def curves(
     )
 
 
-def _describe_lines(source: RunView, band: str, window: int = 1) -> str:
+def _describe_lines(view: RunView, band: str, window: int = 1) -> str:
     """Says what lines and bands are."""
-    if source.num_seeds == 1:
+    if view.num_seeds == 1:
         text = 'Lines: one seed.'
     elif band == 'deviation':
-        text = f'Lines: means over {source.seeds}. Bands: standard deviations.'
-    elif source.num_seeds == 2:
+        text = f'Lines: means over {view.seeds}. Bands: standard deviations.'
+    elif view.num_seeds == 2:
         text = 'Lines: means over 2 seeds. Bands: from one to the other, which is no interval.'
     else:
-        text = f'Lines: means over {source.seeds}. Bands: 95 % intervals over seeds (Student t).'
+        text = f'Lines: means over {view.seeds}. Bands: 95 % intervals over seeds (Student t).'
     return text if window == 1 else f'{text} Both over the last {window} evaluations.'
 
 
 def overview(
-    source: RunView, *, pattern: str | None = None, tail: float | None = None
+    view: RunView, *, pattern: str | None = None, tail: float | None = None
 ) -> Page:
     """Draws the main metric and a training loss, with all candidate models; links below.
 
     Args:
-      source: what ran.
+      view: what ran.
       pattern: which links; the first by default.
       tail: share of the evaluations, the last ones, by whose mean a point is best.
 
@@ -154,24 +152,23 @@ def overview(
     Raises:
       ValueError: for an unknown pattern or a share that is none.
     """
-    pattern = source.patterns[0] if pattern is None else pattern
-    checks.choice('pattern', pattern, source.patterns)
+    pattern = view.patterns[0] if pattern is None else pattern
+    checks.choice('pattern', pattern, view.patterns)
     shown, heading = limit_series(
-        source, 'Overview', source.final_metrics(None, tail), [pattern]
+        view, 'Overview', view.final_metrics(None, tail), [pattern]
     )
-    metrics = [source.metric().name]
+    metrics = [view.metric().name]
     for name in ('train_loss', 'loss'):
-        if name in source.metrics:
+        if name in view.metrics:
             metrics.append(name)
             break
     metrics = list(dict.fromkeys(metrics))
     predictions = {name: _predictions(shown, pattern, name) for name in metrics}
-    links = source.links.get(pattern)
+    links = view.links.get(pattern)
 
     def draw(figure: Figure) -> None:
-        rows: list[list[Any]] = [
-            [metric for metric in metrics for _ in range(6 // len(metrics))]
-        ]
+        width = 6 // len(metrics)
+        rows: list[list[Any]] = [np.repeat(metrics, width).tolist()]
         if links:
             map_width, rates_width = _LINK_WIDTHS
             rows.append(['the links'] * map_width + ['their rates'] * rates_width)
@@ -193,7 +190,7 @@ def overview(
                 links.mask, links.mean_prob, ax=axes['their rates']
             )
 
-    caption = _describe_lines(source, 'interval')
+    caption = _describe_lines(view, 'interval')
     if any(predictions.values()):
         caption += ' Dotted: where algorithms were predicted to end.'
     if links:
@@ -204,22 +201,22 @@ def overview(
     return Page(heading, [], draw, (_WIDTH, 7.0 if links else 4.0), caption)
 
 
-def _predictions(source: RunView, pattern: str, metric: str) -> dict[str, float]:
+def _predictions(view: RunView, pattern: str, metric: str) -> dict[str, float]:
     """Returns the predicted final metrics of the series, as far as there are any."""
-    if pattern not in source.clients:
+    if pattern not in view.clients:
         return {}
-    predicted = source.clients[pattern].expected
-    is_held_out = any(name.startswith('eval_') for name in source.metrics)
+    predicted = view.clients[pattern].expected
+    is_held_out = any(name.startswith('eval_') for name in view.metrics)
     name = metric.removeprefix('eval_' if is_held_out else 'train_')
     return {
         label: predicted[algorithm][name]
-        for label, (algorithm, _) in source.members.items()
+        for label, (algorithm, _) in view.members.items()
         if name in predicted.get(algorithm, {})
     }
 
 
 def first_rounds(
-    source: RunView,
+    view: RunView,
     *,
     targets: Sequence[float] = (),
     shares: Sequence[float] = (),
@@ -229,7 +226,7 @@ def first_rounds(
     """Shows the first evaluated round at which the mean over seeds reaches each level.
 
     Args:
-      source: what ran.
+      view: what ran.
       targets: levels of the metric.
       shares: levels as shares of the best final level of all algorithms under a pattern, above 1
         for a loss; either these or targets.
@@ -244,32 +241,31 @@ def first_rounds(
       ValueError: if both or none of targets and shares are given, or a metric or printed table is
         unknown.
     """
-    final_metrics = source.final_metrics(metric)
+    final_metrics = view.final_metrics(metric)
     shown_metric = final_metrics.metric
     if bool(targets) == bool(shares):
         raise errors.invalid(
             'targets', 'be given, or `shares`, not both', (targets, shares)
         )
     paper = printed_numbers.load(published)
-    best_of = _best_levels(source, final_metrics) if shares else {}
+    best_of = _best_levels(view, final_metrics) if shares else {}
     rows = []
-    for key in source.rows():
-        pattern = key[0]
-        row = labels(source, key)
+    for key in view.rows():
+        row = labels(view, key)
         levels = {shown_metric.number(target): float(target) for target in targets}
         if shares:
-            best = best_of[pattern]
+            best = best_of[key.pattern]
             row['best'] = shown_metric.number(best)
             levels = {f'{100 * share:g} % of it': share * best for share in shares}
-        values = source.curve(shown_metric.name, key)
+        values = view.curve(shown_metric.name, key)
         for title, level in levels.items():
-            round_text = say_when(shown_metric, level, values, source.rounds, '.0f')
+            round_text = reached_text(shown_metric, level, values, view.rounds, '.0f')
             printed = paper.get((row['pattern'], row['algorithm'], level))
             row[title] = round_text if printed is None else f'{printed} / {round_text}'
         rows.append(row)
     caption = (
-        f'First multiple of {np.gcd.reduce(source.rounds)} rounds at which {shown_metric.title}, '
-        f'averaged over {source.seeds}, reaches the level above; in brackets the range over seeds.'
+        f'First multiple of {np.gcd.reduce(view.rounds)} rounds at which {shown_metric.title}, '
+        f'averaged over {view.seeds}, reaches the level above; in brackets the range over seeds.'
     )
     if shares:
         caption += f' Best: of all algorithms, {final_metrics.span}.'
@@ -278,16 +274,16 @@ def first_rounds(
     return Page('First round to reach a level', [tables.of_rows(rows, caption)])
 
 
-def _best_levels(source: RunView, final_metrics: FinalMetrics) -> dict[str, float]:
+def _best_levels(view: RunView, final_metrics: FinalMetrics) -> dict[str, float]:
     """Returns the best final metric of all algorithms, by pattern."""
     best: dict[str, FinalKey] = {}
-    for key in source.rows():
-        pattern = key[0]
-        best[pattern] = max(best.get(pattern, key), key, key=final_metrics.score)
-    return {k: final_metrics.choices[key].mean for k, key in best.items()}
+    for key in view.rows():
+        best_so_far = best.get(key.pattern, key)
+        best[key.pattern] = max(best_so_far, key, key=final_metrics.score)
+    return {pattern: final_metrics.choices[key].mean for pattern, key in best.items()}
 
 
-def say_when(
+def reached_text(
     metric: Metric, level: float, values: np.ndarray, costs: np.ndarray, form: str
 ) -> str:
     """Writes when a level is reached: ``300 (150 to 450)``.
@@ -303,16 +299,18 @@ def say_when(
       When the means over seeds reach it, and the range over seeds; no range for one seed.
     """
 
-    def first(curve: np.ndarray, cost: np.ndarray) -> float:
+    def first_cost(curve: np.ndarray, cost: np.ndarray) -> float:
         is_reached = metric.reached(curve, level)
         return float(cost[np.argmax(is_reached)]) if is_reached.any() else np.inf
 
-    def text(cost: float) -> str:
+    def cost_text(cost: float) -> str:
         return 'never' if np.isinf(cost) else format(cost, form)
 
     costs = np.broadcast_to(costs, values.shape)
-    of_mean = text(first(values.mean(axis=0), costs.mean(axis=0)))
-    by_seed = list(map(first, values, costs))
-    if len(by_seed) == 1:
-        return of_mean
-    return f'{of_mean} ({reprs.span(text(min(by_seed)), text(max(by_seed)))})'
+    cost_of_mean = first_cost(values.mean(axis=0), costs.mean(axis=0))
+    cost_by_seed = list(map(first_cost, values, costs))
+    if len(cost_by_seed) == 1:
+        return cost_text(cost_of_mean)
+    least = cost_text(min(cost_by_seed))
+    most = cost_text(max(cost_by_seed))
+    return f'{cost_text(cost_of_mean)} ({reprs.span(least, most)})'

@@ -15,11 +15,11 @@ CLIENT_RATE = 'client.learning_rate'
 _TIE = ' ≈'
 
 
-def rates(source: RunView, *, published: Section | None = None) -> Page:
+def rates(view: RunView, *, published: Section | None = None) -> Page:
     """Shows the scores of tuning and the choice, for each algorithm.
 
     Args:
-      source: what ran.
+      view: what ran.
       published: a ``module:factory`` that returns rates by algorithm, and its options.
 
     Returns:
@@ -29,22 +29,22 @@ def rates(source: RunView, *, published: Section | None = None) -> Page:
       ValueError: for an unknown printed table.
     """
     paper = printed_numbers.load(published)
-    metric = source.metric()
+    metric = view.metric()
     rows = []
-    for label in source.members:
-        name = source.name(label)
+    for label in view.members:
+        name = view.name(label)
         first_cells = {'algorithm': name}
         printed = {}
         if published is not None:
             printed['paper'] = format_value(paper.get(name, ''))
-        tries = source.tuning.get(label, ())
+        tries = view.tuning.get(label, ())
         if not tries:
-            cells = {'chosen': _fixed_rates(source, label), 'scores': ''}
+            cells = {'chosen': _fixed_rates(view, label), 'scores': ''}
             rows.append({**first_cells, **printed, **cells})
         for tried in tries:
             tuned_on = {}
             if len(tries) > 1:
-                tuned_on['links'] = source.name(tried.pattern)
+                tuned_on['links'] = view.name(tried.pattern)
             cells = {'chosen': _chosen(tried), 'scores': _scores(metric, tried)}
             rows.append({**first_cells, **tuned_on, **printed, **cells})
     caption = (
@@ -56,11 +56,11 @@ def rates(source: RunView, *, published: Section | None = None) -> Page:
     return Page('Learning rates', [tables.of_rows(rows, caption)])
 
 
-def _fixed_rates(source: RunView, label: str) -> str:
+def _fixed_rates(view: RunView, label: str) -> str:
     """Lists the learning rates that a series has without tuning."""
-    if CLIENT_RATE not in source.data.coords:
+    if CLIENT_RATE not in view.data.coords:
         return ''
-    column = source.data[CLIENT_RATE].sel(series=label).values.astype(float)
+    column = view.data[CLIENT_RATE].sel(series=label).values.astype(float)
     rates = np.unique(column[~np.isnan(column)])
     if not rates.size:
         return ''
@@ -100,15 +100,15 @@ def edges(tried: TuningTrials) -> dict[str, str]:
     }
 
 
-def mark_edges(source: RunView, label: str, pattern: str) -> str:
+def mark_edges(view: RunView, label: str, pattern: str) -> str:
     """Returns arrows for a tuned series whose best values at a pattern lie at an edge.
 
     Args:
-      source: what ran.
+      view: what ran.
       label: of the series.
       pattern: label of the links. Of a series that was tuned on one pattern for all, that counts.
     """
-    tries = source.tuning.get(label, ())
+    tries = view.tuning.get(label, ())
     tries = [tried for tried in tries if tried.pattern == pattern] or tries
     arrows: dict[str, None] = {}
     for tried in tries:

@@ -7,6 +7,7 @@ import pytest
 
 from fedjax_links import experiment, report, runs
 from fedjax_links.report import run_view
+from fedjax_links.report.comparisons import FinalKey
 from fedjax_links.report.layouts import price
 from tests.cli.command import run as command
 from tests.report.made import results as made
@@ -86,7 +87,7 @@ def first(curve, level):
 
 def test_a_target_costs_what_the_rounds_until_then_cost(folder):
     result = run_view.of_run(runs.read(folder))
-    distances = result.curve('distance', ('links', 'fedavg', 'server'))
+    distances = result.curve('distance', FinalKey('links', 'fedavg', 'server'))
     level = float(distances.mean(axis=0)[3])
     page = price(result, **SPEEDS, targets=[level, -1.0], metric='distance')
     at = first(distances.mean(axis=0), level)
@@ -118,7 +119,7 @@ def test_curves_are_drawn_against_what_was_spent(folder, against, draw_page):
     assert axes.get_xlabel().startswith(against)
     np.testing.assert_allclose(axes.lines[0].get_xdata(), spent[against])
     result = run_view.of_run(runs.read(folder))
-    values = result.curve(result.metric().name, ('links', 'fedavg', 'server'))
+    values = result.curve(result.metric().name, FinalKey('links', 'fedavg', 'server'))
     np.testing.assert_allclose(axes.lines[0].get_ydata(), values.mean(axis=0))
 
 
