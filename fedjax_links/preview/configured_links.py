@@ -165,6 +165,21 @@ def link_law(links: Bound) -> link_laws.LinkLaw:
     entry = PARTICIPATION.get(links.name)
     if entry is None or entry.law is None:
         return link_laws.UNKNOWN
+    inputs = law_inputs(links)
+    laws_of_parts = {
+        name: link_law(part)
+        for name, part in inputs.options.items()
+        if isinstance(part, Bound)
+    }
+    return entry.law(inputs._replace(parts=laws_of_parts))
+
+
+def law_inputs(links: Bound) -> link_laws.LawInputs:
+    """Returns what laws of links are functions of, without the laws of their parts.
+
+    Args:
+      links: a pattern's section of a config, bound.
+    """
     options = dict(links.options)
     schedule = options.get('schedule')
     if schedule is None:
@@ -174,15 +189,9 @@ def link_law(links: Bound) -> link_laws.LinkLaw:
         probs = schedule.args[0]
         schedule_name = schedule.name
         options['schedule'] = schedule.build()
-    laws_of_parts = {
-        name: link_law(part)
-        for name, part in options.items()
-        if isinstance(part, Bound)
-    }
-    inputs = link_laws.LawInputs(
+    return link_laws.LawInputs(
         options=options,
         probs=np.asarray(probs, np.float64),
         kind=schedule_name,
-        parts=laws_of_parts,
+        parts={},
     )
-    return entry.law(inputs)

@@ -9,7 +9,7 @@ from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.core import reprs
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation.link_laws import LinkLaw
-from fedjax_links.preview import configured_links, prediction
+from fedjax_links.preview import configured_links, exact_ends, prediction
 from fedjax_links.preview.links import stated_rates, transition_probs
 from fedjax_links.problems.classification import partition_of
 
@@ -28,7 +28,7 @@ def summary(experiment: Experiment) -> str:
 
     Where known, these are the clients' rates, and how far FedAvg's implicit weights are from
     equal. For linear models of moderate size they are the metrics that FedAvg and FedPBC are
-    expected to end at.
+    expected to end at. For quadratics they are the exact ends of all algorithms.
 
     Args:
       experiment: made from a config.
@@ -51,6 +51,9 @@ def summary(experiment: Experiment) -> str:
             )
         predictions = prediction.describe(links, most_work=most_work)
         lines += [f'{_INDENT}{line}' for line in predictions]
+        quick_work = exact_ends.QUICK_WORK / len(experiment.patterns)
+        ends = exact_ends.describe(links, quick_work)
+        lines += [f'{_INDENT}{line}' for line in ends]
     return '\n'.join(lines)
 
 
@@ -93,6 +96,7 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
     lines += _weights_lines(law, weights, len(active))
     lines += _bias_lines(links.problem, law, weights, active)
     lines += [f'  {line}' for line in prediction.describe(links)]
+    lines += exact_ends.describe(links)
     lines += _gossip_lines(law)
     lines += _separation_lines(law)
     first_seed = links.experiment.seeds[0]

@@ -32,6 +32,42 @@ class CurvedTargets(NamedTuple):
     curvature: Array
 
 
+class Quadratics(NamedTuple):
+    """Holds the losses ``0.5 sum_k h_ik (x_k - u_ik)^2`` of a problem, on the host.
+
+    Attributes:
+      targets: float64[N, d], u_i.
+      curvature: float64[N, d], h_i.
+      noise: standard deviation of each coordinate of a local gradient.
+      initial_point: float64[d], x^0.
+    """
+
+    targets: _Doubles
+    curvature: _Doubles
+    noise: float
+    initial_point: _Doubles
+
+
+def quadratics_of(problem: Problem) -> Quadratics | None:
+    """Returns the quadratics that a problem consists of; None for any other problem.
+
+    Args:
+      problem: any.
+    """
+    random_loss = problem.random_loss_fn
+    if problem.loss_fn is not _loss:
+        return None
+    if random_loss is not None and getattr(random_loss, 'func', None) is not _noisy_loss:
+        return None
+    targets = np.asarray(jax.tree.leaves(problem.data)[0], np.float64)
+    curvature = np.ones_like(targets)
+    if isinstance(problem.data, CurvedTargets):
+        curvature = np.asarray(problem.data.curvature, np.float64)
+    noise = float(random_loss.args[0]) if isinstance(random_loss, Partial) else 0.0
+    start = np.asarray(problem.init_params(jax.random.key(0)), np.float64)
+    return Quadratics(targets, curvature, noise, start)
+
+
 def quadratic(
     targets: ArrayLike,
     *,

@@ -215,6 +215,25 @@ def layout_of(
     return LinkLayout(chain, modes, listed, tuple(counted_groups), tuple(groups))
 
 
+def num_moments(
+    chain: LinkChain,
+    curvature: np.ndarray,
+    *,
+    has_rows: bool,
+    has_offsets: bool,
+    num_pairs: int,
+) -> float:
+    """Bounds how many numbers the moments have, which is what the theory costs.
+
+    Arguments are as in `layout_of`.
+    """
+    nobody: list[np.ndarray] = []
+    groups = exchangeable_groups(chain, curvature)
+    one_by_one = _num_entries(chain, nobody, has_rows, has_offsets)
+    counted = _num_entries(chain, groups, has_rows, has_offsets)
+    return num_pairs * min(one_by_one, counted)
+
+
 def exchangeable_groups(chain: LinkChain, curvature: np.ndarray) -> list[np.ndarray]:
     """Lists the groups of two or more exchangeable clients."""
     labels = np.column_stack([chain.kind_of_client, curvature])

@@ -1,0 +1,206 @@
+"""Writes where a config's algorithms end on quadratics, and what the links' memory does."""
+
+import math
+
+import numpy as np
+
+from fedjax_links import analysis
+from fedjax_links.analysis import link_chains
+from fedjax_links.core import errors
+from fedjax_links.preview import exact_quadratics
+from fedjax_links.preview.configured_chains import NotExactError
+from fedjax_links.preview.configured_links import ConfiguredLinks
+from fedjax_links.preview.exact_quadratics import (
+    ExactEnd,
+    LinearAlgorithm,
+    QuadraticRun,
+)
+
+MOST_WORK = 60_000.0
+"""Numbers in the moments of all algorithms: some ten seconds on one core."""
+
+QUICK_WORK = 4_000.0
+"""The same for a second or so."""
+
+_FIRST_ORDER = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known'
+# Multiples of the targets' size below which a bias, or a deviation, is rounding.
+_ROUNDING = 1e-9
+_DEVIATION_ROUNDING = 1e-6
+
+
+class _TooLongError(NotExactError):
+    """Says that something would take longer than it may here."""
+
+
+def describe(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
+    """Describes where each algorithm ends under a pattern of a config.
+
+    Args:
+      links: the pattern.
+      most_work: how many numbers the moments of all algorithms together may have.
+
+    Returns:
+      Lines of about 80 columns; none for problems that are no quadratics. A line says why
+      an algorithm has no exact end.
+    """
+    has_memory = not links.law.memoryless
+    try:
+        run = exact_quadratics.quadratic_run(links)
+    except NotExactError as reason:
+        return [f'no exact ends: {reason}'] if has_memory else []
+    if run is None:
+        return []
+    writer = _Writer(links, run, most_work)
+    for label in links.experiment.algorithms:
+        writer.add(label)
+    if not writer.lines and not has_memory:
+        return []
+    return [*writer.heading(), *writer.lines, *writer.refusals()]
+
+
+class _Writer:
+    """Writes lines about algorithms until the work is too much."""
+
+    def __init__(
+        self, links: ConfiguredLinks, run: QuadraticRun, most_work: float
+    ) -> None:
+        """Starts without lines.
+
+        Args:
+          links: a pattern of a config.
+          run: the same, as the theory takes it.
+          most_work: as in `describe`.
+        """
+        self.lines: list[str] = []
+        self._links = links
+        self._run = run
+        self._work_left = most_work
+        self._labels_of_reason: dict[str, list[str]] = {}
+        self._forgetful = _without_memory(links, run)
+        self._size = float(np.abs(run.targets).max())
+
+    def heading(self) -> list[str]:
+        """Says what the lines are."""
+        if not self.lines:
+            return []
+        comparison = ' [without memory]' if self._forgetful is not None else ''
+        symbol = 'E x - x*' if len(self._run.optimum) == 1 else '||E x - x*||'
+        return [f'Exact ends on quadratics{comparison}: bias {symbol}, time constants']
+
+    def refusals(self) -> list[str]:
+        """Says which algorithms have no line, and why."""
+        return [
+            f'  no exact end of {", ".join(labels)}: {reason}'
+            for reason, labels in self._labels_of_reason.items()
+        ]
+
+    def add(self, label: str) -> None:
+        """Adds the lines of an algorithm, or the reason why there are none."""
+        try:
+            algorithm = exact_quadratics.linear_algorithm(self._links, label)
+            self.lines += self._lines_of(label, algorithm)
+        except NotExactError as reason:
+            self._labels_of_reason.setdefault(str(reason), []).append(label)
+
+    def _lines_of(self, label: str, algorithm: LinearAlgorithm) -> list[str]:
+        """Describes the ends of an algorithm's models."""
+        if algorithm.name == 'fedau':
+            return [self._first_order_line(label, algorithm)]
+        try:
+            self._spend(algorithm)
+            ends = exact_quadratics.ends(self._run, algorithm)
+        except _TooLongError:
+            if algorithm.name not in _FIRST_ORDER:
+                raise
+            return [self._first_order_line(label, algorithm)]
+        forgetful = {}
+        if self._forgetful is not None:
+            forgetful = exact_quadratics.ends(self._forgetful, algorithm)
+        lines = []
+        for model, end in ends.items():
+            name = label if len(ends) == 1 else f'{label} {model.replace("_", " ")}'
+            lines.append(f'  {name}: {self._end(end, forgetful.get(model))}')
+        return lines
+
+    def _spend(self, algorithm: LinearAlgorithm) -> None:
+        """Takes the work of an algorithm from what is left.
+
+        Raises:
+          _TooLongError: if too little is left.
+        """
+        work = self._run.work(algorithm)
+        if self._forgetful is not None:
+            work += self._forgetful.work(algorithm)
+        if work > MOST_WORK:
+            raise _TooLongError('it takes long; `analysis.linear_limit` computes it')
+        if work > self._work_left:
+            raise _TooLongError('it takes seconds; the command `theory` computes it')
+        self._work_left -= work
+
+    def _end(self, end: ExactEnd, forgetful: ExactEnd | None) -> str:
+        """Describes where a model ends: ``bias -12.83 [-15.38], deviation ...``."""
+        if end.rate >= 1:
+            return f'does not settle, its mean grows {end.rate:.4f}-fold a round'
+        bias = f'bias {self._bias(end.bias)}'
+        if forgetful is not None and forgetful.rate < 1:
+            bias += f' [{self._bias(forgetful.bias)}]'
+        if end.second_moment_rate >= 1:
+            growth = f'{end.second_moment_rate:.4f}-fold a round'
+            return f'{bias}, its variance grows without bound, {growth}'
+        deviation = f'deviation {self._deviation(end.deviation)}'
+        if forgetful is not None and forgetful.second_moment_rate < 1:
+            deviation += f' [{self._deviation(forgetful.deviation)}]'
+        return f'{bias}, {deviation}, settles in {_time_constant(end.rate)}'
+
+    def _first_order_line(self, label: str, algorithm: LinearAlgorithm) -> str:
+        """Describes the bias to first order in the step, for any number of clients."""
+        run = self._run
+        if np.ptp(run.curvature) > 0:
+            raise NotExactError('its law of first order needs equal curvatures')
+        options = {'cutoff': algorithm.options.get('cutoff', 50)}
+        try:
+            law = analysis.first_order_mean(
+                algorithm.name,
+                run.chain,
+                run.targets,
+                algorithm.learning_rate * float(run.curvature[0]),
+                algorithm.local_steps,
+                **(options if algorithm.name == 'fedau' else {}),
+            )
+        except errors.InvalidError as error:
+            reason = 'its law of first order needs two-state links of constant rates'
+            raise NotExactError(reason) from error
+        bias = self._bias(run.models(law.mean) - run.optimum)
+        forgetful = self._bias(run.models(law.limit) - run.optimum)
+        comparison = f' [{forgetful}]' if self._forgetful is not None else ''
+        return f'  {label}: bias {bias}{comparison}, to first order in the step'
+
+    def _bias(self, bias: np.ndarray) -> str:
+        """Writes a difference with its sign, or the norm of a vector."""
+        value = float(bias[0]) if len(bias) == 1 else float(np.linalg.norm(bias))
+        return _number(value, _ROUNDING * self._size)
+
+    def _deviation(self, deviation: float) -> str:
+        """Writes a standard deviation."""
+        return _number(deviation, _DEVIATION_ROUNDING * self._size)
+
+
+def _number(value: float, rounding: float) -> str:
+    """Writes digits that mean something: rounding errors are printed as zero."""
+    return '0' if abs(value) < rounding else f'{value:.4g}'
+
+
+def _without_memory(links: ConfiguredLinks, run: QuadraticRun) -> QuadraticRun | None:
+    """Returns the same clients with links that are independent over rounds.
+
+    None where links have no memory, or clients depend on each other.
+    """
+    if links.law.memoryless or links.law.probs is None:
+        return None
+    return run._replace(chain=link_chains.independent(links.law.probs))
+
+
+def _time_constant(rate: float) -> str:
+    """Writes the rounds in which a mean comes e times as close."""
+    rounds = -1 / math.log(rate) if rate > 1e-12 else 0.0
+    return f'{rounds:.3g} rounds'

@@ -1,0 +1,359 @@
+"""Computes where a config's algorithms end on quadratics, and their way, exactly.
+
+Most algorithms are linear in models and memories. On quadratics, under links that follow
+a chain, mean and covariance of their models are then exact (`analysis.linear_limit`,
+`analysis.linear_curve`).
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import analysis
+from fedjax_links.analysis import linear_rounds
+from fedjax_links.analysis.link_chains import LinkChain, layouts
+from fedjax_links.config.bound import Bound, Hole
+from fedjax_links.core import errors
+from fedjax_links.preview import configured_links
+from fedjax_links.preview.configured_chains import NotExactError, link_chain
+from fedjax_links.preview.configured_links import ConfiguredLinks
+from fedjax_links.problems import vectors
+
+# Client programs with other options are not plain gradient steps.
+_PLAIN_OPTIONS = {
+    'batch_size',
+    'chunk_size',
+    'learning_rate',
+    'local_steps',
+    'resample',
+}
+# Options of algorithms that the theory knows, with the only value that it knows, if any.
+_KNOWN_OPTIONS: Mapping[str, tuple[Any, ...]] = {
+    'alpha': (),
+    'compute': ('active', 'all'),
+    'cutoff': (),
+    'server_lr': (1, None),
+    'stale_weight': (),
+    'weights': ('equal', 'examples'),
+}
+# What an algorithm computes if `compute` is left out.
+_COMPUTE = {'fedavg': 'active', 'fedpbc': 'all'}
+# Algorithms that need links between clients, which no chain has.
+_NEED_PEERS = 'cogc', 'colrel', 'gossip'
+# Digits of a coordinate that are rounding.
+_ROUNDING = 1e-9
+
+
+class LinearAlgorithm(NamedTuple):
+    """Holds what the exact theory takes of a configured algorithm.
+
+    Attributes:
+      name: in `ALGORITHMS`.
+      learning_rate: of the local steps.
+      local_steps: their number.
+      options: of the algorithm.
+    """
+
+    name: str
+    learning_rate: float
+    local_steps: int
+    options: Mapping[str, Any]
+
+
+class QuadraticRun(NamedTuple):
+    """Holds a pattern over quadratics.
+
+    Attributes:
+      chain: of the links.
+      targets: float64[N, q], the clients' minimisers minus the initial model, in fewer
+        coordinates than the models have.
+      basis: float64[d, q], turns means of the coordinates into models.
+      copies: float64[q], how many equal coordinates of the models each one stands for.
+      curvature: float64[N].
+      noise: standard deviation of each coordinate of a local gradient.
+      start: float64[d], the initial model.
+      optimum: float64[d].
+      least_loss: the clients' mean loss at the optimum.
+    """
+
+    chain: LinkChain
+    targets: np.ndarray
+    basis: np.ndarray
+    copies: np.ndarray
+    curvature: np.ndarray
+    noise: float
+    start: np.ndarray
+    optimum: np.ndarray
+    least_loss: float
+
+    def work(self, algorithm: LinearAlgorithm) -> float:
+        """Returns how many numbers the moments of an algorithm have."""
+        groups = layouts.exchangeable_groups(self.chain, self.curvature)
+        dimension = self.targets.shape[1]
+        return layouts.num_moments(
+            self.chain,
+            self.curvature,
+            has_rows=algorithm.name not in linear_rounds.KEEP_NOTHING,
+            has_offsets=any(np.ptp(self.targets[g], axis=0).any() for g in groups),
+            num_pairs=dimension * (dimension + 1) // 2,
+        )
+
+    def models(self, means: np.ndarray) -> np.ndarray:
+        """Turns means of the coordinates, float64[..., q], into models, float64[..., d]."""
+        return self.start + means @ self.basis.T
+
+    def variance(self, covariances: np.ndarray) -> np.ndarray:
+        """Returns the sum of the variances of a model's coordinates.
+
+        Args:
+          covariances: float64[..., q, q], of the coordinates.
+        """
+        return np.diagonal(covariances, axis1=-2, axis2=-1) @ self.copies
+
+
+class ExactEnd(NamedTuple):
+    """Holds where a model ends.
+
+    Attributes:
+      bias: float64[d], its mean minus the optimum.
+      deviation: root of the sum of the variances of its coordinates; NaN if it grows.
+      rate: by which the mean contracts per round.
+      second_moment_rate: the same of the second moment; the variance grows from 1 on.
+    """
+
+    bias: np.ndarray
+    deviation: float
+    rate: float
+    second_moment_rate: float
+
+
+def quadratic_run(links: ConfiguredLinks) -> QuadraticRun | None:
+    """Returns what the exact theory takes of a pattern; None unless it runs quadratics.
+
+    Args:
+      links: a pattern of an experiment.
+
+    Raises:
+      NotExactError: for quadratics, or links, that the theory does not cover.
+    """
+    losses = vectors.quadratics_of(links.problem)
+    if losses is None:
+        return None
+    bound = configured_links.links_at(links.experiment, links.label)
+    if bound is None:
+        raise NotExactError('links were made in Python')
+    if np.ptp(losses.curvature, axis=1).any():
+        raise NotExactError('curvatures differ between coordinates')
+    chain = link_chain(bound)
+    curvature = losses.curvature[:, 0]
+    optimum = curvature @ losses.targets / curvature.sum()
+    distances = np.sum((losses.targets - optimum) ** 2, axis=1)
+    points, basis, copies = _few_coordinates(
+        losses.targets - losses.initial_point,
+        layouts.exchangeable_groups(chain, curvature),
+        has_noise=losses.noise > 0,
+    )
+    return QuadraticRun(
+        chain=chain,
+        targets=points,
+        basis=basis,
+        copies=copies,
+        curvature=curvature,
+        noise=losses.noise,
+        start=losses.initial_point,
+        optimum=optimum,
+        least_loss=0.5 * float(np.mean(curvature * distances)),
+    )
+
+
+def _few_coordinates(
+    targets: np.ndarray, groups: list[np.ndarray], *, has_noise: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Turns targets so that few coordinates hold all that matters.
+
+    The means of exchangeable clients span a few coordinates. In all other coordinates a
+    model's mean is zero. Their variances depend on the targets only by the scatter within
+    each group, so one coordinate with this scatter stands for all of them.
+
+    Args:
+      targets: float64[N, d].
+      groups: exchangeable clients.
+      has_noise: whether gradients have noise, which is in all coordinates.
+
+    Returns:
+      The targets, float64[N, q]; the basis, float64[d, q]; and how many coordinates each
+      one stands for, float64[q].
+    """
+    means = targets.copy()
+    for members in groups:
+        means[members] = targets[members].mean(axis=0)
+    _, sizes, rows = np.linalg.svd(means, full_matrices=False)
+    is_used = sizes > _ROUNDING * max(sizes[0], np.finfo(float).tiny)
+    basis = rows[is_used].T
+    points = targets @ basis
+    rest = targets - points @ basis.T
+    scatter = np.zeros(len(targets))
+    for members in groups:
+        # Two opposite targets have the scatter of the whole group.
+        half = np.sqrt(np.sum(rest[members] ** 2) / 2)
+        scatter[members[:2]] = half, -half
+    columns = [points]
+    if np.abs(scatter).max() > _ROUNDING * np.abs(targets).max():
+        columns.append(scatter[:, None])
+    num_left = targets.shape[1] - sum(column.shape[1] for column in columns)
+    copies = [1.0] * (targets.shape[1] - num_left)
+    if (has_noise and num_left) or not copies:
+        columns.append(np.zeros((len(targets), 1)))
+        copies.append(float(num_left))
+    reduced = np.concatenate(columns, axis=1)
+    num_more = reduced.shape[1] - basis.shape[1]
+    basis = np.concatenate([basis, np.zeros((len(basis), num_more))], axis=1)
+    return reduced, basis, np.array(copies)
+
+
+def linear_algorithm(links: ConfiguredLinks, label: str) -> LinearAlgorithm:
+    """Returns what the exact theory takes of an algorithm at the first point of a grid.
+
+    Args:
+      links: a pattern of an experiment.
+      label: of the algorithm.
+
+    Raises:
+      NotExactError: with the reason why the theory does not cover it.
+    """
+    experiment = links.experiment
+    if experiment.tuning is not None:
+        raise NotExactError('learning rates are tuned')
+    bound = experiment.plan.algorithms[label].bound_at(experiment.plan.points[0])
+    if bound is None:
+        raise NotExactError('made in Python')
+    is_linear = bound.name in linear_rounds.RULES and bound.name not in _NEED_PEERS
+    if not is_linear and bound.name != 'fedau':
+        raise NotExactError('not linear in its models, so simulated only')
+    options = {}
+    for option, filled in bound.options.items():
+        value = _first_value(filled)
+        known = _KNOWN_OPTIONS.get(option)
+        if known is None or (known and value not in known):
+            raise NotExactError(f'the theory does not cover {option} {value}')
+        options[option] = value
+    default = _COMPUTE.get(bound.name)
+    if options.get('compute', default) != default:
+        raise NotExactError(f'the theory does not cover compute {options["compute"]}')
+    has_noise = links.problem.random_loss_fn is not None
+    if has_noise and bound.args[0].options.get('resample', 'step') != 'step':
+        raise NotExactError('all local steps of a round have the same noise')
+    rate, steps = _plain_steps(bound.args[0])
+    taken = options.keys() & {'alpha', 'cutoff', 'stale_weight'}
+    return LinearAlgorithm(bound.name, rate, steps, {k: options[k] for k in taken})
+
+
+def _plain_steps(client: Bound) -> tuple[float, int]:
+    """Returns rate and number of local steps of a client program."""
+    extra = client.options.keys() - _PLAIN_OPTIONS
+    if client.name != 'client' or extra:
+        named = ', '.join(sorted(extra)) or client.name
+        raise NotExactError(f'local steps are not plain gradient steps ({named})')
+    decay = client.options['learning_rate']
+    rate = _first_value(decay.args[0].options['learning_rate'])
+    steps = client.options.get('local_steps')
+    if decay.name != 'constant':
+        raise NotExactError(f'the rate decays ({decay.name})')
+    if not isinstance(steps, int):
+        raise NotExactError('clients differ in their local steps')
+    return float(rate), steps
+
+
+def _first_value(option: Any) -> Any:
+    """Returns the value of an option at the first point of a grid."""
+    return option.value if isinstance(option, Hole) else option
+
+
+def ends(run: QuadraticRun, algorithm: LinearAlgorithm) -> dict[str, ExactEnd]:
+    """Computes where the models of an algorithm end, by model.
+
+    Args:
+      run: a pattern over quadratics.
+      algorithm: linear in its models.
+
+    Raises:
+      NotExactError: if the theory refuses the numbers, such as rates that are too large.
+    """
+    try:
+        limit = analysis.linear_limit(
+            algorithm.name,
+            run.chain,
+            run.targets,
+            algorithm.learning_rate,
+            algorithm.local_steps,
+            curvature=run.curvature,
+            noise=run.noise,
+            **algorithm.options,
+        )
+    except errors.InvalidError as error:
+        raise NotExactError(f'{error.path} {error.clause}') from error
+    by_model: dict[str, ExactEnd] = {}
+    for model, mean in limit.means.items():
+        by_model[model] = ExactEnd(
+            bias=run.models(mean) - run.optimum,
+            deviation=float(np.sqrt(run.variance(limit.covariances[model]))),
+            rate=limit.rate,
+            second_moment_rate=limit.second_moment_rate,
+        )
+    return by_model
+
+
+def curves(
+    run: QuadraticRun, algorithm: LinearAlgorithm, rounds: np.ndarray
+) -> dict[str, dict[str, np.ndarray]]:
+    """Computes the exact way of an algorithm's metrics, by model and metric.
+
+    Models within two standard deviations of their mean have a distance to the optimum
+    between the ends of the band.
+
+    Args:
+      run: a pattern over quadratics.
+      algorithm: linear in its models.
+      rounds: int[E], rounds completed.
+
+    Returns:
+      float64[3, E]: for ``distance`` the root of its mean square, for ``loss`` the mean;
+      then the lower and the upper end of the band.
+
+    Raises:
+      NotExactError: as `ends`.
+    """
+    try:
+        curve = analysis.linear_curve(
+            algorithm.name,
+            run.chain,
+            run.targets,
+            algorithm.learning_rate,
+            algorithm.local_steps,
+            num_rounds=int(rounds.max()),
+            curvature=run.curvature,
+            noise=run.noise,
+            **algorithm.options,
+        )
+    except errors.InvalidError as error:
+        raise NotExactError(f'{error.path} {error.clause}') from error
+    half_curvature = run.curvature.mean() / 2
+    by_model: dict[str, dict[str, np.ndarray]] = {}
+    for model, means in curve.means.items():
+        bias = run.models(means[rounds]) - run.optimum
+        bias_size = np.linalg.norm(bias, axis=1)
+        variance = run.variance(curve.covariances[model][rounds])
+        reach = 2 * np.sqrt(variance)
+        distances = np.stack(
+            [
+                np.sqrt(bias_size**2 + variance),
+                np.maximum(bias_size - reach, 0),
+                bias_size + reach,
+            ]
+        )
+        by_model[model] = {
+            'distance': distances,
+            'loss': run.least_loss + half_curvature * distances**2,
+        }
+    return by_model
