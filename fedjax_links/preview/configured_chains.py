@@ -35,7 +35,7 @@ def link_chain(links: Bound) -> LinkChain:
     """
     make_chain = _CHAINS.get(links.name)
     if make_chain is None:
-        raise NotExactError(f'links of {links.name} have no chain of finitely many modes')
+        raise NotExactError(f'no link chain of {links.name} is known')
     inputs = configured_links.law_inputs(links)
     if inputs.probs.size > _MOST_CLIENTS:
         raise NotExactError(f'more than {_MOST_CLIENTS:,} clients')

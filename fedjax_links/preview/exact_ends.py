@@ -1,6 +1,7 @@
 """Writes where a config's algorithms end on quadratics, and what the links' memory does."""
 
 import math
+import textwrap
 
 import numpy as np
 
@@ -22,6 +23,7 @@ MOST_WORK = 60_000.0
 QUICK_WORK = 4_000.0
 """The same for a second or so."""
 
+_WIDTH = 80
 _FIRST_ORDER = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known'
 # Multiples of the targets' size below which a bias, or a deviation, is rounding.
 _ROUNDING = 1e-9
@@ -40,22 +42,26 @@ def describe(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
       most_work: how many numbers the moments of all algorithms together may have.
 
     Returns:
-      Lines of about 80 columns; none for problems that are no quadratics. A line says why
+      Lines of at most 80 columns; none for problems that are no quadratics. A line says why
       an algorithm has no exact end.
     """
-    has_memory = not links.law.memoryless
     try:
         run = exact_quadratics.quadratic_run(links)
     except NotExactError as reason:
-        return [f'no exact ends: {reason}'] if has_memory else []
+        if links.law.memoryless:
+            return []
+        return textwrap.wrap(f'no exact ends: {reason}', _WIDTH, subsequent_indent='  ')
     if run is None:
         return []
     writer = _Writer(links, run, most_work)
     for label in links.experiment.algorithms:
         writer.add(label)
-    if not writer.lines and not has_memory:
+    if links.law.memoryless and not writer.lines:
         return []
-    return [*writer.heading(), *writer.lines, *writer.refusals()]
+    lines = []
+    for line in [*writer.heading(), *writer.lines, *writer.refusals()]:
+        lines += textwrap.wrap(line, _WIDTH, subsequent_indent=' ' * 4)
+    return lines
 
 
 class _Writer:
@@ -85,7 +91,8 @@ class _Writer:
             return []
         comparison = ' [without memory]' if self._forgetful is not None else ''
         symbol = 'E x - x*' if len(self._run.optimum) == 1 else '||E x - x*||'
-        return [f'Exact ends on quadratics{comparison}: bias {symbol}, time constants']
+        numbers = f'bias {symbol}, standard deviation, time constant'
+        return [f'Exact ends{comparison}: {numbers}']
 
     def refusals(self) -> list[str]:
         """Says which algorithms have no line, and why."""
@@ -147,10 +154,10 @@ class _Writer:
         if end.second_moment_rate >= 1:
             growth = f'{end.second_moment_rate:.4f}-fold a round'
             return f'{bias}, its variance grows without bound, {growth}'
-        deviation = f'deviation {self._deviation(end.deviation)}'
+        spread = f'spread {self._deviation(end.deviation)}'
         if forgetful is not None and forgetful.second_moment_rate < 1:
-            deviation += f' [{self._deviation(forgetful.deviation)}]'
-        return f'{bias}, {deviation}, settles in {_time_constant(end.rate)}'
+            spread += f' [{self._deviation(forgetful.deviation)}]'
+        return f'{bias}, {spread}, settles in {_time_constant(end.rate)}'
 
     def _first_order_line(self, label: str, algorithm: LinearAlgorithm) -> str:
         """Describes the bias to first order in the step, for any number of clients."""
@@ -178,16 +185,16 @@ class _Writer:
     def _bias(self, bias: np.ndarray) -> str:
         """Writes a difference with its sign, or the norm of a vector."""
         value = float(bias[0]) if len(bias) == 1 else float(np.linalg.norm(bias))
-        return _number(value, _ROUNDING * self._size)
+        return _number(value, _ROUNDING * self._size, 4)
 
     def _deviation(self, deviation: float) -> str:
         """Writes a standard deviation."""
-        return _number(deviation, _DEVIATION_ROUNDING * self._size)
+        return _number(deviation, _DEVIATION_ROUNDING * self._size, 3)
 
 
-def _number(value: float, rounding: float) -> str:
+def _number(value: float, rounding: float, digits: int) -> str:
     """Writes digits that mean something: rounding errors are printed as zero."""
-    return '0' if abs(value) < rounding else f'{value:.4g}'
+    return '0' if abs(value) < rounding else f'{value:.{digits}g}'
 
 
 def _without_memory(links: ConfiguredLinks, run: QuadraticRun) -> QuadraticRun | None:

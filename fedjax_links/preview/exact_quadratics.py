@@ -140,7 +140,7 @@ def quadratic_run(links: ConfiguredLinks) -> QuadraticRun | None:
     losses = vectors.quadratics_of(links.problem)
     if losses is None:
         return None
-    bound = configured_links.links_at(links.experiment, links.label)
+    bound = configured_links.bound_links(links.experiment, links.label)
     if bound is None:
         raise NotExactError('links were made in Python')
     if np.ptp(losses.curvature, axis=1).any():

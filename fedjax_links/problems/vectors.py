@@ -57,7 +57,10 @@ def quadratics_of(problem: Problem) -> Quadratics | None:
     random_loss = problem.random_loss_fn
     if problem.loss_fn is not _loss:
         return None
-    if random_loss is not None and getattr(random_loss, 'func', None) is not _noisy_loss:
+    if (
+        random_loss is not None
+        and getattr(random_loss, 'func', None) is not _noisy_loss
+    ):
         return None
     targets = np.asarray(jax.tree.leaves(problem.data)[0], np.float64)
     curvature = np.ones_like(targets)
