@@ -6,9 +6,10 @@ The clients of a class are exchangeable and equally up or down. So a round does
 ``row_i' = h_c + kappa_c row_i + zeta_c u_i`` for i in class c, with
 ``h_c = gamma_c x + sum_d (epsilon_cd s_d + theta_cd t_d)``,
 
-where s_c sums the rows of class c and t_c its targets. The coefficients depend on how many
-clients of each block are up. They are what the algorithm in `linear_rounds.RULES` makes of
-unit vectors of one or two clients of each class.
+where s_c sums the rows of class c and t_c its targets. A *set* has the clients of blocks
+that the algorithm treats alike. The coefficients depend on how many clients of each set are
+up. They are what the algorithm in `linear_rounds.RULES` makes of unit vectors of one or two
+clients of each class.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,6 +58,7 @@ def class_rounds(
     rule: Rule,
     round_makers: Sequence[RoundMaker],
     *,
+    set_of_block: np.ndarray,
     needs_probs: bool,
 ) -> list[ClassRounds]:
     """Computes the coefficients of a round in all configurations.
@@ -65,24 +67,27 @@ def class_rounds(
       layout: the configurations.
       rule: a round of the algorithm.
       round_makers: each makes a round with an outcome of the links between clients. The
-        clients are in the order of the blocks.
-      needs_probs: whether the algorithm uses the reported probabilities.
+        clients are in the order of the sets, and then of the blocks.
+      set_of_block: int64[B], labels from 0. The algorithm treats the clients of a set alike,
+        so only the number of those that are up matters.
+      needs_probs: whether the algorithm uses the reported probabilities. Then each block is
+        a set.
 
     Returns:
       The coefficients by outcome.
     """
-    sizes = np.array([len(block) for block in layout.blocks])
-    class_blocks = layout.class_blocks
-    is_up = layout.class_is_up()
-    counts = layout.class_counts()
-    groups = (1,) * (counts.ndim - 2)
-    up_by_configuration = is_up.reshape(len(is_up), *groups, -1)
-    num_up = np.zeros((*counts.shape[:-1], len(sizes)))
-    for column, block in enumerate(class_blocks):
-        num_up[..., block] += (counts * up_by_configuration)[..., column]
+    sizes = np.bincount(set_of_block, weights=[len(block) for block in layout.blocks])
+    sizes = sizes.astype(int)
+    class_sets = set_of_block[layout.class_blocks]
+    num_groups = len(layout.groups)
+    is_up = layout.class_is_up().reshape(-1, *num_groups * (1,), len(class_sets))
+    num_up_by_block = layout.num_up()
+    num_up = np.zeros((*num_up_by_block.shape[:-1], len(sizes)))
+    for block, label in enumerate(set_of_block):
+        num_up[..., label] += num_up_by_block[..., block]
     cases = num_up
     if needs_probs:
-        probs = layout.block_probs().reshape(len(is_up), *groups, -1)
+        probs = layout.block_probs().reshape(len(is_up), *num_groups * (1,), -1)
         cases = np.concatenate([num_up, np.broadcast_to(probs, num_up.shape)], axis=-1)
     distinct, case = np.unique(
         cases.reshape(-1, cases.shape[-1]), axis=0, return_inverse=True
@@ -95,10 +100,9 @@ def class_rounds(
             responses.append(_response(rule, make_round, sizes, ups, probs))
     num_up_by_response = np.tile(distinct[:, : len(sizes)], (len(round_makers), 1))
     maps = _without_conserved(_stacked(responses), sizes, num_up_by_response)
-    # From roles, a block's clients that are down or up, to classes.
-    role = 2 * class_blocks + up_by_configuration
-    role = np.broadcast_to(role, counts.shape)
-    case = case.reshape(counts.shape[:-1])
+    # From roles, a set's clients that are down or up, to classes.
+    role = np.broadcast_to(2 * class_sets + is_up, (*layout.shape, len(class_sets)))
+    case = case.reshape(layout.shape)
     outcomes = np.arange(len(round_makers)) * len(distinct)
     return [_by_class(maps, start + case, role) for start in outcomes]
 
@@ -110,24 +114,24 @@ def _response(
     num_up: np.ndarray,
     probs: np.ndarray,
 ) -> ClassRounds:
-    """Computes the coefficients by role, a block's clients that are down or up.
+    """Computes the coefficients by role, a set's clients that are down or up.
 
     Args:
       rule: a round of the algorithm.
       make_round: makes the round's links.
-      sizes: int64[B], clients of each block.
-      num_up: int64[B], those that are up. They come first in their block.
-      probs: float64[B], the reported probabilities.
+      sizes: int64[G], clients of each set.
+      num_up: int64[G], those that are up. They come first in their set.
+      probs: float64[G], the reported probabilities.
 
     Returns:
-      The coefficients without leading axes, with 2 B roles in place of classes: down and
-      up by block. Roles without clients have zeros.
+      The coefficients without leading axes, with 2 G roles in place of classes: down and
+      up by set. Roles without clients have zeros.
     """
     num_roles = 2 * len(sizes)
-    block_of_client = np.repeat(np.arange(len(sizes)), sizes)
-    first_of_block = np.cumsum(sizes) - sizes
-    mask = np.arange(len(block_of_client)) < (first_of_block + num_up)[block_of_client]
-    first = np.stack([first_of_block + num_up, first_of_block], axis=1).ravel()
+    set_of_client = np.repeat(np.arange(len(sizes)), sizes)
+    first_of_set = np.cumsum(sizes) - sizes
+    mask = np.arange(len(set_of_client)) < (first_of_set + num_up)[set_of_client]
+    first = np.stack([first_of_set + num_up, first_of_set], axis=1).ravel()
     members = np.stack([sizes - num_up, num_up], axis=1).ravel()
     present = np.flatnonzero(members)
     # Columns are the server, and a row and a target of one client of each role.
@@ -139,7 +143,7 @@ def _response(
     targets = np.zeros((len(mask), len(server)))
     rows[first[present], 1 + present] = 1.0
     targets[first[present], 1 + num_roles + present] = 1.0
-    client_probs = probs[block_of_client]
+    client_probs = probs[set_of_client]
     # A client that cannot be up divides nothing.
     client_probs = np.where(mask | (client_probs > 0), client_probs, 1.0)
     new_server, new_rows = rule(make_round(mask, client_probs, targets), server, rows)
@@ -183,29 +187,29 @@ def _without_conserved(
 
     Args:
       maps: by case and role.
-      sizes: int64[B].
-      num_up: float64[cases, B].
+      sizes: int64[G].
+      num_up: float64[cases, G].
 
     Returns:
       The maps, with equal results for states without conserved parts.
     """
-    blocks = np.repeat(np.arange(len(sizes)), 2)
-    members = np.zeros((len(num_up), len(blocks)))
+    sets = np.repeat(np.arange(len(sizes)), 2)
+    members = np.zeros((len(num_up), len(sets)))
     members[:, 0::2] = sizes - num_up
     members[:, 1::2] = num_up
-    # Equations for the functional l_x x + sum_b l_b (sum of block b's rows), and its change.
-    to_block = np.eye(len(sizes))[blocks]
-    change = np.zeros((len(num_up), 1 + 2 * len(blocks), 1 + len(sizes)))
+    # Equations for the functional l_x x + sum_b l_b (sum of set b's rows), and its change.
+    to_set = np.eye(len(sizes))[sets]
+    change = np.zeros((len(num_up), 1 + 2 * len(sets), 1 + len(sizes)))
     change[:, 0, 0] = maps.alpha - 1.0
-    change[:, 0, 1:] = (members * maps.gamma) @ to_block
+    change[:, 0, 1:] = (members * maps.gamma) @ to_set
     for start, from_server, between, own, one in (
         (1, maps.rho, maps.epsilon, maps.kappa, 1.0),
-        (1 + len(blocks), maps.beta, maps.theta, maps.zeta, 0.0),
+        (1 + len(sets), maps.beta, maps.theta, maps.zeta, 0.0),
     ):
-        rows = slice(start, start + len(blocks))
+        rows = slice(start, start + len(sets))
         change[:, rows, 0] = from_server
-        sums = np.einsum('kr,krs,rb->ksb', members, between, to_block)
-        sums += (own - one)[:, :, None] * to_block
+        sums = np.einsum('kr,krs,rb->ksb', members, between, to_set)
+        sums += (own - one)[:, :, None] * to_set
         change[:, rows, 1:] = sums * (members > 0)[:, :, None]
         change[:, rows, 0] *= members > 0
     # Coordinates in which the functional's norm is that over clients.
@@ -216,7 +220,7 @@ def _without_conserved(
     if not conserved.size:
         return maps
     # The projection on the conserved functionals, by server and role.
-    index = np.concatenate([[0], 1 + blocks])
+    index = np.concatenate([[0], 1 + sets])
     overlap = (conserved @ conserved.T)[np.ix_(index, index)]
     return maps._replace(
         alpha=maps.alpha - overlap[0, 0],

@@ -6,6 +6,7 @@ of the group need their states too. Then the n - 1 or n - 2 others are counted.
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -134,8 +135,9 @@ class CountedGroup(NamedTuple):
 
 def _along(transition: np.ndarray, array: np.ndarray, axis: int) -> np.ndarray:
     """Multiplies the transposed transition along an axis."""
-    moved = np.tensordot(transition, array, axes=(0, axis))
-    return np.moveaxis(moved, 0, axis)
+    before = math.prod(array.shape[:axis])
+    flat = array.reshape(before, len(transition), -1)
+    return (transition.T @ flat).reshape(array.shape)
 
 
 def counted_group(

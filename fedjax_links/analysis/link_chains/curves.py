@@ -227,12 +227,13 @@ def linear_limit(
     is_settling = rate < 1.0
     is_stable = is_settling and second_rate < 1.0
     if is_settling:
-        column = fixed_point(maps.mean, first).products[..., 0]
+        first = fixed_point(maps.mean, first, maps.mean_part, maps.homogeneous_mean)
+        column = first.products[..., 0]
         for number, (one, other) in enumerate(maps.pairs):
             second.products[..., number, :, 0] = column[..., one, :]
             second.products[..., number, 0, :] = column[..., other, :]
     if is_stable:
-        second = fixed_point(maps.second, second)
+        second = _second_fixed_point(maps, second)
     means, covariances = _models(system, _sum_over_links(system, second)[None])
     limits = {}
     spreads = {}
@@ -244,6 +245,16 @@ def linear_limit(
         if not is_stable:
             spreads[name] = np.full_like(spreads[name], np.nan)
     return ChainLimit(limits, spreads, system.optimum, rate, second_rate)
+
+
+def _second_fixed_point(maps: moment_maps.MomentMaps, known: Moments) -> Moments:
+    """Finds the second moments that a round keeps, where first moments are known."""
+    if maps.homogeneous_cross is not None:
+        part = maps.cross_part
+        known = fixed_point(maps.second, known, part, maps.homogeneous_cross)
+        # Target offsets of two coordinates have a symmetric law, and so have these moments.
+        known = known.with_part(part.transposed(), known.part(part).transposed())
+    return fixed_point(maps.second, known, maps.second_part, maps.homogeneous_second)
 
 
 def _sum_over_links(system: LinearSystem, moments: Moments) -> np.ndarray:

@@ -229,7 +229,8 @@ def _fedpbc_slope(chain: LinkChain, targets: np.ndarray) -> np.ndarray:
         rule=small_steps,
     )
     law = system.layout.stationary_law()
-    first, _ = moment_maps.start_moments(system.maps, system.targets, law)
-    moments = fixed_point(system.maps.mean, first)
+    maps = system.maps
+    first, _ = moment_maps.start_moments(maps, system.targets, law)
+    moments = fixed_point(maps.mean, first, maps.mean_part, maps.homogeneous_mean)
     axes = tuple(range(len(system.layout.shape)))
     return moments.products.sum(axis=axes)[:, 1, 0]

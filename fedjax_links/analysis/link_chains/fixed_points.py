@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import linalg as sparse_linalg
 
-from fedjax_links.analysis.link_chains.moments import MomentMap, Moments
+from fedjax_links.analysis.link_chains.moments import MomentMap, Moments, Part
 
 # Sizes up to which linear systems, and eigenvalue problems, are solved as dense ones.
 _DENSE_SYSTEM = 1_500
@@ -15,6 +15,9 @@ _DENSE_EIGENVALUES = 250
 _SHIFT = 0.5
 _TOLERANCE = 1e-13
 _KRYLOV_VECTORS = 80
+# Restarting Arnoldi early costs applications, and saves more on keeping vectors orthogonal.
+_ARNOLDI_VECTORS = 24
+_RADIUS_TOLERANCE = 1e-12
 _MOST_RESTARTS = 50
 
 Operator = Callable[[np.ndarray], np.ndarray]
@@ -57,79 +60,46 @@ def _shapes(moment_map: MomentMap) -> _Shapes:
     left = moment_map.left
     right = moment_map.right
     arrays = [(*layout.shape, left.size, right.size)]
-    if any(right.segments):
-        for group, starts in zip(layout.groups, left.segments, strict=True):
-            fields = len(starts)
-            arrays.append((*layout.shape, group.num_states, fields, fields))
+    if any(left.segments) and any(right.segments):
+        segments = zip(layout.groups, left.segments, right.segments, strict=True)
+        for group, rows, columns in segments:
+            fields = len(rows), len(columns)
+            arrays.append((*layout.shape, group.num_states, *fields))
     return _Shapes(len(layout.shape), tuple(arrays))
 
 
-def _unknown(moment_map: MomentMap) -> np.ndarray:
-    """Says which entries involve the server or rows, and so are to be found.
-
-    Products with the number one are first moments, which are known where second moments
-    are to be found.
-
-    Returns:
-      bool[size].
-    """
-    left = moment_map.left
-    is_moving = np.ones(left.size, bool)
-    is_moving[0] = False
-    for group, starts in zip(moment_map.layout.groups, left.segments, strict=True):
-        for at in starts[int(moment_map.has_rows) :]:
-            is_moving[at : at + group.num_states] = False
-    shapes = _shapes(moment_map)
-    products = is_moving[:, None]
-    if moment_map.right.size > 1:
-        products = is_moving[:, None] | is_moving
-        products[:, 0] = False
-        products[0, :] = False
-    masks = [products]
-    for shape in shapes.arrays[1:]:
-        mask = np.zeros(shape[-2:], bool)
-        if moment_map.has_rows:
-            mask[0, :] = True
-            mask[:, 0] = True
-        masks.append(mask)
-    full = [
-        np.broadcast_to(mask, shape).ravel()
-        for mask, shape in zip(masks, shapes.arrays, strict=True)
-    ]
-    return np.concatenate(full)
-
-
-def _linear_part(moment_map: MomentMap, indices: np.ndarray) -> Operator:
-    """Returns the map of some entries while all others are zero."""
+def _operator(moment_map: MomentMap) -> tuple[Operator, int]:
+    """Returns the map of columns, and their size."""
     one_pair = moment_map.one_pair()
     shapes = _shapes(moment_map)
-    size = sum(int(np.prod(shape)) for shape in shapes.arrays)
 
     def apply(columns: np.ndarray) -> np.ndarray:
-        full = np.zeros((size, columns.shape[1]))
-        full[indices] = columns
-        return shapes.columns(one_pair(shapes.moments(full)))[indices]
+        return shapes.columns(one_pair(shapes.moments(columns)))
 
-    return apply
+    return apply, sum(int(np.prod(shape)) for shape in shapes.arrays)
 
 
-def fixed_point(moment_map: MomentMap, known: Moments) -> Moments:
-    """Finds the moments that a round keeps.
+def fixed_point(
+    moment_map: MomentMap, known: Moments, part: Part, part_map: MomentMap
+) -> Moments:
+    """Finds some moments that a round keeps, where all others are known.
 
     Args:
       moment_map: the round.
-      known: moments, of which entries that involve the server or rows are replaced.
+      known: moments.
+      part: those to find. Their values in `known` are replaced.
+      part_map: the round of this part while all other moments are zero.
 
     Returns:
       The moments.
     """
-    shapes = _shapes(moment_map)
-    unknown = np.flatnonzero(_unknown(moment_map))
-    full = shapes.columns(known)
-    full[unknown] = 0.0
-    right = shapes.columns(moment_map(shapes.moments(full)))[unknown]
-    full[unknown] = _solve(_linear_part(moment_map, unknown), right)
-    return shapes.moments(full)
+    shapes = _shapes(part_map)
+    values = known.part(part)
+    nothing = shapes.moments(np.zeros_like(shapes.columns(values)))
+    known = known.with_part(part, nothing)
+    right = shapes.columns(moment_map(known).part(part))
+    apply, _ = _operator(part_map)
+    return known.with_part(part, shapes.moments(_solve(apply, right)))
 
 
 def _solve(apply: Operator, right: np.ndarray) -> np.ndarray:
@@ -193,9 +163,7 @@ def radius(moment_map: MomentMap, *, is_positive: bool) -> float:
     Returns:
       The radius.
     """
-    shapes = _shapes(moment_map)
-    size = sum(int(np.prod(shape)) for shape in shapes.arrays)
-    apply = _linear_part(moment_map, np.arange(size))
+    apply, size = _operator(moment_map)
     if size <= _DENSE_EIGENVALUES:
         eigenvalues = np.linalg.eigvals(apply(np.eye(size)))
         return float(np.abs(eigenvalues).max())
@@ -211,7 +179,8 @@ def radius(moment_map: MomentMap, *, is_positive: bool) -> float:
         eigenvalues = sparse_linalg.eigs(
             operator,
             k=number,
-            ncv=min(_KRYLOV_VECTORS, size - 1),
+            ncv=min(_ARNOLDI_VECTORS, size - 1),
+            tol=_RADIUS_TOLERANCE,
             v0=start,
             return_eigenvectors=False,
         )

@@ -86,6 +86,14 @@ class LinkLayout(NamedTuple):
             columns.append(np.broadcast_to(counts, (*self.shape, group.num_states)))
         return np.concatenate(columns, axis=-1)
 
+    def num_up(self) -> np.ndarray:
+        """Returns how many clients of each block are up, int64[S, K_1, ..., K_G, B]."""
+        is_up = self.class_is_up()
+        is_up = is_up.reshape(len(is_up), *len(self.groups) * (1,), -1)
+        up_by_class = self.class_counts() * is_up
+        firsts = np.unique(self.class_blocks, return_index=True)[1]
+        return np.add.reduceat(up_by_class, firsts, axis=-1)
+
     def block_probs(self) -> np.ndarray:
         """Returns the reported probability of each block's clients, float64[S, blocks]."""
         columns = [self.modes.probs]

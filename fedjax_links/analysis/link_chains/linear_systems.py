@@ -72,7 +72,8 @@ def linear_system(
     if algorithm in _NEED_PROBS and any(np.isnan(k.prob).any() for k in chain.kinds):
         requirement = f'know probabilities, which {algorithm} needs'
         raise errors.invalid('chain', requirement, 'NaN')
-    if algorithm in _TELL_CLIENTS_APART or neighbours is not None:
+    tells_apart = algorithm in _TELL_CLIENTS_APART or neighbours is not None
+    if tells_apart:
         lump = False
     dimension = clients.targets.shape[1]
     groups = layouts.exchangeable_groups(chain, clients.curvature)
@@ -85,9 +86,13 @@ def linear_system(
         has_offsets=any(np.ptp(clients.targets[g], axis=0).any() for g in groups),
         num_pairs=dimension * (dimension + 1) // 2,
     )
+    set_of_block = np.arange(len(layout.blocks))
+    if not tells_apart and algorithm not in _NEED_PROBS:
+        set_of_block = _sets_of_blocks(clients, layout)
     branches = _branches(
         clients,
         layout,
+        set_of_block,
         rule or RULES[algorithm],
         learning_rate,
         options,
@@ -105,9 +110,32 @@ def linear_system(
     return LinearSystem(layout, maps, by_block, clients.optimum, models)
 
 
+def _sets_of_blocks(
+    clients: linear_rules.QuadraticClients, layout: layouts.LinkLayout
+) -> np.ndarray:
+    """Labels blocks with equal curvature if any number of their clients may be up.
+
+    Where links restrict who is up together, rounds may conserve what depends on blocks.
+
+    Args:
+      clients: the losses.
+      layout: the configurations.
+
+    Returns:
+      int64[B].
+    """
+    curvature = [clients.curvature[block[0]] for block in layout.blocks]
+    sizes = np.array([len(block) for block in layout.blocks])
+    cases = np.unique(layout.num_up().reshape(-1, len(sizes)), axis=0)
+    if len(cases) < np.prod(sizes + 1.0):
+        return np.arange(len(sizes))
+    return np.unique(curvature, return_inverse=True)[1]
+
+
 def _branches(
     clients: linear_rules.QuadraticClients,
     layout: layouts.LinkLayout,
+    set_of_block: np.ndarray,
     rule: Rule,
     learning_rate: float,
     options: Mapping[str, Any],
@@ -118,7 +146,8 @@ def _branches(
 ) -> list[tuple[float, class_rounds.ClassRounds]]:
     """Enumerates the links between clients: their probability, and the round under them."""
     size = len(clients.targets)
-    order = np.concatenate(layout.blocks)
+    by_set = np.argsort(set_of_block, kind='stable')
+    order = np.concatenate([layout.blocks[block] for block in by_set])
     probs = []
     round_makers = []
     # All clients up, so that only the links between them are enumerated.
@@ -129,7 +158,7 @@ def _branches(
         probs.append(prob)
         round_makers.append(_round_maker(clients, order, edges, learning_rate, options))
     rounds = class_rounds.class_rounds(
-        layout, rule, round_makers, needs_probs=needs_probs
+        layout, rule, round_makers, set_of_block=set_of_block, needs_probs=needs_probs
     )
     return list(zip(probs, rounds, strict=True))
 

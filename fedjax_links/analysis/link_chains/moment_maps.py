@@ -10,6 +10,7 @@ from fedjax_links.analysis.link_chains.moments import (
     Coordinates,
     MomentMap,
     Moments,
+    Part,
     RoundMaps,
 )
 
@@ -23,7 +24,12 @@ class MomentMaps(NamedTuple):
       mean: maps ``E[v]``, with d in place of pairs and w = 1.
       second: maps ``E[v w^T]``.
       homogeneous_mean: maps ``E[v]`` of server and rows where all targets are zero.
+      homogeneous_cross: the same of ``E[v w^T]`` with the target offsets as w; None where
+        there are none.
       homogeneous_second: the same of ``E[v v^T]``.
+      mean_part: server and rows among the moments of `mean`.
+      cross_part: server and rows with offsets, among the moments of `second`.
+      second_part: server and rows with server and rows.
       pairs: int64[pairs, 2].
       client_mean: float64[n], the mean of the rows as a functional of v.
     """
@@ -31,7 +37,11 @@ class MomentMaps(NamedTuple):
     mean: MomentMap
     second: MomentMap
     homogeneous_mean: MomentMap
+    homogeneous_cross: MomentMap | None
     homogeneous_second: MomentMap
+    mean_part: Part
+    cross_part: Part
+    second_part: Part
     pairs: np.ndarray
     client_mean: np.ndarray
 
@@ -88,7 +98,8 @@ def moment_maps(
     dimension = targets.means.shape[1]
     pairs = np.array([(a, b) for a in range(dimension) for b in range(a, dimension)])
     everything = _coordinates(layout, indices)
-    nothing = Coordinates(1, np.zeros(1, int), ((),) * len(layout.groups))
+    num_groups = len(layout.groups)
+    nothing = Coordinates(1, num_groups * (np.zeros(1, int),), num_groups * ((),))
     maps = []
     for prob, rounds in branches:
         maps.append((prob, _round_maps(layout, rounds, targets, indices)))
@@ -100,6 +111,14 @@ def moment_maps(
     )
     homogeneous = tuple((p, _homogeneous(each, inner, has_rows)) for p, each in maps)
     only_mean = tuple((p, _with_one(each)) for p, each in homogeneous)
+    offset_columns = np.arange(after_rows, size)
+    cross_map = None
+    if has_offsets:
+        only_offsets = _coordinates(layout, _Indices(-1, 0, num_counted))
+        cross = tuple((p, _with_offsets(each)) for p, each in homogeneous)
+        cross_map = MomentMap(layout, models, only_offsets, cross, has_rows)
+    row_fields = slice(0, int(has_rows))
+    offset_fields = slice(int(has_rows), None)
     client_mean = np.zeros(size)
     if has_rows:
         client_mean[rows : rows + num_classes] = 1.0 / layout.chain.num_clients
@@ -107,7 +126,11 @@ def moment_maps(
         mean=MomentMap(layout, everything, nothing, mean, has_rows),
         second=MomentMap(layout, everything, everything, second, has_rows),
         homogeneous_mean=MomentMap(layout, models, nothing, only_mean, has_rows),
+        homogeneous_cross=cross_map,
         homogeneous_second=MomentMap(layout, models, models, homogeneous, has_rows),
+        mean_part=Part(inner, np.zeros(1, int)),
+        cross_part=Part(inner, offset_columns, row_fields, offset_fields),
+        second_part=Part(inner, inner, row_fields, row_fields),
         pairs=pairs,
         client_mean=client_mean,
     )
@@ -116,6 +139,7 @@ def moment_maps(
 def _coordinates(layout: LinkLayout, indices: _Indices) -> Coordinates:
     """Says which coordinates belong to which group."""
     segments = []
+    others = []
     counted = 0
     for group in layout.groups:
         starts = []
@@ -123,15 +147,13 @@ def _coordinates(layout: LinkLayout, indices: _Indices) -> Coordinates:
             starts.append(indices.rows + len(layout.listed) + counted)
         if indices.offsets >= 0:
             starts.append(indices.offsets + counted)
+        is_other = np.ones(indices.size, bool)
+        for at in starts:
+            is_other[at : at + group.num_states] = False
         segments.append(tuple(starts))
+        others.append(np.flatnonzero(is_other))
         counted += group.num_states
-    marked = [
-        np.arange(at, at + group.num_states)
-        for group, starts in zip(layout.groups, segments, strict=True)
-        for at in starts
-    ]
-    free = np.setdiff1d(np.arange(indices.size), np.concatenate([*marked, []]))
-    return Coordinates(indices.size, free.astype(int), tuple(segments))
+    return Coordinates(indices.size, tuple(others), tuple(segments))
 
 
 def _round_maps(
@@ -192,7 +214,8 @@ def _round_maps(
         right=left,
         common_left=tuple(common_of_groups),
         common_right=tuple(common_of_groups),
-        own=tuple(own_of_groups),
+        own_left=tuple(own_of_groups),
+        own_right=tuple(own_of_groups),
         counts=tuple(counts_of_groups),
         noise=noise[..., None, :, :] if noise.any() else None,
         noise_squares=tuple(noise_of_groups),
@@ -253,7 +276,7 @@ def _paired(maps: RoundMaps, pairs: np.ndarray) -> RoundMaps:
         left=maps.left[..., first, :, :],
         right=maps.right[..., second, :, :],
         common_left=tuple(x[..., first, :, :] for x in maps.common_left),
-        common_right=tuple(x[..., second, :, :] for x in maps.common_right),
+        common_right=tuple(x[..., second, :, :] for x in maps.common_left),
         noise=noise,
         noise_squares=tuple(x * is_one[:, None] for x in maps.noise_squares),
     )
@@ -269,13 +292,25 @@ def _homogeneous(maps: RoundMaps, inner: np.ndarray, has_rows: bool) -> RoundMap
     left = maps.left[..., :1, inner[:, None], inner]
     common = tuple(x[..., :1, :, :][..., inner] for x in maps.common_left)
     fields = int(has_rows)
+    own = tuple(x[..., :fields, :fields] for x in maps.own_left)
     return maps._replace(
         left=left,
         right=left,
         common_left=common,
         common_right=common,
-        own=tuple(x[..., :fields, :fields] for x in maps.own),
+        own_left=own,
+        own_right=own,
         noise=None,
+    )
+
+
+def _with_offsets(maps: RoundMaps) -> RoundMaps:
+    """Replaces w by the sums of target offsets, which a round does not change."""
+    num_states = [counts.shape[-1] for counts in maps.counts]
+    return maps._replace(
+        right=np.eye(sum(num_states)),
+        common_right=None,
+        own_right=tuple(np.ones((number, 1, 1)) for number in num_states),
     )
 
 

@@ -25,13 +25,13 @@ class Coordinates(NamedTuple):
 
     Attributes:
       size: the number of coordinates.
-      free: int64[...], those that involve no client of a group.
+      others: for each group int64[...], the coordinates that involve none of its clients.
       segments: for each group the first coordinates of its rows, of its target offsets, or
         of both. Each has as many coordinates as clients of the group have states.
     """
 
     size: int
-    free: np.ndarray
+    others: tuple[np.ndarray, ...]
     segments: tuple[tuple[int, ...], ...]
 
 
@@ -40,13 +40,57 @@ class Moments(NamedTuple):
 
     Attributes:
       products: float64[S, K_1, ..., pairs, n, m].
-      squares: for each group float64[S, K_1, ..., pairs, states, f, f], sums over the
-        clients in a state of products of its rows and target offsets. Empty where the
-        second coordinates involve no clients.
+      squares: for each group float64[S, K_1, ..., pairs, states, f, g], sums over the
+        clients in a state of products of its row and target offset, of v and of w. Empty
+        where the first or the second coordinates involve no clients.
     """
 
     products: np.ndarray
     squares: tuple[np.ndarray, ...]
+
+    def part(self, part: 'Part') -> 'Moments':
+        """Returns moments of some coordinates of v and w."""
+        products = self.products[..., part.rows[:, None], part.columns]
+        squares = []
+        for square in self.squares:
+            picked = square[..., part.row_fields, part.column_fields]
+            if picked.size:
+                squares.append(picked)
+        return Moments(products, tuple(squares))
+
+    def with_part(self, part: 'Part', values: 'Moments') -> 'Moments':
+        """Returns moments with other values for some coordinates of v and w."""
+        products = self.products.copy()
+        products[..., part.rows[:, None], part.columns] = values.products
+        squares = tuple(square.copy() for square in self.squares)
+        for square, value in zip(squares, values.squares, strict=False):
+            square[..., part.row_fields, part.column_fields] = value
+        return Moments(products, squares)
+
+    def transposed(self) -> 'Moments':
+        """Returns the moments ``E[w v^T]``."""
+        squares = tuple(np.swapaxes(square, -1, -2) for square in self.squares)
+        return Moments(np.swapaxes(self.products, -1, -2), squares)
+
+
+class Part(NamedTuple):
+    """Names some coordinates of v and of w.
+
+    Attributes:
+      rows: int64[...], coordinates of v.
+      columns: int64[...], coordinates of w.
+      row_fields: which of a client's row and target offset are among the rows.
+      column_fields: the same of the columns.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    row_fields: slice = slice(0, 0)
+    column_fields: slice = slice(0, 0)
+
+    def transposed(self) -> 'Part':
+        """Returns the part with v and w exchanged."""
+        return Part(self.columns, self.rows, self.column_fields, self.row_fields)
 
 
 class RoundMaps(NamedTuple):
@@ -56,9 +100,11 @@ class RoundMaps(NamedTuple):
       left: float64[S, K_1, ..., pairs, n, n], the map of v.
       right: float64[S, K_1, ..., pairs, m, m], the map of w.
       common_left: for each group float64[S, K_1, ..., pairs, states, n], h of `ClassRounds`.
-      common_right: float64[S, K_1, ..., pairs, states, m], the same of w.
-      own: for each group float64[S, K_1, ..., 1, states, f, f], maps a client's row and
-        offset, apart from h.
+      common_right: float64[S, K_1, ..., pairs, states, m], the same of w; None where w has
+        no rows.
+      own_left: for each group float64[S, K_1, ..., 1, states, f, f], maps a client's row
+        and offset in v, apart from h.
+      own_right: float64[S, K_1, ..., 1, states, g, g], the same of w.
       counts: for each group int64[S, K_1, ..., 1, states], the clients in a state.
       noise: float64[S, K_1, ..., pairs, n, m], what noise adds per unit of probability.
       noise_squares: for each group float64[S, K_1, ..., pairs, states], the same of the
@@ -68,8 +114,9 @@ class RoundMaps(NamedTuple):
     left: np.ndarray
     right: np.ndarray
     common_left: tuple[np.ndarray, ...]
-    common_right: tuple[np.ndarray, ...]
-    own: tuple[np.ndarray, ...]
+    common_right: tuple[np.ndarray, ...] | None
+    own_left: tuple[np.ndarray, ...]
+    own_right: tuple[np.ndarray, ...]
     counts: tuple[np.ndarray, ...]
     noise: np.ndarray | None
     noise_squares: tuple[np.ndarray, ...]
@@ -77,11 +124,14 @@ class RoundMaps(NamedTuple):
     def one_pair(self) -> 'RoundMaps':
         """Returns the maps of the first pair, without noise."""
         right = self.right if self.right.ndim == 2 else self.right[..., :1, :, :]
+        common_right = self.common_right
+        if common_right is not None:
+            common_right = tuple(x[..., :1, :, :] for x in common_right)
         return self._replace(
             left=self.left[..., :1, :, :],
             right=right,
             common_left=tuple(x[..., :1, :, :] for x in self.common_left),
-            common_right=tuple(x[..., :1, :, :] for x in self.common_right),
+            common_right=common_right,
             noise=None,
         )
 
@@ -128,27 +178,30 @@ class MomentMap(NamedTuple):
         self, maps: RoundMaps, moments: Moments, group: int
     ) -> np.ndarray:
         """Moves the sums of squares of a group's rows and offsets."""
-        own = maps.own[group]
-        after = own @ moments.squares[group] @ np.swapaxes(own, -1, -2)
+        own_left = maps.own_left[group]
+        own_right = maps.own_right[group]
+        after = own_left @ moments.squares[group] @ np.swapaxes(own_right, -1, -2)
         if not self.has_rows:
             return after
         # What clients of a class have in common, h, adds to each of their rows.
         num_states = maps.counts[group].shape[-1]
         states = np.arange(num_states)
-        common = maps.common_left[group]
-        other = maps.common_right[group]
         before = moments.products
-        forward = common @ before
-        backward = before @ np.swapaxes(other, -1, -2)
-        starts = self.left.segments[group]
+        forward = maps.common_left[group] @ before
         with_own = np.stack(
-            [forward[..., states, at + states] for at in starts], axis=-1
+            [forward[..., states, at + states] for at in self.right.segments[group]],
+            axis=-1,
         )
+        after[..., 0, :] += np.einsum('...f,...gf->...g', with_own, own_right)
+        if maps.common_right is None:
+            return after
+        other = maps.common_right[group]
+        backward = before @ np.swapaxes(other, -1, -2)
         own_with = np.stack(
-            [backward[..., at + states, states] for at in starts], axis=-1
+            [backward[..., at + states, states] for at in self.left.segments[group]],
+            axis=-1,
         )
-        after[..., 0, :] += np.einsum('...f,...gf->...g', with_own, own)
-        after[..., :, 0] += np.einsum('...f,...gf->...g', own_with, own)
+        after[..., :, 0] += np.einsum('...f,...gf->...g', own_with, own_left)
         both = np.einsum('...sn,...sn->...s', forward, other)
         after[..., 0, 0] += maps.counts[group] * both
         if maps.noise is not None:
@@ -174,12 +227,8 @@ class MomentMap(NamedTuple):
         left = [np.arange(at, at + num_states) for at in self.left.segments[number]]
         right = [np.arange(at, at + num_states) for at in self.right.segments[number]]
         after = np.zeros_like(products)
-        rest_left = np.setdiff1d(np.arange(self.left.size), np.concatenate([*left, []]))
-        rest_right = np.setdiff1d(
-            np.arange(self.right.size), np.concatenate([*right, []])
-        )
-        rest_left = rest_left.astype(int)
-        rest_right = rest_right.astype(int)
+        rest_left = self.left.others[number]
+        rest_right = self.right.others[number]
         last = products.ndim - 1
 
         def at(rows: np.ndarray, columns: np.ndarray) -> tuple[Any, ...]:

@@ -123,6 +123,36 @@ def test_extrapolation_takes_most_of_the_bias(up_rate, rate, at_rate, better):
     assert round(2 * one - two, 2) == better
 
 
+@pytest.mark.parametrize(
+    ('name', 'probs', 'printed'),
+    [
+        ('mifa', [0.5, 0.4, 0.3], 1.0055),
+        ('mifa', [0.5, 0.4, 0.3, 0.2], 0.9985),
+        ('focus', [0.5, 0.3], 1.0014),
+    ],
+)
+def test_second_moments_grow_for_few_clients(name, probs, printed):
+    size = len(probs)
+    chain = link_chains.markov(probs, 0.01)
+    limit = analysis.linear_limit(name, chain, np.arange(size), rate_of(name, size), 5)
+    assert round(limit.second_moment_rate, 4) == printed
+
+
+@pytest.mark.parametrize(
+    ('up_rate', 'rate', 'plain', 'combined'),
+    [(0.1, 0.01, 49.56, 49.99), (0.05, 0.005, 49.21, 49.88)],
+)
+def test_two_rates_take_most_of_the_bias_away(up_rate, rate, plain, combined):
+    chain = link_chains.markov([0.5, 0.3], up_rate)
+    once, twice = (
+        analysis.linear_limit('fedavg_known', chain, [0.0, 100.0], eta, 5)
+        for eta in (rate, 2 * rate)
+    )
+    mean = once.means['server'][0]
+    assert round(mean, 2) == plain
+    assert round(2 * mean - twice.means['server'][0], 2) == combined
+
+
 @pytest.mark.parametrize('name', cases(RULES, ['fedavg_known', 's2s', 'mimic', 'cogc']))
 @pytest.mark.parametrize('is_plain', [True, False])
 def test_independent_links_end_where_linear_rule_does(name, is_plain):
@@ -293,6 +323,26 @@ def test_a_hundred_clients_in_two_groups_are_exact_in_a_second():
     np.testing.assert_allclose(curve.means['server'], moments.mean, atol=1e-12)
     result = curve.covariances['server'][:, 0]
     np.testing.assert_allclose(result, moments.variance, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ('name', 'rate'),
+    cases([('fedavg_known', 0.002), ('mifa', 0.05)], [('fedavg_known', 0.002)]),
+)
+def test_a_hundred_clients_with_memory_have_a_limit(name, rate):
+    """MIFA ends at the optimum, and known probabilities as their first order says."""
+    probs = np.repeat([0.5, 0.3], 50)
+    targets = np.random.default_rng(0).normal(size=100) + 10 * probs
+    arguments = link_chains.markov(probs, 0.05), targets, rate, 2
+    limit = analysis.linear_limit(name, *arguments)
+    assert limit.stability == 'mean and variance settle'
+    bias = limit.means['server'] - limit.optimum
+    if name == 'mifa':
+        assert abs(bias[0]) < 1e-9
+        assert limit.covariances['server'][0, 0] < 1e-9
+    else:
+        law = analysis.first_order_mean(name, *arguments)
+        assert abs(bias[0] - law.bias[0]) < 0.05 * abs(law.bias[0])
 
 
 def test_fedpbc_of_many_clients_has_its_closed_form():
