@@ -119,6 +119,22 @@ def _is_module(name: str) -> bool:
     return inspect.ismodule(getattr(fedjax_links, name))
 
 
+def _classes_below(name: str) -> set[str]:
+    """Names the classes of a package that the page of a module below it has too.
+
+    A class has one canonical name, so two pages may not describe it.
+    """
+    below = [
+        _module(other) for other in public_modules() if other.startswith(f'{name}.')
+    ]
+    return {
+        offer
+        for offer in getattr(_module(name), '__all__', ())
+        if inspect.isclass(thing := getattr(_module(name), offer))
+        and any(getattr(module, offer, None) is thing for module in below)
+    }
+
+
 def _write_page(path: Path, name: str) -> None:
     lines = [f'.. automodule:: {_module(name).__name__}']
     if hasattr(_module(name), '__all__') or not hasattr(_module(name), '__path__'):
@@ -127,10 +143,13 @@ def _write_page(path: Path, name: str) -> None:
             '   :special-members: __call__',
         ]  # of protocols: what they take
     before = ''
+    elsewhere = _classes_below(name)
     if name in _ELSEWHERE:
-        where, elsewhere = _ELSEWHERE[name]
-        lines.append(f'   :exclude-members: {", ".join(sorted(elsewhere))}')
+        where, factories = _ELSEWHERE[name]
+        elsewhere = elsewhere | factories
         before = f'Each has a page of its own: :doc:`../{where}/index`.\n'
+    if elsewhere:
+        lines.append(f'   :exclude-members: {", ".join(sorted(elsewhere))}')
     data = [
         f'.. py:data:: {offer}\n   :module: {_module(name).__name__}\n\n   {said}\n'
         for offer, said in bare_data(name).items()
