@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,10 +38,24 @@ from fedjax_links.results.simulation import SimulationResult as SimulationResult
 
 EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]
 """``(params, key, problem) -> pytree``: what to measure of a candidate model."""
-_Options: TypeAlias = tuple[
-    Algorithm, Participation | None, EvalFn | None, int, int | None
-]
-"""The first arguments of `_simulate`, up to the links: what a program is built of."""
+
+
+class _ProgramOptions(NamedTuple):
+    """Holds the first arguments of `_simulate`: functions and sizes that make a program.
+
+    Attributes:
+      algorithm: the algorithm.
+      pattern: the participation pattern; None for links that are arguments of the program.
+      eval_fn: as in `simulate`.
+      num_rounds: T.
+      eval_every: as in `simulate`.
+    """
+
+    algorithm: Algorithm
+    pattern: Participation | None
+    eval_fn: EvalFn | None
+    num_rounds: int
+    eval_every: int | None
 
 
 def simulate(
@@ -113,7 +127,7 @@ def simulate(
         contracts.check_eval_every(eval_every, num_rounds)
     if initial_state is not None:
         contracts.check_state(initial_state)
-    options = algorithm, pattern, eval_fn, num_rounds, eval_every
+    options = _ProgramOptions(algorithm, pattern, eval_fn, num_rounds, eval_every)
     if mesh is None:
         result: SimulationResult = compiling.call(
             _simulate, options, links, initial_state, problem, key
@@ -180,7 +194,7 @@ def _simulate(
 
 def _simulate_on_mesh(
     mesh: jax.sharding.Mesh,
-    options: _Options,
+    options: _ProgramOptions,
     links: Links | None,
     state: FederationState | None,
     problem: Problem,
@@ -190,14 +204,14 @@ def _simulate_on_mesh(
     if mesh.axis_names != (meshes.AXIS,):
         requirement = f'have the one axis {meshes.AXIS!r}'
         raise errors.invalid('mesh', requirement, mesh.axis_names)
-    algorithm, pattern, *_ = options
+    pattern = options.pattern
     links_source = _pattern_or_sample(pattern, links)
-    make = functools.partial(_init, algorithm, links_source)
+    make = functools.partial(_init, options.algorithm, links_source)
     layout = mesh_layouts.Layout(make, mesh, problem, key)
     carry = None
     if state is not None:
         if pattern is None:
-            # Given links leave the carry of an earlier pattern as it is, and replace its links.
+            # Precomputed links replace those of an earlier pattern, and leave its carry as it is.
             assert not isinstance(links_source, Participation)
             carry = state.participation
             state = state._replace(participation=(), links=base.all_down(links_source))
@@ -344,6 +358,7 @@ def _init(
     problem: Problem,
     key: Key,
 ) -> FederationState:
+    """Makes the state of `init` without a mesh."""
     carry: base.PyTree = ()
     links: Any = participation
     if isinstance(participation, Participation):

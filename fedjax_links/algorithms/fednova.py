@@ -31,15 +31,15 @@ def fednova(
     ``local_epochs`` say, and ``tau_eff = mean_{i in A} tau_i``. Clients that do more
     steps no longer weigh more. With equal tau_i it is FedAvg. With
     ``weights='examples'`` both means weigh client i by its n_i examples, as in the
-    paper. The normalisation by tau_i is the one for plain SGD: momentum or a proximal
-    term have other coefficients in the paper.
+    paper. The normalisation by tau_i is that of plain SGD. For momentum or a proximal
+    term the paper has other coefficients.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x. An empty round keeps x.
 
     What the literature leaves open: the paper samples clients by their weight and takes both means
-    over the sample. Under unequal links both are taken over A here, so that FedNova removes the
-    inconsistency of unequal tau_i and keeps FedAvg's of unequal p_i.
+    over the sample. Under unequal links both are taken over A here. So FedNova removes the
+    inconsistency of unequal tau_i, and keeps FedAvg's inconsistency of unequal p_i.
 
     Memory: one model.
 
@@ -82,19 +82,20 @@ def fednova(
             # In floating point, because the sum of all steps may exceed int32.
             steps = common.as_float(update.num_steps)
             normalised = tree.scale(1 / steps, update.delta)
-            weighted: PyTree = ()
+            volume_and_steps: PyTree = ()
             if volumes is not None:
                 normalised = tree.scale(volumes[i], normalised)
-                weighted = volumes[i], volumes[i] * steps
-            return Contribution((normalised, steps, weighted), update.loss), row
+                volume_and_steps = volumes[i], volumes[i] * steps
+            summands = normalised, steps, volume_and_steps
+            return Contribution(summands, update.loss), row
 
-        total, _, metrics = common.train(local_train, ctx, problem, client)
-        direction, num_steps, weighted = total
+        sums, _, metrics = common.train(local_train, ctx, problem, client)
+        direction, num_steps, volume_and_steps = sums
         if volumes is None:
             volume = metrics.num_active
             weighted_steps = num_steps
         else:
-            volume, weighted_steps = weighted
+            volume, weighted_steps = volume_and_steps
 
         # Server, eq. (9): the mean normalised update, scaled by tau_eff.
         tau_eff = tree.divide(weighted_steps, volume)

@@ -53,7 +53,7 @@ def fedstale(
     Args:
       local_train: the client program L_i.
       stale_weight: beta, in [0, 1].
-      server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
+      server_lr: eta_g, positive; not with an optimizer, which has its own rate.
       table_dtype: dtype of the rows; the parameters' own by default.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
         place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
@@ -89,15 +89,15 @@ def fedstale(
     ) -> Step[MemoryState]:
         def client(train: Train, i: Array, h_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
-            fresh = tree.add_scaled(update.delta, -stale_weight, h_i)
-            weighted = tree.scale(1 / base.prob_of(ctx.links, i), fresh)
+            innovation = tree.add_scaled(update.delta, -stale_weight, h_i)
+            weighted = tree.scale(1 / base.prob_of(ctx.links, i), innovation)
             return Contribution(weighted, update.loss), update.delta
 
-        innovation, after, metrics = common.remember(
+        innovation_sum, after, metrics = common.remember(
             local_train, ctx, problem, client, state
         )
-        # Server: N v is the sum of the innovations and of the rows as they were before.
-        scaled_v = tree.add_scaled(innovation, stale_weight, state.memory_sum)
+        # Server: N v is the sum of the innovations, plus beta times that of the rows before them.
+        scaled_v = tree.add_scaled(innovation_sum, stale_weight, state.memory_sum)
         scale = server_lr / problem.num_clients
         new_state = common.apply_server_update(after, scale, scaled_v, server_optimizer)
         return new_state, metrics

@@ -1,1 +1,1 @@
-"""Certificates: programs of a machine compared with float64 and with another machine."""
+"""Certifies machines: compares their programs with float64 and with another machine."""

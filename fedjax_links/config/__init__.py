@@ -1,1 +1,1 @@
-"""From plain values to objects: what a config can name, and how."""
+"""Turns the plain values of a config into objects, by registries of names."""

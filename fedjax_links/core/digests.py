@@ -8,6 +8,7 @@ in memory anything lies. Digests of programs compare under one version of JAX.
 import functools
 import hashlib
 import inspect
+import math
 import re
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,9 +23,9 @@ from jax.extend import core as jax_core
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 
-_NAMES_ONLY = {'name', 'debug_info', 'source_info'}
+_IGNORED_PARAMS = {'name', 'debug_info', 'source_info'}
 """Parameters of operations that change no result."""
-_CALLS_THE_HOST = ('pure_callback', 'io_callback')
+_HOST_CALLBACKS = ('pure_callback', 'io_callback')
 _ADDRESS = re.compile(r' at 0x[0-9a-f]+')
 _CHUNK_BYTES = 2**24
 
@@ -57,15 +58,15 @@ def row_hashes(array: ArrayOrNumber) -> np.ndarray:
       array: [E, ...], of any dtype.
 
     Returns:
-      uint64[E]. Rows with equal bytes have equal hashes; different rows differ but for one chance
-      in 2**63.
+      uint64[E]. Rows with equal bytes have equal hashes. Different rows have equal hashes with
+      probability 2^-63.
     """
     values = _plain(array)
     count = len(values)
     if count == 0:
         return np.zeros(0, np.uint64)
     row_bytes = values.nbytes // count
-    num_words = -(-row_bytes // 8)
+    num_words = math.ceil(row_bytes / 8)
     weights = np.random.default_rng(0).integers(0, 2**63, num_words, dtype=np.uint64)
     weights = weights * np.uint64(2) + np.uint64(1)
     hashes = np.empty(count, np.uint64)
@@ -114,11 +115,11 @@ def of_structure(jaxpr: jax_core.Jaxpr) -> str:
 
 
 class _ProgramDigests:
-    """Computes digests of jaxprs; that of a program inside programs is computed once."""
+    """Computes digests of jaxprs, once for a jaxpr that occurs several times in others."""
 
     def __init__(self) -> None:
-        # By id; the jaxprs stay alive, so that no other gets the id of one.
-        self._known: dict[int, tuple[Any, str]] = {}
+        # Jaxprs and digests by id. They keep the jaxprs alive, so that ids are not used again.
+        self._cache: dict[int, tuple[Any, str]] = {}
 
     def closed(self, program: jax_core.ClosedJaxpr) -> str:
         """Returns the digest of a closed jaxpr, its constants included."""
@@ -126,11 +127,11 @@ class _ProgramDigests:
         return combine([self.open(program.jaxpr), *constants])
 
     def open(self, jaxpr: jax_core.Jaxpr) -> str:
-        """Returns the digest of a jaxpr."""
-        if id(jaxpr) in self._known:
-            _, digest = self._known[id(jaxpr)]
+        """Returns the digest of a jaxpr without its constants."""
+        if id(jaxpr) in self._cache:
+            _, digest = self._cache[id(jaxpr)]
             return digest
-        # Variables are numbered in the order in which they come up.
+        # Variables are numbered in the order of their definitions.
         numbers: dict[Any, int] = {}
 
         def define(variable: jax_core.Var) -> str:
@@ -139,36 +140,36 @@ class _ProgramDigests:
 
         def use(atom: jax_core.Var | jax_core.Literal) -> str:
             if isinstance(atom, jax_core.Literal):
-                return f'{atom.aval}={self.value(atom.val)}'
+                return f'{atom.aval}={self._describe(atom.val)}'
             return str(numbers[atom])
 
         lines = [' '.join(define(v) for v in [*jaxpr.constvars, *jaxpr.invars])]
         for equation in jaxpr.eqns:
             inputs = ' '.join(use(atom) for atom in equation.invars)
-            if equation.primitive.name in _CALLS_THE_HOST:
+            if equation.primitive.name in _HOST_CALLBACKS:
                 callback = equation.params['callback']
                 host_function = getattr(callback, 'callback_func', None)
-                inputs = f'{inputs} {_HostCode().of(host_function)}'
+                inputs = f'{inputs} {_HostCode().describe(host_function)}'
             params = self._params(equation)
             outputs = ' '.join(define(v) for v in equation.outvars)
             lines.append(f'{outputs} = {equation.primitive.name} {inputs} [{params}]')
         lines.append(' '.join(use(atom) for atom in jaxpr.outvars))
         digest = combine(lines)
-        self._known[id(jaxpr)] = jaxpr, digest
+        self._cache[id(jaxpr)] = jaxpr, digest
         return digest
 
     def _params(self, equation: jax_core.JaxprEqn) -> str:
         """Describes the parameters of an operation that may change its result."""
         return ' '.join(
-            f'{name}={self.value(value)}'
+            f'{name}={self._describe(value)}'
             for name, value in sorted(equation.params.items())
-            if name not in _NAMES_ONLY
+            if name not in _IGNORED_PARAMS
         )
 
-    def value(self, value: object) -> str:
+    def _describe(self, value: object) -> str:
         """Describes a parameter of an operation."""
         if isinstance(value, Mapping | set | frozenset | list | tuple):
-            return self._collection(value)
+            return self._describe_collection(value)
         if isinstance(value, jax_core.ClosedJaxpr):
             return self.closed(value)
         if isinstance(value, jax_core.Jaxpr):
@@ -178,27 +179,32 @@ class _ProgramDigests:
         if isinstance(value, str | int | float | complex | bool | type(None)):
             return repr(value)
         if callable(value) and not isinstance(value, type):
-            # What it computes is traced into the program where it is used.
+            # Its operations are traced into the program where it is called.
             return 'function'
         return _ADDRESS.sub('', repr(value))
 
-    def _collection(self, values: Mapping[str, object] | Collection[object]) -> str:
+    def _describe_collection(
+        self, values: Mapping[str, object] | Collection[object]
+    ) -> str:
+        """Describes several parameters; those of a set in sorted order."""
         if isinstance(values, Mapping):
-            return str({str(key): self.value(entry) for key, entry in values.items()})
-        entries = [self.value(entry) for entry in values]
+            return str(
+                {str(key): self._describe(entry) for key, entry in values.items()}
+            )
+        entries = [self._describe(entry) for entry in values]
         if isinstance(values, set | frozenset):
             return str(sorted(entries))
         return f'{type(values).__name__}{entries}'
 
 
 class _HostCode:
-    """Describes functions of the host, which no jaxpr shows: their code and what it refers to."""
+    """Describes functions of the host, whose code no jaxpr shows, and what they refer to."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
-    def of(self, value: object) -> str:
-        """Describes a function, or what one refers to."""
+    def describe(self, value: object) -> str:
+        """Describes a function, or a value that one refers to."""
         if isinstance(value, np.ndarray | np.generic | jax.Array):
             return of_array(value)
         if isinstance(value, str | bytes | int | float | complex | bool | type(None)):
@@ -207,35 +213,42 @@ class _HostCode:
             return 'known'
         self._seen.add(id(value))
         if isinstance(value, Mapping):
-            return str({str(key): self.of(entry) for key, entry in value.items()})
+            return str({str(key): self.describe(entry) for key, entry in value.items()})
         if isinstance(value, list | tuple):
-            return str([self.of(entry) for entry in value])
-        return self._of_code(value)
+            return str([self.describe(entry) for entry in value])
+        return self._describe_code(value)
 
-    def _of_code(self, value: object) -> str:
-        """Describes what can be called, and code; anything else by its name."""
+    def _describe_code(self, value: object) -> str:
+        """Describes callables and code; anything else by its name."""
         if isinstance(value, functools.partial):
-            return self.of([value.func, value.args, value.keywords])
+            return self.describe([value.func, value.args, value.keywords])
         if isinstance(value, types.MethodType):
-            return self.of([value.__func__, vars(value.__self__)])
+            return self.describe([value.__func__, vars(value.__self__)])
         if isinstance(value, types.FunctionType) and not _is_of_library(value):
-            return self._of_function(value)
+            return self._describe_function(value)
         if isinstance(value, types.CodeType):
-            return f'{value.co_code.hex()} {value.co_names} {self.of(value.co_consts)}'
+            constants = self.describe(value.co_consts)
+            return f'{value.co_code.hex()} {value.co_names} {constants}'
         return str(getattr(value, '__qualname__', type(value).__qualname__))
 
-    def _of_function(self, function: types.FunctionType) -> str:
+    def _describe_function(self, function: types.FunctionType) -> str:
         """Describes a user's function by its code, and by what that refers to."""
         code = function.__code__
         variables = inspect.getclosurevars(function)
-        consts = [value for value in code.co_consts if value != function.__doc__]
-        parts: list[Any] = [code.co_code.hex(), code.co_names, consts]
-        parts += [function.__defaults__]
-        parts += [function.__kwdefaults__, variables.nonlocals, variables.globals]
-        return self.of(parts)
+        parts = [
+            code.co_code.hex(),
+            code.co_names,
+            [value for value in code.co_consts if value != function.__doc__],
+            function.__defaults__,
+            function.__kwdefaults__,
+            variables.nonlocals,
+            variables.globals,
+        ]
+        return self.describe(parts)
 
 
 def _is_of_library(function: types.FunctionType) -> bool:
+    """Tells whether a function comes from an installed package, not from the user."""
     file = Path(function.__code__.co_filename)
     # The cell of a notebook is no file.
     return file.is_file() and not errors.is_users_file(file)

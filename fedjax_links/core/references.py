@@ -1,4 +1,4 @@
-"""Cites the sources of methods: keys stand with the code, entries in ``references.bib``."""
+"""Cites the sources of methods: the code holds keys, ``references.bib`` the entries."""
 
 import functools
 import re
@@ -27,9 +27,11 @@ class Reference(NamedTuple):
     def field(self, name: str) -> str | None:
         """Returns a field, such as ``'title'`` or ``'eprint'``; None if it is absent."""
         # Titles stand in two pairs of braces, which keep their capitals.
-        braced = rf'^ *{name} = {{(?:{{(.*)}}|(.*))}},?$'
-        match = re.search(braced, self.bibtex, re.MULTILINE)
-        return match and (match[1] or match[2])
+        pattern = rf'^ *{name} = {{(?:{{(.*)}}|(.*))}},?$'
+        match = re.search(pattern, self.bibtex, re.MULTILINE)
+        if match is None:
+            return None
+        return match[1] or match[2]
 
     @property
     def authors(self) -> list[str]:
@@ -40,8 +42,10 @@ class Reference(NamedTuple):
     def short(self) -> str:
         """Returns families and year, as in ``'Wang and Ji 2022'``."""
         families = [author.split()[-1] for author in self.authors]
-        named = ' and '.join(families) if len(families) < 3 else f'{families[0]} et al.'
-        return f'{named} {self.field("year")}'
+        names = ' and '.join(families)
+        if len(families) > 2:
+            names = f'{families[0]} et al.'
+        return f'{names} {self.field("year")}'
 
 
 def cite(*references: str) -> Callable[[_Factory], _Factory]:
@@ -77,18 +81,18 @@ def references_of(factory: Callable[..., object]) -> tuple[Reference, ...]:
     Raises:
       KeyError: for a key that the bibliography does not have.
     """
-    cited = getattr(factory, _ATTRIBUTE, ())
-    return tuple(
-        Reference(r) if r.startswith('@') else _bibliography()[r] for r in cited
-    )
+    references = []
+    for key_or_entry in getattr(factory, _ATTRIBUTE, ()):
+        if key_or_entry.startswith('@'):
+            references.append(Reference(key_or_entry))
+        else:
+            references.append(_bibliography()[key_or_entry])
+    return tuple(references)
 
 
 @functools.cache
 def _bibliography() -> Mapping[str, Reference]:
     """Reads the entries of ``references.bib`` by their keys."""
-    text = (
-        resources.files(__package__)
-        .joinpath('references.bib')
-        .read_text(encoding='utf-8')
-    )
+    file = resources.files(__package__) / 'references.bib'
+    text = file.read_text(encoding='utf-8')
     return {entry.key: entry for entry in map(Reference, text.strip().split('\n\n'))}

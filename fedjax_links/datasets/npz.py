@@ -71,6 +71,7 @@ class Dataset:
         self._number_owners()
 
     def _set(self, field: str, value: object) -> None:
+        """Sets a field, although the data set is frozen."""
         object.__setattr__(self, field, value)
 
     def _check_part(self, part: str) -> None:
@@ -93,10 +94,10 @@ class Dataset:
         if len(classes) != len(rows):
             requirement = f'have one entry per row of `{features}` ({len(rows)})'
             raise errors.invalid(labels, requirement, len(classes))
-        self._set(
-            features,
-            rows.astype(np.float32, copy=False) if rows.dtype.kind == 'f' else rows,
-        )
+        stored_rows = rows
+        if rows.dtype.kind == 'f':
+            stored_rows = rows.astype(np.float32, copy=False)
+        self._set(features, stored_rows)
         self._set(labels, classes.astype(np.int32, copy=False))
         columns.check_same_kind(features, rows, 'train_features', self.train_features)
 
@@ -114,20 +115,28 @@ class Dataset:
                 raise errors.invalid(argument, requirement, f'shape {np.shape(owners)}')
             numbers: NDArray[np.integer[Any]]
             if self.client_names:
-                numbers = checks.ids(argument, owners, limit=2**31)
-                if numbers.max() >= len(self.client_names):
-                    requirement = (
-                        f'number the {len(self.client_names)} `client_names` from 0'
-                    )
-                    raise errors.invalid(argument, requirement, numbers.max())
+                numbers = self._numbers_of_named_owners(argument, owners)
             else:
                 numbers, names = columns.number_owners(argument, owners, names)
             self._set(argument, numbers.astype(np.int32))
         self._set('client_names', tuple(self.client_names) or tuple(map(str, names)))
 
+    def _numbers_of_named_owners(
+        self, argument: str, owners: Any
+    ) -> NDArray[np.integer[Any]]:
+        """Checks owners that are numbers of ``client_names``."""
+        numbers = checks.ids(argument, owners, limit=2**31)
+        num_names = len(self.client_names)
+        if numbers.max() >= num_names:
+            requirement = f'number the {num_names} `client_names` from 0'
+            raise errors.invalid(argument, requirement, numbers.max())
+        return numbers
+
 
 _KEYS = [field.name for field in dataclasses.fields(Dataset)]
-_SOURCE = 'source'  # A further key of the file.
+_REQUIRED_KEYS = ('train_features', 'train_labels')
+_SOURCE = 'source'
+"""A further key of the file, see `source_of`."""
 
 
 def from_npz(path: PathLike) -> Dataset:
@@ -164,7 +173,7 @@ def from_npz(path: PathLike) -> Dataset:
         requirement = f'name an intact npz file of numbers ({errors.describe(error)})'
         raise errors.invalid('path', requirement, file) from error
     try:
-        for key in _KEYS[:2]:
+        for key in _REQUIRED_KEYS:
             if key not in arrays:
                 shown = ', '.join(names) or 'none'
                 raise errors.invalid('path', f'hold the array {key}', f'only: {shown}')

@@ -3,7 +3,7 @@
 from fedjax_links.config import captions
 from fedjax_links.core.records import Section
 
-_PARTS = {
+_NOT_IN_CONFIGS = {
     'problem',
     'patterns',
     'algorithms',
@@ -16,26 +16,26 @@ _PARTS = {
 """Fields that a config cannot hold, or from which it built other fields."""
 
 
-def correct_config(fields: Section, before: Section) -> Section:
-    """Returns config and caption of a copy, if its fields differ from the config's.
+def correct_config(fields: Section, original: Section) -> Section:
+    """Returns the config and the caption of a copy whose fields differ from its config's.
 
     Args:
-      fields: of the copy.
-      before: of the experiment that was copied.
+      fields: the fields of the copy.
+      original: the fields of the experiment that was copied.
 
     Returns:
-      ``config``, None if a part changed that no config can express, and ``caption``, whose text may
-      name fields that changed. It is empty if the config still holds.
+      ``config`` and ``caption``. ``config`` is None if a field changed that no config can hold. The
+      caption is filled in again, because it may name values of fields. Empty if no field changed.
     """
     config = fields['config']
     changed = {
         name: value
         for name, value in fields.items()
-        if name != 'share' and not _is_same(value, before[name])
+        if name != 'share' and not _is_same(value, original[name])
     }
     if config is None or not changed or 'config' in changed:
         return {}
-    if changed.keys() & _PARTS:
+    if changed.keys() & _NOT_IN_CONFIGS:
         return {'config': None}
     config = {**config, **changed}
     caption = captions.fill_in(config.get('caption', ''), config)

@@ -1,10 +1,10 @@
 """Combines participation patterns into new ones.
 
-The first part draws from the combination's key. So its links are those that it has without
-the others: an outage changes its window alone. Everything else draws from streams that no
-pattern uses, so parts are independent. All parts advance in each round, whether or not they
-are in force. If a part has separate masks for uplink, downlink and compute, so has the
-result. Clients of a plain part then receive if they deliver, and always compute.
+The first part uses the combination's key. So its links are the same as without the other parts,
+and an outage changes nothing outside its window. All other randomness comes from streams that no
+pattern uses, so parts are independent. All parts advance in each round, whether or not they are
+in force. If a part has separate masks for uplink, downlink and compute, so has the result.
+Clients of a part without them then receive if they deliver, and always compute.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from fedjax_links.participation import combining, link_laws, schedules, subset_s
 
 
 def both(first: Participation, second: Participation) -> Participation:
-    """Intersects two patterns: a client is up where both have it up.
+    """Intersects two patterns: a client is up if it is up in both.
 
     Args:
       first: a pattern over N clients.
@@ -51,21 +51,21 @@ def both(first: Participation, second: Participation) -> Participation:
       [[1 0]
        [1 0]]
     """
-    _check_some([first, second])
+    _check_parts([first, second])
     return combining.combine('both', [first, second], _meet)
 
 
 def either(first: Participation, second: Participation) -> Participation:
-    """Unites two patterns: a client is up where at least one has it up.
+    """Unites two patterns: a client is up if it is up in at least one.
 
     Args:
       first: a pattern over N clients.
       second: another.
 
     Returns:
-      The pattern; ``prob`` is ``1 - (1 - p)(1 - p')``, exact as the parts are independent, and NaN
-      if both tell directions apart: a client may then hear through one and deliver through the
-      other.
+      The pattern; ``prob`` is ``1 - (1 - p)(1 - p')``, exact as the parts are independent. It is
+      NaN if both parts have separate masks for uplink and downlink, because a client may then
+      receive through one and deliver through the other.
 
     Raises:
       ValueError: if the numbers of clients differ.
@@ -81,7 +81,7 @@ def either(first: Participation, second: Participation) -> Participation:
       [[1 0]
        [1 1]]
     """
-    _check_some([first, second])
+    _check_parts([first, second])
     return combining.combine('either', [first, second], _join)
 
 
@@ -110,7 +110,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
        [1 1]
        [1 0]]
     """
-    _check_some(patterns)
+    _check_parts(patterns)
     law = schedules.as_probs(probs, 'probs')
     if np.shape(probs) != (len(patterns),):
         requirement = f'have {len(patterns)} entries'
@@ -122,6 +122,8 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
 
     def pick(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         uniform = prng.uniform(key)
+        # Where rounding leaves the sum of the probabilities below one, the last pattern of positive
+        # probability takes the rest.
         last = jnp.max(jnp.where(law > 0, jnp.arange(len(patterns)), 0))
         index = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(law)), last)
         probs_of_parts = jnp.stack([sample.prob for sample in samples])
@@ -159,7 +161,7 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
        [1 1]
        [1 0]]
     """
-    _check_some(patterns)
+    _check_parts(patterns)
     xp = checks.array_module(at_rounds)
     rounds = xp.atleast_1d(xp.asarray(at_rounds))
     if rounds.size and not jnp.issubdtype(rounds.dtype, jnp.integer):
@@ -188,7 +190,7 @@ def outage(
     """Takes links of clients, to peers too, down from round ``start`` until before ``stop``.
 
     Args:
-      pattern: the pattern otherwise.
+      pattern: the pattern outside of the outage.
       start: first round of the outage.
       stop: first round after it.
       clients: int[K], ids of the affected clients; everybody by default.
@@ -260,7 +262,7 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
       [[1 0 1]
        [1 1 1]]
     """
-    _check_some(patterns)
+    _check_parts(patterns)
     labels = subset_sampling.group_labels(groups, len(patterns))
     sizes = np.bincount(labels).tolist()
     counts = [pattern.num_clients for pattern in patterns]
@@ -302,8 +304,8 @@ def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
     return joined
 
 
-def _check_some(patterns: Sequence[Participation]) -> None:
-    """Checks that there are patterns, and none that must be outermost."""
+def _check_parts(patterns: Sequence[Participation]) -> None:
+    """Raises if there are no patterns, or for one that must be outermost."""
     if len(patterns) == 0:
         raise errors.invalid('patterns', 'name at least one pattern', list(patterns))
     for pattern in patterns:

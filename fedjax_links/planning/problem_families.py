@@ -20,18 +20,18 @@ from fedjax_links.core.grids import Point
 Tree = TypeVar('Tree')
 
 MOST_BYTES = 2**26
-"""How many bytes of the problems of a maker stay in memory while no lane needs them."""
+"""Bytes of problems that a `ProblemCache` keeps while no lane needs them."""
 
 
 class ProblemCache:
-    """Makes problems from values of columns, and keeps those that were used last.
+    """Makes problems from values of columns, and caches those that were used last.
 
-    It keeps as many as fit into `MOST_BYTES`, and at least one. Arrays that were equal in all
+    The cache has as many as fit into `MOST_BYTES`, and at least one. Arrays that were equal in all
     problems of a family so far are one object.
     """
 
     def __init__(self, make: Callable[..., Problem]) -> None:
-        """Starts empty.
+        """Creates an empty cache.
 
         Args:
           make: ``columns as keywords -> problem``.
@@ -40,10 +40,10 @@ class ProblemCache:
         self._problems: collections.OrderedDict[str, Problem] = (
             collections.OrderedDict()
         )
-        # How many of the problems use an array, by its id.
+        # The number of cached problems that use an array, by its id.
         self._uses = collections.Counter[int]()
         self._bytes = 0
-        # By structure, the leaves that all problems so far had in common; None for others.
+        # By structure, the leaves that all problems so far had in common; None for the others.
         self._common: dict[Any, list[Any]] = {}
         self._size_bounds: dict[str, tuple[int, int] | None] = {}
 
@@ -55,23 +55,22 @@ class ProblemCache:
             return self._problems[key]
         problem = self._with_common_arrays(self._make(**values))
         self._problems[key] = problem
-        self._count(problem, 1)
+        self._count_uses(problem, 1)
         while len(self._problems) > 1 and self._bytes > MOST_BYTES:
             _, oldest = self._problems.popitem(last=False)
-            self._count(oldest, -1)
+            self._count_uses(oldest, -1)
         return problem
 
-    def _count(self, problem: Problem, change: int) -> None:
-        """Updates uses and bytes when a problem comes (1) or goes (-1)."""
-        different = {id(leaf): leaf for leaf in jax.tree.leaves(problem)}
-        for key, leaf in different.items():
-            before = self._uses[key]
-            self._uses[key] = before + change
-            if before == 0:
+    def _count_uses(self, problem: Problem, change: int) -> None:
+        """Updates uses and bytes when a problem enters (1) or leaves (-1) the cache."""
+        leaf_by_id = {id(leaf): leaf for leaf in jax.tree.leaves(problem)}
+        for leaf_id, leaf in leaf_by_id.items():
+            if self._uses[leaf_id] == 0:
                 self._bytes += leaf.nbytes
-            if before + change == 0:
+            self._uses[leaf_id] += change
+            if self._uses[leaf_id] == 0:
                 self._bytes -= leaf.nbytes
-                del self._uses[key]
+                del self._uses[leaf_id]
 
     def sizes_of(self, rows: Sequence[Point]) -> tuple[int, int] | None:
         """Returns the fewest and the most examples of a client, over several problems.
@@ -80,7 +79,7 @@ class ProblemCache:
           rows: values of the columns. Their problems are made one after the other.
 
         Returns:
-          None for problems of several families, which share no program.
+          Both numbers; None for problems of several families, which share no program.
         """
         key = repr(rows)
         if key not in self._size_bounds:
@@ -95,7 +94,7 @@ class ProblemCache:
         return self._size_bounds[key]
 
     def _with_common_arrays(self, problem: Problem) -> Problem:
-        """Replaces arrays of a problem by those equal ones that all of its family have had."""
+        """Replaces arrays of a problem by equal ones that all problems of its family had."""
         leaves, treedef = jax.tree.flatten(problem)
         structure = structure_of(with_sizes(problem, 0, 0))
         if structure not in self._common:
@@ -112,12 +111,12 @@ class ProblemCache:
 
 
 def with_sizes(problem: Problem, fewest: int, most: int) -> Problem:
-    """Replaces the bounds of how many examples a client has."""
+    """Replaces the smallest and the largest number of examples of a client."""
     return dataclasses.replace(problem, min_examples=fewest, max_examples=most)
 
 
 def reads_sizes(bound: Bound | None) -> bool:
-    """Tells whether an algorithm may look at how many examples clients have.
+    """Tells whether an algorithm may depend on the numbers of examples of the clients.
 
     On minibatches no algorithm of this package does. On full local data clients are padded to the
     largest one. Code from elsewhere may do anything.
@@ -125,7 +124,7 @@ def reads_sizes(bound: Bound | None) -> bool:
     Args:
       bound: factory and arguments of the algorithm; None without a config.
     """
-    if bound is None or not is_known(bound.factory):
+    if bound is None or not ignores_sizes(bound.factory):
         return True
     factory = getattr(bound.factory, 'factory', bound.factory)
     takes_batches = 'batch_size' in inspect.signature(factory).parameters
@@ -138,16 +137,16 @@ def reads_sizes(bound: Bound | None) -> bool:
         if isinstance(part, Bound):
             if reads_sizes(part):
                 return True
-        elif callable(part) and not is_known(part):
+        elif callable(part) and not ignores_sizes(part):
             return True
     return False
 
 
-def is_known(function: object) -> bool:
-    """Tells whether a function comes from this package, or from optax, which sees no problem."""
+def ignores_sizes(function: object) -> bool:
+    """Tells whether a function is from this package or optax, which ignore numbers of examples."""
     function = getattr(function, 'factory', getattr(function, 'func', function))
-    top = str(getattr(function, '__module__', None)).partition('.')[0]
-    return top in (__package__.partition('.')[0], 'optax')
+    package = str(getattr(function, '__module__', None)).partition('.')[0]
+    return package in (__package__.partition('.')[0], 'optax')
 
 
 def structure_of(values: PyTree) -> Hashable:
@@ -164,13 +163,16 @@ def reuse_equal(values: Tree, first: Tree) -> Tree:
       first: another one, of the same structure.
     """
     pairs = zip(jax.tree.leaves(values), jax.tree.leaves(first), strict=True)
-    leaves = [known if _are_equal(leaf, known) else leaf for leaf, known in pairs]
+    leaves = [
+        first_leaf if _are_equal(leaf, first_leaf) else leaf
+        for leaf, first_leaf in pairs
+    ]
     shared: Tree = jax.tree.unflatten(jax.tree.structure(values), leaves)
     return shared
 
 
 def varying_leaves(trees: Sequence[PyTree]) -> tuple[bool, ...]:
-    """Tells for each leaf of some pytrees whether they have different objects there."""
+    """Tells for each leaf of some pytrees whether it is another object in any of them."""
     columns = zip(*map(jax.tree.leaves, trees), strict=True)
     return tuple(any(leaf is not column[0] for leaf in column) for column in columns)
 
@@ -179,7 +181,7 @@ def varying_bytes(problems: Iterable[Problem]) -> int:
     """Returns the bytes that each further problem adds: those of arrays that vary.
 
     Args:
-      problems: of one family; they are looked at one after the other.
+      problems: problems of one family, which are made one after the other.
     """
     first: list[Any] = []
     varying: set[int] = set()

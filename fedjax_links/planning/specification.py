@@ -176,7 +176,7 @@ class Specification:
     def _reads_sizes(self, lane: Lane) -> bool:
         """Whether what trains or evaluates a lane may look at how many examples clients have."""
         eval_fn = self.chosen_eval_fn
-        if eval_fn is not None and not problem_families.is_known(eval_fn):
+        if eval_fn is not None and not problem_families.ignores_sizes(eval_fn):
             return True
         return problem_families.reads_sizes(
             self.algorithms[lane.algorithm].bound_at(lane.point)

@@ -75,7 +75,7 @@ def level_bars(
     group_names = [panels.literal(textwrap.fill(name, letters)) for name in groups]
     axes.set_xticks(group_centres, group_names)
     axes.set_ylabel(Metric(metric).words)
-    if Metric(metric).is_share:
+    if Metric(metric).is_fraction:
         axes.set_ylim(0, min(axes.get_ylim()[1], 1))
         panels.in_per_cent(axes.yaxis)
     axes.grid(axis='y', alpha=0.25)

@@ -106,7 +106,7 @@ def learning_curves(
         _check_legend(max(map(_num_curves, curves_of_patterns.values())))
     labels = [label for curves in curves_of_patterns.values() for label in curves]
     look_of = styles.looks(dict.fromkeys(labels))
-    is_fraction = shown_metric.is_share and not above
+    is_fraction = shown_metric.is_fraction and not above
     limits = (0, 1) if is_fraction else (-np.inf, np.inf)
     options = _Options(window, band, above, log, log_rounds, limits)
     predictions = levels or {}
@@ -138,7 +138,7 @@ def learning_curves(
             _draw_prediction(axes, predictions, label, above, look, shown_names[label])
         panels.name_panel(axes, results, pattern)
         _name_axes(axes, x_name, shown_metric.words, above)
-        _scale_axes(axes, log, log_rounds, shown_metric.is_share)
+        _scale_axes(axes, log, log_rounds, shown_metric.is_fraction)
     if legend:
         panels.legend(axes_of_panels[-1])
     return panels.as_returned(axes_of_panels)

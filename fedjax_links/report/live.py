@@ -104,7 +104,7 @@ def progress_lines(view: RunView) -> Iterator[str]:
         if not num_done:
             continue
         mean = metric.number(values[:, num_done - 1].mean())
-        if metric.is_share:
+        if metric.is_fraction:
             mean += ' %'
         name = view.name(key.series)
         if len(view.patterns) > 1:

@@ -29,10 +29,10 @@ class HasDifference(HasInterval, Protocol):
 
 
 class Metric(NamedTuple):
-    """One metric; those with ``accuracy`` in their names are fractions, written in per cent.
+    """Describes a metric; those with ``accuracy`` in their names are fractions, in per cent.
 
     Attributes:
-      name: as it was recorded.
+      name: the recorded name.
       direction: ``'max'``, ``'min'``, or None if it is unknown which way the metric is better.
     """
 
@@ -40,14 +40,14 @@ class Metric(NamedTuple):
     direction: str | None = None
 
     @property
-    def is_share(self) -> bool:
+    def is_fraction(self) -> bool:
         """Tells whether the metric is a fraction of examples."""
         return 'accuracy' in self.name.split('_')
 
     @property
     def scale(self) -> int:
         """Returns the factor between its numbers and what is written: 100 for per cent."""
-        return 100 if self.is_share else 1
+        return 100 if self.is_fraction else 1
 
     @property
     def sign(self) -> int:
@@ -71,17 +71,19 @@ class Metric(NamedTuple):
     @property
     def title(self) -> str:
         """Returns its name with its unit, as a heading."""
-        return f'{self.words}, %' if self.is_share else self.words
+        return f'{self.words}, %' if self.is_fraction else self.words
 
     def difference_title(self, text: str) -> str:
         """Adds the unit of differences to a heading."""
-        return f'{text}, points' if self.is_share else text
+        return f'{text}, points' if self.is_fraction else text
 
     def number(self, value: float, *, digits: int = 4) -> str:
         """Writes fractions in per cent with one decimal, other numbers with so many digits."""
-        if value != value:
+        if math.isnan(value):
             return 'diverged'
-        return f'{self.scale * value:.1f}' if self.is_share else f'{value:.{digits}g}'
+        return (
+            f'{self.scale * value:.1f}' if self.is_fraction else f'{value:.{digits}g}'
+        )
 
     def interval(
         self,
@@ -100,8 +102,8 @@ class Metric(NamedTuple):
         millionth, are written with a power of ten.
 
         Args:
-          interval: of a single number.
-          signed: whether to write a plus.
+          interval: the mean and its interval, of a single number.
+          signed: whether to write a plus before a positive mean.
           wide: the second interval; None for none.
         """
         mean = float(interval.mean)
@@ -110,8 +112,9 @@ class Metric(NamedTuple):
         if wide is not None:
             half_widths.append(float(wide.half_width))
         if 1e-6 < self.scale * half_width < 1e6:
+            # The position of the first digit; the half makes a leading 1 need another digit.
             needed = -math.floor(math.log10(self.scale * half_width / 2))
-            decimals = max(needed, 1 if self.is_share else 0)
+            decimals = max(needed, 1 if self.is_fraction else 0)
             mean_text = f'{self.scale * mean:.{decimals}f}'
             width_texts = [f'{self.scale * w:.{decimals}f}' for w in half_widths]
         else:
@@ -119,7 +122,7 @@ class Metric(NamedTuple):
             width_texts = [self.number(width, digits=1) for width in half_widths]
         if signed and mean >= 0:
             mean_text = f'+{mean_text}'
-        if half_width != half_width:
+        if math.isnan(half_width):
             return mean_text
         text = f'{mean_text} ± {width_texts[0]}'
         return text if wide is None else f'{text} [{width_texts[1]}]'
@@ -128,11 +131,11 @@ class Metric(NamedTuple):
         """Writes a difference with its stars: ``+1.2 ± 0.4 *``; nothing if a run diverged.
 
         Args:
-          difference: whose interval gives a star if it excludes zero.
-          survives: whether it still does after the correction for all comparisons of a page,
-            which gives two stars.
+          difference: the difference, with a star if its interval excludes zero.
+          survives: whether it survives the correction for all comparisons of a page, which gives
+            two stars.
         """
-        if difference.mean != difference.mean:
+        if math.isnan(difference.mean):
             return ''
         stars = ''
         if survives:

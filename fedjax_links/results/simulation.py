@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     import pandas
 
 Grid = Mapping[str, Mapping[str, ArrayLike]]
-"""Columns of a sweep's grid, one entry per point, by ``'algorithm'`` or ``'participation'`` and
-name."""
-_LANE_AXES = ('point', 'seed')  # If lanes have one axis, it is that of seeds.
+"""Columns of a sweep's grid, one entry per point.
+
+The keys are ``'algorithm'`` or ``'participation'``, then the name of an argument.
+"""
+_LANE_AXES = ('point', 'seed')
+"""Leading axes of a sweep's leaves. If lanes have one axis, it is that of seeds."""
 
 
 def rounds_of(result: 'SimulationResult') -> tuple[np.ndarray, np.ndarray]:
@@ -47,6 +50,7 @@ def leaves(tree: PyTree) -> dict[str, np.ndarray]:
 def _text(result: 'SimulationResult') -> str:
     """Describes rounds, lanes, and the final metrics of each model: mean and range over lanes."""
     shape = np.shape(result.state.round)
+    all_lanes = (slice(None),) * len(shape)
     evaluated, rounds = rounds_of(result)
     lines = {'rounds': f'{len(rounds):,}, {len(evaluated)} evaluations'}
     if shape:
@@ -56,8 +60,7 @@ def _text(result: 'SimulationResult') -> str:
         final_metrics = []
         for keys, leaf in jax.tree_util.tree_leaves_with_path(metrics):
             name = jax.tree_util.keystr(keys, simple=True, separator='/')
-            # The last evaluation of each lane.
-            final = leaf[(slice(None),) * len(shape) + (-1,)]
+            final = leaf[(*all_lanes, -1)]  # the last evaluation of each lane
             final_metrics.append(f'{name} {reprs.numbers(final)}'.strip())
         lines[f'{model}, at the end'] = ', '.join(final_metrics)
     if not isinstance(result.state.finite, jax.core.Tracer):
@@ -167,9 +170,9 @@ def _lanes(
     """Returns the seeds of the lanes, and the columns of a grid by dotted name.
 
     Args:
-      shape: of the lanes: [], [S] or [G, S].
+      shape: the shape of the lanes: [], [S] or [G, S].
       seeds: the S seeds; 0, 1, ... for None.
-      grid: of the G points.
+      grid: the columns of the G points.
 
     Raises:
       ValueError: for more axes, or another number of seeds or points.

@@ -226,4 +226,4 @@ def _deviation_text(metric: Metric, deviation: float) -> str:
     """Writes a standard deviation, in points for fractions."""
     if np.isnan(deviation):
         return 'diverged'
-    return f'{100 * deviation:.2f}' if metric.is_share else f'{deviation:.3g}'
+    return f'{100 * deviation:.2f}' if metric.is_fraction else f'{deviation:.3g}'

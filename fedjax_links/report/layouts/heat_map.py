@@ -176,13 +176,13 @@ def _draw_panel(
         'colorbar': False,
     }
     if algorithm is None:
-        form = '.1f' if compared_map.metric.is_share else '.4g'
+        form = '.1f' if compared_map.metric.is_fraction else '.4g'
         values = scale * compared_map.level[panel]
         verdicts = compared_map.leads[panel]
         faces = compared_map.faces[compared_map.leader[panel]]
         look['colours'] = np.where(compared_map.clear[panel][..., None], faces, 1.0)
     else:
-        form = '+.1f' if compared_map.metric.is_share else '+.2g'
+        form = '+.1f' if compared_map.metric.is_fraction else '+.2g'
         all_means = [scale * means(cells) for cells in compared_map.compared.values()]
         values = scale * means(compared_map.compared[algorithm][panel])
         verdicts = words(compared_map.compared[algorithm][panel])
@@ -249,7 +249,7 @@ def _legend_title(compared_map: ComparedMap) -> str:
             if compared_map.margin is None
             else compared_map.margin
         )
-        unit = ' points' if compared_map.metric.is_share else ''
+        unit = ' points' if compared_map.metric.is_fraction else ''
         hatched += (
             f', dotted where it lies within {compared_map.metric.number(margin)}{unit}'
         )
