@@ -201,7 +201,8 @@ class _HostCode:
     """Describes functions of the host, whose code no jaxpr shows, and what they refer to."""
 
     def __init__(self) -> None:
-        self._seen: set[int] = set()
+        # The number of each value so far, by id. Values stay alive, so that no id is used again.
+        self._seen: dict[int, tuple[int, object]] = {}
 
     def describe(self, value: object) -> str:
         """Describes a function, or a value that one refers to."""
@@ -210,8 +211,9 @@ class _HostCode:
         if isinstance(value, str | bytes | int | float | complex | bool | type(None)):
             return repr(value)
         if id(value) in self._seen:
-            return 'known'
-        self._seen.add(id(value))
+            number, _ = self._seen[id(value)]
+            return f'value {number}'
+        self._seen[id(value)] = len(self._seen), value
         if isinstance(value, Mapping):
             return str({str(key): self.describe(entry) for key, entry in value.items()})
         if isinstance(value, list | tuple):

@@ -16,6 +16,14 @@ SHAPE = jax.ShapeDtypeStruct((2,), jnp.float32)
 FACTOR = 1.0
 
 
+def first_host(x):
+    return np.asarray(x) + 1
+
+
+def second_host(x):
+    return np.asarray(x) + 2
+
+
 def asks_host(host):
     return lambda x: jax.pure_callback(host, SHAPE, x)
 
@@ -62,6 +70,20 @@ class Scaling:
         return np.asarray(x) * self.scale
 
 
+def plus(constant):
+    """A function whose constant is in its code."""
+    return eval(f'lambda x: np.asarray(x) + {constant}', globals())
+
+
+def summed(*functions):
+    """A function that refers to several."""
+
+    def host(x):
+        return sum(function(x) for function in functions)
+
+    return host
+
+
 def of_host(host):
     return digests.of_program(asks_host(host), X)
 
@@ -77,6 +99,12 @@ def of_host(host):
         (by_default, by_other_default),
         (Scaling(1.0).method, Scaling(2.0).method),
         (scaled(scaled(1.0)), scaled(scaled(2.0))),
+        (summed(plus(1), plus(2), plus(3)), summed(plus(1), plus(2), plus(4))),
+        (summed(np.sin, plus(2), plus(3)), summed(np.sin, plus(2), plus(5))),
+        (
+            summed(first_host, second_host, first_host),
+            summed(first_host, second_host, second_host),
+        ),
     ],
 )
 def test_another_function_of_the_host_is_another_program(one, other):
