@@ -47,6 +47,7 @@ def learning_curves(
     rounds: ArrayLike | None = None,
     names: Mapping[str, str] | None = None,
     levels: Mapping[str, float] | None = None,
+    exact: Mapping[str, Mapping[str, ArrayLike]] | None = None,
     band: str = 'interval',
     window: int = 1,
     above: float = 0.0,
@@ -76,6 +77,9 @@ def learning_curves(
       rounds: float[E], rounds completed at each evaluation, for arrays; 1, 2, ... by default.
       names: names to show for labels and patterns.
       levels: by label, the predicted final value, drawn as a dotted horizontal line.
+      exact: by label and candidate model, float[3, E], a curve that theory knows and the lower and
+        upper end of its band, such as mean, mean - 2 sd and mean + 2 sd of `analysis.linear_curve`.
+        It is drawn as black dashes, its band between thin dots.
       band: ``'interval'``, the 95 % interval of the mean over seeds (Student t), or
         ``'deviation'``, the standard deviation over seeds and window. Two seeds have too wide an
         interval, and the band ``'interval'`` then lies between them.
@@ -110,6 +114,7 @@ def learning_curves(
     limits = (0, 1) if is_fraction else (-np.inf, np.inf)
     options = _Options(window, band, above, log, log_rounds, limits)
     predictions = levels or {}
+    exact_curves = exact or {}
     axes_of_panels = panels.several(ax, len(curves_of_patterns))
     for axes, (pattern, curves) in zip(
         axes_of_panels, curves_of_patterns.items(), strict=True
@@ -135,6 +140,9 @@ def learning_curves(
                     num_curves=num_curves,
                 )
                 curve_index += 1
+                if model_name in exact_curves.get(label, {}):
+                    theory = np.asarray(exact_curves[label][model_name], float)
+                    _draw_exact(axes, x_values, theory, options, look.colour)
             _draw_prediction(axes, predictions, label, above, look, shown_names[label])
         panels.name_panel(axes, results, pattern)
         _name_axes(axes, x_name, shown_metric.words, above)
@@ -188,6 +196,46 @@ def _draw_curve(
         markevery=_marked(x_values, options.log_rounds, curve_index, num_curves),
     )
     _fill_band(axes, x_values, mean, half_width, options, look.colour)
+
+
+def _draw_exact(
+    axes: Axes,
+    x_values: np.ndarray,
+    theory: np.ndarray,
+    options: _Options,
+    colour: str,
+) -> None:
+    """Draws an exact curve, and its band behind everything.
+
+    Args:
+      axes: matplotlib axes.
+      x_values: float[E].
+      theory: float[3, E], the curve, and both ends of its band.
+      options: how to draw them.
+      colour: of the simulated curve.
+    """
+    rows = [
+        _band(row[None] - options.above, options.window, 'interval') for row in theory
+    ]
+    line, low, high = (np.clip(mean, *options.limits) for mean, _ in rows)
+    is_shown = x_values > 0 if options.log_rounds else np.ones(len(x_values), bool)
+    if options.log:
+        # A logarithmic axis has no zero: the band ends at a tenth of the curve.
+        low = np.maximum(low, line / 10)
+    x_values = x_values[is_shown]
+    ends = [low[is_shown], high[is_shown]]
+    axes.fill_between(
+        x_values, *ends, facecolor=colour, alpha=0.06, linewidth=0, zorder=0.5
+    )
+    for end in ends:
+        axes.plot(x_values, end, color=colour, linestyle=':', linewidth=0.7, zorder=0.6)
+    axes.plot(
+        x_values,
+        line[is_shown],
+        color=styles.EXACT,
+        linestyle='--',
+        linewidth=0.7,
+    )
 
 
 def _draw_prediction(

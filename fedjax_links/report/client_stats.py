@@ -21,6 +21,7 @@ from fedjax_links.core import client_metrics, errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.planning import trials
 from fedjax_links.preview import configured_links, prediction
+from fedjax_links.report import exact_curves
 from fedjax_links.results import recorded
 from fedjax_links.results.runs import CLIENTS, read_clients
 from fedjax_links.results.simulation import leaves
@@ -45,6 +46,7 @@ class Clients(NamedTuple):
         `runs.Results.clients` has them; empty if evaluation data have no owners.
       expected: by algorithm and metric on evaluation data, the prediction for the end of the run,
         or for the long run if that is not known; empty if nothing is predicted.
+      exact: the exact curves on quadratics; empty if they are not known.
     """
 
     weights: np.ndarray
@@ -53,6 +55,7 @@ class Clients(NamedTuple):
     missing: Mapping[str, str] = {}
     measured: Mapping[str, Mapping[str, np.ndarray]] = {}
     expected: Mapping[str, Mapping[str, float]] = {}
+    exact: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]] = {}
 
 
 def save(experiment: Experiment, run: runs.Results) -> None:
@@ -116,6 +119,9 @@ def _is_valid(clients: Clients) -> bool:
         ]
     for predictions in clients.expected.values():
         checks += [isinstance(value, float | int) for value in predictions.values()]
+    for by_model in clients.exact.values():
+        for curves in by_model.values():
+            checks += [_is_numeric(curve, ndim=2) for curve in curves.values()]
     return all(checks)
 
 
@@ -166,6 +172,7 @@ def compute(
             missing=missing,
             measured=measured,
             expected=_predictions(experiment, pattern),
+            exact=exact_curves.of_pattern(experiment, pattern, run.facts),
         )
     return by_pattern
 

@@ -193,6 +193,19 @@ def test_levels_are_dotted_lines(ax):
     assert line.get_linestyle() == ':'
 
 
+def test_exact_curves_are_dashes_between_dots(ax):
+    """With what is subtracted taken from all three, behind the simulated curve."""
+    data = {'fedavg': [2.0, 3.0], 'mifa': [1.0, 1.0]}
+    exact = {'fedavg': {'server': [[2.0, 2.5], [1.5, 2.0], [3.0, 4.0]]}}
+    plot.learning_curves(data, 'loss', exact=exact, above=1.0, ax=ax)
+    (dashes,) = [line for line in ax.lines if line.get_linestyle() == '--']
+    assert dashes.get_ydata().tolist() == [1.0, 1.5]
+    dots = [line for line in ax.lines if line.get_linestyle() == ':']
+    assert [line.get_ydata().tolist() for line in dots] == [[0.5, 1.0], [2.0, 3.0]]
+    names = ax.get_legend_handles_labels()[1]
+    assert names == ['fedavg', 'mifa']
+
+
 def test_two_seeds_are_drawn_as_they_are():
     """The t of one degree of freedom is 12.7: an interval would fill every picture."""
     levels = np.array([[0.4, 0.6]])

@@ -20,6 +20,10 @@ from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
 _WIDTH = 10.0  # inches, of the overview
+_EXACT = (
+    'Black dashes, exact before the run: the mean of a loss, the root mean square of a distance. '
+    'Between thin dots: all models within two standard deviations of the mean model.'
+)
 _LINK_WIDTHS = (4, 2)  # columns of the map of links and of their rates, out of six
 
 
@@ -85,10 +89,14 @@ def curves(
         metric, panel = shown
         values = {}
         x_values = {}
+        exact = {}
         for label, model in model_of_line.items():
             pattern, series = (panel, label) if by_pattern else (label, panel)
             key = FinalKey(pattern, series, models[series])
             values[label] = {model: view.curve(metric, key)}
+            exact_curves = _exact_curves(view, pattern, metric).get(series, {})
+            if models[series] in exact_curves:
+                exact[label] = {model: exact_curves[models[series]]}
             if costs is not None:
                 x_values[label] = costs[pattern, series]
         plot.learning_curves(
@@ -97,6 +105,7 @@ def curves(
             model=dataset.ALL,
             rounds=view.rounds,
             names={label: view.name(label) for label in line_labels},
+            exact=exact,
             band=band,
             window=window,
             above=above,
@@ -110,7 +119,14 @@ def curves(
         panel_model = 'server' if by_pattern else models[panel]
         axes.set_title(panels.name_of(view.name(panel), panel_model), fontsize=10)
 
-    page = Page(heading, [], caption=_describe_lines(view, band, window))
+    caption = _describe_lines(view, band, window)
+    if any(
+        _exact_curves(view, pattern, metric)
+        for pattern in view.patterns
+        for metric in metrics
+    ):
+        caption += f' {_EXACT}'
+    page = Page(heading, [], caption=caption)
     return with_panels(
         page,
         list(itertools.product(metrics, panel_labels)),
@@ -164,6 +180,7 @@ def overview(
             break
     metrics = list(dict.fromkeys(metrics))
     predictions = {name: _predictions(shown, pattern, name) for name in metrics}
+    exact = {name: _exact_curves(shown, pattern, name) for name in metrics}
     links = view.links.get(pattern)
 
     def draw(figure: Figure) -> None:
@@ -179,6 +196,7 @@ def overview(
                 metric,
                 model=dataset.ALL,
                 levels=predictions[metric],
+                exact=exact[metric],
                 legend=False,
                 ax=axes[metric],
             )
@@ -193,6 +211,8 @@ def overview(
     caption = _describe_lines(view, 'interval')
     if any(predictions.values()):
         caption += ' Dotted: where algorithms were predicted to end.'
+    if any(exact.values()):
+        caption += f' {_EXACT}'
     if links:
         caption += (
             ' Below: the links of the first seed, clients with the most rounds first, and the '
@@ -213,6 +233,32 @@ def _predictions(view: RunView, pattern: str, metric: str) -> dict[str, float]:
         for label, (algorithm, _) in view.members.items()
         if name in predicted.get(algorithm, {})
     }
+
+
+def _exact_curves(
+    view: RunView, pattern: str, metric: str
+) -> dict[str, dict[str, np.ndarray]]:
+    """Returns the exact curves of a metric by series and model, as far as there are any.
+
+    Args:
+      view: what ran.
+      pattern: the label of a pattern.
+      metric: the name of a metric.
+
+    Returns:
+      float64[3, E], as `plot.learning_curves` takes them.
+    """
+    by_series: dict[str, dict[str, np.ndarray]] = {}
+    clients = view.clients.get(pattern)
+    if clients is None:
+        return by_series
+    for label, (algorithm, _) in view.members.items():
+        for model, metrics in clients.exact.get(algorithm, {}).items():
+            values = metrics.get(metric)
+            # A run that was extended since has more evaluations.
+            if values is not None and values.shape == (3, len(view.rounds)):
+                by_series.setdefault(label, {})[model] = values
+    return by_series
 
 
 def first_rounds(

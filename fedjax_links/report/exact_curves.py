@@ -1,0 +1,69 @@
+"""Computes the exact way of metrics on quadratics, which curves of reports are drawn over."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fedjax_links.core.records import RunFacts
+from fedjax_links.experiment import Experiment
+from fedjax_links.preview import configured_links, exact_quadratics
+from fedjax_links.preview.configured_chains import NotExactError
+from fedjax_links.results import recorded
+
+ExactCurves = Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
+"""By algorithm, model and metric, float64[3, E]: the mean, and the ends of the band."""
+
+# A round costs as much as so many numbers more than its moments have.
+_ROUND = 350
+_MOST_WORK = 5_000_000
+"""Numbers of all rounds: some ten seconds."""
+
+
+def of_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCurves:
+    """Computes the exact curves of a run's algorithms under one pattern.
+
+    Args:
+      experiment: what ran.
+      pattern: its label.
+      facts: of the run, with its rounds.
+
+    Returns:
+      The curves of algorithms for which they are known and take some seconds. None if a
+      grid, seeds or a fork change problem, links or start.
+    """
+    is_swept = len(experiment.plan.points) > 1
+    if experiment.config is None or is_swept or 'forked_from' in facts:
+        return {}
+    if _is_redrawn(experiment, pattern):
+        return {}
+    links = configured_links.of_experiment(experiment, pattern)
+    try:
+        run = exact_quadratics.quadratic_run(links)
+    except NotExactError:
+        return {}
+    if run is None:
+        return {}
+    rounds = recorded.rounds_of(facts)
+    work_left = _MOST_WORK / len(experiment.patterns)
+    by_algorithm = {}
+    for label in experiment.algorithms:
+        try:
+            algorithm = exact_quadratics.linear_algorithm(links, label)
+            work = rounds.max() * (_ROUND + run.work(algorithm))
+            if work > work_left:
+                continue
+            by_algorithm[label] = exact_quadratics.curves(run, algorithm, rounds)
+        except NotExactError:
+            continue
+        work_left -= work
+    return by_algorithm
+
+
+def _is_redrawn(experiment: Experiment, pattern: str) -> bool:
+    """Tells whether seeds differ in the problem or in the quality of links."""
+    plan = experiment.plan
+    redrawn = plan.draws.columns(None, plan.points[0]).keys()
+    taken = (
+        plan.problems[pattern].columns.keys() | plan.patterns[pattern].columns.keys()
+    )
+    return bool(redrawn & taken)
