@@ -40,7 +40,10 @@ def fedavg(
     ``sum_i n_i F_i / sum_i n_i``, the mean over all examples.
 
     Under links of unequal quality it minimises ``sum_i w_i F_i`` with
-    ``w_i = E[1{i in A} / |A|  given A not empty]`` instead of the mean of the F_i.
+    ``w_i = E[1{i in A} / |A|  given A not empty]`` instead of the mean of the F_i. On quadratics of
+    equal curvature the mean model is exactly their minimiser at any rate, if rounds are independent
+    or none is empty, as under a minimum separation. Empty rounds of links that remember add a bias
+    of first order in the rate.
 
     Link semantics: with ``compute='active'`` a client computes, uploads and receives only in rounds
     in which its uplink delivers. All active clients start from x^t. With ``compute='all'`` the
@@ -104,7 +107,8 @@ def fedavg_all(
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i``. In expectation client i counts
     proportionally to p_i, so the fixed point on quadratics is the p-weighted mean of the targets.
-    It is biased, without FedAvg's ``1/|A|``.
+    It is biased, without FedAvg's ``1/|A|``. Links that remember move it by a term of first order
+    in the rate (`analysis.first_order_mean`).
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. An empty round keeps x.

@@ -33,8 +33,9 @@ def fedvarp(
     ``v = mean_{i in A}(Delta_i - y_i) + ybar``, ``x^{t+1} = x^t + eta_g v``. y_i is
     client i's last update, zero at first. ybar is the mean of all N of them **before**
     this round's are stored. Then ``y_i <- Delta_i`` for i in A. The paper draws its
-    clients uniformly, which makes v unbiased for the mean update. Under unequal links v
-    is biased by the differences, which vanish as x settles. So with exact gradients it
+    clients uniformly and afresh in each round, which makes v unbiased for the mean update.
+    Under unequal links, or links that remember, v is biased by the differences, which vanish
+    as x settles. So with exact gradients it
     reaches the optimum if it converges. It converges for small ``eta_g``, because the
     correction is a mean over A.
 

@@ -40,7 +40,8 @@ def focus(
 
     Where it converges, it ends at the optimum for any links that let every client deliver now and
     then, to rounding with full gradients and without knowing a probability: at ``Y = 0`` with all
-    gradients taken at one x, local steps stand still too.
+    gradients taken at one x, local steps stand still too. With few clients and long outages its
+    variance can grow without bound, although the mean settles (`analysis.linear_limit`).
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x. Everybody's gradient moves the server in every round, so that **an empty round

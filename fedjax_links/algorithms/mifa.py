@@ -40,6 +40,10 @@ def mifa(
     (``t - last_i <= a``). Without such rows x stays. a = 0 is FedAvg, up to rounding. FedAvg's bias
     shrinks as a grows, while rows become more stale.
 
+    On quadratics of equal curvature the mean model ends at the optimum, also under links that
+    remember. With two or three clients and long outages its variance can grow without bound, as old
+    updates drive x on. `analysis.linear_limit` and the command ``theory`` say so.
+
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. All rows move the server in every round, so **an empty round moves x as well**.
 

@@ -229,6 +229,33 @@ def test_fedavg_under_minimum_separation_ends_at_pi(rate):
         assert round(limit.means['server'][0], 4) == expected
 
 
+@pytest.mark.parametrize('rate', [0.01, 0.7])
+@pytest.mark.parametrize('cohort_size', [1, 2])
+def test_fedavg_without_empty_rounds_is_exact_at_any_step(cohort_size, rate):
+    """By the closed form of pi_R, and by a chain that remembers in an irregular way."""
+    weights = [8.0, 4.0, 2.0, 1.0, 1.0]
+    targets = np.array([3.0, -1.0, 0.5, 7.0, 2.0])
+    selection_law = analysis.minimum_separation_stationary(
+        weights, 1, cohort_size=cohort_size
+    )
+    chain = link_chains.minimum_separation(
+        weights, separation=1, cohort_size=cohort_size
+    )
+    rng = np.random.default_rng(cohort_size)
+    rows = rng.dirichlet(np.full(6, 0.3), 6)
+    masks = rng.random((6, 5)) < 0.5
+    masks[:, cohort_size] = True
+    irregular = link_chains.from_modes(rows, masks)
+    modes = irregular.modes()
+    portions = modes.masks / modes.masks.sum(axis=1, keepdims=True)
+    for links, law in (
+        (chain, selection_law),
+        (irregular, modes.stationary @ portions),
+    ):
+        limit = analysis.linear_limit('fedavg', links, targets, rate, 3)
+        np.testing.assert_allclose(limit.means['server'], [law @ targets], rtol=1e-9)
+
+
 def test_a_periodic_chain_is_the_product_over_its_period():
     """Three modes in turn: the affine map of a period has one fixed point."""
     turn = np.roll(np.eye(3), 1, axis=1)
