@@ -5,7 +5,7 @@ import numpy as np
 
 from fedjax_links import experiment
 from fedjax_links.core import prng
-from tests.experiment.test_forking import by_lane, small
+from tests.experiment.futures import by_lane, small
 from tests.runner import running
 
 

@@ -1,7 +1,5 @@
 """Draws that follow the seed: a lane is the run of its seed's data, partition and links."""
 
-import re
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,35 +12,9 @@ from fedjax_links.experiment import nan_debugger
 from fedjax_links.planning import problem_families, seeding
 from fedjax_links.report import layouts, run_view
 from fedjax_links.runner.program_cache import Programs
-from tests.experiment.configs import values
+from tests.planning.redrawn import PROBLEMS, PROBS, alone, config
 from tests.runner.running import run
 from tests.tiers import cases
-
-PROBS = {'name': 'label_dependent', 'minimum': 0.2, 'seed': 0}
-PROBLEMS = {
-    'digits': {'name': 'digits', 'num_clients': 6, 'alpha': 0.5},
-    'gaussians': {
-        'name': 'gaussians',
-        'num_clients': 6,
-        'examples_per_client': 30,
-        'num_classes': 3,
-        'partition': 'dirichlet_unequal',
-        'alpha': 0.5,
-        'test_examples': 60,
-        'label_noise': {'rate': 0.1},
-    },
-}
-
-
-def config(name='gaussians', **changes):
-    base = {
-        'problem': PROBLEMS[name],
-        'links': {'name': 'bernoulli', 'probs': PROBS},
-        'algorithms': {'fedavg': {}, 'fedpbc': {}},
-        'num_seeds': 3,
-        'redraw': 'by_seed',
-    }
-    return values(**{**base, **changes})
 
 
 def columns_of(results, label, seed):
@@ -147,13 +119,6 @@ def test_full_local_data_of_unequal_sizes_share_a_program_too():
     expected = columns_of(lone.run(), 'fedavg', 2)
     for name, column in expected.items():
         np.testing.assert_allclose(result[name], column, rtol=1e-5)
-
-
-def alone(stream):
-    """The config with one stream by seed, or all of them; two seeds."""
-    fixed = dict.fromkeys(seeding.STREAMS, 'fixed')
-    ways = stream if stream == 'by_seed' else {**fixed, stream: 'by_seed'}
-    return config(redraw=ways, num_seeds=2, algorithms={'fedavg': {}})
 
 
 @pytest.mark.parametrize('stream', seeding.STREAMS)
@@ -317,49 +282,6 @@ def test_functions_that_differ_are_not_shared():
     assert stacked.owned.counts.shape == (4,)  # all have the same
 
 
-@pytest.mark.parametrize(
-    'changes, message',
-    [
-        (
-            {'redraw': {'partitions': 'by_seed'}},
-            "`config.redraw` has no 'partitions'; did you mean 'partition'?",
-        ),
-        (
-            {'redraw': {'partition': 'by seed'}},
-            "`config.redraw.partition` has no 'by seed'; did you mean 'by_seed'?",
-        ),
-        (
-            {'redraw': 'fixed'},
-            "`config.redraw` must have a stream by seed for 3 seeds, got 'fixed'.",
-        ),
-        (
-            {
-                'redraw': {'links_quality': 'by_seed'},
-                'links': {
-                    'name': 'bernoulli',
-                    'probs': {'name': 'equal', 'value': 0.5},
-                },
-            },
-            "`config.redraw.links_quality` must be fixed, as no pattern draws it, got 'by_seed'.",
-        ),
-        (
-            {
-                'redraw': {'partition': 'by_seed'},
-                'problem': {'name': 'counterexample', 'num_clients': 4},
-                'links': {
-                    'name': 'bernoulli',
-                    'probs': {'name': 'equal', 'value': 0.5},
-                },
-            },
-            "`config.redraw.partition` must be fixed, as no problem draws it, got 'by_seed'.",
-        ),
-    ],
-)
-def test_what_cannot_be_redrawn_is_refused(changes, message):
-    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
-        experiment.build(config(**changes))
-
-
 def test_points_that_change_only_arrays_share_one_program(caplog):
     grid = {'problem': {'label_noise': {'rate': [0.1, 0.3]}, 'alpha': [0.1, 1.0]}}
     equal = {**PROBLEMS['gaussians'], 'partition': 'dirichlet'}
@@ -412,43 +334,3 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
         expected = experiment.build(alone(stream)).run().columns
         for name in ('server/eval_accuracy', 'server/eval_loss', 'rounds/loss_sum'):
             np.testing.assert_array_equal(rows[stream][name], expected[name])
-
-
-def test_a_grid_of_what_is_no_stream_is_refused():
-    message = "`config.grid.redraw` has no 'batch'; did you mean 'batches'?"
-    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
-        experiment.build(config(redraw=None, grid={'redraw': ['batch']}))
-
-
-@pytest.mark.parametrize(
-    'field, seed, message',
-    [
-        (
-            ('links', 'probs', 'seed'),
-            2**40,
-            r'^`config\.links\.probs\.seed` must be at most 4294967295',
-        ),
-        (
-            ('problem', 'partition_seed'),
-            2**40,
-            r'^`config\.problem\.partition_seed` must be at most',
-        ),
-        (('problem', 'seed'), 2**40, r'^`config\.problem\.seed` must be at most'),
-        (
-            ('links', 'probs', 'seed'),
-            None,
-            r'^`config\.links\.probs\.seed` must be a Python integer',
-        ),
-    ],
-)
-def test_a_seed_that_is_replaced_is_looked_at_all_the_same(field, seed, message):
-    probs = {'name': 'label_dependent', 'seed': 0}
-    config = values(links={'name': 'bernoulli', 'probs': probs}, redraw='by_seed')
-    *path, name = field
-    section = config
-    for part in path:
-        section[part] = dict(section[part])
-        section = section[part]
-    section[name] = seed
-    with pytest.raises(ValueError, match=message):
-        experiment.build(config)

@@ -2,7 +2,7 @@
 
 from fedjax_links import experiment
 from fedjax_links.planning import seeding
-from tests.planning.test_seeding import PROBLEMS, PROBS, config
+from tests.planning.redrawn import PROBLEMS, PROBS, config
 
 
 def default_of(problem, probs, **changes):

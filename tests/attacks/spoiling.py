@@ -1,0 +1,216 @@
+"""Changes to the files of a run folder, each as a function of the folder."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from fedjax_links import runs
+from fedjax_links.storage import checksummed_npz
+
+CANARY = 'canary.txt'
+
+
+def facts_with(**changes):
+    """Changes facts of the experiment."""
+
+    def spoil(folder):
+        values = runs.read_json(folder, runs.EXPERIMENT)
+        write(folder / runs.EXPERIMENT, {**values, **changes})
+
+    return spoil
+
+
+def facts_without(*names):
+    """Takes facts away."""
+
+    def spoil(folder):
+        values = runs.read_json(folder, runs.EXPERIMENT)
+        left = {name: value for name, value in values.items() if name not in names}
+        write(folder / runs.EXPERIMENT, left)
+
+    return spoil
+
+
+def config_with(path, value):
+    """Changes a field of the config."""
+
+    def spoil(folder):
+        values = runs.read_json(folder, runs.CONFIG)
+        *parents, name = path.split('.')
+        section = values
+        for parent in parents:
+            section = section.setdefault(parent, {})
+        section[name] = value
+        write(folder / runs.CONFIG, values)
+
+    return spoil
+
+
+def json_of(name, value):
+    """Writes another value as a file of JSON, with a digest where it can hold one."""
+
+    def spoil(folder):
+        (folder / name).parent.mkdir(exist_ok=True)
+        write(folder / name, value)
+
+    return spoil
+
+
+def write(path, value):
+    """Writes JSON that proves itself; of no object, JSON alone."""
+    is_object = isinstance(value, dict)
+    path.write_bytes(runs.as_json(value) if is_object else json.dumps(value).encode())
+
+
+def lanes_with(change):
+    """Changes the arrays of the last save of every lane; ``change`` takes and returns them."""
+
+    def spoil(folder):
+        for files in runs.saves(folder).values():
+            repack(files[max(files)], change)
+
+    return spoil
+
+
+def repack(path, change):
+    """Changes the arrays of an npz that proves itself."""
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = dict(stored)
+    path.write_bytes(unchecked(change(arrays)))
+
+
+def unchecked(arrays):
+    """As `packing.npz`, of objects too, which are pickled."""
+    plain = {name: array for name, array in arrays.items() if not array.dtype.hasobject}
+    if len(plain) == len(arrays):
+        return checksummed_npz.npz(arrays, compress=False)
+    import hashlib
+    import io
+    import struct
+
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    buffer.seek(-2, os.SEEK_END)
+    buffer.write(struct.pack('<H', 64))
+    buffer.write(hashlib.sha256(buffer.getbuffer()).hexdigest().encode())
+    return buffer.getvalue()
+
+
+class Pickled:
+    """Makes the canary when it is unpickled."""
+
+    def __reduce__(self):
+        """What unpickling calls."""
+        return (os.system, (f'touch {CANARY}',))
+
+
+def pickled(arrays):
+    """Every leaf as an array of an object."""
+    objects = np.array([Pickled()], object)
+    texts = ('about', 'lines')
+    return {name: array if name in texts else objects for name, array in arrays.items()}
+
+
+def about_with(**changes):
+    """Changes what a save says of itself; None takes a field away."""
+
+    def change(arrays):
+        about = json.loads(bytes(arrays['about'])) | changes
+        about = {name: value for name, value in about.items() if value is not None}
+        return {**arrays, 'about': text(json.dumps(about))}
+
+    return lanes_with(change)
+
+
+def leaves_of_kind(kind):
+    """Says that every leaf is of another kind."""
+
+    def change(arrays):
+        about = json.loads(bytes(arrays['about']))
+        about['leaves'] = [{**leaf, 'kind': kind} for leaf in about['leaves']]
+        return {**arrays, 'about': text(json.dumps(about))}
+
+    return lanes_with(change)
+
+
+def lines_with(change):
+    """Changes every line of metrics."""
+
+    def of_lane(arrays):
+        lines = bytes(arrays['lines']).decode().splitlines()
+        return {**arrays, 'lines': text(''.join(f'{change(line)}\n' for line in lines))}
+
+    return lanes_with(of_lane)
+
+
+def rows_with(**changes):
+    """Changes fields of every line of metrics."""
+    return lines_with(lambda line: json.dumps({**json.loads(line), **changes}))
+
+
+def text(value):
+    """A text as the array that an npz keeps it as."""
+    return np.frombuffer(value.encode(), np.uint8)
+
+
+def links_with(change):
+    """Changes the kept links."""
+    return lambda folder: repack(folder / runs.LINKS, change)
+
+
+def clients_with(arrays):
+    """Writes what is kept of clients."""
+    return lambda folder: (folder / 'clients.npz').write_bytes(unchecked(arrays))
+
+
+def symlink(name, target=CANARY):
+    """Puts a link in a file's place, by default to the canary, which is not there."""
+
+    def spoil(folder):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(Path.cwd() / target)
+
+    return spoil
+
+
+def moved_lanes(folder):
+    """Keeps the lanes' files elsewhere."""
+    (folder / runs.CHECKPOINTS).rename(folder.with_name('elsewhere'))
+    (folder / runs.CHECKPOINTS).symlink_to(folder.with_name('elsewhere'))
+
+
+def renamed_lane(name):
+    """Calls the file of a lane otherwise."""
+
+    def spoil(folder):
+        first = next(iter(runs.saves(folder).values()))
+        path = first[max(first)]
+        path.rename(path.with_name(name))
+
+    return spoil
+
+
+def archive_with(**arrays):
+    """Makes the folder an archive with further columns."""
+
+    def spoil(folder):
+        columns = runs.read(folder).columns
+        remaining = dict(packing_columns(columns))
+        (folder / checksummed_npz.METRICS).write_bytes(
+            unchecked({**remaining, **arrays})
+        )
+
+    return spoil
+
+
+def packing_columns(columns):
+    """Columns as an archive keeps them."""
+    content = checksummed_npz.pack_metrics(columns)
+    import io
+
+    with np.load(io.BytesIO(content)) as stored:
+        return dict(stored)

@@ -1,0 +1,78 @@
+"""Longer runs: with more rounds, every lane goes on to the bit."""
+
+import shutil
+
+import jax
+import pytest
+
+from fedjax_links import experiment, runs
+from tests.experiment.configs import tuned
+from tests.experiment.futures import (
+    assert_same_future,
+    build,
+    report_of,
+)
+from tests.runner import running
+from tests.runner.test_interrupted_runs import run_and_cut
+
+
+@pytest.mark.usefixtures('unrendered')
+@pytest.mark.parametrize(
+    'finished', [pytest.param(True, marks=pytest.mark.slow), False]
+)
+def test_more_rounds_go_on_to_the_bit_and_tuning_is_not_repeated(tmp_path, finished):
+    experiment.build(tuned(num_rounds=16)).run(tmp_path / 'whole')
+    short = experiment.build(tuned(num_rounds=8))
+    if finished:
+        short.run(tmp_path / 'run')
+    else:
+        run_and_cut(short, tmp_path / 'run', algorithm='fedpbc', stage='main', round=4)
+    stages = []
+
+    class Watch(experiment.Callback):
+        def on_period(self, lane, record):
+            stages.append((lane.stage, len(record) > 1))
+
+    experiment.build(tuned(num_rounds=16)).run(tmp_path / 'run', [Watch()])
+    assert ('tuning', True) not in stages
+    assert_same_future(tmp_path / 'run', tmp_path / 'whole', 16)
+    assert report_of(tmp_path / 'run') == report_of(tmp_path / 'whole')
+    for name in (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS):
+        assert (tmp_path / 'run' / name).read_bytes() == (
+            tmp_path / 'whole' / name
+        ).read_bytes()
+
+
+def test_fewer_rounds_and_other_changes_are_refused(tmp_path, past):
+    folder = shutil.copytree(past, tmp_path / 'run')
+    before = (folder / runs.EXPERIMENT).read_bytes()
+    with pytest.raises(
+        ValueError, match=r'^`num_rounds` must be at least 8, .*, got 6\.$'
+    ):
+        build(num_rounds=6, log=('links',)).run(folder)
+    with pytest.raises(
+        ValueError, match=r'where config\.first_seed is None and not 3\.$'
+    ):
+        build(num_rounds=10, log=('links',), first_seed=3).run(folder)
+    assert (folder / runs.EXPERIMENT).read_bytes() == before
+
+
+def test_a_state_is_computed_again_only_as_the_run_would_have(past):
+    with jax.default_matmul_precision('highest'):
+        assert running.fork(build(num_rounds=12), past, 6).round == 6  # it was kept
+        with pytest.raises(
+            ValueError, match=r'^`fork_from` must .* round 2.*matmul_precision is'
+        ):
+            running.fork(build(num_rounds=12), past, 2)
+
+
+def test_a_longer_run_mends_a_damaged_last_checkpoint(tmp_path, past, capsys):
+    """The lane goes back to its save before, and what later lanes saved stays."""
+    folder = shutil.copytree(past, tmp_path / 'run')
+    first = folder / 'checkpoints' / 'main-fedavg-0000-links-0@8.npz'
+    first.write_bytes(first.read_bytes()[:-1])
+    longer = build(num_rounds=10, log=('links',))
+    longer.run(folder)
+    assert 'is damaged' in capsys.readouterr().err
+    longer.run(tmp_path / 'whole')
+    assert_same_future(folder, tmp_path / 'whole', 10)

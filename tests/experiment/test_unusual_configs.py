@@ -1,0 +1,170 @@
+"""Unusual configs that run, and tuning, factories and sizes that do not suit."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, participation
+from fedjax_links.core import checks, errors, type_hints
+from fedjax_links.planning import validation
+from tests.experiment.configs import tuned, values
+from tests.experiment.sections import bernoulli, client, links
+
+NAN = float('nan')
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (
+            {'num_rounds': 12},
+            '`config.tuning.num_rounds` must be at most `num_rounds` = 8, got 12.',
+        ),
+        (
+            {'num_rounds': 8.0},
+            '`config.tuning.num_rounds` must be a Python integer, got 8.0.',
+        ),
+        ({'num_seeds': 0}, '`config.tuning.num_seeds` must be at least 1, got 0.'),
+        ({'grow': -1}, '`config.tuning.grow` must be at least 0, got -1.'),
+        ({'grow': 'far'}, "`config.tuning.grow` must be a Python integer, got 'far'."),
+        (
+            {'num_seeds': 3, 'most_seeds': 2},
+            '`config.tuning.most_seeds` must be at least 3, got 2.',
+        ),
+        (
+            {'model': {'fedpcb': 'server'}},
+            "`config.tuning.model` has no 'fedpcb'; did you mean 'fedpbc'?",
+        ),
+        (
+            {'model': {'fedavg': 'client_mean'}},
+            "`config.tuning.model.fedavg` has no 'client_mean'; ",
+        ),
+        (
+            {'grid': {'client': {'mu': (0.1,)}}},
+            "`config.tuning` must have either 'grid' or 'learning_rates' and 'server_lrs', got",
+        ),
+        (
+            {'learning_rates': ()},
+            '`config.tuning.learning_rates` must be a list of at least one',
+        ),
+        (
+            {'learning_rates': 0.1},
+            '`config.tuning.learning_rates` must be a list of at least one',
+        ),
+        (
+            {'learning_rates': ('0.1',)},
+            '`config.tuning.learning_rates` must be a number',
+        ),
+        (
+            {'learning_rates': (0.1, 0.1)},
+            '`config.tuning.learning_rates` must hold each number',
+        ),
+    ],
+)
+def test_so_does_wrong_tuning(changes, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        experiment.build(tuned(tuning={**tuned()['tuning'], **changes}))
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        client(learning_rate=1e30),
+        client(batch_size=0),
+        client(batch_size=None),
+        client(learning_rate=np.float32(0.1)),
+        links('outage', pattern='always', start=3, stop=900),
+        links('cyclic', probs=[0.5] * 8, cycle_length=90),
+        bernoulli(schedule={'name': 'sine', 'gamma': [0.1] * 8, 'period': 400}),
+        links('replay', mask=[[True] * 8], prob=[[NAN] * 8]),
+        {'caption': '', 'names': (), 'log': (), 'reports': {}},
+    ],
+)
+def test_what_is_unusual_runs(changes):
+    experiment.build({**values(), **changes}).describe()
+
+
+def test_an_error_inside_a_factory_of_ones_own_stays_what_it_is():
+    with pytest.raises(TypeError, match='unsupported operand') as caught:
+        experiment.build({**values(), 'links': 'tests.experiment.parts:mistaken'})
+    file, line = errors.innermost_user_frame(caught.value)
+    assert file.endswith('parts.py')
+    assert "return 1 + 'x'" in Path(file).read_text().splitlines()[line - 1]
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (
+            {'links': {'name': 'statistics:mean', 'data': 3}},
+            '`config.links` must suit mean, got ',
+        ),
+        (
+            {'links': {'name': 'replay', 'mask': [[1, 0], [1]]}},
+            '`config.links.mask` must be a number or a list of numbers, or of lists of one length',
+        ),
+        (
+            {'links': {'name': 'trace', 'tick': 1, 'intervals': [[0, {}, 1]]}},
+            '`config.links.intervals` must ',
+        ),
+    ],
+)
+def test_what_a_factory_cannot_use_is_a_mistake_in_its_section(changes, message):
+    with pytest.raises(errors.InvalidError) as caught:
+        experiment.build({**values(), **changes})
+    assert str(caught.value).startswith(message)
+
+
+def test_arrays_are_refused_before_they_are_made():
+    checks.fits('num_clients', 3, 1_000)
+    with pytest.raises(
+        ValueError, match=r'^`num_clients` must fit into memory, got 9: 9,.* MiB, where'
+    ):
+        checks.fits('num_clients', 9, 1e16)
+
+
+@pytest.mark.parametrize(
+    'value, kind, suits',
+    [
+        (3, int, True),
+        (True, int, False),
+        (3.0, int, False),
+        (3, float, True),
+        ('3', float, False),
+        (True, float, False),
+        (True, bool, True),
+        (1, bool, False),
+        (None, int | None, True),
+        ('x', int | None, False),
+        ([1, 2], tuple[int, ...], True),
+        ([1, 'x'], list[int], False),
+        ('ab', list[str], False),
+        ({}, list[int], False),
+        (np.float32(3), str, True),
+        ([3], np.ndarray | float, True),
+    ],
+)
+def test_kinds(value, kind, suits):
+    assert type_hints.matches_annotation(value, kind) == suits
+
+
+def test_lanes_and_rounds_are_counted_before_they_are_listed():
+    validation.check_work(10, 10**6, 10**3, lanes='grid')
+    with pytest.raises(
+        ValueError, match=r'^`grid` must give at most 100,000 lanes, got 1,000,000'
+    ):
+        validation.check_work(10**6, 1, 1, lanes='grid')
+    with pytest.raises(
+        ValueError, match=r'^`num_rounds` must give at most 1,000,000,000,000 rou'
+    ):
+        validation.check_work(10**4, 10**9, 10**9, lanes='grid')
+
+
+def test_patterns_can_be_parts_of_patterns_by_name_alone():
+    planned = experiment.build(
+        {**values(), **links('outage', pattern='always', start=1, stop=2)}
+    )
+    pattern = planned.pattern_at('links', {})
+    assert pattern.num_clients == participation.always(8).num_clients
