@@ -225,7 +225,7 @@ REGISTRY_PAGES: dict[str, RegistryPage] = {
         'config gets the layouts that suit it.',
         {
             'reports': {
-                'final': {'name': 'levels', 'tail': 0.2},
+                'differences': {'name': 'levels', 'tail': 0.2},
                 'all': {'name': 'metrics'},
             }
         },

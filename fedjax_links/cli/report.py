@@ -2,9 +2,11 @@
 
 python -m fedjax_links report --workdir=runs/comparison
 
-It reads only the folder, and names what has not run yet. --table=levels prints that table alone, as
-CSV or with --form=latex as LaTeX. --price adds what the run would have cost on devices of given
-speeds. Its value is the options of the layout `price`, as JSON or as a file of JSON:
+It reads only the folder, and names what has not run yet. --table=levels prints that table
+alone, as CSV or with --form=latex as LaTeX. --form=pdf saves the pictures for a paper,
+each with its caption in a file of its own, --width=3.3 inches wide. --price adds what the
+run would have cost on devices of given speeds. Its value is the options of the layout
+`price`, as JSON or as a file of JSON:
 
 python -m fedjax_links report --workdir=runs/quickstart --price='{"targets": [0.85], "step": 0.1,
   "uplink": {"name": "lognormal", "median": 2e5, "sigma": 1}, "downlink": 1e6}'
@@ -28,7 +30,19 @@ def define_flags() -> None:
         None,
         'Print the table of this page or layout alone, such as levels, and write nothing.',
     )
-    flags.DEFINE_string('form', 'csv', 'In which it is printed: csv or latex.')
+    paths.define(
+        'options',
+        'Options of the layout of --table, or their file (JSON), such as {"best": "bold"}.',
+    )
+    flags.DEFINE_string(
+        'form',
+        None,
+        'Of --table, csv (the default) or latex; without it, pdf, svg or png: the pictures are '
+        'saved for a paper, and no report is written.',
+    )
+    flags.DEFINE_float(
+        'width', None, 'Of pictures for a paper, in inches, such as 3.3 for a column.'
+    )
     paths.define(
         'price',
         'Options of the layout `price`, or their file (JSON).',
@@ -41,38 +55,62 @@ def define_flags() -> None:
 
 
 def main(args: flags.FlagValues) -> None:
-    """Writes the report of a run folder, or prints one of its tables."""
+    """Writes the report of a run folder, saves its pictures, or prints one of its tables."""
     if args.workdir is None:
         requirement = 'name the folder of a run, such as runs/first'
         raise errors.invalid('workdir', requirement, None)
     from fedjax_links import report, runs
 
-    added = {}
-    if args.price is not None:
-        added['price'] = {'name': 'price', **_options(args.price)}
+    _check_flags(args)
     with app.name_flags(folder='workdir'):
         run = runs.read(args.workdir)
-    with app.allow_imports(args.allow_imports):
-        if args.table is None:
-            print(report.write(run, added=added, allow_imports=args.allow_imports))
-            return
-        with app.name_flags(page='table'):
+    may_import = args.allow_imports
+    with app.allow_imports(may_import), app.name_flags(page='table', folder='workdir'):
+        if args.table is not None:
+            form = args.form or 'csv'
+            options = _options('options', args.options)
             table = report.table(
-                run, args.table, form=args.form, allow_imports=args.allow_imports
+                run, args.table, form=form, allow_imports=may_import, **options
             )
-        print(table, end='')
+            print(table, end='')
+        elif args.form is not None:
+            files = report.save_pictures(
+                run,
+                form=args.form,
+                width=args.width,
+                allow_imports=may_import,
+            )
+            print(f'Wrote {", ".join(files)} to {run.folder}')
+        else:
+            added = {}
+            if args.price is not None:
+                added['price'] = {'name': 'price', **_options('price', args.price)}
+            print(report.write(run, added=added, allow_imports=may_import))
 
 
-def _options(flag: str) -> dict[str, Any]:
+def _check_flags(args: flags.FlagValues) -> None:
+    """Refuses flags that would have no effect."""
+    if args.table is None and args.options is not None:
+        raise errors.invalid('table', 'name a layout, for `options`', None)
+    if args.table is None and args.form in ('csv', 'latex'):
+        raise errors.invalid('form', 'go with `table`, the name of a layout', args.form)
+    if args.width is not None and (args.table is not None or args.form is None):
+        requirement = 'be of pictures for a paper, with `form` pdf, svg or png'
+        raise errors.invalid('width', requirement, args.width)
+
+
+def _options(name: str, flag: str | None) -> dict[str, Any]:
     """Reads the JSON of a flag, or of the file that it names."""
+    if flag is None:
+        return {}
     is_json = flag.lstrip().startswith('{')
     try:
         text = flag if is_json else Path(flag).read_text()
         options = json.loads(text)
     except ValueError as error:
-        raise errors.invalid('price', 'be JSON', f'{flag}: {error}') from None
+        raise errors.invalid(name, 'be JSON', f'{flag}: {error}') from None
     if not isinstance(options, dict):
-        raise errors.invalid('price', 'hold options by name', errors.text_of(options))
+        raise errors.invalid(name, 'hold options by name', errors.text_of(options))
     return options
 
 

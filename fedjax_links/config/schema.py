@@ -104,7 +104,7 @@ class Settings:
     reports: Mapping[str, Any] = declare(
         'Sections of layouts by file name, see `report.layouts`.',
         example={
-            'final': {'name': 'levels', 'tail': 0.2},
+            'differences': {'name': 'levels', 'tail': 0.2},
             'course': {'name': 'curves'},
         },
         default={},

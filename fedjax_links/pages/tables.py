@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 _NUMBER = r'[+-]?(?:inf|\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)'
@@ -20,10 +20,14 @@ _LATEX = str.maketrans(
         '\\': r'\textbackslash{}',
         '~': r'\textasciitilde{}',
         '^': r'\textasciicircum{}',
+        '<': r'\textless{}',
+        '>': r'\textgreater{}',
+        '|': r'\textbar{}',
         **{sign: f'\\{sign}' for sign in '&%$#_{}'},
     }
 )
 _ARROWS = ' ↑↓'  # behind numbers at an edge of what was tried
+_BEST = ' (best)'  # behind bold cells where nothing is bold, as in a terminal
 
 
 class Table(NamedTuple):
@@ -33,15 +37,18 @@ class Table(NamedTuple):
       header: column names.
       rows: one text per column.
       caption: what the numbers are.
+      bold: row and column of each cell that stands out, from 0.
     """
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str
+    bold: Collection[tuple[int, int]] = ()
 
     def text(self) -> str:
         """Formats the table for a terminal: aligned columns under a rule, the caption below."""
-        columns = zip(self.header, *self.rows, strict=True)
+        rows = self._rows(str, lambda cell: f'{cell}{_BEST}')
+        columns = zip(self.header, *rows, strict=True)
         widths = [max(map(len, column)) for column in columns]
         alignment = self._alignment()
 
@@ -53,18 +60,22 @@ class Table(NamedTuple):
 
         rule = '-' * (sum(widths) + 2 * (len(widths) - 1))
         caption = textwrap.fill(self.caption, max(80, len(rule)))
-        lines = [line(self.header), rule, *map(line, self.rows), rule, caption]
+        lines = [line(self.header), rule, *map(line, rows), rule, caption]
         return '\n'.join(lines)
 
     def markdown(self) -> str:
         """Formats the table as Markdown."""
 
-        def line(cells: Sequence[str]) -> str:
-            shown = [as_markdown(cell, in_table=True) for cell in cells]
-            return f'| {" | ".join(shown)} |'
+        def shown(cell: str) -> str:
+            return as_markdown(cell, in_table=True)
 
+        def line(cells: Sequence[str]) -> str:
+            return f'| {" | ".join(cells)} |'
+
+        header = line([shown(title) for title in self.header])
         rule = f'|{" --- |" * len(self.header)}'
-        lines = [line(self.header), rule, *map(line, self.rows)]
+        rows = self._rows(shown, lambda cell: f'**{cell}**')
+        lines = [header, rule, *map(line, rows)]
         return '\n'.join([*lines, '', as_markdown(self.caption), ''])
 
     def data(self) -> Any:
@@ -72,23 +83,31 @@ class Table(NamedTuple):
 
         A column ``loss`` of cells such as ``84.3 ± 0.4 [0.9] *`` becomes the columns ``loss``,
         ``loss ±``, ``loss [±]`` and ``loss *``, if any cell has them. A number is NaN if a run
-        diverged or the cell is empty. Columns with other cells stay text.
+        diverged or the cell is empty. Columns with other cells stay text. A column with bold cells
+        gets another, ``loss (best)``, which tells them.
         """
         import pandas
 
         columns: dict[str, Any] = {}
-        for title, *texts in zip(self.header, *self.rows, strict=True):
+        for index, (title, *texts) in enumerate(
+            zip(self.header, *self.rows, strict=True)
+        ):
             columns |= _numbers_of_column(title, texts)
+            is_bold = [(row, index) in self.bold for row in range(len(texts))]
+            if any(is_bold):
+                columns[f'{title}{_BEST}'] = is_bold
         frame = pandas.DataFrame(columns)
         frame.attrs['caption'] = self.caption
         return frame
 
     def latex(self) -> str:
         """Formats a ``tabular`` with rules of booktabs, and the caption as a comment."""
-        header, *rows = [
-            ' & '.join(map(_as_latex, row)) + r' \\'
-            for row in (self.header, *self.rows)
-        ]
+
+        def line(cells: Sequence[str]) -> str:
+            return ' & '.join(cells) + r' \\'
+
+        header = line([as_latex(title) for title in self.header])
+        rows = self._rows(as_latex, lambda cell: rf'\textbf{{{cell}}}')
         caption = textwrap.fill(
             self.caption, 100, initial_indent='% ', subsequent_indent='% '
         )
@@ -98,11 +117,20 @@ class Table(NamedTuple):
             r'\toprule',
             header,
             r'\midrule',
-            *rows,
+            *map(line, rows),
             r'\bottomrule',
             r'\end{tabular}',
         ]
         return '\n'.join([*lines, ''])
+
+    def _rows(
+        self, shown: Callable[[str], str], emphasised: Callable[[str], str]
+    ) -> list[list[str]]:
+        """Returns the rows as they are shown, with emphasis on bold cells."""
+        rows = [[shown(cell) for cell in row] for row in self.rows]
+        for row, column in self.bold:
+            rows[row][column] = emphasised(rows[row][column])
+        return rows
 
     def _alignment(self) -> str:
         """Returns ``l`` for each column of text and ``r`` for each of numbers."""
@@ -123,9 +151,10 @@ def _numbers_of_column(title: str, texts: Sequence[str]) -> dict[str, Any]:
     """Returns columns of means, half widths and stars; or the text, if a cell is no number."""
     import pandas
 
-    if not _are_numbers(texts):
+    numbers_alone = [text.rstrip(_ARROWS) for text in texts]
+    if not _are_numbers(numbers_alone):
         return {title: texts}
-    parts = pandas.Series(texts, dtype=object).str.extract(_CELL)
+    parts = pandas.Series(numbers_alone, dtype=object).str.extract(_CELL)
     columns: dict[str, Any] = {}
     for group, suffix in enumerate(_NUMBER_SUFFIXES):
         if parts[group].notna().any():
@@ -144,9 +173,9 @@ def as_markdown(text: str, *, in_table: bool = False) -> str:
     return shown.replace('|', r'\|').replace('\n', ' ') if in_table else shown
 
 
-def _as_latex(cell: str) -> str:
-    """Escapes a cell for LaTeX, and sets signs of negative numbers in math mode."""
-    return re.sub(r'(?<!\S)-(?=[\d.])', '$-$', cell.translate(_LATEX))
+def as_latex(text: str) -> str:
+    """Escapes a text for LaTeX, and sets signs of negative numbers in math mode."""
+    return re.sub(r'(?<!\S)-(?=[\d.])', '$-$', text.translate(_LATEX))
 
 
 def of_rows(rows: Sequence[Mapping[str, str]], caption: str) -> Table:

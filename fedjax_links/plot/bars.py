@@ -43,10 +43,13 @@ def level_bars(
     Raises:
       ValueError: for levels of the wrong shape.
     """
+    from matplotlib import rcParams
+
     width = 0.84 / max(1, len(levels))
     axes = panels.axes_of(ax)
     # The layout will still widen the axes of a new figure.
     inches = 1.25 * axes.bbox.width / axes.figure.dpi
+    letters_per_inch = LETTERS_PER_INCH * panels.FONT / rcParams['font.size']
     group_centres = np.arange(len(groups))
     middle_bar = (len(levels) - 1) / 2
     for bar_index, (label, look) in enumerate(styles.looks(levels).items()):
@@ -71,9 +74,15 @@ def level_bars(
         if num_seeds == 2:
             dots: dict[str, Any] = {'color': 'black', 'markersize': 3}
             axes.plot(np.repeat(centres, 2), values.ravel(), '.', **dots)
-    letters = max(8, int(LETTERS_PER_INCH * inches / max(1, len(groups))))
-    group_names = [panels.literal(textwrap.fill(name, letters)) for name in groups]
-    axes.set_xticks(group_centres, group_names)
+    letters = max(8, int(letters_per_inch * inches / max(1, len(groups))))
+    longest_word = max(map(len, ' '.join(groups).split()), default=0)
+    if longest_word > letters:
+        group_names = [panels.literal(name) for name in groups]
+        slanted: dict[str, Any] = {'rotation': 30, 'ha': 'right', 'va': 'top'}
+        axes.set_xticks(group_centres, group_names, **slanted)
+    else:
+        group_names = [panels.literal(textwrap.fill(name, letters)) for name in groups]
+        axes.set_xticks(group_centres, group_names)
     axes.set_ylabel(Metric(metric).words)
     if Metric(metric).is_fraction:
         axes.set_ylim(0, min(axes.get_ylim()[1], 1))

@@ -316,7 +316,7 @@ def _name_axes(axes: Axes, x_name: str, words: str, above: float) -> None:
     panels.finish(
         axes, x_name, f'{words}{subtracted}', integers=integer_axes, grid=True
     )
-    axes.yaxis.label.set_fontsize(9)
+    axes.yaxis.label.set_fontsize('small')
 
 
 def _scale_axes(axes: Axes, log: bool, log_rounds: bool, is_fraction: bool) -> None:

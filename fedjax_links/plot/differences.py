@@ -175,7 +175,7 @@ def _name_x_axes(axes_of_panels: list[Any], name: str, *, is_new_figure: bool) -
     Such a figure has the names of rows at its left side alone.
     """
     if is_new_figure and len(axes_of_panels) > 1:
-        axes_of_panels[0].figure.supxlabel(name, fontsize=10)
+        axes_of_panels[0].figure.supxlabel(name, fontsize='medium')
         for axes in axes_of_panels:
             axes.set_xlabel('')
             axes.tick_params(labelleft=axes.get_subplotspec().is_first_col())

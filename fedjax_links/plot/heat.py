@@ -289,5 +289,5 @@ def _label_axis(axis: Any, name: str, values: Sequence[object]) -> None:
     step = -(-len(values) // _MAX_TICK_LABELS)
     ticks = range(0, len(values), step)
     shown = [f'{v:g}' if isinstance(v, float) else str(v) for v in values]
-    axis.set_ticks(ticks, [shown[tick] for tick in ticks], fontsize=8)
-    axis.set_label_text(name, fontsize=9)
+    axis.set_ticks(ticks, [shown[tick] for tick in ticks], fontsize='small')
+    axis.set_label_text(name, fontsize='small')

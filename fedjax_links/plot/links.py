@@ -91,7 +91,7 @@ def _explain_states(axes: Axes) -> None:
 
     axes.legend(
         handles=[patches.Patch(color=colour, label=label) for label, colour in _STATES],
-        fontsize=8,
+        fontsize='small',
         frameon=False,
         loc='upper center',
         bbox_to_anchor=(0.5, -0.12),
@@ -146,7 +146,7 @@ def participation_rates(
     largest = np.nanmax(np.append(rates, probs))
     limit = 1 if largest > 0.5 else 1.1 * largest or 1
     axes.set(xlim=(0, limit), ylim=(len(clients) - 0.5, -0.5))
-    axes.legend(framealpha=0.85, edgecolor='none', fontsize=8, loc='lower right')
+    axes.legend(framealpha=0.85, edgecolor='none', fontsize='small', loc='lower right')
     return panels.finish(axes, 'share of rounds', _RANK, integers='y')
 
 

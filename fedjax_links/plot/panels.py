@@ -2,6 +2,7 @@
 
 import math
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 else:  # Matplotlib is loaded by the first picture only.
     Axes = Axis = Figure = Any
 
+FONT = 10.0
+"""Size of letters in points, for which the sizes of pictures leave room."""
 # Legends inside the axes have at most so many names, each of at most so many letters.
 _MAX_INSIDE = 6
 _MAX_LETTERS_INSIDE = 28
@@ -29,7 +32,9 @@ _MAX_COLUMNS = 3
 _SINGLE = (6.4, 4.2)
 _PANEL = (3.6, 2.6)
 _ROW = 0.2
-_LETTER = 0.08
+_LETTER = 0.085
+_HANDLE = 0.42  # of an entry in a legend
+_COLUMN_GAP = 0.28
 _NAME_MARGIN = 4.5
 
 
@@ -158,7 +163,7 @@ def name_panel(axes: Axes, results: dataset.LabelledResults, pattern: str) -> No
       pattern: label of the panel's pattern.
     """
     if results.sizes['pattern'] > 1:
-        axes.set_title(literal(dataset.names(results)[pattern]), fontsize=10)
+        axes.set_title(literal(dataset.names(results)[pattern]), fontsize='medium')
 
 
 def finish(
@@ -189,7 +194,7 @@ def finish(
     if grid:
         axes.grid(alpha=0.25)
     if legend:
-        axes.legend(frameon=False, fontsize=8, loc=legend)  # type: ignore[call-overload]
+        axes.legend(frameon=False, fontsize='small', loc=legend)  # type: ignore[call-overload]
     return axes
 
 
@@ -239,7 +244,7 @@ def logarithmic(axis: Axis, *, per_cent: bool = False) -> None:
     axis.axes.set(**{f'{axis.axis_name}scale': 'log'})  # type: ignore[attr-defined]
     axis.set_major_formatter(text)
     axis.set_minor_formatter(text)
-    axis.set_tick_params(which='minor', labelsize=8)
+    axis.set_tick_params(which='minor', labelsize='small')
 
 
 def legend(axes: Axes, *, outside: bool = False) -> None:
@@ -252,22 +257,39 @@ def legend(axes: Axes, *, outside: bool = False) -> None:
     if (outside or is_long) and axes.figure.get_layout_engine() is not None:
         columns = -(-len(names) // _MAX_LEGEND_ROWS)
         where = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1), 'ncols': columns}
-    axes.legend(frameon=False, fontsize=8, **where)
+    axes.legend(frameon=False, fontsize='small', **where)
+
+
+def legend_width(figure: Figure) -> float:
+    """Returns how wide a figure is for its legend: in inches, if letters had the size `FONT`."""
+    from matplotlib import rcParams
+
+    width = figure.figure.get_figwidth()
+    return width * FONT / float(rcParams['font.size'])
+
+
+def wrap(text: str, figure: Figure) -> str:
+    """Wraps a text to lines that are no wider than a figure."""
+    return textwrap.fill(text, int(legend_width(figure) / _LETTER))
 
 
 def legend_columns(names: Sequence[str], width: float) -> int:
-    """Returns how many entries of a legend fit side by side into ``width`` inches."""
-    widths = [0.7 + 0.085 * len(name) for name in names]
-    return len(names) if sum(widths) < width else max(1, int(width / max(widths)))
+    """Returns how many columns of a legend in `FONT` fit into ``width`` inches."""
+    entry_widths = np.array([_HANDLE + _LETTER * len(name) for name in names])
+    for num_columns in range(len(names), 1, -1):
+        columns = np.array_split(entry_widths, num_columns)
+        gaps = _COLUMN_GAP * (num_columns - 1)
+        if sum(column.max() for column in columns) + gaps < width:
+            return num_columns
+    return 1
 
 
-def legend_below(figure: Figure, names: Sequence[str], width: float) -> None:
+def legend_below(figure: Figure, names: Sequence[str]) -> None:
     """Draws one legend below all panels, in the order of names.
 
     Args:
       figure: with labelled artists.
       names: of those to show.
-      width: of the figure in inches.
     """
     handle_of: dict[str, Any] = {}
     for axes in figure.axes:
@@ -279,7 +301,7 @@ def legend_below(figure: Figure, names: Sequence[str], width: float) -> None:
         names,
         frameon=False,
         loc='outside lower center',
-        ncols=legend_columns(names, width),
+        ncols=legend_columns(names, legend_width(figure)),
     )
 
 

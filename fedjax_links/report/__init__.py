@@ -1,8 +1,8 @@
 """Tables and pictures from run folders; nothing here trains.
 
 `write` turns any folder into ``report.md`` with pictures. `table` returns a table of it as data or
-as LaTeX. `check` dry-runs the pages of an experiment before it starts. Pages are made by layouts
-(`report.layouts`).
+as LaTeX, and `save_pictures` saves its pictures for a paper. `check` dry-runs the pages of an
+experiment before it starts. Pages are made by layouts (`report.layouts`).
 
 Losses of the clients at final models and the exact laws of links need the problem itself. `write`
 computes them if it has the experiment, as the command ``simulate`` does at the end of a run, and
@@ -10,15 +10,19 @@ records them in the folder (``clients.npz``). Reports of the folder alone show w
 and say if nothing was.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedjax_links import runs
 from fedjax_links.core import checks, errors
+from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
 
-__all__ = ['check', 'table', 'write']
+if TYPE_CHECKING:
+    from fedjax_links.report.run_view import RunView
+
+__all__ = ['check', 'save_pictures', 'table', 'write']
 
 
 def write(
@@ -51,13 +55,7 @@ def write(
     if experiment is not None:
         client_stats.save(experiment, run)
     view = run_view.of_run(run, experiment, allow_imports=allow_imports)
-    reports: Mapping[str, Any] = run.facts['reports']
-    lacking: list[str] = []
-    if experiment is not None and experiment.reports:
-        reports = experiment.reports
-    elif not allow_imports:
-        reports, lacking = layouts.recorded(reports)
-    reports = reports or layouts.default(view)
+    reports, lacking = _reports_of(view)
     pages = layouts.build(view, {**reports, **(added or {})})
     shown = [layouts.text(pages), *lacking]
     if run.folder is None:
@@ -65,6 +63,75 @@ def write(
     files = layouts.write(run.folder, view, pages, lacking)
     shown.append(f'Wrote {", ".join(files)} to {run.folder}')
     return '\n' + '\n\n'.join(shown)
+
+
+def _reports_of(view: 'RunView') -> tuple[Section, list[str]]:
+    """Returns the pages of a run's config, or those by default, and what they lack."""
+    from fedjax_links.report import layouts
+
+    reports: Section = view.run.facts['reports'] if view.run is not None else {}
+    lacking: list[str] = []
+    if view.experiment is not None and view.experiment.reports:
+        reports = view.experiment.reports
+    elif not view.allow_imports:
+        reports, lacking = layouts.recorded(reports)
+    return reports or layouts.default(view), lacking
+
+
+def save_pictures(
+    run: runs.Results | str | Path,
+    folder: str | Path | None = None,
+    *,
+    form: str = 'pdf',
+    width: float | None = None,
+    pages: Sequence[str] = (),
+    allow_imports: bool = False,
+) -> list[str]:
+    """Saves the pictures of a report for a paper, each without its title.
+
+    ::
+
+      fl.report.save_pictures('runs/quickstart', 'paper', width=3.3)
+
+    Args:
+      run: from `runs.read`, or its folder, finished or not.
+      folder: where they go, made if missing; that of the run by default.
+      form: ``'pdf'``, ``'svg'`` or ``'png'``, of 300 dots per inch.
+      width: of a picture in inches, such as 3.3 for a column, from 2 to 20. Letters have 8 points
+        then, and as many panels stand side by side as fit. By default a picture is as wide as in
+        the report.
+      pages: which of the config's ``reports``, or layouts by name; by default all of the report.
+      allow_imports: as in `write`.
+
+    Returns:
+      The names of the files: ``curves.pdf`` and ``curves_caption.tex`` for the page ``curves``.
+
+    Raises:
+      ValueError: if no algorithm is done, for an unknown page or form, pages without a picture, a
+        width out of range, or a file of somebody else in the folder.
+    """
+    from fedjax_links.report import layouts, paper_pictures, run_view
+    from fedjax_links.storage import outputs
+
+    run = run if isinstance(run, runs.Results) else runs.read(run)
+    checks.choice('form', form, paper_pictures.FORMS)
+    if width is not None:
+        checks.within('width', width, 2, 20)
+    view = run_view.of_run(run, allow_imports=allow_imports)
+    reports, _ = _reports_of(view)
+    for page in pages:
+        checks.choice('pages', page, [*reports, *layouts.LAYOUTS])
+    if pages:
+        reports = {page: reports.get(page, {'name': page}) for page in pages}
+    built = layouts.build(view, reports)
+    chosen = {page: built[page] for page in pages or built}
+    if all(page.draw is None for page in chosen.values()):
+        raise errors.invalid('pages', 'name one with a picture', ', '.join(chosen))
+    files = paper_pictures.files(view, chosen, form=form, width=width)
+    target = run.folder if folder is None else Path(folder)
+    if target is None:
+        raise errors.invalid('folder', 'be given, as the run is in memory', None)
+    return outputs.write('folder', target, files)
 
 
 def table(

@@ -87,7 +87,7 @@ def pages(folder):
 
 def read(cell):
     """The numbers of a cell by the suffix of their column; None for a text."""
-    level, *half = cell.rstrip(' *').split(' ± ')
+    level, *half = cell.rstrip(' *↑↓').split(' ± ')
     half, *wide = half[0].rstrip(']').split(' [') if half else ('',)
     try:
         results = [

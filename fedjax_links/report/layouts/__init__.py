@@ -16,6 +16,7 @@ from fedjax_links.plot import scripts
 from fedjax_links.report import provenance
 from fedjax_links.report.layouts.clients import clients, link_maps, participation
 from fedjax_links.report.layouts.final import bars, best, metrics, spread
+from fedjax_links.report.layouts.final_table import final
 from fedjax_links.report.layouts.heat_map import heat_map
 from fedjax_links.report.layouts.levels import levels
 from fedjax_links.report.layouts.page import Page
@@ -29,6 +30,7 @@ LAYOUTS: Mapping[str, Callable[..., Page]] = {
     'overview': overview,
     'metrics': metrics,
     'levels': levels,
+    'final': final,
     'best': best,
     'first_rounds': first_rounds,
     'rates': rates,

@@ -44,7 +44,7 @@ def link_maps(view: RunView) -> Page:
 
     def draw(axes: Axes, pattern: str) -> None:
         plot.link_map(view.links[pattern].mask, ax=axes)
-        axes.set_title(panels.literal(view.name(pattern)), fontsize=10)
+        axes.set_title(panels.literal(view.name(pattern)), fontsize='medium')
 
     rows = [_link_row(view, label) for label in view.links]
     caption = (
@@ -143,7 +143,7 @@ def _with_scatter(
             legend=pattern == last_pattern,
             ax=axes,
         )
-        axes.set_title(panels.literal(view.name(pattern)), fontsize=10)
+        axes.set_title(panels.literal(view.name(pattern)), fontsize='medium')
 
     return with_panels(page, [*values], draw, panel=(3.6, 2.8))
 

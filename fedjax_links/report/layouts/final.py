@@ -10,7 +10,7 @@ from fedjax_links.plot import panels
 from fedjax_links.plot.bars import LETTERS_PER_INCH
 from fedjax_links.plot.panels import Figure
 from fedjax_links.report.comparisons import SEED_INTERVAL, FinalKey
-from fedjax_links.report.layouts.page import Page, labels
+from fedjax_links.report.layouts.page import PAPER_SCALE, Page, labels
 from fedjax_links.report.layouts.rates import edge
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
@@ -154,7 +154,7 @@ def bars(
             legend=False,
             ax=figure.add_subplot(),
         )
-        panels.legend_below(figure, list(names.values()), width)
+        panels.legend_below(figure, list(names.values()))
 
     picture_caption = f'Bars: {final_metrics.metric.title}, {final_metrics.span}. '
     if view.num_seeds > 2:
@@ -163,7 +163,15 @@ def bars(
         picture_caption += 'Dots: the two seeds, which tell no interval.'
     table = tables.of_rows(rows, f'{final_metrics.caption()}.')
     heading = f'Final {final_metrics.metric.words} as bars'
-    return Page(heading, [table], draw, (width, 4.2), picture_caption)
+    page = Page(heading, [table], draw, (width, 4.2), picture_caption)
+
+    def resize(paper_width: float) -> Page:
+        columns = panels.legend_columns(list(names.values()), paper_width / PAPER_SCALE)
+        legend_rows = -(-len(names) // columns)
+        height = PAPER_SCALE * (2.6 + 0.22 * legend_rows)
+        return page._replace(size=(paper_width, height))
+
+    return page._replace(resize=resize)
 
 
 def spread(

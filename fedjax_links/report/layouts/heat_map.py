@@ -197,12 +197,12 @@ def _draw_panel(
         ax=axes,
     )
     title = textwrap.fill(compared_map.title(panel, algorithm), letters)
-    axes.set_title(panels.literal(title), fontsize=9)
+    axes.set_title(panels.literal(title), fontsize='small')
 
 
 def _explain(figure: Figure, *, compared_map: ComparedMap) -> None:
     """Draws what belongs to all panels: the scale of differences, and the legend."""
-    figure.supylabel(compared_map.y[0], fontsize=9)
+    figure.supylabel(compared_map.y[0], fontsize='small')
     images = [axes.images[0] for axes in figure.axes if axes.images]
     if compared_map.compared:
         specs = [(axes, axes.get_subplotspec()) for axes in figure.axes]
@@ -215,12 +215,12 @@ def _explain(figure: Figure, *, compared_map: ComparedMap) -> None:
     figure.legend(
         patches.values(),
         map(panels.literal, patches),
-        fontsize=9,
-        title_fontsize=9,
+        fontsize='small',
+        title_fontsize='small',
         frameon=False,
-        ncols=len(patches),
+        ncols=panels.legend_columns(list(patches), panels.legend_width(figure)),
         loc='outside lower center',
-        title=panels.literal(_legend_title(compared_map)),
+        title=panels.literal(panels.wrap(_legend_title(compared_map), figure)),
     )
 
 

@@ -17,7 +17,7 @@ from fedjax_links.report.comparisons import (
     Verdicts,
 )
 from fedjax_links.report.layouts.page import Page, labels, with_panels
-from fedjax_links.report.layouts.rates import mark_edges
+from fedjax_links.report.layouts.rates import EDGE_CAPTION, mark_edges
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
@@ -128,10 +128,7 @@ def _levels_table(
         f'{verdicts.caption(metric)}'
     )
     if is_any_at_edge:
-        caption += (
-            ' An arrow: the rate was tuned and lies at the upper (↑) or lower (↓) edge of what was '
-            'tried, so that a better one may lie outside.'
-        )
+        caption += f' {EDGE_CAPTION}'
     return tables.of_rows(rows, caption)
 
 
@@ -168,8 +165,8 @@ def _with_differences(
             wide=wide,
             ax=axes,
         )
-        axes.set_title(panels.literal(view.name(pattern)), fontsize=10)
-        axes.figure.supxlabel(axes.get_xlabel(), fontsize=10)
+        axes.set_title(panels.literal(view.name(pattern)), fontsize='medium')
+        axes.figure.supxlabel(axes.get_xlabel(), fontsize='medium')
         axes.set_xlabel('')
         axes.locator_params(axis='x', nbins=4)
         axes.ticklabel_format(axis='x', scilimits=(-3, 4), useMathText=True)

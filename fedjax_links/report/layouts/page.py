@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedjax_links.pages.tables import Table
@@ -23,6 +23,8 @@ class Page(NamedTuple):
       caption: says what the picture's points, bars and bands are.
       of_links: whether the picture shows links or clients, so that the caption of a run's results
         does not belong to it.
+      resize: arranges the panels anew for a width in inches, with fonts of `PAPER_FONT`; None for
+        a picture that has one arrangement.
     """
 
     heading: str
@@ -31,8 +33,13 @@ class Page(NamedTuple):
     size: tuple[float, float] = (10.0, 5.0)
     caption: str = ''
     of_links: bool = False
+    resize: 'Callable[[float], Page] | None' = None
 
 
+PAPER_FONT = 8.0
+"""Size of letters in pictures for a paper, in points; in reports it is `panels.FONT`."""
+PAPER_SCALE = PAPER_FONT / panels.FONT
+_NARROWEST_PANEL = 0.5  # in a paper, of its width in a report
 MOST_SERIES = 24
 _NARROWEST = 6.4
 """Inches of a picture that titles and legends need."""
@@ -73,34 +80,57 @@ def with_panels(
     """
     if not items:
         return page
-    num_rows = math.ceil(len(items) / columns)
-    columns = math.ceil(len(items) / num_rows)  # rows of equal lengths
-    panel_width, panel_height = panel
-    width_beside, height_below = around
-    width = max(panel_width * columns + width_beside, _NARROWEST)
-    height = panel_height * num_rows + height_below
-    if legend:
-        legend_rows = math.ceil(len(legend) / panels.legend_columns(legend, width))
-        height += 0.22 * legend_rows
 
-    def draw_all(figure: Figure) -> None:
-        grid = panels.grid(figure, len(items), columns, **options)
-        for index, (axes, item) in enumerate(zip(grid, items, strict=True)):
-            draw(axes, item)
-            if options.get('sharex'):
-                is_last_row = index + columns >= len(items)
-                axes.set_xlabel(axes.get_xlabel() if is_last_row else '')
-                axes.tick_params(labelbottom=is_last_row)
-            if options.get('sharey'):
-                is_first_column = index % columns == 0
-                axes.set_ylabel(axes.get_ylabel() if is_first_column else '')
-                axes.tick_params(labelleft=is_first_column)
+    def arrange(
+        most_columns: int, panel_size: tuple[float, float], scale: float
+    ) -> Page:
+        """Returns the page with so many panels side by side, and letters of such a scale."""
+        num_rows = math.ceil(len(items) / most_columns)
+        num_columns = math.ceil(len(items) / num_rows)  # rows of equal lengths
+        width = panel_size[0] * num_columns + scale * around[0]
+        if scale == 1:
+            width = max(width, _NARROWEST)
+        height = panel_size[1] * num_rows + scale * around[1]
         if legend:
-            panels.legend_below(figure, legend, width)
-        if finish is not None:
-            finish(figure)
+            legend_columns = panels.legend_columns(legend, width / scale)
+            height += 0.22 * scale * math.ceil(len(legend) / legend_columns)
 
-    return page._replace(draw=draw_all, size=(width, height))
+        def draw_all(figure: Figure) -> None:
+            grid = panels.grid(figure, len(items), num_columns, **options)
+            for index, (axes, item) in enumerate(zip(grid, items, strict=True)):
+                draw(axes, item)
+                is_last_row = index + num_columns >= len(items)
+                is_first_column = index % num_columns == 0
+                _name_outer_axes(axes, is_last_row, is_first_column, options)
+            if legend:
+                panels.legend_below(figure, legend)
+            if finish is not None:
+                finish(figure)
+
+        return page._replace(draw=draw_all, size=(width, height))
+
+    def resize(width: float) -> Page:
+        """Returns the page with a picture of so many inches' width, for a paper."""
+        free = width - PAPER_SCALE * around[0]
+        most_columns = max(1, min(columns, int(free / (_NARROWEST_PANEL * panel[0]))))
+        num_rows = math.ceil(len(items) / most_columns)
+        num_columns = math.ceil(len(items) / num_rows)
+        panel_size = free / num_columns, PAPER_SCALE * panel[1]
+        return arrange(num_columns, panel_size, PAPER_SCALE)
+
+    return arrange(columns, panel, scale=1)._replace(resize=resize)
+
+
+def _name_outer_axes(
+    axes: Axes, is_last_row: bool, is_first_column: bool, options: Mapping[str, Any]
+) -> None:
+    """Leaves names of shared axes to the outer panels alone."""
+    if options.get('sharex'):
+        axes.set_xlabel(axes.get_xlabel() if is_last_row else '')
+        axes.tick_params(labelbottom=is_last_row)
+    if options.get('sharey'):
+        axes.set_ylabel(axes.get_ylabel() if is_first_column else '')
+        axes.tick_params(labelleft=is_first_column)
 
 
 def limit_series(

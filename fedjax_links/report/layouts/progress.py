@@ -1,5 +1,6 @@
 """Shows how runs went: learning curves, an overview, and when levels are reached."""
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,13 @@ from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
 from fedjax_links.plot.panels import Axes, Figure
 from fedjax_links.report.comparisons import FinalKey, FinalMetrics
-from fedjax_links.report.layouts.page import Page, labels, limit_series, with_panels
+from fedjax_links.report.layouts.page import (
+    PAPER_SCALE,
+    Page,
+    labels,
+    limit_series,
+    with_panels,
+)
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
@@ -24,6 +31,9 @@ _EXACT = (
     'Black dashes, exact before the run: the mean of a loss, the root mean square of a distance. '
     'Between thin dots: all models within two standard deviations of the mean model.'
 )
+_NARROW = 6.0  # inches, below which its panels stand one below another
+_LINK_MAP = 'the links'
+_LINK_RATES = 'their rates'
 _LINK_WIDTHS = (4, 2)  # columns of the map of links and of their rates, out of six
 
 
@@ -117,7 +127,7 @@ def curves(
             ax=axes,
         )
         panel_model = 'server' if by_pattern else models[panel]
-        axes.set_title(panels.name_of(view.name(panel), panel_model), fontsize=10)
+        axes.set_title(panels.name_of(view.name(panel), panel_model), fontsize='medium')
 
     caption = _describe_lines(view, band, window)
     if any(
@@ -183,12 +193,7 @@ def overview(
     exact = {name: _exact_curves(shown, pattern, name) for name in metrics}
     links = view.links.get(pattern)
 
-    def draw(figure: Figure) -> None:
-        width = 6 // len(metrics)
-        rows: list[list[Any]] = [np.repeat(metrics, width).tolist()]
-        if links:
-            map_width, rates_width = _LINK_WIDTHS
-            rows.append(['the links'] * map_width + ['their rates'] * rates_width)
+    def draw_rows(figure: Figure, rows: list[list[Any]]) -> None:
         axes = figure.subplot_mosaic(rows)
         for metric in metrics:
             plot.learning_curves(
@@ -201,12 +206,17 @@ def overview(
                 ax=axes[metric],
             )
         curve_names = axes[metrics[0]].get_legend_handles_labels()[1]
-        panels.legend_below(figure, curve_names, _WIDTH)
+        panels.legend_below(figure, curve_names)
         if links:
-            plot.link_map(links.mask, ax=axes['the links'])
-            plot.participation_rates(
-                links.mask, links.mean_prob, ax=axes['their rates']
-            )
+            plot.link_map(links.mask, ax=axes[_LINK_MAP])
+            plot.participation_rates(links.mask, links.mean_prob, ax=axes[_LINK_RATES])
+
+    def draw(figure: Figure) -> None:
+        rows = [[metric for metric in metrics for _ in range(6 // len(metrics))]]
+        if links:
+            map_width, rates_width = _LINK_WIDTHS
+            rows.append([_LINK_MAP] * map_width + [_LINK_RATES] * rates_width)
+        draw_rows(figure, rows)
 
     caption = _describe_lines(view, 'interval')
     if any(predictions.values()):
@@ -218,7 +228,18 @@ def overview(
             ' Below: the links of the first seed, clients with the most rounds first, and the '
             'share of rounds in which each took part beside its mean probability.'
         )
-    return Page(heading, [], draw, (_WIDTH, 7.0 if links else 4.0), caption)
+    page = Page(heading, [], draw, (_WIDTH, 7.0 if links else 4.0), caption)
+
+    def resize(width: float) -> Page:
+        if width > PAPER_SCALE * _NARROW:
+            return page._replace(size=(width, PAPER_SCALE * page.size[1]))
+        names = [*metrics, _LINK_MAP, _LINK_RATES] if links else metrics
+        num_legend_rows = sum(map(len, shown.models.values()))  # at most
+        height = PAPER_SCALE * (2.6 * len(names) + 0.22 * num_legend_rows)
+        draw_below = functools.partial(draw_rows, rows=[[name] for name in names])
+        return page._replace(draw=draw_below, size=(width, height))
+
+    return page._replace(resize=resize)
 
 
 def _predictions(view: RunView, pattern: str, metric: str) -> dict[str, float]:

@@ -13,6 +13,10 @@ from fedjax_links.results.metric import Metric, format_value
 
 CLIENT_RATE = 'client.learning_rate'
 _TIE = ' ≈'
+EDGE_CAPTION = (
+    'An arrow: the rate was tuned and lies at the upper (↑) or lower (↓) edge of what was '
+    'tried, so that a better one may lie outside.'
+)
 
 
 def rates(view: RunView, *, published: Section | None = None) -> Page:
