@@ -101,7 +101,7 @@ def tables() -> dict[str, dict[str, str]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command that the first argument names, or lists all commands and names.
+    """Runs the command that the first argument names, or lists commands and names.
 
     Args:
       argv: the command line without the program. By default the command line of this process,
@@ -116,8 +116,14 @@ def main(argv: list[str] | None = None) -> int:
     if argv[:1] == ['--version']:
         print(f'fedjax_links {sys.modules["fedjax_links"].__version__}')
         return 0
-    if not argv or argv[0] in ('help', '-h', '-help', '--help'):
-        _print_all(descriptions)
+    if argv[:1] in (['-h'], ['-help'], ['--help']):
+        _print_sections(_commands_and_configs(descriptions))
+        print(
+            '\nWithout arguments: also the names that a config can use, with what they do.'
+        )
+        return 0
+    if argv[:1] in ([], ['help']):
+        _print_sections(_commands_and_configs(descriptions) | tables())
         return 0
     name, *rest = argv
     if name not in descriptions:
@@ -152,12 +158,18 @@ def _main_of_process() -> int:
         errors.exit_on_broken_pipe()
 
 
-def _print_all(descriptions: Mapping[str, str]) -> None:
-    """Prints the commands, the configs, and the names that a config can use."""
+def _commands_and_configs(
+    descriptions: Mapping[str, str],
+) -> dict[str, Mapping[str, str]]:
+    """Describes the commands and the configs of each, without importing what they use."""
     sections: dict[str, Mapping[str, str]] = {'commands': descriptions}
     for command, names in configs().items():
         sections[f'configs of {command}'] = names
-    sections |= tables()
+    return sections
+
+
+def _print_sections(sections: Mapping[str, Mapping[str, str]]) -> None:
+    """Prints names and what they are, by title."""
     print('python -m fedjax_links COMMAND [--help] [FLAGS]')
     for title, lines in sections.items():
         width = max(map(len, lines))

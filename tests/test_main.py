@@ -53,7 +53,7 @@ def test_the_shipped_commands_are_found_with_what_they_do():
     assert all(line.endswith('.') for line in result.values())
 
 
-@pytest.mark.parametrize('arguments', [[], ['--help']])
+@pytest.mark.parametrize('arguments', [[], ['help']])
 def test_commands_and_registries_are_listed(arguments, capsys):
     assert front.main(arguments) == 0
     listed = capsys.readouterr()
@@ -83,6 +83,23 @@ def test_commands_and_registries_are_listed(arguments, capsys):
         assert f'  {name} ' in sections[position]
     assert '  quickstart ' in sections['configs of simulate']
     assert '  xiang2024_figure2 ' in sections['configs of figure']
+
+
+@pytest.mark.parametrize('flag', ['-h', '--help'])
+def test_help_lists_commands_and_configs_without_jax(flag):
+    """JAX, and all that needs it, costs most of the start."""
+    code = (
+        'import sys; import fedjax_links.__main__ as front; status = front.main(sys.argv[1:]); '
+        "assert not {'jax', 'numpy'} & sys.modules.keys(); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', code, flag], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for command in front.commands():
+        assert f'\n  {command} ' in done.stdout
+    assert '\n  quickstart ' in done.stdout
+    assert 'Without arguments' in done.stdout
 
 
 def test_an_entry_with_a_client_program_is_told_apart_by_it():
