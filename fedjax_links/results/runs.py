@@ -138,7 +138,10 @@ class Results:
                 }
                 parts.append(xarray.Dataset(data, coords))
         if not parts:
-            requirement = 'hold metrics of clients, whose evaluation data have owners'
+            requirement = (
+                'hold metrics of clients, which `report.write(results, experiment)` records of a '
+                'run with a folder, if evaluation data have owners'
+            )
             raise errors.invalid('folder', requirement, self.folder)
         return xarray.merge(parts, join='outer', compat='no_conflicts')
 

@@ -69,6 +69,8 @@ def final(
     if has_arrows:
         sentences.append(EDGE_CAPTION)
     header = [rows, *map(view.name, view.patterns)]
+    if len(view.patterns) == 1 and not is_transposed:
+        header = [rows, final_metrics.metric.title]
     table = tables.Table(header, cells, ' '.join(sentences), bold)
     if is_transposed:
         table = _transpose(table)

@@ -98,7 +98,9 @@ def test_names_of_main_models_stand_behind_algorithms():
         results({'fedavg': server(levels), 'fedpbc': models}),
         names={'fedpbc': 'FedPBC'},
     )
-    titles = [row[0] for row in final(view).tables[0].rows]
+    table = final(view).tables[0]
+    assert table.header == ['algorithm', 'eval accuracy, %']
+    titles = [row[0] for row in table.rows]
     assert titles == ['fedavg', 'FedPBC (client mean)']
 
 
