@@ -20,6 +20,7 @@ from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.realised_links import first_active
 
 _TIMED_SECONDS = 1.0
+_MOST_LETTERS = 100
 _MOST_ENTRIES = 2**27  # entries of a mask that are drawn to see who takes part
 
 
@@ -123,10 +124,14 @@ def dry_run(plan: Plan, programs: Programs | None = None) -> Iterator[str]:
       programs: as in `check`.
 
     Yields:
-      The config, then a line per algorithm on lanes, states, memory and time, and the sum.
+      The config with long values cut; a line per algorithm on lanes, states, memory and time; the
+      sum.
     """
     for name, value in (plan.config or plan.facts()).items():
-        yield f'config   {name} = {json.dumps(value, default=str)}'
+        text = json.dumps(value, default=str)
+        if len(text) > _MOST_LETTERS:
+            text = f'{text[:_MOST_LETTERS]} ...'
+        yield f'config   {name} = {text}'
     programs = programs or Programs(plan)
     totals = _Totals()
     for label in plan.algorithms:

@@ -36,6 +36,8 @@ def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
     lines = list(preflight.dry_run(planned.plan))
     text = '\n'.join(lines)
     assert 'config   num_rounds = 8' in text
+    config = [line for line in text.splitlines() if line.startswith('config ')]
+    assert max(map(len, config)) < 130
     assert (
         'fedpbc           4 lanes of tuning and 4 lanes in 2 programs; a lane keeps'
         in text
