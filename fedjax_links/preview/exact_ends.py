@@ -17,14 +17,17 @@ from fedjax_links.preview.exact_quadratics import (
     QuadraticRun,
 )
 
-MOST_WORK = 60_000.0
+MOST_WORK = 40_000.0
 """Numbers in the moments of all algorithms: some ten seconds on one core."""
 
-QUICK_WORK = 4_000.0
+QUICK_WORK = 8_000.0
 """The same for a second or so."""
 
 _WIDTH = 80
 _FIRST_ORDER = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known'
+# FedAvg's law of first order sums over lags of all clients, at most so many in a second.
+_MOST_LAGS = 30_000
+_NEVER_EMPTY = 1e-17
 # Multiples of the targets' size below which a bias, or a deviation, is rounding.
 _ROUNDING = 1e-9
 _DEVIATION_ROUNDING = 1e-6
@@ -81,6 +84,7 @@ class _Writer:
         self._links = links
         self._run = run
         self._work_left = most_work
+        self._is_quick = most_work < MOST_WORK
         self._labels_of_reason: dict[str, list[str]] = {}
         self._forgetful = _without_memory(links, run)
         self._size = float(np.abs(run.targets).max())
@@ -91,7 +95,7 @@ class _Writer:
             return []
         comparison = ' [without memory]' if self._forgetful is not None else ''
         symbol = 'E x - x*' if len(self._run.optimum) == 1 else '||E x - x*||'
-        numbers = f'bias {symbol}, standard deviation, time constant'
+        numbers = f'{symbol}, standard deviation, time constant'
         return [f'Exact ends{comparison}: {numbers}']
 
     def refusals(self) -> list[str]:
@@ -138,11 +142,15 @@ class _Writer:
         work = self._run.work(algorithm)
         if self._forgetful is not None:
             work += self._forgetful.work(algorithm)
-        if work > MOST_WORK:
-            raise _TooLongError('it takes long; `analysis.linear_limit` computes it')
         if work > self._work_left:
-            raise _TooLongError('it takes seconds; the command `theory` computes it')
+            raise self._too_long(work <= MOST_WORK)
         self._work_left -= work
+
+    def _too_long(self, is_short_enough_for_theory: bool) -> _TooLongError:
+        """Returns the error that says where to get what is not computed here."""
+        if self._is_quick and is_short_enough_for_theory:
+            return _TooLongError('it takes seconds; the command `theory` computes it')
+        return _TooLongError('it takes long; `analysis.linear_limit` computes it')
 
     def _end(self, end: ExactEnd, forgetful: ExactEnd | None) -> str:
         """Describes where a model ends: ``bias -12.83 [-15.38], deviation ...``."""
@@ -164,6 +172,8 @@ class _Writer:
         run = self._run
         if np.ptp(run.curvature) > 0:
             raise NotExactError('its law of first order needs equal curvatures')
+        if algorithm.name == 'fedavg' and self._num_lags() > _MOST_LAGS:
+            raise self._too_long(False)
         options = {'cutoff': algorithm.options.get('cutoff', 50)}
         try:
             law = analysis.first_order_mean(
@@ -181,6 +191,18 @@ class _Writer:
         forgetful = self._bias(run.models(law.limit) - run.optimum)
         comparison = f' [{forgetful}]' if self._forgetful is not None else ''
         return f'  {label}: bias {bias}{comparison}, to first order in the step'
+
+    def _num_lags(self) -> float:
+        """Returns over how many rounds of all clients FedAvg's law sums, zero for none."""
+        law = self._links.law
+        if law.up_rate is None or law.down_rate is None or law.probs is None:
+            return 0.0
+        if np.prod(1 - law.probs) < _NEVER_EMPTY:
+            return 0.0
+        longest = np.abs(1 - law.up_rate - law.down_rate).max()
+        if longest == 0:
+            return 0.0
+        return float(law.probs.size * math.log(_NEVER_EMPTY) / math.log(longest))
 
     def _bias(self, bias: np.ndarray) -> str:
         """Writes a difference with its sign, or the norm of a vector."""

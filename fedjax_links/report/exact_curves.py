@@ -15,8 +15,8 @@ ExactCurves = Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 
 # A round costs as much as so many numbers more than its moments have.
 _ROUND = 350
-_MOST_WORK = 5_000_000
-"""Numbers of all rounds: some ten seconds."""
+_MOST_WORK = 3_000_000
+"""Numbers of all rounds: some seconds."""
 
 
 def of_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCurves:

@@ -185,6 +185,8 @@ def _fedavg(
     non_empty = cohort_sizes.non_empty_probability(probs)
     stationary = cohort_sizes.reciprocal_means(probs)
     limit = stationary @ targets / non_empty
+    if 1.0 - non_empty < _FORGOTTEN:
+        return limit, np.zeros_like(limit)
     longest = np.abs(links.memory).max()
     remembered = links.memory.copy()
     # Given that a round is empty, links k rounds before were up with p (1 - lambda^k).
