@@ -98,6 +98,7 @@ from fedjax_links.analysis.relays import (
     colrel_variance,
     colrel_weights,
 )
+from fedjax_links.analysis.remembering_links import weighted_finite_steps
 from fedjax_links.analysis.theorems.check import (
     TheoremCheck,
     TheoremRun,

@@ -306,23 +306,44 @@ def fedavg_finite_steps(
         factor = learning_rate * (steps - 1) / 2 * weights[i]
         pull += factor * local.hessian(point) @ slopes[i]
 
-    # The spread C that random cohorts leave, by its principal axes.
-    objective = loss_under(weights)
     non_empty = cohort_sizes.non_empty_probability(link_probs)
     covariance = cohort_sizes.mean_covariance(link_probs, slopes) / non_empty
+    drive = learning_rate * steps * covariance
+    return mean_near_minimiser(loss_under(weights), point, pull, drive)
+
+
+def mean_near_minimiser(
+    objective: linear_models.WeightedLoss,
+    minimiser: np.ndarray,
+    pull: np.ndarray,
+    drive: np.ndarray,
+) -> linear_models.LinearModel:
+    """Computes the mean of a model that noise and a small pull keep off a minimiser.
+
+    It solves ``H (E x - x*) = pull - 1/2 D^3 F [C]`` with ``H C + C H = drive``.
+
+    Args:
+      objective: F.
+      minimiser: float64[size], x*.
+      pull: float64[size], what the mean round adds beside minus the gradient of F.
+      drive: float64[size, size], the covariance that rounds add, over their step.
+    """
+    point = minimiser
+    # The spread C, by its principal axes.
     curvatures, basis = linalg.eigh(objective.hessian(point))
     # Features that never vary have no curvature and no gradient.
     is_curved = curvatures > 1e-10 * curvatures[-1]
     curvatures = curvatures[is_curved]
     basis = basis[:, is_curved]
-    driven = learning_rate * steps * basis.T @ covariance @ basis
+    driven = basis.T @ drive @ basis
     sizes, axes = linalg.eigh(driven / np.add.outer(curvatures, curvatures))
 
     # The third derivative along each axis, by differences of gradients.
+    total_pull = pull.copy()
     middle = objective.value_and_gradient(point)[1]
     for size, axis in zip(sizes, (basis @ axes).T, strict=True):
         if size > 1e-12 * sizes[-1]:
             ahead = objective.value_and_gradient(point + _PROBE * axis)[1]
             behind = objective.value_and_gradient(point - _PROBE * axis)[1]
-            pull -= 0.5 * size / _PROBE**2 * (ahead + behind - 2 * middle)
-    return objective.model(point + basis @ (basis.T @ pull / curvatures))
+            total_pull -= 0.5 * size / _PROBE**2 * (ahead + behind - 2 * middle)
+    return objective.model(point + basis @ (basis.T @ total_pull / curvatures))

@@ -109,6 +109,32 @@ def predictions(
     Raises:
       ValueError: for a problem without an `objective`.
     """
+    predictor = make_predictor(problem, seed)
+    if predictor is None:
+        return None
+    # FedAvg's server stands still in rounds without active clients.
+    fedavg_time = None if time is None else non_empty * time
+    equal = np.full(problem.num_clients, 1 / problem.num_clients)
+    return Predictions(
+        fedavg=predictor.predict(weights, fedavg_time),
+        fedpbc=predictor.predict(equal, time),
+        exact=True,
+    )
+
+
+def make_predictor(problem: base.Problem, seed: int = 0) -> 'Predictor | None':
+    """Makes what predicts metrics of a problem with a linear model.
+
+    Args:
+      problem: a problem with an `objective`.
+      seed: the seed of the initial model.
+
+    Returns:
+      The predictor; None if the problem's loss is not that of its `objective`.
+
+    Raises:
+      ValueError: for a problem without an `objective`.
+    """
     objective = problem.objective
     if objective is None:
         raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
@@ -120,19 +146,16 @@ def predictions(
     )
     if not _loss_is_as_stated(problem, objective, start):
         return None
-    predictor = _Predictor(problem, objective, initial, start)
-    # FedAvg's server stands still in rounds without active clients.
-    fedavg_time = None if time is None else non_empty * time
-    equal = np.full(problem.num_clients, 1 / problem.num_clients)
-    return Predictions(
-        fedavg=predictor.predict(weights, fedavg_time),
-        fedpbc=predictor.predict(equal, time),
-        exact=True,
-    )
+    return Predictor(problem, objective, initial, start)
 
 
-class _Predictor:
-    """Follows the gradient flow of a problem with a linear model."""
+class Predictor:
+    """Follows the gradient flow of a problem with a linear model.
+
+    Attributes:
+      data: features, labels and owners of the examples, as `weighted_minimiser` takes them.
+      options: of the loss, likewise.
+    """
 
     def __init__(
         self,
@@ -154,10 +177,10 @@ class _Predictor:
         self._problem = problem
         self._objective = objective
         self._start = start
-        self._data = (inputs, labels, owners(problem))
-        self._options: dict[str, Any] = {'loss': objective.loss, 'l2': objective.l2}
+        self.data = (inputs, labels, owners(problem))
+        self.options: dict[str, Any] = {'loss': objective.loss, 'l2': objective.l2}
         if objective.loss == linear_models.SOFTMAX:
-            self._options['num_classes'] = start.intercept.size
+            self.options['num_classes'] = start.intercept.size
         self._most_gradients = _MOST_FLOW // (len(inputs) * num_coefficients)
         self._dtype = jax.tree.leaves(initial)[0].dtype
         self._measure = jax.jit(problem.metrics)
@@ -174,22 +197,20 @@ class _Predictor:
         if time is not None:
             with contextlib.suppress(linear_limits.LongFlowError):
                 model = analysis.weighted_gradient_flow(
-                    *self._data,
+                    *self.data,
                     weights,
                     time=time,
                     start=self._start,
                     most_gradients=self._most_gradients,
-                    **self._options,
+                    **self.options,
                 )
-                reached = self._metrics(model)
+                reached = self.metrics(model)
         with contextlib.suppress(linear_limits.NoMinimiserError):
-            minimiser = analysis.weighted_minimiser(
-                *self._data, weights, **self._options
-            )
-            limit = self._metrics(minimiser.model)
+            minimiser = analysis.weighted_minimiser(*self.data, weights, **self.options)
+            limit = self.metrics(minimiser.model)
         return Prediction(limit, reached)
 
-    def _metrics(self, model: analysis.LinearModel) -> Mapping[str, float]:
+    def metrics(self, model: analysis.LinearModel) -> Mapping[str, float]:
         """Measures a model on the evaluation data."""
         params = self._objective.params(
             jnp.asarray(model.coefficients, self._dtype),
@@ -357,12 +378,12 @@ def _limit_lines(predicted: Predictions, remark: str) -> list[str]:
 
 def _ends_text(fedavg: Mapping[str, float], fedpbc: Mapping[str, float]) -> str:
     """Writes both predicted accuracies, or the first metric of a problem without accuracy."""
-    name = 'accuracy' if 'accuracy' in fedavg else next(iter(fedavg))
-    fedavg_text = _metric_text(name, fedavg[name])
-    fedpbc_text = _metric_text(name, fedpbc[name])
-    return f'FedAvg is expected to end at {fedavg_text}, FedPBC at {fedpbc_text}'
+    ends = f'{metric_text(fedavg)}, FedPBC at {metric_text(fedpbc)}'
+    return f'FedAvg is expected to end at {ends}'
 
 
-def _metric_text(name: str, value: float) -> str:
-    """Writes an accuracy in percent, any other metric with its name."""
+def metric_text(metrics: Mapping[str, float]) -> str:
+    """Writes the accuracy in percent, or the first metric with its name."""
+    name = 'accuracy' if 'accuracy' in metrics else next(iter(metrics))
+    value = metrics[name]
     return f'{100 * value:.1f} %' if name == 'accuracy' else f'{name} {value:.4g}'

@@ -9,7 +9,12 @@ from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.core import reprs
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation.link_laws import LinkLaw
-from fedjax_links.preview import configured_links, exact_ends, prediction
+from fedjax_links.preview import (
+    configured_links,
+    exact_ends,
+    prediction,
+    remembered_ends,
+)
 from fedjax_links.preview.links import stated_rates, transition_probs
 from fedjax_links.problems.classification import partition_of
 
@@ -51,6 +56,10 @@ def summary(experiment: Experiment) -> str:
             )
         predictions = prediction.describe(links, most_work=most_work)
         lines += [f'{_INDENT}{line}' for line in predictions]
+        labels = remembered_ends.weighted_labels(links, most_work)
+        if labels:
+            names = ', '.join(labels)
+            lines.append(f'{_INDENT}`theory` says what memory does to {names}')
         quick_work = exact_ends.QUICK_WORK / len(experiment.patterns)
         ends = exact_ends.describe(links, quick_work)
         lines += [f'{_INDENT}{line}' for line in ends]
@@ -96,6 +105,7 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
     lines += _weights_lines(law, weights, len(active))
     lines += _bias_lines(links.problem, law, weights, active)
     lines += [f'  {line}' for line in prediction.describe(links)]
+    lines += remembered_ends.describe(links, prediction.MOST_WORK)
     lines += exact_ends.describe(links)
     lines += _gossip_lines(law)
     lines += _separation_lines(law)

@@ -1,0 +1,131 @@
+r"""Computes where weighted FedAvg ends on linear models under links that remember.
+
+A round adds ``sum_i c_i Delta_i`` with ``c_i = v_i 1{i in A} / N``, where v_i is one
+(`fedavg_all`), ``1 / p_i`` (`fedavg_known`) or the mean interval of a client (`fedau`).
+"""
+
+from typing import Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import _checks, linear_limits, linear_models
+
+# The step of the differences that approximate a product with a Hessian.
+_PROBE = 1e-3
+
+
+def weighted_finite_steps(
+    features: ArrayLike,
+    labels: ArrayLike,
+    clients: ArrayLike,
+    *,
+    up_rate: ArrayLike,
+    down_rate: ArrayLike,
+    multipliers: ArrayLike,
+    learning_rate: float,
+    local_steps: int,
+    **options: Unpack[linear_models.LossOptions],
+) -> linear_models.LinearModel:
+    r"""Computes the long-run mean of the model, to first order in the step.
+
+    Links are independent two-state chains with ``lambda_i = 1 - q_i - q*_i``. Let
+    ``w_i = v_i p_i / sum_j v_j p_j``, x_w the minimiser of ``F_w = sum_i w_i F_i``, and g_i
+    and H_i the clients' gradients and Hessians there. The relative coefficients
+    ``c_i / E[c]`` have variances ``k_i`` and sums ``G_i = k_i lambda_i / (1 - lambda_i)`` of
+    covariances over all lags. With the mean progress ``epsilon = eta s E[c]``,
+
+    ``H_w (E x - x_w) = eta (s - 1) / 2 sum_i w_i H_i g_i + epsilon sum_i G_i H_i g_i
+    - 1/2 D^3 F_w [C]``, where ``H_w C + C H_w = epsilon sum_i (k_i + 2 G_i) g_i g_i^T``.
+
+    The first term is the drift of local steps. The second one, and G in the third one, are
+    what memory adds. The error is of second order. Minibatches are not counted.
+
+    Args:
+      features: float[E, ...], as all further arguments in `weighted_minimiser`.
+      labels: as there.
+      clients: int[E].
+      up_rate: float[N], q*, P(down -> up), in (0, 1].
+      down_rate: float[N], q, P(up -> down), in [0, 1]; ``1 - q*`` for no memory.
+      multipliers: float[N], v_i, positive.
+      learning_rate: eta, positive.
+      local_steps: s, at least 1.
+      **options: ``loss``, ``num_classes`` and ``l2``, as in `weighted_minimiser`.
+
+    Returns:
+      The mean model.
+
+    Raises:
+      ValueError: if an argument is out of range or there is no minimiser.
+
+    Example:
+      >>> import numpy as np
+      >>> from fedjax_links import analysis
+      >>> model = analysis.weighted_finite_steps(
+      ...     np.zeros((2, 1)), [0.0, 100.0], [0, 1],
+      ...     up_rate=[0.05, 0.05], down_rate=[0.05, 0.35 / 3], multipliers=[2, 10 / 3],
+      ...     learning_rate=0.0005, local_steps=5, loss='least_squares',
+      ... )  # two clients with known probabilities 1/2 and 3/10
+      >>> print(model.intercept.round(2))
+      [49.83]
+    """
+    rise = _checks.checked_rate('up_rate', up_rate)
+    fall = _checks.checked_rate('down_rate', down_rate)
+    _checks.checked('up_rate', rise, rise > 0, 'be positive')
+    factors = np.asarray(multipliers, np.float64)
+    _checks.checked('multipliers', factors, factors > 0, 'be positive')
+    steps = _checks.checked_int('local_steps', local_steps, minimum=1)
+    is_positive = 0 < learning_rate < np.inf
+    _checks.require(is_positive, 'learning_rate', 'be positive', learning_rate)
+    probs = rise / (rise + fall)
+    memory = 1.0 - rise - fall
+    means = factors * probs
+    weights = means / means.sum()
+    variances = (factors / means.sum()) ** 2 * probs * (1.0 - probs)
+    remembered = variances * memory / (1.0 - memory)
+    progress = learning_rate * steps * means.mean()
+
+    minimiser = linear_limits.weighted_minimiser(
+        features, labels, clients, weights, **options
+    )
+    point = minimiser.model.parameters.ravel()
+    if options.get('loss', linear_models.SOFTMAX) == linear_models.SOFTMAX:
+        # A client may lack some classes.
+        options = {**options, 'num_classes': minimiser.model.intercept.size}
+    rows = np.asarray(features)
+    targets = np.asarray(labels)
+    owners = np.asarray(clients)
+    pull = np.zeros(point.size)
+    drive = np.zeros((point.size, point.size))
+    for i in range(weights.size):
+        is_owned = owners == i
+        local = linear_models.weighted_loss(
+            rows[is_owned],
+            targets[is_owned],
+            np.zeros(is_owned.sum(), int),
+            [1.0],
+            **options,
+        )
+        slope = local.value_and_gradient(point)[1]
+        factor = learning_rate * (steps - 1) / 2 * weights[i]
+        factor += progress * remembered[i]
+        pull += factor * _curved(local, point, slope)
+        drive += progress * (variances[i] + 2 * remembered[i]) * np.outer(slope, slope)
+    objective = linear_models.weighted_loss(
+        features, labels, clients, weights, **options
+    )
+    return linear_limits.mean_near_minimiser(objective, point, pull, drive)
+
+
+def _curved(
+    local: linear_models.WeightedLoss, point: np.ndarray, slope: np.ndarray
+) -> np.ndarray:
+    """Multiplies a client's Hessian by its gradient, by differences of gradients."""
+    size = np.linalg.norm(slope)
+    if size == 0:
+        return np.zeros_like(slope)
+    step = _PROBE * slope / size
+    ahead = local.value_and_gradient(point + step)[1]
+    behind = local.value_and_gradient(point - step)[1]
+    product: np.ndarray = (ahead - behind) * size / (2 * _PROBE)
+    return product

@@ -1,0 +1,111 @@
+"""Writes what links that remember do to weighted algorithms on linear models."""
+
+import numpy as np
+
+from fedjax_links import analysis
+from fedjax_links.analysis.linear_limits import NoMinimiserError
+from fedjax_links.preview import exact_quadratics, prediction
+from fedjax_links.preview.configured_chains import NotExactError
+from fedjax_links.preview.configured_links import ConfiguredLinks
+from fedjax_links.preview.exact_quadratics import LinearAlgorithm
+
+_MOST_WORK = 2**31
+"""Of a Hessian, `prediction.hessian_work`: a few seconds for an algorithm."""
+
+_WEIGHTED = 'fedau', 'fedavg_all', 'fedavg_known'
+
+
+def weighted_labels(links: ConfiguredLinks, most_work: float) -> list[str]:
+    """Lists the algorithms of a config whose end the law of first order gives.
+
+    These divide the sum of updates by N, on linear models, under two-state links that
+    remember.
+
+    Args:
+      links: a pattern of a config.
+      most_work: the largest `prediction.hessian_work` of a problem.
+    """
+    if _remembering_rates(links) is None:
+        return []
+    predicted = prediction.for_links(links, most_work)
+    if predicted is None or not predicted.fedpbc.limit:
+        return []
+    labels = []
+    for label in links.experiment.algorithms:
+        try:
+            algorithm = exact_quadratics.linear_algorithm(links, label)
+        except NotExactError:
+            continue
+        if algorithm.name in _WEIGHTED:
+            labels.append(label)
+    return labels
+
+
+def describe(links: ConfiguredLinks, most_work: float) -> list[str]:
+    """Describes where weighted algorithms end, with and without memory.
+
+    Args:
+      links: a pattern of a config.
+      most_work: as in `weighted_labels`.
+
+    Returns:
+      Lines of at most 80 columns; none where nothing is known.
+    """
+    rates = _remembering_rates(links)
+    labels = weighted_labels(links, most_work)
+    if rates is None or not labels:
+        return []
+    if prediction.hessian_work(links.problem) > _MOST_WORK:
+        names = ', '.join(labels)
+        return [f'`analysis.weighted_finite_steps` says what memory does to {names}']
+    predictor = prediction.make_predictor(links.problem, links.experiment.seeds[0])
+    if predictor is None:
+        return []
+    up_rate, down_rate = rates
+    probs = up_rate / (up_rate + down_rate)
+    lines = ['Long run, to first order in the step, no batch noise [without memory]']
+    for label in labels:
+        algorithm = exact_quadratics.linear_algorithm(links, label)
+        try:
+            end = _metric(predictor, algorithm, up_rate, down_rate)
+            forgetful = _metric(predictor, algorithm, probs, 1 - probs)
+        except NoMinimiserError:
+            return []
+        lines.append(f'  {label} is expected to end at {end} [{forgetful}]')
+    return lines
+
+
+def _remembering_rates(links: ConfiguredLinks) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns the rates of two-state links that remember and come up; None for others."""
+    law = links.law
+    if law.memoryless or law.up_rate is None or law.down_rate is None:
+        return None
+    if (law.up_rate == 0).any():
+        return None
+    return law.up_rate, law.down_rate
+
+
+def _metric(
+    predictor: prediction.Predictor,
+    algorithm: LinearAlgorithm,
+    up_rate: np.ndarray,
+    down_rate: np.ndarray,
+) -> str:
+    """Writes the metric of an algorithm's mean model."""
+    probs = up_rate / (up_rate + down_rate)
+    multipliers = np.ones_like(probs)
+    if algorithm.name == 'fedavg_known':
+        multipliers = 1 / probs
+    if algorithm.name == 'fedau':
+        cutoff = algorithm.options.get('cutoff', 50)
+        multipliers = analysis.markov_interval_mean(up_rate, down_rate, cutoff)
+    model = analysis.weighted_finite_steps(
+        *predictor.data,
+        up_rate=up_rate,
+        down_rate=down_rate,
+        multipliers=multipliers,
+        learning_rate=algorithm.learning_rate,
+        local_steps=algorithm.local_steps,
+        **predictor.options,
+    )
+    return prediction.metric_text(predictor.metrics(model))

@@ -1,0 +1,73 @@
+"""What memory does to linear models: the lines of `theory`, and the hint before a run."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis
+from fedjax_links.preview import prediction, remembered_ends, theory
+from tests.report import plans
+
+PROBS = (0.2, 0.5, 0.8, 0.3)
+PROBLEM = {
+    'name': 'gaussians',
+    'num_clients': 4,
+    'num_classes': 3,
+    'bayes_accuracy': 0.6,
+    'examples_per_client': 60,
+    'alpha': 0.5,
+    'seed': 0,
+}
+RUN = {'client': {'learning_rate': 0.2, 'local_steps': 3}}
+
+
+def plan(links, algorithms=('fedavg', 'fedavg_known')):
+    sections = {label: {} for label in algorithms}
+    return plans.plan(links, PROBLEM, algorithms=sections, **RUN)
+
+
+def markov(probs=PROBS):
+    return {'name': 'markov', 'probs': probs, 'up_rate': 0.05}
+
+
+def test_lines_are_those_of_the_analysis():
+    built = plan(markov())
+    heading, line = remembered_ends.describe(built, prediction.MOST_WORK)
+    assert heading.endswith('[without memory]')
+    predictor = prediction.make_predictor(built.problem)
+    probs = np.array(PROBS)
+    texts = []
+    for up, down in ((0.05, 0.05 * (1 - probs) / probs), (probs, 1 - probs)):
+        model = analysis.weighted_finite_steps(
+            *predictor.data,
+            up_rate=np.broadcast_to(up, 4),
+            down_rate=down,
+            multipliers=1 / probs,
+            learning_rate=0.2,
+            local_steps=3,
+            **predictor.options,
+        )
+        texts.append(prediction.metric_text(predictor.metrics(model)))
+    assert line == f'  fedavg_known is expected to end at {texts[0]} [{texts[1]}]'
+    assert texts[0] != texts[1]
+    assert heading in theory.text(built, plans.record(built, 64))
+
+
+@pytest.mark.parametrize(
+    'links, algorithms',
+    [
+        ({'name': 'bernoulli', 'probs': PROBS}, ('fedavg_known',)),
+        (markov((0.0, 0.5, 0.8, 0.3)), ('fedavg_known',)),
+        (markov(), ('fedavg', 'fedpbc')),
+        ({'name': 'cyclic', 'probs': PROBS}, ('fedavg_known',)),
+    ],
+)
+def test_other_runs_have_no_lines(links, algorithms):
+    built = plan(links, algorithms)
+    assert remembered_ends.describe(built, prediction.MOST_WORK) == []
+
+
+def test_a_run_says_what_has_the_lines():
+    sections = {'fedavg': {}, 'fedavg_known': {}}
+    config = {'problem': PROBLEM, 'links': markov(), 'algorithms': sections, **RUN}
+    hint = '         `theory` says what memory does to fedavg_known'
+    assert hint in plans.told(config)
