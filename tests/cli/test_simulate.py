@@ -325,11 +325,11 @@ def test_who_was_started_with_others_is_asked_of_a_mesh_alone(monkeypatch, capsy
     names = 'mesh', 'coordinator', 'num_processes', 'process_id'
     for flags in ({}, {'mesh': 'clients:4', 'coordinator': 'here:1'}, {'devices': 2}):
         inputs = types.SimpleNamespace(**dict.fromkeys(names) | flags)
-        sharding.note_start(inputs)
+        sharding.set_process_flags(inputs)
         assert vars(inputs) == dict.fromkeys(names) | flags
     assert capsys.readouterr().out == ''
     inputs = types.SimpleNamespace(**dict.fromkeys(names) | {'mesh': 'clients:4'})
-    sharding.note_start(inputs)
+    sharding.set_process_flags(inputs)
     assert (inputs.coordinator, inputs.num_processes, inputs.process_id) == (
         'node3:61445',
         4,
