@@ -18,8 +18,8 @@ _ENGINE = _CORE | {
     'problems',
 }
 _DRIVERS = {'evaluation', 'machines', 'simulation', 'statistics', 'sweeps'}
-_KEPT = {'trials', 'results', 'runs', 'storage'}
-_BELOW_PLANS = _ENGINE | _DRIVERS | _KEPT | {'config'}
+_RECORDS = {'trials', 'results', 'runs', 'storage'}
+_BELOW_PLANS = _ENGINE | _DRIVERS | _RECORDS | {'config'}
 _BELOW_REPORTS = _BELOW_PLANS | {'analysis', 'planning', 'runner', 'experiment'}
 
 MAY_SEE = {
@@ -44,7 +44,7 @@ MAY_SEE = {
     'storage': _CORE,
     'trials': _CORE | {'evaluation', 'results'},
     'runs': _CORE | {'trials', 'results', 'storage'},
-    'config': _ENGINE | _DRIVERS | _KEPT,
+    'config': _ENGINE | _DRIVERS | _RECORDS,
     'planning': _BELOW_PLANS,
     'runner': _BELOW_PLANS | {'planning'},
     'experiment': _BELOW_PLANS | {'analysis', 'planning', 'runner'},

@@ -56,8 +56,10 @@ def test_every_client_is_measured_on_its_own(loss, metrics):
         assert np.isnan(result[name][2])
         assert np.isnan(personal[name][2])
     for client in (0, 1, 3, 4):
-        own = client == TESTED
-        batch = problems.Batch(jnp.asarray(features[own]), jnp.asarray(labels[own]))
+        is_tested = client == TESTED
+        batch = problems.Batch(
+            jnp.asarray(features[is_tested]), jnp.asarray(labels[is_tested])
+        )
         for name, value in problem.metrics(first, batch).items():
             np.testing.assert_allclose(result[name][client], value, rtol=1e-5)
         if client < 3:
@@ -65,10 +67,10 @@ def test_every_client_is_measured_on_its_own(loss, metrics):
             for name, value in problem.metrics(model, batch).items():
                 np.testing.assert_allclose(personal[name][client], value, rtol=1e-5)
     summary = evaluation.over_clients(result, problem)
-    for name, own in result.items():
+    for name, values in result.items():
         worst = 10 if name == 'accuracy' else 90
-        own = np.delete(own, 2).astype(np.float64)
-        expected = own.mean(), np.percentile(own, worst), own.std()
+        values = np.delete(values, 2).astype(np.float64)
+        expected = values.mean(), np.percentile(values, worst), values.std()
         for ending, value in zip(
             ('clients', f'p{worst}', 'spread'), expected, strict=True
         ):
@@ -80,20 +82,20 @@ def test_every_client_is_measured_on_its_own(loss, metrics):
 def test_all_examples_count_the_same_and_all_clients_do():
     problem, models, *_ = of_clients()
     first = jax.tree.map(lambda a: a[0], models)
-    own = evaluation.by_client(first, problem)['accuracy']
+    accuracies = evaluation.by_client(first, problem)['accuracy']
     counts = np.bincount(TESTED)
     pooled = problem.metrics(first, problem.eval_data)['accuracy']
     np.testing.assert_allclose(
-        np.nansum(own * counts) / counts.sum(), pooled, rtol=1e-6
+        np.nansum(accuracies * counts) / counts.sum(), pooled, rtol=1e-6
     )
 
 
 def test_a_model_that_is_not_finite_for_a_client_has_no_summary():
     problem, models, *_ = of_clients()
     first = jax.tree.map(lambda a: a[0], models)
-    own = {'loss': evaluation.by_client(first, problem)['loss'].at[3].set(np.nan)}
+    losses = {'loss': evaluation.by_client(first, problem)['loss'].at[3].set(np.nan)}
     assert all(
-        np.isnan(value) for value in evaluation.over_clients(own, problem).values()
+        np.isnan(value) for value in evaluation.over_clients(losses, problem).values()
     )
 
 

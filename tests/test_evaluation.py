@@ -179,7 +179,7 @@ def test_what_is_measured_on_training_data_is_called_so():
         init_params=lambda key: jnp.zeros(1),
         loss_fn=lambda w, batch: jnp.mean(jnp.square(batch - w[None])),
     )
-    own = problems.from_flax(
+    rising_loss = problems.from_flax(
         digits.data.features[:8],
         digits.data.labels[:8],
         np.arange(8) % 2,
@@ -191,7 +191,7 @@ def test_what_is_measured_on_training_data_is_called_so():
     for problem, names in (
         (digits, {'train_loss', 'train_accuracy', 'eval_loss', 'eval_accuracy'}),
         (built, {'train_loss'}),
-        (own, {'train_loss'}),
+        (rising_loss, {'train_loss'}),
     ):
         params = jax.eval_shape(problem.init_params, jax.random.key(0))
         measured = jax.eval_shape(
@@ -201,7 +201,7 @@ def test_what_is_measured_on_training_data_is_called_so():
     expected = np.mean(5 * np.arange(100.0) ** 2)  # (1 + 9) / 2 of each client's square
     result = evaluation.train_and_eval(jnp.zeros(1), jax.random.key(0), built)
     np.testing.assert_allclose(result['train_loss'], expected, rtol=1e-6)
-    assert evaluation.direction(own, 'train_loss') == 'max'
+    assert evaluation.direction(rising_loss, 'train_loss') == 'max'
     for other in (
         problems.quadratic([[0.0], [1.0]]),
         problems.robust_regression(num_clients=4),

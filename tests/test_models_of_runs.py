@@ -104,8 +104,8 @@ def test_a_run_begins_with_arrays_by_name(first, tmp_path):
         },
     )
     built = experiment.build(values(initial_params=str(path)))
-    begun = built.problem_at('links', {}, 0).init_params(jax.random.key(5))
-    jax.tree.map(np.testing.assert_array_equal, dict(begun), params)
+    initial = built.problem_at('links', {}, 0).init_params(jax.random.key(5))
+    jax.tree.map(np.testing.assert_array_equal, dict(initial), params)
 
 
 def test_seeds_that_draw_their_data_share_one_beginning(first, tmp_path):

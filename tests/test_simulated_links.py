@@ -121,9 +121,9 @@ def test_rounds_under_precomputed_links_equal_the_patterns(links):
         return simulation.advance(state, KEY, links, algorithm, problem)
 
     sample = jax.tree.map(lambda a: a[0], sampled_links)
-    begun = simulation.init(KEY, algorithm, sample, problem)
+    initial = simulation.init(KEY, algorithm, sample, problem)
     for cuts in ([], [1], [NUM_ROUNDS // 2]):
-        state = begun
+        state = initial
         rounds = []
         for first, end in itertools.pairwise([0, *cuts, NUM_ROUNDS]):
             piece = jax.tree.map(lambda a, i=first, j=end: a[i:j], sampled_links)

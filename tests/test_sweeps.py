@@ -145,12 +145,12 @@ def test_links_between_clients_ages_and_deadlines_are_swept(name):
     models = np.asarray(result.state.algorithm.server)
     assert not np.array_equal(models[0], models[-1])
     for g in range(len(RATES)):
-        own = {
+        options = {
             part: {k: column[g] for k, column in grid.get(part, {}).items()}
             for part in grid
         }
-        algorithm = make(**own.get('algorithm', {}))
-        pattern = links(**own.get('participation', {}))
+        algorithm = make(**options.get('algorithm', {}))
+        pattern = links(**options.get('participation', {}))
         for s, seed in enumerate(SEEDS):
             expected = simulation.simulate(
                 jax.random.key(seed),

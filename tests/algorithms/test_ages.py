@@ -170,20 +170,20 @@ def test_mimic_follows_the_listing(x64):
     settings = histories()
     algorithm = algorithms.mimic(harness.client_program(settings[0]), server_lr=0.7)
     paths, corrections = zip(*map(peer_loops.mimic, settings), strict=True)
-    for state, own in zip(
+    for state, correction in zip(
         harness.follow_many(settings, algorithm, paths), corrections, strict=True
     ):
-        np.testing.assert_allclose(state.corrections, own, **TIGHT)
+        np.testing.assert_allclose(state.corrections, correction, **TIGHT)
 
 
 def test_area_follows_the_listing(x64):
     settings = histories()
     algorithm = algorithms.area(harness.client_program(settings[0]))
     paths, sent = zip(*map(peer_loops.area, settings), strict=True)
-    for state, own in zip(
+    for state, models in zip(
         harness.follow_many(settings, algorithm, paths), sent, strict=True
     ):
-        np.testing.assert_allclose(state.clients, own, **TIGHT)
+        np.testing.assert_allclose(state.clients, models, **TIGHT)
         np.testing.assert_allclose(state.server, state.clients.mean(axis=0), **TIGHT)
 
 

@@ -124,9 +124,9 @@ def test_a_table_of_integers_or_of_no_dtype_is_refused(name):
             make(name, table_dtype=inputs)
 
 
-@pytest.mark.parametrize('keywords, said', [(jnp.int8, 'int8'), (1, '1')])
-def test_what_is_said_of_a_table(keywords, said):
-    message = rf'^`table_dtype` must be a floating-point dtype, got {said}\.$'
+@pytest.mark.parametrize('keywords, shown', [(jnp.int8, 'int8'), (1, '1')])
+def test_what_is_said_of_a_table(keywords, shown):
+    message = rf'^`table_dtype` must be a floating-point dtype, got {shown}\.$'
     with pytest.raises(ValueError, match=message):
         make('mifa', table_dtype=keywords)
 

@@ -43,8 +43,8 @@ def test_gossip_follows_the_listing(x64):
     algorithm = algorithms.gossip(harness.client_program(settings[0]))
     paths, models = zip(*map(peer_loops.gossip, settings, dense), strict=True)
     states = harness.follow_many(settings, algorithm, paths, between)
-    for state, own in zip(states, models, strict=True):
-        np.testing.assert_allclose(state.clients, own, **TIGHT)
+    for state, expected in zip(states, models, strict=True):
+        np.testing.assert_allclose(state.clients, expected, **TIGHT)
 
 
 @pytest.mark.parametrize('period', [1, 3])
@@ -59,8 +59,8 @@ def test_semi_decentralised_follows_the_listing(x64, name, period):
     ]
     paths, models = zip(*results, strict=True)
     states = harness.follow_many(settings, algorithm, paths, between)
-    for state, own in zip(states, models, strict=True):
-        np.testing.assert_allclose(state.clients, own, **TIGHT)
+    for state, expected in zip(states, models, strict=True):
+        np.testing.assert_allclose(state.clients, expected, **TIGHT)
 
 
 def test_colrel_follows_the_listing_with_weights(x64):

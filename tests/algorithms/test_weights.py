@@ -90,9 +90,9 @@ def test_fedavg_weighs_by_the_examples_of_the_active(x64, compute):
 )
 def test_rules_that_divide_by_n_weigh_by_shares_of_all_examples(x64, name, options):
     program = harness.client_program(SETTING)
-    own = {'cutoff': 9} if name == 'fedau' else {}
-    rule = ALGORITHMS[name](program, server_lr=1.3, weights='examples', **own)
-    follows(SETTING, rule, getattr(weighted_loops, name)(SETTING, VOLUMES, **own))
+    cutoff = {'cutoff': 9} if name == 'fedau' else {}
+    rule = ALGORITHMS[name](program, server_lr=1.3, weights='examples', **cutoff)
+    follows(SETTING, rule, getattr(weighted_loops, name)(SETTING, VOLUMES, **cutoff))
 
 
 def test_a_server_optimizer_is_given_the_weighted_mean(x64):

@@ -6,7 +6,7 @@ import pytest
 from fedjax_links import analysis
 from tests.analysis.refusals import refuses
 
-HEARD = np.array([0.2, 0.9, 0.5, 0.3])
+PROBS = np.array([0.2, 0.9, 0.5, 0.3])
 STEPPING = np.repeat(np.arange(4), 10)
 
 
@@ -14,7 +14,7 @@ def test_local_drift_on_quadratics_is_right_to_first_order(rng):
     """Least squares: the mean obeys a linear equation, whose solution is exact at any step."""
     features = rng.normal(size=(40, 2))
     targets = rng.normal(size=40)
-    weights = analysis.fedavg_weights(HEARD)
+    weights = analysis.fedavg_weights(PROBS)
     off = []
     for rate in (0.02, 0.01):
         system = np.zeros((3, 3))
@@ -31,7 +31,7 @@ def test_local_drift_on_quadratics_is_right_to_first_order(rng):
             features,
             targets,
             STEPPING,
-            HEARD,
+            PROBS,
             learning_rate=rate,
             local_steps=4,
             loss='least_squares',
@@ -58,14 +58,14 @@ def test_spread_of_the_cohorts_shifts_the_mean(rng):
     shares = labels.reshape(4, 10).mean(axis=1)
     arguments = (np.zeros((40, 1)), labels, STEPPING)
     result = analysis.fedavg_finite_steps(
-        *arguments, HEARD, learning_rate=rate, local_steps=1, loss='logistic'
+        *arguments, PROBS, learning_rate=rate, local_steps=1, loss='logistic'
     ).intercept[0]
-    share = analysis.fedavg_weights(HEARD) @ shares
+    share = analysis.fedavg_weights(PROBS) @ shares
     limit = np.log(share / (1 - share))
     at = np.full(runs, limit)
     total = np.zeros(runs)
     for _ in range(rounds):
-        active = rng.uniform(size=(runs, 4)) < HEARD
+        active = rng.uniform(size=(runs, 4)) < PROBS
         size = active.sum(axis=1)
         slope = 1 / (1 + np.exp(-at)) - active @ shares / np.maximum(size, 1)
         at = at - rate * (size > 0) * slope
@@ -77,7 +77,7 @@ def test_spread_of_the_cohorts_shifts_the_mean(rng):
 
 
 def test_steps_out_of_range_are_refused():
-    arguments = (np.zeros((40, 1)), STEPPING % 2, STEPPING, HEARD)
+    arguments = (np.zeros((40, 1)), STEPPING % 2, STEPPING, PROBS)
     with refuses('`learning_rate` must be positive, got 0.0.'):
         analysis.fedavg_finite_steps(*arguments, learning_rate=0.0, local_steps=1)
     with refuses('`local_steps` must be an integer of at least 1, got 0.'):

@@ -111,7 +111,7 @@ def test_clients_without_weight_do_not_count(data):
 
 
 LINE = np.arange(8.0)[:, None]
-WHOSE = np.zeros(8, int)
+OWNERS = np.zeros(8, int)
 MESSAGE = (
     '`labels` must overlap or `l2` be positive for a minimiser to exist, got {} separated by a '
     'linear model.'
@@ -130,11 +130,11 @@ def test_separable_labels_have_no_minimiser(labels, which):
     with pytest.raises(
         ValueError, match=r'^`labels` must overlap .* linear model\.$'
     ) as error:
-        analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0])
+        analysis.weighted_minimiser(LINE, labels, OWNERS, [1.0])
     if which.startswith('all'):
         assert str(error.value) == MESSAGE.format(which)
     assert (
-        analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0], l2=0.1).gradient_norm
+        analysis.weighted_minimiser(LINE, labels, OWNERS, [1.0], l2=0.1).gradient_norm
         < 1e-8
     )
 
@@ -143,12 +143,12 @@ def test_separable_labels_have_no_minimiser(labels, which):
 def test_a_class_without_example_is_pushed_away_for_ever(l2):
     labels = np.array([0, 1, 1, 0, 0, 1, 0, 1])
     with refuses(MESSAGE.format('some labels are')):
-        analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0], num_classes=3, l2=l2)
+        analysis.weighted_minimiser(LINE, labels, OWNERS, [1.0], num_classes=3, l2=l2)
 
 
 def test_labels_that_overlap_in_one_example_have_a_minimiser():
     labels = np.array([0, 0, 1, 0, 1, 1, 1, 1])
-    result = analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0])
+    result = analysis.weighted_minimiser(LINE, labels, OWNERS, [1.0])
     losses = softmax_losses(LINE, labels, *result.model)
     assert result.loss == pytest.approx(losses.mean(), rel=1e-12)
     flat = np.concatenate([result.model.coefficients[0], result.model.intercept])
@@ -168,8 +168,8 @@ def test_labels_that_overlap_in_one_example_have_a_minimiser():
         ({'l2': -1.0}, '`l2` must be finite and at least 0, got -1.0.'),
         ({'weights': [-1.0]}, '`weights` must be at least 0, got -1.0 at client 0.'),
         ({'weights': [0.0]}, '`weights` must hold a positive weight, got 1 zeros.'),
-        ({'clients': WHOSE + 1}, '`clients` must hold ids from 0 to 0, got 1.'),
-        ({'labels': WHOSE - 1}, '`labels` must lie in 0 to -1, got -1.'),
+        ({'clients': OWNERS + 1}, '`clients` must hold ids from 0 to 0, got 1.'),
+        ({'labels': OWNERS - 1}, '`labels` must lie in 0 to -1, got -1.'),
         (
             {'weights': [1.0, 1.0]},
             '`clients` must give every client with a weight an example, got none for client 1.',
@@ -179,8 +179,8 @@ def test_labels_that_overlap_in_one_example_have_a_minimiser():
 def test_refusals(changes, message):
     options = {
         'features': LINE,
-        'labels': WHOSE,
-        'clients': WHOSE,
+        'labels': OWNERS,
+        'clients': OWNERS,
         'weights': [1.0],
         **changes,
     }

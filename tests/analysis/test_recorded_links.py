@@ -40,10 +40,18 @@ def test_report_equals_loops(rng, density, num_rounds):
     gaps, ages = counted(masks)
     np.testing.assert_array_equal(report.counts, masks.sum(axis=0))
     np.testing.assert_allclose(report.rates, masks.mean(axis=0))
-    np.testing.assert_allclose(report.mean_staleness, [np.mean(own) for own in ages])
-    np.testing.assert_array_equal(report.max_staleness, [max(own) for own in ages])
-    for client, own in enumerate(gaps):
-        expected = (np.mean(own), max(own), min(own) - 1) if own else (np.nan,) * 3
+    np.testing.assert_allclose(
+        report.mean_staleness, [np.mean(client_ages) for client_ages in ages]
+    )
+    np.testing.assert_array_equal(
+        report.max_staleness, [max(client_ages) for client_ages in ages]
+    )
+    for client, client_gaps in enumerate(gaps):
+        expected = (
+            (np.mean(client_gaps), max(client_gaps), min(client_gaps) - 1)
+            if client_gaps
+            else (np.nan,) * 3
+        )
         result = (
             report.mean_gaps[client],
             report.max_gaps[client],

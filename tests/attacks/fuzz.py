@@ -84,7 +84,7 @@ def judge(
     Returns:
       How it ended.
     """
-    with _beside(files or {}) as folder:
+    with _folder_with(files or {}) as folder:
         try:
             with _alarm(limit):
                 planned, num_clients = _drive(config)
@@ -108,7 +108,7 @@ def judge(
 
 
 @contextlib.contextmanager
-def _beside(files: Mapping[str, bytes]) -> Iterator[Path]:
+def _folder_with(files: Mapping[str, bytes]) -> Iterator[Path]:
     """Writes files into a folder of their own and works there."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:

@@ -101,7 +101,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def survives(
-    stage: str, whole: dict[str, bytes], rng: random.Random
+    stage: str, unbroken: dict[str, bytes], rng: random.Random
 ) -> tuple[str, int]:
     """Kills one run once or more; what is wrong with how it ended, and how often it was killed."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -115,7 +115,9 @@ def survives(
             return wrong, kills
         here = contents(folder)
         names = [
-            name for name in {**whole, **here} if whole.get(name) != here.get(name)
+            name
+            for name in {**unbroken, **here}
+            if unbroken.get(name) != here.get(name)
         ]
         return ', '.join(names), kills
 
@@ -131,16 +133,18 @@ def main(argv: list[str]) -> None:
             raise SystemExit(f'the unbroken run failed: {wrong}')
         full = contents(folder)
         shutil.rmtree(folder)
-    alike = killed = 0
+    num_equal = killed = 0
     for case in range(COUNT.value):
         stage = STAGE.value or STAGES[case % len(STAGES)]
         wrong, kills = survives(stage, full, rng)
-        alike = alike + (not wrong)
+        num_equal = num_equal + (not wrong)
         killed = killed + kills
         ended = f'DIFFERENT: {wrong}' if wrong else 'same'
         print(f'{case + 1:3d} {stage:10s} killed {kills} times: {ended}', flush=True)
-    print(f'{alike} of {COUNT.value} runs ended like the unbroken one ({killed} kills)')
-    sys.exit(alike != COUNT.value)
+    print(
+        f'{num_equal} of {COUNT.value} runs ended like the unbroken one ({killed} kills)'
+    )
+    sys.exit(num_equal != COUNT.value)
 
 
 if __name__ == '__main__':

@@ -279,4 +279,4 @@ FILES = {
     'an archive holds no JSON': archive_with(**{'json:x': np.array(['{', '['])}),
     'an archive has columns of other lengths': archive_with(seed=np.zeros(1, int)),
 }
-EVERY = {**PAGES, **TEXTS, **FACTS, **CONFIGS, **FILES}
+ALL = {**PAGES, **TEXTS, **FACTS, **CONFIGS, **FILES}

@@ -40,7 +40,7 @@ COMMANDS = {
 }
 
 
-KEPT = [
+FAST = [
     'a page is a command',
     'printed numbers are a text',
     'the package runs a file for a stranger',
@@ -72,7 +72,7 @@ def stranger(honest, tmp_path, monkeypatch, unrendered):
     def make(way):
         shutil.copytree(honest, tmp_path / 'stranger')
         (tmp_path / 'stranger' / f'{strangers.MODULE}.py').write_text(strangers.SOURCE)
-        strangers.EVERY[way](tmp_path / 'stranger')
+        strangers.ALL[way](tmp_path / 'stranger')
         return tmp_path / 'stranger'
 
     return make
@@ -86,7 +86,7 @@ def outside(folder):
 
 @pytest.mark.parametrize(
     'way',
-    tiers.cases(strangers.EVERY, KEPT, 'test_nothing_that_a_stranger_names_is_run'),
+    tiers.cases(strangers.ALL, FAST, 'test_nothing_that_a_stranger_names_is_run'),
 )
 def test_nothing_that_a_stranger_names_is_run(way, stranger, tmp_path):
     stranger(way)

@@ -19,11 +19,11 @@ SETTINGS = micro.Settings(
 )
 
 
-def by_hand(given):
+def by_hand(job):
     """FedAvg as a loop over what Flower's clients do."""
-    model = given['weights'], given['bias']
-    for cohort in given['cohorts']:
-        models = [peer_loops.train(*model, given, client) for client in cohort]
+    model = job['weights'], job['bias']
+    for cohort in job['cohorts']:
+        models = [peer_loops.train(*model, job, client) for client in cohort]
         model = tuple(np.mean(parts, axis=0) for parts in zip(*models, strict=True))
     return {'weights': model[0], 'bias': model[1]}
 

@@ -154,8 +154,10 @@ def test_a_first_run_says_once_that_there_is_no_certificate():
 def test_a_certificate_is_of_a_device(monkeypatch):
     assert certificates.keep([ProgramVerdict('a', 0.0, 1e-4, '')])
     assert certificates.note() is None
-    own = environment.fingerprint()
-    monkeypatch.setattr(environment, 'fingerprint', lambda: {**own, 'jaxlib': '99'})
+    fingerprint = environment.fingerprint()
+    monkeypatch.setattr(
+        environment, 'fingerprint', lambda: {**fingerprint, 'jaxlib': '99'}
+    )
     assert certificates.note() is not None
 
 

@@ -25,9 +25,9 @@ from tests.cli.command import refused, run
 )
 def test_a_file_that_python_does_not_run_costs_one_line(text, message, tmp_path):
     (tmp_path / 'mistaken.py').write_text(text)
-    said = refused('simulate', f'--config={tmp_path / "mistaken.py"}', '--dry_run')
-    assert said.startswith('error: `mistaken.py` must run, got ')
-    assert message in said
+    error = refused('simulate', f'--config={tmp_path / "mistaken.py"}', '--dry_run')
+    assert error.startswith('error: `mistaken.py` must run, got ')
+    assert message in error
 
 
 @pytest.mark.usefixtures('unrendered')

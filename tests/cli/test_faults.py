@@ -230,12 +230,12 @@ def test_an_error_of_ones_own_code_is_named_with_its_line(tmp_path, changes, mes
     always = {'links': "'always'", 'prob': 0.5}
     text = OF_ONES_OWN.format(**{**always, **changes})
     (tmp_path / 'own.py').write_text(text)
-    said = command.refused('simulate', '--config=own.py', '--workdir=w', cwd=tmp_path)
-    assert said.startswith(f'error: {message}')
+    error = command.refused('simulate', '--config=own.py', '--workdir=w', cwd=tmp_path)
+    assert error.startswith(f'error: {message}')
     if 'AttributeError' in message:
         lines = enumerate(text.splitlines(), 1)
         line = next(number for number, line in lines if 'num_clients.missing' in line)
-        assert f'line {line} of ' in said
+        assert f'line {line} of ' in error
 
 
 def test_a_bug_keeps_its_traceback_and_asks_for_a_report(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from tests.cli.command import refused
 
 
 @pytest.fixture
-def kept(tmp_path):
+def recorded(tmp_path):
     """The file of a run, and the config in it."""
     values = configs.load('quickstart', {})
     values['algorithms'] = {'fedpbc': {}, 'fedavg': {}}
@@ -20,8 +20,8 @@ def kept(tmp_path):
     return path, values
 
 
-def test_a_kept_config_is_the_experiment_that_ran(kept):
-    path, values = kept
+def test_a_kept_config_is_the_experiment_that_ran(recorded):
+    path, values = recorded
     result = configs.load(str(path), {})
     assert result == values
     assert list(result['algorithms']) == ['fedpbc', 'fedavg']  # as the run had them

@@ -37,10 +37,10 @@ def test_a_file_wins_over_a_name(tmp_path, monkeypatch):
 
 def test_an_installation_has_its_configs_inside_the_package(tmp_path, monkeypatch):
     inside = tmp_path / 'inside'
-    beside = tmp_path / 'beside'
-    monkeypatch.setattr(shipped, '_FOLDERS', (inside, beside))
+    outside = tmp_path / 'beside'
+    monkeypatch.setattr(shipped, '_FOLDERS', (inside, outside))
     assert shipped.configs() == {}
-    for folder in (beside, inside):
+    for folder in (outside, inside):
         folder.mkdir()
         (folder / 'quickstart.py').write_text(OWN)
         assert shipped.configs() == {'quickstart': folder / 'quickstart.py'}

@@ -67,9 +67,9 @@ def train(folder, problem, client, num_clients, rounds):
 
 def check_clients(line, clients, num_clients, examples):
     """Tenth percentile and mean of the clients' mean model are those of the strangers by name."""
-    own = np.squeeze(clients['accuracy'].values)
-    assert own.shape == (num_clients,)
-    strangers = own[~np.isnan(own)]
+    accuracies = np.squeeze(clients['accuracy'].values)
+    assert accuracies.shape == (num_clients,)
+    strangers = accuracies[~np.isnan(accuracies)]
     assert len(strangers) == round(num_clients / 10)
     np.testing.assert_allclose(
         strangers * examples, np.rint(strangers * examples), atol=1e-4

@@ -295,8 +295,8 @@ def test_all_parts_of_a_users_own_run_from_a_config(
     """Defined in a file beside the config; tuned towards the larger values of their metric."""
     (tmp_path / 'mine.py').write_text(MINE)
     (tmp_path / 'own.py').write_text(OWN)
-    own = ['simulate', f'--config={tmp_path / "own.py"}']
-    done = run(*own, f'--workdir={tmp_path / "run"}')
+    arguments = ['simulate', f'--config={tmp_path / "own.py"}']
+    done = run(*arguments, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (tmp_path / 'run' / 'metrics.jsonl').open()]
     main = [row for row in rows if 'stage' not in row]
@@ -308,7 +308,7 @@ def test_all_parts_of_a_users_own_run_from_a_config(
     }
     assert ends['slow'] < ends['fedavg'] < 0
     assert {row['rounds/num_active'] for row in main} == {10}
-    assert refused(*own, '--dry_run', '--config.links.name=mine:od_rounds') == (
+    assert refused(*arguments, '--dry_run', '--config.links.name=mine:od_rounds') == (
         "error: `config.links.name` has no 'od_rounds'; did you mean 'odd_rounds'?\n"
     )
 

@@ -119,7 +119,7 @@ def long_results(text):
     return results
 
 
-IN_PLACE = {'scatter', 'dynamic-update-slice'}
+UPDATES = {'scatter', 'dynamic-update-slice'}
 FREE = {'parameter', 'get-tuple-element', 'bitcast', 'constant'}
 
 
@@ -139,9 +139,9 @@ def test_no_operation_of_a_round_makes_an_array_of_all_clients(name):
     if name == 'fedavg_known':
         pattern = participation.uniform_cohort(MANY, 5)
     result = long_results(rounds_of(make(PROGRAM), pattern))
-    assert set(result) <= IN_PLACE | FREE
+    assert set(result) <= UPDATES | FREE
     tables = {'fedavg': 3, 'fedavg_known': 2, 'debiased_fedavg': 4}[name]
-    assert sum(opcode in IN_PLACE for opcode in result) == tables
+    assert sum(opcode in UPDATES for opcode in result) == tables
 
 
 @pytest.mark.slow
@@ -156,4 +156,4 @@ def test_a_mask_over_all_clients_would_be_noticed():
     result = long_results(
         rounds_of(algorithms.fedavg(PROGRAM), cohort._replace(sample=sample))
     )
-    assert not set(result) <= IN_PLACE | FREE
+    assert not set(result) <= UPDATES | FREE

@@ -23,8 +23,8 @@ from tests.reference.local_loops import (
     data,
     flat,
     regression,
-    rows_drawn,
     run,
+    sampled_rows,
 )
 from tests.tiers import cases
 
@@ -62,8 +62,8 @@ def test_a_sample_per_round_is_used_in_all_local_steps(x64, client, batch_size):
 
 
 def test_slow_clients_and_step_counts_share_a_rounds_sample(x64):
-    own = np.array([1, 12, 2, 3])
-    options = {'batch_size': 2, 'resample': 'round', 'client_steps': own}
+    steps = np.array([1, 12, 2, 3])
+    options = {'batch_size': 2, 'resample': 'round', 'client_steps': steps}
     program = local_sgd(0.02, local_steps=12, **options)
     update = run(program, 1, start=as_params(FLAT_START))
     expected, loss = Reference(1, 'round').descend(12, 2, lambda g: -0.02 * g)
@@ -210,11 +210,11 @@ def test_a_proximal_weight_of_zero_is_plain_sgd():
 
 @pytest.mark.parametrize('client', cases(range(len(COUNTS)), [0, 3]))
 def test_slow_clients_take_fewer_steps(client):
-    own = np.array([1, 5, 2, 3])
-    program = local_sgd(0.2, local_steps=5, batch_size=2, client_steps=own)
+    steps = np.array([1, 5, 2, 3])
+    program = local_sgd(0.2, local_steps=5, batch_size=2, client_steps=steps)
     update = run(program, client)
-    expected, loss = Reference(client).descend(own[client], 2, lambda g: -0.2 * g)
-    assert int(update.num_steps) == own[client]
+    expected, loss = Reference(client).descend(steps[client], 2, lambda g: -0.2 * g)
+    assert int(update.num_steps) == steps[client]
     np.testing.assert_allclose(flat(update.params), expected, rtol=2e-5, atol=2e-6)
     np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
 
@@ -317,7 +317,9 @@ def test_a_random_loss_draws_by_client_round_and_step(counts, batch_size, resamp
             slots = [
                 jax.random.split(key, max(counts))[: counts[client]] for key in keys
             ]
-            draws = [np.mean([jax.random.normal(key) for key in own]) for own in slots]
+            draws = [
+                np.mean([jax.random.normal(key) for key in slot]) for slot in slots
+            ]
         else:
             draws = [jax.random.normal(key) for key in keys]
         np.testing.assert_allclose(end, -np.sum(draws), rtol=1e-4, atol=1e-5)
@@ -340,7 +342,7 @@ def test_a_batch_is_drawn_by_client_round_and_step(client):
     for step in range(6):
         step_key = jax.random.fold_in(client_key(client), step)
         np.testing.assert_array_equal(
-            rows[step], rows_drawn(step_key, 5, COUNTS[client])
+            rows[step], sampled_rows(step_key, 5, COUNTS[client])
         )
 
 

@@ -102,13 +102,13 @@ def test_clients_held_out_keep_their_rows_out(tmp_path):
     changes = {'problem': {'holdout_clients': 2}, 'num_seeds': 4}
     planned = experiment.build(config(tmp_path, write_log(tmp_path), **changes))
     results = [rounds_up(planned, seed) for seed in range(4)]
-    assert len({tuple(own) for own in results}) > 1
-    for own in results:
-        assert own == {count: EXPECTED[count] for count in own}
-        assert len(own) == 4
+    assert len({tuple(counts) for counts in results}) > 1
+    for counts in results:
+        assert counts == {count: EXPECTED[count] for count in counts}
+        assert len(counts) == 4
     names = [planned.problem_at('links', {}, seed).client_names for seed in range(4)]
-    assert [[EXAMPLES[name] for name in own] for own in names] == [
-        list(own) for own in results
+    assert [[EXAMPLES[name] for name in seed_names] for seed_names in names] == [
+        list(counts) for counts in results
     ]
 
 

@@ -202,16 +202,16 @@ def test_a_look_alike_has_the_problems_clients_whatever_the_logs(tmp_path):
 
 
 def test_relative_paths_are_beside_the_config_or_in_the_folder(tmp_path, monkeypatch):
-    beside = tmp_path / 'beside'
+    config_folder = tmp_path / 'beside'
     here = tmp_path / 'here'
-    for folder in (beside, here):
+    for folder in (config_folder, here):
         folder.mkdir()
         (folder / 'log.csv').write_text(CSV)
     (here / 'other.csv').write_text(CSV)
     monkeypatch.chdir(here)
     assert recorded_links.locate('path', 'log.csv').resolve() == here / 'log.csv'
-    with resolver.importable(beside):
-        assert recorded_links.locate('path', 'log.csv') == beside / 'log.csv'
+    with resolver.importable(config_folder):
+        assert recorded_links.locate('path', 'log.csv') == config_folder / 'log.csv'
         assert (
             recorded_links.locate('path', 'other.csv').resolve() == here / 'other.csv'
         )

@@ -60,8 +60,8 @@ def test_no_run_is_too_short_for_its_rules_or_verdicts():
     seen = 0
     for path, argument, size in VARIANTS:
         values = shipped.values(path, argument, size)
-        for own in values.get('algorithms', {}).values():
-            window = own.get('period', 0) if isinstance(own, dict) else 0
+        for section in values.get('algorithms', {}).values():
+            window = section.get('period', 0) if isinstance(section, dict) else 0
             assert window <= values['num_rounds'], (path.stem, argument, size)
             seen += bool(window)
         seeds = values.get('seeds')

@@ -15,12 +15,12 @@ class Disclosure(NamedTuple):
     Attributes:
       papers: how the names of configs begin in which it can happen.
       happens: of the values of a config.
-      said: a regular expression that the caption then has, and has only then.
+      pattern: a regular expression that the caption then has, and has only then.
     """
 
     papers: str
     happens: Any
-    said: str
+    pattern: str
 
 
 def client(values: dict, field: str) -> Any:
@@ -144,9 +144,9 @@ def test_a_caption_tells_a_deviation_if_fields_make_it(name):
         values = shipped.values(path, argument, 'full')
         if not path.stem.startswith(papers) or 'problem' not in values:
             continue
-        is_said = re.search(text, caption_of(values)) is not None
-        assert is_said == happens(values), (path.stem, argument)
-        seen.add(is_said)
+        is_disclosed = re.search(text, caption_of(values)) is not None
+        assert is_disclosed == happens(values), (path.stem, argument)
+        seen.add(is_disclosed)
     assert True in seen or name == 'a sample for each round'
 
 
@@ -158,7 +158,7 @@ def test_a_caption_follows_the_flag_that_draws_once_a_round():
     ):
         values = shipped.values(shipped.FOLDER / f'{name}.py', argument, 'full')
         values['client']['resample'] = 'round'
-        text = DISCLOSURES['a sample for each round'].said
+        text = DISCLOSURES['a sample for each round'].pattern
         assert re.search(text, caption_of(values))
 
 

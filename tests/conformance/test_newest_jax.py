@@ -77,12 +77,12 @@ def pip(python, *words, **options):
     )
 
 
-def install(python, *words, place, **options):
+def install(python, *words, folder, **options):
     """Installs, or fails the test; it gives up where pip itself cannot be fetched either."""
     done = pip(python, 'install', '-q', *words, **options)
     if done.returncode:
         fetched = pip(
-            python, 'download', '-q', '--no-cache-dir', '--no-deps', '-d', place, 'pip'
+            python, 'download', '-q', '--no-cache-dir', '--no-deps', '-d', folder, 'pip'
         )
         reason = f'cannot install: {done.stderr[-2000:]}'
         (give_up if fetched.returncode else pytest.fail)(reason)
@@ -92,7 +92,7 @@ def install(python, *words, place, **options):
 def test_an_unresolvable_lock_fails_but_no_network_skips(tmp_path, monkeypatch):
     def end_of(*words):
         with pytest.raises((pytest.fail.Exception, pytest.skip.Exception)) as raised:
-            install(sys.executable, '--dry-run', *words, place=tmp_path)
+            install(sys.executable, '--dry-run', *words, folder=tmp_path)
         return raised.type
 
     monkeypatch.setenv('PIP_NO_INDEX', '1')
@@ -116,12 +116,12 @@ def test_a_newer_python_with_its_newest_jax(tmp_path):
     if python is None:
         give_up('no newer Python on the path or of pyenv that starts')
     source = tmp_path / 'source'
-    own = tmp_path / 'venv' / 'bin' / 'python'
+    venv_python = tmp_path / 'venv' / 'bin' / 'python'
     shutil.copytree(ROOT, source, ignore=not_copied)
     subprocess.run([python, '-m', 'venv', tmp_path / 'venv'], check=True)
-    install(own, '.[test]', place=tmp_path, cwd=source)
+    install(venv_python, '.[test]', folder=tmp_path, cwd=source)
     command = [
-        own,
+        venv_python,
         '-m',
         'pytest',
         '-q',
@@ -139,7 +139,7 @@ def test_a_newer_python_with_its_newest_jax(tmp_path):
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
     cache = {'XDG_CACHE_HOME': str(tmp_path / 'home')}
     actual = subprocess.run(
-        [own, '-c', CERTIFY],
+        [venv_python, '-c', CERTIFY],
         cwd=source,
         env=environment(cache),
         capture_output=True,

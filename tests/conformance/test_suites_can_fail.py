@@ -198,7 +198,7 @@ def lying_pattern(prob):
     return base.Participation(init=honest.init, sample=sample, num_clients=5)
 
 
-def deaf_pattern():
+def pattern_without_downlinks():
     """Links whose downlinks fail too, which report the probability of their uplinks."""
     honest = participation.duplex(
         uplink=participation.bernoulli(np.full(5, 0.5)),
@@ -215,7 +215,7 @@ def deaf_pattern():
 @pytest.mark.parametrize(
     'pattern, cohort_size, message',
     [
-        (deaf_pattern(), None, 'standard errors'),
+        (pattern_without_downlinks(), None, 'standard errors'),
         (lying_pattern(0.65), None, 'standard errors'),
         (lying_pattern(1.5), None, r'lie in \[0, 1\]'),
         (lying_pattern(0.5), 2, 'cohorts must have 2 clients'),

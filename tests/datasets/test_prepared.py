@@ -248,8 +248,10 @@ def test_what_is_not_prepared_names_the_command(tmp_path):
     )
 
 
-def fails(tmp_path, said, **options):
-    with pytest.raises(ValueError, match=rf'^`data_dir` must hold .*{said}') as caught:
+def fails(tmp_path, reason, **options):
+    with pytest.raises(
+        ValueError, match=rf'^`data_dir` must hold .*{reason}'
+    ) as caught:
         datasets.from_tfds('mnist', data_dir=tmp_path, **options)
     assert '\n' not in str(caught.value)
     assert str(tmp_path) in str(caught.value)

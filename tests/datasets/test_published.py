@@ -11,7 +11,7 @@ from fedjax_links.datasets import npz
 PUBLISHED = ('mnist', 'svhn', 'emnist', 'cinic10')
 
 
-def drawn(seed=0):
+def sampled(seed=0):
     return datasets.synthetic_images(
         num_train=4, num_test=2, shape=(6, 6, 1), seed=seed
     )
@@ -28,9 +28,9 @@ def test_each_published_set_has_a_file_of_its_own(name, tmp_path):
         f'`data_dir` must hold the data set (run `python -m fedjax_links data fetch {name} '
         f"--data_dir='{root}'`), got no {file}."
     )
-    datasets.save_npz(drawn(), file)
+    datasets.save_npz(sampled(), file)
     data = datasets.published(name, data_dir=root)
-    np.testing.assert_array_equal(data.train_features, drawn().train_features)
+    np.testing.assert_array_equal(data.train_features, sampled().train_features)
     file.write_bytes(b'PK')
     with pytest.raises(
         ValueError, match=r'^`data_dir.path` must name an intact npz file'

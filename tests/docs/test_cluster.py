@@ -59,7 +59,7 @@ def block(language, word):
 SHIPPED = (ROOT / 'configs' / 'quickstart.py').read_text()
 
 
-def place(folder, text):
+def write_configs(folder, text):
     """Puts the configs that the page names into a folder, the shipped quickstart among them."""
     (folder / 'configs').mkdir(parents=True)
     (folder / 'configs' / 'comparison.py').write_text(text)
@@ -69,7 +69,7 @@ def place(folder, text):
 @pytest.fixture
 def home(tmp_path):
     """A folder to type in."""
-    place(tmp_path, TEXT)
+    write_configs(tmp_path, TEXT)
     (tmp_path / 'bin').mkdir()
     return tmp_path
 
@@ -142,9 +142,9 @@ def test_the_script_of_an_array_does_as_slurm_would_start_it(home):
     check_is_that_of_one_process(home)
 
 
-def task_of_slurm(said):
+def task_of_slurm(output):
     """The number of the job that sbatch made last."""
-    return re.search(r'Submitted batch job (\d+)', said)[1]
+    return re.search(r'Submitted batch job (\d+)', output)[1]
 
 
 def is_in_queue(job):
@@ -166,7 +166,7 @@ def wait_until(is_so, seconds):
 def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
     """Six tasks, of which one is taken away once it has saved a part of a lane."""
     tuning = {**CONFIG['tuning'], 'num_rounds': PERIOD}
-    place(
+    write_configs(
         tmp_path,
         {
             **CONFIG,
@@ -182,7 +182,7 @@ def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
     merging = task_of_slurm(output)
     array = output.split()[-1]
 
-    def begun():
+    def started_tasks():
         division = runs.read_division(tmp_path / 'runs' / 'map')
         saved = runs.saves(tmp_path / 'runs' / 'map') if division else {}
         return [
@@ -191,8 +191,8 @@ def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
             if PERIOD < max(files) < LONG
         ]
 
-    wait_until(begun, 200)
-    task = f'{array}_{begun()[0]}'
+    wait_until(started_tasks, 200)
+    task = f'{array}_{started_tasks()[0]}'
     subprocess.run(['scontrol', 'requeue', task], check=True)
     wait_until(lambda: not is_in_queue(merging), 500)
     log = (tmp_path / f'slurm-{task}.out').read_text()
@@ -222,7 +222,7 @@ def test_three_workstations(home, has_one_disk):
         )
         scripted(home / 'bin', text.format(there=there), name).chmod(0o755)
     for number in () if has_one_disk else (1, 2, 3):
-        place(theirs / f'node{number}', TEXT)
+        write_configs(theirs / f'node{number}', TEXT)
     result = re.findall(r'```bash\n(for k.*?)```', PAGE, flags=re.DOTALL)
     assert ['rsync' in text for text in result] == [False, True]
     run(home, 'bash', scripted(home, result[not has_one_disk]))
@@ -285,7 +285,7 @@ def test_jobs_of_an_executor(tmp_path, executor):
     """As scripts; those of Dask beside the cluster that the page starts."""
     pytest.importorskip(executor)
     home = tmp_path
-    place(home, SHIPPED)
+    write_configs(home, SHIPPED)
     if executor == 'submitit' and shutil.which('srun') and not HAS_SLURM:
         pytest.skip(
             'submitit takes SLURM where `srun` is, and `sinfo` finds no partition'

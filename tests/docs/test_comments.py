@@ -14,7 +14,7 @@ def blocks(page, language='python'):
     return re.findall(rf'```{language}\n(.*?)```', text, flags=re.DOTALL)
 
 
-def said(source):
+def expected_output(source):
     """What the comments behind ``print`` say that it prints."""
     return re.findall(r'^\s*print\(.*\)\s+# (.*)$', source, flags=re.MULTILINE)
 
@@ -27,5 +27,5 @@ def test_what_a_page_prints_is_what_it_says(page, tmp_path, monkeypatch):
         screen = io.StringIO()
         with contextlib.redirect_stdout(screen):
             exec(compile(source, page, 'exec'), names)
-        assert said(source)
-        assert screen.getvalue().splitlines() == said(source)
+        assert expected_output(source)
+        assert screen.getvalue().splitlines() == expected_output(source)

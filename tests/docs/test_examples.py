@@ -42,14 +42,14 @@ def test_imports_of_examples_are_dependencies_or_extras():
     project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
     lines = project['dependencies'] + project['optional-dependencies']['examples']
     there = {re.match(r'[\w-]+', line)[0] for line in lines}
-    asked = {
+    imported = {
         name
         for s in SCRIPTS
         for name in re.findall(r'`pip install (\w+)`', s.read_text())
     }
     tables = {'pandas' for s in SCRIPTS if '.to_pandas(' in s.read_text()}
     assert {'pandas'} == tables <= there
-    assert asked <= there
+    assert imported <= there
 
 
 def test_there_are_examples_and_each_notebook_has_its_script():

@@ -248,8 +248,8 @@ def contents(page):
 
 def test_every_page_has_its_line_in_the_contents():
     listed = {name for page in HAND_WRITTEN for name in contents(page)}
-    own = {path for path in HAND_WRITTEN if path.is_relative_to(DOCS)}
-    names = {str(path.relative_to(DOCS).with_suffix('')) for path in own}
+    pages = {path for path in HAND_WRITTEN if path.is_relative_to(DOCS)}
+    names = {str(path.relative_to(DOCS).with_suffix('')) for path in pages}
     assert names - listed == {
         'index',
         'choosing',

@@ -119,7 +119,9 @@ def test_the_test_command_is_the_one_that_ci_runs():
 
 def test_ci_leaves_the_environments_of_a_developer_alone(tmp_path):
     """Its script whole, where every program that it installs is one that does nothing."""
-    own = [tmp_path / name / 'bin' / 'python' for name in ('.venv', '.venv-docs')]
+    interpreters = [
+        tmp_path / name / 'bin' / 'python' for name in ('.venv', '.venv-docs')
+    ]
     built = 'for name in pip python ruff mypy; do ln -s /bin/true "$3/bin/$name"; done'
     programs = {
         '.ci/package': '',
@@ -129,7 +131,7 @@ def test_ci_leaves_the_environments_of_a_developer_alone(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f'#!/bin/sh\n{lines}\n')
         (tmp_path / name).chmod(0o755)
-    for path in own:
+    for path in interpreters:
         path.parent.mkdir(parents=True)
         path.write_text('own')
     shutil.copy(ROOT / '.ci' / 'run', tmp_path / '.ci' / 'run')
@@ -138,7 +140,7 @@ def test_ci_leaves_the_environments_of_a_developer_alone(tmp_path):
     subprocess.run(
         [tmp_path / '.ci' / 'run'], env={'PATH': path}, check=True, timeout=60
     )
-    assert [path.read_text() for path in own] == ['own', 'own']
+    assert [path.read_text() for path in interpreters] == ['own', 'own']
 
 
 def test_the_numbers_of_algorithms_and_patterns_are_right():

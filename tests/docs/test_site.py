@@ -100,10 +100,10 @@ def side_bar(folder):
 
 def test_the_side_bar_leads_to_every_page(folder, pages):
     listed = set(re.findall(r'href="([^"#]+)', side_bar(folder)))
-    own = {
+    expected = {
         name for name in pages if not WITHOUT_CONTENTS.fullmatch(name[: -len('.html')])
     }
-    assert own - listed == {'index.html'}
+    assert expected - listed == {'index.html'}
 
 
 def test_the_side_bar_has_at_most_twelve_entries(folder):

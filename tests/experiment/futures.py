@@ -47,9 +47,9 @@ def report_of(folder):
     return (folder / 'report.md').read_bytes()
 
 
-def assert_same_future(folder, whole, round, after=0):
+def assert_same_future(folder, unbroken, round, after=0):
     """Lines of metrics per lane, final states and, for the same rounds, the report."""
-    assert by_lane(folder, after) == by_lane(whole, after)
+    assert by_lane(folder, after) == by_lane(unbroken, after)
     states = last_states(folder, round)
     assert states
-    assert states == last_states(whole, round)
+    assert states == last_states(unbroken, round)

@@ -65,8 +65,10 @@ The disk of a process with SECONDS_TO_SYNC takes so long for every file that it 
 
 def environment(variables=None):
     """That of a user, who gives XLA no flags, and more variables."""
-    own = {name: value for name, value in os.environ.items() if name != 'XLA_FLAGS'}
-    return {**own, **(variables or {})}
+    inherited = {
+        name: value for name, value in os.environ.items() if name != 'XLA_FLAGS'
+    }
+    return {**inherited, **(variables or {})}
 
 
 def command(folder, *flags):

@@ -41,11 +41,11 @@ def test_links_follow_the_labels_that_clients_hold():
         (np.array([0.1, 0.5, 0.9]), [0.1, 0.5, 0.9]),
     ],
 )
-def test_probabilities_may_be_a_number_or_a_list(name, given, expected):
+def test_probabilities_may_be_a_number_or_a_list(name, probs, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
     section = {
         'name': name,
-        'probs': given,
+        'probs': probs,
         **({'cycle_length': 20} if name == 'cyclic' else {}),
     }
     bound = link_sections.bind_links(section, problem)
@@ -120,9 +120,9 @@ def test_sections_are_resolved_once_and_never_in_a_trace(monkeypatch):
 
 
 def test_a_grid_may_vary_a_rate_that_an_algorithm_has_of_its_own():
-    own = {'fedavg': {'client': {'learning_rate': 0.5}}}
+    algorithms = {'fedavg': {'client': {'learning_rate': 0.5}}}
     grid = {'algorithms': {'fedavg': {'client': {'learning_rate': [0.1, 0.2]}}}}
-    planned = build(algorithms=own, grid=grid)
+    planned = build(algorithms=algorithms, grid=grid)
     maker = planned.plan.algorithms['fedavg']
     rates = []
     for point in map(maker.at, planned.plan.points):

@@ -46,7 +46,7 @@ class AtOnce:
         return future
 
 
-class Heard(experiment.Callback):
+class Record(experiment.Callback):
     """What a run tells."""
 
     def __init__(self):
@@ -87,7 +87,7 @@ def test_jobs_give_the_bytes_and_periods_of_one_process(tmp_path):
     config = {name: value for name, value in CONFIG.items() if name != 'tuning'}
     config |= {'num_rounds': 40, 'client': {'local_steps': 3, 'learning_rate': 0.1}}
     experiment.build(config).run(tmp_path / 'whole')
-    received = Heard()
+    received = Record()
     planned = experiment.build(config)
     results = planned.run(tmp_path / 'run', [received], executor=AtOnce(), jobs=3)
     assert last_files_of(tmp_path / 'run') == last_files_of(tmp_path / 'whole')
@@ -258,11 +258,11 @@ def test_shards_that_are_killed_and_started_again(tmp_path, full_run):
         return start('simulate', f'--config={config}', f'--shard={index}/4')
 
     for _ in range(2):
-        begun = [shard(index) for index in range(4)]
-        for process in rng.sample(begun, 3):
+        processes = [shard(index) for index in range(4)]
+        for process in rng.sample(processes, 3):
             time.sleep(rng.uniform(0, 4))
             process.send_signal(signal.SIGKILL)
-        for process in begun:
+        for process in processes:
             process.communicate()
     assert runs.status(folder).running == 0
     last = [shard(index) for index in range(4)]

@@ -9,7 +9,7 @@ from tests.experiment.futures import by_lane, small
 from tests.runner import running
 
 
-def drawn(**changes):
+def redrawn(**changes):
     """Tuned FedAvg on quadratics that every seed draws anew."""
     rates = {
         'learning_rates': (0.1, 0.2),
@@ -30,15 +30,15 @@ def drawn(**changes):
 
 
 def test_links_resume_where_the_same_modes_are_written_otherwise(tmp_path):
-    drawn().run(tmp_path / 'silent')
-    text = drawn(redraw={'data': 'by_seed'})
+    redrawn().run(tmp_path / 'silent')
+    text = redrawn(redraw={'data': 'by_seed'})
     text.fork(tmp_path / 'silent', 2, tmp_path / 'fork')
     assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'silent', after=2)
 
 
 def test_links_of_other_draws_begin_afresh(tmp_path):
-    drawn(num_seeds=2).run(tmp_path)
-    other = drawn(
+    redrawn(num_seeds=2).run(tmp_path)
+    other = redrawn(
         num_seeds=2, redraw={'data': 'by_seed', 'links': 'fixed'}
     )  # those of the first seed
     fork = running.fork(other, tmp_path, 2)

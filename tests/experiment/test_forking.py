@@ -159,7 +159,7 @@ OUTAGE = {
 
 
 @pytest.mark.parametrize(
-    'changes, kept',
+    'changes, keeps_carry',
     [
         ({'client': OTHER_RATE}, True),
         pytest.param(
@@ -174,7 +174,7 @@ OUTAGE = {
     ],
 )
 def test_a_fork_is_the_plain_simulation_from_stored_states(
-    tmp_path, past, changes, kept
+    tmp_path, past, changes, keeps_carry
 ):
     """The pattern's carry is the run's where its section is the same, and a fresh one else.
 
@@ -185,7 +185,7 @@ def test_a_fork_is_the_plain_simulation_from_stored_states(
     pattern = planned.pattern_at('links', {})
     for seed in planned.seeds:
         state = state_of(past, seed)
-        if not kept:
+        if not keeps_carry:
             carry = pattern.init(fl.prng.pattern_key(jax.random.key(seed)))
             state = state._replace(participation=carry)
         evals = plain(planned, state, seed, 4)

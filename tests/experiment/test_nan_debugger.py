@@ -53,14 +53,16 @@ def lines(client=BAD_CLIENT, sizes=(4,) * NUM_CLIENTS):
     return dataclasses.replace(problem, data=data, eval_data=data)
 
 
-def steps_until_drawn(problem, seed, batch_size, num_steps):
+def steps_until_sampled(problem, seed, batch_size, num_steps):
     """The first local step of the bad round whose batch has the bad example, drawn by hand."""
     key = prng.client_key(
         prng.round_key(jax.random.key(seed), 'client', BAD_ROUND), BAD_CLIENT
     )
     for step in range(num_steps):
         count = problem.counts[BAD_CLIENT]
-        rows = local_loops.rows_drawn(jax.random.fold_in(key, step), batch_size, count)
+        rows = local_loops.sampled_rows(
+            jax.random.fold_in(key, step), batch_size, count
+        )
         if BAD_EXAMPLE in rows.tolist():
             return step
     return None
@@ -97,7 +99,7 @@ def test_the_client_the_local_step_and_the_tensor_are_named(tmp_path, algorithm)
     computed = list(nan_debugger.debug_round(built, tmp_path, BAD_ROUND))
     expected = [
         f'{algorithm}, some, seed {seed}, round 4: client 3, local step '
-        f'{steps_until_drawn(problem, seed, 1, 6)}: the loss and the gradient of '
+        f'{steps_until_sampled(problem, seed, 1, 6)}: the loss and the gradient of '
         "['kernel'] (first entry [0]) are not finite; so are its data, by example: "
         '.features (first entry [2, 1])'
         for seed in (2, 5)

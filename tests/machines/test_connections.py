@@ -47,8 +47,8 @@ def run(end, started=(0, 1, 2), counts=(3, 3, 3), port=None, host='127.0.0.1'):
                 '-c',
                 PROGRAM,
                 str(port),
-                str(own),
-                str(counts[own]),
+                str(index),
+                str(counts[index]),
                 end,
                 host,
             ],
@@ -57,13 +57,15 @@ def run(end, started=(0, 1, 2), counts=(3, 3, 3), port=None, host='127.0.0.1'):
             stderr=subprocess.PIPE,
             text=True,
         )
-        for own in started
+        for index in started
     ]
     output = [process.communicate(timeout=90) for process in all_of_them]
     return [process.returncode for process in all_of_them], output
 
 
-HEARD = 'from 0 from 1 from 2\n' + ' '.join(chr(own) * 6 for own in range(3)) + '\n'
+RECEIVED = (
+    'from 0 from 1 from 2\n' + ' '.join(chr(index) * 6 for index in range(3)) + '\n'
+)
 GONE = (
     'error: process {} of 3 has ended or cannot be reached; the same command, given to each of '
     'them, goes on from the last save.\n'
@@ -71,7 +73,7 @@ GONE = (
 
 
 def test_each_hears_what_all_say():
-    assert run('together') == ([0, 0, 0], [(HEARD, '')] * 3)
+    assert run('together') == ([0, 0, 0], [(RECEIVED, '')] * 3)
 
 
 @pytest.mark.parametrize('gone', [0, 1])
@@ -80,10 +82,10 @@ def test_each_hears_what_all_say():
 )
 def test_all_name_the_one_that_is_gone(how, status, words, gone):
     statuses, output = run(f'{how} {gone}')
-    assert statuses == [status if own == gone else 2 for own in range(3)]
+    assert statuses == [status if index == gone else 2 for index in range(3)]
     line = GONE.format(gone)
     assert [text for _, text in output] == [
-        words if own == gone else line for own in range(3)
+        words if index == gone else line for index in range(3)
     ]
 
 
@@ -118,8 +120,8 @@ def test_strangers_at_the_port_change_nothing():
     with pytest.raises(ConnectionRefusedError):  # another address of this machine
         socket.create_connection(('127.0.0.2', port))
     statuses, output = run('together', started=(1, 2), port=port)
-    assert (statuses, output) == ([0, 0], [(HEARD, '')] * 2)
-    assert first.communicate(timeout=90) == (HEARD, '')
+    assert (statuses, output) == ([0, 0], [(RECEIVED, '')] * 2)
+    assert first.communicate(timeout=90) == (RECEIVED, '')
     for stranger in strangers:
         stranger.settimeout(30)
         assert stranger.recv(1) == b''  # process 0 has hung up

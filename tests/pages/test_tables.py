@@ -79,10 +79,10 @@ def pages(folder):
     run = runs.read(folder)
     result = report.run_view.of_run(run)
     built = layouts.build(result, run.facts['reports'])
-    every = printed(folder)
+    numbers = printed(folder)
     for name, page in built.items():
         for number in range(len(page.tables)):
-            yield OF_LINKS.get(name, name), number, every[page.heading][number]
+            yield OF_LINKS.get(name, name), number, numbers[page.heading][number]
 
 
 def read(cell):
@@ -101,8 +101,8 @@ def read(cell):
 def test_data_are_the_numbers_of_the_printed_page(folder, redrawn):
     seen = set()
     split = 0
-    every = [(of, *page) for of in (folder, redrawn) for page in pages(of)]
-    for of, page, number, (header, *rows) in every:
+    all_pages = [(of, *page) for of in (folder, redrawn) for page in pages(of)]
+    for of, page, number, (header, *rows) in all_pages:
         seen.add(page)
         frame = report.table(of, page, number=number)
         assert len(frame) == len(rows)

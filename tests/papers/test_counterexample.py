@@ -142,8 +142,10 @@ def test_the_end_of_training_agrees_with_a_second_computation(name):
     """Both sides are means of three seeds, with targets of their own."""
     columns = numbers(name, size=nested.full)
     spread = {pair: relative_spread_of_the_bias(pair) for pair in PAIRS}
-    own = {key[1:]: texts for key, texts in REFERENCE.items() if key[0] == name}
-    for (computing, algorithm), texts in own.items():
+    texts_by_curve = {
+        key[1:]: texts for key, texts in REFERENCE.items() if key[0] == name
+    }
+    for (computing, algorithm), texts in texts_by_curve.items():
         for pair, text in zip(PAIRS, texts.split(), strict=True):
             result = curve(columns, computing, algorithm, pair)
             reference = float(text)

@@ -76,7 +76,7 @@ def test_a_point_is_the_minimiser_on_the_classes_of_its_seed():
         mix = np.zeros((9, 4))
         np.add.at(mix, (owners(problem), labels), 1 / 30)
         lane = planned.pattern_at('links', point, seed)
-        _, links = lane.sample(lane.init(made_key()), made_key(), 0)
+        _, links = lane.sample(lane.init(any_key()), any_key(), 0)
         weights = brute_force_weights(np.asarray(links.prob, np.float64))
         for shares, ours in (
             (weights, result.fedavg),
@@ -94,7 +94,7 @@ def test_a_point_is_the_minimiser_on_the_classes_of_its_seed():
     )
 
 
-def made_key():
+def any_key():
     import jax
 
     return jax.random.key(0)

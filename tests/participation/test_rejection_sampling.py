@@ -21,9 +21,11 @@ def test_alias_table_has_the_law_of_the_weights(kind):
             np.append(np.where(rng.random(size - 1) < 0.5, 1e-300, 1), 1),
         )[kind]
         threshold, alias = rejection_sampling.alias_table(weights)
-        own = np.where(alias == np.arange(size), 2**32, threshold.astype(np.int64))
-        amounts = own.copy()
-        np.add.at(amounts, alias, 2**32 - own)
+        thresholds = np.where(
+            alias == np.arange(size), 2**32, threshold.astype(np.int64)
+        )
+        amounts = thresholds.copy()
+        np.add.at(amounts, alias, 2**32 - thresholds)
         assert amounts.sum() == size * 2**32
         np.testing.assert_allclose(
             amounts / 2**32 / size, weights / weights.sum(), atol=size / 2**31

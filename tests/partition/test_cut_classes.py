@@ -69,7 +69,7 @@ def test_dirichlet_unequal_gives_a_class_to_who_wants_it_most(alpha):
     shares = partition.dirichlet_shares(3, 10, alpha=alpha, seed=1)
     clients = partition.dirichlet_unequal(labels, num_clients=3, alpha=alpha, seed=1)
     owners = [np.unique(clients[labels == c]) for c in range(10)]
-    assert [own.size for own in owners] == [1] * 10
+    assert [examples.size for examples in owners] == [1] * 10
     expected = np.flatnonzero(shares.max(axis=0) > 0.9)
     assert [int(owners[c][0]) for c in expected] == shares.argmax(axis=0)[
         expected

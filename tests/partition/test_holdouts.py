@@ -37,18 +37,18 @@ def test_every_number_is_kept_and_no_example_is_on_both_sides(seed):
     )
     assert not set(result.rows) & set(result.held_rows)
     assert (np.diff(result.rows) > 0).all()
-    whose = dict(zip(result.numbers, range(8), strict=True))
-    del whose[-1]
-    assert sorted(whose) == [0, 1, 2, 3, 4]
+    owner_of = dict(zip(result.numbers, range(8), strict=True))
+    del owner_of[-1]
+    assert sorted(owner_of) == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(
-        OWNERS[result.rows], [whose[i] for i in result.clients]
+        OWNERS[result.rows], [owner_of[i] for i in result.clients]
     )
     np.testing.assert_array_equal(
-        OWNERS[result.held_rows], [whose[i] for i in result.held_clients]
+        OWNERS[result.held_rows], [owner_of[i] for i in result.held_clients]
     )
-    assert whose[0] < whose[1] < whose[2]
-    assert whose[3] < whose[4]
-    for client, owner in whose.items():
+    assert owner_of[0] < owner_of[1] < owner_of[2]
+    assert owner_of[3] < owner_of[4]
+    for client, owner in owner_of.items():
         used = min(int(np.sum(owner == OWNERS)), 10)
         assert used >= 4
         out = used if client >= 3 else round(0.25 * used)
@@ -134,9 +134,9 @@ def test_held_out_clients_are_evaluated_after_those_who_train():
     numbers = np.concatenate([tested[:, 1], trained[:, 1]])
     np.testing.assert_array_equal(np.sort(numbers), np.flatnonzero(OWNERS != 3))
     for client, (first, count) in enumerate(zip(*owned, strict=True)):
-        whose = set(tested[first : first + count, 0])
-        assert len(whose) == 1
-        assert (whose <= set(trained[:, 0])) == (client < 4)
+        owners = set(tested[first : first + count, 0])
+        assert len(owners) == 1
+        assert (owners <= set(trained[:, 0])) == (client < 4)
 
 
 def test_test_examples_find_their_owners():

@@ -192,8 +192,13 @@ def test_hierarchical_dirichlet_has_the_law_of_its_draws():
             order='numbers',
             seed=seed,
         )
-        own = labels[clients == 0]
-        agreed.append([np.sum(np.bincount(of) ** 2.0) for of in (coarse[own], own)])
+        client_labels = labels[clients == 0]
+        agreed.append(
+            [
+                np.sum(np.bincount(of) ** 2.0)
+                for of in (coarse[client_labels], client_labels)
+            ]
+        )
     pairs = (np.array(agreed) - quota) / (quota * (quota - 1))
     same_coarse = (1 + alpha) / (1 + 3 * alpha)
     expected = same_coarse * np.array([1, (1 + beta) / (1 + 2 * beta)])
@@ -210,9 +215,9 @@ def pachinko(rng, coarse, stock, num_clients, alpha, beta):
         root = dict(zip(groups, rng.dirichlet([alpha] * len(groups)), strict=True))
         leaves = {}
         for group in groups:
-            own = [c for c, g in enumerate(coarse) if g == group]
+            classes = [c for c, g in enumerate(coarse) if g == group]
             leaves[group] = dict(
-                zip(own, rng.dirichlet([beta] * len(own)), strict=True)
+                zip(classes, rng.dirichlet([beta] * len(classes)), strict=True)
             )
         for _ in range(sum(stock) // num_clients):
             open_groups = [g for g in root if any(left[c] for c in leaves[g])]

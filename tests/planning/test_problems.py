@@ -35,7 +35,7 @@ def unequal(**changes):
 
 
 @pytest.fixture
-def made(monkeypatch):
+def built(monkeypatch):
     """Sections of the problems that were made."""
     results = []
     bind = resolver.bind_problem
@@ -48,24 +48,24 @@ def made(monkeypatch):
     return results
 
 
-def test_a_look_ahead_makes_the_problems_of_few_seeds(made):
+def test_a_look_ahead_makes_the_problems_of_few_seeds(built):
     """Every point's first seeds."""
     grid = {'problem': {'alpha': [0.1, 1.0]}}
     planned = experiment.build(unequal(grid=grid))
-    assert len(made) == 2
+    assert len(built) == 2
     planned.describe()
-    assert len(made) == 2
+    assert len(built) == 2
     assert (
         sum(line.startswith('fedavg') for line in preflight.dry_run(planned.plan)) == 1
     )
-    assert len(made) == 4  # two seeds tell whether they share a program
+    assert len(built) == 4  # two seeds tell whether they share a program
 
 
-def test_a_run_makes_each_problem_that_is_kept_once(made):
+def test_a_run_makes_each_problem_that_is_kept_once(built):
     experiment.build(
         unequal(num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
     ).run()
-    assert len(made) == 3
+    assert len(built) == 3
 
 
 @pytest.mark.parametrize('client', [None, FULL])

@@ -322,10 +322,12 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
         }
         for stream in streams
     }
-    for index, own in enumerate(rows.values()):
-        last = own['server/eval_accuracy'][own['round'] == 4]
+    for index, columns in enumerate(rows.values()):
+        last = columns['server/eval_accuracy'][columns['round'] == 4]
         assert table.rows[0][2 + index] == f'{100 * np.std(last, ddof=1):.2f}'
-        losses = [own['server/eval_loss'][own['seed'] == seed] for seed in (0, 1)]
+        losses = [
+            columns['server/eval_loss'][columns['seed'] == seed] for seed in (0, 1)
+        ]
         assert not np.array_equal(*losses)  # the stream does something
         np.testing.assert_array_equal(
             losses[0], rows['by_seed']['server/eval_loss'][:2]

@@ -46,12 +46,12 @@ def test_later_looks_are_a_quarter_apart():
     assert list(sequential_seeds.looks(2, 2)) == [2]
 
 
-def needed(own, base, *, least, most, margin):
+def needed(values, base, *, least, most, margin):
     """How many seeds a pair takes, by asking after each look."""
     count = least
     while count < most:
         differences = [
-            base[k] - own[k] for k in range(count)
+            base[k] - values[k] for k in range(count)
         ]  # a loss: smaller is better
         if evaluation.decide(differences, margin=margin).word != evaluation.UNDECIDED:
             return count
@@ -70,14 +70,14 @@ def full_run(tmp_path_factory):
 def ends(run, label, pattern):
     """By seed, the mean of the last two of four evaluations."""
     model = 'client_mean' if label == 'fedpbc' else 'server'
-    own = (
+    is_series = (
         (run['stage'] == 'main')
         & (run['algorithm'] == label)
         & (run['pattern'] == pattern)
     )
-    seeds = sorted(set(run['seed'][own].tolist()))
+    seeds = sorted(set(run['seed'][is_series].tolist()))
     assert seeds == list(range(len(seeds)))
-    late = own & (run['round'] >= 30)
+    late = is_series & (run['round'] >= 30)
     return [run[f'{model}/loss'][late & (run['seed'] == seed)].mean() for seed in seeds]
 
 
@@ -89,9 +89,9 @@ def test_every_pair_takes_as_many_seeds_as_a_loop_by_hand(
     for pattern in CONFIG['patterns']:
         base = ends(run, 'fedavg', pattern)
         for label in ('fedpbc', 'fedau'):
-            own = ends(run, label, pattern)
-            assert len(own) == needed(own, base, least=3, most=9, margin=2e-5)
-            counts[pattern, label] = len(own)
+            values = ends(run, label, pattern)
+            assert len(values) == needed(values, base, least=3, most=9, margin=2e-5)
+            counts[pattern, label] = len(values)
         assert len(base) == max(counts[pattern, label] for label in ('fedpbc', 'fedau'))
     assert len(set(counts.values())) > 1
 
@@ -101,15 +101,15 @@ def test_near_ties_run_with_the_seeds_of_what_was_chosen(full_run):
     tie, main = (run['stage'] == stage for stage in ('tie', 'main'))
     assert tie.any()
     for label, pattern in itertools.product(CONFIG['algorithms'], CONFIG['patterns']):
-        own = (run['algorithm'] == label) & (run['pattern'] == pattern)
-        chosen = set(run['client.learning_rate'][own & main])
+        is_series = (run['algorithm'] == label) & (run['pattern'] == pattern)
+        chosen = set(run['client.learning_rate'][is_series & main])
         assert len(chosen) == 1
-        near = set(run['client.learning_rate'][own & tie])
+        near = set(run['client.learning_rate'][is_series & tie])
         assert len(near) <= 2
         assert not near & chosen
         for rate in near:
-            at_rate = own & tie & (run['client.learning_rate'] == rate)
-            assert set(run['seed'][at_rate]) == set(run['seed'][own & main])
+            at_rate = is_series & tie & (run['client.learning_rate'] == rate)
+            assert set(run['seed'][at_rate]) == set(run['seed'][is_series & main])
             assert sorted(set(run['round'][at_rate])) == [10, 20, 30, 40]
 
 
@@ -144,9 +144,9 @@ def test_seeds_until_decided_need_no_tuning():
     for pattern in CONFIG['patterns']:
         base = ends(run, 'fedavg', pattern)
         for label in ('fedpbc', 'fedau'):
-            own = ends(run, label, pattern)
-            counts[pattern, label] = needed(own, base, least=3, most=9, margin=2e-5)
-            assert len(own) == counts[pattern, label]
+            values = ends(run, label, pattern)
+            counts[pattern, label] = needed(values, base, least=3, most=9, margin=2e-5)
+            assert len(values) == counts[pattern, label]
         assert len(base) == max(counts[pattern, label] for label in ('fedpbc', 'fedau'))
     assert max(counts.values()) > 3
 
@@ -228,10 +228,10 @@ def test_few_of_a_thousand_equal_sweeps_get_a_verdict(
         else (lambda s: rng.normal(size=s))
     )
     shared = 3 * draw((1000, 1, 50))
-    own = draw((1000, 2, 50))
+    separate = draw((1000, 2, 50))
     until = {'least': 5, 'margin': 0.0, 'level': 0.95}
     wrong = 0
-    for first, second in shared + own:
+    for first, second in shared + separate:
         count = sequential_seeds._needed(first - second, until, 50)
         verdict = evaluation.decide((first - second)[:count]).word
         assert count == 50 or verdict != evaluation.UNDECIDED

@@ -254,9 +254,9 @@ def test_shards_that_run_at_the_same_time_race_once(tmp_path):
     planned.shard(1, 2).run(tmp_path)
     after = fl.runs.status(tmp_path)
     assert after.done == after.lanes
-    own = runs_of(tmp_path)
+    lanes = runs_of(tmp_path)
     fl.runs.merge(tmp_path)
-    assert runs_of(tmp_path) == own
+    assert runs_of(tmp_path) == lanes
 
 
 def runs_of(folder):
@@ -288,7 +288,7 @@ def test_a_model_has_a_rate_of_its_own_under_a_label_of_its_own():
     assert dict(zip(labels, mains, strict=True)) == tuning.model
     for label, model in tuning.model.items():
         (tried,) = trials.read_trials(run.columns, run.facts, label)
-        own = (
+        is_series = (
             (run['stage'] == 'tuning')
             & (run['algorithm'] == label)
             & (run['round'] == 200)
@@ -296,7 +296,9 @@ def test_a_model_has_a_rate_of_its_own_under_a_label_of_its_own():
         for rate, score in zip(
             tried.columns['learning_rate'], tried.scores, strict=True
         ):
-            values = run[f'{model}/distance'][own & (run['learning_rate'] == rate)]
+            values = run[f'{model}/distance'][
+                is_series & (run['learning_rate'] == rate)
+            ]
             assert score == pytest.approx(values.mean())
 
 

@@ -56,12 +56,14 @@ def test_every_point_of_problem_and_links_is_tuned_for_itself():
     assert {len(values) for values in scores.values()} == {2}
     best = set()
     for index in np.flatnonzero(rows['stage'] == 'main'):
-        own = {
+        scores_at_point = {
             rate: np.mean(v)
             for (point, rate), v in scores.items()
             if point == points[index]
         }
-        assert rows['client.learning_rate'][index] == min(own, key=own.get)
+        assert rows['client.learning_rate'][index] == min(
+            scores_at_point, key=scores_at_point.get
+        )
         best.add(rows['client.learning_rate'][index])
     assert len(best) > 1
 
@@ -170,7 +172,7 @@ def test_tuning_on_the_draws_of_the_experiment_is_refused():
 
 
 @pytest.mark.parametrize(
-    'label, column, given, range_of',
+    'label, column, column_values, range_of',
     [
         ('fedstale', 'stale_weight', (0.25, 0.5, 1.0), (0.0, 1.0)),
         ('fedstale', 'stale_weight', (0.5, 0.25), (0.0, 1.0)),
@@ -178,11 +180,13 @@ def test_tuning_on_the_draws_of_the_experiment_is_refused():
         ('fedavg', 'server_lr', (0.5, 1.0), (0.0, np.inf)),
     ],
 )
-def test_a_column_grows_within_what_its_algorithm_takes(label, column, given, range_of):
+def test_a_column_grows_within_what_its_algorithm_takes(
+    label, column, column_values, range_of
+):
     """At either end, whichever way the values go."""
     name = f'algorithms.{label}.{column}'
     tuning = {
-        'grid': {'algorithms': {label: {column: given}}},
+        'grid': {'algorithms': {label: {column: column_values}}},
         'grow': 4,
         'num_rounds': 4,
     }
@@ -190,10 +194,12 @@ def test_a_column_grows_within_what_its_algorithm_takes(label, column, given, ra
         values(algorithms={label: {}}, tuning=tuning, num_seeds=1)
     )
     result, (start, stop) = planned.plan.candidates[name]
-    assert tuple(result[start:stop]) == given
-    every, ends = planned.tuning.candidates()[name]
-    assert ends == (4, 4 + len(given))
-    assert result == [value for value in every if range_of[0] <= value <= range_of[1]]
+    assert tuple(result[start:stop]) == column_values
+    candidates, ends = planned.tuning.candidates()[name]
+    assert ends == (4, 4 + len(column_values))
+    assert result == [
+        value for value in candidates if range_of[0] <= value <= range_of[1]
+    ]
     assert planned.plan.facts()['tuning']['grid'][name] == result
 
 

@@ -191,9 +191,9 @@ def test_tuning_noise_is_that_of_choices_made_again_by_hand():
     levels = {}
     scores = {}
     for label, model in models.items():
-        own = (run['algorithm'] == label) & (run['round'] == 8)
+        is_algorithm = (run['algorithm'] == label) & (run['round'] == 8)
         for stage, into in (('tuning', scores), ('main', levels), ('tie', levels)):
-            at = own & (run['stage'] == stage)
+            at = is_algorithm & (run['stage'] == stage)
             name = model
             if into is scores:
                 best = np.minimum(run['server/distance'], run[f'{model}/distance'])

@@ -245,15 +245,15 @@ def test_predictions_at_one_level_show_each_other():
     axes = plot.learning_curves(
         {'fedavg': values, 'mifa': values}, 'loss', levels=levels
     )
-    every = [line for line in axes.lines if 'predicted' in line.get_label()]
+    lines = [line for line in axes.lines if 'predicted' in line.get_label()]
     taken = set()
-    for line in every:
+    for line in lines:
         offset, (on, off) = line._unscaled_dash_pattern
         period = on + off
-        own = {(offset + k) % period for k in range(on)}
-        assert not taken & own
-        taken |= own
-    assert len(every) == 2
+        positions = {(offset + k) % period for k in range(on)}
+        assert not taken & positions
+        taken |= positions
+    assert len(lines) == 2
 
 
 NAMES = [

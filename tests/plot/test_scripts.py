@@ -43,7 +43,7 @@ def draw(names):
     return on
 
 
-def assert_all_drawn(names, stand_ins):
+def assert_all_shown(names, stand_ins):
     with warnings.catch_warnings():
         warnings.simplefilter(
             'error'
@@ -58,11 +58,11 @@ def assert_all_drawn(names, stand_ins):
 
 def test_signs_that_no_font_has_become_numbers():
     stand_ins = {}
-    assert_all_drawn([f'a {CHINESE}', f'{HINDI} B', f'{CHINESE} 2', ROCKET], stand_ins)
+    assert_all_shown([f'a {CHINESE}', f'{HINDI} B', f'{CHINESE} 2', ROCKET], stand_ins)
     assert set(stand_ins) == {CHINESE, HINDI, ROCKET}
     assert sorted(stand_ins.values()) == ['#1', '#2', '#3']
     before = dict(stand_ins)
-    assert_all_drawn([HINDI, CHINESE], stand_ins)  # the next picture numbers them alike
+    assert_all_shown([HINDI, CHINESE], stand_ins)  # the next picture numbers them alike
     assert stand_ins == before
     message = scripts.explanation(stand_ins)
     assert all(f'{number} is {name}' in message for name, number in stand_ins.items())
@@ -74,7 +74,7 @@ def test_signs_that_no_font_has_become_numbers():
 )
 def test_signs_that_a_font_has_are_drawn(name):
     stand_ins = {}
-    assert_all_drawn([name, 'other'], stand_ins)
+    assert_all_shown([name, 'other'], stand_ins)
     assert stand_ins == {}
     assert scripts.explanation(stand_ins) == ''
 

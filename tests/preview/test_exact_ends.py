@@ -133,7 +133,7 @@ def test_what_takes_seconds_is_left_to_theory():
         'links': plans.KNOWN['markov'],
         'algorithms': algorithms,
     }
-    lines = plans.told(config)
+    lines = plans.summary_lines(config)
     assert 'no exact end of scaffold: it takes' in lines[-1]
 
 

@@ -123,7 +123,7 @@ def test_the_error_of_the_bias_is_its_spread_over_records():
     assert abs(spread / stated - 1) < 4 * np.sqrt(2 / 299)
 
 
-def beside(log, tick):
+def biases_of(log, tick):
     """Bias and its error, of a log and of as many clients that were fitted to it."""
     mask = trace.availability(log, tick=tick)
     pattern = look_alike(log, num_clients=mask.shape[1], tick=tick, rounds=len(mask))
@@ -138,7 +138,7 @@ def test_chains_know_neither_habits_nor_hours_of_their_own():
         np.repeat(np.arange(30), 28), np.tile(days, 30), np.tile(days, 30) + 9 * HOUR
     )
     steady = steady._replace(period=np.full(30, 28 * 86_400.0))
-    (result, _), (copy, error) = beside(steady, HOUR)
+    (result, _), (copy, error) = biases_of(steady, HOUR)
     assert result < 1e-12
     assert copy > 5 * error
 
@@ -147,7 +147,7 @@ def test_chains_know_neither_habits_nor_hours_of_their_own():
     start = (days + hour * HOUR).ravel()
     end = start + rng.uniform(3, 7, start.size) * HOUR
     shifts = intervals(np.repeat(np.arange(60), 28), start, end)
-    log, copy = beside(shifts._replace(period=np.full(60, 28 * 86_400.0)), 1800)
+    log, copy = biases_of(shifts._replace(period=np.full(60, 28 * 86_400.0)), 1800)
     assert copy[0] < log[0] - 5 * np.hypot(copy[1], log[1])
 
 

@@ -34,7 +34,7 @@ CLASSES = 3
 DIM = 2
 
 
-def drawn(rng, spread=1.0):
+def sample(rng, spread=1.0):
     """Overlapping Gaussian classes, skewed over clients: features, labels, owners."""
     mix = rng.dirichlet(np.full(CLASSES, 0.3), size=CLIENTS)
     labels = np.stack([rng.choice(CLASSES, size=EACH, p=q) for q in mix]).ravel()
@@ -52,7 +52,7 @@ MODULES = {
 
 @pytest.mark.parametrize('name', MODULES)
 def test_what_is_stated_is_the_loss_that_clients_train(name, rng):
-    features, labels, owners = drawn(rng)
+    features, labels, owners = sample(rng)
     module, loss = MODULES[name]
     if loss == 'squared_error':
         labels = rng.normal(size=(len(labels), DIM)).astype(np.float32)
@@ -63,9 +63,9 @@ def test_what_is_stated_is_the_loss_that_clients_train(name, rng):
     params = problem.init_params(jax.random.key(3))
     model = analysis.LinearModel(*map(np.asarray, stated.coefficients(params)))
     inputs, targets = map(np.asarray, stated.inputs(problem.data))
-    own = problem.loss_fn(params, problem.data)
+    loss = problem.loss_fn(params, problem.data)
     np.testing.assert_allclose(
-        linear_loss(model, inputs, targets, loss=stated.loss), own, 1e-5
+        linear_loss(model, inputs, targets, loss=stated.loss), loss, 1e-5
     )
     back = stated.params(*map(jnp.asarray, model))
     jax.tree.map(np.testing.assert_array_equal, back, params)
@@ -81,7 +81,7 @@ def test_what_is_stated_is_the_loss_that_clients_train(name, rng):
     ],
 )
 def test_other_problems_state_nothing(module, changes, rng):
-    features, labels, owners = drawn(rng)
+    features, labels, owners = sample(rng)
     problem = problems.from_flax(features, labels, owners, module=module, **changes)
     assert problem.objective is None
     with pytest.raises(
@@ -91,7 +91,7 @@ def test_other_problems_state_nothing(module, changes, rng):
 
 
 def test_a_statement_that_does_not_hold_is_not_believed(rng):
-    features, labels, owners = drawn(rng)
+    features, labels, owners = sample(rng)
     honest = problems.from_flax(
         features, labels, owners, module=models.Softmax(CLASSES)
     )
@@ -107,7 +107,7 @@ def test_a_statement_that_does_not_hold_is_not_believed(rng):
 
 
 def test_limits_are_metrics_where_the_weighted_gradient_vanishes(rng):
-    features, labels, owners = drawn(rng)
+    features, labels, owners = sample(rng)
     problem = problems.from_flax(
         features, labels, owners, module=models.Softmax(CLASSES)
     )
@@ -141,7 +141,7 @@ def test_small_steps_end_where_predicted(rng):
     Links depend on labels, so that both limits are far apart. Full local data leave only the noise
     of the links, averaged over 3600 rounds.
     """
-    features, labels, owners = drawn(rng)
+    features, labels, owners = sample(rng)
     problem = problems.from_flax(
         features, labels, owners, module=models.Softmax(CLASSES)
     )
@@ -195,7 +195,7 @@ CLIENT = {'learning_rate': 0.1, 'local_steps': 5, 'batch_size': 16}
 def test_separable_digits_are_predicted_to_the_last_round():
     config = {'links': plans.KNOWN['bernoulli'], 'problem': DIGITS, 'client': CLIENT}
     config['num_rounds'] = 200
-    lines = plans.told(config)
+    lines = plans.summary_lines(config)
     assert lines[2].startswith('         FedAvg is expected to end at ')
     assert lines[3].strip() == 'after 200 rounds of small steps'
     assert (
@@ -213,7 +213,9 @@ def test_what_would_take_too_long_to_predict_is_not(rate, rounds):
     """The long run is no matter of time."""
     client = {**CLIENT, 'learning_rate': rate}
     config = {'problem': DIGITS, 'links': plans.KNOWN['bernoulli'], 'client': client}
-    text = [line.strip() for line in plans.told({**config, 'num_rounds': rounds})]
+    text = [
+        line.strip() for line in plans.summary_lines({**config, 'num_rounds': rounds})
+    ]
     time = rate * 5 * rounds
     why = f'no end predicted: rate x steps x rounds = {time:.3g} takes too long'
     assert text[2:] == [
@@ -246,7 +248,7 @@ def test_nothing_is_predicted_of_clients_that_count_unequally(changes):
         'client': CLIENT,
         **changes,
     }
-    (line,) = plans.told({**config, 'num_rounds': 20})[2:]
+    (line,) = plans.summary_lines({**config, 'num_rounds': 20})[2:]
     assert line.strip() == (
         'no end predicted: clients weigh or step unequally, by more than their links'
     )
@@ -256,7 +258,7 @@ def test_clients_of_equal_size_are_predicted_under_any_weights():
     algorithms = {'fedavg': {'weights': 'examples'}}
     halves = {**DIGITS, 'num_clients': 2}  # of 1,438 images
     config = {'links': plans.KNOWN['bernoulli'], 'problem': halves, 'client': CLIENT}
-    lines = plans.told({**config, 'algorithms': algorithms, 'num_rounds': 20})
+    lines = plans.summary_lines({**config, 'algorithms': algorithms, 'num_rounds': 20})
     assert not any('unequally' in line for line in lines)
 
 
@@ -284,7 +286,7 @@ def test_links_without_known_weights_are_simulated():
 
 def own_data_alone():
     """A problem without evaluation data, for a config."""
-    features, labels, owners = drawn(np.random.default_rng(0))
+    features, labels, owners = sample(np.random.default_rng(0))
     return problems.from_flax(features, labels, owners, module=nn.Dense(CLASSES))
 
 

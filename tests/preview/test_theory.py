@@ -153,24 +153,27 @@ def test_a_grid_is_predicted_at_its_first_point_and_says_so():
         'grid': {'links': {'cohort_size': [2, 4]}, 'problem': {'num_clients': [8, 16]}},
     }
     first = 'cohort_size 2, num_clients 8, the first of 4 points of the grid'
-    lines = plans.told(config)
+    lines = plans.summary_lines(config)
     assert lines[:3] == [
         'links    links: uniform_cohort, 2 of 8 clients, uniformly, rounds independent',
         f'         at {first}',
         "         rates 0.25, mean 0.25; FedAvg's implicit weights are 0.00 from equal (L1, exact)",
     ]
-    beside = {'name': 'uniform_cohort', 'cohort_size': 3}
+    other_links = {'name': 'uniform_cohort', 'cohort_size': 3}
     problem = {**config['problem'], 'num_clients': 5}
-    assert plans.told({**config, 'links': beside, 'problem': problem}) == lines
+    assert (
+        plans.summary_lines({**config, 'links': other_links, 'problem': problem})
+        == lines
+    )
     together = {
         **config,
         'grid_mode': 'together',
-        'patterns': {'a': 'uniform_cohort', 'b': beside},
+        'patterns': {'a': 'uniform_cohort', 'b': other_links},
     }
     del together['links']
     together['grid'] = {**config['grid'], 'patterns': {'a': {'cohort_size': [4, 8]}}}
     del together['grid']['links']
-    result = '\n'.join(plans.told(together))
+    result = '\n'.join(plans.summary_lines(together))
     assert (
         'at num_clients 8, cohort_size 4, the first of 2 points of the grid' in result
     )

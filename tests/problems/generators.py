@@ -72,8 +72,13 @@ def draw_robust_regression(
     features = [2 / (i + 1) * rng.standard_normal(shape) for i in clients]
     noise = [0.5 * rng.standard_normal(examples_per_client) for _ in clients]
     labels = [
-        [sum(row * reference) + e for row, e in zip(own, errors, strict=True)]
-        for own, reference, errors in zip(features, references, noise, strict=True)
+        [
+            sum(row * reference) + e
+            for row, e in zip(rows_of_client, errors, strict=True)
+        ]
+        for rows_of_client, reference, errors in zip(
+            features, references, noise, strict=True
+        )
     ]
     return RobustDraw(
         common_mean, *map(np.array, (means, references, features, labels))
@@ -92,5 +97,7 @@ def draw_regression_clients(*, num_clients, dimension, heterogeneity, shift, see
         ]
         for _ in range(2)
     )
-    vectors = [common + heterogeneity * own for own in spread]
-    return np.array(vectors), np.array([shift * own for own in shifts])
+    vectors = [common + heterogeneity * deviation for deviation in spread]
+    return np.array(vectors), np.array(
+        [shift * shift_of_client for shift_of_client in shifts]
+    )

@@ -19,23 +19,23 @@ NUMBERS = [2, 1, 2, 0, 1, 1, 0]
 NAMES = ('ann', 'bob', 'eve')
 
 
-def check(found):
+def check(columns):
     """The data above, to the bit, and a problem of them."""
-    np.testing.assert_array_equal(found.features, X)
-    np.testing.assert_array_equal(found.labels, Y)
-    assert (found.features.dtype, found.labels.dtype) == (np.float32, np.int32)
-    assert found.clients.tolist() == NUMBERS
-    assert found.names == NAMES
-    problem = problems.from_flax(*found[:3], module=nn.Dense(4))
+    np.testing.assert_array_equal(columns.features, X)
+    np.testing.assert_array_equal(columns.labels, Y)
+    assert (columns.features.dtype, columns.labels.dtype) == (np.float32, np.int32)
+    assert columns.clients.tolist() == NUMBERS
+    assert columns.names == NAMES
+    problem = problems.from_flax(*columns[:3], module=nn.Dense(4))
     assert problem.counts.tolist() == [2, 3, 2]
 
 
 def leaf(rows, values, users=OWNERS):
     data = {}
     for user, row, value in zip(users, rows, values, strict=True):
-        own = data.setdefault(user, {'x': [], 'y': []})
-        own['x'].append(row)
-        own['y'].append(value)
+        user_data = data.setdefault(user, {'x': [], 'y': []})
+        user_data['x'].append(row)
+        user_data['y'].append(value)
     return {'users': list(data), 'num_samples': [], 'user_data': data}
 
 
@@ -192,10 +192,10 @@ def test_torch_data_sets():
     positions = {
         name: [i for i, owner in enumerate(OWNERS) if owner == name] for name in NAMES
     }
-    parts = {name: data.Subset(full, own) for name, own in positions.items()}
+    parts = {name: data.Subset(full, indices) for name, indices in positions.items()}
     result = adapters.from_torch(parts)
     np.testing.assert_array_equal(
-        result.features, X[[i for own in positions.values() for i in own]]
+        result.features, X[[i for indices in positions.values() for i in indices]]
     )
     assert result.clients.tolist() == [0, 0, 1, 1, 1, 2, 2]
     assert adapters.from_torch(list(parts.values())).names == (0, 1, 2)

@@ -114,9 +114,9 @@ def test_examples_held_out_of_such_a_problem_can_be_evaluated():
         lambda p: evaluation.train_and_eval(p, jax.random.key(0), problem)
     )(params)
     assert np.isfinite(result['eval_accuracy_p10'])
-    own = jax.tree.map(lambda a: jnp.stack([a] * problem.num_clients), params)
+    client_models = jax.tree.map(lambda a: jnp.stack([a] * problem.num_clients), params)
     with refusals.names('problem', 'normalise by the batch'):
-        evaluation.personal_model_metrics(own, problem)
+        evaluation.personal_model_metrics(client_models, problem)
 
 
 def test_a_layer_of_a_user_s_own_says_so_itself():

@@ -20,9 +20,9 @@ Y = RNG.integers(0, 4, 7).astype(np.int32)
 def leaf(rows, values, users):
     data = {}
     for user, row, value in zip(users, rows, values, strict=True):
-        own = data.setdefault(user, {'x': [], 'y': []})
-        own['x'].append(row)
-        own['y'].append(value)
+        user_data = data.setdefault(user, {'x': [], 'y': []})
+        user_data['x'].append(row)
+        user_data['y'].append(value)
     return {'user_data': data}
 
 

@@ -78,7 +78,7 @@ def test_off_the_cpu_a_network_uses_xlas_convolutions(monkeypatch):
     module = models.CNN(3, channels=(2, 4), hidden=(6,))
     features = jnp.zeros((2, 8, 8, 1))
     params = jax.eval_shape(module.init, jax.random.key(0), features)
-    own = module.clone(
+    clone = module.clone(
         convolution=jax.lax.conv_general_dilated, product=jax.lax.dot_general
     )
 
@@ -86,9 +86,9 @@ def test_off_the_cpu_a_network_uses_xlas_convolutions(monkeypatch):
         gradient = jax.grad(lambda params: jnp.sum(module.apply(params, features)))
         return str(jax.make_jaxpr(gradient)(params))
 
-    assert written(module) != written(own)
+    assert written(module) != written(clone)
     monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
-    assert written(module) == written(own)
+    assert written(module) == written(clone)
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,8 @@ def test_a_partition_assigns_equal_numbers_of_each_class():
     assert abs(majority.mean() - (1 - spread)) < LIMIT * np.sqrt(
         spread * (1 - spread) / 2000
     )
-    own = problems.gaussians(num_clients=20, examples_per_client=100, seed=3)
-    assert problem.attainable == own.attainable
+    expected = problems.gaussians(num_clients=20, examples_per_client=100, seed=3)
+    assert problem.attainable == expected.attainable
     other = built(seed=3, partition_seed=4)
     np.testing.assert_array_equal(other.eval_data.features, problem.eval_data.features)
     assert not np.array_equal(other.data.labels, labels)

@@ -27,7 +27,7 @@ def loss_fn(params, batch):
     return jnp.mean(jnp.logaddexp(0, jnp.where(batch.labels, -margins, margins)))
 
 
-def made(**options):
+def generated(**options):
     return problems.generated(
         examples,
         num_clients=N,
@@ -40,8 +40,12 @@ def made(**options):
 
 def stored():
     """The same examples, made one client after the other and kept."""
-    own = [examples(jax.random.fold_in(jax.random.key(SEED), i), i) for i in range(N)]
-    features, labels = (np.concatenate(leaves) for leaves in zip(*own, strict=True))
+    by_client = [
+        examples(jax.random.fold_in(jax.random.key(SEED), i), i) for i in range(N)
+    ]
+    features, labels = (
+        np.concatenate(leaves) for leaves in zip(*by_client, strict=True)
+    )
     owners = np.repeat(np.arange(N), M)
     return problems.from_arrays(
         features, labels, owners, init_params=init_params, loss_fn=loss_fn
@@ -63,7 +67,7 @@ def test_training_is_that_on_stored_examples(batch_size):
             eval_every=3,
         )
 
-    ours = jax.jit(run)(made())
+    ours = jax.jit(run)(generated())
     theirs = jax.jit(run)(stored())
     np.testing.assert_allclose(
         ours.state.algorithm.server, theirs.state.algorithm.server, rtol=1e-5, atol=1e-6
@@ -79,17 +83,17 @@ def test_nothing_is_stored_per_client_and_counts_can_be_read():
     )
     assert problem.num_clients == 10**8
     assert sum(leaf.size for leaf in jax.tree.leaves(problem)) < 10_000
-    np.testing.assert_array_equal(made().counts, np.full(N, M))
-    data, first, count = made().examples_of(5)
-    own = stored()
+    np.testing.assert_array_equal(generated().counts, np.full(N, M))
+    data, first, count = generated().examples_of(5)
+    expected = stored()
     np.testing.assert_array_equal(
-        data.features[first : first + count], own.data.features[20:24]
+        data.features[first : first + count], expected.data.features[20:24]
     )
 
 
 def test_errors():
     with pytest.raises(ValueError, match='`larger_is_better` has no') as caught:
-        made(larger_is_better=('acuracy',))
+        generated(larger_is_better=('acuracy',))
     assert (
         str(caught.value) == "`larger_is_better` has no 'acuracy'; valid names: loss."
     )

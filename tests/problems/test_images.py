@@ -19,7 +19,7 @@ from fedjax_links import (
 from fedjax_links.core import prng
 from fedjax_links.problems import augmentation, models
 from fedjax_links.simulation import simulate
-from tests.reference.local_loops import rows_drawn
+from tests.reference.local_loops import sampled_rows
 
 SIZE = 12
 CLASSES = 3
@@ -137,7 +137,7 @@ def by_hand(problem, names, *, seed=5, normalise=None):
             model = server
             for step in range(LOCAL_STEPS):
                 draw = jax.random.fold_in(key, step)
-                rows = rows_drawn(draw, BATCH, problem.counts[client])
+                rows = sampled_rows(draw, BATCH, problem.counts[client])
                 rows = rows + int(problem.offsets[client])
                 loss_key = jax.random.fold_in(
                     jax.random.fold_in(key, np.uint32(LOSS_STREAM)), step

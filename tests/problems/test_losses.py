@@ -318,7 +318,7 @@ def test_tokens_are_counted_where_their_labels_are(num_examples):
     labels = np.asarray(problem.data.labels)
     scores = np.asarray(params['Embed_0']['embedding'], float)[tokens]
     logs = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
-    own = []
+    sequence_losses = []
     total = 0.0
     correct = 0
     count = 0
@@ -326,14 +326,14 @@ def test_tokens_are_counted_where_their_labels_are(num_examples):
         each = [
             -row[index, label] for index, label in enumerate(sequence) if label >= 0
         ]
-        own.append(np.mean(each) if each else 0.0)
+        sequence_losses.append(np.mean(each) if each else 0.0)
         total = total + sum(each)
         count = count + len(each)
         correct += sum(
             int(np.argmax(row[i])) == label for i, label in enumerate(sequence)
         )
     assert problem.larger_is_better == ('accuracy',)
-    assert result['loss'] == pytest.approx(np.mean(own), rel=1e-5)
+    assert result['loss'] == pytest.approx(np.mean(sequence_losses), rel=1e-5)
     assert result['perplexity'] == pytest.approx(np.exp(total / count), rel=1e-5)
     assert result['accuracy'] == pytest.approx(correct / count, rel=1e-6)
 

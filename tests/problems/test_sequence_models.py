@@ -108,15 +108,15 @@ def test_the_network_is_the_loop(name, loop, rng):
 @pytest.mark.parametrize('name', SMALL)
 def test_scores_after_every_token_see_no_later_one(name, rng):
     tokens = rng.integers(0, 5, (2, 6)).astype(np.int32)
-    every = SMALL[name].clone(every_token=True)
-    params = {'params': init(every, tokens)}
-    scores = jax.jit(every.apply)(params, tokens)
+    module = SMALL[name].clone(every_token=True)
+    params = {'params': init(module, tokens)}
+    scores = jax.jit(module.apply)(params, tokens)
     assert scores.shape == (2, 6, 5)
     last = jax.jit(SMALL[name].apply)(params, tokens)
     np.testing.assert_allclose(scores[:, -1], last, rtol=1e-5, atol=1e-6)
     later = tokens.copy()
     later[:, 4:] = (later[:, 4:] + 1) % 5
-    changed = jax.jit(every.apply)(params, later)
+    changed = jax.jit(module.apply)(params, later)
     np.testing.assert_array_equal(changed[:, :4], scores[:, :4])
     assert np.all(np.abs(changed[:, 4:] - scores[:, 4:]).max(-1) > 1e-4)
 

@@ -94,13 +94,13 @@ def test_synthetic_splits_each_client_and_has_610_parameters(max_examples):
     for i, n in enumerate(draw.counts):
         offset = int(problem.offsets[i])
         count = int(problem.counts[i])
-        own = slice(start, start + count)
+        rows = slice(start, start + count)
         np.testing.assert_array_equal(
             problem.data.features[offset : offset + count],
-            np.float32(draw.features[own]),
+            np.float32(draw.features[rows]),
         )
         np.testing.assert_array_equal(
-            problem.data.labels[offset : offset + count], draw.labels[own]
+            problem.data.labels[offset : offset + count], draw.labels[rows]
         )
         test.append(np.arange(start + count, start + n))
         start += n

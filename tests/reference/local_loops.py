@@ -44,7 +44,7 @@ def as_params(flat):
     return {'w': jnp.asarray(flat[:2]), 'b': jnp.asarray(flat[2])}
 
 
-def rows_drawn(step_key, size, count):
+def sampled_rows(step_key, size, count):
     """Rows of a minibatch: 32 random bits each, scaled in 64-bit integers."""
     bits = np.asarray(jax.random.bits(step_key, (size,), 'uint32'), np.uint64)
     return (bits * np.uint64(count) >> np.uint64(32)).astype(int)
@@ -92,7 +92,7 @@ class Reference:
             return np.arange(len(self.labels))
         step = 0 if self.resample == 'round' else step
         key = jax.random.fold_in(self.key, step)
-        return rows_drawn(key, size, len(self.labels))
+        return sampled_rows(key, size, len(self.labels))
 
     def loss_and_grad(self, x, rows):
         """Half the mean squared residual and its gradient."""

@@ -42,7 +42,7 @@ def semi_decentralised(
     models = np.tile(s.start, (len(s.targets), 1))
     path = []
     for t, (active, up) in enumerate(zip(s.mask, edges, strict=True)):
-        trained = np.array([local(s, own, i, t) for i, own in enumerate(models)])
+        trained = np.array([local(s, model, i, t) for i, model in enumerate(models)])
         mixed = metropolis(up) @ trained
         models = mixed.copy()
         period = (

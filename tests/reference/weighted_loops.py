@@ -15,8 +15,8 @@ def updates(
     """Delta_i of the active clients, each with its own number of steps."""
     result = {}
     for i in np.flatnonzero(active):
-        own = s if steps is None else s._replace(local_steps=int(steps[i]))
-        result[i] = local(own, x, i, t) - x
+        client_setting = s if steps is None else s._replace(local_steps=int(steps[i]))
+        result[i] = local(client_setting, x, i, t) - x
     return result
 
 

@@ -21,7 +21,9 @@ def results(curves, *, members=None, patterns=None, rates=None, **changes):
     models = _model_names(curves)
     # By label: the algorithm, and its values of the columns of a grid.
     points = {label: (members or {}).get(label, (label, {})) for label in curves}
-    has_model = np.array([np.isin(models, list(own)) for own in curves.values()])
+    has_model = np.array(
+        [np.isin(models, list(by_model)) for by_model in curves.values()]
+    )
     has_lane = np.tile(has_model[..., None, None], (num_patterns, num_seeds))
     coords = {
         'series': list(curves),
@@ -86,8 +88,8 @@ def _stacked(curves, models, metric):
     """Stacks a metric over algorithms and models; NaN where an algorithm lacks a model."""
     missing = np.full_like(next(iter(curves.values()))['server'][metric], np.nan)
     rows = []
-    for own in curves.values():
-        rows.append([own.get(model, {}).get(metric, missing) for model in models])
+    for by_model in curves.values():
+        rows.append([by_model.get(model, {}).get(metric, missing) for model in models])
     return np.array(rows)
 
 

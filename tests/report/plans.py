@@ -107,6 +107,6 @@ def record(built, num_rounds, seed=0):
     return record_links(built.participation, num_rounds=num_rounds, seed=seed)
 
 
-def told(config):
+def summary_lines(config):
     """Lines of the prediction for a config that need not say what runs."""
     return theory.summary(planned(config)).splitlines()

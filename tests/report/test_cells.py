@@ -11,9 +11,9 @@ from fedjax_links.results.metric import Metric
 def cells(**choices):
     """One panel of two by two cells."""
     shaped = {}
-    for label, own in choices.items():
+    for label, grid in choices.items():
         shaped[label] = np.empty((1, 2, 2), object)
-        for index, choice in zip(np.ndindex(1, 2, 2), own, strict=True):
+        for index, choice in zip(np.ndindex(1, 2, 2), grid, strict=True):
             shaped[label][index] = choice
     axes = {
         'panels': [('links', None)],
@@ -37,11 +37,11 @@ def alone(values):
 def test_cells_use_common_seeds_and_leave_out_diverged_ones(
     rng,
 ):
-    own = [rng.normal(size=size) for size in (5, 3, 4, 3)]
+    values = [rng.normal(size=size) for size in (5, 3, 4, 3)]
     base = [rng.normal(size=size) for size in (4, 6, 3, 4)]
-    own[2] = np.array([1.0, np.nan, 2.0, 3.0])
-    result = cells(a=map(alone, own), b=map(alone, base)).minus('a', 'b')
-    expected = np.mean([own[k][:3] - base[k][:3] for k in (0, 1, 3)], axis=0)
+    values[2] = np.array([1.0, np.nan, 2.0, 3.0])
+    result = cells(a=map(alone, values), b=map(alone, base)).minus('a', 'b')
+    expected = np.mean([values[k][:3] - base[k][:3] for k in (0, 1, 3)], axis=0)
     np.testing.assert_allclose(result.values, [expected])
     none = cells(a=map(alone, np.full((4, 3), np.nan)), b=map(alone, base))
     assert none.minus('a', 'b') is None

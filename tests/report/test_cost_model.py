@@ -92,14 +92,18 @@ def test_two_models_go_where_a_control_goes_with_the_model():
     # SCAFFOLD sends (Delta_i, change of c_i), the amplified form (Delta_i, mean gradient), and
     # both receive (x, c). Every other rule needs one model each way, gossip none.
     two = {
-        name for name, own in cost_model.TRAFFIC.items() if (own.up, own.down) == (2, 2)
+        name
+        for name, traffic in cost_model.TRAFFIC.items()
+        if (traffic.up, traffic.down) == (2, 2)
     }
     assert two == {'scaffold', 'amplified_scaffold'}
     one = {
-        name for name, own in cost_model.TRAFFIC.items() if (own.up, own.down) == (1, 1)
+        name
+        for name, traffic in cost_model.TRAFFIC.items()
+        if (traffic.up, traffic.down) == (1, 1)
     }
     assert one | two == set(cost_model.TRAFFIC) - {'gossip'}
-    talk = {name for name, own in cost_model.TRAFFIC.items() if own.peers}
+    talk = {name for name, traffic in cost_model.TRAFFIC.items() if traffic.peers}
     assert talk == {'cogc', 'colrel', 'gossip', 's2a', 's2s'}
 
 
@@ -152,9 +156,9 @@ def test_f3ast_asks_whom_the_algorithm_asks():
     state = simulation.simulate(
         jax.random.key(0), algorithm, participation.replay(mask), problem, num_rounds=40
     ).state
-    asked = cost_model.TRAFFIC['f3ast'].senders(mask, options)
+    senders = cost_model.TRAFFIC['f3ast'].senders(mask, options)
     rate = np.ones(6)
-    for row in asked:
+    for row in senders:
         rate = 0.9 * rate + 0.1 * row
     np.testing.assert_allclose(state.algorithm.rate, rate, rtol=1e-5)
 

@@ -19,7 +19,7 @@ def differences(rng, num_rules):
 
 def stars(curves):
     """What a page writes of each label, without the labels themselves."""
-    page = layouts.levels(results({k: ends(*own) for k, own in curves.items()}))
+    page = layouts.levels(results({k: ends(*values) for k, values in curves.items()}))
     table = page.tables[0]
     column = list(table.header).index('algorithm')
     return {row[column]: row[column + 1 :] for row in table.rows}, table.caption
@@ -28,7 +28,7 @@ def stars(curves):
 @pytest.mark.parametrize('copies', [1, 4])
 def test_equal_rows_count_once(copies):
     base, rules = differences(np.random.default_rng(1), 3)
-    curves = {'fedavg': base, **{f'rule{k}': own for k, own in enumerate(rules)}}
+    curves = {'fedavg': base, **{f'rule{k}': values for k, values in enumerate(rules)}}
     alone, caption = stars(curves)
     again = {f'twin{k}': rules[0] for k in range(copies)}
     result, with_twins = stars({**curves, **again})
@@ -46,10 +46,13 @@ def test_what_survives_is_that_of_the_distinct_rows():
     changed = 0
     for seed in range(40):
         base, rules = differences(np.random.default_rng(seed), 4)
-        p_values = [evaluation.p_value([own - base], [1.0]) for own in rules]
+        p_values = [evaluation.p_value([values - base], [1.0]) for values in rules]
         survive = evaluation.benjamini_hochberg(p_values, 0.05)
         twins = {f'twin{k}': rules[0] for k in range(6)}
-        curves = {'fedavg': base, **{f'rule{k}': own for k, own in enumerate(rules)}}
+        curves = {
+            'fedavg': base,
+            **{f'rule{k}': values for k, values in enumerate(rules)},
+        }
         result, _ = stars({**curves, **twins})
         marked = ['**' in ' '.join(result[f'rule{k}']) for k in range(4)]
         assert marked == survive.tolist()

@@ -28,9 +28,11 @@ def accuracies(rng, examples, spread):
       spread: standard deviation of an algorithm about what all have in common, in steps.
     """
     common = rng.normal(0.7, 0.03, MOST)
-    own = rng.normal(0.0, spread / examples, (1 + PAIRS, MOST))
+    deviations = rng.normal(0.0, spread / examples, (1 + PAIRS, MOST))
     return (
-        (np.rint(examples * (common + own)) / examples).astype(np.float32).astype(float)
+        (np.rint(examples * (common + deviations)) / examples)
+        .astype(np.float32)
+        .astype(float)
     )
 
 
@@ -39,15 +41,18 @@ def page_of(levels, until):
     page = run_view.RunView('title', '', types.SimpleNamespace(attrs={'until': until}))
     base, *others = levels
     results = []
-    for own in others:
-        count = len(own)
+    for values_of_rule in others:
+        count = len(values_of_rule)
         if until:
-            for count in looks(until['least'], len(own)):
-                word = evaluation.decide(student.paired(own[:count], base[:count])).word
+            for count in looks(until['least'], len(values_of_rule)):
+                word = evaluation.decide(
+                    student.paired(values_of_rule[:count], base[:count])
+                ).word
                 if word != evaluation.UNDECIDED:
                     break
         one, other = (
-            tuning_uncertainty.of_series(values[:count]) for values in (own, base)
+            tuning_uncertainty.of_series(values[:count])
+            for values in (values_of_rule, base)
         )
         results.append(page.difference(METRIC, one, other))
     return results, page.verdicts(results)

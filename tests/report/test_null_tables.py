@@ -117,7 +117,7 @@ def test_lanes_that_diverge_by_chance(tuning_seeds, pages):
     check(claim_rates(null, pages, seed=1), pages)
 
 
-FOUND = {
+EFFECTS = {
     'five seeds': {'num_seeds': 5},
     'two or more seeds until decided': {'num_seeds': MOST, 'least': 2},
     'tuned': {'num_seeds': 5, 'tuning_seeds': 3},
@@ -125,13 +125,13 @@ FOUND = {
 
 
 @pytest.mark.parametrize(
-    'name, pages', with_pages([(name,) for name in FOUND], ('five seeds',))
+    'name, pages', with_pages([(name,) for name in EFFECTS], ('five seeds',))
 )
 def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
     law = Accuracies(10_000, 0.2)
     rng = np.random.default_rng(2)
     deviation = (2 * law.own * law.level * (1 - law.level) / law.examples) ** 0.5
-    null = Null(law=law, num_algorithms=4, gain=5 * deviation, **FOUND[name])
+    null = Null(law=law, num_algorithms=4, gain=5 * deviation, **EFFECTS[name])
     results = []
     false = []
     held = []

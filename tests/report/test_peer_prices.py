@@ -40,20 +40,20 @@ def folder(tmp_path):
     return tmp_path / 'run'
 
 
-def drawn(pattern, seed):
+def sampled(pattern, seed):
     return simulation.realised_links(jax.random.key(seed), pattern, num_rounds=T)
 
 
 def test_edges_and_durations_are_kept(folder):
     remaining = runs.links(folder)
     for seed in (3, 5):
-        links = drawn(participation.peers(UPLINKS, graphs.ring(N, 4), prob=0.5), seed)
+        links = sampled(participation.peers(UPLINKS, graphs.ring(N, 4), prob=0.5), seed)
         np.testing.assert_array_equal(remaining.masks['peers'][seed], links.mask)
         np.testing.assert_array_equal(remaining.edges['peers'][seed], links.edges)
         np.testing.assert_array_equal(
             remaining.neighbours['peers'][seed], links.neighbours[0]
         )
-        timed = drawn(participation.quorum(TIMES, quorum=3), seed)
+        timed = sampled(participation.quorum(TIMES, quorum=3), seed)
         np.testing.assert_array_equal(
             remaining.durations['quorum'][seed], timed.duration
         )
@@ -62,7 +62,7 @@ def test_edges_and_durations_are_kept(folder):
 
 
 def test_a_recording_is_played_back_to_the_bit(folder):
-    again = drawn(
+    again = sampled(
         recorded_links.recorded(folder, num_clients=N, pattern='peers', seed=5), 0
     )
     remaining = runs.links(folder)

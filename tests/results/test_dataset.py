@@ -172,13 +172,13 @@ def test_a_run_has_named_axes(run):
     assert len(table) == result['complete'].size * 2 * 2
     assert result['complete'].all()
     for _, row in table.iterrows():
-        own = result['algorithm'] == row['algorithm']
-        own &= result['client.learning_rate'] == row['client.learning_rate']
+        is_series = result['algorithm'] == row['algorithm']
+        is_series &= result['client.learning_rate'] == row['client.learning_rate']
         at = {name: row[name] for name in ('pattern', 'seed', 'round')}
         for model in ('server', 'client_mean'):
-            cell = result['loss'].sel(series=own, model=model, **at)
+            cell = result['loss'].sel(series=is_series, model=model, **at)
             np.testing.assert_equal(cell.item(), row[f'{model}/loss'])
-        cell = result['rounds.num_active'].sel(series=own, **at)
+        cell = result['rounds.num_active'].sel(series=is_series, **at)
         assert cell.item() == row['rounds/num_active']
 
 
@@ -351,8 +351,8 @@ def test_more_axes_than_points_and_seeds_are_refused(swept):
 
 
 def test_a_metric_or_a_column_named_like_an_axis_is_refused():
-    own = r'^`metric` must have a name of its own beside algorithm, begun, .*, got model\.$'
-    with pytest.raises(ValueError, match=own):
+    message = r'^`metric` must have a name of its own beside algorithm, begun, .*, got model\.$'
+    with pytest.raises(ValueError, match=message):
         fl.plot.learning_curves({'fedavg': np.zeros(3)}, 'model')
     client = local_training.local_sgd(0.1, local_steps=1)
     parts = {

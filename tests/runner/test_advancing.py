@@ -182,9 +182,9 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
     """As many as fit, halved; only a lane that does not fit alone is refused."""
     planned = in_python(seeds=range(4), **ALONE)
     full = running.run(planned, side_by_side=True)
-    every = planned.plan.schedule.main('fedavg')
+    lanes = planned.plan.schedule.main('fedavg')
     programs = Programs(planned.plan, side_by_side=True)
-    groups = [LaneBatch(programs, every[:size]) for size in (1, 2, 4)]
+    groups = [LaneBatch(programs, lanes[:size]) for size in (1, 2, 4)]
     compiled = compile_batches(programs, groups)
     one, two, four = (memory.peak_bytes(program, 1) for program in compiled)
     monkeypatch.setattr(memory, 'available_bytes', lambda: (two + four) // 2)

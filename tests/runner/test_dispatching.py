@@ -58,10 +58,10 @@ def test_lanes_of_several_patterns_have_the_links_of_their_own():
     together.dispatch(3)
     result = together.states()
     for lane, state in zip(lanes, result, strict=True):
-        own = LaneBatch(alone, [lane])
-        own.start()
-        own.dispatch(3)
-        (expected,) = own.states()
+        batch = LaneBatch(alone, [lane])
+        batch.start()
+        batch.dispatch(3)
+        (expected,) = batch.states()
         for part in ('links', 'counters', 'participation', 'round'):
             pair = getattr(state, part), getattr(expected, part)
             jax.tree.map(np.testing.assert_array_equal, *pair)

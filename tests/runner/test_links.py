@@ -96,10 +96,10 @@ def test_lanes_side_by_side_have_links_of_their_own_patterns():
     together.dispatch(3)
     alone = Programs(planned.plan, side_by_side=False)
     for lane, state in zip(lanes, together.states(), strict=True):
-        own = LaneBatch(alone, [lane])
-        own.start()
-        own.dispatch(3)
-        (expected,) = own.states()
+        batch = LaneBatch(alone, [lane])
+        batch.start()
+        batch.dispatch(3)
+        (expected,) = batch.states()
         for part in ('links', 'counters', 'participation', 'round'):
             pair = getattr(state, part), getattr(expected, part)
             jax.tree.map(np.testing.assert_array_equal, *pair)

@@ -251,8 +251,8 @@ def test_a_period_has_the_links_of_its_own_rounds():
 
     def group(eval_every):
         planned = in_python(num_rounds=8, eval_every=eval_every)
-        every = planned.plan.schedule.main('fedavg')
-        return lane_batch.LaneBatch(program_cache.Programs(planned.plan), every[:1])
+        lanes = planned.plan.schedule.main('fedavg')
+        return lane_batch.LaneBatch(program_cache.Programs(planned.plan), lanes[:1])
 
     def states(group):
         return jax.tree.map(np.array, group.states())

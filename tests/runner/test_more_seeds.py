@@ -34,7 +34,7 @@ def near_ties(**changes):
     return tuned(**{'algorithms': {'fedavg': {}}, 'tuning': tuning, **changes})
 
 
-class Heard(experiment.Callback):
+class Record(experiment.Callback):
     """Which lanes had rounds to run."""
 
     def __init__(self):
@@ -71,7 +71,7 @@ def test_new_seeds_run_alone_and_all_is_as_in_an_unbroken_run(
     experiment.build(config(num_seeds=first)).run(grown)
     before = files_of(grown / runs.CHECKPOINTS)
     times = times_of(grown)
-    received = Heard()
+    received = Record()
     experiment.build(config(num_seeds=more)).run(grown, [received])
     assert {seed for _, seed in received.ran} == {*range(start + first, start + more)}
     assert 'tuning' not in {stage for stage, _ in received.ran}

@@ -36,15 +36,15 @@ def test_a_run_traces_no_round_again_that_its_check_has_traced():
 def test_what_is_compiled_ahead_is_what_runs_next(monkeypatch):
     """It changes no bit."""
     ahead = stages.compile_ahead
-    begun = []
+    compiled = []
 
     def noted(shared, lanes):
-        begun.append(lanes[0].algorithm)
+        compiled.append(lanes[0].algorithm)
         ahead(shared, lanes)
 
     monkeypatch.setattr(stages, 'compile_ahead', noted)
     result = in_python().run(devices=1)
-    assert begun == ['fedpbc']
+    assert compiled == ['fedpbc']
     monkeypatch.setattr(stages, 'compile_ahead', lambda *arguments: None)
     alone = in_python().run(devices=1)
     for name, column in alone.columns.items():

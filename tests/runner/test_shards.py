@@ -73,19 +73,19 @@ def test_shards_with_folders_of_their_own_merge_too(tmp_path, full_run):
 
 def test_a_share_is_its_lanes_and_all_shares_are_all_lanes_once():
     planned = experiment.build(tuned())
-    every = [
+    all_lanes = [
         lane
         for label in planned.algorithms
         for lane in planned.plan.lanes_at_first(label)
     ]
-    for count in (1, 2, 5, len(every) + 3):
-        own = [
+    for count in (1, 2, 5, len(all_lanes) + 3):
+        names = [
             lane.name
             for index in range(count)
             for label in planned.algorithms
             for lane in planned.shard(index, count).plan.lanes_at_first(label)
         ]
-        assert sorted(own) == sorted(lane.name for lane in every)
+        assert sorted(names) == sorted(lane.name for lane in all_lanes)
 
 
 def test_a_share_has_few_programs_and_a_fair_part_of_the_rounds():
@@ -93,7 +93,7 @@ def test_a_share_has_few_programs_and_a_fair_part_of_the_rounds():
     planned = experiment.build(
         values(algorithms={name: {} for name in names}, num_seeds=6)
     )
-    every = sum(planned.plan.count_rounds(label) for label in names)
+    num_rounds = sum(planned.plan.count_rounds(label) for label in names)
     for count in (2, 4, 8):
         shares = [planned.shard(index, count) for index in range(count)]
         compiled = [
@@ -102,15 +102,15 @@ def test_a_share_has_few_programs_and_a_fair_part_of_the_rounds():
         assert sum(map(len, compiled)) <= len(names) + count - 1
         for share in shares:
             rounds = sum(share.plan.count_rounds(label) for label in names)
-            assert abs(rounds - every / count) <= planned.num_rounds
+            assert abs(rounds - num_rounds / count) <= planned.num_rounds
 
 
 def test_by_seed_all_lanes_of_a_seed_are_one_shares():
     planned = experiment.build(values(num_seeds=5))
     for index in range(2):
-        own = planned.shard(index, 2, by='seed').plan.lanes_at_first('fedavg')
+        lanes = planned.shard(index, 2, by='seed').plan.lanes_at_first('fedavg')
         other = planned.shard(1 - index, 2, by='seed').plan.lanes_at_first('fedavg')
-        assert not {lane.seed for lane in own} & {lane.seed for lane in other}
+        assert not {lane.seed for lane in lanes} & {lane.seed for lane in other}
 
 
 def test_shard_n_of_n_is_shard_0():

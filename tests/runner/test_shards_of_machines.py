@@ -11,17 +11,17 @@ from tests.refusals import names
 
 def elsewhere(monkeypatch, **changes):
     """From now on this is a machine of another kind."""
-    own = environment.fingerprint()
-    monkeypatch.setattr(environment, 'fingerprint', lambda: {**own, **changes})
+    fingerprint = environment.fingerprint()
+    monkeypatch.setattr(environment, 'fingerprint', lambda: {**fingerprint, **changes})
 
 
 def test_another_kind_of_machine_is_refused(tmp_path, monkeypatch):
     planned = experiment.build(values())
     planned.shard(0, 2).run(tmp_path)
-    own = environment.fingerprint()['cpu']
+    cpu = environment.fingerprint()['cpu']
     elsewhere(monkeypatch, cpu='another CPU')
     with names(
-        'environment.cpu', 'be the same for all lanes', f"{own!r} and 'another CPU'"
+        'environment.cpu', 'be the same for all lanes', f"{cpu!r} and 'another CPU'"
     ):
         planned.shard(1, 2).run(tmp_path)
     longer = experiment.build(values(num_rounds=8))

@@ -40,9 +40,11 @@ def built(source, rounds=None, more_seeds=0):
 def attempt(source, go):
     """Returns why somebody is refused, in a list; an empty one where they go on."""
     folder = getattr(source, 'folder', None)
-    beside = contextlib.nullcontext() if folder is None else resolver.importable(folder)
+    imports = (
+        contextlib.nullcontext() if folder is None else resolver.importable(folder)
+    )
     try:
-        with beside:
+        with imports:
             go()
     except experiment.Stop:
         return []

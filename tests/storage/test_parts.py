@@ -28,13 +28,13 @@ def state(start, stop):
 def path(tmp_path):
     """A save in four parts."""
     path = tmp_path / 'lane.part1 [x]@20.npz'
-    own = [state(*bounds) for bounds in BOUNDS]
+    states = [state(*bounds) for bounds in BOUNDS]
     parts = [
-        checkpoints.write_part(path, index, tree) for index, tree in enumerate(own)
+        checkpoints.write_part(path, index, tree) for index, tree in enumerate(states)
     ]
     assert not path.exists()
     about = {'labels': {'seed': 0}, checkpoints.PARTS: parts}
-    atomic_files.write(path, checkpoints.pack(own[0], about, ['a\n', 'b\n']))
+    atomic_files.write(path, checkpoints.pack(states[0], about, ['a\n', 'b\n']))
     return path
 
 

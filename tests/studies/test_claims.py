@@ -13,9 +13,9 @@ from tests import ROOT
 from tests.configs import shipped
 
 PAGE = ROOT / 'docs' / 'papers.md'
-KEPT = sorted(path.name for path in claim_of.ARCHIVES.iterdir())
-OF_EVERY_PAPER = [
-    next(run for run in KEPT if run.startswith(paper))
+ARCHIVES = sorted(path.name for path in claim_of.ARCHIVES.iterdir())
+FIRST_OF_PAPER = [
+    next(run for run in ARCHIVES if run.startswith(paper))
     for paper in ('sun2025', 'wang2022', 'xiang2023', 'xiang2024')
 ]
 FEW = 20  # evaluations of a run that are run again; warm-ups end before
@@ -196,7 +196,7 @@ def test_an_interval_with_tuning_is_that_of_the_report():
 
 def test_every_archive_belongs_to_a_claim():
     of_rates = {TABLE_D1, 'wang2022_initial_rates_gaussians'}
-    assert set(KEPT) == set(MINUTES) == of_rates | {found.run for found in CLAIMS}
+    assert set(ARCHIVES) == set(MINUTES) == of_rates | {found.run for found in CLAIMS}
 
 
 def test_rates_are_those_of_the_main_runs(monkeypatch):
@@ -273,7 +273,7 @@ def shortened(settings, algorithm, columns, rows):
         client = {**client, 'learning_rate': columns['client.learning_rate'][rows][0]}
     if 'server_lrs' in settings.get('tuning', {}):
         section = {**section, 'server_lr': columns['server_lr'][rows][0]}
-    own = {
+    values = {
         'client': client,
         'algorithms': {algorithm: section},
         'patterns': {pattern: settings['patterns'][pattern]},
@@ -291,10 +291,10 @@ def shortened(settings, algorithm, columns, rows):
         'quick',
         'tuning',
         'grid',
-        *own,
+        *values,
     )
     selected = {name: value for name, value in settings.items() if name not in dropped}
-    return selected | {name: value for name, value in own.items() if value}
+    return selected | {name: value for name, value in values.items() if value}
 
 
 @pytest.mark.slow
@@ -305,9 +305,9 @@ def shortened(settings, algorithm, columns, rows):
         pytest.param(
             run,
             marks=[pytest.mark.release('test_the_page_has_what_the_archives_say')]
-            * (run not in OF_EVERY_PAPER),
+            * (run not in FIRST_OF_PAPER),
         )
-        for run in KEPT
+        for run in ARCHIVES
     ],
 )
 def test_the_first_rounds_of_a_run_again(run):

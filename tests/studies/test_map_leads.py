@@ -14,7 +14,7 @@ from tests import ROOT
 def at_best_rates(columns, label):
     """Levels [points, seeds] of a map over rounds, each point at the rate with the best mean."""
     model = 'client_mean' if label == 'fedpbc' else 'server'
-    own = {
+    rows = {
         name: column[columns['algorithm'] == label] for name, column in columns.items()
     }
     names = 'problem.model.zero', 'problem.bayes_accuracy', 'round'
@@ -24,15 +24,15 @@ def at_best_rates(columns, label):
             for round_ in (20, 40, 80, 160, 320, 640):
                 here = np.all(
                     [
-                        own[k] == v
+                        rows[k] == v
                         for k, v in zip(names, (zero, bayes, round_), strict=True)
                     ],
                     axis=0,
                 )
                 order = np.lexsort(
-                    (own['seed'][here], own['client.learning_rate'][here])
+                    (rows['seed'][here], rows['client.learning_rate'][here])
                 )
-                by_rate = own[f'{model}/eval_accuracy'][here][order].reshape(-1, 5)
+                by_rate = rows[f'{model}/eval_accuracy'][here][order].reshape(-1, 5)
                 results.append(by_rate[by_rate.mean(axis=1).argmax()])
     return np.array(results)
 

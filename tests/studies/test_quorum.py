@@ -30,6 +30,6 @@ def test_a_round_lasts_as_long_as_its_kth_arrival():
     )
     ordered = np.sort(taken, axis=1)
     for pattern, clock in minutes.items():
-        own = ordered[:, int(pattern.removeprefix('first ')) - 1]
-        error = stats.sem(own) * np.sqrt(3)  # of half as many rounds beside it
-        assert abs(clock[:, -1].mean() * 60 / 1000 - own.mean()) < 5 * error
+        durations = ordered[:, int(pattern.removeprefix('first ')) - 1]
+        error = stats.sem(durations) * np.sqrt(3)  # of half as many rounds beside it
+        assert abs(clock[:, -1].mean() * 60 / 1000 - durations.mean()) < 5 * error

@@ -139,7 +139,7 @@ def test_a_level_by_pattern(record, name, argument, column, algorithm):
 
 def test_a_cell_of_the_predicted_map():
     settings = config('predicted_map')['figure']
-    own = {
+    sizes = {
         name: settings[name]
         for name in ('num_clients', 'examples_per_client', 'num_classes')
     }
@@ -149,7 +149,7 @@ def test_a_cell_of_the_predicted_map():
         alphas=(0.1,),
         seeds=range(settings['num_draws']),
         minimum=settings['minimum'],
-        **own,
+        **sizes,
     )
     differences = 100 * (result.fedpbc - result.fedavg).ravel()
     scale = stats.t.isf(0.025, differences.size - 1) / differences.size**0.5

@@ -31,8 +31,8 @@ def round_matrices(name, masks, probs, learning_rate, steps, curvature=1.0, **op
 
 def curve(matrices, transition, start, targets, num_rounds):
     """Mean [T + 1] and variance [T + 1] of the server's one coordinate, mode by mode."""
-    every_a, every_b = matrices
-    num_modes, size, _ = every_a.shape
+    matrix_by_mode, vector_by_mode = matrices
+    num_modes, size, _ = matrix_by_mode.shape
     law = np.array(start)
     first = np.zeros((num_modes, size))
     second = np.zeros((num_modes, size, size))
@@ -42,8 +42,8 @@ def curve(matrices, transition, start, targets, num_rounds):
         after_first = np.zeros_like(first)
         after_second = np.zeros_like(second)
         for mode in range(num_modes):
-            a = every_a[mode]
-            b = every_b[mode] @ targets
+            a = matrix_by_mode[mode]
+            b = vector_by_mode[mode] @ targets
             after_first[mode] = a @ first[mode] + law[mode] * b
             cross = np.outer(a @ first[mode], b)
             after_second[mode] = a @ second[mode] @ a.T + cross + cross.T

@@ -31,9 +31,9 @@ def path_law(chain, num_rounds):
     return {path: states.sum() for path, states in law.items() if states.sum() > 0}
 
 
-def assert_same_law(found, expected):
-    for path in found.keys() | expected.keys():
-        assert abs(found.get(path, 0.0) - expected.get(path, 0.0)) < 1e-12, path
+def assert_same_law(result, expected):
+    for path in result.keys() | expected.keys():
+        assert abs(result.get(path, 0.0) - expected.get(path, 0.0)) < 1e-12, path
 
 
 def law_of_histories(num_clients, num_rounds, factor):

@@ -263,19 +263,19 @@ def test_a_periodic_chain_is_the_product_over_its_period():
     chain = link_chains.from_modes(turn, masks, start=[1.0, 0.0, 0.0])
     targets = TARGETS[:, 0]
     for name in ('fedavg', 'mifa', 'fedpbc'):
-        every_a, every_b = jump_systems.round_matrices(
+        matrix_by_mode, vector_by_mode = jump_systems.round_matrices(
             name, masks, np.ones((3, 3)), 0.1, 2, CURVATURE
         )
         state = np.zeros(4)
         for _ in range(500):
             values = []
-            for a, b in zip(every_a, every_b, strict=True):
+            for a, b in zip(matrix_by_mode, vector_by_mode, strict=True):
                 state = a @ state + b @ targets
                 values.append(state[0])
         limit = analysis.linear_limit(name, chain, targets, 0.1, 2, curvature=CURVATURE)
         assert abs(limit.means['server'][0] - np.mean(values)) < 1e-12
         assert abs(limit.covariances['server'][0, 0] - np.var(values)) < 1e-12
-        period = every_a[2] @ every_a[1] @ every_a[0]
+        period = matrix_by_mode[2] @ matrix_by_mode[1] @ matrix_by_mode[0]
         if name == 'fedavg':
             period = period[:1, :1]
         radius = np.abs(np.linalg.eigvals(period)).max()

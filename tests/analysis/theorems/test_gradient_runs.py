@@ -42,8 +42,8 @@ def linear(rng, loss):
     def gradient(i, parameters):
         table = parameters.reshape(3, columns)
         total = np.concatenate([0.3 * table[:2], np.zeros((1, columns))])
-        own = np.flatnonzero(owners == i)
-        for e in own:
+        examples = np.flatnonzero(owners == i)
+        for e in examples:
             row = np.append(features[e], 1.0)
             scores = row @ table
             if loss == 'softmax':
@@ -52,7 +52,7 @@ def linear(rng, loss):
                 slope = 1 / (1 + np.exp(-scores)) - labels[e]
             else:
                 slope = 2 / columns * (scores - labels[e])
-            total = total + np.outer(row, slope) / len(own)
+            total = total + np.outer(row, slope) / len(examples)
         return total.ravel()
 
     return clients, np.full(3, 0.2), 3, gradient

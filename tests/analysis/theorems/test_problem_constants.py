@@ -207,8 +207,8 @@ def test_minibatches_vary_no_more_than_their_bound(loss):
             slopes = 0.5 * (1 + np.tanh(scores / 2)) - labels[:, None]
         each = rows[:, :, None] * slopes[:, None, :]
         for client in range(4):
-            own = each[owners == client]
-            variance = np.sum((own - own.mean(axis=0)) ** 2) / 5 / 4
+            client_rows = each[owners == client]
+            variance = np.sum((client_rows - client_rows.mean(axis=0)) ** 2) / 5 / 4
             assert variance <= known.noise**2
     full = problem_constants.linear_model_constants(
         features, labels, owners, loss=loss, **classes

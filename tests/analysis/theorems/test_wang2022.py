@@ -104,7 +104,7 @@ def test_lemmas_hold_on_random_quadratics(cases):
     """Lemma C.1 and C.2 after every local step of the first block."""
     for k in range(COUNT):
         remaining, _ = cases.step_factors(k)
-        step_kept = 1 - cases.gamma[k] * cases.curve[k]
+        contraction = 1 - cases.gamma[k] * cases.curve[k]
         model = cases.start[k]
         model_variance = 0.0
         gradient = (cases.curve[k] * (cases.start[k] - cases.best[k])) ** 2
@@ -112,14 +112,14 @@ def test_lemmas_hold_on_random_quadratics(cases):
             weights = cases.weights[k, t]
             square = np.sum(weights**2)
             for i in range(1, cases.steps[k] + 1):
-                factor = step_kept**i
-                powers = step_kept ** (2 * np.arange(i))
-                own = (cases.gamma[k] * cases.noise[k]) ** 2 * powers.sum()
+                factor = contraction**i
+                powers = contraction ** (2 * np.arange(i))
+                noise_variance = (cases.gamma[k] * cases.noise[k]) ** 2 * powers.sum()
                 local = factor * model + (1 - factor) * cases.targets[k]
                 mean = weights @ local
-                drift = weights @ (local - mean) ** 2 + own * (1 - square)
+                drift = weights @ (local - mean) ** 2 + noise_variance * (1 - square)
                 moved = (mean - cases.start[k]) ** 2
-                moved += factor**2 * model_variance + own * square
+                moved += factor**2 * model_variance + noise_variance * square
                 known = {
                     'local_steps': int(cases.steps[k]),
                     'round_divergence': cases.nu[k],
@@ -138,7 +138,7 @@ def test_lemmas_hold_on_random_quadratics(cases):
                 )
                 assert moved <= bound + 1e-15, (k, t, i)
             model = mean
-            model_variance = remaining**2 * model_variance + own * square
+            model_variance = remaining**2 * model_variance + noise_variance * square
 
 
 def test_terms_equal_exact_rationals():

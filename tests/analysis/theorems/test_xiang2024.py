@@ -37,9 +37,9 @@ def cases():
     gradients = np.zeros(COUNT)
     consensus = np.zeros(COUNT)
     for count in set(steps):
-        found_here = result.run(rates, count, 30)
-        gradients = np.where(steps == count, found_here[0], gradients)
-        consensus = np.where(steps == count, found_here[1], consensus)
+        result_at_count = result.run(rates, count, 30)
+        gradients = np.where(steps == count, result_at_count[0], gradients)
+        consensus = np.where(steps == count, result_at_count[1], consensus)
     return result, rho, steps, rates, gradients, consensus
 
 

@@ -179,8 +179,10 @@ def test_events_are_intervals(write):
     )
     for last, expected in (('drop', []), (15, [(10, 25)])):
         log = trace_formats.from_events(path, last=last)
-        own = log.client == 2
-        assert list(zip(log.start[own], log.end[own], strict=True)) == expected
+        is_client = log.client == 2
+        assert (
+            list(zip(log.start[is_client], log.end[is_client], strict=True)) == expected
+        )
         assert log.last_end == 100
     lines = path.read_text().splitlines()
     shuffled = write('\n'.join([lines[0], *lines[:0:-1]]), 'shuffled.csv')

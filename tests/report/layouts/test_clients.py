@@ -67,9 +67,11 @@ def plainly(built, label, seed):
         evaluation.by_client(models.get('client_mean', models['server']), problem),
         participations=np.float32(result.state.counters.participation_count),
     )
-    own = algorithm.client_models
+    client_models = algorithm.client_models
     actual['own'] = (
-        evaluation.personal_model_metrics(own(state), problem) if own else None
+        evaluation.personal_model_metrics(client_models(state), problem)
+        if client_models
+        else None
     )
     return actual
 

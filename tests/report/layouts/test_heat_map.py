@@ -59,7 +59,7 @@ def hatched(axes, hatch=''):
 
 def test_alike_is_not_undecided(draw_page):
     """Of three cells one is decided, one decided to be alike within a point, and one not."""
-    own = {0: 0.0001, 1: 0.001, 2: 0.1}
+    widths = {0: 0.0001, 1: 0.001, 2: 0.1}
 
     def level(algorithm, x, y):
         return 0.5 + (algorithm == 'fedpbc') * 0.3 * (x == 3)
@@ -68,7 +68,7 @@ def test_alike_is_not_undecided(draw_page):
     apart = np.array([1.0, -1.0, 0.5, -0.5, 0.2, -0.2])
     for label, (algorithm, point) in members.items():
         if algorithm == 'fedpbc':
-            width = own.get(point[X], 0.001)
+            width = widths.get(point[X], 0.001)
             curves[label] = curves[label] + width * apart[:, None]
     page = heat_map(results(curves, members=members), x=X, y=Y, margin=0.01)
     best, differences = draw_page(page).axes[:2]

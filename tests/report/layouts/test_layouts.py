@@ -28,9 +28,9 @@ def own_layout(results):
 
 def test_noise_that_runs_share_cancels_in_their_difference():
     noise = np.array([-0.1, 0.0, 0.1])
-    own = np.array([1e-4, -1e-4, 0.0])
+    difference = np.array([1e-4, -1e-4, 0.0])
     result = results(
-        {'fedavg': ends(*(0.5 + noise)), 'mifa': ends(*(0.6 + noise + own))}
+        {'fedavg': ends(*(0.5 + noise)), 'mifa': ends(*(0.6 + noise + difference))}
     )
     base, mifa = rows_of(levels(result).tables[0])
     # Student's t with two degrees of freedom: 4.30265 * 0.1 / sqrt(3) = 0.248.
@@ -59,10 +59,12 @@ def test_who_is_ahead_by_itself_alone_is_said_to_be():
     """Of 20 comparisons one has a small p-value, which does not survive that there are 20."""
     noise = np.array([-0.1, 0.0, 0.12])
     scales = [(-1) ** k * (1 + k / 100) for k in range(19)]  # no two rows are the same
-    every = {f'r{k}': ends(*(0.5 + noise * scale)) for k, scale in enumerate(scales)}
-    own = np.array([0.09, 0.11, 0.1])
+    others = {f'r{k}': ends(*(0.5 + noise * scale)) for k, scale in enumerate(scales)}
+    difference = np.array([0.09, 0.11, 0.1])
     table = levels(
-        results({'fedavg': ends(0.5, 0.5, 0.5), **every, 'mine': ends(*(0.5 + own))})
+        results(
+            {'fedavg': ends(0.5, 0.5, 0.5), **others, 'mine': ends(*(0.5 + difference))}
+        )
     )
     row = rows_of(table.tables[0])[-1]
     assert row['verdict'] == 'ahead, by itself'
@@ -101,14 +103,14 @@ def test_levels_are_means_over_the_last_share_of_the_evaluations():
         assert last in table.caption
 
 
-def tried(columns, scores, alike=(), by_seed=None, ties=()):
+def tried(columns, scores, tied=(), by_seed=None, ties=()):
     """What two seeds said of values, some of which they could not tell from the best."""
     scores = np.array(scores)
     by_seed = (
         scores[:, None].repeat(2, axis=1) if by_seed is None else np.array(by_seed)
     )
     best = int(np.nanargmax(scores))
-    rivals = np.isin(np.arange(len(scores)), [best, *alike])
+    rivals = np.isin(np.arange(len(scores)), [best, *tied])
     state = SearchState(np.ones((len(scores), 2), bool), (best,), rivals)
     return TuningTrials(
         'links', {}, columns, scores, by_seed, best, rivals, np.array(ties, int), state
@@ -228,7 +230,7 @@ def test_rates_show_the_choice_and_whether_it_is_at_an_edge():
         tuning={
             'up': [tried(grid, [0.1, np.nan, 0.3])],
             'down': [tried(grid, [0.5, 0.2, 0.3])],
-            'inside': [tried(grid, [0.1, 0.9, 0.3], alike=[2])],
+            'inside': [tried(grid, [0.1, 0.9, 0.3], tied=[2])],
             'server': [
                 tried(
                     {
@@ -386,8 +388,8 @@ def test_a_report_orders_its_pages_and_says_what_is_missing(tmp_path):
         'participation',
     ]
     result = changed(result, links={})
-    own = {'a': {'name': f'{__name__}:own_layout'}, 'b': 'levels', 'c': 'curves'}
-    assert list(layouts.build(result, own)) == ['b', 'c', 'a']
+    reports = {'a': {'name': f'{__name__}:own_layout'}, 'b': 'levels', 'c': 'curves'}
+    assert list(layouts.build(result, reports)) == ['b', 'c', 'a']
 
 
 def test_losses_are_written_with_four_digits():

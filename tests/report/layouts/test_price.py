@@ -93,10 +93,14 @@ def test_a_target_costs_what_the_rounds_until_then_cost(folder):
     at = first(distances.mean(axis=0), level)
     ends = [first(curve, level) for curve in distances]
     assert at > 0
-    own = [hours(mask[:end], 2) for mask, end in zip(masks(folder), ends, strict=True)]
+    hours_by_seed = [
+        hours(mask[:end], 2) for mask, end in zip(masks(folder), ends, strict=True)
+    ]
     mean = np.mean([hours(mask[:at], 2) for mask in masks(folder)])
     row = rows_of(page.tables[0])['fedavg'][5:]
-    assert row[0] == f'{mean:.3g} ({min(own):.3g} to {max(own):.3g})'
+    assert (
+        row[0] == f'{mean:.3g} ({min(hours_by_seed):.3g} to {max(hours_by_seed):.3g})'
+    )
     sent = np.mean([16 * mask[:at].sum() / 1e9 for mask in masks(folder)])
     assert row[1].startswith(f'{sent:.3g} (')
     assert row[2:] == ['never (never)'] * 2
@@ -202,9 +206,9 @@ def test_what_cannot_be_priced_says_why(tmp_path):
     in_memory = made({'fedavg': np.zeros((1, 1, 2))})
     with pytest.raises(ValueError, match='`folder` must be given to price a run'):
         price(in_memory, **SPEEDS)
-    own = {'mine': {'name': 'fedjax_links.algorithms.fedavg:fedavg_all'}}
+    algorithms = {'mine': {'name': 'fedjax_links.algorithms.fedavg:fedavg_all'}}
     experiment.build(
-        {**CONFIG, 'algorithms': own, 'num_rounds': 3, 'num_seeds': 1}
+        {**CONFIG, 'algorithms': algorithms, 'num_rounds': 3, 'num_seeds': 1}
     ).run(tmp_path)
     result = run_view.of_run(runs.read(tmp_path), allow_imports=True)
     with pytest.raises(
