@@ -153,6 +153,14 @@ def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
     return not config['client'].keys() - _PLAIN_SGD_OPTIONS
 
 
+def is_redrawn(experiment: Experiment, label: str) -> bool:
+    """Tells whether seeds differ in a pattern's problem or in the quality of its links."""
+    plan = experiment.plan
+    redrawn = plan.draws.columns(None, plan.points[0]).keys()
+    columns = plan.problems[label].columns.keys() | plan.patterns[label].columns.keys()
+    return bool(redrawn & columns)
+
+
 def link_law(links: Bound) -> link_laws.LinkLaw:
     """Returns the exact law of participation: of clients that receive, train and deliver.
 

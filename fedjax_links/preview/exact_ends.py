@@ -8,7 +8,7 @@ import numpy as np
 from fedjax_links import analysis
 from fedjax_links.analysis import link_chains
 from fedjax_links.core import errors
-from fedjax_links.preview import exact_quadratics
+from fedjax_links.preview import configured_links, exact_quadratics
 from fedjax_links.preview.configured_chains import NotExactError
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.preview.exact_quadratics import (
@@ -96,7 +96,11 @@ class _Writer:
         comparison = ' [without memory]' if self._forgetful is not None else ''
         symbol = 'E x - x*' if len(self._run.optimum) == 1 else '||E x - x*||'
         numbers = f'{symbol}, standard deviation, time constant'
-        return [f'Exact ends{comparison}: {numbers}']
+        experiment = self._links.experiment
+        data = ''
+        if configured_links.is_redrawn(experiment, self._links.label):
+            data = f', data of seed {experiment.seeds[0]}'
+        return [f'Exact ends{comparison}: {numbers}{data}']
 
     def refusals(self) -> list[str]:
         """Says which algorithms have no line, and why."""

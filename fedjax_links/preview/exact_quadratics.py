@@ -41,8 +41,9 @@ _KNOWN_OPTIONS: Mapping[str, tuple[Any, ...]] = {
 _COMPUTE = {'fedavg': 'active', 'fedpbc': 'all'}
 # Algorithms that need links between clients, which no chain has.
 _NEED_PEERS = 'cogc', 'colrel', 'gossip'
-# Digits of a coordinate that are rounding.
+# Digits of a coordinate that are rounding, and of a distance.
 _ROUNDING = 1e-9
+_SMALLEST_DISTANCE = 1e-8
 
 
 class LinearAlgorithm(NamedTuple):
@@ -320,8 +321,8 @@ def curves(
       rounds: int[E], rounds completed.
 
     Returns:
-      float64[3, E]: for ``distance`` the root of its mean square, for ``loss`` the mean;
-      then the lower and the upper end of the band.
+      float64[3, E]: for ``distance`` the root of its mean square, NaN if that is rounding,
+      for ``loss`` the mean; then the lower and the upper end of the band.
 
     Raises:
       NotExactError: as `ends`.
@@ -354,8 +355,10 @@ def curves(
                 bias_size + reach,
             ]
         )
+        # Variances are differences of squares, of which less than this is rounding.
+        is_rounding = distances[0] < _SMALLEST_DISTANCE * np.abs(run.targets).max()
         by_model[model] = {
-            'distance': distances,
+            'distance': np.where(is_rounding, np.nan, distances),
             'loss': run.least_loss + half_curvature * distances**2,
         }
     return by_model

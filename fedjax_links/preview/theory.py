@@ -261,7 +261,8 @@ def _source_of_bias(
         return 'exact for every step size'
     if law.probs is None:
         return 'exact for small steps'
-    return f'exact but for empty rounds ({np.prod(1 - law.probs):.2g})'
+    empty = f'{np.prod(1 - law.probs):.2g}'
+    return f'exact for small steps (empty rounds: {empty})'
 
 
 def _gossip_lines(law: LinkLaw) -> list[str]:

@@ -34,7 +34,7 @@ def of_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCu
     is_swept = len(experiment.plan.points) > 1
     if experiment.config is None or is_swept or 'forked_from' in facts:
         return {}
-    if _is_redrawn(experiment, pattern):
+    if configured_links.is_redrawn(experiment, pattern):
         return {}
     links = configured_links.of_experiment(experiment, pattern)
     try:
@@ -57,13 +57,3 @@ def of_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCu
             continue
         work_left -= work
     return by_algorithm
-
-
-def _is_redrawn(experiment: Experiment, pattern: str) -> bool:
-    """Tells whether seeds differ in the problem or in the quality of links."""
-    plan = experiment.plan
-    redrawn = plan.draws.columns(None, plan.points[0]).keys()
-    taken = (
-        plan.problems[pattern].columns.keys() | plan.patterns[pattern].columns.keys()
-    )
-    return bool(redrawn & taken)

@@ -124,6 +124,17 @@ def test_other_problems_have_no_lines():
 GAUSSIANS = {'num_clients': 2, 'alpha': 1.0, 'examples_per_client': 4, 'seed': 0}
 
 
+def test_data_that_seeds_redraw_are_named():
+    problem = {'name': 'counterexample', 'num_clients': 2, 'dimension': 1}
+    headings = []
+    for mode in ('by_seed', 'fixed'):
+        config = {'redraw': {'data': mode}, 'first_seed': 7}
+        headings.append(described(markov(0.1), {'fedavg': {}}, problem, **config)[:2])
+    by_seed, fixed = (' '.join(' '.join(lines).split()) for lines in headings)
+    assert 'time constant, data of seed 7' in by_seed
+    assert 'data of seed' not in fixed
+
+
 def test_what_takes_seconds_is_left_to_theory():
     """Before a run only little is computed; the command `theory` has the rest."""
     problem = {'name': 'counterexample', 'num_clients': 12, 'dimension': 2}
