@@ -45,7 +45,7 @@ def get_config() -> ConfigDict:
                 'with p0, the others with p1; server model, mean and standard deviation over 3 '
                 'seeds, and the mean client model of FedPBC (dotted), from round 50. The paper '
                 'plots x_PS, in the proceedings the mean of the client models, in a long version '
-                "the server model. Triangles: FedAvg's exact bias. "
+                'the server model. Points: the exact root mean square; triangles: the exact bias. '
                 'The paper reports, without numbers: FedPBC reaches the optimum in (a), FedAvg '
                 'only for p0 = p1, and in (b) FedPBC keeps a bias. Here too with the mean of the '
                 'client models; the server model has a small bias in (a) where p0 and p1 differ, '

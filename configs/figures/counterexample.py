@@ -1,7 +1,7 @@
 """Distance to the optimum of FedAvg and FedPBC on quadratics whose targets follow the links."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -22,6 +22,7 @@ _PAIRS = ((0.1, 0.1), (0.1, 0.5), (0.1, 0.9), (0.5, 0.5), (0.5, 0.9), (0.9, 0.9)
 _EVAL_PERIOD = 10  # rounds between two points of a curve
 _NO_BIAS = 1e-5
 _FIRST_SHOWN = 50  # round from which curves are drawn
+_NUM_EXACT_MARKS = 12
 _ROOM = 3  # below the lowest server model, where the clients' mean goes on falling
 
 
@@ -55,15 +56,15 @@ class _Setting(NamedTuple):
 
 
 class _ExactDistances(NamedTuple):
-    """Holds exact distances after the last round.
+    """Holds exact distances after each round that the figure has.
 
     Attributes:
-      bias: distance of the expected server model to the optimum.
-      root_mean_square: of the server model's distance; NaN if unknown.
+      bias: float64[E], distance of the expected server model to the optimum.
+      root_mean_square: float64[E], of the server model's distance; NaN if unknown.
     """
 
-    bias: float
-    root_mean_square: float
+    bias: np.ndarray
+    root_mean_square: np.ndarray
 
 
 class _Curve(TypedDict):
@@ -77,8 +78,8 @@ class _Curve(TypedDict):
     mean: np.ndarray
     deviation: np.ndarray
     client_mean: np.ndarray
-    exact_bias: float
-    exact_rms: float
+    exact_bias: np.ndarray
+    exact_rms: np.ndarray
 
 
 def counterexample_error(
@@ -113,7 +114,7 @@ def counterexample_error(
     Returns:
       Columns ``panel``, ``algorithm``, ``first_prob``, ``second_prob``, ``round``, ``mean`` and
       ``deviation`` (standard deviation over seeds) of the server's distance, ``client_mean`` (mean
-      distance of the mean client model), and ``exact_bias`` and ``exact_rms`` of round T.
+      distance of the mean client model), and ``exact_bias`` and ``exact_rms`` of the server.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
@@ -209,7 +210,9 @@ def _simulate_curves(
     rounds = np.arange(_EVAL_PERIOD, setting.num_rounds + 1, _EVAL_PERIOD)
     curves = []
     for g, (first_prob, second_prob) in enumerate(setting.pairs):
-        exact = _exact_distances(setting, setting.client_probs[g], algorithm, compute)
+        exact = _exact_distances(
+            setting, setting.client_probs[g], algorithm, compute, rounds
+        )
         curve: _Curve = {
             'panel': panel,
             'algorithm': algorithm,
@@ -227,15 +230,20 @@ def _simulate_curves(
 
 
 def _exact_distances(
-    setting: _Setting, probs: np.ndarray, algorithm: str, compute: str
+    setting: _Setting,
+    probs: np.ndarray,
+    algorithm: str,
+    compute: str,
+    at_rounds: np.ndarray,
 ) -> _ExactDistances:
-    """Computes the exact distances of the server model after the last round.
+    """Computes exact distances of the server model.
 
     Args:
       setting: of the figure.
       probs: float64[N], link probabilities.
       algorithm: ``fedavg`` or ``fedpbc``.
       compute: who trains, ``'all'`` or ``'active'``.
+      at_rounds: int64[E], rounds after which they are computed.
     """
     targets = setting.targets
     rate = setting.learning_rate
@@ -246,20 +254,20 @@ def _exact_distances(
         law = analysis.fedavg_mean_and_covariance(
             probs, targets, rate, steps, num_rounds=rounds
         )
-        mean = law.mean[-1]
-        bias = np.linalg.norm(mean - setting.optimum)
-        square = np.sum((mean - setting.optimum) ** 2 + law.variance[-1])
+        mean = law.mean
+        squared_bias = np.sum((mean - setting.optimum) ** 2, axis=1)
+        square = squared_bias + law.variance.sum(axis=1)
     elif compute == 'active':
-        mean = paused_mean(probs, targets, (1 - rate) ** steps, rounds)
-        bias = np.linalg.norm(mean - setting.optimum)
-        square = np.nan
+        mean = paused_means(probs, targets, (1 - rate) ** steps, rounds)
+        square = np.full(rounds + 1, np.nan)
     else:
         moments = analysis.fedpbc_mean_and_covariance(
             probs, targets, rate, steps, num_rounds=rounds
         )
-        bias = np.linalg.norm(moments.server_mean[-1] - setting.optimum)
-        square = moments.server_mean_square[-1]
-    return _ExactDistances(bias=float(bias), root_mean_square=float(np.sqrt(square)))
+        mean = moments.server_mean
+        square = moments.server_mean_square
+    bias = np.linalg.norm(mean - setting.optimum, axis=1)
+    return _ExactDistances(bias[at_rounds], np.sqrt(square)[at_rounds])
 
 
 def _table_row(curve: _Curve) -> dict[str, str]:
@@ -269,8 +277,8 @@ def _table_row(curve: _Curve) -> dict[str, str]:
         'algorithm': _LOOKS[curve['algorithm']][0],
         'p0, p1': f'{curve["first_prob"]:g}, {curve["second_prob"]:g}',
         'simulated': f'{curve["mean"][-1]:.2g} ± {curve["deviation"][-1]:.1g}',
-        'bias': _digits(curve['exact_bias']),
-        'rms': _digits(curve['exact_rms']),
+        'bias': _digits(curve['exact_bias'][-1]),
+        'rms': _digits(curve['exact_rms'][-1]),
         'client mean': _digits(curve['client_mean'][-1]),
     }
 
@@ -302,8 +310,10 @@ def _draw_panel(axes: Axes, curves: list[_Curve]) -> None:
         axes.plot(
             [], [], ':', color='black', linewidth=1.2, label="FedPBC's client mean"
         )
-    if 'fedavg' in algorithms:
-        axes.plot([], [], '<', color=plot.EXACT, label="FedAvg's exact bias")
+    exact: dict[str, Any] = {'color': plot.EXACT, 'linestyle': 'none', 'markersize': 4}
+    if any(np.isfinite(curve['exact_rms']).any() for curve in curves):
+        axes.plot([], [], 'o', label='exact root mean square', **exact)
+    axes.plot([], [], '<', label='exact bias', **exact)
     axes.set(yscale='log', xlim=(_FIRST_SHOWN, curves[0]['round'][-1]))
     finish(axes, 'round t', '', grid=True)
 
@@ -326,14 +336,26 @@ def _draw_curve(axes: Axes, curve: _Curve, colour: str) -> None:
     )
     if curve['algorithm'] == 'fedpbc':
         axes.plot(rounds, curve['client_mean'], ':', color=colour, linewidth=1.2)
-    elif curve['exact_bias'] > _NO_BIAS:
-        axes.plot(rounds[-1], curve['exact_bias'], '<', color=plot.EXACT, clip_on=False)
+    marks: dict[str, Any] = {'color': plot.EXACT, 'clip_on': False, 'zorder': 4}
+    step = max(len(rounds) // _NUM_EXACT_MARKS, 1)
+    every = slice(step - 1, None, step)
+    last = slice(-1, None)
+    is_known = np.isfinite(curve['exact_rms']).all()
+    if is_known:
+        heights = curve['exact_rms'][every]
+        axes.plot(rounds[every], heights, 'o', markersize=2, **marks)
+    # Where the root mean square is drawn, the bias is shown once, and FedAvg's alone.
+    is_shown = curve['algorithm'] == 'fedavg' or not is_known
+    if is_shown and curve['exact_bias'][-1] > _NO_BIAS:
+        shown = last if is_known else every
+        heights = curve['exact_bias'][shown]
+        axes.plot(rounds[shown], heights, '<', markersize=4, **marks)
 
 
-def paused_mean(
+def paused_means(
     probs: np.ndarray, targets: np.ndarray, factor: float, num_rounds: int
 ) -> np.ndarray:
-    """Computes the expected server model of FedPBC when only active clients compute.
+    """Computes the expected server models of FedPBC when only active clients compute.
 
     All models begin at zero.
 
@@ -348,18 +370,20 @@ def paused_mean(
       num_rounds: T.
 
     Returns:
-      float64[d], ``E[x^T]``.
+      float64[T + 1, d], ``E[x^t]`` of rounds 0 to T.
     """
     cohort = analysis.expected_mixing_matrix(probs) - np.diag(1 - probs)
     empty = np.prod(1 - probs)
     weights = analysis.fedavg_weights(probs) * (1 - empty)
     clients = np.zeros_like(targets)
     server = np.zeros(targets.shape[1])
+    servers = [server]
     for _ in range(num_rounds):
         trained = factor * clients + (1 - factor) * targets
         server = empty * server + weights @ trained
         clients = cohort @ trained + (1 - probs)[:, None] * clients
-    return server
+        servers.append(server)
+    return np.stack(servers)
 
 
 def _digits(value: float) -> str:

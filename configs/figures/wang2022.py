@@ -16,6 +16,8 @@ from fedjax_links.plot import panels
 
 _PERIOD = 3
 _ROUNDS = 15
+_CORNERS = np.array([[-1, 0], [1, 0], [0, np.sqrt(3)]])
+_START = np.array([1.0, 2.0])
 
 
 def triangle() -> Problem:
@@ -31,7 +33,7 @@ def triangle() -> Problem:
     References:
       Wang and Ji 2022, appendix B.1.
     """
-    return problems.quadratic([[-1, 0], [1, 0], [0, np.sqrt(3)]], initial_point=[1, 2])
+    return problems.quadratic(_CORNERS, initial_point=_START)
 
 
 def toy_trajectories(
@@ -49,8 +51,8 @@ def toy_trajectories(
 
     Returns:
       Columns ``learning_rate``, ``amplification``, ``round``, ``amplified`` (1 for a point behind a
-      jump), ``x``, ``y`` and ``distance`` (to the optimum); the end of a block has two rows, before
-      and behind the jump.
+      jump), ``x``, ``y`` and ``distance`` (to the optimum), and the exact ``exact_x`` and
+      ``exact_y``; the end of a block has two rows, before and behind the jump.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
@@ -82,7 +84,11 @@ def toy_trajectories(
     parts: list[dict[str, Any]] = []
     for points, (rate, factor) in zip(models, settings, strict=True):
         part = {'learning_rate': rate, 'amplification': factor}
-        parts.append({**part, **_path(np.vstack([start, points]), optimum, factor)})
+        path = _path(np.vstack([start, points]), optimum, factor)
+        left = (1 - rate) ** local_steps
+        models_exact = exact_models(_START, _CORNERS, left, factor)
+        exact = _path(models_exact, optimum, factor)
+        parts.append({**part, **path, 'exact_x': exact['x'], 'exact_y': exact['y']})
 
     def draw(figure: Any) -> None:
         all_axes = panels.grid(figure, len(parts), 4, sharex=True, sharey=True)
@@ -106,6 +112,14 @@ def toy_trajectories(
                 colour, width = (plot.COLOURS[5], 2.0) if jump else (plot.EXACT, 1.0)
                 axes.plot(x[k : k + 2], y[k : k + 2], color=colour, linewidth=width)
             axes.plot(x, y, '.', color=plot.EXACT, markersize=4)
+            axes.plot(
+                *(part['exact_x'], part['exact_y'], 'o'),
+                mfc='none',
+                color=plot.COLOURS[2],
+                markersize=8,
+                linestyle='none',
+                label='exact',
+            )
             last = f'after round {_ROUNDS}'
             axes.plot(
                 x[-1],
@@ -125,7 +139,7 @@ def toy_trajectories(
             )
             axes.set_title(title, fontsize=10)
         lines = all_axes[-1].get_legend_handles_labels()
-        figure.legend(*lines, loc='outside lower center', ncols=6, frameon=False)
+        figure.legend(*lines, loc='outside lower center', ncols=7, frameon=False)
 
     rows = [
         {
@@ -133,14 +147,45 @@ def toy_trajectories(
             'eta': f'{part["amplification"]:g}',
             f'x^{_ROUNDS}': f'({part["x"][-1]:.3f}, {part["y"][-1]:.3f})',
             'distance': f'{part["distance"][-1]:.4f}',
+            'exact': f'({part["exact_x"][-1]:.3f}, {part["exact_y"][-1]:.3f})',
         }
         for part in parts
     ]
     caption = (
-        f'x^{_ROUNDS} and its distance to the optimum ({optimum[0]:.3f}, {optimum[1]:.3f}); '
+        f'x^{_ROUNDS}, simulated and exact, and its distance to the optimum '
+        f'({optimum[0]:.3f}, {optimum[1]:.3f}); '
         f'P = {_PERIOD}, I = {local_steps}.'
     )
     return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
+
+
+def exact_models(
+    start: np.ndarray, targets: np.ndarray, left: float, factor: float
+) -> np.ndarray:
+    """Computes the models after each round, where clients take part in turn.
+
+    A round leaves a fraction of the distance to the client's optimum, ``x' = z + a (x - z)``.
+    The end of a block multiplies the way of the block by eta.
+
+    Args:
+      start: float64[d], x^0.
+      targets: float64[N, d], the clients' optima z.
+      left: a, of the local steps of a round.
+      factor: eta.
+
+    Returns:
+      float64[16, d].
+    """
+    models = [start]
+    reference = start
+    for number in range(1, _ROUNDS + 1):
+        target = targets[(number - 1) % len(targets)]
+        model = target + left * (models[-1] - target)
+        if number % _PERIOD == 0:
+            model = reference + factor * (model - reference)
+            reference = model
+        models.append(model)
+    return np.stack(models)
 
 
 def _path(

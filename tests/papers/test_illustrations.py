@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from configs.figures.wang2022 import exact_models
 from configs.figures.xiang2024 import _estimates
+from fedjax_links import analysis
+from fedjax_links.analysis import link_chains
 from tests.papers.shipped import config, half_a_unit, numbers
 
 CORNERS = np.array([[-1, 0], [1, 0], [0, np.sqrt(3)]])
@@ -49,12 +52,26 @@ def test_trajectories_are_those_of_a_loop(name, distances):
         results = {column: values[start:stop] for column, values in columns.items()}
         np.testing.assert_allclose(results['x'], points[:, 0], atol=1e-5)
         np.testing.assert_allclose(results['y'], points[:, 1], atol=1e-5)
+        exact = np.column_stack([results['exact_x'], results['exact_y']])
+        np.testing.assert_allclose(exact, points, atol=1e-13)
         assert results['round'][-1] == 15
         assert results['amplified'].sum() == (5 if factor != 1 else 0)
         assert set(results['round'][results['amplified'] == 1]) <= {3, 6, 9, 12, 15}
         ends.append(results['distance'][-1])
     for end, text in zip(ends, distances.split(), strict=True):
         assert abs(end - float(text)) < 2 * half_a_unit(text)  # some were rounded twice
+
+
+def test_exact_points_are_those_of_a_chain_of_turns():
+    turns = np.roll(np.eye(3), 1, axis=1)
+    chain = link_chains.from_modes(turns, np.eye(3), start=[1.0, 0.0, 0.0])
+    start = np.array([1.0, 2.0])
+    for rate in (0.05, 0.5):
+        curve = analysis.linear_curve(
+            'fedavg', chain, CORNERS - start, rate, 2, num_rounds=15
+        )
+        models = exact_models(start, CORNERS, (1 - rate) ** 2, 1.0)
+        np.testing.assert_allclose(models - start, curve.means['server'], atol=1e-13)
 
 
 def test_more_local_steps_do_not_give_the_published_picture():
