@@ -140,9 +140,8 @@ def learning_curves(
                     num_curves=num_curves,
                 )
                 curve_index += 1
-                if model_name in exact_curves.get(label, {}):
-                    theory = np.asarray(exact_curves[label][model_name], float)
-                    _draw_exact(axes, x_values, theory, options, look.colour)
+                theory = exact_curves.get(label, {}).get(model_name)
+                _draw_exact(axes, x_values, theory, options, look.colour)
             _draw_prediction(axes, predictions, label, above, look, shown_names[label])
         panels.name_panel(axes, results, pattern)
         _name_axes(axes, x_name, shown_metric.words, above)
@@ -201,7 +200,7 @@ def _draw_curve(
 def _draw_exact(
     axes: Axes,
     x_values: np.ndarray,
-    theory: np.ndarray,
+    theory: ArrayLike | None,
     options: _Options,
     colour: str,
 ) -> None:
@@ -210,12 +209,15 @@ def _draw_exact(
     Args:
       axes: matplotlib axes.
       x_values: float[E].
-      theory: float[3, E], the curve, and both ends of its band.
+      theory: float[3, E], the curve, and both ends of its band; None draws nothing.
       options: how to draw them.
       colour: of the simulated curve.
     """
+    if theory is None:
+        return
     rows = [
-        _band(row[None] - options.above, options.window, 'interval') for row in theory
+        _band(row[None] - options.above, options.window, 'interval')
+        for row in np.asarray(theory, float)
     ]
     line, low, high = (np.clip(mean, *options.limits) for mean, _ in rows)
     is_shown = x_values > 0 if options.log_rounds else np.ones(len(x_values), bool)

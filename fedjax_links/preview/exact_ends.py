@@ -194,7 +194,10 @@ class _Writer:
         bias = self._bias(run.models(law.mean) - run.optimum)
         forgetful = self._bias(run.models(law.limit) - run.optimum)
         comparison = f' [{forgetful}]' if self._forgetful is not None else ''
-        return f'  {label}: bias {bias}{comparison}, to first order in the step'
+        # Without memory the terms of higher order vanish as well.
+        is_exact = self._links.law.memoryless
+        remark = 'exact at any step' if is_exact else 'to first order in the step'
+        return f'  {label}: bias {bias}{comparison}, {remark}'
 
     def _num_lags(self) -> float:
         """Returns over how many rounds of all clients FedAvg's law sums, zero for none."""

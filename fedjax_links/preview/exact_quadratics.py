@@ -31,13 +31,12 @@ _PLAIN_OPTIONS = {
 # Options of algorithms that the theory knows, with the only value that it knows, if any.
 _KNOWN_OPTIONS: Mapping[str, tuple[Any, ...]] = {
     'alpha': (),
-    'compute': ('active', 'all'),
     'cutoff': (),
     'server_lr': (1, None),
     'stale_weight': (),
     'weights': ('equal', 'examples'),
 }
-# What an algorithm computes if `compute` is left out.
+# Who computes in the theory, where an algorithm has the option.
 _COMPUTE = {'fedavg': 'active', 'fedpbc': 'all'}
 # Algorithms that need links between clients, which no chain has.
 _NEED_PEERS = 'cogc', 'colrel', 'gossip'
@@ -234,22 +233,31 @@ def linear_algorithm(links: ConfiguredLinks, label: str) -> LinearAlgorithm:
     is_linear = bound.name in linear_rounds.RULES and bound.name not in _NEED_PEERS
     if not is_linear and bound.name != 'fedau':
         raise NotExactError('not linear in its models, so simulated only')
-    options = {}
-    for option, filled in bound.options.items():
-        value = _first_value(filled)
-        known = _KNOWN_OPTIONS.get(option)
-        if known is None or (known and value not in known):
-            raise NotExactError(f'the theory does not cover {option} {value}')
-        options[option] = value
-    default = _COMPUTE.get(bound.name)
-    if options.get('compute', default) != default:
-        raise NotExactError(f'the theory does not cover compute {options["compute"]}')
+    options = _known_options(bound)
     has_noise = links.problem.random_loss_fn is not None
     if has_noise and bound.args[0].options.get('resample', 'step') != 'step':
         raise NotExactError('all local steps of a round have the same noise')
     rate, steps = _plain_steps(bound.args[0])
-    taken = options.keys() & {'alpha', 'cutoff', 'stale_weight'}
-    return LinearAlgorithm(bound.name, rate, steps, {k: options[k] for k in taken})
+    return LinearAlgorithm(bound.name, rate, steps, options)
+
+
+def _known_options(algorithm: Bound) -> dict[str, Any]:
+    """Returns those options of an algorithm that the theory takes.
+
+    Raises:
+      NotExactError: for others that are not at the values that the theory covers.
+    """
+    taken = {}
+    for option, filled in algorithm.options.items():
+        value = _first_value(filled)
+        known_values = _KNOWN_OPTIONS.get(option)
+        if option == 'compute':
+            known_values = (_COMPUTE.get(algorithm.name),)
+        if known_values is None or (known_values and value not in known_values):
+            raise NotExactError(f'the theory does not cover {option} {value}')
+        if not known_values:
+            taken[option] = value
+    return taken
 
 
 def _plain_steps(client: Bound) -> tuple[float, int]:

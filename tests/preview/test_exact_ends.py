@@ -67,6 +67,19 @@ def test_fedau_has_its_law_of_first_order():
     assert line_of(lines, 'fedau').endswith('to first order in the step')
 
 
+def test_means_without_memory_are_exact_at_any_step():
+    """For more clients than can be listed, FedAvg and known probabilities."""
+    probs = np.linspace(0.1, 0.9, 40)
+    problem = {'name': 'counterexample', 'num_clients': 40, 'dimension': 3}
+    links = {'name': 'bernoulli', 'probs': probs.tolist()}
+    lines = described(links, {'fedavg': {}, 'fedavg_known': {}}, problem)
+    targets = np.asarray(plans.plan(links, problem).problem.data, float)
+    fixed_point = analysis.fedavg_fixed_point(probs, targets)
+    bias = np.linalg.norm(fixed_point - targets.mean(axis=0))
+    assert line_of(lines, 'fedavg') == f'bias {bias:.4g}, exact at any step'
+    assert line_of(lines, 'fedavg_known') == 'bias 0, exact at any step'
+
+
 def test_many_clients_have_the_law_of_first_order():
     probs = np.linspace(0.1, 0.9, 40)
     problem = {'name': 'counterexample', 'num_clients': 40, 'dimension': 3}

@@ -70,4 +70,4 @@ def test_a_run_says_what_has_the_lines():
     sections = {'fedavg': {}, 'fedavg_known': {}}
     config = {'problem': PROBLEM, 'links': markov(), 'algorithms': sections, **RUN}
     hint = '         `theory` says what memory does to fedavg_known'
-    assert hint in plans.told(config)
+    assert hint in plans.summary_lines(config)

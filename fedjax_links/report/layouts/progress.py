@@ -130,11 +130,11 @@ def curves(
         axes.set_title(panels.name_of(view.name(panel), panel_model), fontsize='medium')
 
     caption = _describe_lines(view, band, window)
-    if any(
+    exact_by_panel = [
         _exact_curves(view, pattern, metric)
-        for pattern in view.patterns
-        for metric in metrics
-    ):
+        for pattern, metric in itertools.product(view.patterns, metrics)
+    ]
+    if any(exact_by_panel):
         caption += f' {_EXACT}'
     page = Page(heading, [], caption=caption)
     return with_panels(
