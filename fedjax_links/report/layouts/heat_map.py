@@ -4,7 +4,7 @@ import functools
 import itertools
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,22 +81,26 @@ def heat_map(
     num_panels = len(map_cells.panels)
     num_columns = len(map_cells.x[1])
     panel_width = min(max(_CELL_WIDTH * num_columns, _NARROWEST), _WIDEST)
-    shown, columns = _arrange(num_panels, [None, *compared_map.compared], panel_width)
+    map_panels, columns = _arrange(
+        num_panels, [None, *compared_map.compared], panel_width
+    )
     letters = int(_TITLE_LETTERS_PER_INCH * panel_width)
-    titles = [textwrap.wrap(compared_map.title(*panel), letters) for panel in shown]
+    titles = [
+        textwrap.wrap(compared_map.title(*panel), letters) for panel in map_panels
+    ]
     cell_heights = _CELL_HEIGHT * len(map_cells.y[1])
     panel_height = cell_heights + _TITLE_LINE * max(map(len, titles)) + 0.2
     caption = _caption(view, map_cells, best_over, tail)
     draw = functools.partial(
         _draw_panel,
         compared_map=compared_map,
-        cell=panel_width / num_columns,
+        cell_width=panel_width / num_columns,
         letters=letters,
     )
     page = Page('Who is ahead where', compared_map.tables(caption), caption=caption)
     return with_panels(
         page,
-        shown,
+        map_panels,
         draw,
         columns=columns,
         panel=(panel_width + _PANEL_GAP, panel_height),
@@ -107,37 +111,52 @@ def heat_map(
     )
 
 
+class _MapPanel(NamedTuple):
+    """Identifies a panel of the picture.
+
+    Attributes:
+      number: the panel of `Cells`: a pattern and a value of the third column.
+      algorithm: the algorithm whose differences are shown; None for who is best.
+    """
+
+    number: int
+    algorithm: str | None
+
+
 def _arrange(
     num_panels: int, algorithms: Sequence[str | None], width: float
-) -> tuple[list[tuple[int, str | None]], int]:
+) -> tuple[list[_MapPanel], int]:
     """Arranges the panels of a map.
 
     Args:
-      num_panels: of each algorithm.
+      num_panels: number of panels of each algorithm.
       algorithms: those with differences, after None for the best.
-      width: of a panel in inches.
+      width: width of a panel, inches.
 
     Returns:
-      The index and the algorithm of each panel, and how many stand side by side.
+      The panels in order, and how many stand side by side.
     """
-    shown = list(itertools.product(range(num_panels), algorithms))
+    map_panels = [
+        _MapPanel(number, algorithm)
+        for number, algorithm in itertools.product(range(num_panels), algorithms)
+    ]
     if num_panels == 1:
         # As many stand side by side as a page is wide.
         columns = int((_PAGE_WIDTH - _MARGIN) // (width + _PANEL_GAP))
-        return shown, max(1, columns)
+        return map_panels, max(1, columns)
     if num_panels > len(algorithms):
-        return shown, len(algorithms)
-    by_algorithm = sorted(shown, key=lambda panel: algorithms.index(panel[1]))
-    return by_algorithm, num_panels
+        return map_panels, len(algorithms)
+    map_panels.sort(key=lambda panel: algorithms.index(panel.algorithm))
+    return map_panels, num_panels
 
 
 def _caption(
     view: RunView, map_cells: Cells, best_over: Sequence[str], tail: float | None
 ) -> str:
     """Says what the numbers of a map are."""
-    over_rounds = ROUND in (map_cells.x[0], map_cells.y[0])
-    when = f'mean over {view.seeds}' if over_rounds else view.span(tail)
-    caption = f'{map_cells.metric.title}: {when}'
+    has_axis_of_rounds = ROUND in (map_cells.x[0], map_cells.y[0])
+    span = f'mean over {view.seeds}' if has_axis_of_rounds else view.span(tail)
+    caption = f'{map_cells.metric.title}: {span}'
     if best_over:
         names = ' and '.join(map(short_name, best_over))
         caption += f'. Every algorithm has the {names} that is best at the cell, by the same seeds'
@@ -153,22 +172,22 @@ def _caption(
 @np.errstate(invalid='ignore')
 def _draw_panel(
     axes: Axes,
-    shown: tuple[int, str | None],
+    map_panel: _MapPanel,
     *,
     compared_map: ComparedMap,
-    cell: float,
+    cell_width: float,
     letters: int,
 ) -> None:
     """Draws who is best, or an algorithm's differences, on one scale for all.
 
     Args:
-      axes: of the panel.
-      shown: which panel, and the algorithm of the differences; None for the best.
-      compared_map: what to draw.
-      cell: inches of a cell's width.
-      letters: of a line of the title.
+      axes: where to draw.
+      map_panel: what to draw.
+      compared_map: the map.
+      cell_width: width of a cell, inches.
+      letters: the largest number of letters in a line of the title.
     """
-    panel, algorithm = shown
+    panel, algorithm = map_panel
     scale = compared_map.metric.scale
     look: dict[str, Any] = {
         'x': compared_map.x,
@@ -190,7 +209,7 @@ def _draw_panel(
         look['reverse'] = compared_map.metric.sign < 0
     plot.heat_map(
         values,
-        texts=heat.texts_of(values, form, cell),
+        texts=heat.texts_of(values, form, cell_width),
         unclear=verdicts == evaluation.UNDECIDED,
         alike=verdicts == evaluation.ALIKE,
         **look,
