@@ -262,7 +262,7 @@ def _source_of_bias(
     if law.probs is None:
         return 'exact for small steps'
     empty = f'{np.prod(1 - law.probs):.2g}'
-    return f'exact for small steps (empty rounds: {empty})'
+    return f'exact for small steps ({empty} empty)'
 
 
 def _gossip_lines(law: LinkLaw) -> list[str]:
