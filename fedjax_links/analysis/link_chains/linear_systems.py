@@ -69,9 +69,7 @@ def linear_system(
     )
     if is_centred:
         clients = clients._replace(targets=clients.targets - clients.optimum)
-    if algorithm in _NEED_PROBS and any(np.isnan(k.prob).any() for k in chain.kinds):
-        requirement = f'know probabilities, which {algorithm} needs'
-        raise errors.invalid('chain', requirement, 'NaN')
+    _check_probs(algorithm, chain)
     tells_apart = algorithm in _TELL_CLIENTS_APART or neighbours is not None
     if tells_apart:
         lump = False
@@ -108,6 +106,13 @@ def linear_system(
     if algorithm in KEEP_MODELS:
         models['client_mean'] = maps.client_mean
     return LinearSystem(layout, maps, by_block, clients.optimum, models)
+
+
+def _check_probs(algorithm: str, chain: LinkChain) -> None:
+    """Refuses a chain without the probabilities that an algorithm needs."""
+    if algorithm in _NEED_PROBS and any(np.isnan(k.prob).any() for k in chain.kinds):
+        requirement = f'know probabilities, which {algorithm} needs'
+        raise errors.invalid('chain', requirement, 'NaN')
 
 
 def _sets_of_blocks(

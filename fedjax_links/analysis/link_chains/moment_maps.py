@@ -112,28 +112,38 @@ def moment_maps(
     homogeneous = tuple((p, _homogeneous(each, inner, has_rows)) for p, each in maps)
     only_mean = tuple((p, _with_one(each)) for p, each in homogeneous)
     offset_columns = np.arange(after_rows, size)
-    cross_map = None
-    if has_offsets:
-        only_offsets = _coordinates(layout, _Indices(-1, 0, num_counted))
-        cross = tuple((p, _with_offsets(each)) for p, each in homogeneous)
-        cross_map = MomentMap(layout, models, only_offsets, cross, has_rows)
+    homogeneous_second = MomentMap(layout, models, models, homogeneous, has_rows)
+    cross_map = _cross_map(homogeneous_second, num_counted) if has_offsets else None
     row_fields = slice(0, int(has_rows))
     offset_fields = slice(int(has_rows), None)
-    client_mean = np.zeros(size)
-    if has_rows:
-        client_mean[rows : rows + num_classes] = 1.0 / layout.chain.num_clients
     return MomentMaps(
         mean=MomentMap(layout, everything, nothing, mean, has_rows),
         second=MomentMap(layout, everything, everything, second, has_rows),
         homogeneous_mean=MomentMap(layout, models, nothing, only_mean, has_rows),
         homogeneous_cross=cross_map,
-        homogeneous_second=MomentMap(layout, models, models, homogeneous, has_rows),
+        homogeneous_second=homogeneous_second,
         mean_part=Part(inner, np.zeros(1, int)),
         cross_part=Part(inner, offset_columns, row_fields, offset_fields),
         second_part=Part(inner, inner, row_fields, row_fields),
         pairs=pairs,
-        client_mean=client_mean,
+        client_mean=_client_mean(layout, indices),
     )
+
+
+def _client_mean(layout: LinkLayout, indices: _Indices) -> np.ndarray:
+    """Returns the mean of the rows as a functional of v; zero without rows."""
+    functional = np.zeros(indices.size)
+    if indices.rows >= 0:
+        after_rows = indices.rows + len(layout.class_blocks)
+        functional[indices.rows : after_rows] = 1.0 / layout.chain.num_clients
+    return functional
+
+
+def _cross_map(second: MomentMap, num_counted: int) -> MomentMap:
+    """Returns the map of server and rows with the sums of target offsets."""
+    offsets = _coordinates(second.layout, _Indices(-1, 0, num_counted))
+    branches = tuple((prob, _with_offsets(each)) for prob, each in second.branches)
+    return second._replace(right=offsets, branches=branches)
 
 
 def _coordinates(layout: LinkLayout, indices: _Indices) -> Coordinates:
