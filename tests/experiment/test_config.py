@@ -33,7 +33,7 @@ def test_links_follow_the_labels_that_clients_hold():
 
 @pytest.mark.parametrize('name', ['bernoulli', 'cyclic'])
 @pytest.mark.parametrize(
-    'given, expected',
+    'probs, expected',
     [
         (0.25, [0.25] * 3),
         ((0.1, 0.5, 0.9), [0.1, 0.5, 0.9]),
@@ -51,8 +51,10 @@ def test_probabilities_may_be_a_number_or_a_list(name, probs, expected):
     bound = link_sections.bind_links(section, problem)
     pattern = bound.build()
     options = bound.options
-    probs = options['probs'] if 'probs' in options else options['schedule'].args[0]
-    np.testing.assert_array_equal(probs, expected)
+    bound_probs = options.get('probs')
+    if bound_probs is None:
+        bound_probs = options['schedule'].args[0]
+    np.testing.assert_array_equal(bound_probs, expected)
     _, sample = pattern.sample(
         pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0)
     )
