@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import linalg as sparse_linalg
 
-from fedjax_links.analysis.link_chains.moments import MomentMap, Moments, Part
+from fedjax_links.analysis.link_chains.moments import MomentMap, Moments, MomentBlock
 
 # Sizes up to which linear systems, and eigenvalue problems, are solved as dense ones.
 _DENSE_SYSTEM = 1_500
@@ -80,7 +80,7 @@ def _operator(moment_map: MomentMap) -> tuple[Operator, int]:
 
 
 def fixed_point(
-    moment_map: MomentMap, known: Moments, part: Part, part_map: MomentMap
+    moment_map: MomentMap, known: Moments, part: MomentBlock, part_map: MomentMap
 ) -> Moments:
     """Finds some moments that a round keeps, where all others are known.
 

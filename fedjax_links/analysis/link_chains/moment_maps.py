@@ -10,7 +10,7 @@ from fedjax_links.analysis.link_chains.moments import (
     Coordinates,
     MomentMap,
     Moments,
-    Part,
+    MomentBlock,
     RoundMaps,
 )
 
@@ -39,9 +39,9 @@ class MomentMaps(NamedTuple):
     homogeneous_mean: MomentMap
     homogeneous_cross: MomentMap | None
     homogeneous_second: MomentMap
-    mean_part: Part
-    cross_part: Part
-    second_part: Part
+    mean_part: MomentBlock
+    cross_part: MomentBlock
+    second_part: MomentBlock
     pairs: np.ndarray
     client_mean: np.ndarray
 
@@ -122,9 +122,9 @@ def moment_maps(
         homogeneous_mean=MomentMap(layout, models, nothing, only_mean, has_rows),
         homogeneous_cross=cross_map,
         homogeneous_second=homogeneous_second,
-        mean_part=Part(inner, np.zeros(1, int)),
-        cross_part=Part(inner, offset_columns, row_fields, offset_fields),
-        second_part=Part(inner, inner, row_fields, row_fields),
+        mean_part=MomentBlock(inner, np.zeros(1, int)),
+        cross_part=MomentBlock(inner, offset_columns, row_fields, offset_fields),
+        second_part=MomentBlock(inner, inner, row_fields, row_fields),
         pairs=pairs,
         client_mean=_client_mean(layout, indices),
     )

@@ -48,7 +48,7 @@ class Moments(NamedTuple):
     products: np.ndarray
     squares: tuple[np.ndarray, ...]
 
-    def part(self, part: 'Part') -> 'Moments':
+    def part(self, part: 'MomentBlock') -> 'Moments':
         """Returns moments of some coordinates of v and w."""
         products = self.products[..., part.rows[:, None], part.columns]
         squares = []
@@ -58,7 +58,7 @@ class Moments(NamedTuple):
                 squares.append(picked)
         return Moments(products, tuple(squares))
 
-    def with_part(self, part: 'Part', values: 'Moments') -> 'Moments':
+    def with_part(self, part: 'MomentBlock', values: 'Moments') -> 'Moments':
         """Returns moments with other values for some coordinates of v and w."""
         products = self.products.copy()
         products[..., part.rows[:, None], part.columns] = values.products
@@ -73,7 +73,7 @@ class Moments(NamedTuple):
         return Moments(np.swapaxes(self.products, -1, -2), squares)
 
 
-class Part(NamedTuple):
+class MomentBlock(NamedTuple):
     """Names some coordinates of v and of w.
 
     Attributes:
@@ -88,9 +88,9 @@ class Part(NamedTuple):
     row_fields: slice = slice(0, 0)
     column_fields: slice = slice(0, 0)
 
-    def transposed(self) -> 'Part':
+    def transposed(self) -> 'MomentBlock':
         """Returns the part with v and w exchanged."""
-        return Part(self.columns, self.rows, self.column_fields, self.row_fields)
+        return MomentBlock(self.columns, self.rows, self.column_fields, self.row_fields)
 
 
 class RoundMaps(NamedTuple):
