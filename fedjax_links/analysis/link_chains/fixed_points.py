@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import linalg as sparse_linalg
 
-from fedjax_links.analysis.link_chains.moments import MomentMap, Moments, MomentBlock
+from fedjax_links.analysis.link_chains.moments import MomentBlock, MomentMap, Moments
 
 # Sizes up to which linear systems, and eigenvalue problems, are solved as dense ones.
 _DENSE_SYSTEM = 1_500

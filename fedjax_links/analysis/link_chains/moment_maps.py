@@ -8,9 +8,9 @@ from fedjax_links.analysis.link_chains.class_rounds import ClassRounds
 from fedjax_links.analysis.link_chains.layouts import LinkLayout
 from fedjax_links.analysis.link_chains.moments import (
     Coordinates,
+    MomentBlock,
     MomentMap,
     Moments,
-    MomentBlock,
     RoundMaps,
 )
 

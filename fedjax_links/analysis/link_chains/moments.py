@@ -89,7 +89,7 @@ class MomentBlock(NamedTuple):
     column_fields: slice = slice(0, 0)
 
     def transposed(self) -> 'MomentBlock':
-        """Returns the part with v and w exchanged."""
+        """Returns the block with v and w exchanged."""
         return MomentBlock(self.columns, self.rows, self.column_fields, self.row_fields)
 
 
