@@ -1,7 +1,5 @@
 """Curves and limits under link chains, against closed forms and loops over modes."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -334,58 +332,6 @@ def test_counted_clients_are_as_listed_ones(name, chain):
     # Differences within a group may vanish more slowly. The server's mean has none.
     assert counted.rate < listed.rate + 1e-9
     assert abs(counted.second_moment_rate - listed.second_moment_rate) < 1e-9
-
-
-def test_a_hundred_clients_in_two_groups_are_exact_in_a_second():
-    """Against closed forms of independent links, with different targets in a group."""
-    probs = np.repeat([0.5, 0.3], 50)
-    targets = np.random.default_rng(0).normal(size=100) + 10 * probs
-    arguments = targets, 0.05, 2
-    moments = analysis.fedavg_mean_and_covariance(probs, *arguments, num_rounds=10)
-    chain = link_chains.independent(probs)
-    start = time.process_time()
-    curve = analysis.linear_curve('fedavg', chain, *arguments, num_rounds=10)
-    # A second on a core to itself; the bound leaves room for slow machines.
-    assert time.process_time() - start < 5.0
-    np.testing.assert_allclose(curve.means['server'], moments.mean, atol=1e-12)
-    result = curve.covariances['server'][:, 0]
-    np.testing.assert_allclose(result, moments.variance, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ('name', 'rate'),
-    cases([('fedavg_known', 0.002), ('mifa', 0.05)], [('fedavg_known', 0.002)]),
-)
-def test_a_hundred_clients_with_memory_have_a_limit(name, rate):
-    """MIFA ends at the optimum, and known probabilities as their first order says."""
-    probs = np.repeat([0.5, 0.3], 50)
-    targets = np.random.default_rng(0).normal(size=100) + 10 * probs
-    arguments = link_chains.markov(probs, 0.05), targets, rate, 2
-    limit = analysis.linear_limit(name, *arguments)
-    assert limit.stability == 'mean and variance settle'
-    bias = limit.means['server'] - limit.optimum
-    if name == 'mifa':
-        assert abs(bias[0]) < 1e-9
-        assert limit.covariances['server'][0, 0] < 1e-9
-    else:
-        law = analysis.first_order_mean(name, *arguments)
-        assert abs(bias[0] - law.bias[0]) < 0.05 * abs(law.bias[0])
-
-
-def test_fedpbc_of_many_clients_has_its_closed_form():
-    probs = np.repeat([0.5, 0.3], 8)
-    targets = np.random.default_rng(0).normal(size=16)
-    arguments = targets, 0.05, 2
-    moments = analysis.fedpbc_mean_and_covariance(probs, *arguments, num_rounds=10)
-    chain = link_chains.independent(probs)
-    curve = analysis.linear_curve('fedpbc', chain, *arguments, num_rounds=10)
-    np.testing.assert_allclose(curve.means['server'], moments.server_mean, atol=1e-12)
-    np.testing.assert_allclose(
-        curve.means['client_mean'], moments.client_mean, atol=1e-12
-    )
-    centred = curve.means['server'][:, 0] - targets.mean()
-    squares = curve.covariances['server'][:, 0, 0] + centred**2
-    np.testing.assert_allclose(squares, moments.server_mean_square, atol=1e-12)
 
 
 def test_a_curve_ends_at_its_limit():
