@@ -131,7 +131,10 @@ def _classes_below(name: str) -> set[str]:
         offer
         for offer in getattr(_module(name), '__all__', ())
         if inspect.isclass(thing := getattr(_module(name), offer))
-        and any(getattr(module, offer, None) is thing for module in below)
+        and any(
+            offer in getattr(module, '__all__', ()) and getattr(module, offer) is thing
+            for module in below
+        )
     }
 
 

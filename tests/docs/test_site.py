@@ -49,10 +49,15 @@ def offered(module):
 
 
 def full_names(module, name):
-    """Under which names the site may have it."""
+    """Under which names the site may have it; a module below may offer it, too."""
     value = getattr(module, name)
     position = getattr(value, '__module__', None), getattr(value, '__qualname__', None)
-    return {f'{module.__name__}.{name}', '.'.join(position) if all(position) else ''}
+    names = {f'{module.__name__}.{name}', '.'.join(position) if all(position) else ''}
+    for other in map(api._module, api.public_modules()):
+        is_below = other.__name__.startswith(f'{module.__name__}.')
+        if is_below and name in getattr(other, '__all__', ()):
+            names.add(f'{other.__name__}.{name}')
+    return names
 
 
 @pytest.mark.parametrize('name', api.public_modules())
