@@ -5,7 +5,7 @@ a chain, mean and covariance of their models are then exact (`analysis.linear_li
 `analysis.linear_curve`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -281,18 +281,19 @@ def _first_value(option: Any) -> Any:
     return option.value if isinstance(option, Hole) else option
 
 
-def ends(run: QuadraticRun, algorithm: LinearAlgorithm) -> dict[str, ExactEnd]:
-    """Computes where the models of an algorithm end, by model.
-
-    Args:
-      run: a pattern over quadratics.
-      algorithm: linear in its models.
+def _analyse(
+    function: Callable[..., Any],
+    run: QuadraticRun,
+    algorithm: LinearAlgorithm,
+    **options: Any,
+) -> Any:
+    """Calls a function of `analysis` for an algorithm of a run.
 
     Raises:
       NotExactError: if the theory refuses the numbers, such as rates that are too large.
     """
     try:
-        limit = analysis.linear_limit(
+        return function(
             algorithm.name,
             run.chain,
             run.targets,
@@ -301,9 +302,23 @@ def ends(run: QuadraticRun, algorithm: LinearAlgorithm) -> dict[str, ExactEnd]:
             curvature=run.curvature,
             noise=run.noise,
             **algorithm.options,
+            **options,
         )
     except errors.InvalidError as error:
         raise NotExactError(f'{error.path} {error.clause}') from error
+
+
+def ends(run: QuadraticRun, algorithm: LinearAlgorithm) -> dict[str, ExactEnd]:
+    """Computes where the models of an algorithm end, by model.
+
+    Args:
+      run: a pattern over quadratics.
+      algorithm: linear in its models.
+
+    Raises:
+      NotExactError: if the theory refuses the numbers.
+    """
+    limit = _analyse(analysis.linear_limit, run, algorithm)
     by_model: dict[str, ExactEnd] = {}
     for model, mean in limit.means.items():
         by_model[model] = ExactEnd(
@@ -335,20 +350,8 @@ def curves(
     Raises:
       NotExactError: as `ends`.
     """
-    try:
-        curve = analysis.linear_curve(
-            algorithm.name,
-            run.chain,
-            run.targets,
-            algorithm.learning_rate,
-            algorithm.local_steps,
-            num_rounds=int(rounds.max()),
-            curvature=run.curvature,
-            noise=run.noise,
-            **algorithm.options,
-        )
-    except errors.InvalidError as error:
-        raise NotExactError(f'{error.path} {error.clause}') from error
+    num_rounds = int(rounds.max())
+    curve = _analyse(analysis.linear_curve, run, algorithm, num_rounds=num_rounds)
     half_curvature = run.curvature.mean() / 2
     by_model: dict[str, dict[str, np.ndarray]] = {}
     for model, means in curve.means.items():

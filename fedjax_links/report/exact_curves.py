@@ -28,7 +28,7 @@ def of_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCu
       facts: of the run, with its rounds.
 
     Returns:
-      The curves of algorithms for which they are known and take some seconds. None if a
+      The curves of algorithms for which they are known and take some seconds; no curves if a
       grid, seeds or a fork change problem, links or start.
     """
     is_swept = len(experiment.plan.points) > 1

@@ -85,8 +85,8 @@ def with_panels(
         most_columns: int, panel_size: tuple[float, float], scale: float
     ) -> Page:
         """Returns the page with so many panels side by side, and letters of such a scale."""
-        num_rows = math.ceil(len(items) / most_columns)
-        num_columns = math.ceil(len(items) / num_rows)  # rows of equal lengths
+        num_columns = _even_columns(len(items), most_columns)
+        num_rows = math.ceil(len(items) / num_columns)
         width = panel_size[0] * num_columns + scale * around[0]
         if scale == 1:
             width = max(width, _NARROWEST)
@@ -113,12 +113,17 @@ def with_panels(
         """Returns the page with a picture of so many inches' width, for a paper."""
         free = width - PAPER_SCALE * around[0]
         most_columns = max(1, min(columns, int(free / (_NARROWEST_PANEL * panel[0]))))
-        num_rows = math.ceil(len(items) / most_columns)
-        num_columns = math.ceil(len(items) / num_rows)
+        num_columns = _even_columns(len(items), most_columns)
         panel_size = free / num_columns, PAPER_SCALE * panel[1]
         return arrange(num_columns, panel_size, PAPER_SCALE)
 
     return arrange(columns, panel, scale=1)._replace(resize=resize)
+
+
+def _even_columns(count: int, most_columns: int) -> int:
+    """Returns how many of several panels stand side by side, so that rows have equal lengths."""
+    num_rows = math.ceil(count / most_columns)
+    return math.ceil(count / num_rows)
 
 
 def _name_outer_axes(

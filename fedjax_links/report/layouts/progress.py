@@ -95,6 +95,11 @@ def curves(
     window = dataset.num_last(len(view.rounds), smoothing)
     x_name, costs = against or ('round', None)
 
+    exact_of = {
+        (pattern, metric): _exact_curves(view, pattern, metric)
+        for pattern, metric in itertools.product(view.patterns, metrics)
+    }
+
     def draw(axes: Axes, shown: tuple[str, str]) -> None:
         metric, panel = shown
         values = {}
@@ -104,7 +109,7 @@ def curves(
             pattern, series = (panel, label) if by_pattern else (label, panel)
             key = FinalKey(pattern, series, models[series])
             values[label] = {model: view.curve(metric, key)}
-            exact_curves = _exact_curves(view, pattern, metric).get(series, {})
+            exact_curves = exact_of[pattern, metric].get(series, {})
             if models[series] in exact_curves:
                 exact[label] = {model: exact_curves[models[series]]}
             if costs is not None:
@@ -130,11 +135,7 @@ def curves(
         axes.set_title(panels.name_of(view.name(panel), panel_model), fontsize='medium')
 
     caption = _describe_lines(view, band, window)
-    exact_by_panel = [
-        _exact_curves(view, pattern, metric)
-        for pattern, metric in itertools.product(view.patterns, metrics)
-    ]
-    if any(exact_by_panel):
+    if any(exact_of.values()):
         caption += f' {_EXACT}'
     page = Page(heading, [], caption=caption)
     return with_panels(
