@@ -194,15 +194,17 @@ def _setting(links: ConfiguredLinks) -> _Setting:
     initial = jax.device_get(problem.init_params(key))
     if problem.objective is not None:
         return _linear_setting(problem, problem.objective, initial, client)
-    targets, curvatures = _targets_and_curvatures(problem)
+    losses = vectors.quadratics_of(problem)
+    assert losses is not None  # as `_has_constants` said
+    curvatures = losses.curvature[:, 0]
     start = np.asarray(initial, np.float64)
     constants = problem_constants.quadratic_constants(
-        targets, curvatures, initial_point=start
+        losses.targets, curvatures, initial_point=start
     )
 
     def clients(rates: Any) -> gradient_runs.TrainedClients:
         return gradient_runs.quadratic_clients(
-            targets, rates, steps, curvatures=curvatures, initial_point=start
+            losses.targets, rates, steps, curvatures=curvatures, initial_point=start
         )
 
     return _Setting(constants, clients, rate, steps)
@@ -233,17 +235,6 @@ def _linear_setting(
         return gradient_runs.linear_clients(*data, rates, steps, start=start, **options)
 
     return _Setting(constants, clients, rate, steps)
-
-
-def _targets_and_curvatures(problem: base.Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the targets float64[N, d] of quadratics, and one curvature per client."""
-    data = problem.data
-    if isinstance(data, vectors.CurvedTargets):
-        targets = np.asarray(data.target, np.float64)
-        curvatures = np.asarray(data.curvature, np.float64)
-        return targets, curvatures[:, 0]
-    targets = np.asarray(data, np.float64)
-    return targets, np.ones(len(targets))
 
 
 def _num_rounds(links: ConfiguredLinks) -> int:
@@ -305,19 +296,16 @@ def _has_constants(problem: base.Problem) -> bool:
         return False
     if problem.objective is not None:
         return True
-    if isinstance(problem.data, vectors.CurvedTargets):
-        table = np.asarray(problem.data.curvature)
-        return bool(np.all(table == table[:, :1]))
-    is_matrix = hasattr(problem.data, 'ndim') and problem.data.ndim == 2
-    return is_matrix and problem.max_examples == 1
+    losses = vectors.quadratics_of(problem)
+    return losses is not None and not np.ptp(losses.curvature, axis=1).any()
 
 
 def _converges(problem: base.Problem, learning_rate: float) -> bool:
     """Tells whether local steps on quadratics come closer to their targets."""
     if problem.objective is not None:
         return learning_rate > 0
-    _, curvatures = _targets_and_curvatures(problem)
-    return 0 < learning_rate * curvatures.max() < 2
+    losses = vectors.quadratics_of(problem)
+    return losses is not None and 0 < learning_rate * losses.curvature.max() < 2
 
 
 def _are_independent(links: ConfiguredLinks) -> bool | None:

@@ -16,8 +16,9 @@ from fedjax_links.problems.augmentation import label_noise
 from fedjax_links.problems.classification import digits, images, owners, text
 from fedjax_links.problems.gaussians import gaussian_regression, gaussians, synthetic
 from fedjax_links.problems.networks import from_flax
+from fedjax_links.problems.robust import robust_regression
 from fedjax_links.problems.starting import with_initial_params
-from fedjax_links.problems.vectors import counterexample, quadratic, robust_regression
+from fedjax_links.problems.vectors import counterexample, quadratic
 
 _VECTORS = counterexample, gaussian_regression, quadratic, robust_regression
 _CLASSES = digits, gaussians, images, synthetic, text

@@ -13,7 +13,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from fedjax_links import problems
-from fedjax_links.problems.vectors import robust_optimum
+from fedjax_links.problems.robust import robust_optimum
 from tests.problems.generators import draw_robust_regression, draw_synthetic
 
 LIMIT = 4.5
