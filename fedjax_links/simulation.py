@@ -28,6 +28,7 @@ from fedjax_links.core import (
     rounds,
     scans,
 )
+from fedjax_links.core.rounds import initial_params as initial_params
 from fedjax_links.core.rounds import round_context as round_context
 from fedjax_links.core.rounds import run_round as run_round
 from fedjax_links.links import drawing
@@ -43,12 +44,7 @@ EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]
 class _ProgramOptions(NamedTuple):
     """Holds the first arguments of `_simulate`: functions and sizes that make a program.
 
-    Attributes:
-      algorithm: the algorithm.
-      pattern: the participation pattern; None for links that are arguments of the program.
-      eval_fn: as in `simulate`.
-      num_rounds: T.
-      eval_every: as in `simulate`.
+    The pattern is None for links that are arguments of the program.
     """
 
     algorithm: Algorithm
@@ -340,16 +336,6 @@ def init(
     if mesh is None:
         return make(problem, key)
     return mesh_layouts.Layout(make, mesh, problem, key).make(problem, key)
-
-
-def initial_params(init_params: Callable[[Key], base.Params], key: Key) -> base.Params:
-    """Makes the initial parameters of a run with this key, the same bits in any program."""
-
-    def make(key: Key) -> base.Params:
-        # The body of a loop that runs once uses the key once.
-        return init_params(jax.random.clone(key))
-
-    return meshes.isolate_from_fusion(make)(prng.model_key(key))
 
 
 def _init(

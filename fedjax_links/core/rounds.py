@@ -1,5 +1,6 @@
-"""Runs one round: its context, the algorithm's step, and the counters of the federation."""
+"""Makes initial parameters, and runs one round: its context, the algorithm's step, the counters."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ from fedjax_links.base import (
     FederationState,
     Key,
     Links,
+    Params,
     Participation,
     Problem,
     PyTree,
@@ -19,7 +21,7 @@ from fedjax_links.base import (
     RoundMetrics,
     Step,
 )
-from fedjax_links.core import contracts, prng, tree
+from fedjax_links.core import contracts, meshes, prng, tree
 
 
 def round_context(key: Key, round: Array | int, links: Links) -> RoundContext:
@@ -144,3 +146,13 @@ def _count_uploads(
         active_rounds = jnp.where(links.mask, rounds[:, None], -1)
         last_active = jnp.maximum(last_active, jnp.max(active_rounds, axis=0))
     return base.ParticipationCounters(count, last_active)
+
+
+def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
+    """Makes the initial parameters of a run with this key, the same bits in any program."""
+
+    def make(key: Key) -> Params:
+        # The body of a loop that runs once uses the key once.
+        return init_params(jax.random.clone(key))
+
+    return meshes.isolate_from_fusion(make)(prng.model_key(key))

@@ -8,7 +8,8 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.experiment import Experiment
 from fedjax_links.report import run_view
-from fedjax_links.report.run_view import FirstSeedLinks, RunView
+from fedjax_links.report.first_seed_links import FirstSeedLinks
+from fedjax_links.report.run_view import RunView
 from fedjax_links.results import recorded
 
 

@@ -5,7 +5,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
 from fedjax_links.planning import trials, tuning_uncertainty
 from fedjax_links.planning.tuning_uncertainty import Choice
-from fedjax_links.report import client_stats, completion
+from fedjax_links.report import client_stats, completion, first_seed_links
 from fedjax_links.report.client_stats import Clients
 from fedjax_links.report.comparisons import (
     FinalKey,
@@ -25,20 +25,9 @@ from fedjax_links.report.comparisons import (
     Verdicts,
     judge,
 )
+from fedjax_links.report.first_seed_links import FirstSeedLinks
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
-
-
-class FirstSeedLinks(NamedTuple):
-    """The realised links of the first seed.
-
-    Attributes:
-      mask: bool[T, N], which clients took part.
-      mean_prob: float[N], the mean reported probability; NaN where unknown.
-    """
-
-    mask: np.ndarray
-    mean_prob: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -374,7 +363,7 @@ def of_run(
     links: Mapping[str, FirstSeedLinks] = {}
     clients: Mapping[str, Clients] = {}
     if run.folder is not None:
-        links = _first_links(run.folder, facts['seeds'][0], patterns)
+        links = first_seed_links.read(run.folder, facts['seeds'][0], patterns)
         clients = client_stats.read(run.folder)
     return RunView(
         title=facts['title'],
@@ -390,15 +379,3 @@ def of_run(
         run=run,
         allow_imports=allow_imports,
     )
-
-
-def _first_links(
-    folder: Path, seed: int, patterns: Sequence[str]
-) -> dict[str, FirstSeedLinks]:
-    """Returns the recorded links of a seed, by pattern."""
-    stored = runs.links(folder)
-    return {
-        label: FirstSeedLinks(stored.masks[label][seed], stored.mean_probs[label][seed])
-        for label in patterns
-        if seed in stored.masks.get(label, {})
-    }

@@ -6,8 +6,8 @@ import pytest
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.planning.tuning import SearchState
 from fedjax_links.report import layouts
+from fedjax_links.report.first_seed_links import FirstSeedLinks
 from fedjax_links.report.layouts import bars, levels, link_maps, rates
-from fedjax_links.report.run_view import FirstSeedLinks
 from tests.report.made import changed, ends, results, rows_of
 
 TABLES = 'fedjax_links.papers.xiang2024.tables'

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedjax_links import plot
+from fedjax_links.report.first_seed_links import FirstSeedLinks
 from fedjax_links.report.layouts import bars, curves, levels, link_maps, overview
-from fedjax_links.report.run_view import FirstSeedLinks
 from tests.report.made import changed, results
 from tests.tiers import cases
 
