@@ -168,7 +168,8 @@ def _mixing_rows() -> Iterator[str]:
         'Sun et al. 2025, section 6 and appendix I',
         'larger R has a smaller mixing time tau_mix (a conjecture)',
         f'6 clients, B = 1, R = 0 to 4, rounds: {"; ".join(parts)}',
-        'reversed, for these two kinds of weights',
+        'reversed, for these two kinds of weights; '
+        '[errors by R](../studies/separation.md)',
     )
 
 
