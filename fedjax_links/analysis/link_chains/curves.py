@@ -23,6 +23,10 @@ from fedjax_links.analysis.link_chains.linear_systems import (
     linear_system,
 )
 from fedjax_links.analysis.link_chains.moments import Moments
+from fedjax_links.analysis.link_chains.round_operators import (
+    RoundOperator,
+    round_operator,
+)
 
 
 class LinearCurve(NamedTuple):
@@ -222,18 +226,20 @@ def linear_limit(
     maps = system.maps
     law = system.layout.stationary_law()
     first, second = moment_maps.start_moments(maps, system.targets, law)
-    rate = radius(maps.homogeneous_mean, is_positive=False)
-    second_rate = radius(maps.homogeneous_second, is_positive=True)
+    mean_operator = round_operator(maps.homogeneous_mean)
+    second_operator = round_operator(maps.homogeneous_second, is_symmetric=True)
+    rate = radius(mean_operator)
+    second_rate = radius(second_operator)
     is_settling = rate < 1.0
     is_stable = is_settling and second_rate < 1.0
     if is_settling:
-        first = fixed_point(maps.mean, first, maps.mean_part, maps.homogeneous_mean)
+        first = fixed_point(maps.mean, first, maps.mean_part, mean_operator)
         column = first.products[..., 0]
         for number, (one, other) in enumerate(maps.pairs):
             second.products[..., number, :, 0] = column[..., one, :]
             second.products[..., number, 0, :] = column[..., other, :]
     if is_stable:
-        second = _second_fixed_point(maps, second)
+        second = _second_fixed_point(maps, second, second_operator)
     means, covariances = _models(system, _sum_over_links(system, second)[None])
     limits = {}
     spreads = {}
@@ -247,14 +253,29 @@ def linear_limit(
     return ChainLimit(limits, spreads, system.optimum, rate, second_rate)
 
 
-def _second_fixed_point(maps: moment_maps.MomentMaps, known: Moments) -> Moments:
-    """Finds the second moments that a round keeps, where first moments are known."""
+def _second_fixed_point(
+    maps: moment_maps.MomentMaps, known: Moments, operator: RoundOperator
+) -> Moments:
+    """Finds the second moments that a round keeps, where first moments are known.
+
+    Of two coordinates a and b of the models we find ``E[v_a v_b^T]`` up to transposition,
+    so the mean of it and its transposed.
+
+    Args:
+      maps: the maps of the moments.
+      known: moments, whose first ones are right.
+      operator: of server and rows with server and rows.
+
+    Returns:
+      The moments.
+    """
     if maps.homogeneous_cross is not None:
         part = maps.cross_part
-        known = fixed_point(maps.second, known, part, maps.homogeneous_cross)
+        cross_operator = round_operator(maps.homogeneous_cross)
+        known = fixed_point(maps.second, known, part, cross_operator)
         # Target offsets of two coordinates have a symmetric law, and so have these moments.
         known = known.with_part(part.transposed(), known.part(part).transposed())
-    return fixed_point(maps.second, known, maps.second_part, maps.homogeneous_second)
+    return fixed_point(maps.second, known, maps.second_part, operator)
 
 
 def _sum_over_links(system: LinearSystem, moments: Moments) -> np.ndarray:

@@ -21,6 +21,7 @@ from fedjax_links.analysis.linear_rounds import Round, State
 from fedjax_links.analysis.link_chains import linear_systems, moment_maps
 from fedjax_links.analysis.link_chains.chains import LinkChain
 from fedjax_links.analysis.link_chains.fixed_points import fixed_point
+from fedjax_links.analysis.link_chains.round_operators import round_operator
 from fedjax_links.core import errors
 
 _ALGORITHMS = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known', 'fedpbc'
@@ -233,6 +234,7 @@ def _fedpbc_slope(chain: LinkChain, targets: np.ndarray) -> np.ndarray:
     law = system.layout.stationary_law()
     maps = system.maps
     first, _ = moment_maps.start_moments(maps, system.targets, law)
-    moments = fixed_point(maps.mean, first, maps.mean_part, maps.homogeneous_mean)
+    operator = round_operator(maps.homogeneous_mean)
+    moments = fixed_point(maps.mean, first, maps.mean_part, operator)
     axes = tuple(range(len(system.layout.shape)))
     return moments.products.sum(axis=axes)[:, 1, 0]

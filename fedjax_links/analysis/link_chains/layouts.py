@@ -160,6 +160,8 @@ class LinkLayout(NamedTuple):
 
     def move_modes(self, moments: np.ndarray) -> np.ndarray:
         """Moves the modes of what is listed, float64[S, ...]."""
+        if len(moments) == 1:
+            return moments
         flat = moments.reshape(len(moments), -1)
         return (self.modes.transition.T @ flat).reshape(moments.shape)
 
