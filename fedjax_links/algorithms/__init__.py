@@ -12,6 +12,7 @@ from fedjax_links.algorithms.amplified_fedavg import (
 )
 from fedjax_links.algorithms.amplified_scaffold import amplified_scaffold
 from fedjax_links.algorithms.area import area
+from fedjax_links.algorithms.ca2fl import ca2fl
 from fedjax_links.algorithms.cogc import cogc
 from fedjax_links.algorithms.colrel import colrel
 from fedjax_links.algorithms.debiased_fedavg import debiased_fedavg
@@ -53,6 +54,8 @@ _WITHOUT_LINKS: Any = {
 }
 _TWO_MODELS = Traffic(up=2, down=2)  # Delta_i, and what changes c_i; x and c
 _COMPUTE_OPTION = Traffic(everyone=None)
+# Updates are computed before the round in which they arrive.
+_LATE = Traffic(awaits_compute=False)
 _PEERS = Traffic(everyone=True, peers=1)
 _SERVER_ROUNDS = _PEERS._replace(senders=semi_decentralised_senders)
 
@@ -62,6 +65,7 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
         amplified_scaffold, _BLOCKS, **_UNLIKE_FEDAVG, traffic=_TWO_MODELS
     ),
     area=_E(area),
+    ca2fl=_E(ca2fl, {'buffer_size': 3}, traffic=_LATE),
     cogc=_E(cogc, {'tolerance': 1}, traffic=_PEERS),
     colrel=_E(colrel, traffic=_PEERS),
     debiased_fedavg=_E(debiased_fedavg),
@@ -71,8 +75,7 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     fedavg_all=_E(fedavg_all),
     fedavg_known=_E(fedavg_known),
     fedawe=_E(fedawe),
-    # Its updates are computed before the round in which they arrive.
-    fedbuff=_E(fedbuff, {'buffer_size': 3}, traffic=Traffic(awaits_compute=False)),
+    fedbuff=_E(fedbuff, {'buffer_size': 3}, traffic=_LATE),
     feddyn=_E(feddyn, {'alpha': 0.1}, **_UNLIKE_FEDAVG),
     fednova=_E(fednova),
     fedopt=_E(fedopt, {'server_optimizer': optax.sgd(1.0)}),

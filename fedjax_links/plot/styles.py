@@ -44,7 +44,7 @@ _MARKERS = ('o', 's', '^', 'D', 'v', 'P', 'X', '*', '<', '>')
 _FAMILIES = (
     ('fedavg', 'fedavg_all', 'fedavg_known', 's2a'),
     ('scaffold', 'amplified_scaffold', 'feddyn', 'mimic'),
-    ('mifa', 'fedvarp', 'area'),
+    ('mifa', 'fedvarp', 'area', 'ca2fl'),
     ('fedau', 'debiased_fedavg', 'fednova', 'colrel'),
     ('fedpbc', 'amplified_fedavg', 'fedbuff', 's2s'),
     ('fedawe', 'fedstale', 'gossip'),

@@ -14,6 +14,7 @@ PROGRAM = local_training.local_sgd(0.1, local_steps=1)
 NOT_POSITIVE = [
     ('amplified_fedavg', 'amplification'),
     ('amplified_scaffold', 'amplification'),
+    ('ca2fl', 'server_lr'),
     ('f3ast', 'server_lr'),
     ('fedau', 'server_lr'),
     ('fedavg', 'server_lr'),
@@ -34,6 +35,7 @@ COUNTS = [
     ('amplified_fedavg', 'period', 1),
     ('amplified_fedavg', 'start_round', 0),
     ('amplified_scaffold', 'period', 1),
+    ('ca2fl', 'buffer_size', 1),
     ('f3ast', 'budget', 1),
     ('fedau', 'cutoff', 1),
     ('fedbuff', 'buffer_size', 1),
@@ -109,6 +111,7 @@ def test_an_unknown_memory_is_refused():
     'name',
     [
         'amplified_scaffold',
+        'ca2fl',
         'fedbuff',
         'feddyn',
         'fedstale',

@@ -18,6 +18,7 @@ WITH_TABLE = ['feddyn', 'fedstale', 'fedvarp', 'focus', 'mifa', 'scaffold']
 LONG = 1000  # rounds
 OPTIONS = {
     'amplified_scaffold': {'period': 5, 'amplification': 1.2},
+    'ca2fl': {'buffer_size': 8},
     'fedbuff': {'buffer_size': 8},
     'feddyn': {'alpha': 1.0},
     'fedstale': {'stale_weight': 1.0},
@@ -97,6 +98,7 @@ def test_what_else_keeps_more_than_a_row(dtype, width):
     row = width * NUM_CLIENTS * DIMENSION
     for name, num_models, num_rows, num_integers in (
         ('amplified_scaffold', 4, 2, NUM_CLIENTS),
+        ('ca2fl', 3, 2, 1),
         ('fedbuff', 2, 1, NUM_CLIENTS + 2),
     ):
         algorithm = build(name, table_dtype=dtype)
@@ -185,7 +187,9 @@ def test_a_bfloat16_table_ends_near_the_full_one(name):
 @pytest.mark.optimised
 @pytest.mark.parametrize(
     'name',
-    cases([*WITH_TABLE, 'fedawe', 'fedbuff', 'amplified_scaffold'], ['scaffold']),
+    cases(
+        [*WITH_TABLE, 'fedawe', 'fedbuff', 'amplified_scaffold', 'ca2fl'], ['scaffold']
+    ),
 )
 def test_a_round_neither_copies_nor_sums_the_table(name):
     """Scratch memory of compiled rounds stays far below the table: cost follows the active."""

@@ -15,6 +15,7 @@ from fedjax_links.local_training import sum_updates
 NUMBERS = {'one': 1, 'two': 2, 'three': 3}
 NEED_PROBABILITIES = {'colrel', 'fedavg_known', 'fedstale'}  # divide by p_i
 BROADCAST_LATE = {
+    'ca2fl',
     'fedpbc',
     'fedawe',
     'fedbuff',

@@ -181,3 +181,36 @@ def fedbuff(s: Setting, size: int, *, wrong: str | None = None):
             models[arrived], versions[arrived] = x, version
         path.append(x)
     return np.array(path), models, versions
+
+
+def ca2fl(s: Setting, size: int, *, wrong: str | None = None):
+    """Late updates relative to the last ones; returns path, the clients' models and rows."""
+    num_clients = len(s.targets)
+    x = s.start.copy()
+    path = []
+    buffer = []
+    models = np.tile(x, (num_clients, 1))
+    rows = np.zeros_like(models)
+    mean = np.zeros_like(x)
+    for t, active in enumerate(s.mask):
+        arrived = np.flatnonzero(active)
+        for i in arrived:
+            delta = local(s, models[i], i, t) - models[i]
+            if wrong == 'from the server model':
+                delta = local(s, x, i, t) - x
+            buffer.append(delta - rows[i])
+            rows[i] = delta
+        if len(buffer) >= size:
+            if wrong == 'new mean':
+                mean = rows.mean(axis=0)
+            divisor = size if wrong == 'divides by K' else len(buffer)
+            x = x + s.server_lr * (mean + np.sum(buffer, axis=0) / divisor)
+            buffer = []
+            mean = rows.mean(axis=0)
+            if wrong == 'mean over the seen':
+                mean = rows.sum(axis=0) / s.mask[: t + 1].any(axis=0).sum()
+        if wrong == 'mean of every round':
+            mean = rows.mean(axis=0)
+        models[arrived] = x
+        path.append(x)
+    return np.array(path), models, rows

@@ -115,6 +115,14 @@ ORACLES = [
         'divides by heard',
     ),
     (
+        (newer_loops.ca2fl, HARD, 5),
+        'from the server model',
+        'new mean',
+        'divides by K',
+        'mean over the seen',
+        'mean of every round',
+    ),
+    (
         (newer_loops.fedbuff, HARD, 5),
         'difference against the current model',
         'no discount',
