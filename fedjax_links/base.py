@@ -140,7 +140,8 @@ class ClientNames:
 
     Attributes:
       clients: names of the N clients, in order; empty if the data have none.
-      others: names of owners that do not train, because they are held out or left out.
+      others: names of owners that do not train: first those that are held out, in the order of
+        evaluation data, then those that are left out.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from fedjax_links.planning import description, lane_shards, parametrized, valida
 from fedjax_links.planning.parametrized import PartOrFactory
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.tuning import Tuning
-from fedjax_links.runner import hooks, loop, preflight
+from fedjax_links.runner import client_measurements, hooks, loop, preflight
 from fedjax_links.runner import progress as progress_
 
 
@@ -227,7 +227,8 @@ class Experiment(schema.Settings):
             notebooks.
 
         Returns:
-          The metrics as columns, tuning included.
+          The metrics as columns, tuning included. With a folder, ``clients`` measures each client
+          when it is first asked for.
 
         Raises:
           ValueError: if the folder holds another experiment, other programs or data, or files of
@@ -237,7 +238,7 @@ class Experiment(schema.Settings):
         """
         listeners = self._listeners(callbacks, progress)
         if executor is None:
-            return loop.run(
+            results = loop.run(
                 self.plan,
                 folder,
                 listeners,
@@ -245,12 +246,13 @@ class Experiment(schema.Settings):
                 allow_mixed=allow_mixed,
                 allow_changed=allow_changed,
             )
+            return self._with_clients(results)
         if self.share is not None or mesh is not None:
             got = f'mesh {mesh}' if self.share is None else f'shard {self.share.index}'
             raise errors.invalid('executor', 'be given without a shard or a mesh', got)
         if devices is not None and not isinstance(devices, int):
             raise errors.invalid('devices', 'be a number with an executor', devices)
-        return executors.run(
+        results = executors.run(
             self.plan,
             executor,
             folder,
@@ -261,6 +263,7 @@ class Experiment(schema.Settings):
             allow_mixed=allow_mixed,
             allow_changed=allow_changed,
         )
+        return self._with_clients(results)
 
     def fork(
         self,
@@ -304,7 +307,7 @@ class Experiment(schema.Settings):
             allow_imports=allow_imports,
             allow_changed=allow_changed,
         )
-        return loop.run(
+        results = loop.run(
             self.plan,
             folder,
             self._listeners(callbacks, progress),
@@ -312,6 +315,16 @@ class Experiment(schema.Settings):
             slots=devices_.device_slots(devices, mesh),
             allow_changed=allow_changed,
         )
+        return self._with_clients(results)
+
+    def _with_clients(self, results: runs.Results) -> runs.Results:
+        """Lets results in a folder measure the clients when they are first asked for."""
+        if results.folder is None:
+            return results
+        measure = functools.partial(
+            client_measurements.measure, self.plan, results.columns, results.folder
+        )
+        return dataclasses.replace(results, measure_clients=measure)
 
     def _listeners(
         self, callbacks: Sequence[hooks.Callback], progress: bool | None

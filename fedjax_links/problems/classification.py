@@ -277,14 +277,26 @@ def _preprocess(
 
 
 def _named(held: datasets.Dataset, division: partitions.Division) -> ClientNames:
-    """Names of those who train, in the order of their numbers, and of all other owners."""
-    num_clients = int(division.clients.max()) + 1
-    owners = np.full(num_clients, -1)
-    trains = (division.numbers >= 0) & (division.numbers < num_clients)
-    owners[division.numbers[trains]] = np.flatnonzero(trains)
+    """Names those who train, then those who are held out, by their numbers, then all others."""
     names = held.client_names
-    others = np.setdiff1d(np.arange(len(names)), owners)
-    return ClientNames([names[i] for i in owners], [names[i] for i in others])
+    numbers = _numbers(held, division)
+    num_clients = int(division.clients.max()) + 1
+    num_left_out = int((numbers < 0).sum())
+    by_number = np.argsort(numbers, kind='stable')
+    in_order = [names[owner] for owner in np.roll(by_number, -num_left_out).tolist()]
+    return ClientNames(in_order[:num_clients], in_order[num_clients:])
+
+
+def _numbers(held: datasets.Dataset, division: partitions.Division) -> np.ndarray:
+    """Returns the number of each owner in the problem, -1 for those left out.
+
+    Those who train come first, then those who are held out, then owners of test examples alone.
+    """
+    owners = _natural(held)
+    counts = np.bincount(owners, minlength=len(held.client_names))
+    new_numbers = np.cumsum(counts == 0) + division.numbers.max()
+    numbers = np.resize(division.numbers, counts.size)
+    return np.where(counts == 0, new_numbers, numbers)
 
 
 def _held_out(
@@ -305,12 +317,7 @@ def _held_out(
     if features is None or labels is None:
         return examples[0] if examples else None
     if natural and held.test_clients is not None and held.train_clients is not None:
-        counts = np.bincount(held.train_clients, minlength=len(held.client_names))
-        # Owners of test examples alone get the numbers after those that train.
-        new_numbers = np.cumsum(counts == 0) + division.numbers.max()
-        numbers = np.resize(division.numbers, counts.size)
-        numbers = np.where(counts == 0, new_numbers, numbers)
-        owners = numbers[held.test_clients]
+        owners = _numbers(held, division)[held.test_clients]
         is_known = owners >= 0
         examples.append((features[is_known], labels[is_known], owners[is_known]))
     if not examples:

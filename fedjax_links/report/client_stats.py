@@ -6,7 +6,7 @@ so that a report need not build the problem again.
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,23 +14,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import evaluation, runs
-from fedjax_links.base import Algorithm, Array, FederationState, Key, Params, Problem
+from fedjax_links import runs
+from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.clients.batches import client_data
-from fedjax_links.core import client_metrics, errors, memory, tree
+from fedjax_links.core import errors
 from fedjax_links.experiment import Experiment, Lane
-from fedjax_links.planning import trials
 from fedjax_links.preview import configured_links, prediction
 from fedjax_links.report import exact_curves
-from fedjax_links.results import recorded
-from fedjax_links.results.runs import CLIENTS, read_clients
+from fedjax_links.results import clients as recorded_clients
+from fedjax_links.results.clients import CLIENT, CLIENTS, SEED
 from fedjax_links.results.simulation import leaves
-from fedjax_links.runner.compilation import state_shape
-from fedjax_links.storage import atomic_files, checkpoints, checksummed_npz
+from fedjax_links.runner import client_measurements
+from fedjax_links.runner.client_measurements import MissingError
+from fedjax_links.storage import atomic_files, checksummed_npz
 
-_by_client = jax.jit(evaluation.by_client)  # Lanes of one program compile it once.
 _MOST_CLIENTS = 100_000
-_MOST_BYTES = 2**31
 
 
 class Clients(NamedTuple):
@@ -43,10 +41,11 @@ class Clients(NamedTuple):
         first seed, at the first point of the grid.
       missing: by algorithm, why it has no losses.
       measured: float[S, M] by algorithm and metric, of all seeds at the first point of the grid, as
-        `runs.Results.clients` has them; empty if evaluation data have no owners.
+        `client_measurements.measure_lanes` returns them; empty if evaluation data have no owners.
       expected: by algorithm and metric on evaluation data, the prediction for the end of the run,
         or for the long run if that is not known; empty if nothing is predicted.
       exact: the exact curves on quadratics; empty if they are not known.
+      num_rounds: of the run when they were computed; 0 if older versions wrote them.
     """
 
     weights: np.ndarray
@@ -56,6 +55,7 @@ class Clients(NamedTuple):
     measured: Mapping[str, Mapping[str, np.ndarray]] = {}
     expected: Mapping[str, Mapping[str, float]] = {}
     exact: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]] = {}
+    num_rounds: int = 0
 
 
 def save(experiment: Experiment, run: runs.Results) -> None:
@@ -79,14 +79,15 @@ def save(experiment: Experiment, run: runs.Results) -> None:
         atomic_files.write(run.folder / CLIENTS, content)
 
 
-def read(folder: Path) -> dict[str, Clients]:
+def read(folder: Path, num_rounds: int | None = None) -> dict[str, Clients]:
     """Reads the file that `save` wrote.
 
     Args:
       folder: the folder of a run.
+      num_rounds: of the run, which may have been extended since; any by default.
 
     Returns:
-      The clients by pattern; empty without such a file.
+      The clients by pattern; empty without such a file, or if it is of another number of rounds.
 
     Raises:
       ValueError: if the file is damaged.
@@ -98,7 +99,7 @@ def read(folder: Path) -> dict[str, Clients]:
 
     with errors.decoding(unreadable):
         by_pattern: dict[str, Clients] = {}
-        for pattern, fields in read_clients(folder).items():
+        for pattern, fields in recorded_clients.read(folder, num_rounds).items():
             clients = Clients(**fields)
             if not _is_valid(clients):
                 raise TypeError('arrays of other kinds')
@@ -115,7 +116,7 @@ def _is_valid(clients: Clients) -> bool:
         checks += [
             _is_numeric(array, ndim=2)
             for name, array in arrays.items()
-            if name != 'seed'
+            if name not in (SEED, CLIENT)
         ]
     for predictions in clients.expected.values():
         checks += [isinstance(value, float | int) for value in predictions.values()]
@@ -149,7 +150,9 @@ def compute(
     """
     by_pattern = {}
     lanes_by_algorithm = {
-        label: _lanes_at_first_point(experiment, run, label)
+        label: client_measurements.lanes_at_first_point(
+            experiment.plan, run.columns, label
+        )
         for label in experiment.algorithms
     }
     for pattern in experiment.patterns:
@@ -160,10 +163,12 @@ def compute(
             lanes = lanes_by_pattern[pattern]
             try:
                 losses[label] = _losses(experiment, folder, lanes[0])
-            except _MissingError as error:
+            except MissingError as error:
                 missing[label] = str(error)
-            with contextlib.suppress(_MissingError):
-                measured[label] = _measured(experiment, folder, lanes)
+            with contextlib.suppress(MissingError):
+                measured[label] = client_measurements.measure_lanes(
+                    experiment.plan, folder, lanes
+                )
         weights, source = _weights(experiment, pattern)
         by_pattern[pattern] = Clients(
             weights=weights,
@@ -173,25 +178,8 @@ def compute(
             measured=measured,
             expected=_predictions(experiment, pattern),
             exact=exact_curves.of_pattern(experiment, pattern, run.facts),
+            num_rounds=run.facts['num_rounds'],
         )
-    return by_pattern
-
-
-class _MissingError(Exception):
-    """Says why a number of the clients cannot be computed."""
-
-
-def _lanes_at_first_point(
-    experiment: Experiment, run: runs.Results, label: str
-) -> dict[str, list[Lane]]:
-    """Returns an algorithm's lanes at the first point of the grid, by pattern and seed."""
-    plan = experiment.plan
-    tuning_trials = trials.read_trials(run.columns, plan.facts(), label)
-    by_pattern: dict[str, list[Lane]] = {}
-    for lane in plan.schedule.main(label, tuning_trials):
-        lanes = by_pattern.setdefault(lane.pattern, [])
-        if not lanes or lanes[0].point == lane.point:
-            lanes.append(lane)
     return by_pattern
 
 
@@ -233,81 +221,20 @@ def _weights(experiment: Experiment, pattern: str) -> tuple[np.ndarray, str]:
     return np.zeros(0), f'not known: {reason}'
 
 
-def _final_model(
-    experiment: Experiment, folder: Path, lane: Lane
-) -> tuple[Params, Algorithm, FederationState]:
-    """Returns the main model of a lane at its end, its algorithm, and its state.
-
-    Raises:
-      _MissingError: if the state is too large, or its checkpoint is not there.
-    """
-    shape = state_shape(experiment.plan, lane)
-    num_bytes = tree.num_bytes(shape)
-    if num_bytes > _MOST_BYTES:
-        size = memory.size(num_bytes)
-        raise _MissingError(f'its state is too large to be looked at ({size})')
-    try:
-        file = runs.checkpoint_file(folder, lane.name, lane.num_rounds)
-        state: FederationState = checkpoints.load(file, shape)
-    except checkpoints.DamagedError:
-        raise _MissingError('its last checkpoint is not there') from None
-    algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
-    main_model = recorded.main_models(experiment.plan.facts())[lane.algorithm]
-    return algorithm.models(state.algorithm)[main_model], algorithm, state
-
-
-def _measured(
-    experiment: Experiment, folder: Path, lanes: Sequence[Lane]
-) -> dict[str, np.ndarray]:
-    """Returns metrics of clients on their own evaluation data, float[S, M] by name."""
-    by_seed: list[dict[str, np.ndarray]] = []
-    for lane in lanes:
-        problem = experiment.plan.problem_of(lane)
-        if problem.eval_owned is None:
-            raise _MissingError('its evaluation data have no owners')
-        num_owners = problem.eval_owned.counts.size
-        metrics = _client_metrics(experiment, folder, lane, problem)
-        padded = {}
-        for name, values in metrics.items():
-            # Clients that do not train have no participations and no model of their own.
-            padded[name] = np.full(num_owners, np.nan, np.float32)
-            padded[name][: len(values)] = values
-        by_seed.append(padded)
-    stacked = {
-        name: np.stack([metrics[name] for metrics in by_seed]) for name in by_seed[0]
-    }
-    return {**stacked, 'seed': np.array([lane.seed for lane in lanes])}
-
-
-def _client_metrics(
-    experiment: Experiment, folder: Path, lane: Lane, problem: Problem
-) -> dict[str, Array]:
-    """Measures the final models of a lane on the clients' evaluation data."""
-    model, algorithm, state = _final_model(experiment, folder, lane)
-    metrics = dict(_by_client(model, problem))
-    client_models = algorithm.client_models
-    if client_models is not None and not client_metrics.is_by_batch(problem):
-        models = client_models(state.algorithm)
-        personal = evaluation.personal_model_metrics(models, problem)
-        metrics |= {f'personal_{name}': values for name, values in personal.items()}
-    metrics['participations'] = state.counters.participation_count
-    return metrics
-
-
 def _losses(experiment: Experiment, folder: Path, lane: Lane) -> np.ndarray:
     """Returns float[N], the clients' training losses at the final model of a lane."""
     problem = experiment.problem_at(lane.pattern, experiment.plan.points[0])
     if problem.num_clients > _MOST_CLIENTS:
-        raise _MissingError(f'more than {_MOST_CLIENTS:,} clients')
-    model, _, _ = _final_model(experiment, folder, lane)
+        raise MissingError(f'more than {_MOST_CLIENTS:,} clients')
+    model, _, _ = client_measurements.final_model(experiment.plan, folder, lane)
     without_noise = dataclasses.replace(problem, random_loss_fn=None)
     try:
         losses = np.asarray(_client_losses(model, jax.random.key(0), without_noise))
     except errors.InvalidError:
         # Clients of unequal size are taken example by example.
-        raise _MissingError('its loss needs batches') from None
+        raise MissingError('its loss needs batches') from None
     if not np.isfinite(losses).all():
-        raise _MissingError('diverged')
+        raise MissingError('diverged')
     return losses
 
 

@@ -364,7 +364,7 @@ def of_run(
     clients: Mapping[str, Clients] = {}
     if run.folder is not None:
         links = first_seed_links.read(run.folder, facts['seeds'][0], patterns)
-        clients = client_stats.read(run.folder)
+        clients = client_stats.read(run.folder, facts['num_rounds'])
     return RunView(
         title=facts['title'],
         caption=completion.caption(facts),

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,16 @@ import numpy as np
 from fedjax_links.core import errors, grids, reprs
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import RunFacts
-from fedjax_links.results import dataset
+from fedjax_links.results import clients as clients_
+from fedjax_links.results import dataset, recorded
+from fedjax_links.results.clients import ClientArrays
 from fedjax_links.results.dataset import LabelledResults
 from fedjax_links.results.run_dataset import run_to_dataset
 
 if TYPE_CHECKING:
     import pandas
-
-CLIENTS = 'clients.npz'
+_MOST_ROWS = 24
+"""Rows of final metrics in the printed form of a run."""
 
 
 def _text(run: 'Results') -> str:
@@ -32,33 +34,48 @@ def _text(run: 'Results') -> str:
     }
     for name, values in facts['grid'].items():
         lines[name] = ', '.join(map(str, values))
-    for algorithm in facts['algorithms']:
-        for pattern in facts['patterns']:
-            final_metrics = _final_metrics(run, algorithm, pattern)
-            text = 'not finished'
-            if final_metrics:
-                text = f'{facts["metric"]}: {", ".join(final_metrics)}'
-            # A mean over patterns, which may have other data, would say nothing.
-            is_only = len(facts['patterns']) == 1
-            lines[algorithm if is_only else f'{algorithm} on {pattern}'] = text
+    # A mean over patterns or points, which may have other data, would say nothing.
+    rows = list(_final_rows(run))
+    lines |= dict(rows[:_MOST_ROWS])
+    if len(rows) > _MOST_ROWS:
+        lines['and'] = f'{len(rows) - _MOST_ROWS} more; `to_pandas()` has all'
     return reprs.block(f'Results of {facts["title"]!r}', lines)
 
 
-def _final_metrics(run: 'Results', algorithm: str, pattern: str) -> list[str]:
-    """Writes mean and range of the metric after the last round, for each candidate model."""
-    if not run.columns:
-        return []
-    is_last = run.columns['round'] == run.facts['num_rounds']
-    is_last &= run.columns['stage'] == dataset.MAIN
-    is_last &= run.columns['algorithm'] == algorithm
-    is_last &= run.columns['pattern'] == pattern
+def _final_rows(run: 'Results') -> Iterator[tuple[str, str]]:
+    """Yields each series under each pattern, and its final metrics over seeds."""
+    facts = run.facts
+    rows = recorded.rows_of(run.columns, facts, dataset.MAIN)
+    members, series_of_row = recorded.members_of(rows, facts, dataset.MAIN)
+    is_last = rows['round'] == facts['num_rounds']
+    for algorithm in facts['algorithms']:
+        series_of = {
+            dataset.label(*member): series_of_row == index
+            for index, member in enumerate(members)
+            if member[0] == algorithm
+        }
+        if not series_of:
+            series_of[algorithm] = np.zeros_like(is_last)
+        for label, is_of_series in series_of.items():
+            for pattern in facts['patterns']:
+                is_shown = is_last & is_of_series & (rows['pattern'] == pattern)
+                title = (
+                    label if len(facts['patterns']) == 1 else f'{label} on {pattern}'
+                )
+                yield title, _final_metrics(rows, is_shown, facts, algorithm)
+
+
+def _final_metrics(
+    rows: dataset.Columns, is_shown: np.ndarray, facts: RunFacts, algorithm: str
+) -> str:
+    """Writes mean and range of the metric over rows, for each candidate model."""
+    if not is_shown.any():
+        return 'not finished'
     texts = []
-    for model in run.facts['models'][algorithm]:
-        column = run.columns[f'{model}/{run.facts["metric"]}']
-        values = column[is_last].astype(np.float64)
-        if values.size:
-            texts.append(f'{model} {reprs.numbers(values)}')
-    return texts
+    for model in facts['models'][algorithm]:
+        values = rows[f'{model}/{facts["metric"]}'][is_shown].astype(np.float64)
+        texts.append(f'{model} {reprs.numbers(values)}')
+    return f'{facts["metric"]}: {", ".join(texts)}'
 
 
 @reprs.described(_text)
@@ -72,11 +89,20 @@ class Results:
         ``<model>/<metric>``; NaN, None or '' where a line of metrics has no such field.
       facts: labels, metrics and their directions, grid, seeds, as `Experiment.plan` has them.
       folder: the folder they were read from; None for results in memory.
+      measure_clients: what `clients` calls, with arrays by pattern and algorithm; `Experiment.run`
+        gives it for a run with a folder. None for what was recorded alone.
     """
 
     columns: Mapping[str, np.ndarray]
     facts: Mapping[str, Any]
     folder: Path | None = None
+    measure_clients: Callable[[], Mapping[str, Mapping[str, ClientArrays]]] | None = (
+        None
+    )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out what measures clients: it holds the parts of an experiment."""
+        return {**self.__dict__, 'measure_clients': None}
 
     def __getitem__(self, name: str) -> np.ndarray:
         """Returns a column by its name."""
@@ -106,44 +132,50 @@ class Results:
     def clients(self) -> LabelledResults:
         """Returns the final metrics of each client as an ``xarray.Dataset``.
 
-        The command ``simulate``, or `report.write` with the experiment, records them at the first
-        point of a grid, if evaluation data have owners.
+        Results of `Experiment.run` with a folder measure them when they are first asked for, at the
+        first point of a grid. Results of `runs.read` have what a report recorded, see
+        `report.write`. Evaluation data must have owners.
 
-        Each metric is a variable with the axes ``algorithm``, ``pattern``, ``seed`` and ``client``.
+        Each metric is a variable with the axes ``algorithm``, ``pattern``, ``seed`` and ``client``,
+        the names of the owners or, without names, their numbers.
         It is measured for the final model (the clients' mean where clients keep models) on the
         client's evaluation data; NaN for a client without any. ``personal_<metric>`` is measured
         for the client's own model, if the algorithm has such, and ``participations`` counts rounds.
         Both are NaN for clients that do not train.
 
         Raises:
-          ValueError: if nothing was recorded.
+          ValueError: if nothing was recorded or can be measured.
         """
-        import xarray
+        if self.measure_clients is not None:
+            measured = self.measure_clients()
+        else:
+            measured = self._recorded_clients()
+        return clients_.to_dataset(measured, self.facts)
 
-        dims = ('algorithm', 'pattern', 'seed', 'client')
-        parts = []
-        stored = read_clients(self.folder) if self.folder else {}
-        for pattern, by_kind in stored.items():
-            for algorithm, arrays in by_kind.get('measured', {}).items():
-                coords = {
-                    'algorithm': [algorithm],
-                    'pattern': [pattern],
-                    'seed': arrays['seed'],
-                }
-                data = {
-                    # One algorithm and one pattern: [1, 1, seeds, clients].
-                    name: (dims, values[None, None])
-                    for name, values in arrays.items()
-                    if name != 'seed'
-                }
-                parts.append(xarray.Dataset(data, coords))
-        if not parts:
+    def _recorded_clients(self) -> Mapping[str, Mapping[str, ClientArrays]]:
+        """Reads the metrics of clients that a report recorded.
+
+        Raises:
+          ValueError: if there are none of the rounds of the run.
+        """
+        if self.folder is None:
             requirement = (
-                'hold metrics of clients, which `report.write(results, experiment)` records of a '
-                'run with a folder, if evaluation data have owners'
+                'be given to `Experiment.run`, whose results then measure each client'
             )
-            raise errors.invalid('folder', requirement, self.folder)
-        return xarray.merge(parts, join='outer', compat='no_conflicts')
+            raise errors.invalid('folder', requirement, None)
+        stored = clients_.read(self.folder, self.facts['num_rounds'])
+        measured = {
+            pattern: by_kind['measured']
+            for pattern, by_kind in stored.items()
+            if 'measured' in by_kind
+        }
+        if measured:
+            return measured
+        requirement = (
+            'hold metrics of clients; `experiment.run(folder).clients` measures them, if '
+            'evaluation data have owners'
+        )
+        raise errors.invalid('folder', requirement, self.folder)
 
     def select(
         self,
@@ -193,7 +225,7 @@ class Results:
             raise errors.invalid('at', 'leave a point of the grid', dict(at or {}))
         facts['grid'] = _grid_of(points, facts)
         rows = {name: column[is_selected] for name, column in self.columns.items()}
-        return Results(rows, facts, self.folder)
+        return Results(rows, facts, self.folder, self.measure_clients)
 
     def _points_with(self, values_at: Mapping[str, Sequence[Any]]) -> list[Point]:
         """Returns the points of the grid that have one of the values in each of some columns."""
@@ -247,39 +279,6 @@ def _grid_of(points: Sequence[grids.Point], facts: RunFacts) -> dict[str, list[A
             column = [value for value in values if value in column]
         grid[name] = column
     return grid
-
-
-def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
-    """Reads what was recorded of clients; empty if nothing was.
-
-    Args:
-      folder: of a run.
-
-    Returns:
-      Arrays and numbers, nested by pattern, kind and further labels.
-    """
-    stored: dict[str, dict[str, Any]] = {}
-    file = folder / CLIENTS
-    if not file.exists():
-        return stored
-
-    def unreadable(reason: str) -> errors.InvalidError:
-        requirement = f'hold a readable {CLIENTS}'
-        return errors.invalid('folder', requirement, f'{folder}: {reason}')
-
-    with (
-        errors.decoding(unreadable),
-        errors.on_disk(file),
-        np.load(file, allow_pickle=False) as arrays,
-    ):
-        for name, array in arrays.items():
-            kind, pattern, *labels = str(name).split('/')
-            keys = [pattern, kind, *labels]
-            branch: dict[str, Any] = stored
-            for key in keys[:-1]:
-                branch = branch.setdefault(key, {})
-            branch[keys[-1]] = array if array.ndim else array.item()
-    return stored
 
 
 def _among(argument: str, selection: Any, valid: Sequence[Any]) -> list[Any]:

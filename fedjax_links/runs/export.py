@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.core import errors, paths
-from fedjax_links.results.runs import CLIENTS
+from fedjax_links.results.clients import CLIENTS
 from fedjax_links.storage import checkpoints, checksummed_npz, outputs, run_files
 
 CSV = 'metrics.csv'

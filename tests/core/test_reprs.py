@@ -12,6 +12,7 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.core import reprs
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.simulation import SimulationResult
+from tests import ROOT
 
 CLIENT = local_training.local_sgd(0.25, local_steps=3, batch_size=8)
 
@@ -147,13 +148,13 @@ def test_a_run_says_what_ran():
         'seeds': [0, 1],
         'num_rounds': 20,
         'eval_every': 10,
-        'grid': {'problem.alpha': [0.1, 1.0]},
+        'grid': {},
+        'grid_mode': 'cross',
         'models': {'fedavg': ['server'], 'mifa': ['server']},
     }
     run = fl.runs.Results(columns, facts)
     text = repr(run)
     assert "Results of 'a <run>'" in text
-    assert 'problem.alpha: 0.1, 1.0' in text
     assert 'fedavg: loss: server 1.5 (1 to 2)' in text
     assert text.endswith('mifa: not finished')
     assert run._repr_html_().startswith('<pre>Results of &#x27;a &lt;run&gt;&#x27;\n  ')
@@ -163,6 +164,26 @@ def test_a_run_says_what_ran():
     assert 'fedavg on links: loss: server 1\n' in text
     assert 'fedavg on other data: loss: server 2\n' in text
     assert 'fedavg on third: not finished' in text
+
+
+def test_a_printed_run_averages_over_seeds_alone():
+    run = fl.runs.read(ROOT / 'studies' / 'records' / 'maps' / 'space')
+    is_shown = (run['algorithm'] == 'fedau') & (run['round'] == 1000)
+    is_shown &= run['stage'] == 'main'
+    point = {'links.probs.sigma': 2.0, 'problem.alpha': 0.1}
+    point['problem.bayes_accuracy'] = 0.7
+    for name, value in point.items():
+        is_shown &= run[name] == value
+    values = run['server/eval_accuracy'][is_shown]
+    assert len(values) == 5  # seeds until decided
+    part = run.select(point, algorithms='fedau')
+    assert f'fedau: eval_accuracy: server {values.mean():.4g} (' in repr(part)
+    column = {**point, 'problem.bayes_accuracy': [0.7, 0.98]}
+    text = repr(run.select(column, algorithms='fedau'))
+    first = f'fedau (bayes_accuracy 0.7): eval_accuracy: server {values.mean():.4g} ('
+    assert first in text
+    assert text.splitlines()[-1].startswith('  fedau (bayes_accuracy 0.98): ')
+    assert len(repr(run).splitlines()) < 40
 
 
 def test_rows_that_say_nothing_are_left_out():

@@ -211,3 +211,5 @@ def test_nobody_s_data_have_no_clients(tmp_path):
     report.write(run, built)
     with pytest.raises(ValueError, match='`folder` must hold metrics of clients'):
         _ = runs.read(tmp_path).clients
+    with pytest.raises(ValueError, match='its evaluation data have no owners'):
+        _ = run.clients

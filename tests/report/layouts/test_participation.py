@@ -9,7 +9,7 @@ from fedjax_links import analysis, experiment, report, runs, simulation
 from fedjax_links.report import client_stats, run_view
 from fedjax_links.report.first_seed_links import FirstSeedLinks
 from fedjax_links.report.layouts import link_maps, participation
-from fedjax_links.results.runs import CLIENTS
+from fedjax_links.results.clients import CLIENTS
 from fedjax_links.runs import export
 from tests.report.made import changed, results, rows_of
 

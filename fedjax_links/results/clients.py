@@ -1,0 +1,96 @@
+"""Reads the final metrics of clients that a run folder has, and labels them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fedjax_links.core import errors
+from fedjax_links.core.records import RunFacts
+from fedjax_links.results.dataset import LabelledResults
+
+CLIENTS = 'clients.npz'
+"""The file in the folder of a run."""
+SEED = 'seed'
+CLIENT = 'client'
+ClientArrays: TypeAlias = Mapping[str, np.ndarray]
+"""float[S, M] by metric, S seeds and M owners of evaluation data; `SEED` [S] and `CLIENT` [M]."""
+
+_DIMS = ('algorithm', 'pattern', SEED, CLIENT)
+
+
+def to_dataset(
+    measured: Mapping[str, Mapping[str, ClientArrays]], facts: RunFacts
+) -> LabelledResults:
+    """Returns metrics of clients as an ``xarray.Dataset``.
+
+    Args:
+      measured: by pattern and algorithm.
+      facts: of the run; what it does not name is left out.
+    """
+    import xarray
+
+    parts = []
+    for pattern in facts['patterns']:
+        by_algorithm = measured.get(pattern, {})
+        for algorithm in facts['algorithms']:
+            if algorithm not in by_algorithm:
+                continue
+            arrays = dict(by_algorithm[algorithm])
+            seeds = arrays.pop(SEED)
+            coords = {'algorithm': [algorithm], 'pattern': [pattern], SEED: seeds}
+            if CLIENT in arrays:  # Older versions did not record names.
+                coords[CLIENT] = arrays.pop(CLIENT)
+            # One algorithm and one pattern: [1, 1, seeds, clients].
+            data = {
+                name: (_DIMS, values[None, None]) for name, values in arrays.items()
+            }
+            part = xarray.Dataset(data, coords)
+            parts.append(part.sel(seed=np.isin(seeds, facts['seeds'])))
+    merged = xarray.merge(parts, join='outer', compat='no_conflicts')
+    # Merging sorts labels that differ.
+    order = {
+        'algorithm': [name for name in facts['algorithms'] if name in merged.algorithm],
+        'pattern': [name for name in facts['patterns'] if name in merged.pattern],
+    }
+    return merged.sel(order)
+
+
+def read(folder: Path, num_rounds: int | None = None) -> dict[str, dict[str, Any]]:
+    """Reads what was recorded of clients; empty if nothing was.
+
+    Args:
+      folder: of a run.
+      num_rounds: of the run. What was recorded before it was extended is left out. Any by default.
+
+    Returns:
+      Arrays and numbers, nested by pattern, kind and further labels.
+    """
+    stored: dict[str, dict[str, Any]] = {}
+    file = folder / CLIENTS
+    if not file.exists():
+        return stored
+
+    def unreadable(reason: str) -> errors.InvalidError:
+        requirement = f'hold a readable {CLIENTS}'
+        return errors.invalid('folder', requirement, f'{folder}: {reason}')
+
+    with (
+        errors.decoding(unreadable),
+        errors.on_disk(file),
+        np.load(file, allow_pickle=False) as arrays,
+    ):
+        for name, array in arrays.items():
+            kind, pattern, *labels = str(name).split('/')
+            keys = [pattern, kind, *labels]
+            branch: dict[str, Any] = stored
+            for key in keys[:-1]:
+                branch = branch.setdefault(key, {})
+            branch[keys[-1]] = array if array.ndim else array.item()
+    return {
+        pattern: by_kind
+        for pattern, by_kind in stored.items()
+        # Older versions did not record the number of rounds.
+        if num_rounds is None or by_kind.get('num_rounds', num_rounds) == num_rounds
+    }

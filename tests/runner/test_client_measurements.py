@@ -1,0 +1,181 @@
+"""Measures clients at final models that were saved, against NumPy on the rows of each name."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from fedjax_links import datasets, experiment, problems, report, runs
+
+NAMES = [f'dev-{letter}' for letter in 'gcafbed']
+
+
+def named_data():
+    """A data set of seven named owners, of whom one has test examples alone, and two none."""
+    rng = np.random.default_rng(3)
+    owners = np.repeat(NAMES[:6], [9, 4, 12, 5, 8, 6])
+    tested = np.repeat([*NAMES[1:5], NAMES[6]], 5)
+    labels = rng.integers(0, 3, owners.size)
+    test_labels = rng.integers(0, 3, tested.size)
+
+    def features(classes):
+        means = np.eye(4)[classes]
+        return np.float32(means + rng.normal(size=(len(classes), 4)))
+
+    return datasets.Dataset(
+        features(labels),
+        labels,
+        owners,
+        test_features=features(test_labels),
+        test_labels=test_labels,
+        test_clients=tested,
+    )
+
+
+def named(partition_seed=0, **options):
+    return problems.images(
+        dataset=named_data(),
+        partition='natural',
+        model='softmax',
+        partition_seed=partition_seed,
+        **options,
+    )
+
+
+def config(**changes):
+    return {
+        'title': 'names',
+        'problem': {'name': f'{__name__}:named'},
+        'links': {'name': 'bernoulli', 'probs': 0.5},
+        'client': {'learning_rate': 0.1, 'local_steps': 1},
+        'algorithms': {'fedpbc': {}, 'fedavg': {}},
+        'num_rounds': 3,
+        'eval_every': 3,
+        'num_seeds': 2,
+        **changes,
+    }
+
+
+def accuracy_by_name(folder, label, seed):
+    """The accuracy of a saved model on the test rows of each owner, in NumPy."""
+    name = 'client_mean' if label == 'fedpbc' else 'server'
+    lane = {'algorithm': label, 'seed': seed}
+    model = runs.model(folder, lane, name=name)
+    leaves = {np.ndim(leaf): np.asarray(leaf) for leaf in _leaves(model)}
+    data = named_data()
+    scores = np.asarray(data.test_features) @ leaves[2] + leaves[1]
+    is_right = scores.argmax(axis=1) == data.test_labels
+    owners = np.array(data.client_names)[data.test_clients]
+    return {owner: is_right[owners == owner].mean() for owner in np.unique(owners)}
+
+
+def _leaves(tree):
+    return (
+        [leaf for part in tree.values() for leaf in _leaves(part)]
+        if isinstance(tree, dict)
+        else [tree]
+    )
+
+
+@pytest.fixture(scope='module')
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('runs') / 'names'
+    return experiment.build(config()).run(folder)
+
+
+def test_a_run_measures_each_client_by_name(finished):
+    clients = finished.clients
+    assert clients['accuracy'].dims == ('algorithm', 'pattern', 'seed', 'client')
+    assert clients['algorithm'].values.tolist() == ['fedpbc', 'fedavg']
+    assert set(clients['client'].values) == set(NAMES)
+    for label in ('fedavg', 'fedpbc'):
+        for seed in (0, 1):
+            lane = clients.sel(algorithm=label, pattern='links', seed=seed)
+            expected = accuracy_by_name(finished.folder, label, seed)
+            for name in NAMES:
+                measured = float(lane['accuracy'].sel(client=name))
+                np.testing.assert_allclose(measured, expected.get(name, np.nan))
+    counts = clients['participations'].sel(algorithm='fedavg', pattern='links')
+    masks = runs.links(finished.folder).masks['links']
+    problem = named()
+    for index, name in enumerate(problem.client_names):
+        assert int(counts.sel(client=name, seed=0)) == masks[0][:, index].sum()
+    assert np.isnan(counts.sel(client=NAMES[6])).all()
+
+
+def test_measuring_clients_writes_nothing(finished):
+    before = {
+        path: path.read_bytes() for path in finished.folder.rglob('*') if path.is_file()
+    }
+    _ = finished.clients
+    after = {
+        path: path.read_bytes() for path in finished.folder.rglob('*') if path.is_file()
+    }
+    assert after == before
+
+
+def test_clients_can_be_written_and_read_again(finished, tmp_path):
+    import xarray
+
+    finished.clients.to_netcdf(tmp_path / 'clients.nc')
+    with xarray.open_dataset(tmp_path / 'clients.nc') as again:
+        xarray.testing.assert_identical(again.load(), finished.clients)
+
+
+def test_a_part_of_a_run_has_the_clients_of_that_part(finished):
+    part = finished.select(algorithms='fedavg', seeds=[1]).clients
+    assert part['algorithm'].values.tolist() == ['fedavg']
+    assert part['seed'].values.tolist() == [1]
+
+
+def test_results_in_a_folder_can_be_pickled(finished):
+    again = pickle.loads(pickle.dumps(finished))
+    assert again.facts == finished.facts
+
+
+def test_results_without_models_name_the_call_that_measures(finished):
+    in_memory = runs.Results(finished.columns, finished.facts)
+    with pytest.raises(ValueError, match=r'`folder` must be given to `Experiment.run`'):
+        _ = in_memory.clients
+    with pytest.raises(
+        ValueError, match=r'`experiment.run\(folder\).clients` measures'
+    ):
+        _ = runs.read(finished.folder).clients
+
+
+def test_who_is_held_out_may_differ_by_seed(tmp_path):
+    """Owners have other numbers under each seed, and the same names."""
+    changes = {
+        'problem': {'name': f'{__name__}:named', 'holdout_clients': 2},
+        'redraw': {'partition': 'by_seed'},
+        'algorithms': {'fedavg': {}},
+    }
+    built = experiment.build(config(**changes))
+    clients = built.run(tmp_path).clients
+    held = []
+    for seed in (0, 1):
+        problem = built.problem_at('links', {}, seed)
+        lane = clients.sel(algorithm='fedavg', pattern='links', seed=seed)
+        trains = ~np.isnan(lane['participations'])
+        names = lane['client'].values[trains.values]
+        assert set(names) == set(problem.client_names)
+        held.append(set(NAMES) - set(names))
+    assert held[0] != held[1]
+
+
+def test_an_extended_run_has_no_clients_of_fewer_rounds(tmp_path):
+    built = experiment.build(config(algorithms={'fedavg': {}}, num_seeds=1))
+    run = built.run(tmp_path)
+    report.write(run, built)
+    recorded = runs.read(tmp_path).clients
+    np.testing.assert_array_equal(recorded['client'], run.clients['client'])
+    np.testing.assert_allclose(recorded['loss'], run.clients['loss'])
+    longer = experiment.build(
+        config(algorithms={'fedavg': {}}, num_seeds=1, num_rounds=6)
+    )
+    extended = longer.run(tmp_path).clients
+    assert float(abs(extended['loss'] - recorded['loss']).max()) > 0
+    with pytest.raises(
+        ValueError, match=r'`experiment.run\(folder\).clients` measures'
+    ):
+        _ = runs.read(tmp_path).clients
