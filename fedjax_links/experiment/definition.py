@@ -352,7 +352,7 @@ class Experiment(schema.Settings):
         return reprs.block('Experiment', rows)
 
 
-def build(config: nested.Config) -> Experiment:
+def build(config: nested.Config, *, quick: bool = False) -> Experiment:
     """Builds the experiment that a config stands for.
 
     ``config.schema.ExperimentConfig`` describes the fields.
@@ -361,6 +361,8 @@ def build(config: nested.Config) -> Experiment:
       config: nested dictionaries or an `ml_collections.ConfigDict`, as a config file returns them;
         NumPy's numbers and arrays stand for numbers and lists. What comes first stands first in
         tables, so that the first algorithm is the baseline where none is named ``fedavg``.
+      quick: whether the section ``quick`` replaces fields, as the flag ``--quick`` makes it.
+        Otherwise that section is left out.
 
     Returns:
       The experiment; every part was built once, so mistakes show here.
@@ -368,7 +370,10 @@ def build(config: nested.Config) -> Experiment:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    values = config_.read(nested.resolved(nested.plain(config)))
+    tree = nested.plain(config)
+    if isinstance(tree, Mapping):  # Whatever else it is, its reading says so.
+        tree = nested.quick(tree) if quick else nested.full(tree)
+    values = config_.read(nested.resolved(tree))
     with config_.named_in_config():
         experiment = Experiment(**values)
     config_.make_algorithms(experiment.plan)

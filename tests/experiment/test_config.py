@@ -16,6 +16,14 @@ def build(**changes):
     return experiment.build(values(**changes))
 
 
+def test_a_config_file_s_quick_section_is_left_out_or_put_in():
+    config = {**values(), 'quick': {'num_seeds': 1}}
+    assert len(experiment.build(config).seeds) == values()['num_seeds'] > 1
+    assert len(experiment.build(ConfigDict(config), quick=True).seeds) == 1
+    with pytest.raises(ValueError, match="with a config that has a section 'quick'"):
+        experiment.build(values(), quick=True)
+
+
 def test_links_follow_the_labels_that_clients_hold():
     planned = build(
         links={'name': 'bernoulli', 'probs': {'name': 'label_dependent', 'seed': 4}}
