@@ -68,7 +68,7 @@ copybutton_exclude = '.linenos, .gp, .go'
 def setup(app):
     """Has the generated pages made before any is read, and the index for language models after."""
     app.connect('builder-inited', generate.write_pages)
-    app.connect('source-read', generate.link_studies)
+    app.connect('source-read', generate.link_files)
     app.connect('autodoc-process-docstring', generate.keep_words, priority=400)
     app.connect('autodoc-skip-member', generate.skip_tuple_fields)
     app.connect('html-collect-pages', generate.drop_sourceless, priority=400)

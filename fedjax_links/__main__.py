@@ -10,7 +10,7 @@ import ast
 import runpy
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +90,11 @@ def registries() -> dict[str, Mapping[str, Any]]:
 
 def tables() -> dict[str, dict[str, str]]:
     """Describes each name of `registries` in a line, and those that ``log`` takes."""
+    from fedjax_links.core import reprs
     from fedjax_links.runner import hooks
 
     lines = {
-        title: {name: _purpose(factory) for name, factory in table.items()}
+        title: {name: reprs.summary(factory) for name, factory in table.items()}
         for title, table in registries().items()
     }
     lines['log'] = {hooks.LINKS: 'The realised links of every seed, with the run.'}
@@ -176,18 +177,6 @@ def _print_sections(sections: Mapping[str, Mapping[str, str]]) -> None:
         print(f'\n{title}')
         for name, line in sorted(lines.items()):
             print(f'  {name:<{width}}  {line}'.rstrip())
-
-
-def _purpose(factory: Callable[..., Any]) -> str:
-    """Returns the first line of a factory's docstring.
-
-    An entry of a registry is described by its client program if it is defined with one, else
-    by its factory. A `functools.partial` is described by the function in it.
-    """
-    function = getattr(factory, 'client_program', None)
-    if function is None:
-        function = getattr(factory, 'factory', factory)
-    return _first_line(getattr(function, 'func', function).__doc__)
 
 
 def _first_line(text: str | None) -> str:

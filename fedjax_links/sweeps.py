@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Algorithm, Array, Participation, Problem
-from fedjax_links.core import checks, errors, prng
+from fedjax_links.core import checks, contracts, errors, prng
 from fedjax_links.machines import devices as devices_
 from fedjax_links.machines import lanes as lanes_
 from fedjax_links.results.simulation import Grid
@@ -74,6 +74,7 @@ def sweep(
         if not callable(maker):
             requirement = 'be a function of its grid columns, of none as `lambda: ...`'
             raise errors.invalid(f'make_{name}', requirement, errors.text_of(maker))
+    contracts.check_problem(problem)
     seed_column = prng.seed_column(seeds)
     columns, num_points = _columns(grid or {})
     for name, maker in makers.items():

@@ -9,7 +9,6 @@ import tomllib
 import pytest
 
 import fedjax_links.__main__ as front
-from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.core import errors
 from tests import ROOT
 
@@ -103,7 +102,7 @@ def test_help_lists_commands_and_configs_without_jax(flag):
 
 
 def test_an_entry_with_a_client_program_is_told_apart_by_it():
-    assert "FedProx's local steps" in front._purpose(ALGORITHMS['fedprox'])
+    assert "FedProx's local steps" in front.tables()['algorithms']['fedprox']
 
 
 def test_an_unknown_command_costs_one_line():

@@ -11,6 +11,7 @@ from generate import (
     configs,
     examples,
     fields,
+    formulas,
     llms,
     methods,
     patterns,
@@ -42,11 +43,16 @@ def write_pages(app: Any) -> None:
     studies.write(_DOCS.parent / 'studies', _MADE / 'studies')
 
 
-def link_studies(app: Any, name: str, source: list[str]) -> None:
-    """Point links between the pages and ``studies/`` at the copies of the studies."""
+def link_files(app: Any, name: str, source: list[str]) -> None:
+    """Point links to studies and configs at their pages, and those of studies to the pages."""
     del app, name
     text = re.sub(
         r'\]\(((?:\.\./)*)\.\./studies/', r'](\1generated/studies/', source[0]
+    )
+    text = re.sub(
+        r'\]\(((?:\.\./)*)\.\./configs/(\w+)\.py\)',
+        r'](\1generated/config/shipped/\2.rst)',
+        text,
     )
     source[0] = re.sub(r'\]\(((?:\.\./)+)docs/', r'](\1../', text)
 
@@ -68,7 +74,7 @@ def drop_sourceless(app: Any) -> list[Any]:
 def keep_words(
     app: Any, what: str, name: str, member: Any, options: Any, lines: Any
 ) -> None:
-    """Keep words of a docstring from being parsed as markup.
+    """Keep words of a docstring from being parsed as markup, and set its formulas.
 
     Docstrings state shapes and units in words, but Napoleon expects ``type: description`` for
     returned values and variables. The N of ``num_clients: N.`` must not begin a list.
@@ -81,6 +87,7 @@ def keep_words(
     for i, line in enumerate(lines):
         unlisted = re.sub(r'^((?:\s+\w+: )?)([A-Za-z]\.(\s|$))', r'\1\\\2', line)
         lines[i] = re.sub(r'\bdocs/([\w/]+)\.md', r':doc:`/\1`', unlisted)
+    lines[:] = formulas.set_as_math('\n'.join(lines)).split('\n')
 
 
 def skip_tuple_fields(

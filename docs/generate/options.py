@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from flax import linen
 
 from fedjax_links.core import checks, type_hints
-from generate import text
+from generate import formulas, text
 
 REQUIRED = 'required'
 _SECTIONS = 'Args', 'Attributes', 'Fields'
@@ -96,7 +96,7 @@ def documented(thing: Any) -> dict[str, str]:
             flags=re.M,
         ):
             for name in names.split(', '):
-                found[name.lstrip('*')] = in_a_cell(said)
+                found[name.lstrip('*')] = formulas.set_as_math(in_a_cell(said))
     return found
 
 
@@ -109,10 +109,11 @@ def in_a_cell(said: str) -> str:
 
 
 def before_arguments(thing: Any) -> str:
-    """Return a docstring up to its first section."""
+    """Return a docstring up to its first section, with its formulas as mathematics."""
     said = inspect.getdoc(thing) or ''
     first = r'^(?:Args|Attributes|Fields|Returns|Raises|Example):'
-    return re.split(first, said, flags=re.M)[0].strip() + '\n'
+    summary = re.split(first, said, flags=re.M)[0].strip()
+    return formulas.set_as_math(summary) + '\n'
 
 
 def table(options: list[Option], title: str = 'option') -> str:

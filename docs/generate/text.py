@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links.core.references import Reference
+from generate import formulas
 
 
 def heading(title: str, line: str = '=') -> str:
@@ -40,8 +41,9 @@ def code(source: str, language: str = 'python') -> str:
 
 
 def first_line(function: Callable[..., Any]) -> str:
-    """Return the first line of a docstring, without its full stop."""
-    return (inspect.getdoc(function) or '').partition('\n')[0].removesuffix('.')
+    """Return the first line of a docstring, without its full stop, its formulas set."""
+    line = (inspect.getdoc(function) or '').partition('\n')[0]
+    return formulas.set_as_math(line.removesuffix('.'))
 
 
 def inner_functions(function: Callable[..., Any], name: str) -> str:
@@ -87,7 +89,7 @@ def sources(references: Sequence[Reference], example: str) -> str:
     bibtex = '\n\n'.join(reference.bibtex for reference in references)
     return '\n'.join(
         [
-            heading('Source', '-'),
+            heading('What to cite', '-'),
             named,
             '',
             f'``{example}`` gives',

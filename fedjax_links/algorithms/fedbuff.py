@@ -58,10 +58,10 @@ def fedbuff(
     A delivering uplink is an arrival. Client i trains from the model z_i that it received when it
     last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. On arrival
     ``(1 + tau_i)^{-1/2} Delta_i`` enters the buffer, where tau_i is how often x has moved since. At
-    the end of a round with at least K updates in the buffer, x moves by their weighted mean,
-    ``x <- x + eta_g buffer / (number in it)``, and the buffer is emptied. Then the clients that
-    arrived receive x. Several clients may arrive in one round, so a buffer may hold more than K
-    updates.
+    the end of a round with a buffer B of at least K updates, x moves by their weighted mean,
+    ``x <- x + (eta_g / |B|) sum_B (1 + tau_i)^{-1/2} Delta_i``, and the buffer is emptied. Then the
+    clients that arrived receive x. Several clients may arrive in one round, so a buffer may hold
+    more than K updates.
 
     Clients that arrive often count often. The limit is biased towards them, as FedAvg's is.
 

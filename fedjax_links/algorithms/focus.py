@@ -31,12 +31,12 @@ def focus(
     """Runs FOCUS: clients descend along the change of their gradient, the server along the sum.
 
     Local steps follow ``y_i``, the change of client i's gradient, and ``x <- x - eta Y``. A client
-    keeps the last gradient g_i that it computed, zero at first. In each local step of an active
-    client ``y_i <- y_i + grad - g_i`` (y_i = 0 before the first) and ``g_i <- grad``. Between steps
-    it moves by ``-eta y_i``. The sum telescopes, so y_i is the gradient minus the g_i that the
-    round began with: SGD steps with a constant correction. The server adds ``Y <- Y + sum_A y_i``
-    and never resets it. Y is the **sum** of all N last gradients, and the step N times that of a
-    mean gradient. Take a local rate, or ``server_lr``, of order 1 / N.
+    keeps the last gradient g_i that it computed, zero at first. In each local step, with
+    gradient d, an active client sets ``y_i <- y_i + d - g_i`` (y_i = 0 before the first) and then
+    ``g_i <- d``. Between steps it moves by ``-eta y_i``. The sum telescopes, so y_i is the gradient
+    minus the g_i that the round began with: SGD steps with a constant correction. The server adds
+    ``Y <- Y + sum_A y_i`` and never resets it. Y is the **sum** of all N last gradients, and the
+    step N times that of a mean gradient. Take a local rate, or ``server_lr``, of order 1 / N.
 
     Where it converges, it ends at the optimum for any links that let every client deliver now and
     then, to rounding with full gradients and without knowing a probability: at ``Y = 0`` with all

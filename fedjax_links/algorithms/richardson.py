@@ -39,8 +39,8 @@ class RichardsonState(NamedTuple):
 def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
     """Wraps an algorithm in Richardson-Romberg extrapolation over its local rate.
 
-    The algorithm runs at local rates g and 2 g, and the candidate models are ``2 x_g - x_2g``. Both
-    runs use the same links, batches and initial model, and are otherwise independent. The
+    The algorithm runs at local rates g and 2 g, and the candidate models are ``2 x_g - x_{2 g}``.
+    Both runs use the same links, batches and initial model, and are otherwise independent. The
     first-order effect of the local rate on the limit cancels. Under unequal curvature that is the
     drift of several local steps.
 
@@ -107,5 +107,5 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
 
 
 def _extrapolate(once: PyTree, twice: PyTree) -> PyTree:
-    """Returns ``2 x_g - x_2g`` for all leaves."""
+    """Returns ``2 x_g - x_{2 g}`` for all leaves."""
     return jax.tree.map(lambda a, b: (2 * a - b).astype(a.dtype), once, twice)

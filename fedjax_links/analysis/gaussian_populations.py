@@ -223,7 +223,7 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
       num_classes: K, at least 2.
 
     Returns:
-      D, at least 0; for two classes ``2 Phi^-1(accuracy)``.
+      D, at least 0; for two classes ``2 Phi^{-1}(accuracy)``.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -309,7 +309,7 @@ def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
 
     It treats each pair as two Gaussian classes. Of the examples of i and j that are
     predicted as i or j, a share e is wrong. Two Gaussian classes with this error are
-    ``D = -2 Phi^-1(e)`` apart, which determines the density at their boundary.
+    ``D = -2 Phi^{-1}(e)`` apart, which determines the density at their boundary.
 
     Args:
       confusion: float[C, C], counts or shares by true class (row) and predicted class, of

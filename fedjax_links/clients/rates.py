@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from fedjax_links.base import Array, Number
 from fedjax_links.core import checks
+from fedjax_links.core.registry import Registry
 
 RateSchedule = Callable[[Array], Array]
 
@@ -105,6 +106,6 @@ def warmup(eta: Number, *, initial: Number, rounds: int) -> RateSchedule:
     return lambda round: jnp.where(round < rounds, initial, eta)
 
 
-LEARNING_RATES: Mapping[str, Callable[..., RateSchedule]] = {
-    rate.__name__: rate for rate in (constant, inverse, inverse_sqrt, warmup)
-}
+LEARNING_RATES: Mapping[str, Callable[..., RateSchedule]] = Registry(
+    {rate.__name__: rate for rate in (constant, inverse, inverse_sqrt, warmup)}
+)

@@ -18,6 +18,7 @@ from fedjax_links.base import Problem
 from fedjax_links.clients import rates as learning_rates
 from fedjax_links.config import recorded_links
 from fedjax_links.core import checks, errors, tree
+from fedjax_links.core.registry import Registry
 from fedjax_links.links import graphs
 from fedjax_links.participation import durations, schedules
 from fedjax_links.participation.probabilities import label_dependent_probs
@@ -33,10 +34,12 @@ LEARNING_RATES = learning_rates.LEARNING_RATES
 SCHEDULES = schedules.SCHEDULES
 """``schedule`` of a pattern: given the probabilities, positionally."""
 
-CLIENT_PROGRAMS: Factories = {
-    'local_sgd': local_training.local_sgd,
-    'proximal_sgd': local_training.proximal_sgd,
-}
+CLIENT_PROGRAMS: Factories = Registry(
+    {
+        'local_sgd': local_training.local_sgd,
+        'proximal_sgd': local_training.proximal_sgd,
+    }
+)
 """``client.name``: given the schedule of the rate as ``learning_rate``; a client program."""
 
 _STREAM = 0x5052
@@ -70,10 +73,12 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
 
 _OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)
 _SERVER_OPTIMIZERS = (algorithms.fedadagrad, algorithms.fedadam, algorithms.fedyogi)
-OPTIMIZERS: Factories = {
-    **{factory.__name__: _checked(factory) for factory in _OPTAX},
-    **{factory.__name__: factory for factory in _SERVER_OPTIMIZERS},
-}
+OPTIMIZERS: Factories = Registry(
+    {
+        **{factory.__name__: _checked(factory) for factory in _OPTAX},
+        **{factory.__name__: factory for factory in _SERVER_OPTIMIZERS},
+    }
+)
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
 
 
@@ -92,11 +97,13 @@ def _gradient_norm() -> simulation.EvalFn:
     return evaluation.with_gradient_norm
 
 
-EVAL_FNS: Factories = {
-    'gradient_norm': _gradient_norm,
-    'problem_metrics': _problem_metrics,
-    'train_and_eval': _train_and_eval,
-}
+EVAL_FNS: Factories = Registry(
+    {
+        'gradient_norm': _gradient_norm,
+        'problem_metrics': _problem_metrics,
+        'train_and_eval': _train_and_eval,
+    }
+)
 """``eval_fn``: returns ``(params, key, problem) -> metrics``."""
 
 
@@ -184,18 +191,20 @@ def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
     return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
 
 
-PROBS: Factories = {
-    'equal': _equal,
-    'halves': _halves,
-    'label_dependent': _label_dependent,
-    'listed': _listed,
-}
+PROBS: Factories = Registry(
+    {
+        'equal': _equal,
+        'halves': _halves,
+        'label_dependent': _label_dependent,
+        'listed': _listed,
+    }
+)
 """``probs`` of a pattern: given the problem; returns float64[N] in [0, 1]."""
 
-WEIGHTS: Factories = {**PROBS, 'power': _power}
+WEIGHTS: Factories = Registry({**PROBS, 'power': _power})
 """``weights`` of a pattern: given the problem; returns one weight per client or group."""
 
-GROUPS: Factories = {'contiguous': _contiguous}
+GROUPS: Factories = Registry({'contiguous': _contiguous})
 """``groups`` of a pattern: given the problem; returns int[N]."""
 
 
@@ -298,13 +307,13 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
     return values
 
 
-DEVICE_SPEEDS: Factories = {'lognormal': lognormal, 'table': from_table}
+DEVICE_SPEEDS: Factories = Registry({'lognormal': lognormal, 'table': from_table})
 """``step``, ``uplink``, ``downlink`` of a price or of times: given N; returns float[N]."""
 
-PACKETS: Factories = {'of_model': _of_model}
+PACKETS: Factories = Registry({'of_model': _of_model})
 """``num_packets`` of `packets`: given the problem."""
 
-TIMES: Factories = {'devices': _devices}
+TIMES: Factories = Registry({'devices': _devices})
 """``times`` of `quorum`: given the problem."""
 
 GRAPHS = graphs.GRAPHS
@@ -332,12 +341,14 @@ CLIENT_COUNT_TABLES: Mapping[str, Factories] = {
 }
 """Likewise; these functions are given the number of clients, where they ask for it."""
 
-LINKS: Factories = {'recorded': recorded_links.recorded}
+LINKS: Factories = Registry({'recorded': recorded_links.recorded})
 """``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""
 
-TRACE_FORMATS: Factories = {
-    'csv': trace_formats.from_csv,
-    'events': trace_formats.from_events,
-    'flash': trace_formats.from_flash,
-}
+TRACE_FORMATS: Factories = Registry(
+    {
+        'csv': trace_formats.from_csv,
+        'events': trace_formats.from_events,
+        'flash': trace_formats.from_flash,
+    }
+)
 """``format`` of ``trace`` and ``look_alike`` with a ``path``: given it; returns `Intervals`."""

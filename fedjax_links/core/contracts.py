@@ -59,7 +59,10 @@ def check_problem(problem: object) -> None:
 def check_pattern(participation: Any, argument: str = 'participation') -> None:
     """Raises unless it is a pattern."""
     if not isinstance(participation, base.Participation):
-        requirement = 'be a pattern, as `participation.replay(mask)` makes of a mask'
+        requirement = (
+            'be a pattern, as `participation.bernoulli(probs)` makes one, or '
+            '`participation.replay(mask)` of a mask'
+        )
         raise errors.invalid(argument, requirement, kind_of(participation))
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fedjax_links.base import Algorithm, Participation
-from fedjax_links.core import errors, reprs
+from fedjax_links.core import contracts, errors, reprs
 from fedjax_links.core.references import Reference, references_of
 
 RegistryEntry = TypeVar('RegistryEntry')
@@ -27,7 +27,7 @@ def check_client_program(local_train: object) -> None:
         requirement = (
             'be a client program, such as local_training.local_sgd(0.1, local_steps=5)'
         )
-        raise errors.invalid('local_train', requirement, errors.text_of(local_train))
+        raise errors.invalid('local_train', requirement, contracts.kind_of(local_train))
 
 
 class Traffic(NamedTuple):

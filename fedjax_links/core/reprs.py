@@ -72,12 +72,26 @@ def call_text(entry: Any) -> str:
     return f'<{type(entry).__name__} {entry.factory.__name__}{called}>'
 
 
-def registry_text(registry: Mapping[str, object]) -> str:
-    """Lists the names of a registry."""
-    names = textwrap.fill(
-        ', '.join(registry), 80, initial_indent='  ', subsequent_indent='  '
+def registry_text(registry: Mapping[str, Callable[..., Any]]) -> str:
+    """Lists a registry: each name, and in a few words what it stands for."""
+    width = max(map(len, registry), default=0)
+    return '\n'.join(
+        f'{name:<{width}}  {summary(factory)}'.rstrip()
+        for name, factory in registry.items()
     )
-    return f'{len(registry)} names\n{names}'
+
+
+def summary(factory: Callable[..., Any]) -> str:
+    """Returns the first line of a factory's docstring.
+
+    An entry of a registry is described by its client program if it is defined with one, else
+    by its factory. A `functools.partial` is described by the function in it.
+    """
+    function = getattr(factory, 'client_program', None)
+    if function is None:
+        function = getattr(factory, 'factory', factory)
+    docstring: str | None = getattr(function, 'func', function).__doc__
+    return (docstring or '').strip().partition('\n')[0]
 
 
 def block(title: str, rows: Mapping[str, str]) -> str:

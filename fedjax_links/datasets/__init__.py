@@ -26,6 +26,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 
 from fedjax_links.core import errors
+from fedjax_links.core.registry import Registry
 from fedjax_links.datasets import system_copies
 from fedjax_links.datasets.images import digits, synthetic_images
 from fedjax_links.datasets.npz import Dataset, PathLike, from_npz, npz_file, save_npz
@@ -69,10 +70,12 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
 
 
 _LOADERS = digits, from_leaf, from_npz, synthetic_images, from_tfds
-DATASETS: Mapping[str, Callable[..., Dataset]] = {
-    **{name: functools.partial(published, name) for name in RECIPES},
-    **{load.__name__.removeprefix('from_'): load for load in _LOADERS},
-}
+DATASETS: Mapping[str, Callable[..., Dataset]] = Registry(
+    {
+        **{name: functools.partial(published, name) for name in RECIPES},
+        **{load.__name__.removeprefix('from_'): load for load in _LOADERS},
+    }
+)
 """``dataset`` of `problems.images`."""
 
 

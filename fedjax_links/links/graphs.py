@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
+from fedjax_links.core.registry import Registry
 
 _STREAM = 0x4752  # keeps graphs apart from other draws that use the same seed
 
@@ -189,12 +190,14 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
     return _from_pairs(num_clients, pairs)
 
 
-GRAPHS: Mapping[str, Callable[..., Graph]] = {
-    'complete': complete,
-    'erdos_renyi': erdos_renyi,
-    'from_edges': from_edges,
-    'geometric': geometric,
-    'ring': ring,
-    'torus': torus,
-}
+GRAPHS: Mapping[str, Callable[..., Graph]] = Registry(
+    {
+        'complete': complete,
+        'erdos_renyi': erdos_renyi,
+        'from_edges': from_edges,
+        'geometric': geometric,
+        'ring': ring,
+        'torus': torus,
+    }
+)
 """``graph`` of `fedjax_links.participation.peers`, called with N if it takes ``num_clients``."""

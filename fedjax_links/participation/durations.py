@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
+from fedjax_links.core.registry import Registry
 
 Survival = NDArray[np.float64]
 
@@ -91,12 +92,14 @@ def observed(durations: ArrayLike) -> Survival:
     return (1.0 - np.cumsum(counts) / counts.sum())[None, :-1]
 
 
-SOJOURNS: Mapping[str, Callable[..., Survival]] = {
-    'geometric': geometric,
-    'lognormal': lognormal,
-    'observed': observed,
-    'weibull': weibull,
-}
+SOJOURNS: Mapping[str, Callable[..., Survival]] = Registry(
+    {
+        'geometric': geometric,
+        'lognormal': lognormal,
+        'observed': observed,
+        'weibull': weibull,
+    }
+)
 """``up`` and ``down`` of `semi_markov`."""
 
 

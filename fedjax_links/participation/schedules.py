@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Numbers, PyTree
 from fedjax_links.core import checks, contracts, errors, prng, reprs
+from fedjax_links.core.registry import Registry
 
 # Streams of a round's key.
 _PROBS = 0
@@ -321,9 +322,11 @@ def _deterministic(
     return Schedule(probs, mean, num_clients=p.size, cycle=cycle)
 
 
-SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
-    'constant': constant,
-    'sine': sine,
-    'jitter': jitter,
-    'diurnal': diurnal,
-}
+SCHEDULES: Mapping[str, Callable[..., Schedule]] = Registry(
+    {
+        'constant': constant,
+        'sine': sine,
+        'jitter': jitter,
+        'diurnal': diurnal,
+    }
+)

@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
 from fedjax_links.core.records import Section
+from fedjax_links.core.registry import Registry
 from fedjax_links.datasets import columns
 from fedjax_links.partition.label_shares import (
     dirichlet,
@@ -79,9 +80,9 @@ Partitioner = Callable[..., np.ndarray]
 
 _BY_SHARES = dirichlet, dirichlet_unequal, dirichlet_per_class, hierarchical_dirichlet
 _BY_RULE = label_shards, similarity, iid, natural
-PARTITIONS: Mapping[str, Partitioner] = {
-    f.__name__: f for f in (*_BY_SHARES, *_BY_RULE)
-}
+PARTITIONS: Mapping[str, Partitioner] = Registry(
+    {f.__name__: f for f in (*_BY_SHARES, *_BY_RULE)}
+)
 
 
 def bind(

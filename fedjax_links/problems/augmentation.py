@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.core.records import Section
+from fedjax_links.core.registry import Registry
 from fedjax_links.problems.arrays import Partial
 
 _LABEL_NOISE = (
@@ -140,7 +141,7 @@ def pad(images: Array, padding: int) -> Array:
 
 Augmentation = Callable[[Key, Array], Array]
 
-AUGMENTATIONS: Mapping[str, Augmentation] = {'crop': crop, 'mirror': mirror}
+AUGMENTATIONS: Mapping[str, Augmentation] = Registry({'crop': crop, 'mirror': mirror})
 
 
 def chain(augment: Sequence[str | Augmentation]) -> Augmentation:

@@ -15,6 +15,7 @@ from fedjax_links import partition as partitions
 from fedjax_links.base import Array, ClientNames, Problem, PyTree
 from fedjax_links.core import checks, errors, numpy_random
 from fedjax_links.core.records import Section
+from fedjax_links.core.registry import Registry
 from fedjax_links.problems import augmentation, models
 from fedjax_links.problems.arrays import Partial
 from fedjax_links.problems.networks import check_linen, from_flax, is_nnx, unchanged
@@ -23,9 +24,9 @@ Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
 """A name in ``MODELS``, a section with name and options, a module, or ``num_classes -> module``."""
 
 _MODELS = models.Softmax, models.MLP, models.CNN, models.GRU, models.Transformer
-MODELS: Mapping[str, type[nn.Module]] = {
-    kind.__name__.lower(): kind for kind in _MODELS
-}
+MODELS: Mapping[str, type[nn.Module]] = Registry(
+    {kind.__name__.lower(): kind for kind in _MODELS}
+)
 
 
 def digits(

@@ -140,11 +140,13 @@ def test_the_header_says_how_to_run_it_and_how_long_it_takes(path):
 
 def test_the_list_of_figures_and_tables_names_every_config():
     listed = (shipped.FOLDER.parent / 'docs' / 'papers.md').read_text()
+    listed = re.sub(r'\| \[(\w+)\]\(\.\./configs/\1\.py\)', r'| \1', listed)
     named = set(re.findall(r'\| (\w+) (?:\(.*?\) )?\| (?:figure|simulate) \|', listed))
     of_papers = {
         p.stem for p in shipped.PATHS if p.stem.startswith(('sun', 'wang', 'xiang'))
     }
     assert named == of_papers
+    listed = listed.partition('\n## Claims')[0]
     for path in shipped.PATHS:
         rows = [line for line in listed.splitlines() if f'| {path.stem} ' in line]
         command = (

@@ -111,6 +111,11 @@ MISTAKES = {
         ['local_sgd', '0.1'],
         lambda: run(fl.algorithms.fedavg(0.1)),
     ),
+    'a program that is not called': (
+        'local_train',
+        ['local_training.local_sgd(', 'the function local_sgd'],
+        lambda: fl.ALGORITHMS['fedavg'](local_training.local_sgd),
+    ),
     'no program': ('local_train', ['None'], lambda: fl.ALGORITHMS['mifa']()),
     'an entry that is not called': (
         'algorithm',
@@ -119,8 +124,15 @@ MISTAKES = {
     ),
     'a pattern that is not called': (
         'participation',
-        ['pattern', 'ParticipationEntry'],
+        ['participation.bernoulli(probs)', 'ParticipationEntry'],
         lambda: run(links=participation.PARTICIPATION['always']),
+    ),
+    'a problem of a sweep that is not called': (
+        'problem',
+        ['fl.problems', 'the function quadratic'],
+        lambda: fl.sweep(
+            lambda: FEDAVG, lambda: COINS, problems.quadratic, seeds=[0], num_rounds=2
+        ),
     ),
     'no problem': (
         'problem',

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
+import fedjax_links.__main__ as front
 from fedjax_links import local_training, participation, problems
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.core import reprs
@@ -43,18 +44,33 @@ def test_a_recorded_pattern_says_how_long_it_is():
     )
 
 
-def test_registries_print_names_and_entries_print_calls():
-    text = repr(ALGORITHMS)
-    assert all(f' {name}' in text for name in ALGORITHMS)
-    assert max(map(len, text.splitlines())) <= 80
-    assert len(text) < 1000
+@pytest.mark.parametrize('title', front.registries())
+def test_registries_print_each_name_and_what_it_is(title):
+    table = front.registries()[title]
+    lines = repr(table).splitlines()
+    assert [line.split()[0] for line in lines] == [*table]
+    column = max(map(len, table)) + 2
+    for line in lines:
+        assert line[column - 2 : column] == '  '
+        assert re.match(r'[A-Z]\w*\b.* .*\.$', line[column:]), line
+
+
+def test_a_registry_has_a_line_for_an_entry():
+    lines = repr(ALGORITHMS).splitlines()
+    server = 'Runs FedAvg: the server adds the mean update of the active clients.'
+    assert f'fedavg              {server}' in lines
+    lines = repr(problems.PROBLEMS).splitlines()
+    assert lines[2].startswith('quadratic            Builds quadratics ')
+    assert repr(type(ALGORITHMS)()) == ''
+
+
+def test_entries_print_calls():
     assert repr(ALGORITHMS['fedbuff']) == (
         '<AlgorithmEntry fedbuff(local_train, *, buffer_size, server_lr=1.0, table_dtype=None)>'
     )
     assert repr(PARTICIPATION['cyclic']).startswith(
         '<ParticipationEntry cyclic(probs, *, '
     )
-    assert repr(problems.PROBLEMS).startswith(f'{len(problems.PROBLEMS)} names\n')
 
 
 def test_client_programs_and_schedules_name_their_factories():

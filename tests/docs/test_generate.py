@@ -213,12 +213,14 @@ def test_a_notebook_stands_for_its_script_and_links_to_pages(tmp_path):
         ('](../studies/map.md#links)', '](generated/studies/map.md#links)'),
         ('](../../studies/map.md)', '](../generated/studies/map.md)'),
         ('](../docs/papers.md)', '](../../papers.md)'),
+        ('](../configs/map.py)', '](generated/config/shipped/map.rst)'),
+        ('](../../configs/map.py)', '](../generated/config/shipped/map.rst)'),
         ('](records/maps/space/report.md)', '](records/maps/space/report.md)'),
     ],
 )
-def test_links_to_and_from_studies_are_those_between_pages(link, among_the_pages):
+def test_links_to_and_from_files_are_those_between_pages(link, among_the_pages):
     source = [f'See [there{link} and ../studies/map.md.']
-    generate.link_studies(None, 'page', source)
+    generate.link_files(None, 'page', source)
     assert source == [f'See [there{among_the_pages} and ../studies/map.md.']
 
 

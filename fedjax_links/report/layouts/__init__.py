@@ -10,6 +10,7 @@ from typing import Any
 
 from fedjax_links.config import bound, nested, resolver
 from fedjax_links.core.records import Section
+from fedjax_links.core.registry import Registry
 from fedjax_links.pages import figure, tables
 from fedjax_links.planning import seeding, validation
 from fedjax_links.plot import scripts
@@ -26,23 +27,25 @@ from fedjax_links.report.layouts.rates import rates
 from fedjax_links.report.run_view import RunView
 from fedjax_links.storage import atomic_files
 
-LAYOUTS: Mapping[str, Callable[..., Page]] = {
-    'overview': overview,
-    'metrics': metrics,
-    'levels': levels,
-    'final': final,
-    'best': best,
-    'first_rounds': first_rounds,
-    'rates': rates,
-    'bars': bars,
-    'curves': curves,
-    'heat_map': heat_map,
-    'link_maps': link_maps,
-    'participation': participation,
-    'clients': clients,
-    'price': price,
-    'spread': spread,
-}
+LAYOUTS: Mapping[str, Callable[..., Page]] = Registry(
+    {
+        'overview': overview,
+        'metrics': metrics,
+        'levels': levels,
+        'final': final,
+        'best': best,
+        'first_rounds': first_rounds,
+        'rates': rates,
+        'bars': bars,
+        'curves': curves,
+        'heat_map': heat_map,
+        'link_maps': link_maps,
+        'participation': participation,
+        'clients': clients,
+        'price': price,
+        'spread': spread,
+    }
+)
 """Layouts by name, in the order of a report."""
 REPORT = 'report.md'
 _MOST_DIVERGED = 30
