@@ -34,7 +34,7 @@ LEARNING_RATES = learning_rates.LEARNING_RATES
 SCHEDULES = schedules.SCHEDULES
 """``schedule`` of a pattern: given the probabilities, positionally."""
 
-CLIENT_PROGRAMS: Factories = Registry(
+CLIENT_PROGRAMS: Factories = Registry[Callable[..., Any]](
     {
         'local_sgd': local_training.local_sgd,
         'proximal_sgd': local_training.proximal_sgd,
