@@ -27,6 +27,7 @@ from fedjax_links.algorithms.fednova import fednova
 from fedjax_links.algorithms.fedopt import fedadagrad, fedadam, fedopt, fedyogi
 from fedjax_links.algorithms.fedpbc import fedpbc
 from fedjax_links.algorithms.fedstale import fedstale
+from fedjax_links.algorithms.fedstale_async import fedstale_async
 from fedjax_links.algorithms.fedvarp import fedvarp
 from fedjax_links.algorithms.focus import focus
 from fedjax_links.algorithms.gossip import gossip
@@ -87,6 +88,12 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
         traffic=_COMPUTE_OPTION,
     ),
     fedstale=_E(fedstale, {'stale_weight': 0.5}, **_MOVES_WITHOUT_UPLOADS),
+    fedstale_async=_E(
+        fedstale_async,
+        {'stale_weight': 0.5},
+        **_MOVES_WITHOUT_UPLOADS,
+        traffic=_LATE,
+    ),
     fedvarp=_E(fedvarp),
     focus=_E(focus, **_UNLIKE_FEDAVG, **_MOVES_WITHOUT_UPLOADS),
     gossip=_E(gossip, **_WITHOUT_LINKS, traffic=_PEERS._replace(up=0, down=0)),

@@ -47,7 +47,7 @@ _FAMILIES = (
     ('mifa', 'fedvarp', 'area', 'ca2fl'),
     ('fedau', 'debiased_fedavg', 'fednova', 'colrel'),
     ('fedpbc', 'amplified_fedavg', 'fedbuff', 's2s'),
-    ('fedawe', 'fedstale', 'gossip'),
+    ('fedawe', 'fedstale', 'gossip', 'fedstale_async'),
     ('f3ast', 'wait_for_all', 'cogc'),
     ('focus', 'fedprox', 'fedopt'),
 )

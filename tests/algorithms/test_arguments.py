@@ -26,6 +26,7 @@ NOT_POSITIVE = [
     ('feddyn', 'alpha'),
     ('fednova', 'server_lr'),
     ('fedstale', 'server_lr'),
+    ('fedstale_async', 'server_lr'),
     ('fedvarp', 'server_lr'),
     ('focus', 'server_lr'),
     ('mifa', 'server_lr'),
@@ -39,6 +40,7 @@ COUNTS = [
     ('f3ast', 'budget', 1),
     ('fedau', 'cutoff', 1),
     ('fedbuff', 'buffer_size', 1),
+    ('fedstale_async', 'cutoff', 1),
     ('wait_for_all', 'period', 1),
     ('wait_for_all', 'start_round', 0),
 ]
@@ -115,6 +117,7 @@ def test_an_unknown_memory_is_refused():
         'fedbuff',
         'feddyn',
         'fedstale',
+        'fedstale_async',
         'fedvarp',
         'focus',
         'mifa',

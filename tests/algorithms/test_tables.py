@@ -22,6 +22,7 @@ OPTIONS = {
     'fedbuff': {'buffer_size': 8},
     'feddyn': {'alpha': 1.0},
     'fedstale': {'stale_weight': 1.0},
+    'fedstale_async': {'stale_weight': 1.0},
     'focus': {'server_lr': 0.005},
 }
 
@@ -100,6 +101,7 @@ def test_what_else_keeps_more_than_a_row(dtype, width):
         ('amplified_scaffold', 4, 2, NUM_CLIENTS),
         ('ca2fl', 3, 2, 1),
         ('fedbuff', 2, 1, NUM_CLIENTS + 2),
+        ('fedstale_async', 1, 2, 4 * NUM_CLIENTS),
     ):
         algorithm = build(name, table_dtype=dtype)
         state = jax.eval_shape(algorithm.init, jnp.zeros(DIMENSION), problem)

@@ -12,13 +12,19 @@ from fedjax_links.core import tree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import sum_updates
 
-NUMBERS = {'one': 1, 'two': 2, 'three': 3}
-NEED_PROBABILITIES = {'colrel', 'fedavg_known', 'fedstale'}  # divide by p_i
+NUMBERS = {'one': 1, 'two': 2, 'three': 3, 'four': 4}
+NEED_PROBABILITIES = {
+    'colrel',
+    'fedavg_known',
+    'fedstale',
+    'fedstale_async',
+}  # divide by p_i
 BROADCAST_LATE = {
     'ca2fl',
     'fedpbc',
     'fedawe',
     'fedbuff',
+    'fedstale_async',
     's2a',
     's2s',
 }  # from own models
@@ -28,7 +34,7 @@ EVERYBODY_HEARS = {
     's2a',
 }  # ColRel with weights, too: without, nobody relays where they differ
 LOOK_AT_NO_UPLINK = {'gossip', 'wait_for_all'}
-MOVE_BY_MEMORY = {'fedstale', 'focus', 'gossip', 'mifa'}
+MOVE_BY_MEMORY = {'fedstale', 'fedstale_async', 'focus', 'gossip', 'mifa'}
 MOVE_BY_THE_CLOCK = {'amplified_fedavg', 'amplified_scaffold', 'wait_for_all'}
 
 

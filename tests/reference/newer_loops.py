@@ -214,3 +214,59 @@ def ca2fl(s: Setting, size: int, *, wrong: str | None = None):
         models[arrived] = x
         path.append(x)
     return np.array(path), models, rows
+
+
+def fedstale_async(
+    s: Setting,
+    beta: float,
+    stale: tuple[float, float] = (0.0, 0.0),
+    late: tuple[float, float] = (0.0, 0.0),
+    cutoff: int | None = None,
+    *,
+    wrong: str | None = None,
+):
+    """Late updates and weights by age, given decay and patience; returns path and rows."""
+    num_clients = len(s.targets)
+    x = s.start.copy()
+    path = []
+    models = [(x, 0)] * num_clients  # with the round from which on they were x
+    rows = [(np.zeros_like(x), 0)] * num_clients  # with that of their start
+    weights = [[] for _ in range(num_clients)]  # of the row, since the last arrival
+    intervals = [[] for _ in range(num_clients)]
+    last = [-1] * num_clients
+    for t, active in enumerate(s.mask):
+        v = np.zeros_like(x)
+        new_rows = list(rows)
+        for i in range(num_clients):
+            row, row_start = rows[i]
+            if wrong == 'age since the arrival':
+                row_start = last[i] + 1
+            weight = beta * hinge(t - row_start, *stale)
+            weights[i].append(weight)
+            v = v + weight * row
+            if not active[i]:
+                continue
+            intervals[i].append(min(t - last[i], cutoff or 1))
+            p = 1 / np.mean(intervals[i]) if cutoff else s.prob[t, i]
+            model, start = models[i]
+            delta = local(s, model, i, t) - model
+            mean = weight if wrong == 'the last weight' else np.mean(weights[i])
+            v = v + (hinge(t - start, *late) * delta - mean * row) / p
+            new_rows[i] = (delta, start)
+            weights[i] = []
+            last[i] = t
+        rows = new_rows
+        if active.any() or wrong != 'rests in empty rounds':
+            divisor = num_clients
+            if wrong == 'divides by the seen':
+                divisor = max(s.mask[: t + 1].any(axis=0).sum(), 1)
+            x = x + s.server_lr * v / divisor
+        for i in np.flatnonzero(active):
+            models[i] = (x, t if wrong == 'one round older' else t + 1)
+        path.append(x)
+    return np.array(path), np.array([row for row, _ in rows])
+
+
+def hinge(age: int, decay: float, patience: float) -> float:
+    """One up to the patience, then a hyperbola."""
+    return 1.0 if age <= patience else 1 / (decay * (age - patience) + 1)

@@ -143,6 +143,14 @@ ORACLES = [
         'rests in empty rounds',
     ),
     (
+        (newer_loops.fedstale_async, GENTLE, 0.7, (0.3, 2), (0.2, 1)),
+        'age since the arrival',
+        'the last weight',
+        'rests in empty rounds',
+        'divides by the seen',
+        'one round older',
+    ),
+    (
         (newer_loops.focus, GENTLE),
         'gradient after the last step',
         'reset in every round',
