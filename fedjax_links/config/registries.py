@@ -34,11 +34,8 @@ LEARNING_RATES = learning_rates.LEARNING_RATES
 SCHEDULES = schedules.SCHEDULES
 """``schedule`` of a pattern: given the probabilities, positionally."""
 
-CLIENT_PROGRAMS: Factories = Registry[Callable[..., Any]](
-    {
-        'local_sgd': local_training.local_sgd,
-        'proximal_sgd': local_training.proximal_sgd,
-    }
+CLIENT_PROGRAMS: Factories = Registry(
+    local_sgd=local_training.local_sgd, proximal_sgd=local_training.proximal_sgd
 )
 """``client.name``: given the schedule of the rate as ``learning_rate``; a client program."""
 

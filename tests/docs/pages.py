@@ -9,7 +9,7 @@ from tests import ROOT
 
 DOCS = ROOT / 'docs'
 STUDIES = ROOT / 'studies'
-_BEGIN = 'index', 'start', 'concepts', 'theory'
+_BEGIN = 'index', 'start', 'concepts', 'theory', 'beside'
 PAPER = DOCS / 'howto' / 'paper.md'
 """What it shows needs a run, which `tests/docs/test_paper.py` makes."""
 PAGES = sorted(
