@@ -41,7 +41,10 @@ def scan_first(
     Returns:
       The carry after them, and the outputs, leaves [K, ...]; zero for steps that did not run.
     """
-    _, shapes = jax.eval_shape(step, carry, jnp.int32(0))
+    # Both calls have the same types, so that the step is traced once.
+    step = jax.jit(step, inline=True)
+    first = jax.ShapeDtypeStruct((), jnp.int32, weak_type=True)
+    _, shapes = jax.eval_shape(step, carry, first)
     outputs = jax.tree.map(lambda a: jnp.zeros((most, *a.shape), a.dtype), shapes)
 
     def body(index: Array, loop: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
