@@ -172,6 +172,19 @@ def test_the_bare_package_and_presets_start_without_jax(statement):
     assert run.stdout.strip() == '[]'
 
 
+def test_theory_is_printed_without_what_few_functions_need():
+    heavy = ['scipy.stats', 'scipy.signal', 'matplotlib', 'pandas', 'xarray']
+    program = (
+        'import sys; from fedjax_links.cli import simulate; '
+        'from fedjax_links.preview import theory; '
+        f'print([m for m in {heavy} if m in sys.modules])'
+    )
+    run = subprocess.run(
+        [sys.executable, '-c', program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == '[]'
+
+
 def test_names_are_loaded_on_first_use():
     program = (
         'import sys, fedjax_links; fedjax_links.simulate; print("jax" in sys.modules)'

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg, optimize, spatial, special, stats
+from scipy import linalg, optimize, spatial, special
 
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.linear_models import LinearModel
@@ -275,6 +275,8 @@ def gaussian_boundaries(means: ArrayLike) -> Boundaries:
     Raises:
       ValueError: if an argument is out of range.
     """
+    from scipy.stats import qmc  # slow to import, so only here
+
     centres = _class_means(means)
     count, dim = centres.shape
     first, second = np.triu_indices(count, 1)
@@ -285,7 +287,7 @@ def gaussian_boundaries(means: ArrayLike) -> Boundaries:
     heights = -0.5 * np.sum(centres**2, axis=1)
     sequences = []
     for seed in range(_SCRAMBLES):
-        sobol = stats.qmc.Sobol(dim, rng=np.random.default_rng(seed))
+        sobol = qmc.Sobol(dim, rng=np.random.default_rng(seed))
         sequences.append(sobol.random(_POINTS))
     noise = special.ndtri(sequences)
     shares = np.empty((_SCRAMBLES, len(first)))
@@ -295,7 +297,7 @@ def gaussian_boundaries(means: ArrayLike) -> Boundaries:
         scores = points @ centres.T + heights
         others = np.delete(scores, [i, j], axis=2).max(axis=2, initial=-np.inf)
         shares[:, pair] = np.mean(scores[..., i] > others, axis=1)
-    full = stats.norm.pdf(distance / 2) / (count * distance)
+    full = _normal_density(distance / 2) / (count * distance)
     error = np.std(shares @ full, ddof=1) / np.sqrt(_SCRAMBLES)
     return Boundaries(
         mass=spatial.distance.squareform(full * shares.mean(axis=0)),
@@ -336,7 +338,7 @@ def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
     requirement = 'have less than half of any pair wrong'
     _checks.require(largest < 0.5, 'confusion', requirement, largest)
     distances = -2 * special.ndtri(error)
-    mass = 0.5 * pair_mass * stats.norm.pdf(distances / 2) / distances
+    mass = 0.5 * pair_mass * _normal_density(distances / 2) / distances
     np.fill_diagonal(distances, 0.0)
     return Boundaries(mass, distances)
 
@@ -369,7 +371,12 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
     tilt = np.log(law[first] / law[second]) / distance
     ahead = distance / 2 + np.multiply.outer([0, 1, -1], tilt)
     lost = special.ndtr(ahead).T @ [2, -1, -1]
-    return float(lost @ (mass * distance / stats.norm.pdf(distance / 2)))
+    return float(lost @ (mass * distance / _normal_density(distance / 2)))
+
+
+def _normal_density(values: np.ndarray) -> np.ndarray:
+    """Returns the standard normal density."""
+    return np.exp(-(values**2) / 2.0) / np.sqrt(2.0 * np.pi)
 
 
 def _class_means(means: ArrayLike) -> np.ndarray:

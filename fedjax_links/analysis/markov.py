@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import signal
 
 from fedjax_links.analysis import _checks
 from fedjax_links.core import errors
@@ -244,6 +243,8 @@ def semi_markov_autocorrelation(
       >>> print(analysis.semi_markov_autocorrelation(rounds, rounds, 2).round(3))
       [1.   0.6  0.36]
     """
+    from scipy import signal  # slow to import, so only here
+
     up_law = _checks.checked_survival('up', up)
     down_law = _checks.checked_survival('down', down)
     length = 1 + _checks.checked_int('num_lags', num_lags, minimum=0)

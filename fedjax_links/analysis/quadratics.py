@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg, signal
+from scipy import linalg
 from scipy.sparse import linalg as sparse_linalg
 
 from fedjax_links.analysis import _checks, cohort_sizes, independent_links
@@ -168,6 +168,8 @@ def fedavg_mean_and_covariance(
     References:
       Xiang et al., CDC 2023, Proposition 1 (the limit of the mean).
     """
+    from scipy import signal  # slow to import, so only here
+
     probs, targets, factor = _checked(probs, targets, learning_rate, local_steps)
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
     targets = targets.reshape(len(probs), -1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from fedjax_links.analysis import _checks
 
@@ -135,4 +135,4 @@ def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> fl
     uplink = float(_checks.checked_rate('p', p))
     edge = float(_checks.checked_rate('q', q))
     complete = uplink * edge**failures
-    return float(stats.binom.sf(clients - failures - 1, clients, complete))
+    return float(special.bdtrc(clients - failures - 1, clients, complete))
