@@ -22,12 +22,32 @@ from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.problems import owners
 from fedjax_links.runner.compilation import initial_params
 
-MOST_WORK = 2**34
-"""Largest `hessian_work` of a minimisation: examples times the square of the parameters."""
 
-_MOST_FLOW = 2**31
-"""Examples times parameters times gradients of a flow, which take about a second."""
+class Budget(NamedTuple):
+    """Says how much the predictions for a pattern may compute.
 
+    Attributes:
+      hessian: largest `hessian_work` of a minimisation: examples times the square of the
+        parameters.
+      flow: examples times parameters times gradients of a flow.
+    """
+
+    hessian: float
+    flow: float
+
+    def divided(self, by: float) -> 'Budget':
+        """Returns a part of the budget."""
+        return Budget(self.hessian / by, self.flow / by)
+
+
+QUICK = Budget(hessian=2**34, flow=2**31)
+"""Of what is printed before a run: a flow takes about a second."""
+
+LONG = Budget(hessian=2**34, flow=2**38)
+"""Of the command ``theory``: a flow takes about a minute."""
+
+_FEWEST_GRADIENTS = 80
+"""What the shortest flow takes."""
 _MOST_ROUNDS = 10_000
 """Simulated rounds from which implicit weights are estimated."""
 _MOST_CELLS = 2**25
@@ -42,12 +62,13 @@ class Prediction(NamedTuple):
     """Holds the predicted metrics of an algorithm on the problem's evaluation data.
 
     Attributes:
-      limit: at the minimiser; empty if there is none because labels are separable.
+      limit: at the minimiser; empty if there is none because labels are separable, None if its
+        Hessian would take too long.
       reached: after the run's rounds; empty if the time of the flow is unknown, or if the flow
         would take too long to follow.
     """
 
-    limit: Mapping[str, float]
+    limit: Mapping[str, float] | None
     reached: Mapping[str, float]
 
 
@@ -65,10 +86,10 @@ class Predictions(NamedTuple):
     exact: bool
 
 
-_cache: weakref.WeakKeyDictionary[Any, dict[str, Predictions | None]] = (
+_cache: weakref.WeakKeyDictionary[Any, dict[tuple[str, Budget], Predictions | None]] = (
     weakref.WeakKeyDictionary()
 )
-"""Predictions by plan and pattern. A run needs them before its start and at its end.
+"""Predictions by plan, then by pattern and budget. A run needs them at its start and its end.
 
 An experiment could not be the key: those of equal configs are equal, even if their modules differ.
 """
@@ -93,6 +114,7 @@ def predictions(
     non_empty: float = 1.0,
     time: float | None = None,
     seed: int = 0,
+    budget: Budget | None = None,
 ) -> Predictions | None:
     """Predicts FedAvg's and FedPBC's metrics at the end, to the leading order of small steps.
 
@@ -102,6 +124,7 @@ def predictions(
       non_empty: the fraction of rounds in which at least one client is active.
       time: the sum of the local rates over all local steps; None for the limits alone.
       seed: the seed of the initial model.
+      budget: what it may compute; by default any Hessian, and a flow of `QUICK`.
 
     Returns:
       The predictions; None if the problem's loss is not that of its `objective`.
@@ -112,12 +135,14 @@ def predictions(
     predictor = make_predictor(problem, seed)
     if predictor is None:
         return None
+    if budget is None:
+        budget = QUICK._replace(hessian=np.inf)
     # FedAvg's server stands still in rounds without active clients.
     fedavg_time = None if time is None else non_empty * time
     equal = np.full(problem.num_clients, 1 / problem.num_clients)
     return Predictions(
-        fedavg=predictor.predict(weights, fedavg_time),
-        fedpbc=predictor.predict(equal, time),
+        fedavg=predictor.predict(weights, fedavg_time, budget),
+        fedpbc=predictor.predict(equal, time, budget),
         exact=True,
     )
 
@@ -181,18 +206,20 @@ class Predictor:
         self.options: dict[str, Any] = {'loss': objective.loss, 'l2': objective.l2}
         if objective.loss == linear_models.SOFTMAX:
             self.options['num_classes'] = start.intercept.size
-        self._most_gradients = _MOST_FLOW // (len(inputs) * num_coefficients)
+        self._gradient_work = len(inputs) * num_coefficients
         self._dtype = jax.tree.leaves(initial)[0].dtype
         self._measure = jax.jit(problem.metrics)
 
-    def predict(self, weights: np.ndarray, time: float | None) -> Prediction:
+    def predict(
+        self, weights: np.ndarray, time: float | None, budget: Budget
+    ) -> Prediction:
         """Predicts the metrics if each client's loss has a weight.
 
         Args:
           weights: float64[N].
           time: how far to follow the flow; None for the limit alone.
+          budget: what it may compute.
         """
-        limit: Mapping[str, float] = {}
         reached: Mapping[str, float] = {}
         if time is not None:
             with contextlib.suppress(linear_limits.LongFlowError):
@@ -201,10 +228,13 @@ class Predictor:
                     weights,
                     time=time,
                     start=self._start,
-                    most_gradients=self._most_gradients,
+                    most_gradients=int(budget.flow // self._gradient_work),
                     **self.options,
                 )
                 reached = self.metrics(model)
+        if hessian_work(self._problem) > budget.hessian:
+            return Prediction(None, reached)
+        limit: Mapping[str, float] = {}
         with contextlib.suppress(linear_limits.NoMinimiserError):
             minimiser = analysis.weighted_minimiser(*self.data, weights, **self.options)
             limit = self.metrics(minimiser.model)
@@ -249,9 +279,7 @@ def _loss_is_as_stated(
     return bool(abs(loss - stated_loss) <= tolerance)
 
 
-def for_links(
-    links: ConfiguredLinks, most_work: float = MOST_WORK
-) -> Predictions | None:
+def for_links(links: ConfiguredLinks, budget: Budget = QUICK) -> Predictions | None:
     """Returns the predictions for a pattern of a config, cached.
 
     FedAvg's weights are exact if they are known. Otherwise they are estimated from the first
@@ -259,18 +287,29 @@ def for_links(
 
     Args:
       links: the pattern.
-      most_work: the largest `hessian_work` of a problem that is still predicted.
+      budget: what it may compute.
 
     Returns:
       The predictions; None if nothing can be predicted, such as for clients that weigh by their
       examples or take unequal numbers of steps.
     """
-    if not 0 < hessian_work(links.problem) <= most_work or _is_unequal(links):
+    if not _is_affordable(links, budget) or _is_unequal(links):
         return None
-    by_pattern = _cache.setdefault(links.experiment.plan, {})
-    if links.label not in by_pattern:
-        by_pattern[links.label] = _predict(links)
-    return by_pattern[links.label]
+    predicted = _cache.setdefault(links.experiment.plan, {})
+    key = links.label, budget
+    if key not in predicted:
+        predicted[key] = _predict(links, budget)
+    return predicted[key]
+
+
+def _is_affordable(links: ConfiguredLinks, budget: Budget) -> bool:
+    """Tells whether anything can be predicted, by a Hessian or by a flow."""
+    work = hessian_work(links.problem)
+    if 0 < work <= budget.hessian:
+        return True
+    size = tree.size(jax.eval_shape(links.problem.init_params, jax.random.key(0)))
+    has_short_flow = work / size * _FEWEST_GRADIENTS <= budget.flow
+    return work > 0 and links.flow_time is not None and has_short_flow
 
 
 def _is_unequal(links: ConfiguredLinks) -> bool:
@@ -291,7 +330,7 @@ def _is_unequal(links: ConfiguredLinks) -> bool:
     return 'local_epochs' in options or 'weights' in swept or 'examples' in weights
 
 
-def _predict(links: ConfiguredLinks) -> Predictions | None:
+def _predict(links: ConfiguredLinks, budget: Budget) -> Predictions | None:
     """Computes the predictions for a pattern; None if no client is ever active."""
     law = links.law
     weights = law.weights
@@ -314,8 +353,11 @@ def _predict(links: ConfiguredLinks) -> Predictions | None:
         non_empty=non_empty,
         time=links.flow_time,
         seed=links.experiment.seeds[0],
+        budget=budget,
     )
     if predicted is None:
+        return None
+    if predicted.fedavg.limit is None and not predicted.fedavg.reached:
         return None
     return predicted._replace(exact=law.weights is not None)
 
@@ -330,12 +372,12 @@ def _simulate(links: ConfiguredLinks) -> np.ndarray:
     return np.asarray(base.participants(record))
 
 
-def describe(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
+def describe(links: ConfiguredLinks, budget: Budget = QUICK) -> list[str]:
     """Describes the predictions for a pattern of a config.
 
     Args:
       links: the pattern.
-      most_work: the largest `hessian_work` of a problem that is still predicted.
+      budget: what it may compute.
 
     Returns:
       Lines of at most 80 columns, none where nothing can be predicted.
@@ -345,13 +387,16 @@ def describe(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
         return [
             'no end predicted: clients weigh or step unequally, by more than their links'
         ]
-    if required > most_work:
-        return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
-    predicted = for_links(links, most_work)
+    predicted = for_links(links, budget)
+    too_large = f'examples x parameters^2 above {budget.hessian:.2g}'
     if predicted is None:
-        return []
+        is_large = required > budget.hessian
+        return [f'no accuracy predicted: {too_large}'] if is_large else []
     remark = '' if predicted.exact else ', simulated links'
-    return [*_reached_lines(links, predicted, remark), *_limit_lines(predicted, remark)]
+    lines = _reached_lines(links, predicted, remark)
+    if predicted.fedavg.limit is None:
+        return [*lines, f'no limit in the long run: {too_large}']
+    return [*lines, *_limit_lines(predicted, remark)]
 
 
 def _reached_lines(

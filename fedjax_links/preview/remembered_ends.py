@@ -15,7 +15,7 @@ _MOST_WORK = 2**31
 _WEIGHTED = 'fedau', 'fedavg_all', 'fedavg_known'
 
 
-def weighted_labels(links: ConfiguredLinks, most_work: float) -> list[str]:
+def weighted_labels(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
     """Lists the algorithms of a config whose end the law of first order gives.
 
     These divide the sum of updates by N, on linear models, under two-state links that
@@ -23,11 +23,11 @@ def weighted_labels(links: ConfiguredLinks, most_work: float) -> list[str]:
 
     Args:
       links: a pattern of a config.
-      most_work: the largest `prediction.hessian_work` of a problem.
+      budget: of the predictions for the pattern.
     """
     if _remembering_rates(links) is None:
         return []
-    predicted = prediction.for_links(links, most_work)
+    predicted = prediction.for_links(links, budget)
     if predicted is None or not predicted.fedpbc.limit:
         return []
     labels = []
@@ -41,18 +41,18 @@ def weighted_labels(links: ConfiguredLinks, most_work: float) -> list[str]:
     return labels
 
 
-def describe(links: ConfiguredLinks, most_work: float) -> list[str]:
+def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
     """Describes where weighted algorithms end, with and without memory.
 
     Args:
       links: a pattern of a config.
-      most_work: as in `weighted_labels`.
+      budget: as in `weighted_labels`.
 
     Returns:
       Lines of at most 80 columns; none where nothing is known.
     """
     rates = _remembering_rates(links)
-    labels = weighted_labels(links, most_work)
+    labels = weighted_labels(links, budget)
     if rates is None or not labels:
         return []
     if prediction.hessian_work(links.problem) > _MOST_WORK:

@@ -39,8 +39,7 @@ def summary(experiment: Experiment) -> str:
       experiment: made from a config.
     """
     lines = []
-    portion = min(1, _FEW_PATTERNS / len(experiment.patterns))
-    most_work = prediction.MOST_WORK * portion
+    budget = prediction.QUICK.divided(max(1, len(experiment.patterns) / _FEW_PATTERNS))
     for label in experiment.patterns:
         links = configured_links.of_experiment(experiment, label)
         description = f'{label}: {links.name}, {links.law.description}'
@@ -54,9 +53,9 @@ def summary(experiment: Experiment) -> str:
             lines[-1] += (
                 f"; FedAvg's implicit weights are {bias:.2f} from equal (L1, exact)"
             )
-        predictions = prediction.describe(links, most_work=most_work)
+        predictions = prediction.describe(links, budget)
         lines += [f'{_INDENT}{line}' for line in predictions]
-        labels = remembered_ends.weighted_labels(links, most_work)
+        labels = remembered_ends.weighted_labels(links, budget)
         if labels:
             names = ', '.join(labels)
             lines.append(f'{_INDENT}`theory` says what memory does to {names}')
@@ -104,8 +103,8 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
     lines.append(_quantiles_row('realised', active.mean(axis=0)))
     lines += _weights_lines(law, weights, len(active))
     lines += _bias_lines(links.problem, law, weights, active)
-    lines += [f'  {line}' for line in prediction.describe(links)]
-    lines += remembered_ends.describe(links, prediction.MOST_WORK)
+    lines += [f'  {line}' for line in prediction.describe(links, prediction.LONG)]
+    lines += remembered_ends.describe(links, prediction.LONG)
     lines += exact_ends.describe(links)
     lines += _gossip_lines(law)
     lines += _separation_lines(law)

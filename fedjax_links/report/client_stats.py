@@ -190,15 +190,15 @@ def _predictions(
     if experiment.config is None or len(experiment.plan.points) > 1:
         return {}
     links = configured_links.of_experiment(experiment, pattern)
-    max_work = prediction.MOST_WORK / len(experiment.patterns)
-    predicted = prediction.for_links(links, max_work)
+    budget = prediction.QUICK.divided(len(experiment.patterns))
+    predicted = prediction.for_links(links, budget)
     if predicted is None:
         return {}
     by_algorithm = {}
     for label in ('fedavg', 'fedpbc'):
         if label in experiment.algorithms:
             metrics = getattr(predicted, label)
-            by_algorithm[label] = metrics.reached or metrics.limit
+            by_algorithm[label] = metrics.reached or metrics.limit or {}
     return by_algorithm
 
 

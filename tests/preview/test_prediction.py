@@ -272,9 +272,24 @@ def test_decaying_rates_are_added_up():
 def test_large_problems_are_left_alone():
     plan = plans.plan(plans.KNOWN['bernoulli'], DIGITS)
     assert prediction.hessian_work(plan.problem) == 1438 * 650**2
-    (line,) = prediction.describe(plan, most_work=1e6)
+    (line,) = prediction.describe(plan, prediction.Budget(hessian=1e6, flow=1e6))
     assert line == 'no accuracy predicted: examples x parameters^2 above 1e+06'
     assert prediction.describe(plans.plan(plans.KNOWN['bernoulli'])) == []
+
+
+def test_a_flow_is_followed_where_no_hessian_is_affordable():
+    """Gradients of many examples are cheap beside their Hessian."""
+    plan = plans.plan(
+        plans.KNOWN['bernoulli'], DIGITS, client={**CLIENT, 'local_steps': 1}
+    )
+    both = prediction.describe(plan)
+    without = prediction.Budget(hessian=1e6, flow=prediction.QUICK.flow)
+    lines = prediction.describe(plan, without)
+    assert lines[:2] == both[:2]
+    assert 'small steps' in lines[1]
+    assert lines[2:] == [
+        'no limit in the long run: examples x parameters^2 above 1e+06'
+    ]
 
 
 def test_links_without_known_weights_are_simulated():
