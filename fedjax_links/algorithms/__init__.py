@@ -13,6 +13,7 @@ from fedjax_links.algorithms.amplified_fedavg import (
 from fedjax_links.algorithms.amplified_scaffold import amplified_scaffold
 from fedjax_links.algorithms.area import area
 from fedjax_links.algorithms.ca2fl import ca2fl
+from fedjax_links.algorithms.ca_fed import ca_fed
 from fedjax_links.algorithms.cogc import cogc
 from fedjax_links.algorithms.colrel import colrel
 from fedjax_links.algorithms.debiased_fedavg import debiased_fedavg
@@ -67,6 +68,7 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     ),
     area=_E(area),
     ca2fl=_E(ca2fl, {'buffer_size': 3}, traffic=_LATE),
+    ca_fed=_E(ca_fed, **_UNLIKE_FEDAVG),
     cogc=_E(cogc, {'tolerance': 1}, traffic=_PEERS),
     colrel=_E(colrel, traffic=_PEERS),
     debiased_fedavg=_E(debiased_fedavg),

@@ -48,7 +48,7 @@ _FAMILIES = (
     ('fedau', 'debiased_fedavg', 'fednova', 'colrel'),
     ('fedpbc', 'amplified_fedavg', 'fedbuff', 's2s'),
     ('fedawe', 'fedstale', 'gossip', 'fedstale_async'),
-    ('f3ast', 'wait_for_all', 'cogc'),
+    ('f3ast', 'wait_for_all', 'cogc', 'ca_fed'),
     ('focus', 'fedprox', 'fedopt'),
 )
 """One per hue; the index within it is the rank."""

@@ -15,6 +15,7 @@ NOT_POSITIVE = [
     ('amplified_fedavg', 'amplification'),
     ('amplified_scaffold', 'amplification'),
     ('ca2fl', 'server_lr'),
+    ('ca_fed', 'server_lr'),
     ('f3ast', 'server_lr'),
     ('fedau', 'server_lr'),
     ('fedavg', 'server_lr'),

@@ -12,8 +12,9 @@ from fedjax_links.core import tree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import sum_updates
 
-NUMBERS = {'one': 1, 'two': 2, 'three': 3, 'four': 4}
+NUMBERS = {'one': 1, 'two': 2, 'three': 3, 'four': 4, 'five': 5}
 NEED_PROBABILITIES = {
+    'ca_fed',
     'colrel',
     'fedavg_known',
     'fedstale',
@@ -28,6 +29,7 @@ BROADCAST_LATE = {
     's2a',
     's2s',
 }  # from own models
+CHOOSE_AMONG_THE_ACTIVE = {'ca_fed', 'f3ast'}
 EVERYBODY_TRAINS = {'cogc', 'colrel', 'fedpbc', 'gossip', 's2a', 's2s', 'wait_for_all'}
 EVERYBODY_HEARS = {
     'cogc',
@@ -71,7 +73,11 @@ def test_who_needs_computes_and_hears_what(name):
     result = facts(name)
     assert result.needs_prob == (name in NEED_PROBABILITIES)
     computing = (
-        'all' if name in EVERYBODY_TRAINS else 'asked' if name == 'f3ast' else 'active'
+        'all'
+        if name in EVERYBODY_TRAINS
+        else 'asked'
+        if name in CHOOSE_AMONG_THE_ACTIVE
+        else 'active'
     )
     assert result.computing == computing
     late = name in BROADCAST_LATE

@@ -7,6 +7,7 @@ import pytest
 
 from tests.reference import (
     block_loops,
+    correlation_loops,
     interval_loops,
     memory_loops,
     newer_loops,
@@ -121,6 +122,13 @@ ORACLES = [
         'divides by K',
         'mean over the seen',
         'mean of every round',
+    ),
+    (
+        (correlation_loops.ca_fed, GENTLE, 0.0, 0.2),
+        'availability first',
+        'distance not squared',
+        'the round itself does not count',
+        'the unseen lose nothing',
     ),
     (
         (newer_loops.fedbuff, HARD, 5),
