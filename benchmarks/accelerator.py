@@ -1,9 +1,11 @@
-"""What one accelerator does with the workloads: a single command, one record, eight minutes.
+"""Proves that one accelerator computes right, then measures it: one command, eight minutes.
 
 python -m benchmarks.accelerator --out=accelerator.json
 
-Needs jax 0.11 or newer, flax, optax, chex, absl-py, ml_collections and NumPy, and no data. Parts
-that no longer fit into the time are named as skipped. On a CPU the same parts run in a small form.
+First programs of six algorithms are certified against double precision and theory; if one is off,
+nothing is measured. Needs no data. The measured parts need jax 0.11 or newer, flax, optax, chex,
+absl-py, ml_collections and NumPy, the proof all that the package requires. Parts that lack a
+package, or no longer fit into the time, are named as skipped. On a CPU all take a small form.
 """
 
 import functools
@@ -26,6 +28,32 @@ SEEDS = (1, 4, 16, 64, 256, 1024)
 BITS_BOUND = 1e-4
 """Largest difference of a model trained 100 rounds on the accelerator and on the CPU, both with
 products in full float32: sums of at most 6,400 terms in another order, in a contracting problem."""
+
+
+def certificate(small: bool) -> dict[str, Any]:
+    """Certifies the programs of six algorithms, and the links that they run over.
+
+    Returns:
+      The largest error of each program, and the bound of rounding or chance.
+
+    Raises:
+      ValueError: naming the programs that are off.
+    """
+    # These import packages that no other part needs.
+    from configs import gaussians
+    from fedjax_links.certify import certificates
+
+    config = gaussians.get_config().to_dict()
+    if small:
+        config['algorithms'] = {'fedavg': {}, 'fedpbc': {}}
+    verdicts = list(certificates.certify(config))
+    off = [verdict.program for verdict in verdicts if not verdict.holds]
+    if off:
+        raise ValueError(f'off by more than rounding or chance: {"; ".join(off)}')
+    return {
+        verdict.program: {'error': float(verdict.error), 'bound': float(verdict.bound)}
+        for verdict in verdicts
+    }
 
 
 def turns_of(program: Callable[..., Any], *args: Any, repeats: int = 3) -> list[float]:
@@ -236,6 +264,7 @@ def memory() -> dict[str, Any]:
 
 
 PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
+    'certificate': certificate,
     'roofline': roofline,
     'bits': bits,
     'micro': orchestration,
@@ -257,7 +286,11 @@ def measure(quick: bool) -> dict[str, Any]:
             record['skipped'].append(name)
             continue
         start = time.perf_counter()
-        record[name] = part(small)
+        try:
+            record[name] = part(small)
+        except ImportError as error:
+            record['skipped'].append(f'{name} ({error})')
+            continue
         record[name]['part_seconds'] = round(time.perf_counter() - start, 1)
         jax.clear_caches()
     record |= {'memory': memory(), 'seconds': round(time.perf_counter() - begin, 1)}

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from benchmarks import accelerator, summary
+from fedjax_links.certify import certificates
 
 ABSENT = (
     'torch',
@@ -31,6 +32,26 @@ def test_what_does_not_fit_into_the_time_is_named(monkeypatch):
     monkeypatch.setattr(accelerator, 'MOST_SECONDS', 0.0)
     record = accelerator.measure(quick=True)
     assert record['skipped'] == list(accelerator.PARTS)
+
+
+def test_parts_that_lack_a_package_are_named(monkeypatch):
+    def part(small):
+        raise ModuleNotFoundError("No module named 'scipy'")
+
+    monkeypatch.setattr(accelerator, 'PARTS', {'certificate': part})
+    record = accelerator.measure(quick=True)
+    assert record['skipped'] == ["certificate (No module named 'scipy')"]
+
+
+@pytest.mark.slow
+def test_a_program_that_is_off_stops_the_measurement(monkeypatch):
+    whole = accelerator.certificate(small=True)
+    assert any('fedpbc' in program for program in whole)
+    assert all(program['error'] <= program['bound'] for program in whole.values())
+    monkeypatch.setattr(certificates, '_BOUND', 1e-12)
+    monkeypatch.setattr(certificates, '_COARSE_BOUND', 1e-12)
+    with pytest.raises(ValueError, match=r'rounding or chance: .*fedpbc, links'):
+        accelerator.measure(quick=True)
 
 
 def test_rows_have_their_spread():
