@@ -73,12 +73,7 @@ class Row(NamedTuple):
         if self.target is None:
             return [self.benchmark, self.what, measured, '']
         bound = f'{"at most" if self.at_most else "at least"} {_number(self.target)}'
-        return [
-            self.benchmark,
-            self.what,
-            measured,
-            bound + ('' if self.met else ': **missed**'),
-        ]
+        return [self.benchmark, self.what, measured, bound]
 
 
 def rows(record: Record) -> list[Row]:
@@ -98,17 +93,39 @@ def read(folder: Path = RESULTS) -> list[Record]:
 
 
 def table(records: Iterable[Record]) -> str:
-    """Returns Markdown, with device, versions and dates of the records below the rows."""
-    lines = ['| benchmark | what | measured | target |', '| --- | --- | --- | --- |']
+    """Returns Markdown: what is claimed, what is not reached yet, how it was measured.
+
+    Args:
+      records: what was measured.
+
+    Returns:
+      Two tables, and below them device, versions and dates of the records.
+    """
+    claimed = []
+    missed = []
     groups: dict[str, list[Record]] = {}
     for record in records:
-        lines += [f'| {" | ".join(row.cells())} |' for row in rows(record)]
+        for row in rows(record):
+            line = f'| {" | ".join(row.cells())} |'
+            if row.met is False:
+                missed.append(line)
+            else:
+                claimed.append(line)
         groups.setdefault(_where(record), []).append(record)
+    lines = [*_heading('claimed'), *claimed]
+    if missed:
+        lines += ['', '**Not yet**: what we want and have not reached.', '']
+        lines += [*_heading('wanted'), *missed]
     notes = [
         f'{", ".join(record["benchmark"] for record in group)}: {where}{_cost(group)}.'
         for where, group in groups.items()
     ]
     return '\n'.join([*lines, '', *notes])
+
+
+def _heading(bound: str) -> list[str]:
+    """Returns the first two lines of a table whose last column has that title."""
+    return [f'| benchmark | what | measured | {bound} |', f'{"| --- " * 4}|']
 
 
 def picture(records: Iterable[Record], path: Path) -> None:
