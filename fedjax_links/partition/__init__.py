@@ -12,7 +12,9 @@ partitioner              volumes     label skew
 `hierarchical_dirichlet` equal       the same over coarse classes, then within each (Reddi et al.)
 `dirichlet_unequal`      unequal     the same, as released with FedAU, FedPBC and FedAWE
 `dirichlet_per_class`    unequal     Dirichlet client shares per class (Sun et al.)
+`dirichlet_capped`       unequal     the same, for clients below the mean volume (Li et al.)
 `label_shards`           equal       a few shards of the sorted data (McMahan et al.)
+`pathological`           by class    exactly k classes per client
 `similarity`             near equal  one class per client, 5 % spread at random (Wang and Ji)
 `natural`                the data's  the data's: each example has its owner
 ======================== =========== =============================================================
@@ -35,11 +37,15 @@ from fedjax_links.core import checks, errors
 from fedjax_links.core.records import Section
 from fedjax_links.core.registry import Registry
 from fedjax_links.datasets import columns
+from fedjax_links.partition.cut_classes import (
+    dirichlet_capped,
+    dirichlet_per_class,
+    dirichlet_unequal,
+    pathological,
+)
 from fedjax_links.partition.label_shares import (
     dirichlet,
-    dirichlet_per_class,
     dirichlet_shares,
-    dirichlet_unequal,
     hierarchical_dirichlet,
 )
 from fedjax_links.partition.rules import (
@@ -61,6 +67,7 @@ __all__ = [
     'class_mix',
     'contiguous_groups',
     'dirichlet',
+    'dirichlet_capped',
     'dirichlet_per_class',
     'dirichlet_shares',
     'dirichlet_unequal',
@@ -70,6 +77,7 @@ __all__ = [
     'keywords',
     'label_shards',
     'natural',
+    'pathological',
     'report',
     'similarity',
     'volumes',
@@ -78,8 +86,14 @@ __all__ = [
 Partitioner = Callable[..., np.ndarray]
 """``(labels, *, num_clients, **options) -> int[E]``; gets ``seed`` if it has such a parameter."""
 
-_BY_SHARES = dirichlet, dirichlet_unequal, dirichlet_per_class, hierarchical_dirichlet
-_BY_RULE = label_shards, similarity, iid, natural
+_BY_SHARES = (
+    dirichlet,
+    dirichlet_unequal,
+    dirichlet_per_class,
+    dirichlet_capped,
+    hierarchical_dirichlet,
+)
+_BY_RULE = label_shards, pathological, similarity, iid, natural
 PARTITIONS: Mapping[str, Partitioner] = Registry(
     {f.__name__: f for f in (*_BY_SHARES, *_BY_RULE)}
 )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
-from fedjax_links.partition.rules import begin, generator, until_all_own
+from fedjax_links.partition.rules import begin, generator
 
 _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
 """``(client, bool[C] whether a class has unused examples) -> weights [C]``, 0 for those without."""
@@ -14,7 +14,7 @@ _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
 # The part of the stream that decides the order in which clients are served.
 _ORDER = 2
 # Below it, shares are drawn by their logarithms, as many of them would be 0 as floats.
-_SMALL_ALPHA = 0.02
+SMALL_ALPHA = 0.02
 
 # fmt: off
 CIFAR100_COARSE = (
@@ -52,7 +52,7 @@ def dirichlet_shares(
     checks.static_int('num_clients', num_clients)
     checks.static_int('num_classes', num_classes)
     checks.positive('alpha', alpha)
-    return _shares(generator(seed), num_clients, num_classes, alpha)
+    return draw_shares(generator(seed), num_clients, num_classes, alpha)
 
 
 def dirichlet(
@@ -99,7 +99,7 @@ def dirichlet(
       Hsu, Qi and Brown, Measuring the effects of non-identical data distribution for federated
       visual classification, 2019.
     """
-    labels, sizes, rng = _begin(labels, num_clients, alpha, seed)
+    labels, sizes, rng = begin_shares(labels, num_clients, alpha, seed)
     served = _order(order, num_clients, seed)
     return _deal(rng, labels, served, _weigher(rng, num_clients, sizes.size, alpha))
 
@@ -151,7 +151,7 @@ def hierarchical_dirichlet(
       Reddi et al., Adaptive federated optimization, ICLR 2021, appendix C.1: the Pachinko
       allocation of CIFAR-100.
     """
-    labels, sizes, rng = _begin(labels, num_clients, alpha, seed)
+    labels, sizes, rng = begin_shares(labels, num_clients, alpha, seed)
     checks.positive('beta', beta)
     groups = checks.ids('coarse', CIFAR100_COARSE if coarse is None else coarse)
     if len(groups) < sizes.size:
@@ -178,98 +178,7 @@ def hierarchical_dirichlet(
     return _deal(rng, labels, served, weigh)
 
 
-def dirichlet_unequal(
-    labels: ArrayLike, *, num_clients: int, alpha: float = 0.1, seed: int
-) -> NDArray[np.int32]:
-    """Gives clients Dirichlet class shares and whatever volumes these imply.
-
-    With nu_i ~ Dir(alpha 1), the n_c examples of class c, in the order of the data, are cut at
-    ``rint(n_c * sum_{j<=i} nu_jc / sum_j nu_jc)``: the rule that was released with FedAU, FedPBC
-    and FedAWE, whose papers speak of equal volumes. Use `dirichlet` for these.
-
-    Args:
-      labels: int[E], class of each example, numbered from 0.
-      num_clients: N.
-      alpha: concentration, positive: small is one class per client, large is the uniform mix.
-      seed: integer in ``[0, 2**32)``.
-
-    Returns:
-      Owner of each example, int32[E].
-
-    Raises:
-      ValueError: if an argument is out of range, or none of 100 draws gives every client an
-        example.
-
-    Example:
-      >>> import numpy as np
-      >>> from fedjax_links import partition
-      >>> labels = np.arange(60) % 2
-      >>> owners = partition.dirichlet_unequal(labels, num_clients=3, alpha=0.5, seed=0)
-      >>> counts = np.bincount(owners)
-      >>> print(counts.sum(), counts.size, counts.all())
-      60 3 True
-
-    References:
-      Xiang et al., FedPBC, 2024 (journal version), released code.
-    """
-    labels, sizes, rng = _begin(labels, num_clients, alpha, seed)
-
-    def draw() -> NDArray[np.int32]:
-        if alpha >= _SMALL_ALPHA:
-            shares = _shares(rng, num_clients, sizes.size, alpha)
-        else:
-            # A class that hardly any client aims at goes to those that aim at it most.
-            logs = _log_shares(rng, num_clients, sizes.size, alpha)
-            shares = np.exp(logs - logs.max(axis=0))
-        ends = np.cumsum(shares, axis=0)
-        return _cut(labels, np.rint(sizes * ends / ends[-1]))
-
-    return until_all_own(num_clients, draw)
-
-
-def dirichlet_per_class(
-    labels: ArrayLike, *, num_clients: int, alpha: float = 0.5, seed: int
-) -> NDArray[np.int32]:
-    """Deals each class out to all clients in Dirichlet shares.
-
-    For every class c one draw pi_c ~ Dir(alpha 1) over the CLIENTS; the n_c examples of the class,
-    in the order of the data, are cut at ``floor(n_c * sum_{j<=i} pi_cj)``. Volumes are unequal.
-
-    Args:
-      labels: int[E], class of each example, numbered from 0.
-      num_clients: N.
-      alpha: concentration, positive: small is one client per class, large is equal shares.
-      seed: integer in ``[0, 2**32)``.
-
-    Returns:
-      Owner of each example, int32[E].
-
-    Raises:
-      ValueError: if an argument is out of range, or none of 100 draws gives every client an
-        example.
-
-    Example:
-      >>> import numpy as np
-      >>> from fedjax_links import partition
-      >>> labels = np.arange(60) % 2
-      >>> owners = partition.dirichlet_per_class(labels, num_clients=3, alpha=0.5, seed=0)
-      >>> counts = np.bincount(owners)
-      >>> print(counts.sum(), counts.size, counts.all())
-      60 3 True
-
-    References:
-      Sun et al., ICLR 2025, released notebook (alpha 0.5, 100 clients).
-    """
-    labels, sizes, rng = _begin(labels, num_clients, alpha, seed)
-
-    def draw() -> NDArray[np.int32]:
-        ends = np.cumsum(_shares(rng, sizes.size, num_clients, alpha), axis=1).T
-        return _cut(labels, np.floor(sizes * ends))
-
-    return until_all_own(num_clients, draw)
-
-
-def _begin(
+def begin_shares(
     labels: ArrayLike, num_clients: int, alpha: float, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], np.random.Generator]:
     """Checks arguments; returns labels, the size of each class, and the stream of the seed."""
@@ -286,16 +195,16 @@ def _order(order: str, num_clients: int, seed: int) -> NDArray[np.int64]:
     return generator(seed, _ORDER).permutation(num_clients)
 
 
-def _shares(
+def draw_shares(
     rng: np.random.Generator, rows: int, columns: int, alpha: float
 ) -> NDArray[np.float64]:
     """Draws rows of Dir(alpha 1)."""
-    if alpha >= _SMALL_ALPHA:
+    if alpha >= SMALL_ALPHA:
         return rng.dirichlet(np.full(columns, float(alpha)), rows)
-    return np.exp(_log_shares(rng, rows, columns, alpha))
+    return np.exp(draw_log_shares(rng, rows, columns, alpha))
 
 
-def _log_shares(
+def draw_log_shares(
     rng: np.random.Generator, rows: int, columns: int, alpha: float
 ) -> NDArray[np.float64]:
     """Draws logarithms of rows of Dir(alpha 1).
@@ -311,15 +220,15 @@ def _log_shares(
 
 def _weigher(rng: np.random.Generator, rows: int, columns: int, alpha: float) -> _Weigh:
     """Draws rows of Dir(alpha 1) that weigh the remaining classes; not all weights are 0."""
-    if alpha >= _SMALL_ALPHA:
+    if alpha >= SMALL_ALPHA:
         smallest = np.finfo(float).smallest_subnormal
-        shares = np.maximum(_shares(rng, rows, columns, alpha), smallest)
+        shares = np.maximum(draw_shares(rng, rows, columns, alpha), smallest)
 
         def weigh_by_share(row: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
             return np.where(left, shares[row], 0.0)
 
         return weigh_by_share
-    logs = _log_shares(rng, rows, columns, alpha)
+    logs = draw_log_shares(rng, rows, columns, alpha)
 
     def weigh(row: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
         weights = np.zeros(columns)
@@ -328,17 +237,6 @@ def _weigher(rng: np.random.Generator, rows: int, columns: int, alpha: float) ->
         return weights
 
     return weigh
-
-
-def _cut(labels: NDArray[np.int64], stops: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Cuts each class c, in the order of the data, where its examples number ``stops[:, c]``."""
-    clients = np.empty(labels.size, np.int32)
-    for c, ends in enumerate(stops.T):
-        examples = np.flatnonzero(labels == c)
-        # The last client has the rest: shares may sum to an ulp less than their total.
-        ranks = np.arange(examples.size)
-        clients[examples] = np.searchsorted(ends[:-1], ranks, side='right')
-    return clients
 
 
 def _deal(

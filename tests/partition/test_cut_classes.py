@@ -1,4 +1,4 @@
-"""Partitions that cut each class at Dirichlet shares, beside plain loops."""
+"""Partitions that cut each class among clients: plain loops, invariants, and laws with z-tests."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from fedjax_links import partition
 from fedjax_links.core import numpy_random
 
+Z = 4.5  # two-sided: a false alarm in 7e-6 of comparisons
 LABELS = np.random.default_rng(1).integers(
     7, size=1003
 )  # neither balanced nor divisible
@@ -94,3 +95,68 @@ def test_partitions_are_redrawn_only_where_a_client_owns_nothing(rule, cut, alph
         remaining.append(set(first.tolist()) == everybody)
         assert np.array_equal(first, clients) == remaining[-1]
     assert 0 < sum(remaining) < 40
+
+
+@pytest.mark.parametrize('num_clients, k', [(1, 7), (2, 4), (10, 1), (10, 3), (33, 6)])
+def test_pathological_clients_hold_exactly_k_classes(num_clients, k):
+    owners = partition.pathological(
+        LABELS, num_clients=num_clients, classes_per_client=k, seed=2
+    )
+    table = np.zeros((num_clients, 7), int)
+    np.add.at(table, (owners, LABELS), 1)
+    assert ((table > 0).sum(axis=1) == k).all()
+    holders = (table > 0).sum(axis=0)
+    assert holders.max() - holders.min() <= 1
+    for parts in table.T:
+        held = parts[parts > 0]
+        assert held.max() - held.min() <= 1
+    np.testing.assert_array_equal(table.sum(axis=0), np.bincount(LABELS))
+
+
+def test_pathological_classes_of_a_client_are_uniform():
+    """400 partitions of 5 clients, 2 of 5 classes each: each of ten pairs one time in ten."""
+    labels = np.arange(50) % 5
+    pairs = np.zeros((5, 10))
+    names = [(a, b) for a in range(5) for b in range(a + 1, 5)]
+    for seed in range(400):
+        owners = partition.pathological(labels, num_clients=5, seed=seed)
+        for client in range(5):
+            held = tuple(np.unique(labels[owners == client]).tolist())
+            pairs[client, names.index(held)] += 1
+    deviation = np.sqrt(400 * 0.1 * 0.9)
+    assert np.abs(pairs - 40).max() < Z * deviation
+
+
+def test_pathological_skips_classes_without_examples():
+    owners = partition.pathological([0, 5, 5, 0], num_clients=2, seed=0)
+    assert np.bincount(owners).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize('num_clients', [2, 10, 30])
+@pytest.mark.parametrize('alpha', [1e-5, 0.1, 1.0])
+def test_capped_clients_exceed_the_mean_volume_by_a_class_at_most(num_clients, alpha):
+    """Whoever is at the mean or above before a class gets none of it."""
+    labels = np.random.default_rng(3).integers(100, size=3000)
+    owners = partition.dirichlet_capped(
+        labels, num_clients=num_clients, alpha=alpha, seed=1
+    )
+    volumes = np.zeros(num_clients)
+    for c in range(100):
+        parts = np.bincount(owners[labels == c], minlength=num_clients)
+        assert not parts[volumes >= 3000 / num_clients].any()
+        volumes += parts
+    assert volumes.sum() == 3000
+
+
+def test_without_a_client_at_the_cap_shares_have_the_law_of_dirichlet():
+    """The first class is dealt before anyone can be at the cap, in shares of Dir(0.5 1)."""
+    labels = np.repeat([0, 1], [1000, 9000])
+    shares = []
+    for seed in range(2000):
+        owners = partition.dirichlet_capped(labels, num_clients=5, alpha=0.5, seed=seed)
+        shares.append(np.bincount(owners[labels == 0], minlength=5) / 1000)
+    squares = np.square(shares)
+    expected = 0.5 * 1.5 / (2.5 * 3.5)
+    errors = squares.std(axis=0) / np.sqrt(2000)
+    # Cutting at whole examples shifts a square by 1 / 1000 at most.
+    assert (np.abs(squares.mean(axis=0) - expected) < Z * errors + 2e-3).all()

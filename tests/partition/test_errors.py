@@ -71,6 +71,22 @@ ERRORS = [
         '`shards_per_client` must be at most 10, got 11.',
     ),
     (
+        lambda: partition.pathological(
+            LABELS, num_clients=5, classes_per_client=8, seed=0
+        ),
+        '`classes_per_client` must be at most 7, got 8.',
+    ),
+    (
+        lambda: partition.pathological(
+            LABELS, num_clients=3, classes_per_client=2, seed=0
+        ),
+        '`classes_per_client` must be at least 3, got 2.',
+    ),
+    (
+        lambda: partition.pathological([0, 1, 1, 1], num_clients=2, seed=0),
+        '`num_clients` must leave class 0 no more owners than its 1 examples, got 2.',
+    ),
+    (
         lambda: partition.similarity(LABELS, num_clients=2, similarity=1.5, seed=0),
         '`similarity` must lie in [0, 1], got 1.5.',
     ),

@@ -26,6 +26,12 @@ PARTITIONERS = {
     'dirichlet_per_class': lambda n, seed: partition.dirichlet_per_class(
         LABELS, num_clients=n, alpha=0.5, seed=seed
     ),
+    'dirichlet_capped': lambda n, seed: partition.dirichlet_capped(
+        LABELS, num_clients=n, alpha=0.5, seed=seed
+    ),
+    'pathological': lambda n, seed: partition.pathological(
+        LABELS, num_clients=n, classes_per_client=7 if n == 1 else 4, seed=seed
+    ),
     'hierarchical_dirichlet': lambda n, seed: partition.hierarchical_dirichlet(
         LABELS, num_clients=n, coarse=[0, 0, 1, 2, 1, 0, 1], beta=1.0, seed=seed
     ),
