@@ -12,7 +12,7 @@ from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram
 
 
-@references.cite('xiang2024empowering', 'perazzone2022communication')
+@references.cite('xiang2024empowering', 'perazzone2022communication', 'rodio2023packet')
 def fedavg_known(
     local_train: ClientProgram, *, server_lr: Number = 1.0, weights: str = common.EQUAL
 ) -> Algorithm:
@@ -23,7 +23,8 @@ def fedavg_known(
     rounds. Links that remember are correlated with x^t and leave a bias of first order in the rate.
     It falls with 1/N and grows with the correlation time (`analysis.first_order_mean`). The
     variance is of order 1/p_i. The weight scales the update and not the local rate. No weight is
-    clipped.
+    clipped. UPGA-PL (Rodio et al. 2023) is this rule where packets get lost in both directions, so
+    that p_i^t is the probability that both arrive.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. p_i^t is ``links.prob``. If a pattern does not know it (NaN), an active client

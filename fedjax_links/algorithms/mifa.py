@@ -19,7 +19,7 @@ from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-@references.cite('gu2021fast', 'chang2025mitigating')
+@references.cite('gu2021fast', 'yan2020distributed', 'chang2025mitigating')
 def mifa(
     local_train: ClientProgram,
     *,
@@ -39,6 +39,9 @@ def mifa(
     With ``max_age=a`` the mean is over the rows uploaded in the last a rounds, this one included
     (``t - last_i <= a``). Without such rows x stays. a = 0 is FedAvg, up to rounding. FedAvg's bias
     shrinks as a grows, while rows become more stale.
+
+    Its forerunner FedLaAvg (Yan et al. 2020) is ``memory='gradient'``: the last sum of a client's
+    gradients.
 
     On quadratics of equal curvature the mean model ends at the optimum, also under links that
     remember. With two or three clients and long outages its variance can grow without bound, as old

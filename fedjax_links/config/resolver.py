@@ -22,6 +22,7 @@ from fedjax_links.config.bound import Factory
 from fedjax_links.config.bound import importable as importable
 from fedjax_links.core import checks, errors
 from fedjax_links.core.records import Section as Section
+from fedjax_links.core.registry import meant
 from fedjax_links.problems import PROBLEMS
 
 Options = dict[str, Any]
@@ -80,7 +81,8 @@ def lookup(path: str, section: object, registry: Entries) -> tuple[Factory, Opti
     if not isinstance(name, str) or name not in registry:
         # `unknown_name` asks for a name where there is none.
         unknown = str(name) if name else name
-        raise errors.unknown_name(path, unknown, registry)
+        near = meant(unknown, registry)
+        raise errors.unknown_name(path, unknown, registry, near=near)
     return registry[name], options
 
 

@@ -18,7 +18,23 @@ class Registry(dict[str, RegistryEntry]):
 
     def __missing__(self, name: str) -> RegistryEntry:
         """Raises a KeyError of one line."""
-        raise KeyError(str(errors.unknown_name('name', name, self)))
+        near = meant(name, self)
+        raise KeyError(str(errors.unknown_name('name', name, self, near=near)))
+
+
+def meant(name: object, entries: Mapping[str, Any]) -> str | None:
+    """Returns the entry that the literature also knows by a name; None if there is none."""
+    folded = _folded(str(name))
+    for registered, entry in entries.items():
+        others = getattr(entry, 'also_known_as', ())
+        if folded in map(_folded, others):
+            return registered
+    return None
+
+
+def _folded(name: str) -> str:
+    """Returns the letters and digits of a name, in lower case."""
+    return ''.join(filter(str.isalnum, name.casefold()))
 
 
 def check_client_program(local_train: object) -> None:
@@ -71,6 +87,8 @@ class AlgorithmEntry(NamedTuple):
         `local_training.local_sgd`.
       client_example: values for that factory's further required hyper-parameters.
       traffic: what its clients send, receive and compute.
+      also_known_as: names of methods that it is, or is with other options. They are no entries:
+        the error for one of them names the algorithm.
     """
 
     factory: Callable[..., Algorithm]
@@ -82,6 +100,7 @@ class AlgorithmEntry(NamedTuple):
     client_program: Callable[..., Any] | None = None
     client_example: Mapping[str, Any] = {}
     traffic: Traffic = Traffic()
+    also_known_as: tuple[str, ...] = ()
 
     def __call__(self, *args: object, **kwargs: object) -> Algorithm:
         """Builds the algorithm.

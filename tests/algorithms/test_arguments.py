@@ -97,6 +97,27 @@ def test_what_must_be_a_count(name, argument, minimum):
     assert make(name, **{argument: minimum}).round_step is not None
 
 
+@pytest.mark.parametrize(
+    'name, registered',
+    {
+        'fedlaavg': 'mifa',
+        'UPGA-PL': 'fedavg_known',
+        'FedAdam': 'fedopt',
+        'fedyogi': 'fedopt',
+        'fedadagrad': 'fedopt',
+        'fedavgm': 'fedopt',
+    }.items(),
+)
+def test_another_name_of_an_algorithm_leads_to_it(name, registered):
+    with pytest.raises(KeyError, match=f'did you mean {registered!r}'):
+        ALGORITHMS[name]
+
+
+def test_no_other_name_is_an_algorithm_or_that_of_two():
+    others = [name for entry in ALGORITHMS.values() for name in entry.also_known_as]
+    assert len(set(others) | set(ALGORITHMS)) == len(others) + len(ALGORITHMS)
+
+
 @pytest.mark.parametrize('beta', [0.0, -0.1, 1.5, float('nan')])
 def test_the_rate_of_forgetting_lies_in_0_1(beta):
     with pytest.raises(

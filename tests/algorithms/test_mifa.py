@@ -48,3 +48,23 @@ def test_the_mean_reaches_the_optimum(x64):
     to rounding, noisy ones on average. It fails where a client is never heard.
     """
     statistics.assert_ends_at_the_optimum(algorithms.mifa)
+
+
+def test_fedlaavg_is_mifa_of_gradients(x64):
+    """Yan et al. 2020: the server steps by the mean of all clients' latest gradient sums."""
+    setting = quadratic_loops.hard_setting()._replace(server_lr=1.0)
+    x = setting.start
+    latest = np.zeros_like(setting.targets)
+    path = []
+    for t, active in enumerate(setting.mask):
+        for i in np.flatnonzero(active):
+            y = x
+            latest[i] = 0
+            for _ in range(setting.local_steps):
+                gradient = y - setting.targets[i]
+                latest[i] += gradient
+                y = y - setting.rate(t) * gradient
+        x = x - setting.rate(t) * latest.mean(axis=0)
+        path.append(x)
+    program = harness.client_program(setting)
+    harness.follow(setting, algorithms.mifa(program, memory='gradient'), np.array(path))

@@ -226,6 +226,10 @@ def test_a_named_data_set_takes_nested_options_from_a_config():
             "`config.algorithms.fedpcb.name` has no 'fedpcb'; did you mean 'fedpbc'?",
         ),
         (
+            {'algorithms': {'FedLaAvg': {}}},
+            "`config.algorithms.FedLaAvg.name` has no 'FedLaAvg'; did you mean 'mifa'?",
+        ),
+        (
             {'algorithms': {'fedavg': {'servr_lr': 1.0}}},
             "`config.algorithms.fedavg` has no 'servr_lr'; did you mean 'server_lr'?",
         ),
