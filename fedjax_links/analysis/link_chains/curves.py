@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import threadpoolctl
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
@@ -154,9 +155,10 @@ def linear_curve(
     law = system.layout.law_of_configurations(system.layout.modes.start, True)
     _, moments = moment_maps.start_moments(system.maps, system.targets, law)
     sums = [_sum_over_links(system, moments)]
-    for _ in range(rounds):
-        moments = system.maps.second(moments)
-        sums.append(_sum_over_links(system, moments))
+    with _one_thread():
+        for _ in range(rounds):
+            moments = system.maps.second(moments)
+            sums.append(_sum_over_links(system, moments))
     means, covariances = _models(system, np.stack(sums))
     return LinearCurve(means, covariances, system.optimum)
 
@@ -223,6 +225,17 @@ def linear_limit(
         options=options,
         is_centred=True,
     )
+    with _one_thread():
+        return _limit(system)
+
+
+def _one_thread() -> threadpoolctl.threadpool_limits:
+    """Keeps BLAS to one thread: others would only wait, as the matrices are small."""
+    return threadpoolctl.threadpool_limits(limits=1, user_api='blas')
+
+
+def _limit(system: LinearSystem) -> ChainLimit:
+    """Computes the limits of an algorithm whose targets are measured from the optimum."""
     maps = system.maps
     law = system.layout.stationary_law()
     first, second = moment_maps.start_moments(maps, system.targets, law)

@@ -17,7 +17,7 @@ _TOLERANCE = 1e-13
 _KRYLOV_VECTORS = 80
 # Restarting Arnoldi early costs applications, and saves more on keeping vectors orthogonal.
 _ARNOLDI_VECTORS = 24
-_RADIUS_TOLERANCE = 1e-10
+_RADIUS_TOLERANCE = 1e-9
 _MOST_RESTARTS = 50
 
 _Apply = Callable[[np.ndarray], np.ndarray]
