@@ -155,7 +155,7 @@ def _set_cache() -> None:
     if 'JAX_COMPILATION_CACHE_DIR' in os.environ:
         return
     with contextlib.suppress(OSError):
-        folder = cpus.cache(cpus.kind())
+        folder = cpus.cache_folder(cpus.kind())
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             os.environ['JAX_COMPILATION_CACHE_DIR'] = str(folder)

@@ -280,7 +280,7 @@ class Specification:
             'grid': self.columns,
             'tuning': self._describe_tuning(),
             'reports': dict(self.settings.reports),
-            'draws': prng.DRAWS,
+            'draws': prng.DRAWS_VERSION,
         }
         if isinstance(self.seeds, sequential_seeds.UntilDecided):
             facts['until'] = self.seeds.facts()

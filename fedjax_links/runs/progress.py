@@ -9,10 +9,10 @@ from fedjax_links.core import errors, paths
 from fedjax_links.core.records import RunFacts
 from fedjax_links.runs.divisions import (
     RunDivision,
-    lane_file,
+    lane_lock,
     read_division,
     rounds_of_lane,
-    shard_file,
+    shard_lock,
 )
 from fedjax_links.runs.folder import LOCK, read_description, saves
 from fedjax_links.storage import file_locks
@@ -188,7 +188,7 @@ def _shard_lock(folder: Path, division: RunDivision | None, shard: int) -> Path:
     """Returns the file that the process of a shard holds, or that of a run in one piece."""
     if division is None:
         return folder / LOCK
-    return shard_file(folder, shard, division.count)
+    return shard_lock(folder, shard, division.count)
 
 
 def _shard_progress(
@@ -250,7 +250,7 @@ def _claimed_lanes(folder: Path) -> set[str]:
 
 
 def _is_running(folder: Path, lane: str) -> bool:
-    return file_locks.holder_info(lane_file(folder, lane)) is not None
+    return file_locks.holder_info(lane_lock(folder, lane)) is not None
 
 
 def _hours_left(shards: Sequence[_ShardProgress]) -> float | None:
