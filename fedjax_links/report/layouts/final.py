@@ -89,8 +89,8 @@ def best(
             }
             rows.append(row)
     caption = (
-        f'{final_metrics.caption()}, which does not know that the best was picked. An arrow marks '
-        'a value at the upper (↑) or lower (↓) edge of the grid.'
+        f'{final_metrics.caption()}. No interval includes the choice of the best point. An arrow '
+        'marks a value at the upper (↑) or lower (↓) edge of the grid.'
     )
     return Page('Best points of the grid', [tables.of_rows(rows, caption)])
 

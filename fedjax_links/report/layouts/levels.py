@@ -124,7 +124,7 @@ def _levels_table(
             row['verdict'] = verdicts.word(difference)
         rows.append(row)
     caption = (
-        f'{final_metrics.caption()}, and behind a difference {verdicts.interval}; '
+        f'{final_metrics.caption()}. ± of a difference is {verdicts.interval}; '
         f'{verdicts.caption(metric)}'
     )
     if is_any_at_edge:
