@@ -174,8 +174,9 @@ def test_events_are_intervals(write):
     }
     assert log.has_names
     assert log.notes == (
-        "1 of 3 clients go before they come: taken as up from the log's first time on",
-        "1 of 3 clients never go in the end: taken as up until the log's last time (option 'last')",
+        "1 of 3 clients go down first: taken as up from the log's first time on",
+        '1 of 3 clients never go down at the end: '
+        "taken as up until the log's last time (option 'last')",
     )
     for last, expected in (('drop', []), (15, [(10, 25)])):
         log = trace_formats.from_events(path, last=last)
