@@ -72,7 +72,9 @@ def default(view: RunView) -> Mapping[str, Section]:
         names.append('rates')
     if any(clients.measured for clients in view.clients.values()):
         names.append('clients')
-    redraws_streams = all(seeding.GRID in point for _, point in view.members.values())
+    redraws_streams = all(
+        seeding.REDRAW_COLUMN in point for _, point in view.members.values()
+    )
     if redraws_streams and view.num_seeds > 1:
         names.append('spread')
     return {name: {'name': name} for name in names}
