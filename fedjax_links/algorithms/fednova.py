@@ -27,9 +27,9 @@ def fednova(
     """Runs FedNova: divides updates by their number of local steps before averaging.
 
     ``x <- x + eta_g tau_eff mean_{i in A} Delta_i / tau_i``, for clients that run SGD.
-    tau_i is the number of local steps of client i, as its program's ``client_steps`` or
-    ``local_epochs`` say, and ``tau_eff = mean_{i in A} tau_i``. Clients that do more
-    steps no longer weigh more. With equal tau_i it is FedAvg. With
+    tau_i is the number of local steps of client i, as its program's ``client_steps``,
+    ``min_steps`` or ``local_epochs`` say, and ``tau_eff = mean_{i in A} tau_i``. Clients
+    that do more steps no longer weigh more. With equal tau_i it is FedAvg. With
     ``weights='examples'`` both means weigh client i by its n_i examples, as in the
     paper. The normalisation by tau_i is that of plain SGD. For momentum or a proximal
     term the paper has other coefficients.

@@ -283,6 +283,8 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
         return '`config.client.learning_rate` is no number'
     if not isinstance(client.get('local_steps'), int):
         return '`config.client.local_steps` is no number'
+    if not client.keys().isdisjoint({'client_steps', 'min_steps'}):
+        return 'clients differ in their local steps'
     if not _converges(problem, client['learning_rate']):
         return 'the local steps diverge'
     if client.get('decay', 'constant') != 'constant':
