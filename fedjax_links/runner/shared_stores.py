@@ -188,6 +188,7 @@ class SharedFolder(stores.RunFolder):
         """As `InMemoryStore.release`."""
         if lane in self._claims:
             self._claims.pop(lane).release()
+            super().release(lane)
 
     def release_all(self) -> None:
         """Lets other processes take all lanes."""

@@ -87,6 +87,8 @@ class RunFolder(InMemoryStore):
         # first of them it has.
         self._unwritten: deque[str] = deque()
         self._num_written = 0
+        # Lanes that this process runs now.
+        self._running: set[str] = set()
         with errors.on_disk(self.path), contextlib.ExitStack() as locks:
             run_access.refuse_foreign('workdir', self.path)
             runs.refuse_older(self.path, 'workdir')
@@ -224,7 +226,14 @@ class RunFolder(InMemoryStore):
             self._checked_seeds.add(seed)
         if lane in self._unchecked:
             self._check_lane(lane)
+        self._running.add(lane)
+        self._lock.update_info(running=len(self._running))
         return True
+
+    def release(self, lane: str) -> None:
+        """As `InMemoryStore.release`."""
+        self._running.discard(lane)
+        self._lock.update_info(running=len(self._running))
 
     def append(self, lane: str, rows: Sequence[MetricsRow]) -> None:
         """As `InMemoryStore.append`."""
