@@ -71,6 +71,7 @@ def from_csv(
         unit='line',
         names=names,
         has_names=not isinstance(clients, int),
+        notes=clock.notes(),
     )
 
 
@@ -81,8 +82,15 @@ def from_events(
     origin: float | str | None = 'first',
     clients: int | Sequence[str] | None = None,
     utc_offset: float | None = None,
-    up: Sequence[str] = ('up', 'on', 'connect', 'connected', 'true', '1'),
-    down: Sequence[str] = ('down', 'off', 'disconnect', 'disconnected', 'false', '0'),
+    up: str | Sequence[str] = ('up', 'on', 'connect', 'connected', 'true', '1'),
+    down: str | Sequence[str] = (
+        'down',
+        'off',
+        'disconnect',
+        'disconnected',
+        'false',
+        '0',
+    ),
     last: str | float = 'end',
 ) -> Intervals:
     """Reads changes of state from a CSV file whose header names ``client``, ``time``, ``state``.
@@ -97,7 +105,7 @@ def from_events(
       origin: as in `from_csv`; by default, round 0 is the first time.
       clients: as in `from_csv`.
       utc_offset: as in `from_csv`.
-      up: values of ``state`` for a client that comes up, in upper or lower case.
+      up: values of ``state`` for a client that comes up, in upper or lower case, or one of them.
       down: values of ``state`` for a client that goes down.
       last: how long a client stays up after a last event ``up``: ``'end'``, until the last time of
         the log; ``'drop'``, not at all; or a number of seconds.
@@ -152,7 +160,10 @@ def from_events(
         names,
         has_names=not isinstance(clients, int),
         length=last_time,
-        notes=_describe_guesses(len(names), num_up_before, num_left_up, last),
+        notes=(
+            *clock.notes(),
+            *_describe_guesses(len(names), num_up_before, num_left_up, last),
+        ),
     )
 
 
@@ -193,11 +204,16 @@ def _describe_guesses(
 
 
 def _read_states(
-    states: Sequence[str], lines: Sequence[int], up: Sequence[str], down: Sequence[str]
+    states: Sequence[str],
+    lines: Sequence[int],
+    up: str | Sequence[str],
+    down: str | Sequence[str],
 ) -> np.ndarray:
     """Reads whether each event puts its client up, bool[K]."""
-    is_up = {str(word).casefold(): False for word in down}
-    is_up |= {str(word).casefold(): True for word in up}
+    is_up: dict[str, bool] = {}
+    for words, puts_up in ((down, False), (up, True)):
+        listed = [words] if isinstance(words, str) else words
+        is_up |= {str(word).casefold(): puts_up for word in listed}
     for state, line in zip(states, lines, strict=True):
         if state.casefold() not in is_up:
             requirement = f"be one of {', '.join(is_up)} (options 'up' and 'down')"
