@@ -202,7 +202,7 @@ class SharedFolder(stores.RunFolder):
 
     def columns(self) -> dict[str, np.ndarray]:
         """As `InMemoryStore.columns`; reads what other processes have saved."""
-        for lane in self._lanes:
+        for lane in self._metadata:
             has_more = self.rounds(lane) > self._rounds_read.get(lane, 0)
             if lane not in self._claims and has_more:
                 self._read_lane(lane)
