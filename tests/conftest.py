@@ -108,12 +108,18 @@ def _key_reuse(request):
     jax.config.update('jax_debug_key_reuse', room(request) in rooms)
 
 
+def _jit_as_users(jit, *args, **options):
+    """Jits as users do; what is inlined is a part of another program, without options."""
+    if not options.get('inline'):
+        options['compiler_options'] = AS_USERS_COMPILE
+    return jit(*args, **options)
+
+
 @pytest.fixture(autouse=True)
 def _compiler(request, monkeypatch):
     """In a test marked `optimised`, makes `jax.jit` compile as it does for users."""
     if request.node.get_closest_marker('optimised'):
-        jit = functools.partial(jax.jit, compiler_options=AS_USERS_COMPILE)
-        monkeypatch.setattr(jax, 'jit', jit)
+        monkeypatch.setattr(jax, 'jit', functools.partial(_jit_as_users, jax.jit))
 
 
 @pytest.fixture

@@ -71,10 +71,8 @@ def _check_names(
     for option in options:
         if option not in known:
             near = _SUGGESTIONS.get(option)
-            if near is not None and near not in known:
-                near = (
-                    ''  # What it is called elsewhere is not here, so nothing is near.
-                )
+            if near not in known:
+                near = None
             raise errors.unknown_name(path, option, known - {'num_clients'}, near=near)
 
 

@@ -204,24 +204,6 @@ def reading(path: object) -> Iterator[None]:
         raise invalid('path', 'name a readable file', value) from None
 
 
-_DECODING_ERRORS = (
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    EOFError,
-    OverflowError,
-    RecursionError,
-    MemoryError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-)
-"""What decoders of the standard library and of NumPy raise for damaged content."""
-
-
 @contextlib.contextmanager
 def decoding(failed: Callable[[str], 'InvalidError']) -> Iterator[None]:
     """Turns whatever reading damaged content raises into a mistake of the user.
@@ -233,7 +215,11 @@ def decoding(failed: Callable[[str], 'InvalidError']) -> Iterator[None]:
         yield
     except InvalidError:
         raise
-    except _DECODING_ERRORS as error:
+    except (
+        *(ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError),
+        *(OverflowError, RecursionError, MemoryError, NotImplementedError),
+        *(zipfile.BadZipFile, zlib.error, struct.error),
+    ) as error:
         raise failed(describe(error)) from None
 
 

@@ -1,6 +1,6 @@
-"""Describes the CPU of this machine, and the settings under which CPUs round in the same way.
+"""Describe the CPU of this machine, and the settings under which CPUs round in the same way.
 
-This module imports neither JAX nor NumPy, which read the settings when they are imported.
+Nothing here imports what the settings are for.
 """
 
 import errno
@@ -66,7 +66,7 @@ def is_portable() -> bool:
     )
 
 
-def cache_folder(*names: str) -> Path:
+def cache(*names: str) -> Path:
     """Returns a folder of the user's cache, which may not exist, for what can be made again.
 
     Raises:
@@ -84,12 +84,12 @@ def cache_folder(*names: str) -> Path:
 
 
 def digest(values: object) -> str:
-    """Returns a short hash of plain values, for names of files."""
+    """Returns a name for plain values."""
     return f'{zlib.crc32(json.dumps(values, sort_keys=True).encode()):08x}'
 
 
 def kind() -> str:
-    """Returns a short hash of this kind of CPU, for the folder of programs compiled for it."""
+    """Returns a name of this kind of CPU, for what is compiled for it."""
     return digest(fingerprint())
 
 

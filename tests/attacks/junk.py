@@ -141,7 +141,6 @@ KEYS = (
     'chunk_size',
     'mu',
     'client_steps',
-    'min_steps',
     'up_rate',
     'cycle_length',
     'reset',

@@ -13,6 +13,7 @@ PAGES = {
     'quorum': 'quorum',
     'shocks': 'shocks',
     'comparison': 'comparison',
+    'fashion_mnist_rules': 'real_images',
     'papers/xiang2024_table1_gaussians': 'table1_gaussians',
     'table1_rules': 'table1_gaussians',
     'table1_decided': 'table1_gaussians',

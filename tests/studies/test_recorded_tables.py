@@ -13,6 +13,7 @@ from fedjax_links import experiment, runs
 from fedjax_links.report import run_view
 from studies import by_pattern, predicted_points
 from tests import ROOT
+from tests.datasets import real_images
 
 pytestmark = [pytest.mark.slow, pytest.mark.optimised]
 
@@ -101,32 +102,41 @@ def numbers(cell):
         ('comparison', 'comparison', '', 'bernoulli', 'fedavg'),
         another(
             'test_a_level_by_pattern',
-            'papers/xiang2024_table1_gaussians',
-            'xiang2024_table1_gaussians',
-            '',
-            SHOWN,
-            'fedavg',
+            *('papers/xiang2024_table1_gaussians', 'xiang2024_table1_gaussians'),
+            *('', SHOWN, 'fedavg'),
         ),
         another(
             'test_a_level_by_pattern',
-            'table1_rules',
-            'xiang2024_table1_gaussians',
-            'rules',
-            SHOWN,
-            'fedavg_known',
+            *(
+                'table1_rules',
+                'xiang2024_table1_gaussians',
+                'rules',
+                SHOWN,
+                'fedavg_known',
+            ),
         ),
         another(
             'test_a_level_by_pattern',
-            'table1_noisy',
-            'xiang2024_table1_digits',
-            'noisy',
-            SHOWN,
-            'fedavg',
+            *('table1_noisy', 'xiang2024_table1_digits', 'noisy', SHOWN, 'fedavg'),
+        ),
+        another(
+            'test_a_level_by_pattern',
+            *(
+                'fashion_mnist_rules',
+                'fashion_mnist_rules',
+                '',
+                'bernoulli_sine',
+                'fedavg',
+            ),
         ),
     ],
 )
-def test_a_level_by_pattern(record, name, argument, column, algorithm):
+def test_a_level_by_pattern(
+    record, name, argument, column, algorithm, tmp_path_factory
+):
     """That of the baseline, whose row has levels, at the rate that the record has for it."""
+    if name == 'fashion_mnist_rules':
+        real_images.load_or_skip('fashion_mnist', tmp_path_factory)
     result = run_view.of_run(runs.read(ROOT / 'studies' / 'records' / record))
     titles, _, *lines = by_pattern.rows(record)
     (line,) = (
@@ -135,10 +145,11 @@ def test_a_level_by_pattern(record, name, argument, column, algorithm):
     recorded = line.split('|')[titles.split('|').index(f' {column} ')]
     columns = result.run.columns
     main = (columns['stage'] == 'main') & (columns['algorithm'] == algorithm)
+    pattern = 'bernoulli' if column == SHOWN else column
     (rate,) = set(
-        columns['client.learning_rate'][main & (columns['pattern'] == 'bernoulli')]
+        columns['client.learning_rate'][main & (columns['pattern'] == pattern)]
     )
-    settings = alone(config(name, argument), algorithm, 'bernoulli', f'{rate:.9f}')
+    settings = alone(config(name, argument), algorithm, pattern, f'{rate:.9f}')
     np.testing.assert_allclose(100 * level(settings), numbers(recorded)[:2], atol=UNIT)
 
 

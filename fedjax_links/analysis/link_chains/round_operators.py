@@ -9,9 +9,9 @@ from scipy import sparse
 
 from fedjax_links.analysis.link_chains.moments import MomentMap, Moments
 
-# A map of fewer moments is applied directly, which is fast enough.
+# Smaller maps are soon applied as they are.
 _LEAST_SPARSE = 1_500
-# With more moments per configuration, the sparse matrix of the models' half would be too dense.
+# Up to this many numbers a configuration, a sparse matrix of how models move pays.
 _MOST_ENTRIES = 64
 
 
@@ -58,10 +58,9 @@ class RoundOperator(NamedTuple):
     Attributes:
       apply: the map.
       shapes: of the moments.
-      entries: int64[size], for each number of a column, the index of its moment.
-      mirrored: int64[size], the index of the equal moment ``E[v_j v_i]``; as ``entries`` if v and w
-        differ.
-      number_of: int64[...], for each moment, its index in a column.
+      entries: int64[size], where the numbers of a column first are among all moments.
+      mirrored: int64[size], where they are again.
+      number_of: int64[...], which number of a column each moment is.
       is_symmetric: whether v = w.
     """
 
@@ -79,8 +78,8 @@ class RoundOperator(NamedTuple):
 
     def columns(self, moments: Moments) -> np.ndarray:
         """Writes moments as columns, float64[size, pairs]."""
-        all_moments = self.shapes.columns(moments)
-        return (all_moments[self.entries] + all_moments[self.mirrored]) / 2.0
+        every = self.shapes.columns(moments)
+        return (every[self.entries] + every[self.mirrored]) / 2.0
 
     def moments(self, columns: np.ndarray) -> Moments:
         """Reads moments from columns."""
@@ -151,7 +150,7 @@ def _models_matrix(
     Args:
       one_pair: the round.
       shapes: of its moments.
-      number_of: int64[...], for each moment, its index in a column.
+      number_of: int64[...], which number of a column each moment is.
 
     Returns:
       From columns to all moments.
