@@ -21,7 +21,7 @@ from fedjax_links.base import (
     Step,
 )
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, references, tree
+from fedjax_links.core import checks, meshes, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
@@ -133,14 +133,15 @@ def ca2fl(
             calibrated = tree.row_delta(new_h_i, h_i)
             return Contribution(calibrated, update.loss), (z_i, new_h_i)
 
-        upload_sum, (z, memory), metrics = common.train(
+        upload_sum, tables, metrics = common.train(
             local_train,
             ctx,
             problem,
             client,
-            (state.clients, state.memory),
+            meshes.paired(state.clients, state.memory),
             cohorts.delivering(ctx.links),
         )
+        z, memory = meshes.unpaired(tables)
 
         # Server: buffer the calibrated updates; once there are K, move by v.
         buffer = tree.add_scaled(state.buffer, 1, upload_sum)

@@ -23,7 +23,7 @@ from fedjax_links.base import (
     Step,
 )
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, errors, references, tree
+from fedjax_links.core import checks, errors, meshes, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
@@ -194,14 +194,15 @@ def fedstale_async(
 
         everyone = cohorts.everyone(problem.num_clients)
         remembered, _ = cohorts.map_reduce(weighted_row, everyone, state.memory)
-        innovation_sum, (z, memory), metrics = common.train(
+        innovation_sum, tables, metrics = common.train(
             local_train,
             ctx,
             problem,
             client,
-            (state.clients, state.memory),
+            meshes.paired(state.clients, state.memory),
             cohorts.delivering(ctx.links),
         )
+        z, memory = meshes.unpaired(tables)
 
         # Server: add the innovations and the remembered updates, divided by N.
         scaled_v = tree.add_scaled(innovation_sum, 1, remembered)

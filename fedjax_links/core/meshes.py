@@ -69,6 +69,21 @@ def rows_of(table: PyTree) -> PyTree:
     return table.rows if isinstance(table, TableShard) else table
 
 
+def paired(one: PyTree, other: PyTree) -> PyTree:
+    """Joins two client tables, or this device's shards of them, into one of pairs of rows."""
+    if not isinstance(one, TableShard):
+        return one, other
+    return TableShard((one.rows, other.rows), one.num_clients)
+
+
+def unpaired(table: PyTree) -> tuple[PyTree, PyTree]:
+    """Parts a client table of pairs of rows into two."""
+    one, other = rows_of(table)
+    if not isinstance(table, TableShard):
+        return one, other
+    return TableShard(one, table.num_clients), TableShard(other, table.num_clients)
+
+
 def local_entries(values: jax.Array) -> jax.Array:
     """Returns the entries [K] of this device's clients from a replicated vector [N]."""
     size = _shard_size(values.shape[0])
