@@ -187,9 +187,9 @@ class Problem:
       init_params: ``key -> params``.
       loss_fn: ``(params, batch) -> []``, mean loss over a batch of ``data`` rows.
       metrics: ``(params, eval_data) -> {name: []}``.
-      min_examples: a lower bound of ``counts``, equal to the smallest entry unless seeds with
-        other data share the program.
-      max_examples: likewise, an upper bound of ``counts``.
+      min_examples: the smallest entry of ``counts``; if seeds with different data share a compiled
+        program, the smallest over all of them.
+      max_examples: likewise, the largest entry.
       random_loss_fn: ``(params, batch, key) -> []``, the training loss if it is random, as with
         dropout; None if clients descend ``loss_fn``.
       larger_is_better: names of the metrics that are better when larger; all others are then
@@ -271,7 +271,7 @@ class Problem:
 
 @reprs.described_by('round_step')
 class Algorithm(NamedTuple):
-    """A federated algorithm as pure functions.
+    """Defines a federated algorithm by pure functions.
 
     Attributes:
       init: ``(params, problem) -> state``.
@@ -290,7 +290,7 @@ class Algorithm(NamedTuple):
 
 @reprs.described(reprs.pattern_text)
 class Participation(NamedTuple):
-    """A participation pattern as a sampler driven by keys.
+    """Defines a participation pattern by a sampler of links.
 
     Attributes:
       init: ``key -> carry`` (Markov states, clocks, offsets; ``()`` when memoryless).
@@ -298,8 +298,8 @@ class Participation(NamedTuple):
       num_clients: N.
       cycle: rounds after which links, or their probabilities, repeat; None if they do not.
         Evaluations at a multiple of it would all see the same part of the cycle.
-      combinators: names of the combinators around it that pass its key on, from the inside out, so
-        that each draws from a stream of its own (``participation.combining``).
+      combinators: names of the combinators around it that pass its key on, from the inside out.
+        They keep apart the random streams of nested combinators (``participation.combining``).
       client_names: names of the N clients of a recording, () if it numbers them; None for links
         that belong to no particular clients.
     """
@@ -313,7 +313,7 @@ class Participation(NamedTuple):
 
 
 class ParticipationCounters(NamedTuple):
-    """How often and how recently each client's uplink delivered.
+    """Counts how often and how recently each client's uplink delivered.
 
     Attributes:
       participation_count: int32[N], rounds in which the client delivered.
@@ -331,8 +331,7 @@ class FederationState(NamedTuple):
       round: int32[], rounds completed.
       algorithm: the algorithm's state (server model, client models, memories).
       participation: the pattern's carry.
-      links: the realised links of the last round. Their mask is the mixing matrix W in factored
-        form. A small cohort of many clients is a `CohortLinkSample`.
+      links: the realised links of the last round.
       counters: participation counters.
       finite: bool[], whether server models and reported losses have been finite so far.
       first_bad_round: int32[], the round in which ``finite`` turned false, -1 while it is true.

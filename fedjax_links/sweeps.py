@@ -97,7 +97,7 @@ def sweep(
     batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
     checks.choice('batching', batching, ('map', 'vmap'))
     side_by_side = batching == 'vmap'
-    slots = devices_.device_slots(devices, alone=side_by_side)
+    slots = devices_.device_slots(devices, one_thread=side_by_side)
     if not all(map(checks.is_concrete, jax.tree.leaves(problem))):
         # The caller traces the sweep, so its lanes cannot be sent to several devices.
         run_all = functools.partial(

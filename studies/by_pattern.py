@@ -1,8 +1,8 @@
-"""Differences by rule and link pattern, of recorded runs whose reports have a line for each pair.
+"""Prints differences by algorithm and link pattern, of recorded runs.
 
 python -m studies.by_pattern comparison
 python -m studies.by_pattern papers/xiang2024_table1_gaussians
-python -m studies.by_pattern shocks alone    # every rule against itself under that pattern
+python -m studies.by_pattern shocks alone    # each algorithm minus itself under that pattern
 """
 
 import sys
@@ -16,46 +16,57 @@ RECORDS = Path(__file__).parent / 'records'
 
 
 def rows(name: str) -> Iterator[str]:
-    """Lines of the table: the base's level, every other rule's difference to it, by pattern.
+    """Yields the lines of a table: each algorithm's difference to the baseline, by pattern.
 
-    A star is behind what survives Benjamini-Hochberg, an interval in brackets allows for tuning.
+    The row of the baseline has its final metric. A star marks what survives Benjamini-Hochberg. The
+    interval in brackets includes tuning.
     """
     view = run_view.of_run(runs.read(RECORDS / name))
     (table,) = layouts.levels(view).tables
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for row in table.rows:
-        pattern, label, model, level, difference, _ = row
-        shown = difference.removesuffix(' *').replace('**', '*') or level
+        pattern, label, model, final_metric, difference, _ = row
+        shown = difference.removesuffix(' *').replace('**', '*') or final_metric
         # An arrow marks a rate at the edge of its grid, on this pattern alone.
-        rule = label.rstrip(' ↑↓')
-        arrow = label.removeprefix(rule)
-        cells.setdefault((rule, model), {})[pattern] = f'{shown}{arrow}'
+        algorithm = label.rstrip(' ↑↓')
+        arrow = label.removeprefix(algorithm)
+        cells.setdefault((algorithm, model), {})[pattern] = f'{shown}{arrow}'
     patterns = list(dict.fromkeys(row[0] for row in table.rows))
     yield f'| algorithm | {" | ".join(patterns)} |'
     yield f'{"| --- " * (1 + len(patterns))}|'
-    for (rule, model), own in cells.items():
-        title = rule if model == 'server' else f'{rule}, {model}'
-        yield f'| {title} | {" | ".join(own[pattern] for pattern in patterns)} |'
+    for (algorithm, model), by_pattern in cells.items():
+        title = algorithm if model == 'server' else f'{algorithm}, {model}'
+        yield f'| {title} | {" | ".join(by_pattern[pattern] for pattern in patterns)} |'
 
 
 def against(name: str, base: str) -> Iterator[str]:
-    """Lines of the table: every rule under other patterns minus itself under one, seed by seed."""
+    """Yields the lines of a table: each algorithm under other patterns minus itself under one.
+
+    Differences are paired by seed.
+    """
     view = run_view.of_run(runs.read(RECORDS / name))
-    ends = view.final_metrics(None, None)
+    final_metrics = view.final_metrics(None, None)
     models = view.main_models
     others = [pattern for pattern in view.patterns if pattern != base]
     yield f'| algorithm | {base} | {" | ".join(others)} |'
     yield f'{"| --- " * (2 + len(others))}|'
-    for rule, model in models.items():
+    metric = final_metrics.metric
+    for algorithm, model in models.items():
+        under_base = final_metrics.choices[base, algorithm, model]
         cells = []
         for pattern in others:
-            pair = (ends.choices[at, rule, model] for at in (pattern, base))
-            apart = view.difference(ends.metric, *pair, None)
-            cells.append(ends.metric.interval(apart, signed=True, wide=apart.wide))
-        yield f'| {rule} | {ends.text((base, rule, model))} | {" | ".join(cells)} |'
+            under_pattern = final_metrics.choices[pattern, algorithm, model]
+            difference = view.difference(metric, under_pattern, under_base, None)
+            cells.append(metric.interval(difference, signed=True, wide=difference.wide))
+        text = final_metrics.text((base, algorithm, model))
+        yield f'| {algorithm} | {text} | {" | ".join(cells)} |'
+
+
+def main(arguments: list[str]) -> None:
+    """Prints the table of a record, or of a record and a pattern."""
+    lines = rows(*arguments) if len(arguments) == 1 else against(*arguments)
+    print(*lines, sep='\n')
 
 
 if __name__ == '__main__':
-    print(
-        *(rows(sys.argv[1]) if len(sys.argv) == 2 else against(*sys.argv[1:])), sep='\n'
-    )
+    main(sys.argv[1:])

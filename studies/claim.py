@@ -1,4 +1,4 @@
-"""One claim of a paper beside the archive of a run: differences over seeds, intervals, verdicts."""
+"""Compares a claim of a paper with the archive of a run: differences, intervals, verdicts."""
 
 import collections
 import functools
@@ -63,19 +63,21 @@ class Claim(NamedTuple):
       item: figure or table.
       text: the sentence, in our words.
       run: the archive, named as the config and its words.
-      pairs: by label, who is said to be ahead of whom; or four sides, where the lead of the first
-        over the second is said to be more than that of the third over the fourth.
-      metric: that is compared.
-      statistic: what of its course.
-      target: the level whose first rounds are compared in place of a statistic, if any.
-      part: which part of its course that is, where it is not the end.
+      pairs: by label, two sides of which the first is said to be ahead; or four sides, where the
+        lead of the first over the second is said to be more than that of the third over the fourth.
+      metric: the metric that is compared.
+      statistic: what is computed from its values over rounds.
+      target: a value of the metric. If set, the first rounds that reach it are compared in place of
+        a statistic.
+      part: names the rounds that the statistic is about, unless it is about the end.
       sign: -1 where less is better.
-      scale: of what is printed.
-      unit: of what is printed.
-      ordered: whether the first is said to be ahead, and not just alike.
-      margin: up to which two are alike, in `unit`; else a `MARGIN` of what the second reaches.
-      shows: whether the run could show it; not where theory puts the effect at zero.
-      note: behind the verdict.
+      scale: factor of the printed numbers.
+      unit: unit of the printed numbers.
+      ordered: whether the first is said to be ahead; otherwise the two are said to be equivalent.
+      margin: differences up to it are equivalent, in `unit`; by default `MARGIN` times the value of
+        the second side.
+      shows: whether the run can show the claim. False where theory puts the effect at zero.
+      note: text after the verdict.
     """
 
     item: str

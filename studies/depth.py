@@ -326,7 +326,8 @@ def draw(found: Sequence[Sequence[Point]], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
-        *(2, len(found)),
+        2,
+        len(found),
         figsize=(10, 6.6),
         sharex='col',
         layout='constrained',

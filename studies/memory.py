@@ -293,7 +293,7 @@ def draw(path: Path) -> None:
             if point.algorithm == name:
                 colour = f'C{CLIENTS.index(point.num_clients)}'
                 panel.errorbar(
-                    *(point.time, point.bias, 2 * point.error), fmt='o', color=colour
+                    point.time, point.bias, 2 * point.error, fmt='o', color=colour
                 )
         panel.axhline(0.0, color='0.4', linewidth=0.8)
         panel.set(xscale='log', title=name, xlabel='correlation time, rounds')

@@ -34,12 +34,12 @@ class Limit(NamedTuple):
 
     Attributes:
       bias: E x - 3.
-      spread: standard deviation of x.
+      deviation: standard deviation of x.
       rounds: to a mean that is closer to its end by a factor of e.
     """
 
     bias: float
-    spread: float
+    deviation: float
     rounds: float
 
 
@@ -56,8 +56,8 @@ def limit(algorithm: str, weights: np.ndarray, separation: int, rate: float) -> 
     links = chain(weights, separation)
     result = analysis.linear_limit(ALGORITHMS[algorithm], links, TARGETS, rate, 1)
     bias = result.means['server'][0] - result.optimum[0]
-    spread = np.sqrt(result.covariances['server'][0, 0])
-    return Limit(bias, spread, -1.0 / np.log(result.rate))
+    deviation = np.sqrt(result.covariances['server'][0, 0])
+    return Limit(bias, deviation, -1.0 / np.log(result.rate))
 
 
 def errors(
@@ -140,7 +140,7 @@ def random_steps(num_problems: int = 40) -> dict[tuple[str, float], Steps]:
 def limit_table(rate: float = 0.05) -> str:
     """Formats the ends by R as Markdown."""
     lines = [
-        '| selection | algorithm | R | bias | spread | rounds per factor of e |',
+        '| selection | algorithm | R | bias | standard deviation | rounds per factor of e |',
         '| --- | --- | --- | --- | --- | --- |',
     ]
     for selection, weights in SELECTION.items():
@@ -153,7 +153,7 @@ def limit_table(rate: float = 0.05) -> str:
                 bias = end.bias if abs(end.bias) > 1e-9 else 0.0
                 lines.append(
                     f'| {selection} | {name} | {separation} | {bias:.3f} '
-                    f'| {end.spread:.3f} | {end.rounds:.1f} |'
+                    f'| {end.deviation:.3f} | {end.rounds:.1f} |'
                 )
     return '\n'.join(lines)
 

@@ -114,21 +114,21 @@ StabilityMap = dict[tuple[str, float, int], list[float]]
 
 def stability_map(algorithms: tuple[str, ...] = ('MIFA', 'FOCUS')) -> StabilityMap:
     """Finds the largest local progress by outage, for each algorithm, p and N."""
-    found = {}
+    bounds = {}
     for algorithm in algorithms:
         for prob in PROBS:
             for num_clients in CLIENTS:
-                found[algorithm, prob, num_clients] = [
+                bounds[algorithm, prob, num_clients] = [
                     largest_progress(algorithm, num_clients, prob, outage)
                     for outage in OUTAGES
                 ]
-    return found
+    return bounds
 
 
-def map_rows(found: StabilityMap) -> list[str]:
+def map_rows(bounds: StabilityMap) -> list[str]:
     """Formats the map as rows of Markdown."""
     rows = []
-    for (algorithm, prob, num_clients), progress in found.items():
+    for (algorithm, prob, num_clients), progress in bounds.items():
         cells = ' | '.join(_cell(value) for value in progress)
         rows.append(f'| {algorithm} | {prob} | {num_clients} | {cells} |')
     return rows
@@ -141,8 +141,8 @@ def largest_second_rate(algorithm: str) -> float:
         for num_clients in CLIENTS:
             for outage in OUTAGES:
                 for progress in PROGRESS[::2]:
-                    found = rates(algorithm, num_clients, prob, outage, progress)
-                    largest = max(largest, found.second)
+                    result = rates(algorithm, num_clients, prob, outage, progress)
+                    largest = max(largest, result.second)
     return largest
 
 
@@ -163,13 +163,13 @@ def silo_rows(sizes: tuple[int, ...] = (2, 4, 10, 20)) -> list[str]:
                 SILO_ALGORITHMS[name], links, targets, rate, STEPS, noise=1.0
             )
             bias = limit.means['server'][0] - limit.optimum[0]
-            spread = np.sqrt(limit.covariances['server'][0, 0])
+            deviation = np.sqrt(limit.covariances['server'][0, 0])
             cell = f'{bias:.2f}'.replace('-0.00', '0.00')
-            rows.append(f'| {name} | {num_clients} | {cell} | {spread:.2f} |')
+            rows.append(f'| {name} | {num_clients} | {cell} | {deviation:.2f} |')
     return rows
 
 
-def draw(found: StabilityMap, path: Path) -> None:
+def draw(bounds: StabilityMap, path: Path) -> None:
     """Draws the largest local progress over the number of clients."""
     from matplotlib import pyplot as plt
 
@@ -179,10 +179,11 @@ def draw(found: StabilityMap, path: Path) -> None:
     for panel, prob in zip(axes, PROBS, strict=True):
         for algorithm, line in (('MIFA', '-'), ('FOCUS', '--')):
             for number, outage in enumerate(OUTAGES):
-                bounds = [found[algorithm, prob, n][number] for n in CLIENTS]
-                heights = np.clip(bounds, PROGRESS[0], 1.0)
+                heights = [bounds[algorithm, prob, n][number] for n in CLIENTS]
                 panel.plot(
-                    *(CLIENTS, heights, line),
+                    CLIENTS,
+                    np.clip(heights, PROGRESS[0], 1.0),
+                    line,
                     color=f'C{number}',
                     marker='o',
                     markersize=4,
@@ -202,12 +203,12 @@ def draw(found: StabilityMap, path: Path) -> None:
 
 def main() -> None:
     """Prints the tables, and draws the picture into the folder that is named."""
-    found = stability_map()
-    print(*map_rows(found), *silo_rows(), sep='\n')
+    bounds = stability_map()
+    print(*map_rows(bounds), *silo_rows(), sep='\n')
     for algorithm in ('FedVARP', 'SCAFFOLD'):
         print(f'{algorithm}: largest rate {largest_second_rate(algorithm):.4f}')
     if len(sys.argv) > 1:
-        draw(found, Path(sys.argv[1]) / 'stability.png')
+        draw(bounds, Path(sys.argv[1]) / 'stability.png')
 
 
 if __name__ == '__main__':

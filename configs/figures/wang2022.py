@@ -113,7 +113,9 @@ def toy_trajectories(
                 axes.plot(x[k : k + 2], y[k : k + 2], color=colour, linewidth=width)
             axes.plot(x, y, '.', color=plot.EXACT, markersize=4)
             axes.plot(
-                *(part['exact_x'], part['exact_y'], 'o'),
+                part['exact_x'],
+                part['exact_y'],
+                'o',
                 mfc='none',
                 color=plot.COLOURS[2],
                 markersize=8,

@@ -39,6 +39,7 @@ PROGRAM: dict[str, Any] = {
     'batch_size': 0,
     'chunk_size': 4,
     'client_steps': [1, 2, 3, 4, 5, 5, 5, 5, 5, 5],
+    'min_steps': 1,
     'resample': 'round',
 }
 """Examples of options of the Python function `local_sgd`."""

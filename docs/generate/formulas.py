@@ -11,7 +11,7 @@ The grammar, from loose to tight::
   product   ``a b``, ``a * b``, ``a / b``; ``sum_i``, ``mean_A`` and ``log`` apply to what follows
   scripts   ``x_i^{t+1}``, ``y_ref``
   atom      ``2``, ``x``, ``eta``, ``ybar``, ``log(a)``, ``E[a given b]``, ``1{i in A}``
-  group     ``(a)``, ``|a|``, ``||a||``, ``<a, b>``
+  group     ``(a)``, ``[a]``, ``|a|``, ``||a||``, ``<a, b>``
 """
 
 import re
@@ -232,7 +232,11 @@ class _Parser:
         token = self.peek()
         if token in _RELATIONS:
             return False
-        return token[:1].isalnum() or token in ('(', '|', '||', '<', '...')
+        # A list in brackets alone is the shape of an array.
+        is_bracket = token == '[' and self.position > 0
+        return (
+            token[:1].isalnum() or is_bracket or token in ('(', '|', '||', '<', '...')
+        )
 
     def begins_prefix(self) -> bool:
         """Whether a sum, or a function without brackets, begins here."""
@@ -246,12 +250,13 @@ class _Parser:
 
     def factor(self, is_first: bool) -> _Factor:
         """Read an atom and its scripts; a fraction in brackets that comes first loses these."""
-        if self.peek() != '(':
+        if self.peek() not in ('(', '['):
             latex = self.atom() + self.scripts()
             return _Factor(latex, latex)
+        opening = self.peek()
         inside = self.group()
         scripts = self.scripts()
-        bracketed = _in_brackets(inside)
+        bracketed = _in_brackets(inside, opening)
         if scripts:
             return _Factor(bracketed + scripts, bracketed + scripts)
         if is_first and inside == self.last_fraction:
@@ -328,8 +333,8 @@ class _Parser:
 def _letter(token: str) -> str:
     if token in _SYMBOLS:
         return _SYMBOLS[token]
-    if len(token) == 4 and token.endswith('bar'):
-        return rf'\bar{{{token[0]}}}'
+    if len(token) > 3 and token.endswith('bar'):
+        return rf'\bar{{{_letter(token.removesuffix("bar"))}}}'
     if len(token) == 1 and token.isalpha():
         return token
     if token[1:].isdigit():
@@ -337,8 +342,9 @@ def _letter(token: str) -> str:
     raise NoFormulaError(token)
 
 
-def _in_brackets(inside: str) -> str:
+def _in_brackets(inside: str, opening: str = '(') -> str:
     """Add brackets, which grow with fractions and sums."""
+    closing = _CLOSING[opening]
     if r'\frac' in inside or r'\sum' in inside:
-        return rf'\left({inside}\right)'
-    return f'({inside})'
+        return rf'\left{opening}{inside}\right{closing}'
+    return f'{opening}{inside}{closing}'

@@ -161,7 +161,7 @@ def amplified_scaffold(
         mean_delta = tree.divide(deltas, metrics.num_active)
         server = tree.add_scaled(state.server, 1, mean_delta)
         mean_sum = tree.add_scaled(state.mean_sum, 1, mean_changes)
-        num_uploads = cohorts.count(ctx.links, state.num_heard)
+        num_uploads = cohorts.count_participants(ctx.links, state.num_heard)
 
         # End of a window: amplify the progress, and let c be the mean of the new c_i.
         is_window_end = jnp.mod(ctx.round + 1, period) == 0

@@ -57,8 +57,8 @@ def ca2fl(
 
     A delivering uplink is an arrival. Client i trains from the model z_i that it received when it
     last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. On arrival ``Delta_i - h_i`` enters
-    the buffer and ``h_i <- Delta_i``, where h_i is zero at first. At the end of a round with at
-    least K updates in the buffer, ``v = hbar + buffer / (number in it)`` and ``x <- x + eta_g v``.
+    the buffer B and ``h_i <- Delta_i``, where h_i is zero at first. At the end of a round with at
+    least K updates in the buffer, ``v = hbar + mean(B)`` and ``x <- x + eta_g v``.
     hbar is the mean of all N rows when x moved last. Then the buffer is emptied, and the clients
     that arrived receive x. Several clients may arrive in one round, so a buffer may hold more than
     K updates.

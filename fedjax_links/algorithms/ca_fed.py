@@ -74,17 +74,18 @@ def ca_fed(
 ) -> Algorithm:
     """Runs CA-Fed: known probabilities, without clients that are rare or correlated in time.
 
-    ``x^{t+1} = x^t + (eta_g / N) sum_{i in A, i kept} Delta_i / p_i``. In each round all N clients
-    are kept at first. The server visits them by falling ``|lambda_i|``, the correlation of client
-    i's activity in successive rounds, and then by rising p_i. It drops a client if G falls by
-    ``tolerance`` or more, but never the last. ``G = mean_kept(g_i) + kappa max_i(g_i) d^2``, where
-    d is the share of dropped clients, the total variation distance to equal weights. g_i is the
-    running loss of client i above its least loss F_i*. The first term is what remains to be
-    gained on the kept clients, the second bounds the bias. With few clients that differ much, the
-    default kappa drops some in every round, so x ends at the optimum of the others.
+    ``x^{t+1} = x^t + (eta_g / N) sum_{i in S} Delta_i / p_i``, where S holds the active clients
+    that are kept. In each round all N clients are kept at first. The server visits them by falling
+    ``|lambda_i|``, the correlation of client i's activity in successive rounds, and then by rising
+    p_i. It drops a client if G falls by ``tolerance`` or more, but never the last. In
+    ``G = mean_kept(g_i) + kappa max_i(g_i) d^2``, d is the share of dropped clients, the total
+    variation distance to equal weights. g_i is the running loss of client i above its least loss
+    F_i*. The first term is what remains to be gained on the kept clients, the second bounds the
+    bias. With few clients that differ much, the default kappa drops some in every round, so x ends
+    at the optimum of the others.
 
-    The loss of an active client is that of x^t on the batch of its first local step, as
-    `RoundMetrics.loss_sum` counts it. It enters ``F_i <- beta F_i + (1 - beta) loss`` before the
+    The loss f_i of an active client is that of x^t on the batch of its first local step, as
+    `RoundMetrics.loss_sum` counts it. It enters ``F_i <- beta F_i + (1 - beta) f_i`` before the
     server decides. Clients that have not been seen have the mean loss of the first round's.
 
     With an infinite tolerance no client is dropped, which is `algorithms.fedavg_known` to the bit.

@@ -147,21 +147,22 @@ def mean_delta(
     The mean of an empty round is zero. With weights by examples the mean is
     ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``.
     """
-    volumes = relative_volumes(problem, weights)
-    if volumes is None:
-        deltas, counted = sum_deltas(local_train, ctx, problem, start)
-        return tree.divide(deltas, counted.num_active), counted
+    relative = relative_counts(problem, weights)
+    if relative is None:
+        deltas, metrics_of_round = sum_deltas(local_train, ctx, problem, start)
+        return tree.divide(deltas, metrics_of_round.num_active), metrics_of_round
 
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         update = train(start)
-        weighted = tree.scale(volumes[i], update.delta)
-        return Contribution((weighted, volumes[i]), update.loss), row
+        weighted = tree.scale(relative[i], update.delta)
+        return Contribution((weighted, relative[i]), update.loss), row
 
-    (deltas, volume), _, counted = train(local_train, ctx, problem, client)
-    return tree.divide(deltas, volume), counted
+    sums, _, metrics_of_round = train(local_train, ctx, problem, client)
+    deltas, weight_sum = sums
+    return tree.divide(deltas, weight_sum), metrics_of_round
 
 
-def relative_volumes(problem: Problem, weights: str) -> Array | None:
+def relative_counts(problem: Problem, weights: str) -> Array | None:
     """Returns ``n_i`` over the mean n, float[N]; None where all clients weigh the same."""
     if weights == EQUAL or problem.min_examples == problem.max_examples:
         return None
@@ -169,16 +170,22 @@ def relative_volumes(problem: Problem, weights: str) -> Array | None:
     return counts / jnp.mean(counts)
 
 
-def times_volumes(
+def times_counts(
     factors: Array | Callable[[Array], Array] | None, problem: Problem, weights: str
 ) -> Array | Callable[[Array], Array] | None:
-    """Returns the weights of `sum_deltas` times the clients' relative volumes."""
-    volumes = relative_volumes(problem, weights)
-    if volumes is None:
+    """Multiplies weights for `sum_deltas` by the clients' relative numbers of examples.
+
+    Args:
+      factors: float[N], or ``client -> float[]``; None for ones.
+      problem: the problem.
+      weights: what clients weigh by, ``'equal'`` or ``'examples'``.
+    """
+    relative = relative_counts(problem, weights)
+    if relative is None:
         return factors
     if callable(factors):
-        return lambda i: volumes[i] * factors(i)
-    return volumes if factors is None else volumes * factors
+        return lambda i: relative[i] * factors(i)
+    return relative if factors is None else relative * factors
 
 
 def train(

@@ -87,7 +87,9 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     ) -> Step[DebiasedState]:
         cohort = cohorts.participating(ctx.links)
         num_active = cohorts.num_members(cohort)
-        num_selected = cohorts.count(ctx.links, state.num_selected)  # line 5
+        num_selected = cohorts.count_participants(
+            ctx.links, state.num_selected
+        )  # line 5
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             # Line 7: local steps with the rate eta nu_i.

@@ -111,7 +111,7 @@ def fedau(
         weight = jnp.where(state.num_intervals > 0, mean_interval, 1)
 
         # Server: add the weighted updates of the active clients, divided by N.
-        factors = common.times_volumes(weight, problem, weights)
+        factors = common.times_counts(weight, problem, weights)
         deltas, metrics = common.sum_deltas(
             local_train, ctx, problem, state.server, factors
         )

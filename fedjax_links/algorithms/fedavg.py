@@ -148,9 +148,9 @@ def fedavg_all(
     def round_step(
         state: ServerState, ctx: RoundContext, problem: Problem
     ) -> Step[ServerState]:
-        volumes = common.relative_volumes(problem, weights)
+        relative_counts = common.relative_counts(problem, weights)
         deltas, metrics = common.sum_deltas(
-            local_train, ctx, problem, state.server, volumes
+            local_train, ctx, problem, state.server, relative_counts
         )
         mean = tree.divide(deltas, jnp.asarray(problem.num_clients))
         return ServerState(tree.add_scaled(state.server, server_lr, mean)), metrics
@@ -168,15 +168,15 @@ def _fedavg_all_compute(
     ) -> Step[ClientsState]:
         active = base.participants(ctx.links)
         cohort = cohorts.computing(ctx.links)
-        volumes = common.relative_volumes(problem, weights)
+        relative_counts = common.relative_counts(problem, weights)
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
             # Algorithm 1, lines 7-11: active clients start from x, the others from x_i.
             update = train(tree.select(active[i], state.server, x_i))
             upload = tree.select(active[i], update, tree.zeros_like(update))
             delta = upload.delta
-            if volumes is not None:
-                delta = tree.scale(volumes[i], delta)
+            if relative_counts is not None:
+                delta = tree.scale(relative_counts[i], delta)
             return Contribution(delta, upload.loss), update.params
 
         total, z, metrics = common.train(
@@ -184,10 +184,10 @@ def _fedavg_all_compute(
         )
         # Server: add the mean update of the active clients.
         num_active = jnp.sum(active, dtype=jnp.int32)
-        volume = num_active
-        if volumes is not None:
-            volume = jnp.sum(jnp.where(active, volumes, 0))
-        mean = tree.divide(total, volume)
+        weight_sum = num_active
+        if relative_counts is not None:
+            weight_sum = jnp.sum(jnp.where(active, relative_counts, 0))
+        mean = tree.divide(total, weight_sum)
         server = tree.add_scaled(state.server, server_lr, mean)
         return ClientsState(server, z), metrics._replace(num_active=num_active)
 

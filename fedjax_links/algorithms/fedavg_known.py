@@ -70,7 +70,7 @@ def fedavg_known(
             return 1 / base.prob_of(ctx.links, i)
 
         # Server: add the updates weighted by 1 / p_i, divided by N.
-        factors = common.times_volumes(inverse_prob, problem, weights)
+        factors = common.times_counts(inverse_prob, problem, weights)
         deltas, metrics = common.sum_deltas(
             local_train, ctx, problem, state.server, factors
         )

@@ -31,9 +31,9 @@ class FedBuffState(NamedTuple):
     Attributes:
       server: the server model x.
       clients: the model that each client received last, leaves [N, ...], in the table's dtype.
-      versions: int32[N], the version of x that this was.
-      buffer: the weighted sum of the updates that wait.
-      num_buffered: int32[], how many they are.
+      versions: int32[N], ``version`` at the time when the client received its model.
+      buffer: the weighted sum of the updates in the buffer.
+      num_buffered: int32[], how many updates it holds.
       version: int32[], how often x has moved.
     """
 
@@ -70,9 +70,9 @@ def fedbuff(
     batches of that round. A client that delivers but does not receive keeps its model and its
     version. An empty round keeps x.
 
-    Memory: 2 + N models and one integer per client; half of the N with
-    ``table_dtype=jnp.bfloat16``. A client then trains from the rounded model, and its
-    update is the difference to that.
+    Memory: 2 + N models and one integer per client. With ``table_dtype=jnp.bfloat16`` the N
+    take half the space. A client then trains from its rounded model, and its update is the
+    difference to the rounded model.
 
     Args:
       local_train: the client program L_i.

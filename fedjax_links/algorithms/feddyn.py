@@ -30,14 +30,16 @@ def feddyn(
     ``x <- mean_{i in A} w_i - h / alpha``. All start at zero, so h is the mean of all g_i. The mean
     of the models is over A, and the sum in h is divided by N.
 
-    Where it converges, it ends at the optimum for any links that let every client deliver now and
-    then, to rounding with full gradients and without knowing a probability: there ``h = 0`` and
-    ``g_i = grad F_i(x)``, at which any number of local steps stands still. The paper minimises
-    exactly; g_i is then the gradient at w_i. Fewer local steps follow more slowly.
+    Where it converges, it ends at the optimum, under any links that let every client deliver now
+    and then. It knows no probability. At its end ``h = 0`` and ``g_i = grad F_i(x)``, so the local
+    steps of no client move. With full gradients this is exact to rounding.
+
+    The paper minimises each client's objective exactly. Then g_i is the gradient at w_i. With a few
+    local steps g_i follows that gradient more slowly.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x. An empty round keeps x and h: there is no mean model, which the paper, with its
-    cohorts of one size, never meets. An update lost on the way must not advance the client's g_i.
+    start from x. An empty round has no mean model, and keeps x and h. The paper has no such rounds,
+    as its cohorts have one size. An update lost on the way must not advance the client's g_i.
 
     Memory: 2 + N models: x, the rows g_i and their running sum N h (its drift:
     `MemoryState`). With ``table_dtype=jnp.bfloat16`` the rows take half the space, and h is
@@ -80,6 +82,7 @@ def feddyn(
             new_g = tree.add_scaled(g, -alpha, update.delta)
             return Contribution(update.delta, update.loss), new_g
 
+        # Clients in A: train, and store the new g_i in place of the old one.
         deltas, new_state, metrics = common.remember(
             local_train, ctx, problem, client, state
         )

@@ -27,9 +27,9 @@ def fednova(
     """Runs FedNova: divides updates by their number of local steps before averaging.
 
     ``x <- x + eta_g tau_eff mean_{i in A} Delta_i / tau_i``, for clients that run SGD.
-    tau_i is the number of local steps of client i, as its program's ``client_steps`` or
-    ``local_epochs`` say, and ``tau_eff = mean_{i in A} tau_i``. Clients that do more
-    steps no longer weigh more. With equal tau_i it is FedAvg. With
+    tau_i is the number of local steps of client i, as its program's ``client_steps``,
+    ``min_steps`` or ``local_epochs`` say, and ``tau_eff = mean_{i in A} tau_i``. Clients
+    that do more steps no longer weigh more. With equal tau_i it is FedAvg. With
     ``weights='examples'`` both means weigh client i by its n_i examples, as in the
     paper. The normalisation by tau_i is that of plain SGD. For momentum or a proximal
     term the paper has other coefficients.
@@ -75,31 +75,32 @@ def fednova(
     def round_step(
         state: ServerState, ctx: RoundContext, problem: Problem
     ) -> Step[ServerState]:
-        volumes = common.relative_volumes(problem, weights)
+        relative_counts = common.relative_counts(problem, weights)
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             # In floating point, because the sum of all steps may exceed int32.
             steps = common.as_float(update.num_steps)
             normalised = tree.scale(1 / steps, update.delta)
-            volume_and_steps: PyTree = ()
-            if volumes is not None:
-                normalised = tree.scale(volumes[i], normalised)
-                volume_and_steps = volumes[i], volumes[i] * steps
-            summands = normalised, steps, volume_and_steps
+            weight_and_steps: PyTree = ()
+            if relative_counts is not None:
+                weight = relative_counts[i]
+                normalised = tree.scale(weight, normalised)
+                weight_and_steps = weight, weight * steps
+            summands = normalised, steps, weight_and_steps
             return Contribution(summands, update.loss), row
 
         sums, _, metrics = common.train(local_train, ctx, problem, client)
-        direction, num_steps, volume_and_steps = sums
-        if volumes is None:
-            volume = metrics.num_active
+        normalised_sum, num_steps, weight_and_steps = sums
+        if relative_counts is None:
+            weight_sum = metrics.num_active
             weighted_steps = num_steps
         else:
-            volume, weighted_steps = volume_and_steps
+            weight_sum, weighted_steps = weight_and_steps
 
         # Server, eq. (9): the mean normalised update, scaled by tau_eff.
-        tau_eff = tree.divide(weighted_steps, volume)
-        step = tree.scale(tau_eff, tree.divide(direction, volume))
+        tau_eff = tree.divide(weighted_steps, weight_sum)
+        step = tree.scale(tau_eff, tree.divide(normalised_sum, weight_sum))
         server = tree.add_scaled(state.server, server_lr, step)
         extra = {'num_local_steps': num_steps}
         return ServerState(server), metrics._replace(extra=extra)

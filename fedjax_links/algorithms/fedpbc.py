@@ -49,9 +49,9 @@ def fedpbc(
     ``resample='round'``. The default program draws a minibatch for each local step, as the
     authors' released code does.
 
-    Memory: 1 + N models; half of the N with ``table_dtype=jnp.bfloat16``. A client then trains from
-    its rounded model and uploads an unrounded one. The model that it keeps is rounded again, so
-    progress below a 256th of an entry is lost while its uplink is down.
+    Memory: 1 + N models. With ``table_dtype=jnp.bfloat16`` the N client models take half the space.
+    A client then trains from its rounded model and uploads an unrounded one. The model that it
+    keeps is rounded again. So progress below a 256th of an entry is lost while its uplink is down.
 
     Args:
       local_train: the client program L_i.

@@ -59,8 +59,8 @@ def scaffold(
     longer be the mean of the c_i. So a client replaces c_i only in a round in which it delivers, as
     if it waited for an acknowledgement.
 
-    Memory: 2 + N models; half of the N with ``table_dtype=jnp.bfloat16``. c then follows the
-    rounded c_i, up to a rounding drift as of every running sum.
+    Memory: 2 + N models. With ``table_dtype=jnp.bfloat16`` the N take half the space. c then
+    follows the rounded c_i, up to the drift of a running sum (`common.MemoryState`).
 
     Args:
       local_train: the client program, plain SGD, with eta as its rate and s steps.

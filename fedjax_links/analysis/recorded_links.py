@@ -3,6 +3,7 @@
 For gaps and memory it also has the exact means over stationary two-state links.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -159,9 +160,11 @@ def _gaps_and_ages(masks: np.ndarray) -> np.ndarray:
     """Computes statistics of how long clients wait, float64[5, N].
 
     The rows are the mean, the longest and the shortest gap, the sum of ages over all
-    rounds, and the largest age. A stretch of g rounds to a participation has the ages 1 to
-    g. All stretches but a client's first are gaps; its last one is open at the end of the
-    record.
+    rounds, and the largest age.
+
+    A stretch has the rounds after one participation of a client up to its next one, or from
+    the start of the record. In a stretch of g rounds the ages are 1 to g. All stretches but a
+    client's first are gaps. The rounds after its last participation are no stretch.
     """
     num_rounds, num_clients = masks.shape
     counts = masks.sum(axis=0)
@@ -175,10 +178,11 @@ def _gaps_and_ages(masks: np.ndarray) -> np.ndarray:
     np.maximum.at(longest, owners, gaps)
     np.minimum.at(shortest, owners, gaps)
     mean_gaps = np.bincount(owners, gaps, num_clients) / np.maximum(counts - 1, 1)
-    # First the age at the end of the record, below the largest age of all.
-    oldest = np.where(counts > 0, masks[::-1].argmax(axis=0), num_rounds)
+    # Rounds after the last participation, with ages from 1 to their number.
+    num_after = np.where(counts > 0, masks[::-1].argmax(axis=0), num_rounds)
     age_sums = np.bincount(clients, stretches * (stretches + 1) / 2, num_clients)
-    age_sums = age_sums + oldest * (oldest + 1) / 2
+    age_sums = age_sums + num_after * (num_after + 1) / 2
+    oldest = num_after.copy()
     np.maximum.at(oldest, clients, stretches)
     return np.stack([mean_gaps, longest, shortest, age_sums, oldest])
 
@@ -249,7 +253,7 @@ def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
     num_rounds = len(masks)
     max_lag = _below(num_rounds, 'max_lag', max_lag, minimum=0)
     sums = np.zeros(max_lag + 1)
-    num_parts = -(-masks.size // _CELLS)
+    num_parts = math.ceil(masks.size / _CELLS)
     for part in np.array_split(masks, num_parts, axis=1):
         centred = part - part.mean(axis=0)
         for lag in range(max_lag + 1):

@@ -352,6 +352,6 @@ def note() -> str | None:
 
 def _device_file() -> Path:
     """Returns the file of this device's certificate."""
-    folder = cpus.cache('certificates')
+    folder = cpus.cache_folder('certificates')
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f'{cpus.digest(environment.fingerprint())}.json'

@@ -91,9 +91,8 @@ def run(
             arguments: list[str] = values(argv)
             return arguments
         except flags.UnrecognizedFlagError as error:
-            if config is None:
-                fail(error)
-            fail(configs.nearest_flag(error, [*values]))
+            has_config = config is not None
+            fail(configs.nearest_flag(error, [*values], has_config=has_config))
         except (flags.Error, errors.InvalidError) as error:
             fail(error)
 
@@ -119,10 +118,8 @@ def run(
         """Runs the command after the flags are set."""
         arguments = argv[1:]
         if arguments and not takes_arguments:
-            fail(
-                f'unexpected argument {arguments[0]!r}; '
-                'overrides look like --config.num_rounds=100.'
-            )
+            hint = configs.meant_by(arguments[0], [*values])
+            fail(f'unexpected argument {arguments[0]!r}; {hint}')
         if not values['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
         _replace_unknown_letters()
@@ -155,7 +152,7 @@ def _set_cache() -> None:
     if 'JAX_COMPILATION_CACHE_DIR' in os.environ:
         return
     with contextlib.suppress(OSError):
-        folder = cpus.cache(cpus.kind())
+        folder = cpus.cache_folder(cpus.kind())
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             os.environ['JAX_COMPILATION_CACHE_DIR'] = str(folder)

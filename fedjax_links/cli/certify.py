@@ -38,7 +38,7 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
     app.make_portable(args.portable)
     from fedjax_links import runs
     from fedjax_links.certify import certificates
-    from fedjax_links.experiment.config import recorded
+    from fedjax_links.experiment.config import prepare_recorded
     from fedjax_links.machines import environment
     from fedjax_links.storage import outputs
 
@@ -49,7 +49,7 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
         outputs.check('workdir', folder, [certificates.FILE])
         config = None if values else runs.read_json(folder, runs.CONFIG)
         if config is not None:
-            values = recorded(config, allow_imports=args.allow_imports)
+            values = prepare_recorded(config, allow_imports=args.allow_imports)
     verdicts = []
     with app.allow_imports(args.allow_imports):
         for verdict in certificates.certify(values):

@@ -94,26 +94,48 @@ def take_overrides(argv: Sequence[str], overrides: dict[str, str | None]) -> lis
 
 
 def nearest_flag(
-    error: flags.UnrecognizedFlagError, known: Sequence[str]
+    error: flags.UnrecognizedFlagError, known: Sequence[str], *, has_config: bool
 ) -> flags.UnrecognizedFlagError:
     """Names the nearest flag or field of a config in the error of a flag that does not exist.
 
     Args:
       error: absl's error.
       known: names of the command's flags.
+      has_config: whether the command takes a config.
     """
-    from fedjax_links.config import schema
-
-    value = parse_value(error.flagvalue.partition('=')[2])
-    fields = [name for name, field in schema.EXPERIMENT.items() if field.accepts(value)]
     flag_of = {name: name for name in known}
-    for name, path in schema.paths(fields).items():
-        flag_of[name] = f'{_PREFIX}{path}'
+    if has_config:
+        from fedjax_links.config import schema
+
+        value = parse_value(error.flagvalue.partition('=')[2])
+        fields = [
+            name for name, field in schema.EXPERIMENT.items() if field.accepts(value)
+        ]
+        for name, path in schema.paths(fields).items():
+            flag_of[name] = f'{_PREFIX}{path}'
     near = difflib.get_close_matches(error.flagname, flag_of, n=1, cutoff=0.5)
     suggestions = [flag_of[name] for name in near]
     return flags.UnrecognizedFlagError(
         error.flagname, error.flagvalue, suggestions=suggestions
     )
+
+
+def meant_by(argument: str, known: Sequence[str]) -> str:
+    """Says how to write what was probably meant by an argument that is no flag.
+
+    Args:
+      argument: the first one.
+      known: names of the command's flags.
+    """
+    name = argument.partition(':')[0]
+    is_config = name in shipped.configs() or Path(name).is_file()
+    if 'config' in known and is_config:
+        return f'did you mean --config={argument}?'
+    if 'config' in known and '=' in argument:
+        return 'overrides look like --config.num_rounds=100.'
+    if 'workdir' in known:
+        return f'did you mean --workdir={argument}?'
+    return 'flags begin with --.'
 
 
 def folder(config_flag: str) -> Path:
@@ -152,6 +174,7 @@ def from_flags(
     if not config_flag:
         requirement = 'name a config or its file, such as --config=quickstart'
         raise errors.invalid('config', requirement, config_flag or None)
+    shipped.locate(config_flag, 'figure' if kind == 'figure' else 'simulate')
     values = load(config_flag, overrides, quick=quick)
     _check_command(config_flag, values, kind)
     if kind == 'experiment':

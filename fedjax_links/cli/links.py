@@ -1,11 +1,12 @@
-"""Draws the links of a config: who takes part when, rates, gaps, memory, course of the day.
+"""Shows the links of a config: who takes part when, rates, gaps, memory, course of the day.
 
 python -m fedjax_links links --config=configs/quickstart.py --workdir=runs/links
 python -m fedjax_links links --log=cached_timers.json --format=flash --tick=600 --workdir=runs/log
 
-Prints how often, after which gaps and with which weights clients take part; with a folder it draws
-the picture, too. A log of availability in the config's place is sampled at the starts of rounds. It
-shows the day, the absences, and the bias of averaging over the clients that are available.
+Prints how often, after which gaps and with which weights clients take part. With --workdir it also
+draws a picture. --log takes a log of availability in the config's place, and samples it at the
+starts of rounds. Then the text also has the course of the day, the absences, and the bias of
+averaging over the clients that are available.
 """
 
 import functools
@@ -35,11 +36,11 @@ def define_flags() -> None:
     )
     paths.define('log', "A log of availability, in the config's place.")
     flags.DEFINE_string(
-        'format', 'csv', 'Of the log, as `format` of the pattern `trace`.'
+        'format', 'csv', 'Format of the log, as `format` of the pattern `trace`.'
     )
     flags.DEFINE_integer('clients', None, 'Only so many clients of the log.')
     flags.DEFINE_string(
-        'unit', None, 'Of times in the log: ms, s, min, h or d; s by default.'
+        'unit', None, 'Unit of times in the log: ms, s, min, h or d; s by default.'
     )
     flags.DEFINE_string(
         'origin',
@@ -54,7 +55,9 @@ def define_flags() -> None:
     )
     flags.DEFINE_float('tick', 600.0, 'Seconds per round of the log.')
     flags.DEFINE_string(
-        'overlaps', 'reject', 'Of a client in the log: reject or merge.'
+        'overlaps',
+        'reject',
+        "What to do with a client's intervals that overlap: reject or merge.",
     )
 
 

@@ -66,13 +66,13 @@ def _experiment(args: flags.FlagValues) -> 'Experiment | None':
     from fedjax_links import runs
     from fedjax_links.config import bound
     from fedjax_links.experiment import build
-    from fedjax_links.experiment.config import recorded
+    from fedjax_links.experiment.config import prepare_recorded
 
     config = runs.read_json(Path(args.workdir or ''), runs.CONFIG)
     if config is None:
         return None
     try:
-        values = recorded(config, allow_imports=args.allow_imports)
+        values = prepare_recorded(config, allow_imports=args.allow_imports)
     except bound.RefusedImportError as error:
         print(
             f'The report lacks losses of clients and laws of links: {error}',

@@ -124,9 +124,9 @@ def main(values: Section, args: flags.FlagValues) -> None:
     sharding.set_process_flags(args)
     joined = processes.join(args.coordinator, args.num_processes, args.process_id)
     if args.coordinator is not None:
-        devices.prepare(sharding.devices_per_process(mesh_size, args))
+        devices.split_cpu(sharding.devices_per_process(mesh_size, args))
     elif mesh_size is not None:
-        devices.prepare(args.devices or mesh_size)
+        devices.split_cpu(args.devices or mesh_size)
     with joined:
         status = _simulate(values, args, folder)
     sys.exit(status)

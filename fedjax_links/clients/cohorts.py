@@ -31,7 +31,7 @@ __all__ = [
     'answered',
     'assign',
     'computing',
-    'count',
+    'count_participants',
     'delivering',
     'everyone',
     'gather',
@@ -78,20 +78,22 @@ def participating(links: Links) -> Cohort:
     Args:
       links: the links of a round. If they name a cohort, this is it: B slots, at no cost.
     """
-    return _named_or(links, base.participants)
+    return _named_or_masked(links, base.participants)
 
 
 def delivering(links: Links) -> Cohort:
     """Returns the clients that can train and whose result arrives, as `base.delivers`."""
-    return _named_or(links, base.delivers)
+    return _named_or_masked(links, base.delivers)
 
 
 def answered(links: Links) -> Cohort:
     """Returns the clients that deliver and receive the server's answer."""
-    return _named_or(links, lambda links: base.delivers(links) & base.receives(links))
+    return _named_or_masked(
+        links, lambda links: base.delivers(links) & base.receives(links)
+    )
 
 
-def _named_or(links: Links, mask_of: Callable[[Links], Array]) -> Cohort:
+def _named_or_masked(links: Links, mask_of: Callable[[Links], Array]) -> Cohort:
     """Returns the cohort that links name, or else that of a mask."""
     if isinstance(links, CohortLinkSample):
         return Cohort(ids=links.ids, size=links.size, num_clients=links.num_clients)
@@ -105,7 +107,7 @@ def computing(links: Links) -> Cohort:
     return everyone(links.mask.shape[0])
 
 
-def count(links: Links, counts: Array) -> Array:
+def count_participants(links: Links, counts: Array) -> Array:
     """Adds one to ``counts``, int32[N], of each participant; a named cohort costs O(B)."""
     if isinstance(links, CohortLinkSample):
         return counts.at[links.ids].add(1, mode='drop', indices_are_sorted=True)

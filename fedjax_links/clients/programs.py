@@ -6,7 +6,6 @@ steps are taken on minibatches or on the client's full data; rows are read insid
 them, so memory holds one batch.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -17,6 +16,7 @@ import optax
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
+from fedjax_links.clients import step_counts
 from fedjax_links.clients.batches import client_data
 from fedjax_links.clients.rates import RateSchedule, constant
 from fedjax_links.core import checks, errors, reprs, tree
@@ -29,10 +29,7 @@ MakeOptimizer: TypeAlias = Callable[[Array], optax.GradientTransformation]
 Optimizer: TypeAlias = optax.GradientTransformation | MakeOptimizer
 """A transformation built with unit rate, or a function of the rate."""
 
-StepsOf: TypeAlias = Callable[[Problem, Array], tuple[int, Array | None]]
-
 _FEW_STEPS = 10
-MOST_STEPS = 10**6
 
 
 class LocalUpdate(NamedTuple):
@@ -85,6 +82,7 @@ def local_sgd(
     optimizer: Optimizer | None = None,
     chunk_size: int | None = None,
     client_steps: ArrayLike | None = None,
+    min_steps: int | None = None,
     resample: str = 'step',
 ) -> ClientProgram:
     """Takes local steps of SGD, or of any optax optimizer, on the client's own data.
@@ -103,6 +101,10 @@ def local_sgd(
     with replacement, some of them more than E times and some never. Clients with more examples take
     more steps, so FedAvg's average favours them: `algorithms.fednova` corrects for that.
 
+    With ``min_steps=m`` a client may complete only part of its work. In each round it takes a
+    number of steps that is drawn uniformly from m to s, by (client, round) alone. So all algorithms
+    see the same numbers. The batches are those of the first steps.
+
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.
       local_steps: s, from 1 to a million; either this or ``local_epochs``.
@@ -117,6 +119,8 @@ def local_sgd(
       client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
         unequal speed; ``local_steps`` for everyone by default. A client costs what the one with
         most steps costs.
+      min_steps: m, from 1 to the fewest steps of any client, to draw the steps of a round between
+        these and the client's number; None to take all. Beside ``local_steps`` alone.
       resample: ``'step'`` draws a batch, and what the loss draws (crops, mirrored images), for each
         local step; ``'round'`` draws both once in a round, as the first local step does. Without
         ``batch_size`` the data are the same in all steps either way.
@@ -136,7 +140,9 @@ def local_sgd(
         checks.static_int('batch_size', batch_size)
     if chunk_size is not None:
         checks.static_int('chunk_size', chunk_size)
-    steps_of = _steps_of(local_steps, local_epochs, batch_size, client_steps)
+    steps_of = step_counts.steps_of(
+        local_steps, local_epochs, batch_size, client_steps, min_steps
+    )
     make_optimizer = _as_optimizer(optimizer)
 
     def run(
@@ -151,7 +157,7 @@ def local_sgd(
         proximal: Number | None = None,
         keep_gradient: bool = False,
     ) -> LocalUpdate:
-        most_steps, client_num_steps = steps_of(problem, client)
+        most_steps, client_num_steps = steps_of(problem, client, key)
         # The gradient gives the loss away, but adding it up can cost more than the gradient; with
         # many steps it is cheaper to evaluate the first one's by itself.
         few_steps = most_steps <= _FEW_STEPS
@@ -212,6 +218,7 @@ def proximal_sgd(
     batch_size: int | None = None,
     chunk_size: int | None = None,
     client_steps: ArrayLike | None = None,
+    min_steps: int | None = None,
     resample: str = 'step',
 ) -> ClientProgram:
     """Takes FedProx's local steps: SGD on the client's loss plus a proximal term.
@@ -230,6 +237,7 @@ def proximal_sgd(
       batch_size: examples per step; None takes the client's full data in every step.
       chunk_size: as in `local_sgd`.
       client_steps: as in `local_sgd`.
+      min_steps: as in `local_sgd`.
       resample: as in `local_sgd`.
 
     Returns:
@@ -264,6 +272,7 @@ def proximal_sgd(
         batch_size=batch_size,
         chunk_size=chunk_size,
         client_steps=client_steps,
+        min_steps=min_steps,
         resample=resample,
     )
 
@@ -275,81 +284,6 @@ def proximal_sgd(
         )
 
     return sgd._replace(run=run)
-
-
-def _steps_of(
-    local_steps: int | None,
-    local_epochs: int | None,
-    batch_size: int | None,
-    client_steps: ArrayLike | None,
-) -> StepsOf:
-    """Checks what says how many steps clients take.
-
-    Returns:
-      ``(problem, client) -> (most, own)``: the most steps of any client, a Python int, and the
-      client's own, int32[]; None where everyone takes the most.
-    """
-    if (local_steps is None) == (local_epochs is None):
-        value = None if local_steps is None else f'{local_steps} beside {local_epochs}'
-        raise errors.invalid('local_steps', 'be given, or else `local_epochs`', value)
-    if local_steps is not None:
-        checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
-        _check_batches(local_steps, batch_size)
-        client_num_steps = (
-            None if client_steps is None else _as_steps(client_steps, local_steps)
-        )
-        return functools.partial(_fixed_steps, local_steps, client_num_steps)
-    checks.static_int('local_epochs', local_epochs, maximum=MOST_STEPS)
-    if client_steps is not None:
-        requirement = 'be left out beside `local_epochs`, from which they follow'
-        raise errors.invalid('client_steps', requirement, errors.text_of(client_steps))
-    return functools.partial(_steps_of_epochs, int(local_epochs or 0), batch_size)
-
-
-def _fixed_steps(
-    local_steps: int, client_num_steps: Array | None, problem: Problem, client: Array
-) -> tuple[int, Array | None]:
-    """Looks up a client's steps as `_steps_of` does."""
-    if client_num_steps is None:
-        return local_steps, None
-    count = problem.num_clients
-    if len(client_num_steps) != count:
-        requirement = f"have one entry for each of the problem's {count} clients"
-        raise errors.invalid('client_steps', requirement, len(client_num_steps))
-    return local_steps, client_num_steps[client]
-
-
-def _steps_of_epochs(
-    epochs: int, batch_size: int | None, problem: Problem, client: Array
-) -> tuple[int, Array | None]:
-    """Counts the steps of some epochs as `_steps_of` does: ``ceil(E n_i / B)``."""
-    if batch_size is None:
-        return epochs, None
-    largest = problem.max_examples
-    most = -(-epochs * largest // batch_size)
-    most_epochs = (
-        min(MOST_STEPS * batch_size, checks.LARGEST_INT - batch_size) // largest
-    )
-    checks.static_int('local_epochs', epochs, maximum=most_epochs)
-    _check_batches(most, batch_size)
-    if problem.min_examples == largest:
-        return most, None
-    return most, (epochs * problem.counts[client] + (batch_size - 1)) // batch_size
-
-
-def _check_batches(num_steps: int, batch_size: int | None) -> None:
-    """Raises unless the row numbers of a client's batches fit into memory."""
-    if batch_size is not None:
-        checks.fits('batch_size', batch_size, 8 * num_steps * batch_size)
-
-
-def _as_steps(client_steps: ArrayLike, local_steps: int) -> Array:
-    checks.per_client('client_steps', client_steps)
-    steps = checks.array_module(client_steps).asarray(client_steps)
-    if not jnp.issubdtype(steps.dtype, jnp.integer):
-        raise errors.invalid('client_steps', 'hold integers', f'dtype {steps.dtype}')
-    checks.within('client_steps', steps, 1, local_steps)
-    return jnp.asarray(steps, jnp.int32)
 
 
 def _as_optimizer(optimizer: Optimizer | None) -> MakeOptimizer:

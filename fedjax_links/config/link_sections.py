@@ -71,8 +71,10 @@ def _check_names(
     for option in options:
         if option not in known:
             near = _SUGGESTIONS.get(option)
-            if near not in known:
-                near = None
+            if near is not None and near not in known:
+                near = (
+                    ''  # What it is called elsewhere is not here, so nothing is near.
+                )
             raise errors.unknown_name(path, option, known - {'num_clients'}, near=near)
 
 

@@ -1,11 +1,12 @@
-"""Tables of what a config can name besides algorithms, patterns and problems.
+"""Holds tables of what a config can name besides algorithms, patterns and problems.
 
-Each table maps a name to a function of plain options. What a function is given besides the options
-of its section stands in the table's docstring. A name with a colon, ``module:factory``, stands for
-a function of the user's own with the same arguments.
+Each table maps a name to a function. Its arguments are the options of the section that has the
+name. Some tables give their functions a further argument, which the table's docstring names. A name
+with a colon, ``module:factory``, stands for a user's function with the same arguments.
 """
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,17 +30,17 @@ from fedjax_links.problems import owners
 Factories = Mapping[str, Callable[..., Any]]
 
 LEARNING_RATES = learning_rates.LEARNING_RATES
-"""``client.decay``: given the rate, positionally."""
+"""``client.decay``; the first argument is the rate."""
 
 SCHEDULES = schedules.SCHEDULES
-"""``schedule`` of a pattern: given the probabilities, positionally."""
+"""``schedule`` of a pattern; the first argument is the probabilities."""
 
 CLIENT_PROGRAMS: Factories = Registry(
     local_sgd=local_training.local_sgd, proximal_sgd=local_training.proximal_sgd
 )
-"""``client.name``: given the schedule of the rate as ``learning_rate``; a client program."""
+"""``client.name``; ``learning_rate`` is the schedule of the rate. Returns a client program."""
 
-_STREAM = 0x5052
+_SPEEDS_STREAM = 0x5052
 """Keeps speeds of devices apart from other draws that use the same seed."""
 _LARGEST = float(np.finfo(np.float32).max)
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -52,7 +53,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 
 
 def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
-    """Checks the numbers that a factory of optax gets, which looks at none."""
+    """Wraps a factory of optax so that its options are checked, as optax checks none of them."""
 
     @functools.wraps(factory)
     def make(*args: Any, **options: Any) -> optax.GradientTransformation:
@@ -76,7 +77,8 @@ OPTIMIZERS: Factories = Registry(
         **{factory.__name__: factory for factory in _SERVER_OPTIMIZERS},
     }
 )
-"""``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
+"""``server_optimizer`` of an algorithm; ``optimizer`` of a client, with the client's rate as the
+first argument."""
 
 
 def _train_and_eval() -> simulation.EvalFn:
@@ -196,16 +198,17 @@ PROBS: Factories = Registry(
         'listed': _listed,
     }
 )
-"""``probs`` of a pattern: given the problem; returns float64[N] in [0, 1]."""
+"""``probs`` of a pattern; the first argument is the problem. Returns float64[N] in [0, 1]."""
 
 WEIGHTS: Factories = Registry({**PROBS, 'power': _power})
-"""``weights`` of a pattern: given the problem; returns one weight per client or group."""
+"""``weights`` of a pattern; the first argument is the problem. Returns a weight per client or
+group."""
 
 GROUPS: Factories = Registry({'contiguous': _contiguous})
-"""``groups`` of a pattern: given the problem; returns int[N]."""
+"""``groups`` of a pattern; the first argument is the problem. Returns int[N]."""
 
 
-def _of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
+def _packets_of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
     """Counts the packets of a model of the problem.
 
     Args:
@@ -213,7 +216,7 @@ def _of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
       packet_bytes: bytes in a packet.
     """
     checks.static_int('packet_bytes', packet_bytes)
-    return -(-bytes_of_model(problem) // packet_bytes)
+    return math.ceil(bytes_of_model(problem) / packet_bytes)
 
 
 def bytes_of_model(problem: Problem) -> int:
@@ -221,7 +224,7 @@ def bytes_of_model(problem: Problem) -> int:
     return tree.num_bytes(jax.eval_shape(problem.init_params, jax.random.key(0)))
 
 
-def _devices(
+def _device_times(
     problem: Problem,
     *,
     step: Any,
@@ -273,7 +276,7 @@ def lognormal(
     checks.positive('median', median)
     checks.within('sigma', sigma, 0, 100)
     checks.static_int('seed', seed, minimum=0)
-    rng = np.random.default_rng([int(seed), _STREAM])
+    rng = np.random.default_rng([int(seed), _SPEEDS_STREAM])
     return median * np.exp(sigma * rng.standard_normal(num_clients))
 
 
@@ -305,16 +308,17 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
 
 
 DEVICE_SPEEDS: Factories = Registry({'lognormal': lognormal, 'table': from_table})
-"""``step``, ``uplink``, ``downlink`` of a price or of times: given N; returns float[N]."""
+"""``step``, ``uplink``, ``downlink`` of a cost or of times; the first argument is N. Returns
+float[N]."""
 
-PACKETS: Factories = Registry({'of_model': _of_model})
-"""``num_packets`` of `packets`: given the problem."""
+PACKETS: Factories = Registry({'of_model': _packets_of_model})
+"""``num_packets`` of `packets`; the first argument is the problem. Returns an integer."""
 
-TIMES: Factories = Registry({'devices': _devices})
-"""``times`` of `quorum`: given the problem."""
+TIMES: Factories = Registry({'devices': _device_times})
+"""``times`` of `quorum`; the first argument is the problem. Returns `Times`."""
 
 GRAPHS = graphs.GRAPHS
-"""``graph`` of `peers`: given N as ``num_clients`` where they ask for it."""
+"""``graph`` of `peers`; those with an argument ``num_clients`` get N."""
 
 SOJOURNS = durations.SOJOURNS
 """``up`` and ``down`` of `semi_markov`."""
@@ -326,7 +330,7 @@ PROBLEM_TABLES: Mapping[str, Factories] = {
     'times': TIMES,
     'weights': WEIGHTS,
 }
-"""By option of a pattern, what its sections name; these functions are given the problem."""
+"""By option of a pattern, what its sections name. The first argument is the problem."""
 
 CLIENT_COUNT_TABLES: Mapping[str, Factories] = {
     'graph': GRAPHS,
@@ -336,10 +340,10 @@ CLIENT_COUNT_TABLES: Mapping[str, Factories] = {
     'step': DEVICE_SPEEDS,
     'uplink': DEVICE_SPEEDS,
 }
-"""Likewise; these functions are given the number of clients, where they ask for it."""
+"""Likewise; functions with an argument ``num_clients`` get N."""
 
 LINKS: Factories = Registry({'recorded': recorded_links.recorded})
-"""``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""
+"""``links`` or one of ``patterns``, besides the registry; ``num_clients`` is N."""
 
 TRACE_FORMATS: Factories = Registry(
     {
@@ -348,4 +352,5 @@ TRACE_FORMATS: Factories = Registry(
         'flash': trace_formats.from_flash,
     }
 )
-"""``format`` of ``trace`` and ``look_alike`` with a ``path``: given it; returns `Intervals`."""
+"""``format`` of ``trace`` and ``look_alike``; the first argument is their ``path``. Returns
+`Intervals`."""

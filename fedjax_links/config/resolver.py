@@ -125,14 +125,28 @@ def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
     bound = bind(path, {'name': label, **section}, ALGORITHMS)
     options = dict(bound.options)
     client_overrides = as_mapping(f'{path}.client', options.pop('client', {}))
+    program = getattr(bound.factory, 'client_program', None) or local_training.local_sgd
+    _check_not_of_client(path, options, bound.factory, program)
     if 'server_optimizer' in options:
         options['server_optimizer'] = _bind_optimizer(
             f'{path}.server_optimizer', options['server_optimizer']
         )
-    program = getattr(bound.factory, 'client_program', None) or local_training.local_sgd
     client_options = {**client, **client_overrides}
     client_program = _bind_client(f'{path}.client', client_options, program)
     return bound._replace(options=options, args=(client_program,), kind=Algorithm)
+
+
+def _check_not_of_client(
+    path: str, options: Options, factory: Factory, program: Factory
+) -> None:
+    """Raises for an option of an algorithm that is one of its client program."""
+    accepted = parameters(factory)
+    if any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
+        return
+    for option in options:
+        if option not in accepted and option in {*parameters(program), 'decay'}:
+            near = f'client.{option}'
+            raise errors.unknown_name(path, option, [*accepted, 'client'], near=near)
 
 
 def _bind_optimizer(path: str, section: Section | str, *args: object) -> Bound:

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fedjax_links.core import errors
@@ -19,11 +20,13 @@ def configs() -> dict[str, Path]:
     return {}
 
 
-def locate(config: str) -> str:
+def locate(config: str, command: str | None = None) -> str:
     """Returns the file that a command line means.
 
     Args:
       config: a file or the name of a shipped config, with words behind a colon or without.
+      command: what the config is for, so that the nearest name is one that this command takes;
+        any by default.
 
     Returns:
       The file, with the same words. A file that is there wins over a name, and what cannot be a
@@ -47,10 +50,28 @@ def locate(config: str) -> str:
     if file.is_file():
         requirement = f'name a file, as {file}{colon}{words} does'
         raise errors.invalid('config', requirement, name)
-    if difflib.get_close_matches(name, known, n=1, cutoff=0.5):
-        raise errors.unknown_name('configs', name, known)
+    near = _nearest_name(name, _of_command(known, command))
+    if near is not None:
+        raise errors.unknown_name('configs', name, known, near=near)
     requirement = 'name a file, or a config that `python -m fedjax_links` lists'
     raise errors.invalid('config', requirement, name)
+
+
+def _of_command(known: Mapping[str, Path], command: str | None) -> list[str]:
+    """Returns the names of configs whose docstring names a command, or all without such."""
+    named = f'python -m fedjax_links {command} '
+    names = [name for name, path in known.items() if named in path.read_text('utf-8')]
+    return names or list(known)
+
+
+def _nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """Returns the name that is spelt most alike, the first of equals; None if none is close."""
+    by_ratio = {
+        candidate: difflib.SequenceMatcher(a=candidate, b=name).ratio()
+        for candidate in sorted(names)
+    }
+    best = max(by_ratio, key=by_ratio.__getitem__, default=None)
+    return best if best is not None and by_ratio[best] >= 0.5 else None
 
 
 def nearest(path: Path) -> str | None:

@@ -181,15 +181,25 @@ def check_same_structure(
         raise errors.invalid(argument, f'{requirement}, {_name(expected)}', _name(got))
 
 
-def check_round(before: PyTree, after: PyTree) -> None:
-    """Raises unless a round returns a state of the structure that it took."""
+def check_round(before: PyTree, output: Any) -> None:
+    """Raises unless a round returns a state of the structure that it took, and metrics."""
+    requirement = 'return (state, RoundMetrics) from `round_step`'
+    if not isinstance(output, tuple) or len(output) != 2:
+        raise errors.invalid('algorithm', requirement, kind_of(output))
+    after, metrics = output
     check_same_structure(
         'algorithm', 'return the state that `round_step` was given', before, after
     )
+    if not isinstance(metrics, base.RoundMetrics):
+        got = f'{kind_of(after)} and {kind_of(metrics)}'
+        raise errors.invalid('algorithm', requirement, got)
 
 
-def server_of(models: Mapping[str, Params]) -> Params:
+def server_of(models: object) -> Params:
     """Returns the server model; raises where there is none."""
+    if not isinstance(models, Mapping):
+        requirement = "return models by name, such as {'server': params}"
+        raise errors.invalid('algorithm', requirement, kind_of(models))
     if 'server' not in models:
         raise errors.invalid('algorithm', 'have a model `server`', ', '.join(models))
     return models['server']

@@ -204,6 +204,24 @@ def reading(path: object) -> Iterator[None]:
         raise invalid('path', 'name a readable file', value) from None
 
 
+_DECODING_ERRORS = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    EOFError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+)
+"""What decoders of the standard library and of NumPy raise for damaged content."""
+
+
 @contextlib.contextmanager
 def decoding(failed: Callable[[str], 'InvalidError']) -> Iterator[None]:
     """Turns whatever reading damaged content raises into a mistake of the user.
@@ -215,11 +233,7 @@ def decoding(failed: Callable[[str], 'InvalidError']) -> Iterator[None]:
         yield
     except InvalidError:
         raise
-    except (
-        *(ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError),
-        *(OverflowError, RecursionError, MemoryError, NotImplementedError),
-        *(zipfile.BadZipFile, zlib.error, struct.error),
-    ) as error:
+    except _DECODING_ERRORS as error:
         raise failed(describe(error)) from None
 
 

@@ -2,7 +2,7 @@
 
 ``seed -> stream -> round -> client id -> local step``, each edge a `jax.random.fold_in`. No key is
 carried, so the links and the batches of a round depend on the seed and the round alone. All
-algorithms meet the same ones, and a run in pieces meets those of the unbroken run.
+algorithms have the same links and batches, and so does a run that is simulated in pieces.
 """
 
 from collections.abc import Iterable
@@ -14,10 +14,11 @@ import numpy as np
 from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors, meshes
 
-DRAWS = 4
-"""Version of how keys become draws. A run resumes under its own version alone."""
+DRAWS_VERSION = 4
+"""Version of how keys become draws. A run resumes only under the version that it began with."""
 
 _STREAMS = {'init': 0, 'participation': 1, 'client': 2, 'server': 3, 'eval': 4}
+# The two draws of the stream `init`.
 _MODEL = 0
 _PATTERN = 1
 
@@ -100,8 +101,8 @@ def integers(key: Key, shape: tuple[int, ...], count: Array | int) -> Array:
         checks.static_int('count', count)
     bits = jax.random.bits(key, shape, 'uint32')
     counts = jnp.broadcast_to(jnp.asarray(count, 'uint32'), shape)
-    product = _high_by_halves if meshes.in_shard_map() else jax.lax.mulhi
-    return product(bits, counts).astype('int32')
+    high_half = _high_by_halves if meshes.in_shard_map() else jax.lax.mulhi
+    return high_half(bits, counts).astype('int32')
 
 
 def _high_by_halves(a: Array, b: Array) -> Array:
@@ -124,8 +125,8 @@ def seed_column(seeds: Iterable[int]) -> np.ndarray:
     """Checks seeds and returns them as uint32[S].
 
     Raises:
-      ValueError: for what is no list; for a seed outside ``[0, 2**32)``, beyond which JAX silently
-        reuses small seeds; for a seed that comes twice, which would count as two samples.
+      ValueError: for what is no list; for a seed outside ``[0, 2**32)``, in place of which JAX
+        silently takes a small one; for a seed that comes twice, as its results are one sample.
     """
     if not isinstance(seeds, Iterable):
         raise errors.invalid('seeds', 'be a list of seeds', errors.text_of(seeds))

@@ -94,8 +94,9 @@ def algorithm_step(
     Returns:
       Its next state; the metrics, and whether the server model and the loss are finite.
     """
-    new_state, metrics = algorithm.round_step(state, ctx, problem)
-    contracts.check_round(state, new_state)
+    output = algorithm.round_step(state, ctx, problem)
+    contracts.check_round(state, output)
+    new_state, metrics = output
     server = contracts.server_of(algorithm.models(new_state))
     is_finite = tree.all_finite((server, metrics.loss_sum))
     return new_state, (metrics, is_finite)

@@ -63,7 +63,7 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
     """
     file = npz_file(name, data_dir)
     if not file.is_file():
-        way = system_copies.shortest_way(name, RECIPES[name].file_names, data_dir)
+        way = system_copies.how_to_get(name, RECIPES[name].file_names, data_dir)
         raise errors.invalid('data_dir', f'hold the data set ({way})', f'no {file}')
     with errors.context('data_dir'):
         return from_npz(file)

@@ -1,4 +1,4 @@
-"""Texts as tokens: one for each character of a fixed vocabulary, and one for all others."""
+"""Encodes texts as tokens: one for each character of a vocabulary, and one for all others."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from fedjax_links.core import errors
 VOCABULARY = (
     '\n !"&\'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}'
 )
-"""The 80 characters of LEAF's Shakespeare, whose tokens are their places; all others are 80."""
+"""The 80 characters of LEAF's Shakespeare, with tokens 0 to 79; any other character is 80."""
 NUM_TOKENS = len(VOCABULARY) + 1
 
 _TOKENS = np.full(256, len(VOCABULARY), np.uint8)
@@ -18,7 +18,7 @@ _TOKENS[list(VOCABULARY.encode('ascii'))] = np.arange(len(VOCABULARY))
 
 
 def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """Tokens of texts of one length, each in one byte.
+    """Encodes texts of one length.
 
     Args:
       texts: E of them, of L characters each.
@@ -38,5 +38,5 @@ def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def encode_next(after: Sequence[str]) -> NDArray[np.int32]:
-    """Labels int32[E], the tokens of the single characters that follow texts."""
+    """Encodes the single characters that follow texts as labels, int32[E]."""
     return encode(after)[:, 0].astype(np.int32)

@@ -34,7 +34,8 @@ class Dataset:
       test_labels: like ``train_labels``.
       test_clients: the owner of each test example, like ``train_clients``.
       num_classes: C; one more than the largest label by default.
-      client_names: the name of each owner, by number. If they are set, owners are such numbers.
+      client_names: the name of each owner, by number. If they are set, ``train_clients`` and
+        ``test_clients`` must be such numbers.
 
     Raises:
       ValueError: if shapes or dtypes do not fit, a label is no class, or a feature is not finite.
@@ -75,7 +76,7 @@ class Dataset:
         object.__setattr__(self, field, value)
 
     def _check_part(self, part: str) -> None:
-        """Converts features and labels of one part to arrays, and checks that they fit."""
+        """Converts features and labels of a part, train or test, and checks that they fit."""
         features = f'{part}_features'
         labels = f'{part}_labels'
         rows = columns.as_array(getattr(self, features))

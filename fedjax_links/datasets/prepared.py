@@ -24,18 +24,19 @@ from fedjax_links.datasets.npz import Dataset, PathLike, data_root
 
 # Examples that are decoded together: one by one takes three times as long.
 _CHUNK_SIZE = 1024
+# The entry of LEAF's JSON that each column is made of.
 _ENTRIES = {'features': 'x', 'labels': 'y'}
 
 Encode = Callable[[Sequence[Any]], np.ndarray]
-"""From entries of ``x``, or of ``y``, to an array with a row for each."""
+"""Makes an array of entries of ``x``, or of ``y``, with a row for each."""
 
 
 class Encoding(NamedTuple):
-    """How entries become arrays.
+    """Makes arrays of the entries of users.
 
     Attributes:
-      features: those of ``x``.
-      labels: those of ``y``.
+      features: makes features of entries ``x``.
+      labels: makes labels of entries ``y``.
       num_classes: C; 0 for one more than the largest label.
     """
 
@@ -152,7 +153,7 @@ def _users_of_file(file: pathlib.Path) -> list[tuple[str, list[Any], list[Any]]]
 
 
 def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
-    """uint8[E, side, side, 1] of numbers in [0, 1]."""
+    """Converts rows of numbers in [0, 1] to square images, uint8[E, side, side, 1]."""
     numbers = stack_features(rows)
     side = math.isqrt(numbers.shape[-1])
     is_square = numbers.ndim == 2 and side**2 == numbers.shape[1]
@@ -216,25 +217,28 @@ def from_tfds(
     try:
         builder = tensorflow_datasets.builder_from_directory(str(folder))
         for part, splits in (('train', train), ('test', test)):
-            images: list[np.ndarray] = []
-            labels: list[Any] = []
-            for source in map(builder.as_data_source, splits):
-                for start in range(0, len(source), _CHUNK_SIZE):
-                    rows = source.__getitems__(
-                        range(start, min(start + _CHUNK_SIZE, len(source)))
-                    )
-                    images.append(np.stack([row['image'] for row in rows]))
-                    labels += [row['label'] for row in rows]
-            arrays |= {
-                f'{part}_features': np.concatenate(images),
-                f'{part}_labels': labels,
-            }
+            images, labels = _read_splits(builder, splits)
+            arrays[f'{part}_features'] = images
+            arrays[f'{part}_labels'] = labels
         num_classes = builder.info.features['label'].num_classes
     except Exception as error:
         # The reader may raise anything for other formats and changed bytes.
         value = f'{folder}: {errors.describe(error)}'
         raise errors.invalid('data_dir', requirement, value) from error
     return Dataset(**arrays, num_classes=num_classes)
+
+
+def _read_splits(builder: Any, splits: Sequence[str]) -> tuple[np.ndarray, list[Any]]:
+    """Reads images uint8[E, ...] and labels of splits, one after the other."""
+    images: list[np.ndarray] = []
+    labels: list[Any] = []
+    for source in map(builder.as_data_source, splits):
+        for start in range(0, len(source), _CHUNK_SIZE):
+            end = min(start + _CHUNK_SIZE, len(source))
+            rows = source.__getitems__(range(start, end))
+            images.append(np.stack([row['image'] for row in rows]))
+            labels += [row['label'] for row in rows]
+    return np.concatenate(images), labels
 
 
 def _folder(path: pathlib.Path) -> pathlib.Path | None:

@@ -1,4 +1,4 @@
-"""Readers of data sets as their publishers distribute them.
+"""Reads data sets as their publishers distribute them.
 
 A reader takes the folder of the published files, whose checksums hold, and returns what a `Dataset`
 is made of, pixels as uint8. Nothing is unpickled. Data with owners are read piece by piece, with
@@ -39,7 +39,7 @@ def find_file(folder: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def read_mnist(folder: pathlib.Path) -> Arrays:
-    """Reads four IDX files, gzipped or not: MNIST, and what was published in its likeness."""
+    """Reads four IDX files, gzipped or not: MNIST, or another data set with its file names."""
     return _read_idx(
         lambda name: find_file(folder, name).read_bytes(), train='train', test='t10k'
     )
@@ -66,7 +66,7 @@ def read_cifar10(folder: pathlib.Path) -> Arrays:
 def read_cifar100(folder: pathlib.Path) -> Arrays:
     """Reads the binary version of CIFAR-100: records of superclass, class and pixels.
 
-    The superclass goes by the class (`shares.CIFAR100_COARSE`) and is left out.
+    The superclass is left out, as the class decides it (`partition.label_shares.CIFAR100_COARSE`).
     """
     archive = folder / 'cifar-100-binary.tar.gz'
     return _read_cifar(archive, 2, train=['train.bin'], test=['test.bin'])
@@ -78,7 +78,9 @@ def _read_cifar(
     """Reads records of labels, then red, green and blue pixels; the last label is used."""
     arrays = {}
     with tarfile.open(archive) as tar:
-        files: Any = {pathlib.PurePath(it.name).name: tar.extractfile(it) for it in tar}
+        files: Any = {}
+        for member in tar:
+            files[pathlib.PurePath(member.name).name] = tar.extractfile(member)
         for part, names in batches.items():
             data = b''.join(files[name].read() for name in names)
             records = np.frombuffer(data, np.uint8).reshape(
@@ -239,7 +241,7 @@ class OwnedImages:
 
         height, width, channels = self.shape
         with Image.open(io.BytesIO(encoded)) as image:
-            # Conversion would clip these.
+            # Conversion would clip values of more than 8 bits.
             if image.mode in ('I', 'F') or image.mode.startswith('I;16'):
                 message = f'an image of more than 8 bits a channel, {image.mode}'
                 raise ValueError(message)

@@ -41,10 +41,10 @@ def install_command(name: str) -> str | None:
     return None
 
 
-def shortest_way(
+def how_to_get(
     name: str, file_names: Iterable[str], data_dir: PathLike | None = None
 ) -> str:
-    """Says in a clause what to run to have a data set on this machine.
+    """Says what to run to get a data set onto this machine.
 
     Args:
       name: as ``data list`` has it.
@@ -52,7 +52,7 @@ def shortest_way(
       data_dir: folder of the npz where it is not the default one.
 
     Returns:
-      Such as ``run `python -m fedjax_links data fetch mnist` ``.
+      A clause, such as ``run `python -m fedjax_links data fetch mnist` ``.
     """
     option = '' if data_dir is None else f' --data_dir={shlex.quote(str(data_dir))}'
     fetch = f'`python -m fedjax_links data fetch {name}{option}`'

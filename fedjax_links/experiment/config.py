@@ -75,7 +75,7 @@ def make_algorithms(plan: Plan) -> None:
             maker.make_at(point)
 
 
-def recorded(
+def prepare_recorded(
     config: Section, *, allow_imports: bool = False, trusted: Any = None
 ) -> dict[str, Any]:
     """Prepares the config of a run folder for `build`, without trusting it.

@@ -99,7 +99,7 @@ def make_parts(
         redraw = _default_redraw(columns, sections, links)
     with errors.context('config'):
         first_seeds = [settings.first_seed]
-        by_grid = columns.get(seeding.GRID, ())
+        by_grid = columns.get(seeding.REDRAW_COLUMN, ())
         draws = seeding.Draws(redraw, first_seeds, by_grid).columns()
     start: Params | None = None
     if settings.initial_params is not None:
@@ -136,7 +136,7 @@ def _default_redraw(
       problems: sections by label.
       links: paths and sections by label.
     """
-    if seeding.GRID in columns:
+    if seeding.REDRAW_COLUMN in columns:
         return {}
     first = {name: values[0] for name, values in columns.items()}
     free = {*seeding.COLUMNS.values()}

@@ -28,6 +28,7 @@ def correct_config(fields: Section, original: Section) -> Section:
       caption is filled in again, because it may name values of fields. Empty if no field changed.
     """
     config = fields['config']
+    # `share` says which lanes run here. A config has no such field.
     changed = {
         name: value
         for name, value in fields.items()

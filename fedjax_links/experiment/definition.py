@@ -12,7 +12,7 @@ import numpy as np
 from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.config import nested, schema
-from fedjax_links.core import errors, fields, grids, reprs
+from fedjax_links.core import contracts, errors, fields, grids, reprs
 from fedjax_links.experiment import config as config_
 from fedjax_links.experiment import copies, executors, forking
 from fedjax_links.machines import devices as devices_
@@ -69,9 +69,7 @@ class Experiment(schema.Settings):
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
         for field in ('patterns', 'algorithms', 'seeds'):
-            entries = getattr(self, field)
-            if not isinstance(entries, Collection) or not len(entries):
-                raise errors.invalid(field, 'have at least one entry', entries)
+            _check_entries(field, getattr(self, field))
         fields.check_values(self)
         validation.check_multiple('num_rounds', self.num_rounds, self.eval_every)
         if isinstance(self.problem, Mapping):
@@ -378,6 +376,19 @@ def build(config: nested.Config, *, quick: bool = False) -> Experiment:
         experiment = Experiment(**values)
     config_.make_algorithms(experiment.plan)
     return experiment
+
+
+def _check_entries(field: str, entries: object) -> None:
+    """Raises unless parts stand under labels, seeds in a list, and there is at least one."""
+    if field == 'seeds':
+        if not isinstance(entries, Collection):
+            requirement = 'be a list of seeds, such as range(3)'
+            raise errors.invalid(field, requirement, errors.text_of(entries))
+    elif not isinstance(entries, Mapping):
+        requirement = "be by label, such as {'mine': ...}"
+        raise errors.invalid(field, requirement, contracts.kind_of(entries))
+    if not len(entries):
+        raise errors.invalid(field, 'have at least one entry', entries)
 
 
 def _value_or_id(part: Any) -> Any:

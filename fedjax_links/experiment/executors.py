@@ -208,7 +208,7 @@ def _built(job: Job) -> tuple[Shardable, Programs]:
     """Returns the experiment and programs of a job, which a thread builds once for all jobs."""
     key = job.token, job.devices
     if getattr(_thread_cache, 'key', None) != key:
-        slots = devices_.device_slots(job.devices, alone=True)
+        slots = devices_.device_slots(job.devices, one_thread=True)
         experiment = job.build(json.loads(job.config))
         _thread_cache.built = experiment, Programs(experiment.plan, slots=slots)
         _thread_cache.key = key

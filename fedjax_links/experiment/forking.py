@@ -242,7 +242,7 @@ class Fork(hooks.InitialStates):
         """Tells whether the pattern's section and seeds are those of the run's lane."""
         facts = self._run.facts
         labels = self._run.lanes[name].labels
-        streams_of_grid = facts['grid'].get(seeding.GRID, ())
+        streams_of_grid = facts['grid'].get(seeding.REDRAW_COLUMN, ())
         old_draws = seeding.Draws(
             facts.get('redraw', {}), facts['seeds'], streams_of_grid
         )

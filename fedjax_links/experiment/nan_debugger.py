@@ -1,7 +1,7 @@
-"""Looks into one round of a run, for the first local step with a value that is not finite.
+"""Finds the first local step of a round in which a value is not finite.
 
-The rounds from the last checkpoint on are simulated once more. In the last of them, a program
-reports the local steps of all clients. Nothing in the folder changes.
+The run is simulated again, from its last checkpoint before the round. In the round itself all local
+steps of all clients report their values. Nothing in the folder changes.
 """
 
 import contextlib
@@ -61,18 +61,19 @@ def debug_round(
     records = _records_to_debug(folder, round)
     programs: dict[Any, _Rounds] = {}
 
-    def look(record: runs.LaneRecord) -> str:
+    def debug_lane(record: runs.LaneRecord) -> str:
         lane = from_record(record)
         plan = experiment.plan
+        # Lanes share compiled programs if they differ in traced columns and seeds alone.
         _, built_in = split_columns(plan, lane)
         part_ids = id(plan.pattern_of(lane)), id(plan.problem_of(lane))
         key = lane.algorithm, repr(built_in), *part_ids
         if key not in programs:
             programs[key] = _Rounds(plan, lane)
-        finding = programs[key].look(lane, record.states, round)
+        finding = programs[key].debug(lane, record.states, round)
         return f'{lane.description}, round {round}: {finding}'
 
-    return map(look, records)
+    return map(debug_lane, records)
 
 
 def _check_same_run(plan: Plan, facts: RunFacts, folder: str | Path) -> None:
@@ -123,15 +124,23 @@ class _Rounds:
     """Simulates rounds of lanes with one algorithm, pattern and problem."""
 
     def __init__(self, plan: Plan, lane: Lane) -> None:
-        """Compiles nothing yet."""
+        """Defines the programs, which compile at their first call.
+
+        Args:
+          plan: the plan of the experiment.
+          lane: one of the lanes.
+        """
         self._plan = plan
         self._problem = plan.problem_of(lane)
-        self._steps: dict[tuple[int, int], PyTree] = {}
+        # By client and local step: `_first_bad_index` of the model, the loss and the gradient.
+        self._bad_indices: dict[tuple[int, int], PyTree] = {}
         pattern = plan.pattern_of(lane)
         sample = simulation.sample_shapes(pattern)
         make_algorithm = algorithm_maker(plan, lane)
 
-        def start(keys: Key, columns: Point, problem: Problem) -> FederationState:
+        def start(
+            keys: Mapping[str, Key], columns: Point, problem: Problem
+        ) -> FederationState:
             algorithm = make_algorithm(columns)
             state = simulation.init(keys['init'], algorithm, sample, problem)
             return state._replace(
@@ -140,7 +149,7 @@ class _Rounds:
 
         def advance(
             state: FederationState,
-            keys: Key,
+            keys: Mapping[str, Key],
             columns: Point,
             problem: Problem,
             is_watched: bool,
@@ -158,7 +167,7 @@ class _Rounds:
         self._start = jax.jit(start)
         self._advance = jax.jit(advance, static_argnums=4)
 
-    def look(self, lane: Lane, saves: Mapping[int, Path], round: int) -> str:
+    def debug(self, lane: Lane, saves: Mapping[int, Path], round: int) -> str:
         """Finds what is not finite in a round of a lane.
 
         Args:
@@ -181,10 +190,10 @@ class _Rounds:
         state = first
         while int(state.round) < round and tree.all_finite(state.algorithm):
             state, _ = self._advance(state, *inputs, False)
-        bad = _first_in(state.algorithm)
+        bad = _name_first_bad(state.algorithm)
         if bad:
             return f'{_describe_bad_start(first, state)} already: {bad}'
-        self._steps.clear()
+        self._bad_indices.clear()
         after, metrics = jax.block_until_ready(self._advance(state, *inputs, True))
         jax.effects_barrier()
         return self._describe_round(after, metrics)
@@ -195,7 +204,7 @@ class _Rounds:
         bad_step = self._describe_steps(num_computing)
         if bad_step:
             return bad_step
-        bad = _first_in(after.algorithm)
+        bad = _name_first_bad(after.algorithm)
         if bad:
             clients = "all clients' losses and gradients are finite"
             return f'{clients}, but the state after the round is not: {bad}'
@@ -227,13 +236,13 @@ class _Rounds:
         """
 
         def note(client: Any, step: Any, indices: Any) -> None:
-            self._steps[int(client), int(step)] = indices
+            self._bad_indices[int(client), int(step)] = indices
 
         def loss(params: Params, numbered_inputs: tuple[Array, PyTree]) -> Array:
             step, step_inputs = numbered_inputs
             fixed = jax.lax.stop_gradient(params)
             value, grad = jax.value_and_grad(batch_loss)(fixed, step_inputs)
-            indices = jax.tree.map(_first_index, (fixed, value, grad))
+            indices = jax.tree.map(_first_bad_index, (fixed, value, grad))
             jax.debug.callback(note, client, step, indices)
             return batch_loss(params, step_inputs)
 
@@ -247,10 +256,11 @@ class _Rounds:
         client, *others = bad_steps
         step = bad_steps[client]
         text = f'client {client}, local step {step}: '
-        text += self._describe_step(self._steps[client, step], step)
-        data, offset, length = self._problem.examples_of(client)
-        first, last = int(offset), int(offset) + int(length)
-        bad_data = _first_in(jax.tree.map(lambda a: a[first:last], data))
+        text += self._describe_step(self._bad_indices[client, step], step)
+        data, offset, num_examples = self._problem.examples_of(client)
+        first = int(offset)
+        last = first + int(num_examples)
+        bad_data = _name_first_bad(jax.tree.map(lambda a: a[first:last], data))
         if bad_data:
             text += f'; so are its data, by example: {bad_data}'
         if others:
@@ -261,13 +271,13 @@ class _Rounds:
 
     def _first_bad_steps(self, num_computing: int) -> dict[int, int]:
         """Returns the first local step with a tensor that is not finite, by client."""
-        trained = {client for client, _ in self._steps}
+        trained = {client for client, _ in self._bad_indices}
         if len(trained) > num_computing:
             # The last client fills the empty slots of a cohort.
             trained.discard(self._problem.num_clients - 1)
         bad_steps: dict[int, int] = {}
-        for client, step in sorted(self._steps):
-            is_bad = max(jax.tree.leaves(self._steps[client, step])) >= 0
+        for client, step in sorted(self._bad_indices):
+            is_bad = max(jax.tree.leaves(self._bad_indices[client, step])) >= 0
             if client in trained and is_bad:
                 bad_steps.setdefault(client, step)
         return bad_steps
@@ -276,14 +286,14 @@ class _Rounds:
         """Describes which of a step's model, loss and gradient are not finite."""
         params = jax.eval_shape(self._problem.init_params, jax.random.key(0))
         model, loss, gradient = indices
-        bad_model = _first_in(params, model)
+        bad_model = _name_first_bad(params, model)
         if bad_model:
             origin = 'it starts from' if step == 0 else 'the step before left'
             return f'the model that {origin} is not finite: {bad_model}'
         bad_parts: list[str] = []
         if loss >= 0:
             bad_parts.append('the loss')
-        bad_gradient = _first_in(params, gradient)
+        bad_gradient = _name_first_bad(params, gradient)
         if bad_gradient:
             bad_parts.append(f'the gradient of {bad_gradient}')
         verb = 'are' if len(bad_parts) > 1 else 'is'
@@ -306,21 +316,21 @@ def _describe_bad_start(first: FederationState, state: FederationState) -> str:
     return f'the state is not finite since round {done - 1}'
 
 
-def _first_index(leaf: Array) -> Array:
+def _first_bad_index(leaf: Array) -> Array:
     """Returns int32[], the flat index of the first entry that is not finite; -1 for none."""
     bad = ~jnp.isfinite(leaf).ravel()
     return jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
 
 
-def _first_in(values: PyTree, indices: PyTree | None = None) -> str | None:
+def _name_first_bad(values: PyTree, indices: PyTree | None = None) -> str | None:
     """Names the first leaf that is not finite, with its first such entry; None if all are.
 
     Args:
       values: the leaves, or their shapes alone.
-      indices: of each leaf, as `_first_index` finds it; computed from the leaves by default.
+      indices: `_first_bad_index` of each leaf; computed from the leaves by default.
     """
     if indices is None:
-        indices = jax.tree.map(_first_index, values)
+        indices = jax.tree.map(_first_bad_index, values)
     leaves = checkpoints.leaves_of(values).items()
     for (path, leaf), index in zip(leaves, jax.tree.leaves(indices), strict=True):
         if index >= 0:

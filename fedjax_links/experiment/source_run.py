@@ -11,7 +11,7 @@ from fedjax_links import runs
 from fedjax_links.config import bound
 from fedjax_links.core import errors, grids
 from fedjax_links.core.records import LaneLabels, Section
-from fedjax_links.experiment.config import recorded
+from fedjax_links.experiment.config import prepare_recorded
 from fedjax_links.machines import devices, environment
 from fedjax_links.planning.lanes import MAIN, Lane, from_record
 from fedjax_links.planning.plan import Plan
@@ -196,7 +196,7 @@ class SourceRun:
         """The programs of the run."""
         assert self.config is not None
         with errors.context('fork_from'):
-            config = recorded(
+            config = prepare_recorded(
                 self.config, allow_imports=self._allow_imports, trusted=self._trusted
             )
             plan = self._build(config).plan

@@ -1,6 +1,6 @@
-"""Describe the CPU of this machine, and the settings under which CPUs round in the same way.
+"""Describes the CPU of this machine, and the settings under which CPUs round in the same way.
 
-Nothing here imports what the settings are for.
+This module imports neither JAX nor NumPy, which read the settings when they are imported.
 """
 
 import errno
@@ -66,7 +66,7 @@ def is_portable() -> bool:
     )
 
 
-def cache(*names: str) -> Path:
+def cache_folder(*names: str) -> Path:
     """Returns a folder of the user's cache, which may not exist, for what can be made again.
 
     Raises:
@@ -84,12 +84,12 @@ def cache(*names: str) -> Path:
 
 
 def digest(values: object) -> str:
-    """Returns a name for plain values."""
+    """Returns a short hash of plain values, for names of files."""
     return f'{zlib.crc32(json.dumps(values, sort_keys=True).encode()):08x}'
 
 
 def kind() -> str:
-    """Returns a name of this kind of CPU, for what is compiled for it."""
+    """Returns a short hash of this kind of CPU, for the folder of programs compiled for it."""
     return digest(fingerprint())
 
 

@@ -1,9 +1,10 @@
 """Chooses devices, and the device slots that programs run on.
 
 A slot is a device, or a mesh of several. The slots of a CPU are threads that start programs on its
-first device, so cores work at the same time on one compiled program and one copy of the data. A
-program that is partitioned over devices would round otherwise than a single one. Here each slot
-runs the same program, whatever the others do.
+first device, so cores work at the same time on one compiled program and one copy of the data.
+
+Each slot runs whole lanes, all by the same program. A program partitioned over the slots would
+round differently, so results would depend on the number of slots.
 """
 
 import contextlib
@@ -27,8 +28,8 @@ Devices = int | Sequence[jax.Device] | None
 """The number of devices of this process to use, or the devices themselves; None for all of them."""
 
 
-def prepare(count: int) -> None:
-    """Gives a CPU several devices for a mesh, before JAX is first used.
+def split_cpu(count: int) -> None:
+    """Makes JAX show a CPU as several devices, for a mesh; to be called before JAX is used.
 
     It changes neither the environment's settings (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) nor the
     devices of a process that has used JAX.
@@ -110,8 +111,8 @@ class DeviceSlot:
     Attributes:
       devices: at least one; those of a mesh may be of other processes, too.
       is_mesh: whether they share the clients of each round; one device may be a mesh.
-      thread: the number of the thread that starts programs, if slots share a device; None
-        for the caller's.
+      thread: the number of the thread that starts programs, if several slots are on one device;
+        None for the thread of the caller.
     """
 
     devices: tuple[jax.Device, ...]
@@ -226,17 +227,17 @@ def mesh_size(text: str | None) -> int | None:
 
 
 def device_slots(
-    devices: Devices = None, mesh_size: int | None = None, *, alone: bool = False
+    devices: Devices = None, mesh_size: int | None = None, *, one_thread: bool = False
 ) -> list[DeviceSlot]:
     """Returns the slots on which lanes run at the same time: devices, CPU threads or meshes.
 
     Args:
-      devices: devices, or their number; by default those of one mesh, or all of this process. A
-        CPU has so many threads on one device, by default one for each core.
+      devices: devices, or their number; by default those of one mesh, or all of this process. On a
+        CPU, the number of threads on its first device, by default one for each core.
       mesh_size: devices of a mesh, a divisor of their number; None for no mesh. Processes that
         have joined share one mesh.
-      alone: whether a CPU has one thread by default: if others use its cores, or lanes run side
-        by side in one program.
+      one_thread: whether a CPU has one thread by default. For callers whose other processes use
+        the cores, or whose programs run several lanes side by side.
 
     Returns:
       At least one.
@@ -245,7 +246,7 @@ def device_slots(
       ValueError: as `choose`, or if meshes of this size do not fill the devices.
     """
     if mesh_size is None:
-        return _single_slots(devices, alone=alone)
+        return _single_slots(devices, one_thread=one_thread)
     checks.static_int('mesh', mesh_size)
     if jax.process_count() > 1:
         return [_across_processes(mesh_size)]
@@ -261,13 +262,13 @@ def device_slots(
     return [DeviceSlot(tuple(chosen[i : i + mesh_size]), is_mesh=True) for i in starts]
 
 
-def _single_slots(devices: Devices, *, alone: bool) -> list[DeviceSlot]:
+def _single_slots(devices: Devices, *, one_thread: bool) -> list[DeviceSlot]:
     """Returns slots without a mesh: devices, or threads of a CPU."""
     first = local()[0]
     if first.platform != 'cpu':
         return [DeviceSlot((device,)) for device in choose(devices)]
     if devices is None:
-        count = 1 if alone else cpus.num_cores() or 1
+        count = 1 if one_thread else cpus.num_cores() or 1
     elif isinstance(devices, int):
         count = devices
     else:

@@ -2,8 +2,8 @@
 
 All processes must make the same calls in the same order, or all of them wait for ever. So none
 decides by what it alone sees (a clock, a full disk, free memory, a signal). Each answers, and all
-decide by the same answers. A process that fails alone is gone for the others, which then end
-(`connections`).
+decide by the same answers. If one process fails, the others notice that its connection is gone, and
+end (`connections`).
 """
 
 import atexit
@@ -28,6 +28,7 @@ _ANSWER = b'+'
 _MISTAKE = b'-'
 _NOTICE_SECONDS = 5  # in which the others learn that a process has ended
 _HEARTBEAT_SECONDS = 10**6  # JAX aborts all processes if one stands still for longer
+# The connections of this process while it is joined to others.
 _open: connections.Connections | None = None
 
 
@@ -84,7 +85,7 @@ def _joined(host: str, port: int, count: int, process_id: int) -> Iterator[None]
         _open.leave(together=True)
     except BaseException as error:
         if isinstance(error, jax.errors.JaxRuntimeError):
-            # If another process has ended, this one ends meanwhile.
+            # If the cause is that another process has ended, this one is ended while it waits.
             time.sleep(_NOTICE_SECONDS)
         if not _open.are_over:
             _open.leave(together=False)

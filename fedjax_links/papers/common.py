@@ -1,4 +1,4 @@
-"""What configs of several papers share: words after the colon, and sections."""
+"""Builds what configs of several papers share: words after the colon, and sections."""
 
 import itertools
 from collections.abc import Iterable
@@ -25,16 +25,16 @@ IMAGE_DEPARTURES = {
     'cinic10': _TOGETHER,
     'fashion_mnist': "FashionMNIST normalised by MNIST's numbers",
 }
-"""What of released `images` is not in the text, for a caption; nothing for data that are made."""
+"""By data set, what released code does to `images` that the paper does not say, for a caption."""
 IN_SMALL = (
     'ten Gaussian classes with a Bayes accuracy of {config.problem.bayes_accuracy} and softmax '
     'regression in place of images and a network; '
 )
-"""What small versions have in place of images, for the deviations of a caption."""
+"""What small versions have in place of images, for the list of deviations in a caption."""
 
 
 def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
-    """Returns what the words of ``--config=FILE:WORD,WORD`` choose.
+    """Returns the choices that the words of ``--config=FILE:WORD,WORD`` make.
 
     Args:
       argument: words with commas between them, in any order; may be empty.
@@ -95,7 +95,7 @@ def images(
     """Builds a paper's images, prepared data sets, with its network for them.
 
     Args:
-      paper: as its networks begin in `architectures`.
+      paper: the first part of the names of its networks in `architectures`.
       dataset: a name in `augmentation.CHANNEL_STATISTICS`.
       num_clients: N.
       released: whether images are normalised and augmented as in the released code.
@@ -122,7 +122,7 @@ def images(
 
 
 def gaussians(num_clients: int, **partition: Any) -> PaperSection:
-    """Builds classes in place of images, for small versions: Bayes accuracy is 64 %."""
+    """Builds Gaussian classes in place of images, for small versions: Bayes accuracy is 64 %."""
     return {
         'name': 'gaussians',
         'num_clients': num_clients,

@@ -82,6 +82,8 @@ def as_maker(argument: str, part: PartOrFactory[Part]) -> Maker[Part]:
     for name, parameter in inspect.signature(part).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             requirement = 'name the columns that it takes'
+            if hasattr(part, 'factory'):
+                requirement = "be made by its entry, as fl.ALGORITHMS['fedavg'](client)"
             raise errors.invalid(argument, requirement, f'a function of {parameter}')
         has_default = parameter.default is not parameter.empty
         columns[name] = parameter.default if has_default else REQUIRED

@@ -272,7 +272,7 @@ class LaneSchedule:
 
     def _series(self, label: str) -> list[tuple[str, Point]]:
         """Lists the patterns and points of the grid that an algorithm runs at."""
-        return self._pairs(label, self._spec.patterns, seeding.GRID)
+        return self._pairs(label, self._spec.patterns, seeding.REDRAW_COLUMN)
 
     def _tuned_at(self, label: str) -> list[tuple[str, Point]]:
         """Lists the patterns and points of the grid that an algorithm is tuned at one by one.

@@ -51,8 +51,8 @@ DEFAULTS: Mapping[str, str] = {
 }
 STREAMS = tuple(DEFAULTS)
 
-GRID = 'redraw'
-"""The column of a grid whose values are streams; at its point, only that stream is by seed."""
+REDRAW_COLUMN = 'redraw'
+"""The grid's column of streams. At each of its points, only the stream that it names is by seed."""
 
 
 class Draws:
@@ -80,10 +80,10 @@ class Draws:
         """
         self._modes = {**DEFAULTS, **_modes_of(redraw)}
         for value in streams_of_grid:
-            checks.choice(f'grid.{GRID}', value, (*STREAMS, BY_SEED))
+            checks.choice(f'grid.{REDRAW_COLUMN}', value, (*STREAMS, BY_SEED))
         self.seeds = [int(seed) for seed in seeds]
         self._points: list[Point | None] = [None]
-        self._points += [{GRID: value} for value in streams_of_grid]
+        self._points += [{REDRAW_COLUMN: value} for value in streams_of_grid]
         # A stream that is by seed at any point is a column at all points.
         self._columns: dict[str, str] = {}
         for stream, column in COLUMNS.items():
@@ -92,7 +92,7 @@ class Draws:
 
     def modes(self, point: Point | None = None) -> Mapping[str, str]:
         """Returns ``'by_seed'`` or ``'fixed'``, by stream, at a point of the grid."""
-        redrawn = (point or {}).get(GRID)
+        redrawn = (point or {}).get(REDRAW_COLUMN)
         if redrawn is None:
             return self._modes
         return {

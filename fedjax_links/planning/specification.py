@@ -72,7 +72,7 @@ class Specification:
     def draws(self) -> seeding.Draws:
         """Which seed each draw has."""
         tuning_seeds = self.tuning.seeds if self.tuning else ()
-        streams_of_grid = self.columns.get(seeding.GRID, ())
+        streams_of_grid = self.columns.get(seeding.REDRAW_COLUMN, ())
         return seeding.Draws(self.redraw, [*self.seeds, *tuning_seeds], streams_of_grid)
 
     @functools.cached_property
@@ -280,7 +280,7 @@ class Specification:
             'grid': self.columns,
             'tuning': self._describe_tuning(),
             'reports': dict(self.settings.reports),
-            'draws': prng.DRAWS,
+            'draws': prng.DRAWS_VERSION,
         }
         if isinstance(self.seeds, sequential_seeds.UntilDecided):
             facts['until'] = self.seeds.facts()

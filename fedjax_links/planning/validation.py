@@ -117,7 +117,11 @@ def _check_names(plan: Plan) -> None:
 
 def _check_grid(plan: Plan) -> None:
     """Raises for a column of the grid that nothing takes, or that metrics cannot have."""
-    known = {seeding.GRID, *plan.data_and_link_columns, *_algorithm_columns(plan)}
+    known = {
+        seeding.REDRAW_COLUMN,
+        *plan.data_and_link_columns,
+        *_algorithm_columns(plan),
+    }
     for name in plan.columns:
         checks.choice('grid', name, known)
     _check_columns(plan, dataset.LINE_COLUMNS)

@@ -1,6 +1,7 @@
 """Draws heat maps, with values and hatching in their cells, and mixing matrices."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,7 +45,9 @@ def heat_map(
     colorbar: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws values over two axes: differences from red through white at zero to blue, or levels.
+    """Draws values over two axes as a map of colours.
+
+    Differences run from red through white at zero to blue; other values from dark to bright.
 
     ::
 
@@ -56,17 +59,19 @@ def heat_map(
       x: name and X values of the horizontal axis.
       y: name and Y values of the vertical axis.
       label: of the colour bar, with the unit.
-      around_zero: whether colours are those of differences; else dark is small and bright large.
-      most: where colours end, on both sides of zero or above; the largest value by default.
-      least: where the colours of levels begin; the smallest value by default.
+      around_zero: whether the values are differences.
+      most: the value at which colours end, for differences on both sides of zero; the largest
+        value by default.
+      least: the value at which colours begin, unless values are differences; the smallest value
+        by default.
       texts: [Y, X], what stands in the cells, or a format for the values; nothing by default.
       unclear: bool[Y, X], which cells are hatched where they have a value, such as differences that
         are not decided.
       alike: bool[Y, X], which cells are dotted where they have a value, such as differences that
         are decided to be small.
       reverse: red where positive, for what is better when smaller.
-      colours: float[Y, X, 3], of the cells in place of those of values, such as `Look.face`.
-      colorbar: whether to draw one, where colours are those of values.
+      colours: float[Y, X, 3], RGB colours of the cells, in place of those of the values.
+      colorbar: whether to draw one; there is none with ``colours``.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
@@ -286,7 +291,7 @@ def label_axes(axes: Axes, x: Axis, y: Axis) -> None:
 
 def _label_axis(axis: Any, name: str, values: Sequence[object]) -> None:
     """Names an axis and writes the values of its cells."""
-    step = -(-len(values) // _MAX_TICK_LABELS)
+    step = math.ceil(len(values) / _MAX_TICK_LABELS)
     ticks = range(0, len(values), step)
     shown = [f'{v:g}' if isinstance(v, float) else str(v) for v in values]
     axis.set_ticks(ticks, [shown[tick] for tick in ticks], fontsize='small')

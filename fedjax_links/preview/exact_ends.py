@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from typing import Any
 
 import numpy as np
 
@@ -86,14 +87,14 @@ class _Writer:
         self._work_left = most_work
         self._is_quick = most_work < MOST_WORK
         self._labels_of_reason: dict[str, list[str]] = {}
-        self._forgetful = _without_memory(links, run)
+        self._memoryless_run = _without_memory(links, run)
         self._size = float(np.abs(run.targets).max())
 
     def heading(self) -> list[str]:
         """Says what the lines are."""
         if not self.lines:
             return []
-        comparison = ' [without memory]' if self._forgetful is not None else ''
+        comparison = ' [without memory]' if self._memoryless_run is not None else ''
         symbol = 'E x - x*' if len(self._run.optimum) == 1 else '||E x - x*||'
         numbers = f'{symbol}, standard deviation, time constant'
         experiment = self._links.experiment
@@ -128,13 +129,13 @@ class _Writer:
             if algorithm.name not in _FIRST_ORDER:
                 raise
             return [self._first_order_line(label, algorithm)]
-        forgetful = {}
-        if self._forgetful is not None:
-            forgetful = exact_quadratics.ends(self._forgetful, algorithm)
+        memoryless = {}
+        if self._memoryless_run is not None:
+            memoryless = exact_quadratics.ends(self._memoryless_run, algorithm)
         lines = []
         for model, end in ends.items():
             name = label if len(ends) == 1 else f'{label} {model.replace("_", " ")}'
-            lines.append(f'  {name}: {self._end(end, forgetful.get(model))}')
+            lines.append(f'  {name}: {self._end(end, memoryless.get(model))}')
         return lines
 
     def _spend(self, algorithm: LinearAlgorithm) -> None:
@@ -144,31 +145,35 @@ class _Writer:
           _TooLongError: if too little is left.
         """
         work = self._run.work(algorithm)
-        if self._forgetful is not None:
-            work += self._forgetful.work(algorithm)
+        if self._memoryless_run is not None:
+            work += self._memoryless_run.work(algorithm)
         if work > self._work_left:
-            raise self._too_long(work <= MOST_WORK)
+            raise self._too_long(fits_theory=work <= MOST_WORK)
         self._work_left -= work
 
-    def _too_long(self, is_short_enough_for_theory: bool) -> _TooLongError:
-        """Returns the error that says where to get what is not computed here."""
-        if self._is_quick and is_short_enough_for_theory:
+    def _too_long(self, *, fits_theory: bool) -> _TooLongError:
+        """Returns the error that says where to get what is not computed here.
+
+        Args:
+          fits_theory: whether the command `theory` would compute it.
+        """
+        if self._is_quick and fits_theory:
             return _TooLongError('it takes seconds; the command `theory` computes it')
         return _TooLongError('it takes long; `analysis.linear_limit` computes it')
 
-    def _end(self, end: ExactEnd, forgetful: ExactEnd | None) -> str:
+    def _end(self, end: ExactEnd, memoryless: ExactEnd | None) -> str:
         """Describes where a model ends: ``bias -12.83 [-15.38], deviation ...``."""
         if end.rate >= 1:
             return f'does not settle, its mean grows {end.rate:.4f}-fold a round'
         bias = f'bias {self._bias(end.bias)}'
-        if forgetful is not None and forgetful.rate < 1:
-            bias += f' [{self._bias(forgetful.bias)}]'
+        if memoryless is not None and memoryless.rate < 1:
+            bias += f' [{self._bias(memoryless.bias)}]'
         if end.second_moment_rate >= 1:
             growth = f'{end.second_moment_rate:.4f}-fold a round'
             return f'{bias}, its variance grows without bound, {growth}'
         spread = f'spread {self._deviation(end.deviation)}'
-        if forgetful is not None and forgetful.second_moment_rate < 1:
-            spread += f' [{self._deviation(forgetful.deviation)}]'
+        if memoryless is not None and memoryless.second_moment_rate < 1:
+            spread += f' [{self._deviation(memoryless.deviation)}]'
         return f'{bias}, {spread}, settles in {_time_constant(end.rate)}'
 
     def _first_order_line(self, label: str, algorithm: LinearAlgorithm) -> str:
@@ -177,8 +182,10 @@ class _Writer:
         if np.ptp(run.curvature) > 0:
             raise NotExactError('its law of first order needs equal curvatures')
         if algorithm.name == 'fedavg' and self._num_lags() > _MOST_LAGS:
-            raise self._too_long(False)
-        options = {'cutoff': algorithm.options.get('cutoff', 50)}
+            raise self._too_long(fits_theory=False)
+        options: dict[str, Any] = {}
+        if algorithm.name == 'fedau':
+            options = {'cutoff': algorithm.options.get('cutoff', 50)}
         try:
             law = analysis.first_order_mean(
                 algorithm.name,
@@ -186,14 +193,14 @@ class _Writer:
                 run.targets,
                 algorithm.learning_rate * float(run.curvature[0]),
                 algorithm.local_steps,
-                **(options if algorithm.name == 'fedau' else {}),
+                **options,
             )
         except errors.InvalidError as error:
             reason = 'its law of first order needs two-state links of constant rates'
             raise NotExactError(reason) from error
         bias = self._bias(run.models(law.mean) - run.optimum)
-        forgetful = self._bias(run.models(law.limit) - run.optimum)
-        comparison = f' [{forgetful}]' if self._forgetful is not None else ''
+        memoryless = self._bias(run.models(law.limit) - run.optimum)
+        comparison = f' [{memoryless}]' if self._memoryless_run is not None else ''
         # Without memory the terms of higher order vanish as well.
         is_exact = self._links.law.memoryless
         remark = 'exact at any step' if is_exact else 'to first order in the step'

@@ -13,13 +13,16 @@ from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.core import errors
 from fedjax_links.pages import figure as pages
 from fedjax_links.participation.link_laws import LinkLaw
-from fedjax_links.participation.traces.intervals import Intervals, as_intervals
+from fedjax_links.participation.traces.intervals import (
+    Intervals,
+    as_intervals,
+    remarks,
+)
 from fedjax_links.participation.traces.look_alike import losses
 from fedjax_links.participation.traces.trace import WRAPS, availability
 from fedjax_links.plot.links import MAP_ROUNDS
 
 _MAX_CELLS = 2**29
-_MOST_DAYS = 730
 _MOST_MAP_ROUNDS = 600
 _NUM_LAGS = 40
 _MOST_LAGS = 300
@@ -131,20 +134,12 @@ def log_warnings(intervals: Intervals) -> list[str]:
     Raises:
       ValueError: for times that no log can have, as `availability`.
     """
-    as_intervals(intervals)  # Raises for such times.
-    ends = intervals.end if intervals.period is None else intervals.period
-    end = float(np.max(ends))
-    first = float(intervals.start.min())
-    day = WRAPS['day']
-    unit = 'if its times are no seconds, give their unit'
-    lines = list(intervals.notes)
-    if 0 < end < day:
-        lines.append(f'the log lasts {end:g} s and is repeated to fill a day; {unit}')
-    if end - first > _MOST_DAYS * day:
-        lines.append(f'the log lasts {(end - first) / day:,.0f} days; {unit}')
-    if first >= day:
-        empty = f'nobody is there in the first {first / day:,.0f} days'
-        lines.append(f"{empty}; with the origin 'first' the log begins")
+    log = as_intervals(intervals)  # Raises for such times.
+    end = float(np.max(log.end if log.period is None else log.period))
+    lines = remarks(log)
+    if 0 < end < WRAPS['day']:
+        text = f'the log lasts {end:g} s and is repeated to fill a day'
+        lines.append(f'{text}; if its times are no seconds, give their unit')
     return lines
 
 

@@ -321,7 +321,7 @@ def _is_unequal(links: ConfiguredLinks) -> bool:
             sections += [section, section.get('client', {})]
     swept = {column.rpartition('.')[2] for column in links.experiment.plan.columns}
     options = swept.union(*sections)
-    if 'client_steps' in options:
+    if not options.isdisjoint({'client_steps', 'min_steps'}):
         return True
     if links.problem.min_examples == links.problem.max_examples:
         return False

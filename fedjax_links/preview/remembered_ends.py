@@ -68,10 +68,10 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
         algorithm = exact_quadratics.linear_algorithm(links, label)
         try:
             end = _metric(predictor, algorithm, up_rate, down_rate)
-            forgetful = _metric(predictor, algorithm, probs, 1 - probs)
+            memoryless = _metric(predictor, algorithm, probs, 1 - probs)
         except NoMinimiserError:
             return []
-        lines.append(f'  {label} is expected to end at {end} [{forgetful}]')
+        lines.append(f'  {label} is expected to end at {end} [{memoryless}]')
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Tells which theorems of four papers cover a configured run, and how far their bounds are."""
+"""Tells which theorems of four papers cover a configured run, and compares bound and run."""
 
 import math
 from collections.abc import Callable
@@ -27,6 +27,7 @@ from fedjax_links.problems import classification, vectors
 _MOST_ROUNDS = 200
 """Different rounds of changing probabilities, each of which takes O(N^3)."""
 _NUM_BATCHES = 8
+"""Parts of the record from which the standard error of rho is estimated."""
 _PERIODS = (1, 10, 100, 1000)
 _MOST_CELLS = 2**24
 """Rounds times clients whose regularity is checked."""
@@ -39,8 +40,8 @@ _AMPLIFIED = 'amplified_fedavg'
 def text(links: ConfiguredLinks, record: base.MaskLinks) -> str:
     """Says with which period a pattern is regular, and which theorems cover the problem.
 
-    Theorems are checked for quadratics and for linear models with an intercept.
-    `gaussian_regression` has none, as no function of `analysis.linear_models` has such models.
+    Theorems are checked for quadratics and for linear models with an intercept. For
+    `gaussian_regression` none is checked, as its model has no intercept.
 
     Args:
       links: a pattern of an experiment, at the first point of its grid.
@@ -55,7 +56,7 @@ def text(links: ConfiguredLinks, record: base.MaskLinks) -> str:
     if reason:
         texts.append(f'Theorems: not checked, {reason}.')
     else:
-        texts += _checks(links, record)
+        texts += _theorem_lines(links, record)
     lines = '\n'.join(texts).splitlines()
     return '\n'.join(line[:_WIDTH] for line in lines)
 
@@ -65,8 +66,7 @@ class _Setting(NamedTuple):
 
     Attributes:
       constants: the constants that theorems need.
-      clients: makes the clients, which take full gradients, from a local rate or from one rate
-        per client.
+      clients: ``rates -> clients`` that take full gradients, for one local rate or one per client.
       rate: the local rate.
       steps: local steps.
     """
@@ -89,7 +89,7 @@ class _Amplification(NamedTuple):
     factor: float = 1.0
 
 
-def _checks(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
+def _theorem_lines(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
     """Checks the theorems on runs with full gradients along the recorded links."""
     experiment = links.experiment
     setting = _setting(links)
@@ -99,7 +99,7 @@ def _checks(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
         setting.rate,
         setting.steps,
         len(active),
-        rounds_are_independent=_are_independent(links),
+        rounds_are_independent=_rounds_are_independent(links),
         mixing_rate=mixing_rate,
     )
     clients = setting.clients(setting.rate)
@@ -122,10 +122,10 @@ def _checks(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
         )
         check = analysis.check_theorem('wang2022', setting.constants, amplified)
         lines.append(check.text())
-    return lines + _separation_checks(links, setting, run, active)
+    return lines + _separation_lines(links, setting, run, active)
 
 
-def _separation_checks(
+def _separation_lines(
     links: ConfiguredLinks,
     setting: _Setting,
     run: analysis.TheoremRun,
@@ -195,7 +195,7 @@ def _setting(links: ConfiguredLinks) -> _Setting:
     if problem.objective is not None:
         return _linear_setting(problem, problem.objective, initial, client)
     losses = vectors.quadratics_of(problem)
-    assert losses is not None  # as `_has_constants` said
+    assert losses is not None  # `_reason_unchecked` has left out all other problems.
     curvatures = losses.curvature[:, 0]
     start = np.asarray(initial, np.float64)
     constants = problem_constants.quadratic_constants(
@@ -283,6 +283,8 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
         return '`config.client.learning_rate` is no number'
     if not isinstance(client.get('local_steps'), int):
         return '`config.client.local_steps` is no number'
+    if not client.keys().isdisjoint({'client_steps', 'min_steps'}):
+        return 'clients differ in their local steps'
     if not _converges(problem, client['learning_rate']):
         return 'the local steps diverge'
     if client.get('decay', 'constant') != 'constant':
@@ -308,7 +310,7 @@ def _converges(problem: base.Problem, learning_rate: float) -> bool:
     return losses is not None and 0 < learning_rate * losses.curvature.max() < 2
 
 
-def _are_independent(links: ConfiguredLinks) -> bool | None:
+def _rounds_are_independent(links: ConfiguredLinks) -> bool | None:
     """Tells whether rounds are independent of each other; None if it is not known."""
     if links.law.memoryless or links.name == 'bernoulli':
         return True
@@ -319,7 +321,7 @@ def _are_independent(links: ConfiguredLinks) -> bool | None:
 def _mixing_rate(
     links: ConfiguredLinks, record: base.MaskLinks, active: np.ndarray
 ) -> tuple[float, str]:
-    """Returns rho of FedPBC's mixing, and a text that says how it is known."""
+    """Returns rho = lambda_2(E[W]) of FedPBC's mixing, and a text that says how it is known."""
     if links.law.probs is not None:
         return analysis.mixing_rate(links.law.probs), 'rho exact'
     if links.name == 'bernoulli':
@@ -334,7 +336,7 @@ def _mixing_rate(
 
 
 def _estimate_mixing_rate(active: np.ndarray) -> float:
-    """Estimates lambda_2(E[W]) from recorded rounds, bool[T, N]."""
+    """Estimates rho from recorded rounds, bool[T, N]."""
     weights = regularity.participation_weights(active)
     mean_matrix = weights.T @ active / len(active) + np.diag(1.0 - active.mean(axis=0))
     eigenvalues = np.linalg.eigvalsh(mean_matrix)
@@ -361,7 +363,7 @@ def _amplified_run(
     clients: gradient_runs.TrainedClients,
     amplification: _Amplification,
 ) -> analysis.TheoremRun:
-    """Runs amplified FedAvg along the links and measures the pattern."""
+    """Fills in what Wang and Ji's theorem reads: gradients of amplified FedAvg, and the pattern."""
     period = amplification.period
     squares = gradient_runs.amplified_fedavg_gradient_squares(
         active, clients, period=period, amplification=amplification.factor

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from fedjax_links.problems import arrays, losses, model_outputs, models
 from fedjax_links.problems.arrays import Batch, Partial
 
 _Augment = Callable[[Key, Array], Array]
+_MOST_ROWS_SEEN = 256
 _OBJECTIVES = {'cross_entropy': 'softmax', 'squared_error': 'least_squares'}
 
 
@@ -134,7 +136,11 @@ def _params_shape(network: '_Network') -> Params:
         raise error.under('module') from error
     except Exception as error:  # whatever the layers say
         requirement = f'suit features of shape {list(network.example.shape[1:])}'
-        raise errors.invalid('module', requirement, errors.describe(error)) from error
+        got = errors.describe(error).rstrip('.')
+        if not network.options and re.search('deterministic|train|rngs', got):
+            requirement += ', and take a flag `train` where it draws'
+            requirement += ', as Dropout(deterministic=not train)'
+        raise errors.invalid('module', requirement, got) from error
     checks.fits('module', type(network.module).__name__, tree.num_bytes(params))
     return params
 
@@ -208,12 +214,17 @@ class _Network:
 
 def _warn_of_pixels(rows: np.ndarray) -> None:
     """Warns of bytes and of images of whole numbers, which reach a module as they are."""
-    are_pixels = rows.dtype == np.uint8 or (rows.dtype.kind in 'iu' and rows.ndim == 4)
-    if are_pixels and rows.max() > 1:
+    is_image = rows.ndim == 4 and rows.dtype.kind in 'iuf'
+    are_pixels = rows.dtype == np.uint8 or is_image
+    first_rows = rows[:_MOST_ROWS_SEEN]
+    if rows.dtype.kind == 'f':
+        are_pixels = is_image and bool((first_rows == np.rint(first_rows)).all())
+    if are_pixels and first_rows.max() > 1:
+        largest = 255 if rows.dtype.kind == 'f' else np.iinfo(rows.dtype).max
         warnings.warn(
-            f'`features` are {rows.dtype} up to {rows.max()}, which reach the module as they are; '
-            f'`preprocess=lambda pixels: pixels / {float(np.iinfo(rows.dtype).max)}` scales pixels '
-            '(a `Dataset` of bytes does).',
+            f'`features` are {rows.dtype} up to {rows.max():g}, which reach the module as they '
+            f'are; `preprocess=lambda pixels: pixels / {float(largest)}` scales pixels (a '
+            '`Dataset` of bytes does).',
             stacklevel=3,
         )
 

@@ -43,9 +43,11 @@ def robust_regression(
     the f_i, and x^0 = 0. The loss is not convex. The signs are the paper's, so the optimum lies
     near minus the reference points theta_i.
 
-    ``b_i = A_i theta_i + e_i``, entries of A_i from N(0, (i / 2)^-2) for i = 1..N (standard
-    deviation 2 / i), theta_i from N(mu_i, I), mu_i from N(alpha, 1), alpha from N(0, 100) (standard
-    deviation 10), entries of e_i from N(0, 1/4).
+    The data are ``b_i = A_i theta_i + e_i`` for i = 1..N:
+
+    * entries of A_i from N(0, (2 / i)^2), so later clients have smaller examples;
+    * theta_i from N(mu_i, I), mu_i from N(alpha, 1), and one alpha from N(0, 100);
+    * entries of e_i from N(0, 1/4).
 
     Args:
       num_clients: N.
@@ -71,8 +73,11 @@ def robust_regression(
     References:
       Sun et al. 2025, section 6.
     """
-    checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
-    checks.counts(dimension=dimension)
+    checks.counts(
+        num_clients=num_clients,
+        examples_per_client=examples_per_client,
+        dimension=dimension,
+    )
     checks.fits(
         'num_clients', num_clients, 16 * num_clients * examples_per_client * dimension
     )
@@ -119,7 +124,7 @@ def robust_optimum(
     """
     from scipy.optimize import minimize  # slow to import, so only here
 
-    # Plain sums: BLAS threads that fight for busy cores cost a hundred times the work itself.
+    # einsum stays on one thread. On busy cores the threads of BLAS wait longer than they compute.
     def residuals_at(x: _Doubles) -> _Doubles:
         return np.einsum('ji,i->j', features, x) + labels
 

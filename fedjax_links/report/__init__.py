@@ -74,7 +74,7 @@ def _reports_of(view: 'RunView') -> tuple[Section, list[str]]:
     if view.experiment is not None and view.experiment.reports:
         reports = view.experiment.reports
     elif not view.allow_imports:
-        reports, lacking = layouts.recorded(reports)
+        reports, lacking = layouts.pages_of_package(reports)
     return reports or layouts.default(view), lacking
 
 

@@ -57,9 +57,8 @@ class FinalMetrics(NamedTuple):
         text = f'{self.metric.title}: {self.span}; ± is {SEED_INTERVAL}'
         if any(len(choice.values) > 1 for choice in self.choices.values()):
             text += (
-                ', in brackets its half width where tuning too is drawn again: near ties ran with '
-                'the same seeds, and draws of what other seeds of tuning would give choose '
-                'between them'
+                '. The number in brackets is half the width of the interval that includes tuning, '
+                'which draws again the choice among near ties; these ran with the same seeds'
             )
         return text
 
@@ -217,8 +216,7 @@ class Verdicts:
             return f'{SEED_INTERVAL} of differences between runs with the same links and batches'
         return (
             f'the {100 * self._until["level"]:g} % interval of differences between runs with the '
-            'same links and batches, of a confidence sequence, which holds at whatever number of '
-            'seeds a pair ends'
+            'same links and batches, from a confidence sequence that holds at any number of seeds'
         )
 
     def caption(self, metric: Metric) -> str:
@@ -252,8 +250,8 @@ class Verdicts:
             return text
         num_clear = sum(difference.excludes_zero for difference in self._compared)
         return (
-            f'{text}, as it would be by chance in {_LEVEL * count:.2g} of {count} comparisons '
-            f'(here {num_clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
+            f'{text}, by chance in {_LEVEL * count:.2g} of {count} comparisons (here in '
+            f'{num_clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
             f'({len(self._survivors)})'
         )
 

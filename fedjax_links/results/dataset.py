@@ -8,11 +8,11 @@ Coordinates along ``series`` are ``algorithm``, ``main_model`` (the one that pap
 without the column. ``begun`` marks the lanes that have started. Other columns, such as rates that
 tuning chose, are coordinates along series and patterns.
 
-xarray is imported where results are read, never by `Experiment.run`. A command tries the pages of
-its config on zeros before it runs.
+xarray is imported where results are read, never by `Experiment.run`.
 
-A netCDF file can hold all of it. Attributes are numbers and texts, and `read_attribute` reads those
-that are JSON. Names have no slash (``rounds.num_active``). Coordinates are numbers or texts.
+A netCDF file can hold all of it. So attributes are numbers or texts, some of them JSON that
+`read_attribute` reads; coordinates are numbers or texts; and no name has a slash
+(``rounds.num_active``).
 """
 
 import json
@@ -31,10 +31,15 @@ DIMS = ('series', 'model', 'pattern', 'seed', 'round')
 RESERVED_NAMES = {*DIMS, 'algorithm', 'begun', 'complete', 'main_model'}
 """What neither a metric nor a column of a grid can be called."""
 LINE_COLUMNS = (
-    *('stage', 'algorithm', 'pattern', 'seed', 'round'),
-    *('finite', 'first_bad_round'),
+    'stage',
+    'algorithm',
+    'pattern',
+    'seed',
+    'round',
+    'finite',
+    'first_bad_round',
 )
-"""What lines of metrics have beside columns of a grid and metrics."""
+"""Fields of each line of a run's metrics, besides columns of the grid and metrics."""
 MAIN = 'main'
 TUNING = 'tuning'
 TIE = 'tie'
@@ -168,12 +173,12 @@ def check_name(argument: str, names: Iterable[str], others: Iterable[str] = ()) 
     """Checks that no name is that of an axis of the results.
 
     Args:
-      argument: what they are, for errors.
+      argument: the argument that holds the names, for errors.
       names: of metrics or of columns of a grid.
-      others: what stands beside these.
+      others: further names that are taken.
 
     Raises:
-      ValueError: naming the first.
+      ValueError: for the first name that is taken.
     """
     reserved = {*RESERVED_NAMES, *others}
     for name in names:
@@ -203,10 +208,10 @@ def curves(results: LabelledResults, model: str | None = None) -> dict[str, Curv
         for series_index, label in enumerate(labels):
             by_model: dict[str, np.ndarray] = {}
             for model_index, name in enumerate(results['model'].values.tolist()):
-                lanes = series_index, model_index, pattern_index
-                has_started = started[lanes]
+                cell = series_index, model_index, pattern_index
+                has_started = started[cell]
                 if has_started.any():
-                    by_model[name] = values[lanes][has_started]
+                    by_model[name] = values[cell][has_started]
             if not by_model:
                 continue
             if model != ALL:
@@ -239,7 +244,8 @@ def counterpart(members: Members, label: str, algorithm: str) -> str | None:
       algorithm: whose series to find.
 
     Returns:
-      Its label, that of the first if the other one lacks a column; None for none.
+      The label of the first series that agrees. Several can, if the other series lacks a column.
+      None if there is none.
     """
     point = members[label][1]
     for candidate, (owner, other_point) in members.items():

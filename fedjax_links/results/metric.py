@@ -112,7 +112,7 @@ class Metric(NamedTuple):
         if wide is not None:
             half_widths.append(float(wide.half_width))
         if 1e-6 < self.scale * half_width < 1e6:
-            # The position of the first digit; the half makes a leading 1 need another digit.
+            # Decimals up to the first digit of half the width, so that a leading 1 gets one more.
             needed = -math.floor(math.log10(self.scale * half_width / 2))
             decimals = max(needed, 1 if self.is_fraction else 0)
             mean_text = f'{self.scale * mean:.{decimals}f}'

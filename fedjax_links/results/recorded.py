@@ -103,7 +103,7 @@ def final_metrics(
 
 
 def _grid_names(facts: RunFacts, stage: str) -> list[str]:
-    """Returns the columns of a stage's points, which of near ties include the tuned ones."""
+    """Returns the columns of a stage's points; near ties also have the tuned columns."""
     names = list(facts['grid'])
     if stage == TIE:
         names += (facts.get('tuning') or {}).get('grid', ())
@@ -155,7 +155,7 @@ def members_of(
             dataset.as_tuple([*point.values()]): index
             for index, point in enumerate(points, len(members))
         }
-        # The rounds keep the rows apart where there is no column of a grid.
+        # The rounds are not used. Without a grid they make `zip` yield once per row.
         grid_columns = [algorithm_rows[name].tolist() for name in points[0]]
         row_values = zip(algorithm_rows['round'], *grid_columns, strict=True)
         series_of_row[selected] = [

@@ -46,7 +46,7 @@ _Value = TypeVar('_Value')
 
 
 class Identities:
-    """Finds the identities of an experiment and of its lanes; what lanes share is found once."""
+    """Computes the identities of an experiment and of its lanes; what lanes share only once."""
 
     def __init__(self, plan: Plan) -> None:
         """Traces nothing yet."""
@@ -161,7 +161,7 @@ class Identities:
         """Returns digests of what the problem's functions compute, one for problems of a kind."""
 
         def find() -> dict[str, str]:
-            problem = _normal(self._plan.problem_of(lane))
+            problem = _with_own_bounds(self._plan.problem_of(lane))
             kind = 'problem', problem_families.structure_of(problem)
             return self._cached(kind, lambda: _problem_programs_of(problem))
 
@@ -173,7 +173,7 @@ class Identities:
         values = lane.algorithm, repr(built_in)
 
         def find() -> dict[str, str]:
-            problem = _normal(self._plan.problem_of(lane))
+            problem = _with_own_bounds(self._plan.problem_of(lane))
             sample = simulation.sample_shapes(self._plan.pattern_of(lane))
             kind = (
                 'algorithm',
@@ -203,8 +203,8 @@ def _section(value: Section | str | None) -> Section:
     return value or {}
 
 
-def _normal(problem: Problem) -> Problem:
-    """Returns a problem with the least and most examples of its clients, not of all seeds'."""
+def _with_own_bounds(problem: Problem) -> Problem:
+    """Sets ``min_examples`` and ``max_examples`` to those of this problem, not of all seeds."""
     if isinstance(problem.owned, Source):
         return problem
     counts = np.asarray(problem.counts)

@@ -14,7 +14,9 @@ from fedjax_links.runner.save_clock import SaveClock
 
 
 class InMemoryStore:
-    """Collects the metrics of a run. `stores.RunFolder` overrides what a folder adds.
+    """Collects the metrics of a run, and saves nothing.
+
+    `stores.RunFolder` overrides the methods that have no effect here.
 
     Attributes:
       facts: of the experiment.
@@ -23,23 +25,23 @@ class InMemoryStore:
     def __init__(self, facts: RunFacts) -> None:
         """Starts empty."""
         self.facts = facts
-        self._lanes: dict[str, Mapping[str, Any]] = {}
+        self._metadata: dict[str, Mapping[str, Any]] = {}
         self._table = tables.MetricsTable()
 
     def columns(self) -> dict[str, np.ndarray]:
         """Returns the metrics so far, lane by lane, in the order of lanes."""
         return self._table.columns(
-            {lane: self._lanes[lane]['labels'] for lane in self._in_order()}
+            {lane: self._metadata[lane]['labels'] for lane in self._in_order()}
         )
 
     def _in_order(self) -> list[str]:
         """Sorts the registered lanes in the order in which one process runs them one by one."""
 
         def sort_key(lane: str) -> tuple[int, int, tuple[int, ...]]:
-            metadata = self._lanes[lane]
+            metadata = self._metadata[lane]
             return runs.order(metadata['labels'], metadata['place'], self.facts)
 
-        return sorted(self._lanes, key=sort_key)
+        return sorted(self._metadata, key=sort_key)
 
     def register_lanes(self, lanes: Mapping[str, LaneMetadata]) -> None:
         """Registers lanes before they run, in their order.
@@ -48,8 +50,9 @@ class InMemoryStore:
           lanes: their metadata (`Lane.metadata`), by name.
         """
         for lane, metadata in lanes.items():
+            # As a folder holds them: with lists in place of tuples.
             labels = json.loads(json.dumps(metadata['labels']))
-            self._lanes[lane] = {**metadata, 'labels': labels}
+            self._metadata[lane] = {**metadata, 'labels': labels}
 
     def request_lanes(self, lanes: Sequence[str], ended: bool = False) -> None:
         """Records for other processes that optional lanes are to run.

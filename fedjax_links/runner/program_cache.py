@@ -40,7 +40,7 @@ class Programs:
           slots: devices or meshes; all devices of this process by default.
         """
         self.plan = plan
-        self.slots = list(slots or devices.device_slots(alone=bool(side_by_side)))
+        self.slots = list(slots or devices.device_slots(one_thread=bool(side_by_side)))
         one_by_one = jax.default_backend() == 'cpu' or self.slots[0].is_mesh
         self.side_by_side = not one_by_one if side_by_side is None else side_by_side
         # Patterns are kept, so that no other pattern gets their id.

@@ -81,7 +81,7 @@ class Progress(Callback):
             self._has_new_rounds = True
             num_before = sum(self._rounds_done.values())
             if num_before:
-                text = f'Goes on after {num_before:,} rounds done before.'
+                text = f'Resumes after {num_before:,} rounds.'
                 tqdm.write(text, file=self._file)
         if lane.name not in self._rounds_done:
             # A lane of another shard, which this one helps to tune.

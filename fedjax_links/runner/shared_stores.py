@@ -79,8 +79,8 @@ class SharedFolder(stores.RunFolder):
             raise file_locks.in_use_error('workdir', self.path, path)
         locks.enter_context(shared)
         if self._shard is not None:
-            shard_file = runs.shard_file(self.path, self._shard, self._division.count)
-            self._lock = file_locks.acquire_or_refuse('shard', self.path, shard_file)
+            shard_lock = runs.shard_lock(self.path, self._shard, self._division.count)
+            self._lock = file_locks.acquire_or_refuse('shard', self.path, shard_lock)
             locks.callback(self._lock.release)
         locks.callback(self.release_all)
 
@@ -159,7 +159,7 @@ class SharedFolder(stores.RunFolder):
 
     def _claim_lane(self, lane: str) -> bool:
         """Claims a lane and reads it; returns False while another process has it."""
-        claim = file_locks.acquire(runs.lane_file(self.path, lane))
+        claim = file_locks.acquire(runs.lane_lock(self.path, lane))
         if claim is None:
             return False
         self._claims[lane] = claim
@@ -188,6 +188,7 @@ class SharedFolder(stores.RunFolder):
         """As `InMemoryStore.release`."""
         if lane in self._claims:
             self._claims.pop(lane).release()
+            super().release(lane)
 
     def release_all(self) -> None:
         """Lets other processes take all lanes."""
@@ -196,12 +197,12 @@ class SharedFolder(stores.RunFolder):
 
     def holder(self, lane: str) -> str | None:
         """Returns the process that has a lane; None if none has."""
-        info = file_locks.holder_info(runs.lane_file(self.path, lane))
+        info = file_locks.holder_info(runs.lane_lock(self.path, lane))
         return None if info is None else str(info['holder'])
 
     def columns(self) -> dict[str, np.ndarray]:
         """As `InMemoryStore.columns`; reads what other processes have saved."""
-        for lane in self._lanes:
+        for lane in self._metadata:
             has_more = self.rounds(lane) > self._rounds_read.get(lane, 0)
             if lane not in self._claims and has_more:
                 self._read_lane(lane)

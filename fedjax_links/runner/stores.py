@@ -87,6 +87,8 @@ class RunFolder(InMemoryStore):
         # first of them it has.
         self._unwritten: deque[str] = deque()
         self._num_written = 0
+        # Lanes that this process runs now.
+        self._running: set[str] = set()
         with errors.on_disk(self.path), contextlib.ExitStack() as locks:
             run_access.refuse_foreign('workdir', self.path)
             runs.refuse_older(self.path, 'workdir')
@@ -129,7 +131,7 @@ class RunFolder(InMemoryStore):
     def _read_lines(self, lane: str) -> None:
         """Adds the lines of a lane in the folder to the table."""
         self._unread.pop(lane)
-        labels = self._lanes[lane]['labels']
+        labels = self._metadata[lane]['labels']
         rows = []
         for line in self._lines[lane]:
             row = json.loads(line)
@@ -152,7 +154,7 @@ class RunFolder(InMemoryStore):
         if record is None:
             return
         metadata = {'labels': record.labels, 'place': record.position}
-        self._lanes.setdefault(lane, metadata)
+        self._metadata.setdefault(lane, metadata)
         self._drop_metrics(lane)
         self._lines[lane] = list(record.lines)
         self._unread[lane] = None
@@ -217,21 +219,28 @@ class RunFolder(InMemoryStore):
         Raises:
           ValueError: if the folder is of a machine whose bits may differ from this one's.
         """
-        seed = self._lanes[lane]['labels']['seed']
+        seed = self._metadata[lane]['labels']['seed']
         if seed not in self._checked_seeds:
             machines = [*self._fingerprints.items(), (seed, self._fingerprint)]
             runs.check_kinds(machines, allow_mixed=self._allow_mixed)
             self._checked_seeds.add(seed)
         if lane in self._unchecked:
             self._check_lane(lane)
+        self._running.add(lane)
+        self._lock.update_info(running=len(self._running))
         return True
+
+    def release(self, lane: str) -> None:
+        """As `InMemoryStore.release`."""
+        self._running.discard(lane)
+        self._lock.update_info(running=len(self._running))
 
     def append(self, lane: str, rows: Sequence[MetricsRow]) -> None:
         """As `InMemoryStore.append`."""
         if lane in self._unread:
             self._read_lines(lane)
         super().append(lane, rows)
-        labels = dict(self._lanes[lane]['labels'])
+        labels = dict(self._metadata[lane]['labels'])
         if labels['stage'] == dataset.MAIN:
             del labels['stage']
         lines = [json.dumps({**labels, **row}) + '\n' for row in rows]
@@ -243,7 +252,7 @@ class RunFolder(InMemoryStore):
         self, lane: str, state: PyTree, round: int, parts: Sequence[Section] = ()
     ) -> None:
         """As `InMemoryStore.save`; the last two saves of each lane are kept."""
-        metadata = {name: self._lanes[lane][name] for name in ('labels', 'place')}
+        metadata = {name: self._metadata[lane][name] for name in ('labels', 'place')}
         metadata[runs.FINGERPRINT] = self._fingerprint
         metadata[runs.IDENTITY] = dataclasses.asdict(self._identity_of(lane))
         if parts:
@@ -289,7 +298,7 @@ class RunFolder(InMemoryStore):
             lines = self._lines.get(lane, [])
             new += lines[self._num_written :]
             self._num_written = len(lines)
-            if self.rounds(lane) < self._lanes[lane]['num_rounds']:
+            if self.rounds(lane) < self._metadata[lane]['num_rounds']:
                 break
             self._unwritten.popleft()
             self._num_written = 0
@@ -349,16 +358,16 @@ class RunFolder(InMemoryStore):
         """
         if not self._allow_changed:
             identities = {
-                lane: (self._lanes[lane]['labels'], identity)
+                lane: (self._metadata[lane]['labels'], identity)
                 for lane, identity in self._unchecked.items()
             }
             runs.check_same_programs('workdir', identities, self.facts)
         first_lanes: dict[str, str] = {}
         for lane in self._unchecked:
-            labels = dict(self._lanes[lane]['labels'])
+            labels = dict(self._metadata[lane]['labels'])
             seed = labels.pop('seed')
             first = first_lanes.get(repr(labels))
-            if first is None or seed < self._lanes[first]['labels']['seed']:
+            if first is None or seed < self._metadata[first]['labels']['seed']:
                 first_lanes[repr(labels)] = lane
         for lane in first_lanes.values():
             self._check_lane(lane)
@@ -388,7 +397,7 @@ class RunFolder(InMemoryStore):
 
     def _identity_of(self, lane: str) -> LaneIdentity:
         """Returns the identity that a lane would have if it ran now."""
-        metadata = self._lanes[lane]
+        metadata = self._metadata[lane]
         return self._identities.of_lane(
             lanes.from_labels(metadata['labels'], metadata['place'])
         )

@@ -13,10 +13,10 @@ from fedjax_links.runs.belonging import check_same_programs as check_same_progra
 from fedjax_links.runs.divisions import RunDivision as RunDivision
 from fedjax_links.runs.divisions import check_division as check_division
 from fedjax_links.runs.divisions import failure_file as failure_file
-from fedjax_links.runs.divisions import lane_file as lane_file
+from fedjax_links.runs.divisions import lane_lock as lane_lock
 from fedjax_links.runs.divisions import read_division as read_division
 from fedjax_links.runs.divisions import rounds_of_lane as rounds_of_lane
-from fedjax_links.runs.divisions import shard_file as shard_file
+from fedjax_links.runs.divisions import shard_lock as shard_lock
 from fedjax_links.runs.divisions import write_division as write_division
 from fedjax_links.runs.folder import CHECKPOINTS as CHECKPOINTS
 from fedjax_links.runs.folder import CONFIG as CONFIG

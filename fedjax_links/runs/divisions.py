@@ -1,4 +1,4 @@
-"""Divides the lanes of a run among processes, and names the files that say who runs what."""
+"""Records which shard runs which lane, and names the files that lock a shard or a lane."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,8 @@ class RunDivision:
       lanes: the shard of every lane, tuning included, by the lane's name.
       optional: names of lanes that run only if results ask for them.
       asked: the optional lanes that results have asked for, as far as is known.
-      ended: whether results will ask for no more, where seeds are added until all is decided.
+      ended: whether results will ask for no more optional lanes. They may ask while seeds are added
+        until all comparisons are decided.
       fingerprint: of the machine of the first shard; None before any.
     """
 
@@ -56,11 +57,15 @@ def check_division(folder: Path, division: RunDivision) -> None:
     """Refuses to divide a run in another way than before.
 
     Raises:
-      ValueError: if the folder says another number of shards, or another way.
+      ValueError: if the folder records another number of shards, or another `RunDivision.by`.
     """
-    there = read_division(folder)
-    if there is not None and (there.count, there.by) != (division.count, division.by):
-        value = f'{folder}, which is divided into {there.count} shards by {there.by}'
+    recorded = read_division(folder)
+    if recorded is None:
+        return
+    if (recorded.count, recorded.by) != (division.count, division.by):
+        value = (
+            f'{folder}, which is divided into {recorded.count} shards by {recorded.by}'
+        )
         requirement = (
             f'be divided as this run, into {division.count} shards by {division.by}'
         )
@@ -68,23 +73,23 @@ def check_division(folder: Path, division: RunDivision) -> None:
 
 
 def write_division(folder: Path, division: RunDivision) -> None:
-    """Writes how a run is divided, unless the folder says it already.
+    """Writes how a run is divided, unless the folder has it already.
 
     Raises:
-      ValueError: if it is divided otherwise.
+      ValueError: as `check_division`.
     """
     check_division(folder, division)
     if read_division(folder) != division:
         atomic_files.write(folder / LANES, as_json(dataclasses.asdict(division)))
 
 
-def shard_file(folder: Path, shard: int, count: int) -> Path:
-    """Returns the file that the process of a shard holds."""
+def shard_lock(folder: Path, shard: int, count: int) -> Path:
+    """Returns the file that a process locks while it runs a shard."""
     return folder / CLAIMS / f'shard-{shard}-of-{count}.lock'
 
 
-def lane_file(folder: Path, lane: str) -> Path:
-    """Returns the file that the process of a lane holds."""
+def lane_lock(folder: Path, lane: str) -> Path:
+    """Returns the file that a process locks while it runs a lane."""
     return folder / CLAIMS / f'{lane}.lock'
 
 
@@ -95,5 +100,7 @@ def failure_file(folder: Path, lane: str) -> Path:
 
 def rounds_of_lane(lane: str, facts: RunFacts) -> int:
     """Returns the number of rounds of a lane, by its name."""
-    is_tuning = lane.startswith('tuning-')
-    return int((facts['tuning'] if is_tuning else facts)['num_rounds'])
+    stage = facts
+    if lane.startswith('tuning-'):
+        stage = facts['tuning']
+    return int(stage['num_rounds'])

@@ -9,10 +9,10 @@ from fedjax_links.core import errors, paths
 from fedjax_links.core.records import RunFacts
 from fedjax_links.runs.divisions import (
     RunDivision,
-    lane_file,
+    lane_lock,
     read_division,
     rounds_of_lane,
-    shard_file,
+    shard_lock,
 )
 from fedjax_links.runs.folder import LOCK, read_description, saves
 from fedjax_links.storage import file_locks
@@ -127,23 +127,37 @@ def _status(folder: Path, facts: RunFacts) -> Status:
     holders = [shard.holder for shard in shards if shard.holder is not None]
     done = {name for name in lengths if lanes.is_done(name)}
     started = (rounds.keys() & lengths.keys()) - done
-    running: set[str] = set()
+    num_running = 0
     if division is not None:
         claimed = _claimed_lanes(folder) & (lengths.keys() - done)
         started = started | claimed
-        running = {name for name in claimed if _is_running(folder, name)}
+        num_running = sum(_is_running(folder, name) for name in claimed)
     elif holders:
-        running = started
+        num_running = _num_running(folder, default=len(started))
+    num_lanes = _num_lanes(lanes, progress)
+    # A lane that was saved at its end may be held a moment longer.
+    num_running = min(num_running, num_lanes - len(done))
     return Status(
-        lanes=_num_lanes(lanes, progress),
+        lanes=num_lanes,
         done=len(done),
-        running=len(running),
-        lost=len(started - running),
+        running=num_running,
+        lost=max(0, len(started) - num_running),
         failed=_failed_lanes(folder),
         shards=[] if division is None else shards,
         holders=holders,
         hours_left=_hours_left(progress),
     )
+
+
+def _num_running(folder: Path, default: int) -> int:
+    """Returns how many lanes the process of a run in one piece has begun and not ended.
+
+    Args:
+      folder: of the run.
+      default: where its process, of an older version, does not say so.
+    """
+    number = file_locks.read_info(folder / LOCK).get('running', default)
+    return int(number)
 
 
 def _shard_of_lane(
@@ -188,7 +202,7 @@ def _shard_lock(folder: Path, division: RunDivision | None, shard: int) -> Path:
     """Returns the file that the process of a shard holds, or that of a run in one piece."""
     if division is None:
         return folder / LOCK
-    return shard_file(folder, shard, division.count)
+    return shard_lock(folder, shard, division.count)
 
 
 def _shard_progress(
@@ -250,7 +264,7 @@ def _claimed_lanes(folder: Path) -> set[str]:
 
 
 def _is_running(folder: Path, lane: str) -> bool:
-    return file_locks.holder_info(lane_file(folder, lane)) is not None
+    return file_locks.holder_info(lane_lock(folder, lane)) is not None
 
 
 def _hours_left(shards: Sequence[_ShardProgress]) -> float | None:

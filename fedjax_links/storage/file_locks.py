@@ -24,7 +24,14 @@ except ImportError:  # an operating system without such locks
 
 _PAUSES = (0.05, 0.1)  # Seconds between attempts.
 _HELD_BY_OTHERS = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
-_KINDS = {'holder': str, 'since': float, 'rounds': int, 'lanes': int, 'ahead': int}
+_KINDS = {
+    'holder': str,
+    'since': float,
+    'rounds': int,
+    'lanes': int,
+    'ahead': int,
+    'running': int,
+}
 """Types of the facts that the holder of a lock writes into its file."""
 
 
@@ -35,6 +42,7 @@ class FileLock:
         """Wraps a file that `acquire` has locked."""
         self._path = path
         self._file = file
+        self._info: dict[str, object] = {}
 
     def release(self, *, keep: bool = False) -> None:
         """Releases the lock, and removes its file unless ``keep`` is set."""
@@ -48,11 +56,28 @@ class FileLock:
         Args:
           **facts: plain values.
         """
+        self._info = {'holder': process_name(), 'since': time.time(), **facts}
+        self._write()
+
+    def update_info(self, **facts: object) -> None:
+        """Replaces some of the facts.
+
+        The file keeps its time, from which others read when the process began.
+
+        Args:
+          **facts: as in `write_info`.
+        """
+        self._info |= facts
+        began = os.fstat(self._file.fileno()).st_mtime_ns
+        self._write()
+        os.utime(self._file.fileno(), ns=(began, began))
+
+    def _write(self) -> None:
+        """Writes the facts over those before, so that a reader always finds some."""
+        text = json.dumps(self._info)
+        num_bytes = os.fstat(self._file.fileno()).st_size
         self._file.seek(0)
-        self._file.truncate(0)
-        self._file.write(
-            json.dumps({'holder': process_name(), 'since': time.time(), **facts})
-        )
+        self._file.write(text.ljust(num_bytes))
         self._file.flush()
 
 
@@ -167,9 +192,9 @@ def _open(path: Path) -> IO[str]:
     no_link = getattr(os, 'O_NOFOLLOW', 0)
 
     def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | no_link, 0o666)
+        return os.open(name, flags | os.O_CREAT | no_link, 0o666)
 
-    return open(path, 'a+', opener=opener)
+    return open(path, 'r+', opener=opener)
 
 
 def _lock(file: IO[str], *, shared: bool = False) -> bool:

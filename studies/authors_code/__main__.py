@@ -1,6 +1,6 @@
 """Compares: ``python -m studies.authors_code NAME PATH [NAME PATH ...]``.
 
-With ``--record`` in front, what was found replaces the record, from which the page's tables are.
+With ``--record`` in front, the results replace the record. The tables of the page are made from it.
 """
 
 import csv
@@ -20,22 +20,22 @@ TITLES = '| their code | our algorithm | links | largest difference | moved |'
 def table(rows: list[Row]) -> str:
     """Returns the rows as a table of the page."""
     lines = [TITLES, '| --- | --- | --- | --- | --- |']
-    for each in rows:
-        numbers = f'{each.difference:.0e} | {each.moved:.2f}'
-        shown = each.ours.replace('|', '\\|')
-        lines.append(f'| `{each.theirs}` | {shown} | {each.links} | {numbers} |')
+    for row in rows:
+        numbers = f'{row.difference:.0e} | {row.moved:.2f}'
+        ours = row.ours.replace('|', '\\|')
+        lines.append(f'| `{row.theirs}` | {ours} | {row.links} | {numbers} |')
     return '\n'.join(lines)
 
 
 def recorded() -> dict[str, list[Row]]:
     """Returns the recorded rows, by name of the comparison."""
-    found: dict[str, list[Row]] = {}
+    rows: dict[str, list[Row]] = {}
     if RECORD.exists():
         with RECORD.open(newline='') as file:
             for name, _, *texts, difference, moved in list(csv.reader(file))[1:]:
                 row = Row(*texts, float(difference), float(moved))
-                found.setdefault(name, []).append(row)
-    return found
+                rows.setdefault(name, []).append(row)
+    return rows
 
 
 def record(name: str, rows: list[Row]) -> None:
@@ -54,7 +54,7 @@ def record(name: str, rows: list[Row]) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Prints a table for every checkout; the exit status."""
+    """Prints a table for every checkout, and returns the exit status."""
     keeps = words[:1] == ['--record']
     words = words[keeps:]
     try:

@@ -88,3 +88,125 @@ def test_steps_for_other_clients_are_refused():
         ValueError, match=r"`client_steps` .*problem's 2 clients, got 3"
     ):
         program.run(jnp.zeros(1), 0, jnp.int32(0), jax.random.key(0), problem)
+
+
+def drawn_steps(program, problem, num_rounds, seed=5):
+    """The steps that each client takes in each round, int[T, N]."""
+    stream = prng.stream(jax.random.key(seed), 'client')
+    start = problem.init_params(jax.random.key(0))
+
+    def steps(t, client):
+        key = prng.client_key(jax.random.fold_in(stream, t), client)
+        return program.run(start, client, t, key, problem).num_steps
+
+    clients = jnp.arange(problem.num_clients)
+    over_clients = jax.vmap(steps, in_axes=(None, 0))
+    return np.asarray(
+        jax.jit(jax.vmap(over_clients, in_axes=(0, None)))(
+            jnp.arange(num_rounds), clients
+        )
+    )
+
+
+@pytest.mark.parametrize('make', ['local_sgd', 'proximal_sgd'])
+def test_partial_work_is_the_first_steps_of_all(make):
+    problem = statistics.noisy_quadratic(statistics.TARGETS)
+    options = {'batch_size': 2} | ({'mu': 0.3} if make == 'proximal_sgd' else {})
+    factory = getattr(local_training, make)
+    partial = factory(0.1, local_steps=5, min_steps=2, **options)
+    start = jnp.array([0.3, -0.2])
+    seen = set()
+    for t in range(12):
+        key = prng.client_key(jax.random.fold_in(jax.random.key(3), t), 1)
+        ours = jax.jit(partial.run)(start, 1, jnp.int32(t), key, problem)
+        steps = int(ours.num_steps)
+        even = factory(0.1, local_steps=steps, **options)
+        theirs = jax.jit(even.run)(start, 1, jnp.int32(t), key, problem)
+        np.testing.assert_array_equal(ours.params, theirs.params)
+        seen.add(steps)
+    assert seen == {2, 3, 4, 5}
+
+
+def test_partial_work_is_uniform_and_independent():
+    """24,000 draws of four numbers, and of pairs in successive rounds, at 4.5 deviations."""
+    problem = problems.quadratic(np.zeros((20, 1)))
+    program = local_training.local_sgd(0.1, local_steps=5, min_steps=2)
+    steps = drawn_steps(program, problem, 1200)
+    shares = np.bincount(steps.ravel(), minlength=6)[2:] / steps.size
+    assert np.abs(shares - 0.25).max() < 4.5 * np.sqrt(0.25 * 0.75 / steps.size)
+    centred = steps - 3.5
+    for one, other in ((centred[1:], centred[:-1]), (centred[:, 1:], centred[:, :-1])):
+        correlation = (one * other).mean() / 1.25
+        assert abs(correlation) < 4.5 / np.sqrt(one.size)
+
+
+def test_partial_work_ends_at_the_client_s_own_steps():
+    problem = problems.quadratic(np.zeros((3, 1)))
+    program = local_training.local_sgd(
+        0.1, local_steps=6, client_steps=[2, 6, 4], min_steps=2
+    )
+    steps = drawn_steps(program, problem, 200)
+    assert [sorted(set(column.tolist())) for column in steps.T] == [
+        [2],
+        [2, 3, 4, 5, 6],
+        [2, 3, 4],
+    ]
+
+
+def test_a_round_of_partial_work_contracts_by_the_mean_power():
+    """E (1 - eta)^s over s from 1 to 4, of 4,000 clients at 4.5 standard errors."""
+    problem = problems.quadratic(np.zeros((4000, 1)), initial_point=np.ones(1))
+    program = local_training.local_sgd(0.5, local_steps=4, min_steps=1)
+    result = simulation.simulate(
+        jax.random.key(1),
+        algorithms.fedavg(program),
+        participation.always(4000),
+        problem,
+        num_rounds=1,
+    )
+    powers = 0.5 ** np.arange(1, 5)
+    error = powers.std() / np.sqrt(4000)
+    server = float(result.state.algorithm.server[0])
+    assert abs(server - powers.mean()) < 4.5 * error
+
+
+def test_fednova_follows_its_listing_on_drawn_steps(x64):
+    targets = np.random.default_rng(0).normal(size=(4, 2))
+    problem = problems.quadratic(targets)
+    program = local_training.local_sgd(0.2, local_steps=4, min_steps=1)
+    result = simulation.simulate(
+        jax.random.key(5),
+        algorithms.fednova(program),
+        participation.always(4),
+        problem,
+        num_rounds=12,
+    )
+    steps = drawn_steps(program, problem, 12)
+    x = np.zeros(2)
+    for row in steps:
+        deltas = (1 - 0.8 ** row[:, None]) * (targets - x)
+        x = x + row.mean() * (deltas / row[:, None]).mean(axis=0)
+    np.testing.assert_allclose(result.state.algorithm.server, x, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(
+        result.rounds.extra['num_local_steps'], steps.sum(axis=1)
+    )
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        ({'local_steps': 4, 'min_steps': 5}, '`min_steps` must be at most 4, got 5'),
+        ({'local_steps': 4, 'min_steps': 0}, '`min_steps` must be at least 1, got 0'),
+        (
+            {'local_steps': 4, 'client_steps': [2, 4], 'min_steps': 3},
+            '`min_steps` must be at most 2, got 3',
+        ),
+        (
+            {'local_epochs': 2, 'batch_size': 1, 'min_steps': 1},
+            '`min_steps` must be left out beside `local_epochs`',
+        ),
+    ],
+)
+def test_impossible_partial_work_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        local_training.local_sgd(0.1, **options)

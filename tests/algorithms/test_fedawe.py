@@ -32,7 +32,7 @@ def test_a_client_without_broadcast_starts_a_new_echo():
     algorithm = algorithms.fedawe(local_training.local_sgd(0.1, local_steps=1))
     state = algorithm.init(jnp.zeros(2), problem)
     state, metrics = algorithm.round_step(
-        state, harness.one_hears_nothing_back(), problem
+        state, harness.round_with_partial_links(), problem
     )
     assert metrics.num_active == 2
     np.testing.assert_allclose(state.server, [0.1, 0.2], rtol=1e-6)

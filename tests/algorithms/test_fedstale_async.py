@@ -61,7 +61,7 @@ def test_a_client_without_broadcast_keeps_its_model_and_ages():
     algorithm = algorithms.fedstale_async(
         local_training.local_sgd(0.1, local_steps=1), stale_weight=0.5
     )
-    ctx = harness.one_hears_nothing_back()
+    ctx = harness.round_with_partial_links()
     state, metrics = algorithm.round_step(
         algorithm.init(jnp.zeros(2), problem), ctx, problem
     )

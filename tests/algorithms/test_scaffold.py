@@ -1,4 +1,4 @@
-"""SCAFFOLD, option II, against its listing, and its limit against the optimum."""
+"""Tests SCAFFOLD, option II, against its listing, and its limit against the optimum."""
 
 import numpy as np
 import pytest
@@ -25,8 +25,8 @@ def test_it_follows_the_listing(x64, chunk_size):
 def test_the_mean_reaches_the_optimum_under_unequal_links(x64):
     """Claim: no client drift, for uniformly drawn clients.
 
-    At the optimum with c_i = grad F_i the corrected local steps stand still for every client, so
-    it is the fixed point under any links, to rounding with full gradients. With noisy ones x is
-    linear in the noise on quadratics and its mean is the optimum.
+    At the optimum with c_i = grad F_i no client's corrected local steps move. So it is the fixed
+    point under any links, to rounding with full gradients. On quadratics x is linear in the noise
+    of the gradients, so with noisy gradients its mean is the optimum.
     """
     statistics.assert_ends_at_the_optimum(algorithms.scaffold)

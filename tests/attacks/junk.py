@@ -141,6 +141,7 @@ KEYS = (
     'chunk_size',
     'mu',
     'client_steps',
+    'min_steps',
     'up_rate',
     'cycle_length',
     'reset',

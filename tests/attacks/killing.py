@@ -1,4 +1,4 @@
-"""Processes that are killed (SIGKILL) on their way, and started again until they end."""
+"""Kills processes (SIGKILL) while they run, and starts them again until they end."""
 
 import signal
 import subprocess
@@ -11,7 +11,7 @@ from tests import ROOT
 
 def run_with_kills(
     commands: Sequence[Sequence[str]],
-    due_of: Callable[[int], Callable[[], bool]],
+    draw_moment: Callable[[int], Callable[[], bool]],
     *,
     most: int = 3,
     pause: float = 0.005,
@@ -19,13 +19,14 @@ def run_with_kills(
     """Runs commands side by side, each killed at some moments and started again.
 
     Args:
-      commands: what is run.
-      due_of: number of a command -> what tells, from its start on, when it is to be killed.
-      most: how often each is killed at the most.
-      pause: seconds between two looks.
+      commands: the commands.
+      draw_moment: called with a command's index at each of its starts; returns a function that
+        tells whether the moment to kill it has come.
+      most: how often each is killed at most.
+      pause: seconds between two checks.
 
     Returns:
-      What the first that failed has said, or nothing; and how many were killed.
+      The error of the first command that failed, or nothing; and the number of kills.
     """
     with tempfile.TemporaryFile() as errors:
 
@@ -33,22 +34,21 @@ def run_with_kills(
             process = subprocess.Popen(
                 commands[number], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors
             )
-            return process, due_of(number)
+            return process, draw_moment(number)
 
         running = {number: start(number) for number in range(len(commands))}
         kills = dict.fromkeys(running, 0)
         while running:
-            for number, (process, due) in list(running.items()):
+            for number, (process, has_come) in list(running.items()):
                 if process.poll() is not None:
                     del running[number]
                     if process.returncode != 0:
                         _end(process for process, _ in running.values())
                         errors.seek(0)
                         output = errors.read().decode()[-2000:]
-                        return f'status {process.returncode}: {output}', sum(
-                            kills.values()
-                        )
-                elif kills[number] < most and due():
+                        error = f'status {process.returncode}: {output}'
+                        return error, sum(kills.values())
+                elif kills[number] < most and has_come():
                     process.send_signal(signal.SIGKILL)
                     process.wait()
                     kills[number] += 1

@@ -2,9 +2,9 @@
 
 python -m tests.attacks.kills --count=60
 
-Each case starts the command, kills it (SIGKILL) at a random moment of the stage that it is after,
-starts it again until it ends by itself, and compares what is in the folder with an unbroken run's,
-byte for byte: metrics, config, links, final states, report and its pictures.
+Each case starts the command, kills it (SIGKILL) at a random moment of a stage, and starts it again
+until it ends by itself. Then the folder must equal that of an unbroken run, byte for byte: metrics,
+config, links, final states, report and its pictures.
 """
 
 import random
@@ -21,9 +21,9 @@ from tests.attacks import killing
 
 STAGES = ('start', 'tuning', 'main', 'checkpoint', 'report')
 COUNT = flags.DEFINE_integer('count', 60, 'Runs to kill.', lower_bound=1)
-SEED = flags.DEFINE_integer('seed', 0, 'Of the moments.')
-STAGE = flags.DEFINE_enum('stage', None, STAGES, 'The only one that is struck.')
-PLAIN = """
+SEED = flags.DEFINE_integer('seed', 0, 'Seed of the random moments.')
+STAGE = flags.DEFINE_enum('stage', None, STAGES, 'Kill in this stage only.')
+CONFIG = """
 from ml_collections import ConfigDict
 
 
@@ -49,42 +49,48 @@ def get_config():
 
 
 def command(folder: Path) -> list[str]:
-    """What a user types."""
+    """Returns the command that a user types for a run in a folder."""
     config = folder.parent / 'config.py'
-    config.write_text(PLAIN)
+    config.write_text(CONFIG)
     flags_ = [f'--config={config}', f'--workdir={folder}']
     return [sys.executable, '-m', 'fedjax_links', 'simulate', *flags_]
 
 
-def moment(stage: str, folder: Path, rng: random.Random) -> Callable[[], bool]:
-    """Whether it is time to strike: some luck, once the stage has begun."""
+def random_moment(stage: str, folder: Path, rng: random.Random) -> Callable[[], bool]:
+    """Draws a moment of a stage, and returns a function that tells whether it has come.
+
+    Args:
+      stage: one of `STAGES`.
+      folder: of the run.
+      rng: draws a time in `start`, and a number of lines of metrics in the other stages.
+    """
     metrics = folder / 'metrics.jsonl'
     checkpoints = folder / 'checkpoints'
-    expected = rng.randrange(1, 60)
-    after = time.monotonic() + rng.uniform(0, 6)
+    num_lines = rng.randrange(1, 60)
+    start_time = time.monotonic() + rng.uniform(0, 6)
 
     def lines() -> list[bytes]:
         return metrics.read_bytes().splitlines() if metrics.exists() else []
 
-    def due() -> bool:
+    def has_come() -> bool:
         if stage == 'start':
-            return time.monotonic() > after
+            return time.monotonic() > start_time
         if stage == 'tuning':
-            return len(lines()) >= expected
+            return len(lines()) >= num_lines
         if stage == 'main':
-            return sum(b'"stage"' not in line for line in lines()) >= 3 * expected
+            # Only lines of tuning have a stage.
+            main_lines = [line for line in lines() if b'"stage"' not in line]
+            return len(main_lines) >= 3 * num_lines
         if stage == 'checkpoint':
-            partial = (
-                any(checkpoints.glob('*.partial')) if checkpoints.exists() else False
-            )
-            return partial and len(lines()) >= expected
+            is_writing = checkpoints.exists() and any(checkpoints.glob('*.partial'))
+            return is_writing and len(lines()) >= num_lines
         return any(folder.glob('*.png*')) or any(folder.glob('report.md*'))
 
-    return due
+    return has_come
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """What must not depend on interruptions."""
+    """Returns the content of all files that must not depend on interruptions, by name."""
     names = [
         'metrics.jsonl',
         'config.json',
@@ -100,26 +106,31 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def survives(
+def kill_a_run(
     stage: str, unbroken: dict[str, bytes], rng: random.Random
 ) -> tuple[str, int]:
-    """Kills one run once or more; what is wrong with how it ended, and how often it was killed."""
+    """Runs the command with kills, and compares the folder with that of an unbroken run.
+
+    Returns:
+      The error of the command, or the names of the files that differ, or nothing; and the number of
+      kills.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / 'run'
-        wrong, kills = killing.run_with_kills(
+        error, num_kills = killing.run_with_kills(
             [command(folder)],
-            lambda _: moment(stage, folder, rng),
+            lambda _: random_moment(stage, folder, rng),
             pause=0.0005 if stage == 'checkpoint' else 0.005,
         )
-        if wrong:
-            return wrong, kills
-        here = contents(folder)
-        names = [
+        if error:
+            return error, num_kills
+        files = contents(folder)
+        different = [
             name
-            for name in {**unbroken, **here}
-            if unbroken.get(name) != here.get(name)
+            for name in {**unbroken, **files}
+            if unbroken.get(name) != files.get(name)
         ]
-        return ', '.join(names), kills
+        return ', '.join(different), num_kills
 
 
 def main(argv: list[str]) -> None:
@@ -128,21 +139,27 @@ def main(argv: list[str]) -> None:
     rng = random.Random(SEED.value)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / 'run'
-        wrong, _ = killing.run_with_kills([command(folder)], lambda _: lambda: False)
-        if wrong:
-            raise SystemExit(f'the unbroken run failed: {wrong}')
-        full = contents(folder)
+        error, _ = killing.run_with_kills([command(folder)], lambda _: lambda: False)
+        if error:
+            raise SystemExit(f'the unbroken run failed: {error}')
+        unbroken = contents(folder)
         shutil.rmtree(folder)
-    num_equal = killed = 0
+    num_equal = 0
+    total_kills = 0
     for case in range(COUNT.value):
         stage = STAGE.value or STAGES[case % len(STAGES)]
-        wrong, kills = survives(stage, full, rng)
-        num_equal = num_equal + (not wrong)
-        killed = killed + kills
-        ended = f'DIFFERENT: {wrong}' if wrong else 'same'
-        print(f'{case + 1:3d} {stage:10s} killed {kills} times: {ended}', flush=True)
+        error, num_kills = kill_a_run(stage, unbroken, rng)
+        total_kills += num_kills
+        result = f'DIFFERENT: {error}'
+        if not error:
+            num_equal += 1
+            result = 'same'
+        print(
+            f'{case + 1:3d} {stage:10s} killed {num_kills} times: {result}', flush=True
+        )
     print(
-        f'{num_equal} of {COUNT.value} runs ended like the unbroken one ({killed} kills)'
+        f'{num_equal} of {COUNT.value} runs ended like the unbroken one '
+        f'({total_kills} kills)'
     )
     sys.exit(num_equal != COUNT.value)
 

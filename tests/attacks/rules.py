@@ -21,7 +21,7 @@ _COUNTS = _names("""
     num_rounds eval_every num_seeds min_examples num_clients cohort_size local_steps
     period cutoff budget active_rounds num_groups size columns count dimension
     examples_per_client max_examples num_train num_test num_classes shards_per_client
-    chunk_size kernel_size every buffer_size
+    chunk_size kernel_size every buffer_size min_steps classes_per_client
 """)
 """Whole numbers of at least one."""
 _FROM_ZERO = _names("""
@@ -33,7 +33,7 @@ _POSITIVE = _names("""
 """)
 _FRACTIONS = _names("""
     up_rate beta tail smoothing minimum trough similarity share first second difficulty
-    momentum stale_weight
+    momentum stale_weight loss_memory
 """)
 _TEXT = _names("""
     title caption metric direction baseline grid_mode rule design compute memory dataset
@@ -41,10 +41,10 @@ _TEXT = _names("""
 """)
 _FLAGS = _names('reset nesterov log log_rounds all_models kaiming')
 _MAY_BE_NONE = _names("""
-    batch_size chunk_size client_steps optimizer normalise innovation_clip max_examples
+    batch_size chunk_size client_steps min_steps optimizer normalise innovation_clip max_examples
     metric count every groups weights clients wrap data initial_point table_dtype
     downlink compute published momentum prob mu_dtype mask pattern accumulator_dtype
-    cache_dir data_dir levels server_lr
+    cache_dir data_dir levels server_lr correlations
 """)
 """Fields whose default is None: "as usual". FOCUS's server rate is its local rate."""
 _OTHER_OPTIONS = _names("""
@@ -56,7 +56,8 @@ _OTHER_OPTIONS = _names("""
     dropout_rate overlaps shapes initial_scale initial_accumulator_value max_deviation
     models deviations above x y bayes_accuracy test_examples test label_noise rate path
     format unit clients last holdout_clients holdout_examples encode up down data_seed
-    partition_seed heterogeneity shift redraw
+    partition_seed heterogeneity shift redraw stale_decay stale_patience late_decay
+    late_patience bias_weight optimal_losses tolerance
 """)
 _OPTIONS = _OTHER_OPTIONS.union(
     _COUNTS, _FROM_ZERO, _POSITIVE, _FRACTIONS, _TEXT, _FLAGS, _MAY_BE_NONE

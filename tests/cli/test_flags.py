@@ -37,6 +37,35 @@ def test_an_unknown_flag_names_the_nearest_one(flag, near):
     assert line.endswith(f'. Did you mean: {near} ?\n')
 
 
+def test_a_command_without_a_config_names_its_nearest_flag():
+    line = refused('status', '--wach=3')
+    assert line.endswith("flag 'wach'. Did you mean: watch ?\n")
+    assert 'config.' not in refused('status', '--seeds=3')
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'hint'),
+    [
+        (('simulate', 'quickstart'), 'did you mean --config=quickstart?'),
+        (('simulate', 'num_rounds=3'), 'overrides look like --config.num_rounds=100.'),
+        (('status', 'runs/mine'), 'did you mean --workdir=runs/mine?'),
+        (('report', 'runs/mine'), 'did you mean --workdir=runs/mine?'),
+    ],
+)
+def test_an_argument_that_is_no_flag_meets_its_flag(arguments, hint):
+    line = refused(*arguments)
+    assert line.endswith(f'unexpected argument {arguments[1]!r}; {hint}\n')
+
+
+@pytest.mark.parametrize('command', ['figure', 'simulate'])
+def test_the_nearest_config_is_one_that_the_command_takes(command):
+    line = refused(command, '--config=xiang2024_figure1')
+    near = line.rpartition('did you mean ')[2].strip("'?\n")
+    text = (ROOT / 'configs' / f'{near}.py').read_text()
+    assert near.startswith('xiang2024_figure')
+    assert f'python -m fedjax_links {command} ' in text
+
+
 @pytest.mark.parametrize(
     'field, near',
     [
@@ -44,6 +73,7 @@ def test_an_unknown_flag_names_the_nearest_one(flag, near):
         ('local_step=2', 'client.local_steps'),
         ('num_client=5', 'problem.num_clients'),
         ('num_seed=5', 'num_seeds'),
+        ('algorithms.fedavg.learning_rate=0.1', 'client.learning_rate'),
     ],
 )
 def test_an_option_at_the_top_names_its_section(field, near):
@@ -116,6 +146,18 @@ def test_a_home_stands_in_paths_of_flags(tmp_path, monkeypatch):
     assert figure.returncode == 0, figure.stderr
     assert (tmp_path / 'figure' / 'figure.csv').exists()
     assert not (tmp_path / '~').exists()
+
+
+def test_a_name_that_resembles_nothing_lists_what_there_is():
+    line = refused('theory', '--config=quickstart', '--config.links.period=3')
+    assert line.endswith(
+        "`config.links` has no 'period'; valid names: probs, schedule.\n"
+    )
+
+
+def test_a_number_of_seeds_meets_its_field():
+    line = refused('theory', '--config=quickstart', '--config.seeds=3')
+    assert line.endswith('a section, or else `config.num_seeds`, got 3.\n')
 
 
 def test_an_option_of_links_by_another_name_is_named():

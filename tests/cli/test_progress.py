@@ -101,7 +101,7 @@ def test_rounds_done_before_count_as_done_and_not_as_speed(tmp_path):
     planned().run(tmp_path, [progress, watch])
     assert watch.seen[:3] == [('fedavg', 4, 4), ('fedavg', 8, 8), ('fedavg', 16, 16)]
     assert watch.seen[-1] == ('fedpbc', 24, 16)
-    text = 'Goes on after 16 rounds done before.\n'
+    text = 'Resumes after 16 rounds.\n'
     assert progress._file.getvalue().count(text) == 1
 
 
@@ -135,7 +135,7 @@ def test_a_file_is_told_where_a_run_goes_on(tmp_path):
     with pytest.raises(Stop):
         planned().run(tmp_path, [Cut()])
     for text in (
-        ['Goes on after 16 rounds done before.'],
+        ['Resumes after 16 rounds.'],
         [],
     ):  # and then there is nothing to do
         file = io.StringIO()

@@ -76,6 +76,20 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
     assert len(last) == 4
 
 
+def test_lanes_that_never_save_count_as_running(tmp_path):
+    """Short lanes are saved at their end alone; two of them run on two devices."""
+    planned = experiment.build(values(num_rounds=4, eval_every=2, num_seeds=3))
+    looking = Looking(tmp_path)
+    planned.run(tmp_path, [looking], devices=2)
+    assert all(result.running >= 1 for result, _ in looking.seen[:-1])
+    first, _ = looking.seen[0]
+    assert (first.lanes, first.done, first.running, first.lost) == (3, 0, 2, 0)
+    text = json.loads((tmp_path / runs.LOCK).read_text())
+    assert (text['lanes'], text['running']) == (3, 0)
+    for result, _ in looking.seen:
+        assert result.done + result.running + result.lost <= result.lanes
+
+
 def test_an_archive_is_finished_and_has_no_lanes(tmp_path):
     experiment.build(values()).run(tmp_path / 'run', devices=1)
     export.archive(tmp_path / 'run', tmp_path / 'archive')

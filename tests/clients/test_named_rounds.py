@@ -67,7 +67,7 @@ def test_the_cohort_of_a_sample_that_names_it_is_the_sample():
         assert total == 5
         np.testing.assert_array_equal(table, [0, 2, 2, 3, 8, 5])
     np.testing.assert_array_equal(
-        cohorts.count(links, jnp.arange(6)), [0, 2, 2, 3, 5, 5]
+        cohorts.count_participants(links, jnp.arange(6)), [0, 2, 2, 3, 5, 5]
     )
     np.testing.assert_array_equal(cohorts.computing(links).ids, np.arange(6))
     state = simulation.init(

@@ -290,6 +290,33 @@ def test_a_state_of_other_parts_is_refused_on_a_mesh(
         run(algorithm, links=links, initial_state=state, mesh=fl.devices.mesh(1))
 
 
+@pytest.mark.parametrize(
+    ('changed', 'message'),
+    [
+        (
+            lambda state, metrics: state,
+            r'return \(state, RoundMetrics\) from `round_step`, got a ServerState\.',
+        ),
+        (lambda state, metrics: (metrics, state), 'the state .* got a RoundMetrics'),
+        (lambda state, metrics: (state, {}), 'got a ServerState and a dict'),
+        (lambda state, metrics: None, 'got None'),
+    ],
+)
+def test_a_round_that_returns_something_else_is_named(changed, message):
+    def round_step(state, ctx, problem):
+        return changed(*FEDAVG.round_step(state, ctx, problem))
+
+    with pytest.raises(ValueError, match=f'^`algorithm` must .*{message}'):
+        run(FEDAVG._replace(round_step=round_step))
+
+
+def test_models_without_names_are_refused():
+    bare = FEDAVG._replace(models=lambda state: state.server)
+    message = r"return models by name, such as \{'server': params\}, got float32\[2\]"
+    with pytest.raises(ValueError, match=message):
+        run(bare, eval_every=2)
+
+
 def test_nothing_of_the_checks_is_left_in_a_program(monkeypatch):
     def program():
         text = jax.jit(

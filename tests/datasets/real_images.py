@@ -24,6 +24,6 @@ def load_or_skip(name, tmp_path_factory):
     data = load(name, tmp_path_factory.getbasetemp())
     if data is None:
         file_names = publishers.RECIPES[name].file_names
-        way = system_copies.shortest_way(name, file_names)
+        way = system_copies.how_to_get(name, file_names)
         pytest.skip(f'{name} is not on this machine: {way}')
     return data

@@ -48,6 +48,8 @@ LATEX = {
     'i + 1, ..., i + r': r'i + 1 , \ldots , i + r',
     'q = q* (1 - p)': 'q = q^{*} (1 - p)',
     'b1 m': 'b_{1} m',
+    '2 [sum_A x_i / p_i]': r'2 \left[\sum_{A} \frac{x_{i}}{p_{i}}\right]',
+    'betabar_i h_i': r'\bar{\beta}_{i} h_{i}',
 }
 CODE = [
     'server',
@@ -64,6 +66,8 @@ CODE = [
     'round -> rate',
     'N // B',
     'x_2g - y',
+    '[N, 1]',
+    'float[N]',
     '(x + y',
     'x + y)',
     '|x',
@@ -138,7 +142,7 @@ def test_a_translation_keeps_letters_and_their_order(name):
         except formulas.NoFormulaError:
             continue
         plain = literal.partition('+=')[2] or literal
-        plain = re.sub(r'(?<=\b\w)bar\b', '', plain)
+        plain = re.sub(r'(?<=[a-zH])bar(?![a-z])', '', plain)
         back = latex.partition('+')[2] if '+=' in literal else latex
         for command, words in IN_WORDS.items():
             back = back.replace(command, words)

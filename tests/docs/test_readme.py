@@ -15,9 +15,15 @@ import fedjax_links as fl
 from tests import ROOT
 from tests.cli import command
 
-README, START, COMMANDS = (
+README, START, COMMANDS, BESIDE, PAPER = (
     (ROOT / path).read_text()
-    for path in ('README.md', 'docs/start.md', 'docs/commands.md')
+    for path in (
+        'README.md',
+        'docs/start.md',
+        'docs/commands.md',
+        'docs/beside.md',
+        'docs/paper.md',
+    )
 )
 
 
@@ -146,6 +152,22 @@ def test_ci_leaves_the_environments_of_a_developer_alone(tmp_path):
 def test_the_numbers_of_algorithms_and_patterns_are_right():
     assert f'**{len(fl.ALGORITHMS)} algorithms**' in README
     assert f'**{len(fl.PARTICIPATION)} participation patterns**' in README
+    assert f'{len(fl.ALGORITHMS)} in all' in BESIDE
+    assert f'{len(fl.PARTICIPATION)} participation patterns' in BESIDE
+    both = f'{len(fl.ALGORITHMS)} algorithms and {len(fl.PARTICIPATION)} participation patterns'
+    assert both in PAPER
+
+
+@pytest.mark.parametrize(
+    'factor', ['23.9', '121', '1,455', '0.942', '1.06', '1.86', '1.29']
+)
+def test_pages_repeat_what_was_measured(factor):
+    """A new measurement changes docs/speed.md, and then these pages."""
+    measured = (ROOT / 'docs' / 'speed.md').read_text().partition('<!-- benchmarks -->')
+    assert f'| {factor} ' in measured[2]
+    assert re.search(rf'\b{re.escape(factor)}\b', PAPER)
+    if factor in BESIDE:
+        assert f'| {factor} times' in BESIDE
 
 
 def test_links_lead_somewhere():

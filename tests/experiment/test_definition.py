@@ -255,3 +255,24 @@ def test_the_caption_of_a_copy_says_what_the_copy_runs():
     assert dataclasses.replace(longer, title='Longer').caption == longer.caption
     assert dataclasses.replace(longer, caption='Mine.').caption == 'Mine.'
     assert dataclasses.replace(longer, caption='Mine.').config['caption'] == 'Mine.'
+
+
+@pytest.mark.parametrize(
+    ('changes', 'message'),
+    [
+        ({'seeds': 3}, r'`seeds` must be a list of seeds, such as range\(3\), got 3'),
+        ({'seeds': ()}, r'`seeds` must have at least one entry, got \(\)'),
+        ({'algorithms': []}, '`algorithms` must be by label, .* got a list'),
+        (
+            {'patterns': participation.always(3)},
+            '`patterns` must be by label, .* got a Participation',
+        ),
+        (
+            {'algorithms': {'mine': fl.ALGORITHMS['fedavg']}},
+            r"`algorithms.mine` must be made by its entry, as fl.ALGORITHMS\['fedavg'",
+        ),
+    ],
+)
+def test_parts_without_labels_cost_one_line(changes, message):
+    with pytest.raises(ValueError, match=f'^{message}'):
+        in_python(**changes)

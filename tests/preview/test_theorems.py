@@ -68,6 +68,15 @@ def test_problems_without_constants_are_named():
     assert max(map(len, lines.splitlines())) <= 80
 
 
+@pytest.mark.parametrize(
+    'options', [{'client_steps': [1, 2, 2]}, {'local_steps': 2, 'min_steps': 1}]
+)
+def test_unequal_steps_are_no_assumption_of_theirs(options):
+    links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
+    lines = screen(links, {'local_steps': 2, **options})
+    assert lines.endswith('not checked, clients differ in their local steps.')
+
+
 @pytest.mark.parametrize('schedule', ['constant', 'sine'])
 def test_rho_of_independent_links_is_exact(schedule):
     options = {'gamma': 0.4, 'period': 8} if schedule == 'sine' else {}

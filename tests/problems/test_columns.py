@@ -291,6 +291,15 @@ def test_modules_that_cannot_train_here_are_named():
 
     with refusals.names('module', 'flag `train`', 'deterministic=not train'):
         problems.from_flax(X, Y, [0] * 7, module=Drops())
+
+    class DropsByAnotherName(nn.Module):
+        @nn.compact
+        def __call__(self, x, training):
+            return nn.Dense(4)(nn.Dropout(0.5, deterministic=not training)(x))
+
+    for module in (DropsByAnotherName(), nn.Sequential([nn.Dropout(0.5), nn.Dense(4)])):
+        with refusals.names('module', 'flag `train`', 'deterministic=not train'):
+            problems.from_flax(X, Y, [0] * 7, module=module)
     with refusals.names('module', 'parameters only', 'GroupNorm'):
         layers = nn.Sequential([nn.Dense(4), nn.BatchNorm(use_running_average=False)])
         problems.from_flax(X, Y, [0] * 7, module=layers)
@@ -307,8 +316,14 @@ def test_pixels_that_reach_a_module_unscaled_are_warned_of():
         UserWarning, match='uint16 up to 4095, .*pixels / 65535.0` scales'
     ):
         problems.images(dataset=deep, num_clients=2, partition='iid', model='softmax')
+    images = np.resize(np.arange(256.0), (7, 8, 8, 1))
+    flat = nn.Sequential([lambda x: x.reshape(len(x), -1), nn.Dense(4)])
+    for whole in (images, images.astype(np.int64)):
+        with pytest.warns(UserWarning, match=f'{whole.dtype} up to 255, which reach'):
+            problems.from_flax(whole, Y, [0] * 7, module=flat)
     with warnings.catch_warnings():
         warnings.simplefilter('error')
+        problems.from_flax(images / 255, Y, [0] * 7, module=flat)
         scale = {'preprocess': lambda rows: rows / 255.0}
         problems.from_flax(pixels, Y, [0] * 7, module=nn.Dense(4), **scale)
         problems.from_flax(pixels % 2, Y, [0] * 7, module=nn.Dense(4))

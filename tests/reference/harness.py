@@ -77,8 +77,11 @@ def assert_caught(expected: np.ndarray, wrong: np.ndarray) -> None:
     assert np.abs(wrong - expected).max() > 1e-4
 
 
-def one_hears_nothing_back():
-    """A round of four clients: one takes part, and of the others each lacks one direction."""
+def round_with_partial_links():
+    """Returns the context of a round in which client 0 of four has all of its links.
+
+    Client 1 lacks the downlink, client 2 the uplink, and client 3 cannot compute.
+    """
     links = DuplexLinkSample(
         mask=jnp.array([True, True, False, True]),
         prob=jnp.full(4, 0.5),

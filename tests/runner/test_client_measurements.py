@@ -2,6 +2,7 @@
 
 import pickle
 
+import jax
 import numpy as np
 import pytest
 
@@ -14,9 +15,9 @@ def named_data():
     """A data set of seven named owners, of whom one has test examples alone, and two none."""
     rng = np.random.default_rng(3)
     owners = np.repeat(NAMES[:6], [9, 4, 12, 5, 8, 6])
-    tested = np.repeat([*NAMES[1:5], NAMES[6]], 5)
+    test_owners = np.repeat([*NAMES[1:5], NAMES[6]], 5)
     labels = rng.integers(0, 3, owners.size)
-    test_labels = rng.integers(0, 3, tested.size)
+    test_labels = rng.integers(0, 3, test_owners.size)
 
     def features(classes):
         means = np.eye(4)[classes]
@@ -28,7 +29,7 @@ def named_data():
         owners,
         test_features=features(test_labels),
         test_labels=test_labels,
-        test_clients=tested,
+        test_clients=test_owners,
     )
 
 
@@ -61,20 +62,13 @@ def accuracy_by_name(folder, label, seed):
     name = 'client_mean' if label == 'fedpbc' else 'server'
     lane = {'algorithm': label, 'seed': seed}
     model = runs.model(folder, lane, name=name)
-    leaves = {np.ndim(leaf): np.asarray(leaf) for leaf in _leaves(model)}
+    # A matrix of weights and a vector of biases, under whatever names.
+    by_rank = {np.ndim(leaf): np.asarray(leaf) for leaf in jax.tree.leaves(model)}
     data = named_data()
-    scores = np.asarray(data.test_features) @ leaves[2] + leaves[1]
+    scores = np.asarray(data.test_features) @ by_rank[2] + by_rank[1]
     is_right = scores.argmax(axis=1) == data.test_labels
     owners = np.array(data.client_names)[data.test_clients]
     return {owner: is_right[owners == owner].mean() for owner in np.unique(owners)}
-
-
-def _leaves(tree):
-    return (
-        [leaf for part in tree.values() for leaf in _leaves(part)]
-        if isinstance(tree, dict)
-        else [tree]
-    )
 
 
 @pytest.fixture(scope='module')
@@ -143,8 +137,8 @@ def test_results_without_models_name_the_call_that_measures(finished):
         _ = runs.read(finished.folder).clients
 
 
-def test_who_is_held_out_may_differ_by_seed(tmp_path):
-    """Owners have other numbers under each seed, and the same names."""
+def test_held_out_clients_may_differ_by_seed(tmp_path):
+    """Each seed numbers the owners differently, so only their names identify them."""
     changes = {
         'problem': {'name': f'{__name__}:named', 'holdout_clients': 2},
         'redraw': {'partition': 'by_seed'},
@@ -152,15 +146,15 @@ def test_who_is_held_out_may_differ_by_seed(tmp_path):
     }
     built = experiment.build(config(**changes))
     clients = built.run(tmp_path).clients
-    held = []
+    held_out = []
     for seed in (0, 1):
         problem = built.problem_at('links', {}, seed)
         lane = clients.sel(algorithm='fedavg', pattern='links', seed=seed)
         trains = ~np.isnan(lane['participations'])
         names = lane['client'].values[trains.values]
         assert set(names) == set(problem.client_names)
-        held.append(set(NAMES) - set(names))
-    assert held[0] != held[1]
+        held_out.append(set(NAMES) - set(names))
+    assert held_out[0] != held_out[1]
 
 
 def test_an_extended_run_has_no_clients_of_fewer_rounds(tmp_path):

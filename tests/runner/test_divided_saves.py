@@ -1,4 +1,4 @@
-"""Saves of two processes: each writes and reads its own rows, and any mesh goes on from them."""
+"""Tests saves of two processes: each writes and reads its own rows; any mesh resumes from them."""
 
 import shutil
 import subprocess
@@ -12,61 +12,62 @@ from tests import ROOT
 from tests.experiment import several
 
 HALF = '--config.num_rounds=150'
-LANES = 2
-CLIENTS = 18
-SHARE = 10  # of a process, of four devices with five clients each but the last
+NUM_LANES = 2
+NUM_CLIENTS = 18
+# Four devices have five clients each, the last one three. Each process has two of them.
+ROWS_OF_PROCESSES = (10, 8)
 
 
 @pytest.fixture(scope='module')
 def full_run(tmp_path_factory):
-    """What one process keeps of all rounds."""
+    """Runs all rounds in one process, and returns what it saves."""
     folder = tmp_path_factory.mktemp('alone') / 'run'
     several.run_alone(folder)
     return several.kept(folder)
 
 
 @pytest.fixture(scope='module')
-def saved(tmp_path_factory):
-    """Half of the rounds, of two processes."""
+def original_half(tmp_path_factory):
+    """Runs the first 150 rounds in two processes."""
     folder = tmp_path_factory.mktemp('both') / 'run'
     assert several.ended(several.start(folder, HALF)) == ([0, 0], ['', ''])
     return folder
 
 
 @pytest.fixture
-def half(saved, tmp_path):
-    """A copy of them."""
-    return shutil.copytree(saved, tmp_path / 'run')
+def half(original_half, tmp_path):
+    """Copies the folder of the first 150 rounds."""
+    return shutil.copytree(original_half, tmp_path / 'run')
 
 
 def saves(folder):
-    """The files of all saves."""
+    """Returns the files of all saves of a run."""
     return [path for files in runs.saves(folder).values() for path in files.values()]
 
 
 @pytest.mark.slow
-def test_no_file_holds_more_than_the_share_of_a_process(saved):
-    assert len(saves(saved)) == 2 * LANES
-    for path in saves(saved):
+def test_no_file_holds_more_than_the_rows_of_a_process(original_half):
+    assert len(saves(original_half)) == 2 * NUM_LANES
+    for path in saves(original_half):
         tables = {
             f'{index:05d}'
             for index, (name, array) in enumerate(checkpoints.arrays(path).items())
-            if name.startswith('.algorithm') and array.shape[:1] == (CLIENTS,)
+            if name.startswith('.algorithm') and array.shape[:1] == (NUM_CLIENTS,)
         }
         assert tables
         with np.load(path) as stored:
             assert tables.isdisjoint(stored.files)
-        for index, share in enumerate((SHARE, CLIENTS - SHARE)):
-            with np.load(checkpoints.part_file(path, index)) as stored:
+        for process, num_rows in enumerate(ROWS_OF_PROCESSES):
+            with np.load(checkpoints.part_file(path, process)) as stored:
                 sizes = {
                     name: len(stored[name]) for name in stored.files if name != 'about'
                 }
-            assert sizes == dict.fromkeys(tables, share)
+            assert sizes == dict.fromkeys(tables, num_rows)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('mesh_size', [1, 2, 3])
-def test_one_process_goes_on_with_a_mesh_of_any_size(half, full_run, mesh_size):
+def test_one_process_resumes_on_a_mesh_of_any_size(half, full_run, mesh_size):
     several.run_alone(half, f'--mesh=clients:{mesh_size}')
     assert several.kept(half) == full_run
     parted = {path.name.partition('.part')[0] for path in half.rglob('*.part*')}
@@ -74,7 +75,7 @@ def test_one_process_goes_on_with_a_mesh_of_any_size(half, full_run, mesh_size):
 
 
 @pytest.mark.slow
-def test_two_processes_go_on_before_a_part_that_is_damaged(half, full_run):
+def test_two_processes_resume_before_a_damaged_part(half, full_run):
     for files in runs.saves(half).values():
         part = checkpoints.part_file(files[150], 1)
         content = bytearray(part.read_bytes())
@@ -82,24 +83,20 @@ def test_two_processes_go_on_before_a_part_that_is_damaged(half, full_run):
         part.write_bytes(content)
     statuses, output = several.ended(several.start(half))
     assert statuses == [0, 0]
-    assert (
-        output[0].count('@150.npz is damaged; going on from what was saved before\n')
-        == LANES
-    )
+    warning = '@150.npz is damaged; going on from what was saved before\n'
+    assert output[0].count(warning) == NUM_LANES
     assert several.kept(half) == full_run
-    assert len(list(half.rglob('*.part*'))) == 2 * 2 * LANES
+    assert len(list(half.rglob('*.part*'))) == 2 * 2 * NUM_LANES
 
 
 @pytest.mark.slow
-def test_merged_and_forked_they_are_those_of_one_process(half, tmp_path):
+def test_merged_and_forked_saves_equal_those_of_one_process(half, tmp_path):
     merged = tmp_path / 'merged'
     runs.merge([half], into=merged)
     for path in saves(half):
         content = several.as_one(path)
-        assert (
-            several.as_one(runs.checkpoint_file(merged, *path.stem.split('@')))
-            == content
-        )
+        merged_path = runs.checkpoint_file(merged, *path.stem.split('@'))
+        assert several.as_one(merged_path) == content
         checkpoints.remove(path)
         path.write_bytes(content)
     lines = []
@@ -111,13 +108,13 @@ def test_merged_and_forked_they_are_those_of_one_process(half, tmp_path):
         ]
         subprocess.run(without_mesh, cwd=ROOT, env=several.environment(), check=True)
         lines.append((fork / 'metrics.jsonl').read_bytes())
-    assert lines[0].count(b'\n') == 10 * LANES
+    assert lines[0].count(b'\n') == 10 * NUM_LANES
     assert lines[0] == lines[1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('has_folder', [False, True])
-def test_a_disk_of_its_own_is_refused(tmp_path, has_folder):
+def test_processes_without_a_shared_disk_are_refused(tmp_path, has_folder):
     other = tmp_path / 'other' / 'checkpoints'
     if has_folder:
         other.mkdir(parents=True)

@@ -330,7 +330,7 @@ def test_a_number_in_the_place_of_several_is_refused(field):
 
 def test_a_run_goes_on_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
     in_python().run(tmp_path)
-    monkeypatch.setattr(prng, 'DRAWS', prng.DRAWS + 1)
+    monkeypatch.setattr(prng, 'DRAWS_VERSION', prng.DRAWS_VERSION + 1)
     with pytest.raises(ValueError, match=r'where config\.draws is \d+ and not \d+'):
         in_python().run(tmp_path)
 

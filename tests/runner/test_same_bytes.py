@@ -167,26 +167,29 @@ HARD = (
 )
 
 
-def moment(folder, rng):
-    """Tells when to kill a process: some seconds after its start, or once so many saves are new."""
-    after = time.monotonic() + rng.uniform(0, 15)
-    expected = rng.randrange(1, 12)
+def random_moment(folder, rng):
+    """Draws a moment to kill a process, and returns a function that tells whether it has come.
+
+    It is some seconds after the start, or after some new saves.
+    """
+    time_to_kill = time.monotonic() + rng.uniform(0, 15)
+    num_new = rng.randrange(1, 12)
     is_by_time = rng.random() < 0.3
-    before = len(list(folder.glob('checkpoints/*@*.npz')))
+    num_before = len(list(folder.glob('checkpoints/*@*.npz')))
 
-    def due():
+    def has_come():
         if is_by_time:
-            return time.monotonic() > after
-        return len(list(folder.glob('checkpoints/*@*.npz'))) >= before + expected
+            return time.monotonic() > time_to_kill
+        return len(list(folder.glob('checkpoints/*@*.npz'))) >= num_before + num_new
 
-    return due
+    return has_come
 
 
 @pytest.mark.slow
 @pytest.mark.release(COVERED)
 @pytest.mark.parametrize('case', HARD)
 def test_killed_processes_of_shards_leave_the_bytes_of_one(tmp_path, case):
-    """Two true processes, each killed (SIGKILL) three times at the most and started again."""
+    """Two processes are each killed (SIGKILL) at most three times and started again."""
     config = tmp_path / 'case.py'
     config.write_text(
         'from tests.runner.test_same_bytes import CASES\n'
@@ -201,19 +204,19 @@ def test_killed_processes_of_shards_leave_the_bytes_of_one(tmp_path, case):
         f'--config={config}',
         '--devices=1',
     ]
-    wrong, _ = killing.run_with_kills(
+    error, _ = killing.run_with_kills(
         [[*base, f'--workdir={tmp_path / "whole"}']], lambda _: lambda: False
     )
-    assert not wrong
+    assert not error
     shards = [
         [*base, f'--workdir={tmp_path / "shards"}', f'--shard={number}/2']
         for number in (1, 2)
     ]
-    wrong, kills = killing.run_with_kills(
-        shards, lambda _: moment(tmp_path / 'shards', rng)
+    error, num_kills = killing.run_with_kills(
+        shards, lambda _: random_moment(tmp_path / 'shards', rng)
     )
-    assert not wrong
-    assert kills
+    assert not error
+    assert num_kills
     runs.merge(tmp_path / 'shards')
     full = last_files_of(tmp_path / 'whole')
     merged = last_files_of(tmp_path / 'shards')

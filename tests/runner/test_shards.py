@@ -314,7 +314,7 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     planned = experiment.build(tuned())
     lane = planned.plan.schedule.first_trials('fedavg')[0]
     (tmp_path / runs.CLAIMS).mkdir()
-    held = file_locks.acquire(runs.lane_file(tmp_path, lane.name))
+    held = file_locks.acquire(runs.lane_lock(tmp_path, lane.name))
     message = []
 
     class Waiting(experiment.Callback):

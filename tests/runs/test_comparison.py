@@ -1,4 +1,4 @@
-"""Where two runs part is found to the round, lane, entry and float."""
+"""Tests that a comparison of two runs finds the first round, lane, entry and float that differ."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ class EveryPeriod(save_clock.SaveClock):
     """Saves after every period, so that two states of each lane are kept."""
 
     def is_due(self):
-        """At any time."""
+        """Returns that it is time to save, always."""
         return True
 
 
@@ -106,7 +106,6 @@ def test_masks_and_counts_are_compared_too(first, tmp_path):
     assert f'.links.mask[{mask.argmax()}]: True | False' in result.text()
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_lanes_that_ran_side_by_side_are_found(first, tmp_path):
     running.run(experiment(), tmp_path, side_by_side=True)

@@ -1,5 +1,6 @@
 """Of several processes one at a time holds a file, however it ends."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -102,3 +103,20 @@ def test_sharers_keep_the_taker_away_and_not_each_other(tmp_path):
     claim = file_locks.acquire(path)
     assert file_locks.acquire_shared(path) is None
     claim.release()
+
+
+def test_facts_change_in_place_and_keep_the_time_of_the_start(tmp_path):
+    path = tmp_path / 'a.lock'
+    lock = file_locks.acquire(path, lanes=1_000_000)
+    os.utime(path, (5, 5))
+    lock.update_info(lanes=3)
+    lock.update_info(running=2)
+    info = file_locks.read_info(path)
+    assert (info['lanes'], info['running']) == (3, 2)
+    assert info['holder'] == file_locks.process_name()
+    assert path.stat().st_mtime == 5
+    lock.release(keep=True)
+    assert file_locks.is_lock(path)
+    again = file_locks.acquire(path)
+    assert 'running' not in file_locks.read_info(path)
+    again.release()

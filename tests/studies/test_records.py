@@ -1,4 +1,4 @@
-"""No archive rests on a rate at an edge of what was tried."""
+"""Tests that no archive rests on a rate at an edge of its grid."""
 
 import numpy as np
 import pytest
@@ -14,30 +14,25 @@ from tests.experiment.configs import values
 RECORDS = ROOT / 'studies' / 'records'
 FOLDERS = sorted(path.parent for path in RECORDS.rglob('experiment.json'))
 
-
-PLATEAUS = {
-    'maps/rounds': 2
-}  # cells of FedPBC in which all large rates do alike, as map.md says
-
-
-RATE_PLATEAUS = {
-    'fashion_mnist_rules': 1
-}  # of FedAvg under Markov links, which all large rates do alike, as real_images.md says
+# Cells of FedPBC in which all large rates reach the same accuracy (studies/map.md).
+NUM_PLATEAUS = {'maps/rounds': 2}
+# FedAvg under Markov links, likewise (studies/real_images.md).
+NUM_RATE_PLATEAUS = {'fashion_mnist_rules': 1}
 
 
-def at_edges(run):
-    """Where tuning chose the largest or smallest of what it tried."""
-    tries = [
-        tried
-        for label in run.facts['algorithms']
-        for tried in trials.read_trials(run.columns, run.facts, label)
-    ]
-    assert all(tried.best is not None for tried in tries)
-    return [tried.chosen for tried in tries if any(edges(tried).values())]
+def choices_at_edges(run):
+    """Returns what tuning chose, where it is the largest or smallest value of its grid."""
+    chosen = []
+    for label in run.facts['algorithms']:
+        for tuned in trials.read_trials(run.columns, run.facts, label):
+            assert tuned.best is not None
+            if any(edges(tuned).values()):
+                chosen.append(tuned.chosen)
+    return chosen
 
 
-def cells_at_edges(run):
-    """How many cells of a map have the largest or smallest of the rates in its grid."""
+def num_cells_at_edges(run):
+    """Counts the cells of maps whose best rate is the largest or smallest of the grid."""
     pages = [
         dict(page) for page in run.facts['reports'].values() if page.get('best_over')
     ]
@@ -54,28 +49,28 @@ def cells_at_edges(run):
 def test_an_archive_has_no_rate_at_an_edge(folder):
     run = runs.read(folder)
     name = str(folder.relative_to(RECORDS))
-    assert len(at_edges(run)) == RATE_PLATEAUS.get(name, 0)
-    assert cells_at_edges(run) == PLATEAUS.get(name, 0)
+    assert len(choices_at_edges(run)) == NUM_RATE_PLATEAUS.get(name, 0)
+    assert num_cells_at_edges(run) == NUM_PLATEAUS.get(name, 0)
 
 
 @pytest.mark.parametrize('data', depth.DATA)
-def test_no_best_rate_of_depth_is_an_edge(data):
-    results = {
-        (point.model, round(point.examples), name)
-        for point in depth.points(data)
-        for name, level in point.levels.items()
-        if {'↑', '↓'} & set(level.rate)
-    }
-    # Softmax regression on images hardly overlaps: past some rate all rates do alike.
-    assert results == ({('softmax', 200, 'server')} if data == 'images' else set())
+def test_no_best_rate_of_the_study_of_depth_is_at_an_edge(data):
+    at_edge = set()
+    for point in depth.points(data):
+        for name, level in point.levels.items():
+            if '↑' in level.rate or '↓' in level.rate:
+                at_edge.add((point.model, round(point.examples), name))
+    # Classes of images hardly overlap for softmax regression: all large rates do equally well.
+    expected = {('softmax', 200, 'server')} if data == 'images' else set()
+    assert at_edge == expected
 
 
-def test_a_planted_edge_is_seen():
+def test_a_planted_edge_is_detected():
     tuning = {'learning_rates': (1e-5, 1e-4), 'num_seeds': 1, 'grow': 0}
     client = {'local_steps': 2, 'batch_size': 4}
     run = experiment.build(
         values(client=client, tuning=tuning, num_seeds=1, metric='eval_loss')
     ).run()
-    assert at_edges(run) == [{'client.learning_rate': 1e-4}]
+    assert choices_at_edges(run) == [{'client.learning_rate': 1e-4}]
     (table,) = layouts.rates(run_view.of_run(run)).tables
     assert '↑' in np.ravel(table.rows)[1]

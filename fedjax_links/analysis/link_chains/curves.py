@@ -1,9 +1,12 @@
 """Computes exact curves and limits of linear algorithms under links that remember.
 
-On quadratics a round of a linear algorithm is an affine map of its state S, models and
-memories, which depends on who is up: ``S' = A S + b``. Under a link chain with modes j and
-transition matrix P this is a Markov jump linear system. With ``q_j = E[S 1{j}]`` and
-``Q_j = E[S S^T 1{j}]`` before a round, the round makes ``r_j = A_j q_j + pi_j b_j`` and
+The state S of an algorithm holds its models and memories. On quadratics a round of a linear
+algorithm is an affine map ``S' = A_j S + b_j``. It depends on the mode j of the link chain,
+the joint state of all links. With the chain's transition matrix P this is a Markov jump
+linear system.
+
+Let pi_j be the probability of mode j before a round, ``q_j = E[S 1{j}]`` and
+``Q_j = E[S S^T 1{j}]``. The round makes ``r_j = A_j q_j + pi_j b_j`` and
 ``R_j = A_j Q_j A_j^T + A_j q_j b_j^T + b_j q_j^T A_j^T + pi_j b_j b_j^T``. Then the links
 move: ``q = P^T r`` and ``Q = P^T R``.
 """
@@ -56,9 +59,9 @@ class ChainLimit(NamedTuple):
         mean does not settle.
       covariances: float64[d, d] by model; NaN if the second moment does not settle.
       optimum: float64[d], the minimiser of the mean of the losses.
-      rate: by which the mean contracts per round, a spectral radius. Where clients are
-        counted, it is that of the server and of sums over groups.
-      second_moment_rate: the same of the second moment; it settles if this is below 1.
+      rate: factor by which the mean contracts per round, a spectral radius. Where clients are
+        counted in groups, it is the mean of the server and of the groups' sums.
+      second_moment_rate: the same of the second moment, which settles if this is below 1.
     """
 
     means: Mapping[str, np.ndarray]
@@ -100,9 +103,10 @@ def linear_curve(
     All models and memories start at zero. Another start is the same problem with targets
     measured from there.
 
-    Clients that follow one law of links and have equal curvature are counted instead of
-    listed, unless the algorithm tells clients apart (CoGC, ColRel, links between clients).
-    So many clients in few groups are exact too, also if their targets differ.
+    Clients with one law of links and equal curvature are exchangeable, and their group is
+    counted by state instead of listed client by client. So many clients in few groups are
+    exact too, also if their targets differ. CoGC, ColRel and links between clients tell
+    clients apart, and list them all.
 
     Args:
       algorithm: its name, one of `linear_rules.RULES`; server rates are 1.
@@ -116,7 +120,8 @@ def linear_curve(
       neighbours: int[N, K], of links between clients; None for none. They are independent
         over rounds and of the uplinks.
       edge_probs: P(an edge is up), one number or float[N, K].
-      lump: whether to count clients of a group; None chooses what is smaller.
+      lump: whether groups are counted, or all clients listed; None chooses what needs fewer
+        numbers.
       **options: of the algorithm: ``alpha``, ``stale_weight``, ``tolerance``, ``weights``.
 
     Returns:
@@ -152,7 +157,8 @@ def linear_curve(
         lump=lump,
         options=options,
     )
-    law = system.layout.law_of_configurations(system.layout.modes.start, True)
+    layout = system.layout
+    law = layout.law_of_configurations(layout.modes.start, is_start=True)
     _, moments = moment_maps.start_moments(system.maps, system.targets, law)
     sums = [_sum_over_links(system, moments)]
     with _one_thread():
@@ -192,7 +198,8 @@ def linear_limit(
       noise: standard deviation of each coordinate of every local gradient, independent.
       neighbours: int[N, K], of links between clients, as in `linear_curve`.
       edge_probs: P(an edge is up), one number or float[N, K].
-      lump: whether to count clients of a group; None chooses what is smaller.
+      lump: whether groups are counted, or all clients listed; None chooses what needs fewer
+        numbers.
       **options: of the algorithm: ``alpha``, ``stale_weight``, ``tolerance``, ``weights``.
 
     Returns:
@@ -247,36 +254,37 @@ def _limit(system: LinearSystem) -> ChainLimit:
     is_stable = is_settling and second_rate < 1.0
     if is_settling:
         first = fixed_point(maps.mean, first, maps.mean_part, mean_operator)
-        column = first.products[..., 0]
-        for number, (one, other) in enumerate(maps.pairs):
-            second.products[..., number, :, 0] = column[..., one, :]
-            second.products[..., number, 0, :] = column[..., other, :]
+        # The first coordinate of v and w is 1, so E[v w^T] has E[v] and E[w] at its edges.
+        means = first.products[..., 0]
+        for index, (a, b) in enumerate(maps.pairs):
+            second.products[..., index, :, 0] = means[..., a, :]
+            second.products[..., index, 0, :] = means[..., b, :]
     if is_stable:
         second = _second_fixed_point(maps, second, second_operator)
-    means, covariances = _models(system, _sum_over_links(system, second)[None])
-    limits = {}
-    spreads = {}
-    for name, mean in means.items():
-        limits[name] = system.optimum + mean[0]
-        spreads[name] = covariances[name][0]
+    offsets, covariances = _models(system, _sum_over_links(system, second)[None])
+    limit_means = {}
+    limit_covariances = {}
+    for name, offset in offsets.items():
+        limit_means[name] = system.optimum + offset[0]
+        limit_covariances[name] = covariances[name][0]
         if not is_settling:
-            limits[name] = np.full_like(mean[0], np.nan)
+            limit_means[name] = np.full_like(offset[0], np.nan)
         if not is_stable:
-            spreads[name] = np.full_like(spreads[name], np.nan)
-    return ChainLimit(limits, spreads, system.optimum, rate, second_rate)
+            limit_covariances[name] = np.full_like(limit_covariances[name], np.nan)
+    return ChainLimit(limit_means, limit_covariances, system.optimum, rate, second_rate)
 
 
 def _second_fixed_point(
     maps: moment_maps.MomentMaps, known: Moments, operator: RoundOperator
 ) -> Moments:
-    """Finds the second moments that a round keeps, where first moments are known.
+    """Finds the second moments that a round does not change, from known first moments.
 
-    Of two coordinates a and b of the models we find ``E[v_a v_b^T]`` up to transposition,
-    so the mean of it and its transposed.
+    For two coordinates a and b of the models, the result is the mean of ``E[v_a v_b^T]`` and
+    its transpose. No result of this module can tell them apart.
 
     Args:
       maps: the maps of the moments.
-      known: moments, whose first ones are right.
+      known: moments, of which the first ones are those of the limit.
       operator: of server and rows with server and rows.
 
     Returns:
@@ -316,15 +324,15 @@ def _models(
     for name, functional in system.models.items():
         mean = np.zeros((len(sums), dimension))
         square = np.zeros((len(sums), dimension, dimension))
-        for number, (one, other) in enumerate(pairs):
-            product = sums[:, number] @ functional
-            square[:, one, other] = product @ functional
-            square[:, other, one] = square[:, one, other]
-            if one == other:
-                mean[:, one] = product[:, 0]
+        for index, (a, b) in enumerate(pairs):
+            product = sums[:, index] @ functional
+            square[:, a, b] = product @ functional
+            square[:, b, a] = square[:, a, b]
+            if a == b:
+                mean[:, a] = product[:, 0]
         means[name] = mean
         covariance = square - mean[:, :, None] * mean[:, None, :]
-        # Rounding leaves no negative variance.
+        # Rounding may leave variances slightly below zero.
         diagonal = np.arange(dimension)
         variances = np.maximum(covariance[:, diagonal, diagonal], 0.0)
         covariance[:, diagonal, diagonal] = variances

@@ -27,9 +27,10 @@ _STATIONARY_TOLERANCE = 1e-10
 class LinkLayout(NamedTuple):
     """Holds the configurations of links, of shape [S, K_1, ..., K_G].
 
-    S modes of the listed clients and of what is shared; K_g counts of group g. A *block* is
-    a listed client or a group: first the listed ones, then the groups. A *class* is a
-    listed client, or the clients of a group in one state.
+    The S modes are the joint states of the listed clients and of what all links share. K_g is
+    the number of ways in which the clients of group g can be spread over their states. A
+    *block* is a listed client or a group: first the listed ones, then the groups. A *class*
+    is a listed client, or the clients of a group in one state.
 
     Attributes:
       chain: the link chain.
@@ -101,11 +102,11 @@ class LinkLayout(NamedTuple):
             columns.append(self.kind(number).prob[self.modes.shared_state][:, None])
         return np.concatenate(columns, axis=1)
 
-    def law_of_configurations(self, modes: np.ndarray, is_start: bool) -> np.ndarray:
+    def law_of_configurations(self, modes: np.ndarray, *, is_start: bool) -> np.ndarray:
         """Computes the law of configurations in the first round, or in the long run.
 
         Args:
-          modes: float64[S], the law of the modes of what is listed.
+          modes: float64[S], the law of the modes of the listed clients in that round.
           is_start: whether it is the first round.
 
         Returns:
@@ -114,10 +115,11 @@ class LinkLayout(NamedTuple):
         law = modes
         for number, members in enumerate(self.members):
             kind = self.kind(number)
-            own = kind.start[self.modes.shared_state]
-            if not is_start:
-                own = self._stationary_states(kind)
-            counts = counting.counts_law(len(members), own)
+            if is_start:
+                law_of_client = kind.start[self.modes.shared_state]
+            else:
+                law_of_client = self._stationary_states(kind)
+            counts = counting.counts_law(len(members), law_of_client)
             shape = [len(modes)] + [1] * number + [-1]
             law = law[..., None] * counts.reshape(shape)
         return law

@@ -9,9 +9,9 @@ from scipy import sparse
 
 from fedjax_links.analysis.link_chains.moments import MomentMap, Moments
 
-# Smaller maps are soon applied as they are.
+# A map of fewer moments is applied directly, which is fast enough.
 _LEAST_SPARSE = 1_500
-# Up to this many numbers a configuration, a sparse matrix of how models move pays.
+# With more moments per configuration, the sparse matrix of the models' half would be too dense.
 _MOST_ENTRIES = 64
 
 
@@ -58,9 +58,10 @@ class RoundOperator(NamedTuple):
     Attributes:
       apply: the map.
       shapes: of the moments.
-      entries: int64[size], where the numbers of a column first are among all moments.
-      mirrored: int64[size], where they are again.
-      number_of: int64[...], which number of a column each moment is.
+      entries: int64[size], for each number of a column, the index of its moment.
+      mirrored: int64[size], the index of the equal moment ``E[v_j v_i]``; as ``entries`` if v and w
+        differ.
+      number_of: int64[...], for each moment, its index in a column.
       is_symmetric: whether v = w.
     """
 
@@ -78,8 +79,8 @@ class RoundOperator(NamedTuple):
 
     def columns(self, moments: Moments) -> np.ndarray:
         """Writes moments as columns, float64[size, pairs]."""
-        every = self.shapes.columns(moments)
-        return (every[self.entries] + every[self.mirrored]) / 2.0
+        all_moments = self.shapes.columns(moments)
+        return (all_moments[self.entries] + all_moments[self.mirrored]) / 2.0
 
     def moments(self, columns: np.ndarray) -> Moments:
         """Reads moments from columns."""
@@ -150,7 +151,7 @@ def _models_matrix(
     Args:
       one_pair: the round.
       shapes: of its moments.
-      number_of: int64[...], which number of a column each moment is.
+      number_of: int64[...], for each moment, its index in a column.
 
     Returns:
       From columns to all moments.

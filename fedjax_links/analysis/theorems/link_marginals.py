@@ -1,4 +1,4 @@
-r"""How often links with memory are up: Markov links of changing rates, cyclic links.
+r"""Computes how often links with memory are up: Markov links of changing rates, cyclic links.
 
 References:
   Xiang et al., journal version 2024, Figure 6 and Appendix B.

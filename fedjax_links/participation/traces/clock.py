@@ -32,6 +32,8 @@ class Clock:
         self._seconds_per_unit = SECONDS[unit]
         self._hours_ahead = utc_offset
         self._has_dates: bool | None = None
+        self._is_offset_known = utc_offset is not None
+        self._offsets: set[float] = set()
 
     def seconds(
         self, argument: str, cells: Sequence[str], lines: Sequence[int]
@@ -42,6 +44,14 @@ class Clock:
             for cell, line in zip(cells, lines, strict=True)
         ]
         return np.array(times, float)
+
+    def notes(self) -> tuple[str, ...]:
+        """Says which of several offsets sets the clients' midnight, if none was given."""
+        if self._is_offset_known or len(self._offsets) < 2:
+            return ()
+        listed = ', '.join(f'{hours:+g} h' for hours in sorted(self._offsets))
+        first = f'{self._hours_ahead:+g} h, that of the first'
+        return (f"dates have the offsets {listed}: days are at {first} ('utc_offset')",)
 
     def origin(self, origin: float | str | None, starts: np.ndarray) -> float:
         """Returns the second of round 0; ``starts`` are the seconds of the recording."""
@@ -89,6 +99,7 @@ class Clock:
     def _seconds_of(self, date: datetime.datetime) -> float:
         """Counts seconds on the clients' clock."""
         ahead = date.utcoffset()
+        self._offsets.add(0.0 if ahead is None else ahead.total_seconds() / _HOUR)
         if self._hours_ahead is None:
             self._hours_ahead = 0.0 if ahead is None else ahead.total_seconds() / _HOUR
         if ahead is None:  # the date is on the clients' clock already

@@ -1,14 +1,18 @@
 """Recorded availability as intervals of time, one row for each time that a client is up."""
 
+import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, client_names, errors
 
-_YEAR = 366 * 86_400.0
+DAY = 86_400.0
+_YEAR = 366 * DAY
+_MOST_DAYS = 730
+_COLUMNS = ('client', 'start', 'end')
 
 
 class Intervals(NamedTuple):
@@ -160,11 +164,18 @@ def intervals(
 def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
     """Returns a recording as checked intervals; it may be rows (client, start, end).
 
+    A data frame has these as columns, in any order, with numbers or names of clients.
+
     Raises:
       ValueError: for rows of another form, or none; for times that are not finite, negative or out
         of order; if no client is up in the first year, as where times are counted from 1970.
     """
-    log = recording if isinstance(recording, Intervals) else _from_rows(recording)
+    if isinstance(recording, Intervals):
+        log = recording
+    elif hasattr(recording, 'columns') and hasattr(recording, 'to_numpy'):
+        log = _from_frame(recording)
+    else:
+        log = _from_rows(recording)
     if not len(log.client):
         raise errors.invalid('intervals', 'have at least one interval', 'none')
     is_finite = np.isfinite(log.start) & np.isfinite(log.end)
@@ -179,6 +190,62 @@ def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
         got = f'{earliest:.10g} s as the earliest start'
         raise errors.invalid('intervals', requirement, got)
     return log
+
+
+def remarks(log: Intervals) -> list[str]:
+    """Lists what is odd about a log, a line each: guesses of its reader, and unlikely times."""
+    lines = list(log.notes)
+    first = float(log.start.min(initial=np.inf))
+    end = float(np.max(log.end if log.period is None else log.period, initial=0.0))
+    if end - first > _MOST_DAYS * DAY:
+        days = f'{(end - first) / DAY:,.0f} days'
+        lines.append(
+            f'the log lasts {days}; if its times are no seconds, give their unit'
+        )
+    if DAY <= first < np.inf:
+        empty = f'nobody is there in the first {first / DAY:,.0f} days'
+        lines.append(f"{empty}; with the origin 'first' the log begins")
+    return lines
+
+
+def warn_of(log: Intervals) -> None:
+    """Warns of what is odd about a log that a pattern is made of, see `remarks`."""
+    for line in remarks(log):
+        warnings.warn(f'a log of availability: {line}', stacklevel=3)
+
+
+def check_tick(log: Intervals, tick: float, wrap: object = None) -> None:
+    """Raises for rounds that last longer than a log that repeats after its own length."""
+    checks.positive('tick', tick)
+    if wrap is None and log.period is None and tick > log.last_end:
+        requirement = (
+            f'be at most the {log.last_end:g} s that the log lasts (if its times are no '
+            'seconds, give their unit)'
+        )
+        raise errors.invalid('tick', requirement, f'{tick:g} s')
+
+
+def _from_frame(frame: Any) -> Intervals:
+    """Builds intervals from a data frame with columns ``client``, ``start`` and ``end``."""
+    missing = [name for name in _COLUMNS if name not in frame.columns]
+    if missing:
+        got = errors.text_of([str(name) for name in frame.columns])
+        requirement = 'have columns client, start and end, in seconds'
+        raise errors.invalid('intervals', requirement, got)
+    client, start, end = (np.asarray(frame[name]) for name in _COLUMNS)
+    for name, times in (('start', start), ('end', end)):
+        if times.dtype.kind not in 'iuf':
+            requirement = (
+                'be numbers of seconds, as `trace_formats.from_csv` makes of dates'
+            )
+            raise errors.invalid(f'intervals.{name}', requirement, f'{times.dtype}')
+    if client.dtype.kind in 'iu':
+        return intervals(client, start, end)
+    names = list(dict.fromkeys(map(str, client.tolist())))
+    ids = {name: number for number, name in enumerate(names)}
+    numbers = np.array([ids[str(name)] for name in client.tolist()], np.int64)
+    log = intervals(numbers, start, end, num_clients=max(1, len(names)))
+    return log._replace(names=tuple(names), has_names=True)
 
 
 def _from_rows(recording: ArrayLike) -> Intervals:

@@ -12,7 +12,12 @@ from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation import durations, schedules
 from fedjax_links.participation.markov import MarkovState, move
 from fedjax_links.participation.semi_markov import semi_markov
-from fedjax_links.participation.traces.intervals import Intervals
+from fedjax_links.participation.traces.intervals import (
+    Intervals,
+    as_intervals,
+    check_tick,
+    warn_of,
+)
 from fedjax_links.participation.traces.trace import WRAPS, availability
 
 Floats = NDArray[np.float64]
@@ -94,9 +99,10 @@ def look_alike(
     checks.choice('law', law, ('markov', 'semi_markov', 'nearest'))
     checks.static_int('num_clients', num_clients)
     checks.static_int('seed', seed, minimum=0)
-    mask = availability(
-        intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps
-    )
+    log = as_intervals(intervals)
+    warn_of(log)
+    check_tick(log, tick, wrap)
+    mask = availability(log, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
     day_length = rounds_per_day(tick)
     # A fit holds a few float64 tables [C, L].
     checks.fits('tick', tick, 32.0 * day_length * mask.shape[1])

@@ -18,12 +18,15 @@ from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import schedules
 from fedjax_links.participation.traces.intervals import (
+    DAY,
     Intervals,
     as_intervals,
+    check_tick,
     require_none,
+    warn_of,
 )
 
-WRAPS = {'day': 86_400.0, 'week': 604_800.0}
+WRAPS = {'day': DAY, 'week': 7 * DAY}
 TOLERANCE = 1e-9  # of a tick: a time this close to a tick is on it
 
 
@@ -39,8 +42,9 @@ def trace(
     """Replays recorded availability: round t has the clients up at time ``t * tick``.
 
     Args:
-      intervals: the recording, in seconds from its beginning, or rows (client, start, end).
-      tick: seconds per round, positive.
+      intervals: the recording, in seconds from its beginning, or rows (client, start, end), or a
+        data frame with these columns. Guesses of its reader are warned of.
+      tick: seconds per round, positive, at most the length of the log.
       wrap: seconds after which the recording repeats, a multiple of ``tick``: ``'day'``,
         ``'week'``, a number, or float[N]. By default the period of the recording's format, else
         the last end, rounded up to a tick. An interval may run past the wrap and continues at
@@ -70,6 +74,8 @@ def trace(
        [0 1 1 1 0 1]]
     """
     log = as_intervals(intervals)
+    warn_of(log)
+    check_tick(log, tick, wrap)
     if clients is not None:
         log = log.of(clients)
     if rounds is None:

@@ -23,8 +23,8 @@ from fedjax_links.participation.traces.intervals import Intervals
 
 LogPath = str | os.PathLike[str]
 
-_COLUMNS = ('client', 'start', 'end')
-_EVENTS = ('client', 'time', 'state')
+_INTERVAL_COLUMNS = ('client', 'start', 'end')
+_EVENT_COLUMNS = ('client', 'time', 'state')
 
 
 def from_csv(
@@ -57,8 +57,8 @@ def from_csv(
       ValueError: for a file that cannot be read; and, with its line, for a missing column or value,
         a time that is neither number nor date, or an unknown client.
     """
-    lines, owners, starts, ends = _read_columns(path, _COLUMNS)
-    names, ids = _clients(lines, owners, clients)
+    lines, owners, starts, ends = _read_columns(path, _INTERVAL_COLUMNS)
+    names, ids = _number_clients(lines, owners, clients)
     clock = Clock(unit, utc_offset)
     start = clock.seconds('start', starts, lines)
     end = clock.seconds('end', ends, lines)
@@ -71,6 +71,7 @@ def from_csv(
         unit='line',
         names=names,
         has_names=not isinstance(clients, int),
+        notes=clock.notes(),
     )
 
 
@@ -81,8 +82,15 @@ def from_events(
     origin: float | str | None = 'first',
     clients: int | Sequence[str] | None = None,
     utc_offset: float | None = None,
-    up: Sequence[str] = ('up', 'on', 'connect', 'connected', 'true', '1'),
-    down: Sequence[str] = ('down', 'off', 'disconnect', 'disconnected', 'false', '0'),
+    up: str | Sequence[str] = ('up', 'on', 'connect', 'connected', 'true', '1'),
+    down: str | Sequence[str] = (
+        'down',
+        'off',
+        'disconnect',
+        'disconnected',
+        'false',
+        '0',
+    ),
     last: str | float = 'end',
 ) -> Intervals:
     """Reads changes of state from a CSV file whose header names ``client``, ``time``, ``state``.
@@ -97,7 +105,7 @@ def from_events(
       origin: as in `from_csv`; by default, round 0 is the first time.
       clients: as in `from_csv`.
       utc_offset: as in `from_csv`.
-      up: values of ``state`` for a client that comes up, in upper or lower case.
+      up: values of ``state`` for a client that comes up, in upper or lower case, or one of them.
       down: values of ``state`` for a client that goes down.
       last: how long a client stays up after a last event ``up``: ``'end'``, until the last time of
         the log; ``'drop'``, not at all; or a number of seconds.
@@ -112,8 +120,8 @@ def from_events(
         checks.choice('last', last, ('end', 'drop'))
     else:
         checks.positive('last', last)
-    lines, owners, cells, states = _read_columns(path, _EVENTS)
-    names, ids = _clients(lines, owners, clients)
+    lines, owners, cells, states = _read_columns(path, _EVENT_COLUMNS)
+    names, ids = _number_clients(lines, owners, clients)
     clock = Clock(unit, utc_offset)
     time = clock.seconds('time', cells, lines)
     time = time - clock.origin(origin, time)
@@ -136,7 +144,7 @@ def from_events(
             begin_lines = np.r_[line_numbers[events[0]], begin_lines]
         if is_up[events[-1]]:
             num_left_up += 1
-            ends = np.r_[ends, _last_end(last, begins[-1], last_time)]
+            ends = np.r_[ends, _end_of_last(last, begins[-1], last_time)]
         for begin, end, line in zip(begins, ends, begin_lines, strict=True):
             rows.append((client, begin, end, line))
     table = np.array(rows, float).reshape(-1, 4)
@@ -152,7 +160,10 @@ def from_events(
         names,
         has_names=not isinstance(clients, int),
         length=last_time,
-        notes=_notes(len(names), num_up_before, num_left_up, last),
+        notes=(
+            *clock.notes(),
+            *_describe_guesses(len(names), num_up_before, num_left_up, last),
+        ),
     )
 
 
@@ -163,8 +174,8 @@ def _changes(events: np.ndarray, time: np.ndarray, is_up: np.ndarray) -> np.ndar
     return ordered[np.r_[True, states[1:] != states[:-1]]]
 
 
-def _last_end(last: str | float, begin: float, last_time: float) -> float:
-    """Returns the end of an interval that no event ends."""
+def _end_of_last(last: str | float, begin: float, last_time: float) -> float:
+    """Returns the end of a client's last interval, if no ``down`` event ends it."""
     if last == 'end':
         return last_time
     if last == 'drop':
@@ -172,14 +183,14 @@ def _last_end(last: str | float, begin: float, last_time: float) -> float:
     return begin + float(last)
 
 
-def _notes(
+def _describe_guesses(
     num_clients: int, num_up_before: int, num_left_up: int, last: str | float
 ) -> tuple[str, ...]:
     """Describes each guess of `from_events` in a line."""
     notes = []
     if num_up_before:
-        assumption = "go before they come: taken as up from the log's first time on"
-        notes.append(f'{num_up_before:,} of {num_clients:,} clients {assumption}')
+        what = "go down first: taken as up from the log's first time on"
+        notes.append(f'{num_up_before:,} of {num_clients:,} clients {what}')
     if num_left_up:
         if last == 'end':
             assumption = "taken as up until the log's last time"
@@ -187,17 +198,22 @@ def _notes(
             assumption = 'their last time up is left out'
         else:
             assumption = f'taken as up for {last:g} s more'
-        what = f"never go in the end: {assumption} (option 'last')"
+        what = f"never go down at the end: {assumption} (option 'last')"
         notes.append(f'{num_left_up:,} of {num_clients:,} clients {what}')
     return tuple(notes)
 
 
 def _read_states(
-    states: Sequence[str], lines: Sequence[int], up: Sequence[str], down: Sequence[str]
+    states: Sequence[str],
+    lines: Sequence[int],
+    up: str | Sequence[str],
+    down: str | Sequence[str],
 ) -> np.ndarray:
     """Reads whether each event puts its client up, bool[K]."""
-    is_up = {str(word).casefold(): False for word in down}
-    is_up |= {str(word).casefold(): True for word in up}
+    is_up: dict[str, bool] = {}
+    for words, puts_up in ((down, False), (up, True)):
+        listed = [words] if isinstance(words, str) else words
+        is_up |= {str(word).casefold(): puts_up for word in listed}
     for state, line in zip(states, lines, strict=True):
         if state.casefold() not in is_up:
             requirement = f"be one of {', '.join(is_up)} (options 'up' and 'down')"
@@ -240,10 +256,10 @@ def _read_lines(path: LogPath) -> tuple[list[str], dict[int, list[str]]]:
     return header or [], rows
 
 
-def _clients(
+def _number_clients(
     lines: Sequence[int], owners: Sequence[str], clients: int | Sequence[str] | None
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """Returns the names of all clients, and the client id of each line, int64[K]."""
+    """Numbers the clients of a log: returns all names, and the id of each line, int64[K]."""
     names: Sequence[Any]
     if clients is None:
         names = list(dict.fromkeys(name for name in owners if name))
@@ -361,8 +377,9 @@ def _read_json(path: LogPath) -> Mapping[str, Section]:
     except (RecursionError, json.JSONDecodeError) as error:
         reason = getattr(error, 'msg', 'too deep a structure')
         raise errors.invalid('path', 'be a JSON file', f'{path}: {reason}') from None
-    fields = list(content.values()) if isinstance(content, Mapping) else []
-    if not fields or not all(isinstance(each, Mapping) for each in fields):
+    descriptions = list(content.values()) if isinstance(content, Mapping) else []
+    are_objects = all(isinstance(fields, Mapping) for fields in descriptions)
+    if not descriptions or not are_objects:
         got = errors.text_of(content)
         raise errors.invalid('path', 'hold a description by client', got)
     return content

@@ -72,7 +72,9 @@ def default(view: RunView) -> Mapping[str, Section]:
         names.append('rates')
     if any(clients.measured for clients in view.clients.values()):
         names.append('clients')
-    redraws_streams = all(seeding.GRID in point for _, point in view.members.values())
+    redraws_streams = all(
+        seeding.REDRAW_COLUMN in point for _, point in view.members.values()
+    )
     if redraws_streams and view.num_seeds > 1:
         names.append('spread')
     return {name: {'name': name} for name in names}
@@ -113,7 +115,7 @@ def build(view: RunView, reports: Section) -> dict[str, Page]:
     return ordered
 
 
-def recorded(reports: Section) -> tuple[Section, list[str]]:
+def pages_of_package(reports: Section) -> tuple[Section, list[str]]:
     """Selects the pages of a run folder that need no code outside the package.
 
     A folder is data, so what it names is not imported.
@@ -160,6 +162,7 @@ def write(
     """
     parts = [*_opening(view, lacking)]
     written = [REPORT]
+    # What pictures show for names that no installed font can write, by name.
     stand_ins: dict[str, str] = {}
     sections: list[str] = []
     for name, page in pages.items():
@@ -212,5 +215,5 @@ def _paragraph(text: str) -> str:
 
 
 def text(pages: Mapping[str, Page]) -> str:
-    """Returns the tables for a terminal."""
+    """Returns the tables of all pages for a terminal."""
     return '\n\n'.join(table.text() for page in pages.values() for table in page.tables)

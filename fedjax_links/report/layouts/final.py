@@ -89,8 +89,8 @@ def best(
             }
             rows.append(row)
     caption = (
-        f'{final_metrics.caption()}, which does not know that the best was picked. An arrow marks '
-        'a value at the upper (↑) or lower (↓) edge of the grid.'
+        f'{final_metrics.caption()}. No interval includes the choice of the best point. An arrow '
+        'marks a value at the upper (↑) or lower (↓) edge of the grid.'
     )
     return Page('Best points of the grid', [tables.of_rows(rows, caption)])
 
@@ -204,11 +204,15 @@ def spread(
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for key in view.rows():
         algorithm, point = view.members[key.series]
-        if seeding.GRID not in point:
+        if seeding.REDRAW_COLUMN not in point:
             streams = ', '.join((*seeding.STREAMS, seeding.BY_SEED))
             requirement = f"have a column 'redraw' of several of {streams}"
             raise errors.invalid('grid', requirement, point)
-        rest = {name: value for name, value in point.items() if name != seeding.GRID}
+        rest = {
+            name: value
+            for name, value in point.items()
+            if name != seeding.REDRAW_COLUMN
+        }
         pattern_name = view.name(key.pattern)
         series_name = dataset.label(view.name(algorithm), rest)
         row = rows.setdefault(
@@ -216,7 +220,7 @@ def spread(
             {'pattern': pattern_name, 'algorithm': series_name},
         )
         deviation = float(np.std(final_metrics.choices[key].values[0], ddof=1))
-        stream = point[seeding.GRID].replace('_', ' ')
+        stream = point[seeding.REDRAW_COLUMN].replace('_', ' ')
         row[stream] = _deviation_text(shown_metric, deviation)
     relative_error = 1 / np.sqrt(2 * (view.num_seeds - 1))
     by_seed = seeding.BY_SEED.replace('_', ' ')

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fedjax_links import evaluation, plot
-from fedjax_links.core.records import Section
+from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.pages.printed_numbers import PrintedAccuracy
+from fedjax_links.planning import seeding
 from fedjax_links.plot import panels
 from fedjax_links.plot.panels import Axes
 from fedjax_links.report.comparisons import (
@@ -22,6 +23,12 @@ from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
 _MOST_ROWS = 40
+_REDRAWN_NAMES = {
+    'data': 'data',
+    'partition': 'partition',
+    'links_quality': 'link probabilities',
+}
+"""By stream that experiments fix unless their config leaves it open, what it draws."""
 
 Paper = Mapping[tuple[str, str], PrintedAccuracy]
 """Printed final metrics, by the names of a pattern and an algorithm."""
@@ -124,12 +131,33 @@ def _levels_table(
             row['verdict'] = verdicts.word(difference)
         rows.append(row)
     caption = (
-        f'{final_metrics.caption()}, and behind a difference {verdicts.interval}; '
+        f'{final_metrics.caption()}. ± of a difference is {verdicts.interval}; '
         f'{verdicts.caption(metric)}'
     )
     if is_any_at_edge:
         caption += f' {EDGE_CAPTION}'
+    words = [difference.word for difference in differences.values() if difference]
+    if evaluation.UNDECIDED in words:
+        caption += _redrawn_text(view)
     return tables.of_rows(rows, caption)
+
+
+def _redrawn_text(view: RunView) -> str:
+    """Says what intervals speak for beside training; nothing if seeds redraw no more."""
+    facts: RunFacts = {} if view.run is None else view.run.facts
+    modes = facts.get('redraw', {})
+    redrawn = [
+        name
+        for stream, name in _REDRAWN_NAMES.items()
+        if modes.get(stream) == seeding.BY_SEED
+    ]
+    if not redrawn:
+        return ''
+    streams = ', '.join(redrawn)
+    return (
+        f'; each seed redraws {streams}, too: `seed` in their sections of the config '
+        'fixes them, and intervals are those of training alone'
+    )
 
 
 def _with_differences(

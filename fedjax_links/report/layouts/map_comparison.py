@@ -224,7 +224,7 @@ class ComparedMap:
             f'Minus {self.baseline}. Ahead and behind: each cell by itself; survive: after '
             'Benjamini-Hochberg. All cells: the mean difference over all of them by seed; ± is '
             f'{self.verdicts.interval}, in brackets with tuning; * where zero is outside. '
-            'Cells share their seeds, so that their counts say less than their size.'
+            'Cells share their seeds, so their counts are not independent.'
         )
         return tables.of_rows(rows, caption)
 

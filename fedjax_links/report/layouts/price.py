@@ -10,7 +10,7 @@ from fedjax_links.config import nested, registries
 from fedjax_links.core import checks, errors
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import build
-from fedjax_links.experiment.config import recorded
+from fedjax_links.experiment.config import prepare_recorded
 from fedjax_links.pages import tables
 from fedjax_links.report import cost_model
 from fedjax_links.report.comparisons import FinalKey
@@ -350,7 +350,7 @@ def _bytes_of_model(view: RunView, config: Section) -> dict[str, float]:
     if experiment is None and not config:
         raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
     if experiment is None:
-        experiment = build(recorded(config, allow_imports=view.allow_imports))
+        experiment = build(prepare_recorded(config, allow_imports=view.allow_imports))
     first_point = experiment.plan.points[0]
     return {
         pattern: registries.bytes_of_model(experiment.problem_at(pattern, first_point))

@@ -96,7 +96,7 @@ CHAINS = {
 
 def pairs():
     """Each algorithm with two or three chains, so that each chain has several algorithms."""
-    # The last one does not know probabilities.
+    # FedAvg with known probabilities and FedStale need a pattern that reports them.
     names = list(CHAINS)
     for number, algorithm in enumerate(linear_rounds.RULES):
         chains = [names[(number + shift) % len(names)] for shift in (0, 3)]

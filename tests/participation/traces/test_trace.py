@@ -1,11 +1,20 @@
 """Traces: the look-up against a search through the intervals, wrap-around, refusals by row."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 
-from fedjax_links.participation import availability, intervals, replay, trace
+from fedjax_links.participation import (
+    availability,
+    intervals,
+    look_alike,
+    replay,
+    trace,
+)
 from tests.participation.sampling import refuses, roll
 
 
@@ -82,7 +91,7 @@ def test_touching_intervals_merge_and_short_ones_vanish():
     wide = roll(trace(log, tick=1.0, wrap=5.0), 10).mask
     np.testing.assert_array_equal(wide[:, 0], np.arange(10) % 5 < 3)
     assert not wide[:, 1].any()
-    nothing = roll(trace(intervals([0], [0.2], [0.4]), tick=1.0), 3)
+    nothing = roll(trace(intervals([0], [0.2], [0.4]), tick=1.0, wrap=1.0), 3)
     assert not nothing.mask.any()
 
 
@@ -227,3 +236,65 @@ def test_rows_stand_for_a_recording():
 def test_rows_that_are_no_recording(rows, message):
     with pytest.raises(ValueError, match=message):
         trace(rows, tick=1.0)
+
+
+@pytest.mark.parametrize('make', [trace, look_alike])
+@pytest.mark.parametrize('tick', [1e9, 9.5])
+def test_a_round_longer_than_the_log_is_refused(make, tick):
+    options = {'num_clients': 2} if make is look_alike else {}
+    rows = [(0, 0, 4), (1, 3, 9)]
+    message = f'^`tick` must be at most the 9 s that the log lasts .*, got {tick:g} s'
+    with pytest.raises(ValueError, match=message.replace('+', r'\+')):
+        make(rows, tick=tick, **options)
+    assert trace(rows, tick=9).cycle == 1
+    assert availability(rows, tick=9.5, wrap='day', rounds=3).tolist()[0] == [
+        True,
+        False,
+    ]
+
+
+def test_a_data_frame_is_a_log_whatever_its_order():
+    frame = pandas.DataFrame(
+        {'start': [0, 3, 6], 'note': 'x', 'end': [4, 9, 7.5], 'client': [1, 0, 1]}
+    )
+    rows = frame[['client', 'start', 'end']].to_numpy()
+    expected = availability(rows, tick=1, rounds=9)
+    np.testing.assert_array_equal(availability(frame, tick=1, rounds=9), expected)
+    assert trace(frame, tick=1).client_names == ()
+    frame['client'] = ['zoe', 'ann', 'zoe']
+    assert trace(frame, tick=1).client_names == ('zoe', 'ann')
+    by_name = availability(frame, tick=1, rounds=9, clients=['ann', 'zoe'])
+    np.testing.assert_array_equal(by_name, expected)
+
+
+@pytest.mark.parametrize(
+    ('frame', 'message'),
+    [
+        (
+            {'device': [0], 'start': [0], 'end': [1]},
+            r"`intervals` must have columns client, start and end, .* got \['device'",
+        ),
+        (
+            {'client': [0], 'start': ['2026-03-01'], 'end': [1]},
+            '`intervals.start` must be numbers of seconds, as `trace_formats.from_csv`',
+        ),
+    ],
+)
+def test_a_data_frame_of_something_else_costs_one_line(frame, message):
+    with pytest.raises(ValueError, match=message):
+        trace(pandas.DataFrame(frame), tick=1)
+
+
+def test_what_is_odd_about_a_log_is_said_where_it_is_played():
+    day = 86_400
+    in_milliseconds = [(0, 0, 3 * day * 1000), (1, day, 2 * day)]
+    with pytest.warns(UserWarning, match='lasts 3,000 days; if its times are no sec'):
+        trace(in_milliseconds, tick=600)
+    late = [(0, 3 * day, 4 * day)]
+    with pytest.warns(UserWarning, match='nobody is there in the first 3 days'):
+        trace(late, tick=600)
+    with pytest.warns(UserWarning, match='nobody is there in the first 3 days'):
+        look_alike(late, num_clients=2, tick=600)
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        trace([(0, 0, 3 * day)], tick=600)

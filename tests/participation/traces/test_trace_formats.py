@@ -174,8 +174,9 @@ def test_events_are_intervals(write):
     }
     assert log.has_names
     assert log.notes == (
-        "1 of 3 clients go before they come: taken as up from the log's first time on",
-        "1 of 3 clients never go in the end: taken as up until the log's last time (option 'last')",
+        "1 of 3 clients go down first: taken as up from the log's first time on",
+        '1 of 3 clients never go down at the end: '
+        "taken as up until the log's last time (option 'last')",
     )
     for last, expected in (('drop', []), (15, [(10, 25)])):
         log = trace_formats.from_events(path, last=last)
@@ -390,3 +391,25 @@ def test_a_pickle_is_refused_and_not_run(tmp_path):
     ):
         trace_formats.from_flash(path)
     assert not touched.exists()
+
+
+def test_dates_of_several_offsets_say_whose_days_are_counted(write):
+    first = '2026-03-01T00:30:00+01:00'
+    text = f'client,start,end\na,{first},2026-03-01T05:00:00+01:00\n'
+    text += 'b,2026-03-29T04:00:00+02:00,2026-03-29T05:00:00+02:00\n'
+    log = trace_formats.from_csv(write(text))
+    assert log.start.tolist() == [1800, 28 * 86_400 + 3 * 3600]
+    (note,) = log.notes
+    assert note.startswith('dates have the offsets +1 h, +2 h: days are at +1 h')
+    with pytest.warns(UserWarning, match="that of the first .'utc_offset'."):
+        trace(log, tick=600)
+    assert not trace_formats.from_csv(write(text), utc_offset=1).notes
+    assert not trace_formats.from_csv(write(text.replace('+02', '+01'))).notes
+
+
+def test_guesses_of_a_reader_are_said_where_the_log_is_played(write):
+    path = write('client,time,state\na,0,here\na,10,gone\nb,5,here\n')
+    log = trace_formats.from_events(path, up='here', down='gone')
+    assert log.end.tolist() == [10, 10]
+    with pytest.warns(UserWarning, match='1 of 2 clients never go down at the end'):
+        trace(log, tick=1)

@@ -1,8 +1,11 @@
 """Tables from results with known answers."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from fedjax_links import runs
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.planning.tuning import SearchState
 from fedjax_links.report import layouts
@@ -53,6 +56,22 @@ def test_equal_differences_of_few_seeds_decide_nothing(num_seeds, shown):
     assert row['minus fedavg'] == shown
     assert row['verdict'] == ('ahead' if '*' in shown else 'not decided')
     assert ('fewer than six' in table.caption) == (num_seeds < 6)
+
+
+def test_undecided_pairs_say_what_seeds_redraw_beside_training():
+    base = np.array([0.5, 0.6, 0.4])
+    undecided = results({'fedavg': ends(*base), 'mifa': ends(*base[::-1])})
+    decided = results({'fedavg': ends(*base), 'mifa': ends(0.6, 0.71, 0.5)})
+    redraw = {'data': 'by_seed', 'partition': 'fixed', 'links_quality': 'by_seed'}
+    run = runs.Results({}, {'redraw': redraw})
+    text = 'each seed redraws data, link probabilities, too: `seed` in their sections'
+
+    def caption_of(view, run):
+        return levels(dataclasses.replace(view, run=run)).tables[0].caption
+
+    assert text in caption_of(undecided, run)
+    assert text not in caption_of(decided, run)
+    assert 'redraws' not in caption_of(undecided, runs.Results({}, {}))
 
 
 def test_who_is_ahead_by_itself_alone_is_said_to_be():
