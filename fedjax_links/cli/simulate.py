@@ -260,6 +260,16 @@ def _prepare(
     fork = _fork(experiment, args)
     programs = program_cache.Programs(experiment.plan, slots=slots)
     prepared = _PreparedRun(experiment, fork, programs)
+    is_alone = experiment.share is None  # Other shards may be writing the description.
+    if is_alone and not (args.start_over or args.dry_run):
+        # What would be refused when the run starts need not wait for the preamble.
+        preflight.check_folder(
+            programs,
+            experiment.plan,
+            folder,
+            fork,
+            allow_changed=args.allow_changed,
+        )
     if processes.is_leader():
         _describe(experiment, args, folder)
     preflight.check(experiment.plan, programs)

@@ -22,7 +22,14 @@ from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import TUNING, Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.sequential_seeds import UntilDecided
-from fedjax_links.runner import hooks, in_memory, realised_links, shared_stores, stores
+from fedjax_links.runner import (
+    hooks,
+    in_memory,
+    preflight,
+    realised_links,
+    shared_stores,
+    stores,
+)
 from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.stages import LaneScheduler
@@ -134,10 +141,8 @@ def _open_store(
     **allowed: bool,
 ) -> shared_stores.Store:
     """Opens the store of the run: in memory, in a folder, or in step with other processes."""
-    facts = {**plan.facts(), **initial_states.facts}
+    facts = preflight.recorded_facts(programs, plan, initial_states)
     slot = programs.slots[0]
-    if slot.is_mesh:
-        facts[runs.ON_A_MESH] = True
     identities = Identities(plan)
 
     def open_here() -> in_memory.InMemoryStore:

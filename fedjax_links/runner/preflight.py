@@ -4,20 +4,25 @@ import json
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
+from fedjax_links import runs
 from fedjax_links.base import FederationState
 from fedjax_links.core import errors, memory, reprs, tree
 from fedjax_links.planning import validation
 from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import MAIN, Lane
 from fedjax_links.planning.plan import Plan
+from fedjax_links.runner import hooks
 from fedjax_links.runner.compilation import lane_bytes, state_shape
+from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.realised_links import first_active
+from fedjax_links.storage import descriptions
 
 _TIMED_SECONDS = 1.0
 _MOST_LETTERS = 100
@@ -47,6 +52,59 @@ def check(plan: Plan, programs: Programs | None = None) -> None:
     memory.refuse_if_above(memory.available_bytes(), largest, label)
     for label in plan.patterns:
         _check_takes_part(programs, label)
+
+
+def check_folder(
+    programs: Programs,
+    plan: Plan,
+    folder: Path,
+    initial_states: hooks.InitialStates | None = None,
+    *,
+    allow_changed: bool = False,
+) -> None:
+    """Raises for a folder of another experiment, before anything is described or compiled.
+
+    Programs and data are compared here if the config differs. A run compares them in any case,
+    under the lock of the folder.
+
+    Args:
+      programs: of the plan.
+      plan: of an experiment.
+      folder: where it is to run.
+      initial_states: as in `loop.run`.
+      allow_changed: as in `loop.run`.
+
+    Raises:
+      ValueError: naming what differs.
+    """
+    runs.refuse_older(folder, 'workdir')
+    stored = descriptions.read_description(folder)
+    if stored is None:
+        return
+    facts = recorded_facts(programs, plan, initial_states or hooks.InitialStates())
+    config, plain_facts = json.loads(json.dumps([plan.config, facts]))
+    identity = None
+    if stored.config != config and not allow_changed:
+        with plan.precision():
+            identity = Identities(plan).of_run()
+    descriptions.check_same(
+        'workdir',
+        folder,
+        stored,
+        descriptions.Description(plain_facts, config, identity),
+        may_grow=True,
+        allow_changed=identity is None,
+    )
+
+
+def recorded_facts(
+    programs: Programs, plan: Plan, initial_states: hooks.InitialStates
+) -> dict[str, Any]:
+    """Returns what a run records of its experiment."""
+    facts = {**plan.facts(), **initial_states.facts}
+    if programs.slots[0].is_mesh:
+        facts[runs.ON_A_MESH] = True
+    return facts
 
 
 def _check_traces(programs: Programs, lane: Lane) -> None:

@@ -161,9 +161,9 @@ def test_start_over_sets_the_folder_aside(plain, tmp_path):
     first = command.run(*here, '--config.client.learning_rate=0.001')
     assert first.returncode == 0, first.stderr
     before = (folder / 'metrics.jsonl').read_bytes()
-    assert 'must be new or hold a run with the same config' in one_line(
-        command.run(*here)
-    )
+    other = command.run(*here)
+    assert 'must be new or hold a run with the same config' in one_line(other)
+    assert other.stdout == ''  # before problem and links are described
     done = command.run(*here, '--start_over')
     assert done.returncode == 0, done.stderr
     assert (folder / 'metrics.jsonl').read_bytes() != before
