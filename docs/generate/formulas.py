@@ -61,8 +61,9 @@ _TOKEN = re.compile(
 )
 _CODE = re.compile(r'``([^`]+)``|(`[^`]+`_?)')
 _LETTER = rf'(?:{"|".join(_GREEK)}|[A-Za-z])'
+_SCRIPT = r'[_^](?:\{[^{}]*\}|\+|[A-Za-z0-9]{1,3}(?![A-Za-z0-9]))'
 _SYMBOL = re.compile(
-    rf'(?<![\w`^/.\[\\-])(?:1/)?{_LETTER}(?:[_^](?:\{{[^{{}}]*\}}|\+|[A-Za-z0-9]{{1,3}}(?![A-Za-z0-9])))+'
+    rf'(?<![\w`^/.\[\\-])(?:1/)?(?:{_LETTER}(?:{_SCRIPT})+|{_LETTER}bar(?:{_SCRIPT})*)'
     rf'(?:\({_LETTER}\))?(?![\w`(\[=*:])'
 )
 
@@ -74,7 +75,7 @@ class NoFormulaError(Exception):
 def set_as_math(text: str) -> str:
     """Write the formulas of a docstring as reStructuredText's ``:math:``.
 
-    Symbols with a script, such as x_i, count as formulas also without backticks.
+    Symbols with a script or a bar, such as x_i and xbar, need no backticks.
 
     Args:
       text: a docstring, or a part of one. Doctests stay as they are.
@@ -97,7 +98,8 @@ def to_latex(formula: str) -> str:
     """
     parser = _Parser(_tokens(formula))
     latex = parser.formula()
-    if parser.peek() or len(parser.tokens) == 1:
+    is_name = len(parser.tokens) == 1 and not parser.tokens[0].endswith('bar')
+    if parser.peek() or is_name:
         raise NoFormulaError(formula)
     return latex
 

@@ -166,12 +166,12 @@ def test_an_indicator_is_a_letter_that_browsers_draw():
 
 def test_formulas_of_a_docstring_are_set():
     text = (
-        'Adds ``a /\n  b`` to x_i, never `x_i`, ``x_i_of`` or 1/r_i^2.\n\n'
+        'Adds ``a /\n  b`` to x_i, ybar and tau_i, never `x_i`, ``x_i_of`` or 1/r_i^2.\n\n'
         'Args:\n  n_i: that c_i^+ has; float[N_c].\n\n  >>> x_i = y_i\n'
     )
     assert formulas.set_as_math(text) == (
-        r'Adds :math:`\frac{a}{b}` to :math:`x_{i}`, never `x_i`, ``x_i_of`` or '
-        r':math:`\frac{1}{r_{i}^{2}}`.'
+        r'Adds :math:`\frac{a}{b}` to :math:`x_{i}`, :math:`\bar{y}` and :math:`\tau_{i}`, '
+        r'never `x_i`, ``x_i_of`` or :math:`\frac{1}{r_{i}^{2}}`.'
         '\n\nArgs:\n  n_i: that :math:`c_{i}^{+}` has; float[N_c].\n\n  >>> x_i = y_i\n'
     )
 
