@@ -205,7 +205,8 @@ def dry_run(plan: Plan, programs: Programs | None = None) -> Iterator[str]:
     if totals.further:
         further = f', up to {reprs.duration(totals.further)} more as results ask for'
     duration = reprs.duration(seconds)
-    yield f'time     about {duration}{further}, from a few timed rounds of each program'
+    sources = 'from a few timed rounds of each program; the report comes on top'
+    yield f'time     about {duration}{further}, {sources}'
 
 
 def _dry_run_algorithm(
