@@ -75,7 +75,7 @@ _FRONT_END_LIBRARIES = {'matplotlib', 'absl', 'ml_collections'}
 _COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}
 _LIBRARIES = {
     'errors': set(),
-    'analysis': {'numpy', 'scipy', 'threadpoolctl'},
+    'analysis': {'numpy', 'scipy'},
     'datasets': {
         'jax',
         'numpy',

@@ -141,7 +141,7 @@ def test_a_file_is_told_where_a_run_goes_on(tmp_path):
         file = io.StringIO()
         planned().run(tmp_path, [Progress(file)])
         assert [
-            line for line in file.getvalue().splitlines() if 'before' in line
+            line for line in file.getvalue().splitlines() if 'Resumes' in line
         ] == text
 
 

@@ -1,5 +1,7 @@
 """Every lane is the plain simulation of its pattern, and nothing runs or compiles twice."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -320,11 +322,17 @@ def test_a_grid_on_which_all_diverges_is_named():
         planned.run()
 
 
-@pytest.mark.parametrize('field', ['seeds', 'patterns', 'algorithms'])
-def test_a_number_in_the_place_of_several_is_refused(field):
-    with pytest.raises(
-        ValueError, match=rf'^`{field}` must have at least one entry, got 5\.$'
-    ):
+@pytest.mark.parametrize(
+    'field, form',
+    [
+        ('seeds', 'a list of seeds, such as range(3)'),
+        ('patterns', "by label, such as {'mine': ...}"),
+        ('algorithms', "by label, such as {'mine': ...}"),
+    ],
+)
+def test_a_number_in_the_place_of_several_is_refused(field, form):
+    line = re.escape(f'`{field}` must be {form}, got 5.')
+    with pytest.raises(ValueError, match=f'^{line}$'):
         in_python(**{field: 5})
 
 

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import threadpoolctl
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
@@ -161,10 +160,9 @@ def linear_curve(
     law = layout.law_of_configurations(layout.modes.start, is_start=True)
     _, moments = moment_maps.start_moments(system.maps, system.targets, law)
     sums = [_sum_over_links(system, moments)]
-    with _one_thread():
-        for _ in range(rounds):
-            moments = system.maps.second(moments)
-            sums.append(_sum_over_links(system, moments))
+    for _ in range(rounds):
+        moments = system.maps.second(moments)
+        sums.append(_sum_over_links(system, moments))
     means, covariances = _models(system, np.stack(sums))
     return LinearCurve(means, covariances, system.optimum)
 
@@ -232,13 +230,7 @@ def linear_limit(
         options=options,
         is_centred=True,
     )
-    with _one_thread():
-        return _limit(system)
-
-
-def _one_thread() -> threadpoolctl.threadpool_limits:
-    """Keeps BLAS to one thread: others would only wait, as the matrices are small."""
-    return threadpoolctl.threadpool_limits(limits=1, user_api='blas')
+    return _limit(system)
 
 
 def _limit(system: LinearSystem) -> ChainLimit:
