@@ -85,7 +85,7 @@ def ca_fed(
     at the optimum of the others.
 
     The loss f_i of an active client is that of x^t on the batch of its first local step, as
-    `RoundMetrics.loss_sum` counts it. It enters ``F_i <- beta F_i + (1 - beta) f_i`` before the
+    ``loss_sum`` of the round counts it. It enters ``F_i <- beta F_i + (1 - beta) f_i`` before the
     server decides. Clients that have not been seen have the mean loss of the first round's.
 
     With an infinite tolerance no client is dropped, which is `algorithms.fedavg_known` to the bit.
