@@ -1,7 +1,7 @@
 """Defines a lane: one simulation, named by all that decides its numbers."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fedjax_links import runs
@@ -115,3 +115,18 @@ def from_labels(labels: LaneLabels, position: Sequence[int]) -> Lane:
     point = {name: value for name, value in labels.items() if name not in _LABELS}
     named = {name: labels[name] for name in _LABELS}
     return Lane(**named, point=point, num_rounds=0, position=position)
+
+
+def of_lowest_seeds(labels_of: Mapping[str, LaneLabels]) -> list[str]:
+    """Lists the lane of the lowest seed of each algorithm, pattern and point.
+
+    Args:
+      labels_of: the labels of each lane, by name.
+    """
+    lowest: dict[str, str] = {}
+    for lane, labels in labels_of.items():
+        others = {name: value for name, value in labels.items() if name != 'seed'}
+        first = lowest.setdefault(repr(others), lane)
+        if labels['seed'] < labels_of[first]['seed']:
+            lowest[repr(others)] = lane
+    return [*lowest.values()]

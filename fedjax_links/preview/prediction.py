@@ -293,7 +293,7 @@ def for_links(links: ConfiguredLinks, budget: Budget = QUICK) -> Predictions | N
       The predictions; None if nothing can be predicted, such as for clients that weigh by their
       examples or take unequal numbers of steps.
     """
-    if not _is_affordable(links, budget) or _is_unequal(links):
+    if not _is_affordable(links, budget) or is_unequal(links):
         return None
     predicted = _cache.setdefault(links.experiment.plan, {})
     key = links.label, budget
@@ -312,7 +312,7 @@ def _is_affordable(links: ConfiguredLinks, budget: Budget) -> bool:
     return work > 0 and links.flow_time is not None and has_short_flow
 
 
-def _is_unequal(links: ConfiguredLinks) -> bool:
+def is_unequal(links: ConfiguredLinks) -> bool:
     """Tells whether clients may differ in weight or steps for other reasons than their links."""
     config = links.experiment.config or {}
     sections = [config.get('client', {})]
@@ -370,65 +370,3 @@ def _simulate(links: ConfiguredLinks) -> np.ndarray:
     affordable = max(_MOST_CELLS // links.problem.num_clients, 1)
     record = links.record(min(num_rounds, affordable))
     return np.asarray(base.participants(record))
-
-
-def describe(links: ConfiguredLinks, budget: Budget = QUICK) -> list[str]:
-    """Describes the predictions for a pattern of a config.
-
-    Args:
-      links: the pattern.
-      budget: what it may compute.
-
-    Returns:
-      Lines of at most 80 columns, none where nothing can be predicted.
-    """
-    required = hessian_work(links.problem)
-    if required and _is_unequal(links):
-        return [
-            'no end predicted: clients weigh or step unequally, by more than their links'
-        ]
-    predicted = for_links(links, budget)
-    too_large = f'examples x parameters^2 above {budget.hessian:.2g}'
-    if predicted is None:
-        is_large = required > budget.hessian
-        return [f'no accuracy predicted: {too_large}'] if is_large else []
-    remark = '' if predicted.exact else ', simulated links'
-    lines = _reached_lines(links, predicted, remark)
-    if predicted.fedavg.limit is None:
-        return [*lines, f'no limit in the long run: {too_large}']
-    return [*lines, *_limit_lines(predicted, remark)]
-
-
-def _reached_lines(
-    links: ConfiguredLinks, predicted: Predictions, remark: str
-) -> list[str]:
-    """Describes where both algorithms are after the run's rounds."""
-    if predicted.fedavg.reached and predicted.fedpbc.reached:
-        rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
-        ends = _ends_text(predicted.fedavg.reached, predicted.fedpbc.reached)
-        return [ends, f'  {rounds}{remark}']
-    if links.flow_time is not None:
-        time = f'{links.flow_time:.3g}'
-        return [f'no end predicted: rate x steps x rounds = {time} takes too long']
-    return []
-
-
-def _limit_lines(predicted: Predictions, remark: str) -> list[str]:
-    """Describes where both algorithms would end in the long run."""
-    if predicted.fedavg.limit and predicted.fedpbc.limit:
-        ends = _ends_text(predicted.fedavg.limit, predicted.fedpbc.limit)
-        return [ends, f'  in the long run{remark}']
-    return ['no limit in the long run: a linear model separates some labels']
-
-
-def _ends_text(fedavg: Mapping[str, float], fedpbc: Mapping[str, float]) -> str:
-    """Writes both predicted accuracies, or the first metric of a problem without accuracy."""
-    ends = f'{metric_text(fedavg)}, FedPBC at {metric_text(fedpbc)}'
-    return f'FedAvg is expected to end at {ends}'
-
-
-def metric_text(metrics: Mapping[str, float]) -> str:
-    """Writes the accuracy in percent, or the first metric with its name."""
-    name = 'accuracy' if 'accuracy' in metrics else next(iter(metrics))
-    value = metrics[name]
-    return f'{100 * value:.1f} %' if name == 'accuracy' else f'{name} {value:.4g}'

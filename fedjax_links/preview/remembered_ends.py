@@ -4,7 +4,7 @@ import numpy as np
 
 from fedjax_links import analysis
 from fedjax_links.analysis.linear_limits import NoMinimiserError
-from fedjax_links.preview import exact_quadratics, prediction
+from fedjax_links.preview import exact_quadratics, predicted_lines, prediction
 from fedjax_links.preview.configured_chains import NotExactError
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.preview.exact_quadratics import LinearAlgorithm
@@ -108,4 +108,4 @@ def _metric(
         local_steps=algorithm.local_steps,
         **predictor.options,
     )
-    return prediction.metric_text(predictor.metrics(model))
+    return predicted_lines.metric_text(predictor.metrics(model))

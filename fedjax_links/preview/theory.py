@@ -12,6 +12,7 @@ from fedjax_links.participation.link_laws import LinkLaw
 from fedjax_links.preview import (
     configured_links,
     exact_ends,
+    predicted_lines,
     prediction,
     remembered_ends,
 )
@@ -53,7 +54,7 @@ def summary(experiment: Experiment) -> str:
             lines[-1] += (
                 f"; FedAvg's implicit weights are {bias:.2f} from equal (L1, exact)"
             )
-        predictions = prediction.describe(links, budget)
+        predictions = predicted_lines.describe(links, budget)
         lines += [f'{_INDENT}{line}' for line in predictions]
         labels = remembered_ends.weighted_labels(links, budget)
         if labels:
@@ -103,7 +104,7 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
     lines.append(_quantiles_row('realised', active.mean(axis=0)))
     lines += _weights_lines(law, weights, len(active))
     lines += _bias_lines(links.problem, law, weights, active)
-    lines += [f'  {line}' for line in prediction.describe(links, prediction.LONG)]
+    lines += [f'  {line}' for line in predicted_lines.describe(links, prediction.LONG)]
     lines += remembered_ends.describe(links, prediction.LONG)
     lines += exact_ends.describe(links)
     lines += _gossip_lines(law)

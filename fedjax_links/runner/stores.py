@@ -362,14 +362,8 @@ class RunFolder(InMemoryStore):
                 for lane, identity in self._unchecked.items()
             }
             runs.check_same_programs('workdir', identities, self.facts)
-        first_lanes: dict[str, str] = {}
-        for lane in self._unchecked:
-            labels = dict(self._metadata[lane]['labels'])
-            seed = labels.pop('seed')
-            first = first_lanes.get(repr(labels))
-            if first is None or seed < self._metadata[first]['labels']['seed']:
-                first_lanes[repr(labels)] = lane
-        for lane in first_lanes.values():
+        labels_of = {lane: self._metadata[lane]['labels'] for lane in self._unchecked}
+        for lane in lanes.of_lowest_seeds(labels_of):
             self._check_lane(lane)
 
     def _check_lane(self, lane: str) -> None:

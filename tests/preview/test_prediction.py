@@ -20,7 +20,7 @@ from fedjax_links import (
     runs,
 )
 from fedjax_links.analysis.linear_models import linear_loss
-from fedjax_links.preview import prediction
+from fedjax_links.preview import predicted_lines, prediction
 from fedjax_links.preview.configured_links import of_experiment
 from fedjax_links.problems import models
 from fedjax_links.report import client_stats
@@ -272,9 +272,9 @@ def test_decaying_rates_are_added_up():
 def test_large_problems_are_left_alone():
     plan = plans.plan(plans.KNOWN['bernoulli'], DIGITS)
     assert prediction.hessian_work(plan.problem) == 1438 * 650**2
-    (line,) = prediction.describe(plan, prediction.Budget(hessian=1e6, flow=1e6))
+    (line,) = predicted_lines.describe(plan, prediction.Budget(hessian=1e6, flow=1e6))
     assert line == 'no accuracy predicted: examples x parameters^2 above 1e+06'
-    assert prediction.describe(plans.plan(plans.KNOWN['bernoulli'])) == []
+    assert predicted_lines.describe(plans.plan(plans.KNOWN['bernoulli'])) == []
 
 
 def test_a_flow_is_followed_where_no_hessian_is_affordable():
@@ -282,9 +282,9 @@ def test_a_flow_is_followed_where_no_hessian_is_affordable():
     plan = plans.plan(
         plans.KNOWN['bernoulli'], DIGITS, client={**CLIENT, 'local_steps': 1}
     )
-    both = prediction.describe(plan)
+    both = predicted_lines.describe(plan)
     without = prediction.Budget(hessian=1e6, flow=prediction.QUICK.flow)
-    lines = prediction.describe(plan, without)
+    lines = predicted_lines.describe(plan, without)
     assert lines[:2] == both[:2]
     assert 'small steps' in lines[1]
     assert lines[2:] == [
@@ -294,7 +294,7 @@ def test_a_flow_is_followed_where_no_hessian_is_affordable():
 
 def test_links_without_known_weights_are_simulated():
     plan = plans.plan(plans.UNKNOWN['cyclic'], DIGITS, client=CLIENT, num_rounds=50)
-    text = prediction.describe(plan)
+    text = predicted_lines.describe(plan)
     assert text[0].endswith(' %')
     assert text[1].endswith(' rounds of small steps, simulated links')
 

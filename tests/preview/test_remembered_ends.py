@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis
-from fedjax_links.preview import prediction, remembered_ends, theory
+from fedjax_links.preview import predicted_lines, prediction, remembered_ends, theory
 from tests.report import plans
 
 PROBS = (0.2, 0.5, 0.8, 0.3)
@@ -46,7 +46,7 @@ def test_lines_are_those_of_the_analysis():
             local_steps=3,
             **predictor.options,
         )
-        texts.append(prediction.metric_text(predictor.metrics(model)))
+        texts.append(predicted_lines.metric_text(predictor.metrics(model)))
     assert line == f'  fedavg_known is expected to end at {texts[0]} [{texts[1]}]'
     assert texts[0] != texts[1]
     assert heading in theory.text(built, plans.record(built, 64))
