@@ -67,6 +67,7 @@ def test_a_terminal_has_one_line_for_all(tmp_path):
     assert ' 40/40 rounds [' in last_words(text)
 
 
+@pytest.mark.usefixtures('slow')
 def test_what_a_shard_helps_with_counts_too(tmp_path):
     screen = Terminal()
     planned().shard(0, 2).run(
