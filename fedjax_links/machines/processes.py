@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import jax
+import numpy as np
 
 from fedjax_links.core import checks, errors
 from fedjax_links.machines import connections
@@ -28,7 +30,8 @@ _ANSWER = b'+'
 _MISTAKE = b'-'
 _NOTICE_SECONDS = 5  # in which the others learn that a process has ended
 _HEARTBEAT_SECONDS = 10**6  # JAX aborts all processes if one stands still for longer
-# The connections of this process while it is joined to others.
+_NAME_BYTES = 255  # the longest name of a machine
+# The connections of this process while it is joined to others, or when it last was.
 _open: connections.Connections | None = None
 
 
@@ -62,7 +65,47 @@ def join(
         raise errors.invalid('coordinator', 'read HOST:PORT', coordinator)
     checks.static_int('num_processes', num_processes)
     checks.static_int('process_id', process_id, minimum=0, maximum=num_processes - 1)
-    return _joined(host.strip('[]'), int(port), num_processes, process_id)
+    host = host.strip('[]')
+    return _joined(
+        host,
+        int(port),
+        num_processes,
+        process_id,
+        initialize=lambda: _initialize_jax(host, num_processes, process_id),
+    )
+
+
+def adopt() -> AbstractContextManager[None]:
+    """Joins the processes that the caller connected by `jax.distributed.initialize`, for a run.
+
+    Returns:
+      A context in which they are joined, as that of `join`. It does nothing for a process alone, or
+      if they are joined already.
+
+    Raises:
+      InvalidError: if the processes cannot reach the first one.
+    """
+    are_joined = _open is not None and not _open.are_over
+    if are_joined or not jax.distributed.is_initialized() or jax.process_count() == 1:
+        return contextlib.nullcontext()
+    host, port = _meeting_point()
+    return _joined(host, port, jax.process_count(), jax.process_index())
+
+
+def _meeting_point() -> tuple[str, int]:
+    """Agrees on a name and a port of process 0; all processes call it together."""
+    from jax.experimental import multihost_utils
+
+    encoded = socket.gethostname().encode()[:_NAME_BYTES].ljust(_NAME_BYTES, b'\0')
+    rows = multihost_utils.process_allgather(np.frombuffer(encoded, np.uint8))
+    names = [bytes(np.asarray(row, np.uint8)).rstrip(b'\0').decode() for row in rows]
+    # The address that JAX reads may be the only one that other machines know.
+    coordinator = os.environ.get('JAX_COORDINATOR_ADDRESS', '')
+    host = coordinator.rpartition(':')[0].strip('[]') or names[0]
+    if len(set(names)) == 1:
+        host = 'localhost'
+    port = connections.free_port(host) if jax.process_index() == 0 else 0
+    return host, int(multihost_utils.broadcast_one_to_all(np.int32(port)))
 
 
 def _check_none_is_missing(**arguments: object) -> None:
@@ -74,12 +117,27 @@ def _check_none_is_missing(**arguments: object) -> None:
 
 
 @contextlib.contextmanager
-def _joined(host: str, port: int, count: int, process_id: int) -> Iterator[None]:
-    """Connects this process to the others while the context is open."""
+def _joined(
+    host: str,
+    port: int,
+    count: int,
+    process_id: int,
+    initialize: Callable[[], None] | None = None,
+) -> Iterator[None]:
+    """Connects this process to the others while the context is open.
+
+    Args:
+      host: where process 0 listens.
+      port: likewise.
+      count: number of processes.
+      process_id: index of this process.
+      initialize: connects JAX; None if the caller has done so.
+    """
     global _open
     _open = connections.meet(host, port, process_id, count)
     try:
-        _initialize_jax(host, count, process_id)
+        if initialize is not None:
+            initialize()
         yield
         ask_all(lambda: b'')
         _open.leave(together=True)
@@ -95,7 +153,6 @@ def _joined(host: str, port: int, count: int, process_id: int) -> Iterator[None]
 
 def _initialize_jax(host: str, count: int, process_id: int) -> None:
     """Starts JAX's own service in the first process, and connects the others to it."""
-    jax.config.update('jax_cpu_collectives_implementation', 'gloo')
     jax.config.update('jax_enable_preemption_service', False)  # it would take SIGTERM
     port = int(ask_leader(lambda: str(connections.free_port(host)).encode()))
     options: dict[str, Any] = {'heartbeat_timeout_seconds': _HEARTBEAT_SECONDS}
@@ -134,9 +191,6 @@ def _exit(status: int) -> None:
 
 def are_several() -> bool:
     """Tells whether this process has joined others."""
-    if jax.process_count() > 1 and _open is None:
-        requirement = 'be given to processes.join, which joins processes of a run'
-        raise errors.invalid('coordinator', requirement, 'jax.distributed.initialize')
     return _open is not None
 
 

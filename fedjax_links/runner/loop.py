@@ -88,18 +88,30 @@ def run(
       ValueError: as `Experiment.run`.
       FailedLanesError: likewise.
     """
-    initial_states = initial_states or hooks.InitialStates()
+    with processes.adopt():
+        programs = programs or Programs(plan, side_by_side=side_by_side, slots=slots)
+        return _run_lanes(
+            plan,
+            programs,
+            folder,
+            _with_logged(plan, folder, listeners or hooks.Listeners()),
+            initial_states or hooks.InitialStates(),
+            allow_mixed=allow_mixed,
+            allow_changed=allow_changed,
+        )
+
+
+def _run_lanes(
+    plan: Plan,
+    programs: Programs,
+    folder: str | Path | None,
+    listeners: hooks.Listeners,
+    initial_states: hooks.InitialStates,
+    **allowed: bool,
+) -> runs.Results:
+    """Opens the store, runs the lanes that are wanted, and returns what the store holds."""
     path = None if folder is None else paths.as_path(folder)
-    listeners = _with_logged(plan, folder, listeners or hooks.Listeners())
-    programs = programs or Programs(plan, side_by_side=side_by_side, slots=slots)
-    store = _open_store(
-        programs,
-        plan,
-        path,
-        initial_states,
-        allow_mixed=allow_mixed,
-        allow_changed=allow_changed,
-    )
+    store = _open_store(programs, plan, path, initial_states, **allowed)
     try:
         listeners.start()
         if plan.share is None:

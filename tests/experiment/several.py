@@ -63,6 +63,25 @@ The disk of a process with SECONDS_TO_SYNC takes so long for every file that it 
 """
 
 
+CONNECTED = """
+import runpy
+import sys
+
+import jax
+
+config, folder, coordinator, index = sys.argv[1:]
+jax.config.update('jax_num_cpu_devices', 2)
+jax.distributed.initialize(coordinator, 2, int(index))
+
+from fedjax_links import experiment
+
+values = runpy.run_path(config)['get_config']()
+for num_rounds in (200, 400):
+    experiment.build({**values, 'num_rounds': num_rounds}).run(folder, mesh=4)
+"""
+"""What the caller of Python runs in each process, who connects JAX without this package."""
+
+
 def environment(variables=None):
     """That of a user, who gives XLA no flags, and more variables."""
     inherited = {
@@ -107,6 +126,29 @@ def start(folder, *flags, of_leader=None, of_other=None, flags_of_other=()):
             text=True,
         )
         for index, (variables, more) in enumerate(arguments)
+    ]
+
+
+def start_connected(folder):
+    """Starts two processes that run the experiment in Python, twice, the second time longer."""
+    config = folder.parent / 'config.py'
+    config.write_text(CONFIG)
+    program = folder.parent / 'connected.py'
+    program.write_text(CONNECTED)
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        coordinator = f'127.0.0.1:{probe.getsockname()[1]}'
+    arguments = [str(program), str(config), str(folder), coordinator]
+    return [
+        subprocess.Popen(
+            [sys.executable, *arguments, str(index)],
+            cwd=ROOT,
+            env=environment({'PYTHONPATH': str(ROOT)}),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(2)
     ]
 
 

@@ -46,6 +46,22 @@ def test_tasks_of_a_slurm_step_find_each_other(tmp_path, full_run):
 
 
 @pytest.mark.slow
+def test_processes_that_the_caller_connected_are_joined(tmp_path, full_run):
+    folder = tmp_path / 'run'
+    both = several.start_connected(folder)
+    several.wait_for(folder, 10, both)
+    both[1].kill()
+    statuses, output = several.ended(both, timeout=40)
+    assert statuses[0] == 2
+    assert GONE.format(1) in output[0]
+    assert several.ended(several.start_connected(folder))[0] == [0, 0]
+    run = several.kept(folder)
+    same = [name for name in run if name not in ('config.json', 'environment.json')]
+    assert {'metrics.jsonl', 'links.npz', 'identity.json'} < set(same)
+    assert {name: run[name] for name in same} == {name: full_run[name] for name in same}
+
+
+@pytest.mark.slow
 def test_where_one_is_killed_the_other_says_so_and_they_go_on(tmp_path, full_run):
     folder = tmp_path / 'run'
     for killed in (1, 0):
