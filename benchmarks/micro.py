@@ -65,13 +65,18 @@ def loss(params: Any, batch: Any) -> jax.Array:
 
 
 def engine(
-    key: jax.Array, data: Problem, settings: Settings, links: Participation
+    key: jax.Array,
+    data: Problem,
+    settings: Settings,
+    links: Participation,
+    chunk_size: int | None = None,
 ) -> Any:
     """Runs the workload through `simulate`; returns the final model and all rounds' losses."""
     program = local_training.local_sgd(
         settings.learning_rate,
         local_steps=settings.local_steps,
         batch_size=settings.batch_size,
+        chunk_size=chunk_size,
     )
     result = simulation.simulate(
         key, algorithms.fedavg(program), links, data, num_rounds=settings.num_rounds
