@@ -1,4 +1,4 @@
-"""What the image benchmarks share: federations of noise, a run's schedule, a plain JAX loop.
+"""What the image benchmarks share: federations of images, a run's schedule, a plain JAX loop.
 
 The schedule of a run, who delivers and which examples every local step takes, is worked out from
 the run's key by hand. Loops outside the engine, in JAX here and in PyTorch in
@@ -13,7 +13,13 @@ import numpy as np
 import optax
 from flax import linen as nn
 
-from fedjax_links import algorithms, local_training, problems, simulation
+from fedjax_links import (
+    algorithms,
+    datasets,
+    local_training,
+    problems,
+    simulation,
+)
 from fedjax_links.base import Participation, Problem
 from fedjax_links.core import prng
 
@@ -31,6 +37,7 @@ class Workload(NamedTuple):
       num_rounds: T, in a timed run.
       proof_rounds: rounds after which the compared models must agree.
       proof_rate: rate of those rounds, at which rounding must turn few units on or off.
+      dataset: a published data set, whose first images the clients share; None for noise.
     """
 
     num_clients: int
@@ -42,6 +49,7 @@ class Workload(NamedTuple):
     num_rounds: int = 5
     proof_rounds: int = 3
     proof_rate: float = 0.05
+    dataset: str | None = None
 
 
 class Rule(NamedTuple):
@@ -71,12 +79,22 @@ class Schedule(NamedTuple):
 
 
 def problem(workload: Workload, module: nn.Module) -> Problem:
-    """Images and labels of noise, equally many per client."""
-    rng = np.random.default_rng(0)
+    """Images and labels, published or of noise, equally many per client."""
     num_examples = workload.num_clients * workload.num_examples
+    if workload.dataset is None:
+        rng = np.random.default_rng(0)
+        features = rng.standard_normal(
+            (num_examples, *workload.image_shape), np.float32
+        )
+        labels = rng.integers(0, 10, num_examples).astype(np.int32)
+    else:
+        published = datasets.published(workload.dataset)
+        pixels = published.train_features[:num_examples].astype(np.float32)
+        features = (pixels - pixels.mean()) / pixels.std()
+        labels = published.train_labels[:num_examples].astype(np.int32)
     return problems.from_flax(
-        rng.standard_normal((num_examples, *workload.image_shape), np.float32),
-        rng.integers(0, 10, num_examples).astype(np.int32),
+        features,
+        labels,
         np.repeat(np.arange(workload.num_clients), workload.num_examples),
         module=module,
     )

@@ -17,11 +17,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import common, interpreters, peers, summary
+from benchmarks import common, interpreters, peers, real_images, summary
 
 SUITES = {
     'engine': ('micro', 'bernoulli', 'quadratic', 'start'),
-    'images': ('convolution', 'fashion', 'cifar'),
+    'images': ('convolution', 'fashion', 'cifar', 'real_images'),
     'scale': ('million',),
     'devices': ('seeds',),
     'memory': ('memory',),
@@ -53,8 +53,8 @@ def named(words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def needs(name: str) -> str | None:
-    """Returns the package without which a benchmark does not run here, if any.
+def lack(name: str) -> str | None:
+    """Tells what a benchmark needs and this machine lacks, if anything.
 
     A record is replaced as a whole, so all peers must be there; ``python -m benchmarks.peers``
     does with some of them.
@@ -62,9 +62,14 @@ def needs(name: str) -> str | None:
     needed = {
         'fashion': ['torch'],
         'cifar': ['torch'],
+        'real_images': ['torch'],
         'peers': list(peers.parts(quick=True)),
     }
-    return next(filter(None, map(interpreters.missing, needed.get(name, ()))), None)
+    package = next(filter(None, map(interpreters.missing, needed.get(name, ()))), None)
+    if package is not None:
+        return f'{package} is not installed'
+    dataset = real_images.missing() if name == 'real_images' else None
+    return None if dataset is None else f'{dataset} has not been fetched'
 
 
 def page_with(text: str, table: str) -> str:
@@ -107,9 +112,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) if args.quick else summary.RESULTS
         for name in names:
-            package = needs(name)
-            if package:
-                print(f'{name}: skipped, {package} is not installed', file=sys.stderr)
+            reason = lack(name)
+            if reason:
+                print(f'{name}: skipped, {reason}', file=sys.stderr)
                 continue
             print(f'{name} ...', file=sys.stderr, flush=True)
             command = [

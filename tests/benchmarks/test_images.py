@@ -16,9 +16,11 @@ from benchmarks import (
     peers,
     pfl,
     proofs,
+    real_images,
+    run,
     torch_loop,
 )
-from fedjax_links import participation
+from fedjax_links import datasets, participation
 from fedjax_links.problems import models
 from tests.tiers import cases
 
@@ -288,3 +290,27 @@ def test_layers_are_in_the_order_of_their_numbers():
         f'{kind}_{i}/kernel': None for kind in ('Dense', 'Conv') for i in range(11)
     }
     assert torch_loop.layers(params, 'Conv')[9:] == ['Conv_9', 'Conv_10']
+
+
+def test_clients_share_the_first_published_images(monkeypatch, tmp_path):
+    """Standardised pixels, labels in their order, equally many per client."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (50, 8, 8, 2), np.uint8)
+    labels = rng.integers(0, 10, 50)
+    data = datasets.Dataset(pixels, labels)
+    datasets.save_npz(tmp_path / 'fashion_mnist.npz', data)
+    monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
+    problem = images.problem(TINY._replace(dataset='fashion_mnist'), NETWORK)
+    features = np.asarray(problem.data.features, np.float64)
+    np.testing.assert_allclose(features.mean(), 0, atol=1e-6)
+    np.testing.assert_allclose(features.std(), 1, rtol=1e-6)
+    first = pixels[:40].astype(np.float64)
+    np.testing.assert_allclose(
+        features, (first - first.mean()) / first.std(), atol=1e-5
+    )
+    assert np.asarray(problem.data.labels).tolist() == labels[:40].tolist()
+    assert real_images.missing() == 'cifar10'
+    assert run.lack('real_images') in (
+        'torch is not installed',
+        'cifar10 has not been fetched',
+    )

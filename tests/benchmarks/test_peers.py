@@ -62,7 +62,7 @@ def test_what_does_not_import_is_said_in_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == (
         f'other: skipped, no_such_package is not installed for {sys.executable}\n'
     )
-    assert run.needs('peers') == 'no_such_package'
+    assert run.lack('peers') == 'no_such_package is not installed'
     row = {'what': 'a', 'measured': 1.0, 'unit': 'x'}
     built['numpy'] = lambda: {'version': '1', 'rows': [row]}
     record = peers.measure(quick=True)
