@@ -1,6 +1,6 @@
 """Reads the lines of a run: its evaluation rounds, its series and their final metrics."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -155,14 +155,37 @@ def members_of(
             dataset.as_tuple([*point.values()]): index
             for index, point in enumerate(points, len(members))
         }
-        # The rounds are not used. Without a grid they make `zip` yield once per row.
-        grid_columns = [algorithm_rows[name].tolist() for name in points[0]]
-        row_values = zip(algorithm_rows['round'], *grid_columns, strict=True)
-        series_of_row[selected] = [
-            series_of_point[dataset.as_tuple(values)] for _, *values in row_values
-        ]
+        grid_columns = [algorithm_rows[name] for name in points[0]]
+        series_of_row[selected] = _series_of_rows(grid_columns, series_of_point)
         members += [(algorithm, point) for point in points]
     return members, series_of_row
+
+
+def _series_of_rows(
+    grid_columns: Sequence[np.ndarray], series_of_point: Mapping[Any, int]
+) -> np.ndarray | int:
+    """Returns the series of each row, looked up once for each combination of values.
+
+    Args:
+      grid_columns: the columns of the grid, each [rows]; none for a run without a grid.
+      series_of_point: the series of each point, by the tuple of its values.
+
+    Returns:
+      int[rows]; a number if all rows are of one series.
+    """
+    import pandas
+
+    if not grid_columns:
+        return series_of_point[()]
+    table = pandas.DataFrame(
+        {k: dataset.as_tuples(column) for k, column in enumerate(grid_columns)}
+    )
+    combinations = table.groupby(list(table), sort=False, dropna=False)
+    series = [
+        series_of_point[tuple(values)]
+        for values in table.loc[~table.duplicated()].itertuples(index=False)
+    ]
+    return np.asarray(series)[combinations.ngroup()]
 
 
 def _points(rows: Columns, facts: RunFacts, stage: str) -> list[Point]:
