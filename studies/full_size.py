@@ -29,7 +29,7 @@ from fedjax_links.core import memory, tree
 from fedjax_links.datasets import npz
 from fedjax_links.experiment import Experiment
 from fedjax_links.machines import devices
-from fedjax_links.runner import preflight
+from fedjax_links.runner import dry_runs
 from fedjax_links.runner.compilation import lane_bytes
 from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
@@ -326,11 +326,17 @@ def measure(
             for label, one in measured.items()
         },
         'peak': peak(planned),
-        'dry_run': list(preflight.dry_run(planned.plan))[-1] if dry_run else None,
+        'dry_run': _dry_run(planned) if dry_run else None,
         'date': time.strftime('%Y-%m-%d'),
         'processor_seconds': round(time.process_time() - begin, 1),
         'device': common.device(),
     }
+
+
+def _dry_run(planned: experiment.Experiment) -> str:
+    """Returns what ``--dry_run`` says about the time."""
+    lines = dry_runs.dry_run(planned.plan)
+    return next(line for line in lines if line.startswith('time '))
 
 
 def _by_steps(

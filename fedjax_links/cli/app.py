@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from fedjax_links.cli import configs, paths
 from fedjax_links.core import errors
 from fedjax_links.machines import cpus
 
+STARTED = time.perf_counter()
+"""When the command started, s of `time.perf_counter`."""
 BUG_STATUS = 1
 """Exit status of an error of this package."""
 MISTAKE_STATUS = 2

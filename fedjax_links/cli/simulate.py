@@ -8,9 +8,11 @@ another one. With --shard=3/64, or --shard=auto in a task of a job array, the co
 of the lanes. `merge` then merges all shards, and `status` says how far they are.
 """
 
+import dataclasses
 import importlib
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -183,6 +185,9 @@ def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
     from fedjax_links.runner import hooks, loop
     from fedjax_links.runner.progress import Progress
 
+    if args.dry_run:
+        _dry_run(values, args, folder)
+        return 0
     prepared = processes.do_in_all(lambda: _prepare(values, args, folder))
     if prepared is None:
         return 0
@@ -276,13 +281,37 @@ def _prepare(
     if not args.dry_run and (args.start_over or not folder.exists()):
         _compile_first(prepared)
     _predict(experiment)
-    if args.dry_run:
-        for line in preflight.dry_run(experiment.plan, programs):
-            print(line)
-        return None
-    if args.start_over:
+    if args.start_over and not args.dry_run:
         _set_aside(folder)
     return prepared
+
+
+def _dry_run(values: Section, args: flags.FlagValues, folder: Path) -> None:
+    """Prepares a run, and prints what it takes, its start and its report included."""
+    from fedjax_links.machines.compile_clock import CompileClock
+    from fedjax_links.report import report_time
+    from fedjax_links.runner import dry_runs, hooks
+
+    with CompileClock() as clock:
+        prepared = _prepare(values, args, folder)
+        if prepared is None:
+            return
+        experiment = prepared.experiment
+        surroundings = dry_runs.Surroundings(
+            seconds_so_far=time.perf_counter() - app.STARTED,
+            clock=clock,
+            initial_states=prepared.fork or hooks.InitialStates(),
+        )
+        if experiment.share is None:  # Shards write no report.
+            report_timer = report_time.ReportTimer(experiment, clock)
+            surroundings = dataclasses.replace(
+                surroundings,
+                after_lanes=report_timer.time_clients,
+                time_report=report_timer.time_report,
+            )
+        lines = dry_runs.dry_run(experiment.plan, prepared.programs, surroundings)
+        for line in lines:
+            print(line)
 
 
 def _set_aside(folder: Path) -> None:

@@ -162,7 +162,7 @@ def compute(
         for label, lanes_by_pattern in lanes_by_algorithm.items():
             lanes = lanes_by_pattern[pattern]
             try:
-                losses[label] = _losses(experiment, folder, lanes[0])
+                losses[label] = losses_of(experiment, folder, lanes[0])
             except MissingError as error:
                 missing[label] = str(error)
             with contextlib.suppress(MissingError):
@@ -221,7 +221,7 @@ def _weights(experiment: Experiment, pattern: str) -> tuple[np.ndarray, str]:
     return np.zeros(0), f'not known: {reason}'
 
 
-def _losses(experiment: Experiment, folder: Path, lane: Lane) -> np.ndarray:
+def losses_of(experiment: Experiment, folder: Path, lane: Lane) -> np.ndarray:
     """Returns float[N], the clients' training losses at the final model of a lane."""
     problem = experiment.problem_at(lane.pattern, experiment.plan.points[0])
     if problem.num_clients > _MOST_CLIENTS:

@@ -65,29 +65,33 @@ class Programs:
         sample_kind = problem_families.structure_of(sample)
         return lane.algorithm, repr(built_in), problem_kind, sample_kind
 
-    def one_of_each(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """Returns the first lane of each program, judged by the first two seeds of each point.
+    def by_program(self, lanes: Sequence[Lane]) -> list[list[Lane]]:
+        """Groups lanes by program, judged by the first two seeds of each point.
 
         If these two seeds share a program, all seeds are assumed to share it, so that not all
         problems have to be made.
         """
-        return list(self._first_by(self.key, lanes).values())
+        return list(self._group_by(self.key, lanes).values())
 
-    def structures_of(self, lanes: Sequence[Lane]) -> set[Hashable]:
-        """Returns the structures of the lanes' patterns, one for each program of links."""
+    def one_of_each(self, lanes: Sequence[Lane]) -> list[Lane]:
+        """Returns the first lane of each program."""
+        return [same_program[0] for same_program in self.by_program(lanes)]
+
+    def by_structure(self, lanes: Sequence[Lane]) -> dict[Hashable, list[Lane]]:
+        """Groups lanes by the structure of their patterns, one for each program of links."""
 
         def structure(lane: Lane) -> Hashable:
             return self.links(self.plan.pattern_of(lane)).structure
 
-        return set(self._first_by(structure, lanes))
+        return self._group_by(structure, lanes)
 
-    def _first_by(
+    def _group_by(
         self, key: Callable[[Lane], Hashable], lanes: Sequence[Lane]
-    ) -> dict[Hashable, Lane]:
-        """Returns the first lane of each key, which lanes of a point share if two seeds do."""
+    ) -> dict[Hashable, list[Lane]]:
+        """Groups lanes by a key, which lanes of a point share if two seeds do."""
         seeds = self.plan.draws.seeds[:2]
         key_at: dict[str, Hashable] = {}
-        first: dict[Hashable, Lane] = {}
+        groups: dict[Hashable, list[Lane]] = {}
         for lane in lanes:
             point = repr((lane.algorithm, lane.pattern, lane.point))
             if point not in key_at:
@@ -95,8 +99,8 @@ class Programs:
                 key_at[point] = keys.pop() if len(keys) == 1 else None
             shared_key = key_at[point]
             lane_key = key(lane) if shared_key is None else shared_key
-            first.setdefault(lane_key, lane)
-        return first
+            groups.setdefault(lane_key, []).append(lane)
+        return groups
 
     # Programs before they are compiled.
 

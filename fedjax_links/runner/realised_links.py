@@ -1,6 +1,7 @@
 """Draws the realised links of a run again, apart from its lanes, to record them in its folder."""
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -115,6 +116,39 @@ def _recorded_names(programs: Programs) -> dict[str, tuple[str, int]]:
             name = f'{label}/{seed}' if index else label
             names[name] = label, seed
     return names
+
+
+def recorded(programs: Programs) -> list[tuple[str, int]]:
+    """Lists pattern and seed of the links that a run records.
+
+    Args:
+      programs: of the plan.
+    """
+    return list(_recorded_names(programs).values())
+
+
+def time_draws(
+    programs: Programs, label: str, seed: int, initial_states: InitialStates
+) -> float:
+    """Estimates the seconds to draw the links of a pattern and a seed, from a few rounds.
+
+    Args:
+      programs: of the plan.
+      label: of the pattern.
+      seed: of the links.
+      initial_states: what the lanes of the main stage begin with.
+    """
+    chunks = _chunks_of_arrays(programs, label, seed, initial_states)
+    began = time.perf_counter()
+    num_rounds = len(next(chunks)['mask'])
+    first_seconds = time.perf_counter() - began  # with what is compiled
+    num_left = programs.plan.num_rounds - initial_states.round - num_rounds
+    if num_left <= 0:
+        return first_seconds
+    began = time.perf_counter()
+    num_timed = len(next(chunks)['mask'])
+    seconds = time.perf_counter() - began
+    return first_seconds + num_left * seconds / num_timed
 
 
 def _num_links(programs: Programs, label: str) -> int:

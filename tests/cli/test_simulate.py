@@ -10,7 +10,7 @@ import types
 import pytest
 
 from fedjax_links.cli import sharding
-from fedjax_links.runner import preflight
+from fedjax_links.runner import timing
 from tests import ROOT
 from tests.cli.command import COMMAND, in_a_process, refused, run
 
@@ -19,7 +19,7 @@ OF_TWO = ['--coordinator=127.0.0.1:9999', '--num_processes=2']
 
 
 def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(preflight, '_TIMED_SECONDS', 0.0)  # one period of each program
+    monkeypatch.setattr(timing, '_TIMED_SECONDS', 0.0)  # one period of each program
     done = run(
         *QUICKSTART,
         *[f'--config.{n}' for n in ('num_rounds=200', 'eval_every=10', 'num_seeds=2')],

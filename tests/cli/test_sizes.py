@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedjax_links.runner import preflight
+from fedjax_links.runner import dry_runs, preflight
 from tests.cli.command import refused, run
 
 TABLE = '--config=configs/xiang2024_table1.py'
@@ -13,7 +13,7 @@ def test_quick_is_the_short_version_and_single_fields_still_hold(monkeypatch):
         preflight, 'check', lambda *arguments: None
     )  # 42 programs are traced and
     monkeypatch.setattr(
-        preflight, 'dry_run', lambda *arguments: []
+        dry_runs, 'dry_run', lambda *arguments: []
     )  # compiled to be thrown away
     done = run(
         'simulate', f'{TABLE}:cifar10', '--quick', '--config.num_seeds=5', '--dry_run'

@@ -12,7 +12,7 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Problem
 from fedjax_links.config import resolver
 from fedjax_links.planning import problem_families
-from fedjax_links.runner import preflight
+from fedjax_links.runner import dry_runs
 from fedjax_links.testing import Runs, federation
 from tests.experiment.configs import values
 from tests.tiers import cases
@@ -56,7 +56,7 @@ def test_a_look_ahead_makes_the_problems_of_few_seeds(built):
     planned.describe()
     assert len(built) == 2
     assert (
-        sum(line.startswith('fedavg') for line in preflight.dry_run(planned.plan)) == 1
+        sum(line.startswith('fedavg') for line in dry_runs.dry_run(planned.plan)) == 1
     )
     assert len(built) == 4  # two seeds tell whether they share a program
 

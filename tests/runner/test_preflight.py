@@ -1,6 +1,5 @@
 """What is known before a run starts."""
 
-import re
 import warnings
 
 import jax
@@ -16,59 +15,13 @@ from fedjax_links import (
     participation,
     problems,
 )
-from fedjax_links.core import errors, memory, reprs
-from fedjax_links.runner import lane_batch, preflight
+from fedjax_links.core import errors, memory
+from fedjax_links.runner import lane_batch
 from tests import refusals
 from tests.experiment.configs import tuned, values
 from tests.runner.test_loop import in_python
 
 CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
-
-
-def test_few_rounds_a_second_have_digits():
-    rates = [preflight._rate(rounds) for rounds in (0.0042, 0.9, 12.4, 12345.0)]
-    assert rates == ['0.0042', '0.9', '12', '12,345']
-
-
-def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
-    monkeypatch.setattr(preflight, '_TIMED_SECONDS', 0.0)  # one period of each program
-    planned = experiment.build(tuned())
-    lines = list(preflight.dry_run(planned.plan))
-    text = '\n'.join(lines)
-    assert 'config   num_rounds = 8' in text
-    config = [line for line in text.splitlines() if line.startswith('config ')]
-    assert max(map(len, config)) < 130
-    assert (
-        'fedpbc           4 lanes of tuning and 4 lanes in 2 programs; a lane keeps'
-        in text
-    )
-    # Softmax regression on 64 pixels has 650 parameters; every one of 8 clients keeps them.
-    assert 'server 2.5 KiB, clients 20.3 KiB' in text
-    assert len(re.findall(r'compiled in [\d.]+ s; [\d.,]+ rounds/s', text)) == 2
-    assert 'compiles 6 programs: 4 of training, 2 of links' in lines
-    assert lines[-1].startswith('time     about ')
-
-
-def test_a_dry_run_counts_what_is_compiled_and_its_time(monkeypatch):
-    monkeypatch.setattr(preflight, '_TIMED_SECONDS', 0.0)
-    probs = {'name': 'label_dependent', 'minimum': 0.2}  # by seed, but one program
-    patterns = {
-        'bernoulli': {'name': 'bernoulli', 'probs': probs},
-        'markov': {'name': 'markov', 'probs': probs, 'up_rate': 0.3},
-        'slower': {'name': 'markov', 'probs': probs, 'up_rate': 0.1},
-    }
-    config = tuned(
-        tuning=None, client=CLIENT, patterns=patterns, algorithms={'fedavg': {}}
-    )
-    took = preflight._Timed(training=7.0, links=40.0, round=0.5, peak='some')
-    monkeypatch.setattr(preflight, '_time', lambda programs, lanes: took)
-    lines = list(
-        preflight.dry_run(experiment.build({**config, 'evaluate_start': True}).plan)
-    )
-    counts = '1 of training, 3 of links, 1 of evaluation before the first round'
-    assert f'compiles 5 programs: {counts}' in lines
-    # 7 s of training, 3 x 40 s of links; 3 patterns x 2 seeds x 8 rounds of half a second.
-    assert lines[-1].startswith(f'time     about {reprs.duration(7 + 3 * 40 + 24)},')
 
 
 def broken(local_train):

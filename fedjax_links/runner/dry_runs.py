@@ -1,0 +1,242 @@
+"""Says what a run would take: lanes, programs, memory and time, part by part."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from fedjax_links.base import FederationState
+from fedjax_links.core import memory, reprs, tree
+from fedjax_links.machines.compile_clock import CompileClock
+from fedjax_links.planning.description import count
+from fedjax_links.planning.lanes import MAIN, Lane
+from fedjax_links.planning.plan import Plan
+from fedjax_links.runner import hooks, preflight, timing
+from fedjax_links.runner.compilation import state_shape
+from fedjax_links.runner.program_cache import Programs
+
+_MOST_LETTERS = 100
+_NOTABLE = 0.1  # share of the time from which compilation is named apart
+
+
+@dataclasses.dataclass
+class RunCost:
+    """Adds up the seconds that the parts of a run take.
+
+    Attributes:
+      start: until the first lanes begin, and to record links.
+      compiling: to compile all programs, with JAX's cache as it was found.
+      compiling_again: the same with these programs in the cache.
+      compiling_once: to compile what start and report need, which the cache now has.
+      lanes: of lanes, beyond their rounds.
+      rounds: of rounds, with their evaluations.
+      further: of rounds that are run only if results ask for them.
+      report: of the measurements and pages at the end.
+      num_training: programs that train.
+      num_evaluation: programs that evaluate before the first round.
+      links: structures of patterns, each with a program that draws.
+    """
+
+    start: float = 0.0
+    compiling: float = 0.0
+    compiling_again: float = 0.0
+    compiling_once: float = 0.0
+    lanes: float = 0.0
+    rounds: float = 0.0
+    further: float = 0.0
+    report: float = 0.0
+    num_training: int = 0
+    num_evaluation: int = 0
+    links: set[Any] = dataclasses.field(default_factory=set)
+
+    @property
+    def seconds(self) -> float:
+        """Returns the seconds that the run takes after this dry run."""
+        return (
+            self.start + self.compiling_again + self.lanes + self.rounds + self.report
+        )
+
+    @property
+    def seconds_saved(self) -> float:
+        """Returns the seconds that it takes longer without the programs in the cache."""
+        return self.compiling_once + self.compiling - self.compiling_again
+
+
+@dataclasses.dataclass(frozen=True)
+class Surroundings:
+    """Holds what a command adds to the rounds of a run.
+
+    Attributes:
+      seconds_so_far: from the start of the process, which the run spends as well.
+      clock: of compilations since then.
+      initial_states: what its lanes begin with.
+      after_lanes: called with the folder of the timed lanes of each algorithm.
+      time_report: returns the seconds of the report, and those to compile what it needs; called
+        once all lanes are timed.
+    """
+
+    seconds_so_far: float = 0.0
+    clock: CompileClock = dataclasses.field(default_factory=CompileClock)
+    initial_states: hooks.InitialStates = dataclasses.field(
+        default_factory=hooks.InitialStates
+    )
+    after_lanes: timing.AfterLanes | None = None
+    time_report: Callable[[], tuple[float, float]] | None = None
+
+
+def dry_run(
+    plan: Plan,
+    programs: Programs | None = None,
+    surroundings: Surroundings | None = None,
+) -> Iterator[str]:
+    """Compiles every program and times a few lanes of each, without keeping anything.
+
+    Args:
+      plan: of an experiment.
+      programs: its programs, if there are any yet.
+      surroundings: of the rounds; by default their time is not counted.
+
+    Yields:
+      The config with long values cut; a line per algorithm on lanes, states, memory and time; the
+      sum.
+    """
+    for name, value in (plan.config or plan.facts()).items():
+        text = json.dumps(value, default=str)
+        if len(text) > _MOST_LETTERS:
+            text = f'{text[:_MOST_LETTERS]} ...'
+        yield f'config   {name} = {text}'
+    programs = programs or Programs(plan)
+    surroundings = surroundings or Surroundings()
+    states = surroundings.initial_states
+    timer = timing.LaneTimer(programs, preflight.recorded_facts(programs, plan, states))
+    before = surroundings.clock.seconds
+    cost = RunCost(start=surroundings.seconds_so_far - before + timer.opening)
+    cost.compiling_once = before
+    cost.start += timing.time_links(programs, states)
+    for label in plan.algorithms:
+        if plan.lanes_at_first(label):  # else all are in other shards
+            yield from _dry_run_algorithm(programs, label, timer, surroundings, cost)
+            programs.forget(label)
+    if surroundings.time_report is not None:
+        cost.report, compiling = surroundings.time_report()
+        cost.compiling_once += compiling
+    yield _device_line(programs)
+    yield _compiled_line(cost)
+    yield from _time_lines(cost)
+
+
+def _dry_run_algorithm(
+    programs: Programs,
+    label: str,
+    timer: timing.LaneTimer,
+    surroundings: Surroundings,
+    cost: RunCost,
+) -> Iterator[str]:
+    """Compiles and times an algorithm, and adds that to the cost of the run."""
+    plan = programs.plan
+    lanes = plan.lanes_at_first(label)
+    main = [lane for lane in lanes if lane.stage == MAIN]
+    by_program = programs.by_program(lanes)
+    state = _describe_state(state_shape(plan, (main or lanes)[0]))
+    yield (
+        f'{label:16s} {len(lanes) - len(main)} lanes of tuning and {len(main)} lanes in '
+        f'{count(len(by_program), "program")}; a lane keeps {state}'
+    )
+    own = RunCost()
+    num_rounds = 0
+    peaks: dict[str, None] = {}
+    for index, same_program in enumerate(by_program):
+        after = surroundings.after_lanes if index == 0 else None
+        unit = timer.time_program(same_program, after)
+        new_rounds = sum(
+            _rounds_here(lane, surroundings.initial_states) for lane in same_program
+        )
+        own.compiling += unit.compiling
+        own.compiling_again += unit.compiling_again
+        own.lanes += len(same_program) * unit.lane
+        own.rounds += new_rounds * unit.round
+        num_rounds += new_rounds
+        peaks[unit.peak] = None
+        cost.links |= programs.by_structure(same_program).keys()
+    seconds_per_round = own.rounds / max(1, num_rounds)
+    cost.compiling += own.compiling
+    cost.compiling_again += own.compiling_again
+    cost.lanes += own.lanes
+    cost.rounds += own.rounds
+    cost.further += plan.max_extra_rounds(label) * seconds_per_round
+    cost.num_training += len(by_program)
+    if plan.settings.evaluate_start and main:
+        cost.num_evaluation += len(programs.by_program(main))
+    rate = _rate(1 / seconds_per_round) if num_rounds else 'no'
+    yield (
+        f'{"":16s} compiled in {own.compiling:.1f} s; {rate} rounds/s, '
+        f'{reprs.duration(own.seconds)} in all; needs {" or ".join(peaks)} at its peak'
+    )
+
+
+def _rounds_here(lane: Lane, initial_states: hooks.InitialStates) -> int:
+    """Counts the rounds that a lane runs: all, but those before a fork."""
+    num_before = initial_states.round if lane.stage == MAIN else 0
+    return lane.num_rounds - num_before
+
+
+def _rate(rounds: float) -> str:
+    """Formats rounds per second, with two digits where there are few."""
+    return f'{rounds:,.0f}' if rounds >= 10 else f'{rounds:.2g}'
+
+
+def _device_line(programs: Programs) -> str:
+    """Names the devices and their free memory."""
+    available = memory.available_bytes()
+    free = 'unknown' if available is None else memory.size(available)
+    kind = programs.slots[0].home.device_kind
+    num_devices = sum(len(slot.devices) for slot in programs.slots)
+    devices = f'{num_devices} x {kind}' if num_devices > 1 else kind
+    return f'device   {devices}, {free} free'
+
+
+def _compiled_line(cost: RunCost) -> str:
+    """Counts the programs."""
+    num_links = len(cost.links)
+    total = cost.num_training + num_links + cost.num_evaluation
+    kinds = f'{cost.num_training} of training, {num_links} of links'
+    if cost.num_evaluation:
+        kinds += f', {cost.num_evaluation} of evaluation before the first round'
+    return f'compiles {count(total, "program")}: {kinds}'
+
+
+def _time_lines(cost: RunCost) -> Iterator[str]:
+    """Says what the run takes, part by part, and what changes that."""
+    parts = {
+        'start': cost.start,
+        'compilation': cost.compiling_again,
+        'rounds and evaluations': cost.rounds,
+        'beginning and saving lanes': cost.lanes,
+        'report': cost.report,
+    }
+    text = ', '.join(
+        f'{name} {reprs.duration(seconds)}' for name, seconds in parts.items()
+    )
+    further = ''
+    if cost.further:
+        further = f', up to {reprs.duration(cost.further)} more as results ask for'
+    yield f'time     about {reprs.duration(cost.seconds)}{further}: {text}'
+    if cost.seconds_saved > _NOTABLE * cost.seconds:
+        longer = reprs.duration(cost.seconds + cost.seconds_saved)
+        yield f'         about {longer} where JAX has none of the programs in its cache'
+
+
+def _describe_state(state: FederationState) -> str:
+    """Describes the bytes of a state, part by part."""
+    parts: Mapping[str, Any] = {'models and memories': state.algorithm}
+    if hasattr(state.algorithm, '_asdict'):
+        parts = dict(state.algorithm._asdict())
+    parts = {
+        **parts,
+        'pattern': state.participation,
+        'links and counters': (state.links, state.counters),
+    }
+    sizes = {name: tree.num_bytes(part) for name, part in parts.items()}
+    return ', '.join(
+        f'{name} {memory.size(size)}' for name, size in sizes.items() if size
+    )

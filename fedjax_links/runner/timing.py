@@ -1,0 +1,205 @@
+"""Times what a run does on a few of its own lanes, in a folder that is removed again.
+
+The cost of a run is counted in parts: programs to compile, lanes to begin and save, rounds with
+their evaluations, links to record, and what comes before and after them. Each part has a unit that
+is timed here, by the functions that the run itself calls. `dry_runs` multiplies units by counts.
+"""
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fedjax_links.core import memory
+from fedjax_links.planning.lanes import MAIN, Lane
+from fedjax_links.runner import hooks, realised_links, stages, stores
+from fedjax_links.runner.identity import Identities
+from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
+from fedjax_links.runner.program_cache import Programs
+
+_TIMED_SECONDS = 1.0
+_MOST_GROWTH = 8
+
+AfterLanes = Callable[[Path, Sequence[Lane]], None]
+"""What is called with the folder of timed lanes, before it is removed, and these lanes."""
+
+
+class ProgramCost(NamedTuple):
+    """Holds what the lanes of one program take.
+
+    Attributes:
+      compiling: seconds to trace and compile the program for all device slots, as found.
+      compiling_again: the same for a later process, which finds the program in JAX's cache, if
+        there is one.
+      lane: seconds a lane takes beyond its rounds: to begin, to save and to end.
+      round: seconds a round takes, with its part of an evaluation.
+      peak: memory at the peak, in words.
+    """
+
+    compiling: float
+    compiling_again: float
+    lane: float
+    round: float
+    peak: str
+
+
+class LaneTimer:
+    """Times lanes of a plan as a run would advance them.
+
+    Attributes:
+      opening: seconds to identify programs and data, as a run does when it opens its folder.
+    """
+
+    def __init__(self, programs: Programs, facts: dict[str, object]) -> None:
+        """Identifies the run.
+
+        Args:
+          programs: of the plan.
+          facts: what a run records of the experiment.
+        """
+        self._programs = programs
+        self._facts = facts
+        self._identities = Identities(programs.plan)
+        began = time.perf_counter()
+        with programs.plan.precision():
+            self._identities.of_run()
+        self.opening = time.perf_counter() - began
+
+    def time_program(
+        self, lanes: Sequence[Lane], after: AfterLanes | None = None
+    ) -> ProgramCost:
+        """Compiles the program of some lanes twice, and times a few lanes of it.
+
+        Args:
+          lanes: all with the program.
+          after: see `AfterLanes`.
+        """
+        compiling = self._compile(lanes)
+        peak = self._peak_memory(lanes)
+        self._programs.forget(lanes[0].algorithm)
+        compiling_again = self._compile(lanes)
+        timed = timed_lanes(self._programs, lanes)
+        lane_seconds, round_seconds = self._time_lanes(timed, after)
+        return ProgramCost(
+            compiling, compiling_again, lane_seconds, round_seconds, peak
+        )
+
+    def _compile(self, lanes: Sequence[Lane]) -> float:
+        """Returns the seconds to compile what begins and advances lanes on all slots."""
+        began = time.perf_counter()
+        batches = self._batches(lanes)
+        starting = [batch.compile_start() for batch in batches]
+        compile_batches(self._programs, batches)
+        for future in starting:
+            future.result()
+        return time.perf_counter() - began
+
+    def _batches(self, lanes: Sequence[Lane]) -> list[LaneBatch]:
+        """Returns a batch of one lane for each slot that the lanes would share."""
+        slots = self._programs.slots_for(lanes)
+        return [LaneBatch(self._programs, [lanes[0]], slot) for slot in slots]
+
+    def _peak_memory(self, lanes: Sequence[Lane]) -> str:
+        """Describes the memory that lanes need which advance at the same time."""
+        batches = self._batches(lanes)
+        slot = batches[0].slot
+        compiled = compile_batches(self._programs, batches)[0]
+        peak = memory.peak_bytes(compiled, slot.num_copies)
+        if peak is None:
+            return 'unknown'
+        shares_memory = slot.home.platform == 'cpu'
+        return memory.size(peak * len(batches) if shares_memory else peak)
+
+    def _time_lanes(
+        self, lanes: Sequence[Lane], after: AfterLanes | None
+    ) -> tuple[float, float]:
+        """Returns the seconds that a lane takes beyond its rounds, and those of a round.
+
+        Lanes of one period are compared with longer ones.
+        """
+        period = self._programs.plan.eval_every
+        most = lanes[0].num_rounds // period
+        # The first lanes also compile what is small, and what draws their links.
+        first = short = self._advance(lanes, 1, after)
+        if first < _TIMED_SECONDS:
+            short = self._advance(lanes, 1)
+        num_periods = 1
+        long = short
+        while num_periods < most and long < short + _TIMED_SECONDS:
+            missing = (_TIMED_SECONDS + short) / max(long, 1e-3)
+            growth = min(_MOST_GROWTH, math.ceil(missing))
+            num_periods = min(most, num_periods * max(2, growth))
+            long = self._advance(lanes, num_periods)
+        if num_periods == 1:
+            return 0.0, short / (len(lanes) * period)
+        added = (num_periods - 1) * period * len(lanes)
+        round_seconds = max(1e-9, long - short) / added
+        lane_seconds = short / len(lanes) - period * round_seconds
+        return max(0.0, lane_seconds), round_seconds
+
+    def _advance(
+        self, lanes: Sequence[Lane], num_periods: int, after: AfterLanes | None = None
+    ) -> float:
+        """Runs some periods of lanes in a folder of their own, and returns the seconds."""
+        plan = self._programs.plan
+        num_rounds = num_periods * plan.eval_every
+        lanes = [lane._replace(num_rounds=num_rounds) for lane in lanes]
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / 'run'
+            store = stores.RunFolder(
+                folder,
+                facts=self._facts,
+                identities=self._identities,
+                config=plan.config,
+            )
+            try:
+                scheduler = stages.LaneScheduler(
+                    self._programs, store, hooks.Listeners(), hooks.InitialStates()
+                )
+                began = time.perf_counter()
+                scheduler.run(lanes)
+                seconds = time.perf_counter() - began
+            finally:
+                store.close()
+            if after is not None:
+                after(folder, lanes)
+        return seconds
+
+
+def timed_lanes(programs: Programs, lanes: Sequence[Lane]) -> list[Lane]:
+    """Returns the lanes to time: as many of each kind of links, and one for each device slot.
+
+    Lanes side by side share their time, so all are timed.
+
+    Args:
+      programs: of the plan.
+      lanes: with one program.
+    """
+    main = [lane for lane in lanes if lane.stage == MAIN] or list(lanes)
+    if programs.side_by_side:
+        return main
+    by_structure = list(programs.by_structure(main).values())
+    num_slots = len(programs.slots_for(lanes))
+    fewest = min(len(of_structure) for of_structure in by_structure)
+    # Slots advance lanes at the same time, and none of them should be idle.
+    num_each = num_slots // math.gcd(num_slots, len(by_structure))
+    return [
+        lane
+        for of_structure in by_structure
+        for lane in of_structure[: min(num_each, fewest)]
+    ]
+
+
+def time_links(programs: Programs, initial_states: hooks.InitialStates) -> float:
+    """Returns the seconds that it takes to draw and record the links of the run once more.
+
+    Args:
+      programs: of the plan.
+      initial_states: what lanes begin with.
+    """
+    return sum(
+        realised_links.time_draws(programs, label, seed, initial_states)
+        for label, seed in realised_links.recorded(programs)
+    )

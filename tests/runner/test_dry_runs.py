@@ -1,0 +1,193 @@
+"""What a dry run counts and times."""
+
+import os
+import re
+import subprocess
+import sys
+
+from fedjax_links import experiment
+from fedjax_links.core import reprs
+from fedjax_links.machines.compile_clock import CompileClock
+from fedjax_links.runner import dry_runs, lane_batch, program_cache, timing
+from tests.experiment.configs import tuned
+
+CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
+PROBS = {'name': 'label_dependent', 'minimum': 0.2}  # by seed, but one program
+PATTERNS = {
+    'bernoulli': {'name': 'bernoulli', 'probs': PROBS},
+    'markov': {'name': 'markov', 'probs': PROBS, 'up_rate': 0.3},
+    'slower': {'name': 'markov', 'probs': PROBS, 'up_rate': 0.1},
+}
+
+
+def part(lines, name):
+    """Returns the text of a part of the last line, such as '7 s'."""
+    (line,) = [line for line in lines if line.startswith('time ')]
+    return re.search(rf'{name} ([^,]+)', line)[1]
+
+
+def take(monkeypatch, **units):
+    """Lets every program take the same."""
+    cost = timing.ProgramCost(
+        **{
+            'compiling': 0.0,
+            'compiling_again': 0.0,
+            'lane': 0.0,
+            'round': 0.0,
+            'peak': 'some',
+            **units,
+        }
+    )
+    monkeypatch.setattr(timing.LaneTimer, 'time_program', lambda *arguments: cost)
+    monkeypatch.setattr(timing, 'time_links', lambda *arguments: 0.0)
+
+
+def test_few_rounds_a_second_have_digits():
+    rates = [dry_runs._rate(rounds) for rounds in (0.0042, 0.9, 12.4, 12345.0)]
+    assert rates == ['0.0042', '0.9', '12', '12,345']
+
+
+def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
+    monkeypatch.setattr(timing, '_TIMED_SECONDS', 0.0)  # one period of each program
+    planned = experiment.build(tuned())
+    lines = list(dry_runs.dry_run(planned.plan))
+    text = '\n'.join(lines)
+    assert 'config   num_rounds = 8' in text
+    config = [line for line in text.splitlines() if line.startswith('config ')]
+    assert max(map(len, config)) < 130
+    assert (
+        'fedpbc           4 lanes of tuning and 4 lanes in 2 programs; a lane keeps'
+        in text
+    )
+    # Softmax regression on 64 pixels has 650 parameters; every one of 8 clients keeps them.
+    assert 'server 2.5 KiB, clients 20.3 KiB' in text
+    assert len(re.findall(r'compiled in [\d.]+ s; [\d.,]+ rounds/s', text)) == 2
+    assert 'compiles 6 programs: 4 of training, 2 of links' in lines
+    assert any(line.startswith('time     about ') for line in lines)
+
+
+def test_a_dry_run_adds_up_all_parts_of_a_run(monkeypatch):
+    config = tuned(
+        tuning=None, client=CLIENT, patterns=PATTERNS, algorithms={'fedavg': {}}
+    )
+    take(monkeypatch, compiling=107.0, compiling_again=7.0, lane=3.0, round=0.5)
+    monkeypatch.setattr(timing, 'time_links', lambda *arguments: 120.0)
+    monkeypatch.setattr(timing.LaneTimer, 'opening', 20.0, raising=False)
+    monkeypatch.setattr(timing.LaneTimer, '__init__', lambda *arguments: None)
+    clock = CompileClock()
+    clock.seconds = 50.0
+    surroundings = dry_runs.Surroundings(
+        seconds_so_far=55.0, clock=clock, time_report=lambda: (40.0, 30.0)
+    )
+    plan = experiment.build({**config, 'evaluate_start': True}).plan
+    lines = list(dry_runs.dry_run(plan, surroundings=surroundings))
+    counts = '1 of training, 3 of links, 1 of evaluation before the first round'
+    assert f'compiles 5 programs: {counts}' in lines
+    # 3 patterns x 2 seeds of 8 rounds.
+    assert part(lines, 'start') == reprs.duration(5 + 20 + 120)
+    assert part(lines, 'compilation') == reprs.duration(7)
+    assert part(lines, 'rounds and evaluations') == reprs.duration(6 * 8 * 0.5)
+    assert part(lines, 'beginning and saving lanes') == reprs.duration(6 * 3)
+    assert part(lines, 'report') == reprs.duration(40)
+    total = 145 + 7 + 24 + 18 + 40
+    assert any(
+        line.startswith(f'time     about {reprs.duration(total)}:') for line in lines
+    )
+    assert (
+        f'about {reprs.duration(total + 100 + 50 + 30)} where JAX has none' in lines[-1]
+    )
+
+
+def test_a_dry_run_counts_what_a_run_then_does(monkeypatch):
+    """With a second for each, seconds are counts of programs, lanes and rounds."""
+    config = tuned(
+        tuning=None,
+        client=CLIENT,
+        grid={'client': {'local_steps': [1, 3]}},
+        patterns=PATTERNS,
+        evaluate_start=True,
+        num_seeds=3,
+    )
+    take(monkeypatch, compiling=1.0, compiling_again=1.0, lane=1.0, round=1.0)
+    lines = list(dry_runs.dry_run(experiment.build(config).plan))
+    monkeypatch.undo()
+    compiled = []
+    lanes = []
+    rounds = []
+    begin_compile = program_cache.Programs.begin_compile
+    start = lane_batch.LaneBatch.start
+    dispatch = lane_batch.LaneBatch.dispatch
+
+    def note_compilation(self, function, *arguments, **options):
+        compiled.append(function)
+        return begin_compile(self, function, *arguments, **options)
+
+    def note_lane(self):
+        lanes.extend(self.lanes)
+        start(self)
+
+    def note_rounds(self, periods=1):
+        rounds.append(periods * self._period * len(self.lanes))
+        dispatch(self, periods)
+
+    monkeypatch.setattr(program_cache.Programs, 'begin_compile', note_compilation)
+    monkeypatch.setattr(lane_batch.LaneBatch, 'start', note_lane)
+    monkeypatch.setattr(lane_batch.LaneBatch, 'dispatch', note_rounds)
+    experiment.build(config).run()
+    num_programs = len(set(map(id, compiled))) // 2  # each with one that starts
+    assert part(lines, 'compilation') == reprs.duration(num_programs)
+    assert part(lines, 'beginning and saving lanes') == reprs.duration(len(lanes))
+    assert part(lines, 'rounds and evaluations') == reprs.duration(sum(rounds))
+
+
+def test_each_program_and_each_kind_of_links_is_timed(monkeypatch):
+    """A grid of local steps has a program for each value, which takes its own time."""
+    monkeypatch.setattr(timing, '_TIMED_SECONDS', 0.0)
+    timed = []
+    time_program = timing.LaneTimer.time_program
+
+    def noted(self, lanes, after=None):
+        timed.append(timing.timed_lanes(self._programs, lanes))
+        return time_program(self, lanes, after)
+
+    monkeypatch.setattr(timing.LaneTimer, 'time_program', noted)
+    config = tuned(
+        tuning=None,
+        client=CLIENT,
+        grid={'client': {'local_steps': [1, 3]}},
+        patterns=PATTERNS,
+        algorithms={'fedavg': {}},
+    )
+    list(dry_runs.dry_run(experiment.build(config).plan))
+    steps = [{lane.point['client.local_steps'] for lane in lanes} for lanes in timed]
+    assert steps == [{1}, {3}]
+    for lanes in timed:
+        assert {lane.pattern for lane in lanes} == set(PATTERNS)
+
+
+def test_the_clock_counts_only_what_the_cache_lacks(tmp_path):
+    """A second process reads what the first one compiled."""
+    code = """
+import jax
+from fedjax_links.machines.compile_clock import CompileClock
+with CompileClock() as clock:
+    jax.jit(lambda x: (x @ x).sum())(jax.numpy.ones((3, 3))).block_until_ready()
+print(clock.seconds > 0)
+"""
+    variables = {
+        **os.environ,
+        'JAX_COMPILATION_CACHE_DIR': str(tmp_path),
+        'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
+        'JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES': '-1',
+    }
+    answers = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, '-c', code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=variables,
+        )
+        answers.append(done.stdout.strip())
+    assert answers == ['True', 'False']
