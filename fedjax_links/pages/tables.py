@@ -1,5 +1,6 @@
 """Formats small tables for a terminal, a document or a paper, and as data."""
 
+import html
 import re
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -77,6 +78,19 @@ class Table(NamedTuple):
         rows = self._rows(shown, lambda cell: f'**{cell}**')
         lines = [header, rule, *map(line, rows)]
         return '\n'.join([*lines, '', as_markdown(self.caption), ''])
+
+    def as_html(self) -> str:
+        """Formats the table as HTML, with the caption as a paragraph below."""
+
+        def line(cells: Sequence[str], tag: str) -> str:
+            marked = [f'<{tag}>{cell}</{tag}>' for cell in cells]
+            return f'<tr>{"".join(marked)}</tr>'
+
+        header = line([html.escape(title) for title in self.header], 'th')
+        rows = self._rows(html.escape, lambda cell: f'<b>{cell}</b>')
+        lines = [header, *(line(row, 'td') for row in rows)]
+        table = f'<div><table>{"".join(lines)}</table></div>'
+        return f'{table}<p>{html.escape(self.caption)}</p>'
 
     def data(self) -> Any:
         """Returns a `pandas.DataFrame` with the printed numbers, and ``attrs['caption']``.

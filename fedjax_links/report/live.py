@@ -24,7 +24,12 @@ PAGE = 'live.html'
 _MOST_LINES = 40
 _STYLE = (
     'body{font:15px sans-serif;max-width:76em;margin:2em auto;padding:0 1em}'
-    'img{max-width:100%}pre{overflow-x:auto}'
+    'img{max-width:100%}'
+    'pre{white-space:pre-wrap;padding-left:9ch;margin:0;text-indent:-9ch}'
+    'div{overflow-x:auto}td,th{padding:0 1.5em 0 0;text-align:left;font-weight:normal;'
+    'vertical-align:top}'
+    'table{border-collapse:collapse;border-top:1px solid;border-bottom:1px solid}'
+    'th{border-bottom:1px solid}table+p{margin-top:.5em}'
 )
 _VIEWPORT = '<meta name="viewport" content="width=device-width">'
 """Makes the page readable on a phone."""
@@ -138,7 +143,7 @@ def write(
     parts = [
         f'<!doctype html><html lang="en"><meta charset="utf-8">{_VIEWPORT}{refresh}',
         f'<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>',
-        _preformatted('\n'.join(lines)),
+        *map(_line, lines),
     ]
     stand_ins: dict[str, str] = {}
     pages = layouts.build(view, {'curves': 'curves'}) if view.members else {}
@@ -150,11 +155,11 @@ def write(
             )
             encoded = base64.b64encode(picture).decode()
             parts.append(f'<img alt="" src="data:image/png;base64,{encoded}">')
-        parts += [_preformatted(table.text()) for table in page.tables]
+        parts += [table.as_html() for table in page.tables]
     parts.append(f'<p>{html.escape(scripts.explanation(stand_ins))}</p>')
     atomic_files.write(paths.as_path(folder) / PAGE, '\n'.join(parts).encode())
 
 
-def _preformatted(text: str) -> str:
-    """Writes a text as HTML that keeps its lines."""
+def _line(text: str) -> str:
+    """Writes a line of the status, which wraps below its text where it is long."""
     return f'<pre>{html.escape(text)}</pre>'

@@ -279,3 +279,12 @@ def test_markdown_shows_a_text_as_it_is(text, shown):
     assert rule == '| --- | --- |'
     assert row == rf'| {shown} \| c | b d |'
     assert caption == shown
+
+
+def test_a_table_as_html_has_its_cells_and_its_caption():
+    rows = [['1', '2 & 3'], ['4', '5']]
+    table = tables.Table(['a < b', 'x'], rows, 'what & why', {(1, 0)})
+    text = table.as_html()
+    cells = re.findall(r'<t[hd]>(.*?)</t[hd]>', text)
+    assert cells == ['a &lt; b', 'x', '1', '2 &amp; 3', '<b>4</b>', '5']
+    assert text.endswith('<p>what &amp; why</p>')
