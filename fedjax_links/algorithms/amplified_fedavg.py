@@ -80,8 +80,8 @@ def amplified_fedavg(
       Wang and Ji 2022, Algorithm 1; the appendix, D.1, has a phase at an
       initial rate before it and gives no length of it.
     """
-    common.check_count('period', period)
-    common.check_count('start_round', start_round, minimum=0)
+    checks.integer('period', period)
+    checks.integer('start_round', start_round, minimum=0)
     checks.positive_number('amplification', amplification)
 
     def init(params: Params, problem: Problem) -> AmplifiedState:
@@ -150,8 +150,8 @@ def wait_for_all(
     References:
       Wang and Ji 2022, section 6 and appendix D.1.
     """
-    common.check_count('period', period)
-    common.check_count('start_round', start_round, minimum=0)
+    checks.integer('period', period)
+    checks.integer('start_round', start_round, minimum=0)
 
     def round_step(
         state: ServerState, ctx: RoundContext, problem: Problem

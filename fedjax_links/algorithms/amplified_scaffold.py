@@ -36,7 +36,7 @@ class AmplifiedScaffoldState(NamedTuple):
       clients: a pair of tables, leaves [N, ...], in the table's dtype: c_i, and the mean gradient
         of the last window in which the client delivered, which becomes c_i once that is over.
       mean_sum: the sum of those means, kept up to date by differences as in `MemoryState`.
-      num_heard: int32[N], rounds of this window in which the client delivered.
+      num_uploads: int32[N], rounds of this window in which the client delivered.
     """
 
     server: Params
@@ -44,7 +44,7 @@ class AmplifiedScaffoldState(NamedTuple):
     control: Params
     clients: PyTree
     mean_sum: Params
-    num_heard: Array
+    num_uploads: Array
 
 
 @references.cite('crawshaw2024federated')
@@ -111,7 +111,7 @@ def amplified_scaffold(
     References:
       Crawshaw and Liu 2024, Algorithm 1.
     """
-    common.check_count('period', period)
+    checks.integer('period', period)
     checks.positive_number('amplification', amplification)
     common.check_table_dtype(table_dtype)
 
@@ -124,7 +124,7 @@ def amplified_scaffold(
             control=zeros,
             clients=tables,
             mean_sum=zeros,
-            num_heard=jnp.zeros(problem.num_clients, jnp.int32),
+            num_uploads=jnp.zeros(problem.num_clients, jnp.int32),
         )
 
     def round_step(
@@ -134,7 +134,7 @@ def amplified_scaffold(
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             c_i, mean = row
-            num_uploads = state.num_heard[i]
+            num_uploads = state.num_uploads[i]
 
             # The first upload of a window: the mean of the last window becomes the control.
             c_i = tree.select(num_uploads == 0, mean, c_i)
@@ -161,7 +161,7 @@ def amplified_scaffold(
         mean_delta = tree.divide(deltas, metrics.num_active)
         server = tree.add_scaled(state.server, 1, mean_delta)
         mean_sum = tree.add_scaled(state.mean_sum, 1, mean_changes)
-        num_uploads = cohorts.count_participants(ctx.links, state.num_heard)
+        num_uploads = cohorts.count_participants(ctx.links, state.num_uploads)
 
         # End of a window: amplify the progress, and let c be the mean of the new c_i.
         is_window_end = jnp.mod(ctx.round + 1, period) == 0
@@ -173,7 +173,7 @@ def amplified_scaffold(
             control=tree.select(is_window_end, new_control, state.control),
             clients=clients,
             mean_sum=mean_sum,
-            num_heard=jnp.where(is_window_end, 0, num_uploads),
+            num_uploads=jnp.where(is_window_end, 0, num_uploads),
         )
         return new_state, metrics
 

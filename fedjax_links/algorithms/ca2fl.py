@@ -107,7 +107,7 @@ def ca2fl(
     References:
       Wang et al. 2024, Algorithm 2.
     """
-    common.check_count('buffer_size', buffer_size)
+    checks.integer('buffer_size', buffer_size)
     checks.positive_number('server_lr', server_lr)
     common.check_table_dtype(table_dtype)
 

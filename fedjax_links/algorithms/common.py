@@ -33,8 +33,8 @@ ServerOptimizer: TypeAlias = optax.GradientTransformation | None
 EQUAL = 'equal'  # all clients weigh the same
 EXAMPLES = 'examples'  # clients weigh by their number of examples
 
-_NEVER = -(2**30)  # the round of a row that was never uploaded: older than any age
-_OLDEST = 2**29
+_NEVER = -(2**30)  # `last_uploads` of a row that was never uploaded: older than any age
+_LARGEST_MAX_AGE = 2**29
 
 
 class ServerState(NamedTuple):
@@ -89,7 +89,8 @@ def server_and_client_mean(state: PyTree) -> Mapping[str, Params]:
 
 
 def client_model_algorithm(
-    round_step: RoundStep, init: Any = init_client_models
+    round_step: RoundStep,
+    init: Callable[[Params, Problem], Any] = init_client_models,
 ) -> Algorithm:
     """Builds an algorithm whose clients keep models, in a `ClientsState`."""
     return Algorithm(
@@ -108,14 +109,14 @@ class MemoryState(NamedTuple):
         Rounding lets it drift from the exact sum by about one unit in the last place (of its
         largest value so far) times the square root of the number of changes. A row that is not
         finite makes the sum not finite for good, and with it the server model.
-      last_heard: int32[N], the round in which each row was uploaded; None without a largest age.
+      last_uploads: int32[N], the round in which each row was uploaded; None without a largest age.
       optimizer: the server optimizer's state, ``()`` without an optimizer.
     """
 
     server: Params
     memory: Params
     memory_sum: Params
-    last_heard: Array | None = None
+    last_uploads: Array | None = None
     optimizer: PyTree = ()
 
 
@@ -132,7 +133,7 @@ def sum_deltas(
     total = local_training.sum_updates(
         local_train, cohort, ctx, problem, start, weights
     )
-    return total.value, metrics(cohort, total)
+    return total.value, _metrics(cohort, total)
 
 
 def mean_delta(
@@ -148,18 +149,18 @@ def mean_delta(
     ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``.
     """
     relative = relative_counts(problem, weights)
-    if relative is None:
-        deltas, metrics_of_round = sum_deltas(local_train, ctx, problem, start)
-        return tree.divide(deltas, metrics_of_round.num_active), metrics_of_round
+    if relative is None:  # All clients weigh the same: the sum over A, divided by |A|.
+        deltas, metrics = sum_deltas(local_train, ctx, problem, start)
+        return tree.divide(deltas, metrics.num_active), metrics
 
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         update = train(start)
         weighted = tree.scale(relative[i], update.delta)
         return Contribution((weighted, relative[i]), update.loss), row
 
-    sums, _, metrics_of_round = train(local_train, ctx, problem, client)
+    sums, _, metrics = train(local_train, ctx, problem, client)
     deltas, weight_sum = sums
-    return tree.divide(deltas, weight_sum), metrics_of_round
+    return tree.divide(deltas, weight_sum), metrics
 
 
 def relative_counts(problem: Problem, weights: str) -> Array | None:
@@ -201,7 +202,7 @@ def train(
     total, table = local_training.train_cohort(
         local_train, cohort, ctx, problem, per_client, table
     )
-    return total.value, table, metrics(cohort, total)
+    return total.value, table, _metrics(cohort, total)
 
 
 def remember(
@@ -235,12 +236,12 @@ def remember(
     )
     memory_sum = tree.add_scaled(state.memory_sum, 1, changes)
     state = state._replace(memory=table, memory_sum=memory_sum)
-    if state.last_heard is not None:
+    if state.last_uploads is not None:
         participants = cohorts.participating(ctx.links).ids
-        last_round = state.last_heard.at[participants].set(
+        last_round = state.last_uploads.at[participants].set(
             ctx.round, mode='drop', indices_are_sorted=True
         )
-        state = state._replace(last_heard=last_round)
+        state = state._replace(last_uploads=last_round)
     return value, state, metrics
 
 
@@ -251,7 +252,8 @@ def forget(state: MemoryState, ctx: RoundContext, max_age: MaxAge) -> MemoryStat
     """
     if max_age is None:
         return state
-    ages = ctx.round - jnp.asarray(state.last_heard)
+    # Older rows were reset when they were max_age + 1 rounds old.
+    ages = ctx.round - jnp.asarray(state.last_uploads)
     expired = cohorts.make_cohort(ages - 1 == max_age)
 
     def clear(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:
@@ -268,7 +270,7 @@ def mean_row(
     state: MemoryState, ctx: RoundContext, max_age: int | Array
 ) -> tuple[PyTree, Array]:
     """Returns the mean of the rows of the last ``max_age`` rounds, and their number, int32[]."""
-    ages = ctx.round - jnp.asarray(state.last_heard)
+    ages = ctx.round - jnp.asarray(state.last_uploads)
     num_rows = jnp.sum(ages <= max_age, dtype=jnp.int32)
     return tree.divide(state.memory_sum, num_rows), num_rows
 
@@ -303,7 +305,7 @@ def amplify(server: Params, reference: Params, factor: Number, is_due: Array) ->
     return tree.select(is_due, tree.add_scaled(reference, factor, progress), server)
 
 
-def metrics(cohort: cohorts.Cohort, total: Contribution) -> base.RoundMetrics:
+def _metrics(cohort: cohorts.Cohort, total: Contribution) -> base.RoundMetrics:
     """Makes the metrics of a round in which all members train and upload."""
     num_active = cohorts.num_members(cohort)
     return base.RoundMetrics(num_active, num_active, total.loss, {})
@@ -325,7 +327,7 @@ def with_memory(
     """Checks the options and builds an algorithm with a `MemoryState`."""
     check_table_dtype(table_dtype)
     if max_age is not None:
-        check_count('max_age', max_age, minimum=0, maximum=_OLDEST)
+        checks.integer('max_age', max_age, minimum=0, maximum=_LARGEST_MAX_AGE)
     if server_optimizer is not None:
         check_optimizer(server_optimizer)
 
@@ -337,7 +339,7 @@ def with_memory(
         )
         if max_age is not None:
             last_round = jnp.full(problem.num_clients, _NEVER, jnp.int32)
-            state = state._replace(last_heard=last_round)
+            state = state._replace(last_uploads=last_round)
         if server_optimizer is not None:
             state = state._replace(optimizer=server_optimizer.init(params))
         return state
@@ -391,17 +393,3 @@ def check_server_rates(
             'be left out beside `server_optimizer`, which has a rate of its own'
         )
         raise errors.invalid('server_lr', requirement, errors.text_of(server_lr))
-
-
-def check_count(
-    argument: str,
-    value: int | Array,
-    *,
-    minimum: int = 1,
-    maximum: int = checks.LARGEST_INT,
-) -> None:
-    """Raises unless a concrete ``value`` is an integer from ``minimum`` to ``maximum``."""
-    if checks.is_concrete(value):
-        checks.static_int(argument, value, minimum=minimum, maximum=maximum)
-    else:
-        checks.number(argument, value)

@@ -82,7 +82,7 @@ def f3ast(
       the clients that S was chosen from.
 
     Raises:
-      ValueError: for a budget below 1, a ``beta`` or first rate outside (0, 1], or a server rate
+      ValueError: for a budget below 1, a ``beta`` or initial rate outside (0, 1], or a server rate
         that is not positive.
 
     Example:
@@ -135,8 +135,9 @@ def f3ast(
 
 def lowest(scores: Array, budget: int) -> Array:
     """Marks the ``budget`` lowest scores, bool[N]; ties go to the lowest index."""
-    largest_first, _ = jax.lax.top_k(-scores, min(budget, scores.shape[0]))
-    threshold = -largest_first[-1]
+    # The threshold is the highest of the lowest scores.
+    negated, _ = jax.lax.top_k(-scores, min(budget, scores.shape[0]))
+    threshold = -negated[-1]
     below = scores < threshold
     tied = scores == threshold
     num_ties_taken = budget - jnp.sum(below)

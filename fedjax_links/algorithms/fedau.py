@@ -92,7 +92,7 @@ def fedau(
     References:
       Wang and Ji 2024, Algorithms 1 and 2; K = 50 in Xiang et al. 2024, appendix B.
     """
-    common.check_count('cutoff', cutoff)
+    checks.integer('cutoff', cutoff)
     checks.positive_number('server_lr', server_lr)
     common.check_weights(weights)
 

@@ -103,7 +103,7 @@ def fedbuff(
     References:
       Nguyen et al. 2022, Algorithm 1; the weight is that of its section 5.
     """
-    common.check_count('buffer_size', buffer_size)
+    checks.integer('buffer_size', buffer_size)
     checks.positive_number('server_lr', server_lr)
     common.check_table_dtype(table_dtype)
 

@@ -144,7 +144,7 @@ def fedstale_async(
     _check_not_negative('late_decay', late_decay)
     _check_not_negative('late_patience', late_patience)
     if cutoff is not None:
-        common.check_count('cutoff', cutoff)
+        checks.integer('cutoff', cutoff)
     checks.positive_number('server_lr', server_lr)
     common.check_table_dtype(table_dtype)
 

@@ -13,7 +13,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ClientsState
 from fedjax_links.base import Algorithm, Array, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts, peers
-from fedjax_links.core import references, tree
+from fedjax_links.core import checks, references, tree
 from fedjax_links.core.records import Section
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
@@ -134,7 +134,7 @@ def _make_step(
     local_train: ClientProgram, server_every: int, *, to_all: bool
 ) -> common.RoundStep:
     """Builds the round that S2S and S2A share; ``to_all`` is S2A's broadcast."""
-    common.check_count('server_every', server_every)
+    checks.integer('server_every', server_every)
 
     def round_step(
         state: ClientsState, ctx: RoundContext, problem: Problem

@@ -124,6 +124,16 @@ def static_int(
         raise errors.invalid(argument, f'be at most {maximum}', value)
 
 
+def integer(
+    argument: str, value: Any, *, minimum: int = 1, maximum: int = LARGEST_INT
+) -> None:
+    """Raises unless ``value`` is a Python integer in range or, if traced, one number."""
+    if is_concrete(value):
+        static_int(argument, value, minimum=minimum, maximum=maximum)
+    else:
+        number(argument, value)
+
+
 def counts(**values: object) -> None:
     """Raises unless every argument, by name, is a Python integer and at least 1."""
     for argument, value in values.items():

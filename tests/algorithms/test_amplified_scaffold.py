@@ -21,7 +21,7 @@ def test_it_follows_the_listing(x64, period, chunk_size):
     np.testing.assert_allclose(state.clients[1], means, rtol=0, atol=1e-9)
     np.testing.assert_allclose(state.mean_sum, means.sum(axis=0), rtol=0, atol=1e-9)
     received = setting.mask[len(setting.mask) // period * period :].sum(axis=0)
-    np.testing.assert_array_equal(state.num_heard, received)
+    np.testing.assert_array_equal(state.num_uploads, received)
 
 
 def test_it_ends_at_the_optimum_whatever_the_links(x64):

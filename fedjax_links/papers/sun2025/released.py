@@ -12,7 +12,7 @@ from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.debiased_fedavg import DebiasedState, debiased_fedavg
 from fedjax_links.base import Algorithm
-from fedjax_links.core import errors, tree
+from fedjax_links.core import checks, errors, tree
 from fedjax_links.local_training import ClientProgram, Contribution
 
 
@@ -37,7 +37,7 @@ def debiased_fedavg_horizon(
     Raises:
       ValueError: for a horizon below 1, or groups that are not one id per client from 0.
     """
-    common.check_count('num_rounds', num_rounds)
+    checks.integer('num_rounds', num_rounds)
     if groups is not None:
         groups = np.asarray(groups)
         if (
