@@ -75,14 +75,15 @@ def ca_fed(
     """Runs CA-Fed: known probabilities, without clients that are rare or correlated in time.
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in S} Delta_i / p_i``, where S holds the active clients
-    that are kept. In each round all N clients are kept at first. The server visits them by falling
-    ``|lambda_i|``, the correlation of client i's activity in successive rounds, and then by rising
-    p_i. It drops a client if G falls by ``tolerance`` or more, but never the last. In
-    ``G = mean_kept(g_i) + kappa max_i(g_i) d^2``, d is the share of dropped clients, the total
-    variation distance to equal weights. g_i is the running loss of client i above its least loss
-    F_i*. The first term is what remains to be gained on the kept clients, the second bounds the
-    bias. With few clients that differ much, the default kappa drops some in every round, so x ends
-    at the optimum of the others.
+    that are included. In each round all N clients are included at first. The server visits them by
+    falling ``|lambda_i|``, the correlation of client i's activity in successive rounds, and then by
+    rising p_i. It drops a client if G falls by ``tolerance`` or more, but never the last.
+
+    The objective is ``G = mean_included(g_i) + kappa max_i(g_i) d^2``. Here g_i is the running loss
+    of client i above its least loss F_i*, and d is the share of dropped clients, the total
+    variation distance to equal weights. The first term is what remains to be gained on the included
+    clients, the second bounds the bias. With few clients that differ much, the default kappa drops
+    some in every round, so x ends at the optimum of the others.
 
     The loss f_i of an active client is that of x^t on the batch of its first local step, as
     ``loss_sum`` of the round counts it. It enters ``F_i <- beta F_i + (1 - beta) f_i`` before the
@@ -95,11 +96,11 @@ def ca_fed(
     round. The authors' code takes both chains' parameters from an oracle or adds a prior around
     them. Ties go to the lowest id. Clients weigh the same in the objective.
 
-    Link semantics: clients whose uplink delivers receive x^t and report their loss. The kept ones
-    among them compute and upload. p_i is ``links.prob`` of the round: where a pattern does not know
-    it (NaN), a kept active client makes the server model NaN. An empty round keeps x. Activity
-    counts in every round. A simulated round costs up to twice FedAvg's, as the loss is computed by
-    the client program. Reports count the traffic of all clients whose uplink delivers.
+    Link semantics: clients whose uplink delivers receive x^t and report their loss. The included
+    ones among them compute and upload. p_i is ``links.prob`` of the round: where a pattern does not
+    know it (NaN), an included active client makes the server model NaN. An empty round keeps x.
+    Activity counts in every round. A simulated round costs up to twice FedAvg's, as the loss is
+    computed by the client program. Reports count the traffic of all clients whose uplink delivers.
 
     Memory: one model and five numbers per client; one with known correlations.
 
@@ -115,8 +116,8 @@ def ca_fed(
 
     Returns:
       The algorithm; models: ``server``. ``num_active`` counts clients that upload,
-      ``extra['num_available']`` those whose uplink delivers, and ``extra['num_kept']`` all that
-      are kept.
+      ``extra['num_available']`` those whose uplink delivers, and ``extra['num_included']`` all
+      that are included.
 
     Raises:
       ValueError: for a number out of range.
@@ -189,18 +190,18 @@ def ca_fed(
         else:
             lags = _estimate(transitions)
         gaps = losses - _per_client('optimal_losses', optimal_losses, num_clients)
-        kept = jnp.ones(num_clients, bool)
+        included = jnp.ones(num_clients, bool)
         for order in (jnp.argsort(-jnp.abs(lags)), jnp.argsort(ctx.links.prob)):
-            kept = _drop(kept, order, gaps, bias_weight, tolerance)
+            included = _drop(included, order, gaps, bias_weight, tolerance)
 
-        # Server: add the updates of the kept clients weighted by 1 / p_i, divided by N.
+        # Server: add the updates of the included clients weighted by 1 / p_i, divided by N.
         deltas, metrics = common.sum_deltas(
             local_train,
             ctx,
             problem,
             state.server,
             lambda i: 1 / base.prob_of(ctx.links, i),
-            cohorts.make_cohort(active & kept),
+            cohorts.make_cohort(active & included),
         )
         server = tree.add_scaled(state.server, server_lr / num_clients, deltas)
         new_state = CaFedState(
@@ -211,7 +212,7 @@ def ca_fed(
         )
         extra = {
             'num_available': num_available,
-            'num_kept': jnp.sum(kept, dtype=jnp.int32),
+            'num_included': jnp.sum(included, dtype=jnp.int32),
         }
         return new_state, metrics._replace(extra=extra)
 
@@ -219,33 +220,34 @@ def ca_fed(
 
 
 def _drop(
-    kept: Array, order: Array, gaps: Array, bias_weight: Number, tolerance: Number
+    included: Array, order: Array, gaps: Array, bias_weight: Number, tolerance: Number
 ) -> Array:
     """Visits the clients in an order and drops those without whom G falls; bool[N]."""
-    num_clients = kept.shape[0]
+    num_clients = included.shape[0]
     largest = jnp.max(gaps)
 
-    def objective(num_kept: Array, gap_sum: Array) -> Array:
-        distance = 1 - num_kept / num_clients
-        return gap_sum / num_kept + bias_weight * largest * distance**2
+    def objective(num_included: Array, gap_sum: Array) -> Array:
+        distance = 1 - num_included / num_clients
+        return gap_sum / num_included + bias_weight * largest * distance**2
 
     def visit(
         carry: tuple[Array, Array, Array], client: tuple[Array, Array]
     ) -> tuple[tuple[Array, Array, Array], Array]:
-        num_kept, gap_sum, value = carry
-        gap, is_kept = client
-        fewer = jnp.maximum(num_kept - 1, 1)
+        num_included, gap_sum, value = carry
+        gap, is_included = client
+        # G without this client.
+        fewer = jnp.maximum(num_included - 1, 1)
         smaller_sum = gap_sum - gap
         new_value = objective(fewer, smaller_sum)
-        is_dropped = is_kept & (num_kept > 1) & (value - new_value >= tolerance)
+        is_dropped = is_included & (num_included > 1) & (value - new_value >= tolerance)
         new_carry = (fewer, smaller_sum, new_value)
-        return tree.select(is_dropped, new_carry, carry), is_kept & ~is_dropped
+        return tree.select(is_dropped, new_carry, carry), is_included & ~is_dropped
 
-    num_kept = jnp.sum(kept).astype(gaps.dtype)
-    gap_sum = jnp.sum(jnp.where(kept, gaps, 0))
-    start = (num_kept, gap_sum, objective(num_kept, gap_sum))
-    _, kept_in_order = jax.lax.scan(visit, start, (gaps[order], kept[order]))
-    return jnp.zeros_like(kept).at[order].set(kept_in_order)
+    num_included = jnp.sum(included).astype(gaps.dtype)
+    gap_sum = jnp.sum(jnp.where(included, gaps, 0))
+    start = (num_included, gap_sum, objective(num_included, gap_sum))
+    _, included_in_order = jax.lax.scan(visit, start, (gaps[order], included[order]))
+    return jnp.zeros_like(included).at[order].set(included_in_order)
 
 
 def _no_transitions(num_clients: int) -> Transitions:

@@ -59,7 +59,7 @@ def test_the_numbers_of_kept_and_available_clients_are_reported(x64):
     rounds = result.rounds
     seen = setting.mask.any(axis=1)
     np.testing.assert_array_equal(
-        rounds.extra['num_kept'][seen], kept.sum(axis=1)[seen]
+        rounds.extra['num_included'][seen], kept.sum(axis=1)[seen]
     )
     np.testing.assert_array_equal(
         rounds.extra['num_available'], setting.mask.sum(axis=1)
