@@ -227,8 +227,8 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     variance = up * down
     weighted_up = up * second_weight
     # Coefficients of the entry H_ij itself, if only i is active, and if both are.
-    own_if_one = (variance * first_weight).T @ down
-    own_if_both = (variance * second_weight).T @ variance
+    coefficient_if_one = (variance * first_weight).T @ down
+    coefficient_if_both = (variance * second_weight).T @ variance
 
     def apply(moment: np.ndarray) -> np.ndarray:
         diagonal = np.diagonal(moment)
@@ -238,10 +238,12 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         totals = np.sum(up * (row_sums + diagonal), axis=1)
         # How much more the total over A x A is on average if client j is known to be active.
         gain = down * (2.0 * row_sums + diagonal)
-        one_active = (up * first_weight).T @ (down * row_sums) + own_if_one * moment
+        one_active = (up * first_weight).T @ (
+            down * row_sums
+        ) + coefficient_if_one * moment
         both_active = weighted_up.T @ (up * (0.5 * totals[:, None] + gain))
         result: np.ndarray = one_active + one_active.T + both_active + both_active.T
-        result += (np.outer(inactive, inactive) + 2.0 * own_if_both) * moment
+        result += (np.outer(inactive, inactive) + 2.0 * coefficient_if_both) * moment
         active_terms = np.sum(weighted_up * (totals[:, None] + gain), axis=0)
         np.fill_diagonal(result, inactive * diagonal + active_terms)
         return result

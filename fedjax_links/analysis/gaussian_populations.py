@@ -104,12 +104,13 @@ def best_linear_fit(
     _checks.require(fits, 'weights', requirement, shares.size)
     shares = shares / shares.sum()
     moment = np.eye(dimension) + (shares[:, None] * centres).T @ centres
-    # S_i v_i of each client.
-    images = truths + centres * np.sum(centres * truths, axis=1, keepdims=True)
-    vector = linalg.solve(moment, shares @ images, assume_a='pos')
-    off = vector - truths
-    squares = np.sum(off**2, axis=1) + np.sum(centres * off, axis=1) ** 2
-    return LinearFit(vector, float(sigma**2 + shares @ squares), moment)
+    # w* = S^-1 sum_i w_i S_i v_i with S_i v = v + s_i <s_i, v>.
+    s_v = truths + centres * np.sum(centres * truths, axis=1, keepdims=True)
+    vector = linalg.solve(moment, shares @ s_v, assume_a='pos')
+    # Client i's error above sigma^2: d^T S_i d = |d|^2 + <s_i, d>^2 for d = w* - v_i.
+    d = vector - truths
+    excess = np.sum(d**2, axis=1) + np.sum(centres * d, axis=1) ** 2
+    return LinearFit(vector, float(sigma**2 + shares @ excess), moment)
 
 
 def gaussian_minimiser(
@@ -275,35 +276,60 @@ def gaussian_boundaries(means: ArrayLike) -> Boundaries:
     Raises:
       ValueError: if an argument is out of range.
     """
-    from scipy.stats import qmc  # slow to import, so only here
-
     centres = _class_means(means)
     count, dim = centres.shape
     first, second = np.triu_indices(count, 1)
     distance = spatial.distance.pdist(centres)
     nearest = centres[first[distance.argmin()]]
     _checks.require(distance.all(), 'means', 'differ between classes', nearest)
-    normals = (centres[first] - centres[second]) / distance[:, None]
-    heights = -0.5 * np.sum(centres**2, axis=1)
+    noise = _scrambled_normals(dim)
+    shares = np.empty((_SCRAMBLES, len(first)))
+    pairs = zip(first.tolist(), second.tolist(), strict=True)
+    for pair, (i, j) in enumerate(pairs):
+        shares[:, pair] = _leading_shares(centres, i, j, noise)
+    # Without a third class b_ij is phi(D / 2) / (C D).
+    mass_of_two = _normal_density(distance / 2) / (count * distance)
+    error = np.std(shares @ mass_of_two, ddof=1) / np.sqrt(_SCRAMBLES)
+    return Boundaries(
+        mass=spatial.distance.squareform(mass_of_two * shares.mean(axis=0)),
+        distances=spatial.distance.squareform(distance),
+        error=float(error),
+    )
+
+
+def _scrambled_normals(dim: int) -> np.ndarray:
+    """Returns standard normal points of scrambled sequences: float64[sequences, points, d]."""
+    from scipy.stats import qmc  # Slow to import, so only here.
+
     sequences = []
     for seed in range(_SCRAMBLES):
         sobol = qmc.Sobol(dim, rng=np.random.default_rng(seed))
         sequences.append(sobol.random(_POINTS))
-    noise = special.ndtri(sequences)
-    shares = np.empty((_SCRAMBLES, len(first)))
-    for pair, (i, j, normal) in enumerate(zip(first, second, normals, strict=True)):
-        along = np.multiply.outer(noise @ normal, normal)
-        points = 0.5 * (centres[i] + centres[j]) + noise - along
-        scores = points @ centres.T + heights
-        others = np.delete(scores, [i, j], axis=2).max(axis=2, initial=-np.inf)
-        shares[:, pair] = np.mean(scores[..., i] > others, axis=1)
-    full = _normal_density(distance / 2) / (count * distance)
-    error = np.std(shares @ full, ddof=1) / np.sqrt(_SCRAMBLES)
-    return Boundaries(
-        mass=spatial.distance.squareform(full * shares.mean(axis=0)),
-        distances=spatial.distance.squareform(distance),
-        error=float(error),
-    )
+    return np.asarray(special.ndtri(sequences))
+
+
+def _leading_shares(
+    centres: np.ndarray, i: int, j: int, noise: np.ndarray
+) -> np.ndarray:
+    """Returns the share of the boundary of i and j on which no third class is ahead.
+
+    Args:
+      centres: float64[C, d], mu_c.
+      i: a class.
+      j: another class.
+      noise: float64[R, P, d], standard normal points of R sequences.
+
+    Returns:
+      float64[R], an estimate by each sequence.
+    """
+    distance = np.sqrt(np.sum((centres[i] - centres[j]) ** 2))
+    normal = (centres[i] - centres[j]) / distance
+    # Project the points on the hyperplane through the midpoint.
+    along = np.multiply.outer(noise @ normal, normal)
+    points = 0.5 * (centres[i] + centres[j]) + noise - along
+    scores = points @ centres.T - 0.5 * np.sum(centres**2, axis=1)
+    others = np.delete(scores, [i, j], axis=2).max(axis=2, initial=-np.inf)
+    return np.mean(scores[..., i] > others, axis=1)
 
 
 def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
@@ -368,9 +394,10 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
     first, second = np.nonzero(np.triu(boundaries.mass, 1))
     mass = boundaries.mass[first, second]
     distance = boundaries.distances[first, second]
-    tilt = np.log(law[first] / law[second]) / distance
-    ahead = distance / 2 + np.multiply.outer([0, 1, -1], tilt)
-    lost = special.ndtr(ahead).T @ [2, -1, -1]
+    shift = np.log(law[first] / law[second]) / distance  # s / D
+    # Of the examples of one class and of the other, 2 Phi(D / 2) are right without a shift.
+    with_shift = special.ndtr(distance / 2 + shift) + special.ndtr(distance / 2 - shift)
+    lost = 2 * special.ndtr(distance / 2) - with_shift
     return float(lost @ (mass * distance / _normal_density(distance / 2)))
 
 

@@ -13,11 +13,11 @@ class Round(NamedTuple):
     """Holds the links of a round and what local steps do.
 
     Attributes:
-      active: bool[N], whose upload arrives.
+      active: bool[N], A, the clients whose upload arrives.
       mixing: float64[N, N], the Metropolis matrix of the edges that are up.
       edges: bool[N, N], edges that are up, with a true diagonal.
       probs: float64[N], probabilities of the uplinks.
-      keep: float64[N, 1], ``a_i``.
+      keep: float64[N, 1], ``a_i``, the part of the start that local steps keep.
       targets: float64[N, 1 + 2 N], u_i in coordinates of the state and the targets.
       rate: eta.
       steps: s.
@@ -48,9 +48,13 @@ class Round(NamedTuple):
         """Returns the clients' models when `correction` is added to each gradient."""
         return self.trained(server) - (1.0 - self.keep) / self.curvature * correction
 
+    def sum(self, rows: np.ndarray) -> np.ndarray:
+        """Sums over the active clients."""
+        return np.asarray(rows[self.active].sum(axis=0))
+
     def mean(self, rows: np.ndarray) -> np.ndarray:
         """Averages over the active clients; zero if there are none."""
-        return rows[self.active].sum(axis=0) / max(self.active.sum(), 1)
+        return self.sum(rows) / max(self.active.sum(), 1)
 
     def stored(self, fresh: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Replaces the rows of active clients."""
@@ -61,114 +65,137 @@ State = tuple[np.ndarray, np.ndarray]
 """The server's model, and a row for each client."""
 
 Rule = Callable[[Round, np.ndarray, np.ndarray], State]
+"""``(round, x, rows) -> (x, rows)``."""
+
+# Below, D_i = L_i(x) - x is the update of client i, and A the active clients.
 
 
-def _fedavg(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    return x + s.mean(s.deltas(x)), rows
+def _fedavg(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by ``mean_A D_i``."""
+    return x + ctx.mean(ctx.deltas(x)), rows
 
 
-def _fedavg_all(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    return x + s.deltas(x)[s.active].sum(axis=0) / len(rows), rows
+def _fedavg_all(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by ``(1 / N) sum_A D_i``."""
+    return x + ctx.sum(ctx.deltas(x)) / len(rows), rows
 
 
-def _fedavg_known(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    return x + (s.deltas(x) / s.probs[:, None])[s.active].sum(axis=0) / len(rows), rows
+def _fedavg_known(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by ``(1 / N) sum_A D_i / p_i``."""
+    weighted = ctx.deltas(x) / ctx.probs[:, None]
+    return x + ctx.sum(weighted) / len(rows), rows
 
 
-def _colrel(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    factors = (s.options['weights'] * s.edges * s.active[:, None]).sum(axis=0)
-    return x + factors @ s.deltas(x) / len(rows), rows
+def _colrel(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by ``(1 / N) sum_j c_j D_j`` with ``c_j = sum_{i in A} tau_ji alpha_ij``."""
+    relayed = ctx.options['weights'] * ctx.edges * ctx.active[:, None]
+    factors = relayed.sum(axis=0)
+    return x + factors @ ctx.deltas(x) / len(rows), rows
 
 
-def _cogc(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    size = len(s.active)
-    tolerance = s.options['tolerance']
-    # A client's coded sum needs the edges to the next clients on the circle.
+def _cogc(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by the mean of all D_i if at least N - r complete sums arrive."""
+    size = len(ctx.active)
+    tolerance = ctx.options['tolerance']
+    # A client's sum is complete if the edges to the next r clients on the circle are up.
     sources = (np.arange(size)[:, None] + np.arange(tolerance + 1)) % size
-    has_sources = np.take_along_axis(s.edges, sources, axis=1).all(axis=1)
-    num_complete = (s.active & has_sources).sum()
+    has_sources = np.take_along_axis(ctx.edges, sources, axis=1).all(axis=1)
+    num_complete = (ctx.active & has_sources).sum()
     if num_complete < size - tolerance:
         return x, rows
-    return x + s.deltas(x).mean(axis=0), rows
+    return x + ctx.deltas(x).mean(axis=0), rows
 
 
-def _s2s(s: Round, x: np.ndarray, models: np.ndarray) -> State:
-    mixed = s.mixing @ s.trained(models)
-    server = s.mean(mixed) if s.active.any() else x
-    return server, s.stored(server[None], mixed)
+def _s2s(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
+    """Mixes ``z = M L(y)``; the server takes ``mean_A z_i``, which active clients receive."""
+    mixed = ctx.mixing @ ctx.trained(models)
+    server = ctx.mean(mixed) if ctx.active.any() else x
+    return server, ctx.stored(server[None], mixed)
 
 
-def _s2a(s: Round, x: np.ndarray, models: np.ndarray) -> State:
-    mixed = s.mixing @ s.trained(models)
-    if not s.active.any():
+def _s2a(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
+    """Is `_s2s`, but all clients receive the mean."""
+    mixed = ctx.mixing @ ctx.trained(models)
+    if not ctx.active.any():
         return x, mixed
-    return s.mean(mixed), np.broadcast_to(s.mean(mixed), mixed.shape)
+    server = ctx.mean(mixed)
+    return server, np.broadcast_to(server, mixed.shape)
 
 
-def _gossip(s: Round, x: np.ndarray, models: np.ndarray) -> State:
-    mixed = s.mixing @ s.trained(models)
+def _gossip(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
+    """Mixes ``y = M L(y)``; there is no server, so x is their mean."""
+    mixed = ctx.mixing @ ctx.trained(models)
     return mixed.mean(axis=0), mixed
 
 
-def _fedpbc(s: Round, x: np.ndarray, models: np.ndarray) -> State:
-    return _s2s(s._replace(mixing=np.eye(len(models))), x, models)
+def _fedpbc(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
+    """Is `_s2s` without edges between clients."""
+    return _s2s(ctx._replace(mixing=np.eye(len(models))), x, models)
 
 
-def _mifa(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    rows = s.stored(s.deltas(x), rows)
+def _mifa(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by the mean of the last updates h_i, those of this round included."""
+    rows = ctx.stored(ctx.deltas(x), rows)
     return x + rows.mean(axis=0), rows
 
 
-def _fedvarp(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    if not s.active.any():
+def _fedvarp(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by ``mean_A (D_i - h_i)`` plus the mean of the h_i; then ``h_i <- D_i`` in A."""
+    if not ctx.active.any():
         return x, rows
-    step = s.mean(s.deltas(x) - rows) + rows.mean(axis=0)
-    return x + step, s.stored(s.deltas(x), rows)
+    step = ctx.mean(ctx.deltas(x) - rows) + rows.mean(axis=0)
+    return x + step, ctx.stored(ctx.deltas(x), rows)
 
 
-def _fedstale(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    beta = s.options['stale_weight']
-    fresh = (s.deltas(x) - beta * rows) / s.probs[:, None]
-    step = fresh[s.active].sum(axis=0) / len(rows) + beta * rows.mean(axis=0)
-    return x + step, s.stored(s.deltas(x), rows)
+def _fedstale(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by ``(1 / N) sum_A (D_i - beta h_i) / p_i`` plus beta times the mean of the h_i."""
+    beta = ctx.options['stale_weight']
+    weighted = (ctx.deltas(x) - beta * rows) / ctx.probs[:, None]
+    step = ctx.sum(weighted) / len(rows) + beta * rows.mean(axis=0)
+    return x + step, ctx.stored(ctx.deltas(x), rows)
 
 
-def _mimic(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    step = s.mean(s.deltas(x) + rows)
-    return x + step, s.stored(step - s.deltas(x), rows)
+def _mimic(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by ``v = mean_A (D_i + c_i)``; then ``c_i <- v - D_i`` in A."""
+    step = ctx.mean(ctx.deltas(x) + rows)
+    return x + step, ctx.stored(step - ctx.deltas(x), rows)
 
 
-def _area(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    after = s.stored(s.trained(x), rows)
-    return x + (after - rows).mean(axis=0), after
+def _area(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by the mean change of the last local models y_i; ``y_i <- L_i(x)`` in A."""
+    new_rows = ctx.stored(ctx.trained(x), rows)
+    return x + (new_rows - rows).mean(axis=0), new_rows
 
 
-def _scaffold(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
+def _scaffold(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Corrects gradients by ``c - c_i``, moves x by ``mean_A D_i`` and updates the c_i."""
     # The server's control variate is the mean of the clients'.
     shift = rows.mean(axis=0) - rows
-    model = s.corrected(x, shift)
-    fresh = (x - model) / (s.steps * s.rate) - shift
-    return x + s.mean(model - x), s.stored(fresh, rows)
+    model = ctx.corrected(x, shift)
+    fresh = (x - model) / (ctx.steps * ctx.rate) - shift
+    return x + ctx.mean(model - x), ctx.stored(fresh, rows)
 
 
-def _focus(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    # A client keeps its last gradient, at its model before the last step.
-    before = s._replace(keep=(1.0 - s.rate * s.curvature) ** (s.steps - 1))
-    gradient = s.curvature * (before.corrected(x, -rows) - s.targets)
-    rows = s.stored(gradient, rows)
-    return x - s.rate * rows.sum(axis=0), rows
+def _focus(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Corrects gradients by ``-g_i`` and moves x by ``-eta sum_i g_i``, g_i the last gradients."""
+    # The gradient that a client uploads is at its model before the last step.
+    before = ctx._replace(keep=(1.0 - ctx.rate * ctx.curvature) ** (ctx.steps - 1))
+    gradient = ctx.curvature * (before.corrected(x, -rows) - ctx.targets)
+    rows = ctx.stored(gradient, rows)
+    return x - ctx.rate * rows.sum(axis=0), rows
 
 
-def _feddyn(s: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    alpha = s.options['alpha']
-    if not s.active.any():
+def _feddyn(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
+    """Moves x by ``mean_A D_i`` minus the mean of the h_i over alpha; ``h_i -= alpha D_i``."""
+    alpha = ctx.options['alpha']
+    if not ctx.active.any():
         return x, rows
     # Local steps approach the minimiser of F_i with its penalty, of this curvature.
-    curvature = s.curvature + alpha
-    pull = (1.0 - (1.0 - s.rate * curvature) ** s.steps) / curvature
-    deltas = pull * (s.curvature * (s.targets - x) + rows)
-    rows = s.stored(rows - alpha * deltas, rows)
-    step = s.mean(deltas) - rows.mean(axis=0) / alpha
+    curvature = ctx.curvature + alpha
+    pull = (1.0 - (1.0 - ctx.rate * curvature) ** ctx.steps) / curvature
+    deltas = pull * (ctx.curvature * (ctx.targets - x) + rows)
+    rows = ctx.stored(rows - alpha * deltas, rows)
+    step = ctx.mean(deltas) - rows.mean(axis=0) / alpha
     return x + step, rows
 
 
@@ -203,7 +230,7 @@ KEEP_NOTHING = 'cogc', 'colrel', 'fedavg', 'fedavg_all', 'fedavg_known'
 """Algorithms whose rows stay zero."""
 
 KEEP_MODELS = 'fedpbc', 's2a', 's2s'
-"""Algorithms whose rows are models with a mean of its own, beside the server's model."""
+"""Algorithms with two models: the server's, and the mean of the rows."""
 
 OTHER_NOISE = 'feddyn', 'focus', 'scaffold'
-"""Algorithms whose rows have another noise than the updates."""
+"""Algorithms whose rows have a noise that differs from that of the updates."""

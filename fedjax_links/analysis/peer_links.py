@@ -7,7 +7,7 @@ moments are finite sums.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +34,9 @@ class RandomGraph(NamedTuple):
     @property
     def differences(self) -> np.ndarray:
         """Returns b_e, the difference of the ends' unit vectors, as columns: float64[N, E]."""
-        first, second = np.eye(len(self.matrix))[:, self.ends.T].transpose(1, 0, 2)
-        return first - second
+        units = np.eye(len(self.matrix))
+        first, second = self.ends.T
+        return units[:, first] - units[:, second]
 
     def mean_product(self, *edges: np.ndarray) -> float:
         """Computes the mean product of the weights of one edge or two.
@@ -48,32 +49,52 @@ class RandomGraph(NamedTuple):
           *edges: int[2], the ends of each edge.
         """
         clients = np.unique(edges)
-        num_degrees = len(self.weight)
-        # The law of each degree without the edges between the ends. At most K can be up.
-        outer = self.matrix[clients]
-        outer[:, clients] = 0.0
-        outer = np.sort(outer, axis=1)[:, 1 - num_degrees :]
-        laws = np.array([cohort_sizes.poisson_binomial_pmf(probs) for probs in outer])
-        # All states of the edges between the ends in which the edges themselves are up.
         between = np.array([*itertools.combinations(clients, 2)])
-        ups = np.array([*itertools.product([0, 1], repeat=len(between))])
-        for edge in edges:
-            is_edge = (between == edge).all(axis=1)
-            ups = ups[ups[:, is_edge].all(axis=1)]
-        probs = self.matrix[tuple(between.T)]
-        state_probs = np.where(ups, probs, 1.0 - probs).prod(axis=1)
+        is_up, state_probs = self._states(between, edges)
+
         # In each state, shift the laws by the number of edges that are up.
-        shifts = ups @ (between[:, :, None] == clients).any(axis=1)
-        degrees = (np.arange(num_degrees) - shifts[..., None]) % num_degrees
-        shifted = np.take_along_axis(laws[None], degrees, axis=2)
+        laws = self._outer_degree_laws(clients)
+        num_degrees = len(self.weight)
+        num_up = is_up @ (between[:, :, None] == clients).any(axis=1)
+        outer_degrees = (np.arange(num_degrees) - num_up[..., None]) % num_degrees
+        degree_laws = np.take_along_axis(laws[None], outer_degrees, axis=2)
+
         # Sum over states and degrees. The axis of states comes after those of clients.
         state_axis = len(clients)
         terms: list[Any] = [state_probs, [state_axis]]
         for axis in range(state_axis):
-            terms += [shifted[:, axis], [state_axis, axis]]
+            terms += [degree_laws[:, axis], [state_axis, axis]]
         for edge in edges:
             terms += [self.weight, np.searchsorted(clients, edge).tolist()]
         return float(np.einsum(*terms, [], optimize=True))
+
+    def _states(
+        self, between: np.ndarray, edges: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lists the states of some pairs of clients in which certain edges are up.
+
+        Args:
+          between: int[B, 2], the pairs.
+          edges: int[2] each, pairs whose edge is up.
+
+        Returns:
+          int[S, B], 1 where the edge of a pair is up; and float64[S], the probabilities.
+        """
+        is_up = np.array([*itertools.product([0, 1], repeat=len(between))])
+        for edge in edges:
+            is_edge = (between == edge).all(axis=1)
+            is_up = is_up[is_up[:, is_edge].all(axis=1)]
+        probs = self.matrix[tuple(between.T)]
+        return is_up, np.where(is_up, probs, 1.0 - probs).prod(axis=1)
+
+    def _outer_degree_laws(self, clients: np.ndarray) -> np.ndarray:
+        """Computes the laws of clients' degrees without the edges between them: [C, K + 1]."""
+        probs = self.matrix[clients]
+        probs[:, clients] = 0.0
+        # A client has at most K edges, so the others have probability zero.
+        max_degree = len(self.weight) - 1
+        probs = np.sort(probs, axis=1)[:, -max_degree:]
+        return np.array([cohort_sizes.poisson_binomial_pmf(row) for row in probs])
 
 
 def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
@@ -158,18 +179,19 @@ def metropolis_map(
     graph = graph_of(neighbours, probs)
     means = np.array([graph.mean_product(edge) for edge in graph.ends])
     moments = np.outer(means, means)
-    ends = graph.differences
-    laplacian = (ends * means) @ ends.T
-    num_edges = range(len(graph.ends))
-    for e, f in itertools.combinations_with_replacement(num_edges, 2):
-        one = graph.ends[e]
-        other = graph.ends[f]
+    b = graph.differences
+    laplacian = (b * means) @ b.T
+    edge_ids = range(len(graph.ends))
+    for e, f in itertools.combinations_with_replacement(edge_ids, 2):
+        first = graph.ends[e]
+        second = graph.ends[f]
         # They are dependent if they share a client or if edges lie between them.
-        if graph.matrix[np.ix_(one, other)].any():
-            moments[e, f] = moments[f, e] = graph.mean_product(one, other)
+        if graph.matrix[np.ix_(first, second)].any():
+            moments[e, f] = moments[f, e] = graph.mean_product(first, second)
 
     def apply(moment: np.ndarray) -> np.ndarray:
-        both = ends @ (moments * (ends.T @ moment @ ends)) @ ends.T
+        # E[M H M] = H - L H - H L + sum_ef E[m_e m_f] b_e (b_e^T H b_f) b_f^T, L = I - E[M].
+        both = b @ (moments * (b.T @ moment @ b)) @ b.T
         return np.asarray(moment - laplacian @ moment - moment @ laplacian + both)
 
     return apply
@@ -263,6 +285,7 @@ def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> RandomGraph:
     _checks.require(is_symmetric, 'neighbours', requirement, 'one end')
     matrix = np.maximum(matrix, 0.0)
     ends = np.argwhere(np.triu(matrix))
+    # Metropolis weights 1 / (1 + max(d_i, d_j)) of all degrees that can occur.
     degrees = np.arange((matrix > 0).sum(axis=1).max() + 1)
     return RandomGraph(
         matrix=matrix,

@@ -10,8 +10,9 @@ from fedjax_links.analysis import _checks
 def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
     """Computes ColRel's relay weights of least variance, for `fedjax_links.algorithms.colrel`.
 
-    Find ``alpha >= 0`` with ``sum_i p_i q_ji alpha_ij = 1`` for every j and the least
-    ``S = sum_i p_i (1 - p_i) (sum_j q_ji alpha_ij)^2 + sum_ij p_i q_ji (1 - q_ji) alpha_ij^2
+    They are unbiased, ``sum_i p_i q_ji alpha_ij = 1`` for every j, not negative, and have
+    the least ``S = sum_i p_i (1 - p_i) (sum_j q_ji alpha_ij)^2
+    + sum_ij p_i q_ji (1 - q_ji) alpha_ij^2
     + sum_{i != l} p_i p_l q_il (1 - q_il) alpha_il alpha_li``. This is a convex programme.
     It is solved by non-negative least squares and scaled to be unbiased to rounding.
 
@@ -50,17 +51,34 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
     has_path = constraints.any(axis=1)
     got = f'none of client {np.argmin(has_path)}'
     _checks.require(has_path.all(), 'probs', 'let every update through', got)
-    # Minimise |root alpha|^2 = S, with the constraints as heavy rows.
     variance = _colrel_variance(uplink, edges, carrier, source)
-    values, vectors = np.linalg.eigh(variance)
-    root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T
-    heavy = 1e4 * max(1.0, float(np.sqrt(values[-1])))
-    lhs = np.vstack([root, heavy * constraints])
-    rhs = np.r_[np.zeros(len(root)), [heavy] * size]
-    alpha, _ = optimize.nnls(lhs, rhs, maxiter=100 * lhs.shape[1])
+    alpha = _least_variance(variance, constraints)
+    # The constraints hold up to the weight of their rows, so scale by what they miss.
     weights = np.zeros((size, size))
     weights[carrier, source] = alpha / (constraints @ alpha)[source]
     return weights
+
+
+def _least_variance(variance: np.ndarray, constraints: np.ndarray) -> np.ndarray:
+    """Minimises ``alpha^T V alpha`` over alpha >= 0 with ``C alpha = 1``, nearly.
+
+    It is non-negative least squares for ``|root alpha|^2 + |w (C alpha - 1)|^2`` with a
+    large weight w.
+
+    Args:
+      variance: float64[P, P], V, positive semi-definite.
+      constraints: float64[N, P], C.
+
+    Returns:
+      float64[P], alpha.
+    """
+    values, vectors = np.linalg.eigh(variance)
+    root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T
+    weight = 1e4 * max(1.0, float(np.sqrt(values[-1])))
+    lhs = np.vstack([root, weight * constraints])
+    rhs = np.r_[np.zeros(len(root)), np.full(len(constraints), weight)]
+    alpha, _ = optimize.nnls(lhs, rhs, maxiter=100 * lhs.shape[1])
+    return np.asarray(alpha)
 
 
 def colrel_variance(

@@ -47,7 +47,7 @@ def elementary(values, degree):
 
 
 def elementary_of_many(values, degree):
-    """The same of more fractions than have all their subsets listed, value by value."""
+    """The same by recursion over the values, where the subsets are too many to list."""
     sums = [1] + [0] * degree
     for value in values:
         for k in range(degree, 0, -1):

@@ -80,8 +80,9 @@ def quadratic_clients(
     centre = curves @ points / curves.sum()
 
     def train(models: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        kept = factors[ids]
-        return kept * models + (1.0 - kept) * points[ids]
+        # Local steps contract the distance to the target by (1 - eta h_i)^s.
+        factor = factors[ids]
+        return factor * models + (1.0 - factor) * points[ids]
 
     def gradient(model: np.ndarray) -> np.ndarray:
         return np.asarray(curves.mean() * (model - centre))
@@ -177,10 +178,10 @@ def client_objectives(
     _checks.require(counts.min() > 0, 'owners', 'name every client', missing)
     objectives = []
     for client in range(num_clients):
-        own = ids == client
-        alone = np.zeros(int(own.sum()), np.int64)
+        is_owned = ids == client
+        alone = np.zeros(int(is_owned.sum()), np.int64)
         objective = linear_models.weighted_loss(
-            rows[own], targets[own], alone, [1.0], **options
+            rows[is_owned], targets[is_owned], alone, [1.0], **options
         )
         objectives.append(objective)
     return objectives
