@@ -114,7 +114,7 @@ class QuadraticRun(NamedTuple):
         return np.diagonal(covariances, axis1=-2, axis2=-1) @ self.copies
 
 
-class ExactEnd(NamedTuple):
+class ExactLimit(NamedTuple):
     """Holds where a model ends.
 
     Attributes:
@@ -308,7 +308,7 @@ def _analyse(
         raise NotExactError(f'{error.path} {error.clause}') from error
 
 
-def ends(run: QuadraticRun, algorithm: LinearAlgorithm) -> dict[str, ExactEnd]:
+def limits(run: QuadraticRun, algorithm: LinearAlgorithm) -> dict[str, ExactLimit]:
     """Computes where the models of an algorithm end, by model.
 
     Args:
@@ -319,9 +319,9 @@ def ends(run: QuadraticRun, algorithm: LinearAlgorithm) -> dict[str, ExactEnd]:
       NotExactError: if the theory refuses the numbers.
     """
     limit = _analyse(analysis.linear_limit, run, algorithm)
-    by_model: dict[str, ExactEnd] = {}
+    by_model: dict[str, ExactLimit] = {}
     for model, mean in limit.means.items():
-        by_model[model] = ExactEnd(
+        by_model[model] = ExactLimit(
             bias=run.models(mean) - run.optimum,
             deviation=float(np.sqrt(run.variance(limit.covariances[model]))),
             rate=limit.rate,

@@ -46,7 +46,7 @@ def record_links(
       The links as NumPy arrays, leaves [T, ...].
 
     Raises:
-      ValueError: if T times the number of clients does not fit into memory comfortably.
+      ValueError: if T times the number of clients is too large.
     """
     clients = participation.num_clients
     if num_rounds * clients > _MAX_CELLS:
@@ -216,7 +216,7 @@ def text(title: str, record: base.MaskLinks, law: LinkLaw) -> str:
         masks: dict[str, Any] = {
             'takes part': active,
             'delivers': base.delivers(record),
-            'hears': record.downlink,
+            'receives': record.downlink,
             'can train': record.compute,
         }
         means = (f'{name} {np.mean(mask):.3f}' for name, mask in masks.items())
@@ -235,7 +235,7 @@ def _peers_line(record: Any) -> str:
     is_neighbour = np.not_equal(neighbours, np.arange(len(neighbours))[:, None])
     degree = is_neighbour.sum(axis=1).mean()
     num_up = record.edges.mean(axis=0).sum(axis=1).mean()
-    return f'peers: {num_up:.3g} of {degree:.3g} neighbours heard in a round'
+    return f'peers: {num_up:.3g} of {degree:.3g} neighbours received from in a round'
 
 
 def _map_lines(active: np.ndarray, period: int | None) -> list[str]:
@@ -255,9 +255,12 @@ def _map_lines(active: np.ndarray, period: int | None) -> list[str]:
 
     num_clients = active.shape[1]
     bands = np.array_split(np.arange(num_clients), min(_MAP_ROWS, num_clients))
-    scale = f', {rounds_per_cell} rounds a cell' if rounds_per_cell > 1 else ''
-    rounds = f'by round 0 to {num_rounds - 1}{scale}'
-    lines = [f'clients, best first ({len(bands)} bands), {rounds}']
+    heading = (
+        f'clients, best first ({len(bands)} bands), by round 0 to {num_rounds - 1}'
+    )
+    if rounds_per_cell > 1:
+        heading += f', {rounds_per_cell} rounds a cell'
+    lines = [heading]
     for band in bands:
         rates = cells[:, band].mean(axis=1)
         darkness = np.ceil(rates * (len(_SHADES) - 1)).astype(int)

@@ -41,8 +41,8 @@ def _reached_lines(
     """Describes where both algorithms are after the run's rounds."""
     if predicted.fedavg.reached and predicted.fedpbc.reached:
         rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
-        ends = _ends_text(predicted.fedavg.reached, predicted.fedpbc.reached)
-        return [ends, f'  {rounds}{remark}']
+        line = _ends_text(predicted.fedavg.reached, predicted.fedpbc.reached)
+        return [line, f'  {rounds}{remark}']
     if links.flow_time is not None:
         time = f'{links.flow_time:.3g}'
         return [f'no end predicted: rate x steps x rounds = {time} takes too long']
@@ -52,15 +52,15 @@ def _reached_lines(
 def _limit_lines(predicted: prediction.Predictions, remark: str) -> list[str]:
     """Describes where both algorithms would end in the long run."""
     if predicted.fedavg.limit and predicted.fedpbc.limit:
-        ends = _ends_text(predicted.fedavg.limit, predicted.fedpbc.limit)
-        return [ends, f'  in the long run{remark}']
+        line = _ends_text(predicted.fedavg.limit, predicted.fedpbc.limit)
+        return [line, f'  in the long run{remark}']
     return ['no limit in the long run: a linear model separates some labels']
 
 
 def _ends_text(fedavg: Mapping[str, float], fedpbc: Mapping[str, float]) -> str:
     """Writes both predicted accuracies, or the first metric of a problem without accuracy."""
-    ends = f'{metric_text(fedavg)}, FedPBC at {metric_text(fedpbc)}'
-    return f'FedAvg is expected to end at {ends}'
+    both = f'{metric_text(fedavg)}, FedPBC at {metric_text(fedpbc)}'
+    return f'FedAvg is expected to end at {both}'
 
 
 def metric_text(metrics: Mapping[str, float]) -> str:

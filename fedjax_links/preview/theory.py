@@ -11,10 +11,10 @@ from fedjax_links.experiment import Experiment
 from fedjax_links.participation.link_laws import LinkLaw
 from fedjax_links.preview import (
     configured_links,
-    exact_ends,
+    exact_limits,
     predicted_lines,
     prediction,
-    remembered_ends,
+    weighted_limits,
 )
 from fedjax_links.preview.links import stated_rates, transition_probs
 from fedjax_links.problems.classification import partition_of
@@ -34,7 +34,7 @@ def summary(experiment: Experiment) -> str:
 
     Where known, these are the clients' rates, and how far FedAvg's implicit weights are from
     equal. For linear models of moderate size they are the metrics that FedAvg and FedPBC are
-    expected to end at. For quadratics they are the exact ends of all algorithms.
+    expected to end at. For quadratics they are the exact limits of all algorithms.
 
     Args:
       experiment: made from a config.
@@ -56,13 +56,13 @@ def summary(experiment: Experiment) -> str:
             )
         predictions = predicted_lines.describe(links, budget)
         lines += [f'{_INDENT}{line}' for line in predictions]
-        labels = remembered_ends.weighted_labels(links, budget)
+        labels = weighted_limits.weighted_labels(links, budget)
         if labels:
             names = ', '.join(labels)
             lines.append(f'{_INDENT}`theory` says what memory does to {names}')
-        quick_work = exact_ends.QUICK_WORK / len(experiment.patterns)
-        ends = exact_ends.describe(links, quick_work)
-        lines += [f'{_INDENT}{line}' for line in ends]
+        quick_work = exact_limits.QUICK_WORK / len(experiment.patterns)
+        limit_lines = exact_limits.describe(links, quick_work)
+        lines += [f'{_INDENT}{line}' for line in limit_lines]
     return '\n'.join(lines)
 
 
@@ -105,8 +105,8 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
     lines += _weights_lines(law, weights, len(active))
     lines += _bias_lines(links.problem, law, weights, active)
     lines += [f'  {line}' for line in predicted_lines.describe(links, prediction.LONG)]
-    lines += remembered_ends.describe(links, prediction.LONG)
-    lines += exact_ends.describe(links)
+    lines += weighted_limits.describe(links, prediction.LONG)
+    lines += exact_limits.describe(links)
     lines += _gossip_lines(law)
     lines += _separation_lines(law)
     first_seed = links.experiment.seeds[0]

@@ -60,7 +60,9 @@ def test_directions_are_told_apart():
     np.testing.assert_array_equal(active, delivers & record.downlink & record.compute)
     assert not np.array_equal(active, delivers)
     text = links.text('t', record, plan.law)
-    assert f'delivers {delivers.mean():.3f}, hears {record.downlink.mean():.3f}' in text
+    assert (
+        f'delivers {delivers.mean():.3f}, receives {record.downlink.mean():.3f}' in text
+    )
 
 
 @pytest.mark.parametrize(

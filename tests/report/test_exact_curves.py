@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, experiment, report, runs
-from fedjax_links.preview import exact_ends
+from fedjax_links.preview import exact_limits
 from fedjax_links.preview.configured_links import of_experiment
 from fedjax_links.report import client_stats, exact_curves, run_view
 from fedjax_links.report.layouts import progress
@@ -109,7 +109,7 @@ def test_a_run_ends_at_the_printed_bias(tmp_path):
         'num_seeds': 1000,
     }
     plan = experiment.build(config)
-    lines = exact_ends.describe(of_experiment(plan))
+    lines = exact_limits.describe(of_experiment(plan))
     run = plan.run(tmp_path / 'run')
     last = run.columns['round'] == 160
     for name in config['algorithms']:

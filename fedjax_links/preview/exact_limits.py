@@ -13,7 +13,7 @@ from fedjax_links.preview import configured_links, exact_quadratics
 from fedjax_links.preview.configured_chains import NotExactError
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.preview.exact_quadratics import (
-    ExactEnd,
+    ExactLimit,
     LinearAlgorithm,
     QuadraticRun,
 )
@@ -28,7 +28,7 @@ _WIDTH = 80
 _FIRST_ORDER = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known'
 # FedAvg's law of first order sums over lags of all clients, at most so many in a second.
 _MOST_LAGS = 30_000
-_NEVER_EMPTY = 1e-17
+_NEGLIGIBLE = 1e-17
 # Multiples of the targets' size below which a bias, or a deviation, is rounding.
 _ROUNDING = 1e-9
 _DEVIATION_ROUNDING = 1e-6
@@ -47,14 +47,16 @@ def describe(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
 
     Returns:
       Lines of at most 80 columns; none for problems that are no quadratics. A line says why
-      an algorithm has no exact end.
+      an algorithm has no exact limit.
     """
     try:
         run = exact_quadratics.quadratic_run(links)
     except NotExactError as reason:
         if links.law.memoryless:
             return []
-        return textwrap.wrap(f'no exact ends: {reason}', _WIDTH, subsequent_indent='  ')
+        return textwrap.wrap(
+            f'no exact limits: {reason}', _WIDTH, subsequent_indent='  '
+        )
     if run is None:
         return []
     writer = _Writer(links, run, most_work)
@@ -101,12 +103,12 @@ class _Writer:
         data = ''
         if configured_links.is_redrawn(experiment, self._links.label):
             data = f', data of seed {experiment.seeds[0]}'
-        return [f'Exact ends{comparison}: {numbers}{data}']
+        return [f'Exact limits{comparison}: {numbers}{data}']
 
     def refusals(self) -> list[str]:
         """Says which algorithms have no line, and why."""
         return [
-            f'  no exact end of {", ".join(labels)}: {reason}'
+            f'  no exact limit of {", ".join(labels)}: {reason}'
             for reason, labels in self._labels_of_reason.items()
         ]
 
@@ -119,23 +121,24 @@ class _Writer:
             self._labels_of_reason.setdefault(str(reason), []).append(label)
 
     def _lines_of(self, label: str, algorithm: LinearAlgorithm) -> list[str]:
-        """Describes the ends of an algorithm's models."""
+        """Describes the limits of an algorithm's models."""
         if algorithm.name == 'fedau':
             return [self._first_order_line(label, algorithm)]
         try:
             self._spend(algorithm)
-            ends = exact_quadratics.ends(self._run, algorithm)
+            limits = exact_quadratics.limits(self._run, algorithm)
         except _TooLongError:
             if algorithm.name not in _FIRST_ORDER:
                 raise
             return [self._first_order_line(label, algorithm)]
         memoryless = {}
         if self._memoryless_run is not None:
-            memoryless = exact_quadratics.ends(self._memoryless_run, algorithm)
+            memoryless = exact_quadratics.limits(self._memoryless_run, algorithm)
         lines = []
-        for model, end in ends.items():
-            name = label if len(ends) == 1 else f'{label} {model.replace("_", " ")}'
-            lines.append(f'  {name}: {self._end(end, memoryless.get(model))}')
+        for model, limit in limits.items():
+            name = label if len(limits) == 1 else f'{label} {model.replace("_", " ")}'
+            text = self._limit_text(limit, memoryless.get(model))
+            lines.append(f'  {name}: {text}')
         return lines
 
     def _spend(self, algorithm: LinearAlgorithm) -> None:
@@ -161,20 +164,20 @@ class _Writer:
             return _TooLongError('it takes seconds; the command `theory` computes it')
         return _TooLongError('it takes long; `analysis.linear_limit` computes it')
 
-    def _end(self, end: ExactEnd, memoryless: ExactEnd | None) -> str:
-        """Describes where a model ends: ``bias -12.83 [-15.38], deviation ...``."""
-        if end.rate >= 1:
-            return f'does not settle, its mean grows {end.rate:.4f}-fold a round'
-        bias = f'bias {self._bias(end.bias)}'
+    def _limit_text(self, limit: ExactLimit, memoryless: ExactLimit | None) -> str:
+        """Describes the limit of a model: ``bias -12.83 [-15.38], spread ...``."""
+        if limit.rate >= 1:
+            return f'does not settle, its mean grows {limit.rate:.4f}-fold a round'
+        bias = f'bias {self._bias(limit.bias)}'
         if memoryless is not None and memoryless.rate < 1:
             bias += f' [{self._bias(memoryless.bias)}]'
-        if end.second_moment_rate >= 1:
-            growth = f'{end.second_moment_rate:.4f}-fold a round'
+        if limit.second_moment_rate >= 1:
+            growth = f'{limit.second_moment_rate:.4f}-fold a round'
             return f'{bias}, its variance grows without bound, {growth}'
-        spread = f'spread {self._deviation(end.deviation)}'
+        spread = f'spread {self._deviation(limit.deviation)}'
         if memoryless is not None and memoryless.second_moment_rate < 1:
             spread += f' [{self._deviation(memoryless.deviation)}]'
-        return f'{bias}, {spread}, settles in {_time_constant(end.rate)}'
+        return f'{bias}, {spread}, settles in {_time_constant(limit.rate)}'
 
     def _first_order_line(self, label: str, algorithm: LinearAlgorithm) -> str:
         """Describes the bias to first order in the step, for any number of clients."""
@@ -211,12 +214,15 @@ class _Writer:
         law = self._links.law
         if law.up_rate is None or law.down_rate is None or law.probs is None:
             return 0.0
-        if np.prod(1 - law.probs) < _NEVER_EMPTY:
+        empty_prob = np.prod(1 - law.probs)
+        if empty_prob < _NEGLIGIBLE:
             return 0.0
-        longest = np.abs(1 - law.up_rate - law.down_rate).max()
-        if longest == 0:
+        # A link forgets by this factor in a round.
+        slowest = np.abs(1 - law.up_rate - law.down_rate).max()
+        if slowest == 0:
             return 0.0
-        return float(law.probs.size * math.log(_NEVER_EMPTY) / math.log(longest))
+        num_rounds = math.log(_NEGLIGIBLE) / math.log(slowest)
+        return float(law.probs.size * num_rounds)
 
     def _bias(self, bias: np.ndarray) -> str:
         """Writes a difference with its sign, or the norm of a vector."""

@@ -1,11 +1,11 @@
-"""Exact ends that are printed before a run: their numbers, their words and their limits."""
+"""Exact limits that are printed before a run: their numbers, their words, their scope."""
 
 import numpy as np
 import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis.link_chains import chains, layouts
-from fedjax_links.preview import configured_links, exact_ends, exact_quadratics
+from fedjax_links.preview import configured_links, exact_limits, exact_quadratics
 from fedjax_links.preview.configured_chains import NotExactError, link_chain
 from tests.report import plans
 
@@ -19,7 +19,7 @@ def markov(up_rate):
 
 def described(links, algorithms, problem=PAIR, **config):
     plan = plans.plan(links, problem, algorithms=algorithms, **{**RUN, **config})
-    return exact_ends.describe(plan)
+    return exact_limits.describe(plan)
 
 
 def line_of(lines, name):
@@ -31,7 +31,7 @@ def test_pair_has_the_numbers_of_its_table():
     """Of 2,000 simulated seeds, FedAvg ended at 37.29 +- .62, known p at 47.97 +- .67."""
     algorithms = {'fedavg': {}, 'fedavg_known': {}, 'fedpbc': {}, 'scaffold': {}}
     lines = described(markov(0.05), algorithms)
-    assert lines[0].startswith('Exact ends [without memory]: E x - x*, ')
+    assert lines[0].startswith('Exact limits [without memory]: E x - x*, ')
     fedavg = line_of(lines, 'fedavg')
     assert fedavg.startswith('bias -12.83 [-15.38], spread 27.8 [9.23], settles in')
     known = line_of(lines, 'fedavg_known')
@@ -92,7 +92,7 @@ def test_many_clients_have_the_law_of_first_order():
         law = analysis.first_order_mean(name, chain, targets, 0.02, 5)
         bias = np.linalg.norm(law.mean - targets.mean(axis=0))
         assert line_of(lines, name).startswith(f'bias {bias:.4g} [')
-    assert lines[-1].startswith('  no exact end of mifa: it takes long')
+    assert lines[-1].startswith('  no exact limit of mifa: it takes long')
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_many_clients_have_the_law_of_first_order():
                 'tuning': {'learning_rates': (0.1, 0.2), 'num_seeds': 1},
                 'client': {'local_steps': 5},
             },
-            'end of fedavg, mifa: learning rates are tuned',
+            'limit of fedavg, mifa: learning rates are tuned',
         ),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_refusal_is_one_line(algorithms, config, reason):
 def test_links_without_a_chain_are_named():
     links = {'name': 'outage', 'pattern': markov(0.1), 'start': 2, 'stop': 5}
     assert described(links, {'fedavg': {}}) == [
-        'no exact ends: no link chain of outage is known'
+        'no exact limits: no link chain of outage is known'
     ]
 
 
@@ -158,7 +158,7 @@ def test_what_takes_seconds_is_left_to_theory():
         'algorithms': algorithms,
     }
     lines = plans.summary_lines(config)
-    assert 'no exact end of scaffold: it takes' in lines[-1]
+    assert 'no exact limit of scaffold: it takes' in lines[-1]
 
 
 WITHOUT_CHAIN = {
@@ -224,8 +224,8 @@ def test_few_coordinates_have_the_variance_of_all(algorithm, noise):
     assert run.targets.shape[1] < 5
     linear = exact_quadratics.linear_algorithm(plan, algorithm)
     expected = full_run(run, np.asarray(plan.problem.data, float) - run.start)
-    few = exact_quadratics.ends(run, linear)
-    for model, end in exact_quadratics.ends(expected, linear).items():
+    few = exact_quadratics.limits(run, linear)
+    for model, end in exact_quadratics.limits(expected, linear).items():
         np.testing.assert_allclose(few[model].bias, end.bias, atol=1e-7)
         np.testing.assert_allclose(few[model].deviation, end.deviation, atol=1e-6)
     rounds = np.array([0, 1, 2, 7])

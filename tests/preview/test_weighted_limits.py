@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis
-from fedjax_links.preview import predicted_lines, prediction, remembered_ends, theory
+from fedjax_links.preview import predicted_lines, prediction, theory, weighted_limits
 from tests.report import plans
 
 PROBS = (0.2, 0.5, 0.8, 0.3)
@@ -31,7 +31,7 @@ def markov(probs=PROBS):
 
 def test_lines_are_those_of_the_analysis():
     built = plan(markov())
-    heading, line = remembered_ends.describe(built, prediction.LONG)
+    heading, line = weighted_limits.describe(built, prediction.LONG)
     assert heading.endswith('[without memory]')
     predictor = prediction.make_predictor(built.problem)
     probs = np.array(PROBS)
@@ -63,7 +63,7 @@ def test_lines_are_those_of_the_analysis():
 )
 def test_other_runs_have_no_lines(links, algorithms):
     built = plan(links, algorithms)
-    assert remembered_ends.describe(built, prediction.LONG) == []
+    assert weighted_limits.describe(built, prediction.LONG) == []
 
 
 def test_a_run_says_what_has_the_lines():
