@@ -21,9 +21,9 @@ _HEADER = (
 _COMPUTING = {
     'all': 'all clients',
     'active': 'active clients',
-    'asked': 'active clients that are selected',
+    'selected': 'active clients that are selected',
 }
-_HEARING = {
+_BROADCAST_TIMES = {
     'start': 'before they train',
     'end': 'after they train',
     'never': 'at any time, links are ignored',
@@ -74,8 +74,8 @@ def row(entry: AlgorithmEntry, facts: AlgorithmFacts) -> tuple[str, ...]:
         memory(facts),
         str(facts.client_numbers),
         _COMPUTING[facts.computing],
-        _HEARING[facts.hearing]
-        + (', and other clients too' if facts.others_hear else ''),
+        _BROADCAST_TIMES[facts.receive_at]
+        + (', and other clients too' if facts.inactive_receive else ''),
         'may change the model' if facts.moves_when_empty else 'keep the model',
     )
 
@@ -91,32 +91,31 @@ def memory(facts: AlgorithmFacts) -> str:
 def _write_page(
     path: Path, name: str, entry: AlgorithmEntry, facts: AlgorithmFacts
 ) -> None:
-    own = entry.client_program
+    client_program = entry.client_program
     options = {**entry.example, **entry.client_example}
-    given = ', '.join(
+    arguments = ', '.join(
         f'{key}={value!r}' for key, value in options.items() if key != 'mu'
     )
-    keywords = f', {given}' if given and not own else ''
-    made = f"fl.ALGORITHMS['{name}'](client{keywords})"
+    keywords = f', {arguments}' if arguments and not client_program else ''
+    call = f"fl.ALGORITHMS['{name}'](client{keywords})"
     if 'server_optimizer' in options:
-        made = f"fl.ALGORITHMS['{name}'](client, server_optimizer=optax.sgd(1.0))"
-    program = own.__name__ if own else 'local_sgd'
+        call = f"fl.ALGORITHMS['{name}'](client, server_optimizer=optax.sgd(1.0))"
+    program = client_program.__name__ if client_program else 'local_sgd'
     mu = ', '.join(f'{key}={value}' for key, value in entry.client_example.items())
     client = f'local_training.{program}(0.02, {mu + ", " if mu else ""}local_steps=5)'
-    what = own or entry.factory
+    what = client_program or entry.factory
     parts = [
         text.heading(name),
         text.first_line(what) + '.\n',
         f'.. image:: {path.stem}.png\n   :alt: {name} on ten quadratics\n',
         pictures.TRAJECTORY_CAPTION + '\n',
-        text.code(f'client = {client}\nalgorithm = {made}'),
+        text.code(f'client = {client}\nalgorithm = {call}'),
         text.heading('Algorithm', '-'),
     ]
-    if own:
+    if client_program:
         parts.append(f':doc:`{entry.factory.__name__}` with another client program:\n')
-        parts.append(
-            f'.. autofunction:: {own.__module__}::{own.__name__}\n   :no-index:\n'
-        )
+        full_name = f'{client_program.__module__}::{client_program.__name__}'
+        parts.append(f'.. autofunction:: {full_name}\n   :no-index:\n')
     else:
         parts.append(
             f'.. autofunction:: fedjax_links.algorithms::{entry.factory.__name__}\n'

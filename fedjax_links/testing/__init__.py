@@ -4,7 +4,7 @@
 AssertionError. `ALGORITHM_CHECKS`, of an algorithm's `Runs`, and `PARTICIPATION_CHECKS` hold them
 by name, one test each. Where a check has nothing to check, it raises `DoesNotApply` with the
 reason: a skip, not a pass.
-`algorithm_facts` runs an algorithm and tells what it needs, keeps and says to whom.
+`algorithm_facts` runs an algorithm and reports what it needs, stores and sends.
 """
 
 from fedjax_links.testing.algorithms import ALGORITHM_CHECKS, check_algorithm

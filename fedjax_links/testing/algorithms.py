@@ -120,15 +120,15 @@ def relabelling_changes_nothing_global(runs: Runs) -> None:
 
 
 @ALGORITHM_CHECKS.listed
-def directions_are_told_apart(runs: Runs) -> None:
-    """It matters whether an active client receives the model, and no client trains that cannot."""
+def lost_broadcasts_matter(runs: Runs) -> None:
+    """A lost broadcast changes the round, and no client trains that cannot."""
     needs(runs.traits.uses_links, 'the algorithm does not look at the links')
     path = runs.rounds.servers()
     needs((path != path[0]).any(), 'the server does not move within a few rounds')
     require(
-        facts.hearing(runs.rounds) != 'never',
-        'whether a client hears the server must matter: `links.mask` is of uplinks alone, see '
-        '`base.participants`, `base.delivers` and `base.receives`',
+        facts.receive_time(runs.rounds) != 'never',
+        'whether a client receives the broadcast must matter: `links.mask` is of uplinks alone, '
+        'see `base.participants`, `base.delivers` and `base.receives`',
     )
     require(
         not facts.trains_unavailable_clients(runs.rounds),

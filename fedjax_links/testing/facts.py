@@ -37,10 +37,11 @@ class AlgorithmFacts(NamedTuple):
       client_models: models that it holds for each client, whoever keeps them.
       client_numbers: numbers that it holds for each client.
       computing: who trains in a round: ``'all'`` clients; ``'active'``, those whose uplink
-        delivers; ``'asked'``, fewer than these.
-      hearing: when the active clients must receive from the server: at the ``'start'`` of a round,
-        the model that they train from; at its ``'end'``; ``'never'`` where links are not used.
-      others_hear: whether it matters that a client whose uplink is down receives from the server.
+        delivers; ``'selected'``, fewer than these.
+      receive_at: when the active clients must receive the broadcast: at the ``'start'`` of a
+        round, as they train from it; at its ``'end'``; ``'never'`` where links are not used.
+      inactive_receive: whether it matters that a client whose uplink is down receives the
+        broadcast.
       moves_when_empty: whether rounds in which nobody delivers can move the server model.
     """
 
@@ -49,8 +50,8 @@ class AlgorithmFacts(NamedTuple):
     client_models: int
     client_numbers: int
     computing: str
-    hearing: str
-    others_hear: bool
+    receive_at: str
+    inactive_receive: bool
     moves_when_empty: bool
 
 
@@ -72,9 +73,9 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
     return AlgorithmFacts(
         needs_prob=_differ(servers, run.servers(prob=np.nan)),
         **_memory(algorithm),
-        computing=computing.get(max(num_computing), 'asked'),
-        hearing=hearing(run),
-        others_hear=_differ(servers, run.servers(downlink_lost=_ABSENT_CLIENT)),
+        computing=computing.get(max(num_computing), 'selected'),
+        receive_at=receive_time(run),
+        inactive_receive=_differ(servers, run.servers(downlink_lost=_ABSENT_CLIENT)),
         moves_when_empty=_differ(empty[_VARIED_ROUND - 1], empty[-1]),
     )
 
@@ -87,7 +88,7 @@ def client_program(
     return factory(learning_rate, **{**options, **entry.client_example})
 
 
-def hearing(run: 'Rounds') -> str:
+def receive_time(run: 'Rounds') -> str:
     """Returns when the active clients must receive from the server, see `AlgorithmFacts`."""
     usual = run.servers()
     varied = run.servers(downlink_lost=_ACTIVE_CLIENT)

@@ -31,7 +31,7 @@ BROADCAST_LATE = {
 }  # from own models
 CHOOSE_AMONG_THE_ACTIVE = {'ca_fed', 'f3ast'}
 EVERYBODY_TRAINS = {'cogc', 'colrel', 'fedpbc', 'gossip', 's2a', 's2s', 'wait_for_all'}
-EVERYBODY_HEARS = {
+INACTIVE_CLIENTS_RECEIVE = {
     'cogc',
     's2a',
 }  # ColRel with weights, too: without, nobody relays where they differ
@@ -69,26 +69,26 @@ def test_memory_is_what_the_docstring_says(name):
 
 
 @pytest.mark.parametrize('name', ALGORITHMS)
-def test_who_needs_computes_and_hears_what(name):
+def test_who_needs_computes_and_receives_what(name):
     result = facts(name)
     assert result.needs_prob == (name in NEED_PROBABILITIES)
     computing = (
         'all'
         if name in EVERYBODY_TRAINS
-        else 'asked'
+        else 'selected'
         if name in CHOOSE_AMONG_THE_ACTIVE
         else 'active'
     )
     assert result.computing == computing
     late = name in BROADCAST_LATE
     never = name in LOOK_AT_NO_UPLINK
-    assert result.hearing == ('never' if never else 'end' if late else 'start')
-    assert result.others_hear == (name in EVERYBODY_HEARS)
+    assert result.receive_at == ('never' if never else 'end' if late else 'start')
+    assert result.inactive_receive == (name in INACTIVE_CLIENTS_RECEIVE)
     assert result.moves_when_empty == (name in MOVE_BY_MEMORY | MOVE_BY_THE_CLOCK)
 
 
-def test_an_algorithm_that_tells_everybody_is_found_out():
-    """A rule made for this: all clients train, and all must hear the server."""
+def test_an_algorithm_that_sends_to_all_is_found_out():
+    """All clients train, and all must receive the broadcast."""
 
     def broadcast(local_train):
         def round_step(state, ctx, problem):

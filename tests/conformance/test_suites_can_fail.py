@@ -96,7 +96,7 @@ def broken_fedavg(mistake):
         ('order', 'order of clients|follow FedAvg'),
         ('divisor', 'follow FedAvg'),
         ('dtype', 'return the state that .* bfloat16'),
-        ('uplinks alone', 'hears the server must matter'),
+        ('uplinks alone', 'receives the broadcast must matter'),
     ],
 )
 def test_a_broken_algorithm_is_caught(mistake, message):
@@ -113,7 +113,7 @@ def test_a_broken_algorithm_is_caught(mistake, message):
     'check, make, message',
     [
         (
-            'directions_are_told_apart',
+            'lost_broadcasts_matter',
             broken_fedavg('computes'),
             'cannot train must not',
         ),
@@ -145,10 +145,10 @@ def test_a_forgotten_kind_of_links_or_execution_is_noticed(check, make, message)
         testing.ALGORITHM_CHECKS[check](testing.Runs(AlgorithmEntry(make)))
 
 
-def test_a_server_that_stands_still_need_not_be_heard():
+def test_a_server_that_stands_still_needs_no_broadcast():
     make = functools.partial(algorithms.fedbuff, buffer_size=1000)
     with pytest.raises(testing.DoesNotApply, match='does not move'):
-        testing.ALGORITHM_CHECKS['directions_are_told_apart'](
+        testing.ALGORITHM_CHECKS['lost_broadcasts_matter'](
             testing.Runs(AlgorithmEntry(make))
         )
 

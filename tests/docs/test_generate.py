@@ -39,7 +39,7 @@ def test_a_page_shows_the_sampler_of_its_pattern(name):
 
 
 def test_a_row_says_what_was_found():
-    facts = AlgorithmFacts(True, 4, 2, 1, 'asked', 'end', True, True)
+    facts = AlgorithmFacts(True, 4, 2, 1, 'selected', 'end', True, True)
     cells = methods.row(ALGORITHMS['mifa'], facts)
     assert cells == (
         'Gu et al.',
