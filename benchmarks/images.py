@@ -192,7 +192,7 @@ def by_hand(
 
     server = reference = params
     clients = [params] * workload.num_clients
-    met = []
+    losses = []
     for t, (mask, rows) in enumerate(zip(plan.masks, plan.rows, strict=True)):
         active = np.flatnonzero(mask)
         everyone = rule.name == 'fedpbc'
@@ -200,7 +200,7 @@ def by_hand(
         results = {
             i: train(clients[i] if everyone else server, rows[i]) for i in training
         }
-        met.append(sum(results[i][1] for i in active))
+        losses.append(sum(results[i][1] for i in active))
         if len(active):
             server = mean([results[i][0] for i in active])
         if everyone:
@@ -209,7 +209,7 @@ def by_hand(
             server = reference = jax.tree.map(
                 lambda r, x: r + rule.amplification * (x - r), reference, server
             )
-    return server, np.asarray(met)
+    return server, np.asarray(losses)
 
 
 def clients_trained(plan: Schedule, rule: Rule) -> float:

@@ -232,8 +232,8 @@ def pfl_research(source: str) -> Result:
     )
     backend = SimulatedBackend(training_data=data, val_data=None)
     FederatedAveraging().run(schedule, backend, model, training, callbacks=[Clock()])
-    found = {name: p.detach().numpy() for name, p in module.named_parameters()}
-    return found, stamps[-1] - stamps[int(problem['untimed']) - 1]
+    parameters = {name: p.detach().numpy() for name, p in module.named_parameters()}
+    return parameters, stamps[-1] - stamps[int(problem['untimed']) - 1]
 
 
 PEERS = {
@@ -260,8 +260,7 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    from benchmarks import (
-        peer_loops,
-    )  # so that other processes find its functions by name
+    # Imported, so that other processes find its functions by name.
+    from benchmarks import peer_loops
 
     peer_loops.main()

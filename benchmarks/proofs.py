@@ -166,12 +166,12 @@ def clear_of_thresholds(
     params = images.initial_params(key, data)
     clear = jax.jit(jax.vmap(lambda image: is_clear(module, params, image)))
     rng = np.random.default_rng(1)
-    found: list[np.ndarray] = []
-    while len(found) < len(rows):
+    clear_images: list[np.ndarray] = []
+    while len(clear_images) < len(rows):
         noise = rng.standard_normal((_CANDIDATES, *workload.image_shape), np.float32)
-        found.extend(noise[np.asarray(clear(noise))])
+        clear_images.extend(noise[np.asarray(clear(noise))])
     features = np.array(data.data.features)
-    features[rows] = found[: len(rows)]
+    features[rows] = clear_images[: len(rows)]
     return dataclasses.replace(
         data, data=data.data._replace(features=jnp.asarray(features))
     )

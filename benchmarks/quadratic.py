@@ -87,26 +87,26 @@ def by_hand(keys: jax.Array, data: Problem, settings: Settings, name: str) -> An
         row = mask[:, None]
         count = jnp.maximum(jnp.sum(mask), 1)
         if name == 'fedavg':
-            ends, met = trained(jnp.broadcast_to(server, targets.shape))
+            ends, losses = trained(jnp.broadcast_to(server, targets.shape))
             server = (
                 server + jnp.sum(jnp.where(row, ends - server[None], 0), axis=0) / count
             )
         else:
-            ends, met = trained(models)
+            ends, losses = trained(models)
             mean = jnp.sum(jnp.where(row, ends, 0), axis=0) / count
             server = jnp.where(jnp.any(mask), mean, server)
             models = jnp.where(row, server[None], ends)
-        return (server, models), jnp.sum(jnp.where(mask, met, 0))
+        return (server, models), jnp.sum(jnp.where(mask, losses, 0))
 
     def one_seed(key):
         models = jnp.zeros_like(targets) if name == 'fedpbc' else ()
         start = jnp.zeros(settings.dimension), models
-        (server, _), met = jax.lax.scan(
+        (server, _), loss_sums = jax.lax.scan(
             lambda carry, t: one_round(name, carry, key, t),
             start,
             jnp.arange(settings.num_rounds),
         )
-        return server, met
+        return server, loss_sums
 
     return jax.lax.map(one_seed, keys)
 

@@ -1,7 +1,7 @@
 """FedAvg's loss over label-dependent links by the boundaries of classes: studies/boundary.md.
 
 python -m studies.boundary                # the picture, from studies/records/boundary.csv
-python -m studies.boundary --simulate     # the record anew
+python -m studies.boundary --simulate     # the record again
 """
 
 import csv

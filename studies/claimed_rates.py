@@ -73,12 +73,12 @@ def same_rates(item: str, run: str, printed: float, minutes: Mapping[str, str]) 
 def tuned_ends(pattern: str, algorithm: str, model: str) -> dict[float, np.ndarray]:
     """Reads the losses at the end of tuning of Figure 3, by rate: float[S], by seed."""
     columns = read(FIGURE_3)
-    own = columns['stage'] == 'tuning'
-    own &= (columns['pattern'] == pattern) & (columns['algorithm'] == algorithm)
-    own &= columns['round'] == columns['round'][own].max()
-    order = np.argsort(columns['seed'][own], kind='stable')
-    losses = columns[f'{model}/train_loss'][own][order]
-    tried = columns['client.learning_rate'][own][order]
+    is_tuning = columns['stage'] == 'tuning'
+    is_tuning &= (columns['pattern'] == pattern) & (columns['algorithm'] == algorithm)
+    is_tuning &= columns['round'] == columns['round'][is_tuning].max()
+    order = np.argsort(columns['seed'][is_tuning], kind='stable')
+    losses = columns[f'{model}/train_loss'][is_tuning][order]
+    tried = columns['client.learning_rate'][is_tuning][order]
     return {float(rate): losses[tried == rate] for rate in np.unique(tried)}
 
 

@@ -55,11 +55,11 @@ def differences() -> Iterator[str]:
             yield f'| {loss:g} | {prob:g} | {" | ".join(cells)} |'
 
 
-def _label(found: run_view.RunView, rule: str, loss: float, prob: float) -> str:
+def _label(view: run_view.RunView, rule: str, loss: float, prob: float) -> str:
     labels = {'links.pattern.loss': loss, 'links.prob': prob}
     return next(
         k
-        for k, (name, at) in found.members.items()
+        for k, (name, at) in view.members.items()
         if (name, dict(at)) == (rule, labels)
     )
 

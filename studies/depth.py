@@ -263,9 +263,9 @@ def interval(values: np.ndarray) -> str:
     return f'{results.mean:+.1f} ± {results.half_width:.1f}'
 
 
-def rows(found: Iterable[Point]) -> Iterator[str]:
+def rows(points_of_table: Iterable[Point]) -> Iterator[str]:
     """Lines of the table."""
-    for point in found:
+    for point in points_of_table:
         yield f'| {" | ".join([point.data, *cells(point)])} |'
 
 
@@ -321,19 +321,19 @@ def limit_row(point: Point) -> str:
     return f'| {point.examples:.0f} | {" | ".join(levels)} | {left} |'
 
 
-def draw(found: Sequence[Sequence[Point]], path: Path) -> None:
+def draw(panels: Sequence[Sequence[Point]], path: Path) -> None:
     """Differences with theory, and training accuracies, over the examples of a client."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
         2,
-        len(found),
+        len(panels),
         figsize=(10, 6.6),
         sharex='col',
         layout='constrained',
         width_ratios=(3, 2, 1),
     )
-    for column, panel in zip(axes.T, found, strict=True):
+    for column, panel in zip(axes.T, panels, strict=True):
         for index, model in enumerate(depth.MODELS):
             of_model = [point for point in panel if point.model == model]
             if of_model:

@@ -106,7 +106,7 @@ def draw() -> None:
             ax.plot(points, np.full(points.size, column), '|', ms=9, color='0.6')
             choice = view.minus(label, 'fedavg')
             assert choice is not None
-            interval = choice.level()
+            interval = choice.interval_with_tuning()
             ax.errorbar(
                 100 * interval.mean,
                 column,

@@ -1,7 +1,7 @@
 """Biases of algorithms under links that remember, by number of clients: studies/memory.md.
 
   python -m studies.memory                # the tables and the picture, two minutes
-  python -m studies.memory --simulate     # the record of simulated points anew, minutes
+  python -m studies.memory --simulate     # the record of simulated points again, minutes
 
 Half of the clients have targets 0 and p = .5, half have targets 100 and p = .3. So the optimum
 is 50, and FedAvg without memory ends near 35.

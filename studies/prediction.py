@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
 
 def digits(noise: float, rate: float, rounds: int, seeds: int) -> Setting:
-    """Digits over 50 clients with label-dependent links; some training labels drawn anew."""
+    """Digits over 50 clients with label-dependent links; some training labels redrawn."""
     problem = problems.digits(order='numbers')
     bound = link_sections.bind_links({'name': 'bernoulli', 'probs': LINKS}, problem)
     probs = bound.options['schedule'].args[0]

@@ -21,14 +21,14 @@ BUDGETS = (1.0, 2.0, 5.0, 10.0, 20.0)
 """Minutes."""
 
 
-def clocks(found: run_view.RunView) -> dict[str, np.ndarray]:
+def clocks(view: run_view.RunView) -> dict[str, np.ndarray]:
     """Minutes when each evaluation was made, float64[S, E], by pattern."""
     facts, config = runs.read_description(RECORD)
     planned = experiment.build(config)
     point = planned.plan.points[0]
-    num_rounds = int(found.rounds[-1])
+    num_rounds = int(view.rounds[-1])
     minutes: dict[str, np.ndarray] = {}
-    for pattern in found.patterns:
+    for pattern in view.patterns:
         links = planned.pattern_at(pattern, point)
         draw = jax.jit(
             functools.partial(_durations, pattern=links, num_rounds=num_rounds)
@@ -39,7 +39,7 @@ def clocks(found: run_view.RunView) -> dict[str, np.ndarray]:
         ends = (
             np.cumsum([np.asarray(draw(key), np.float64) for key in keys], axis=1) / 60
         )
-        minutes[pattern] = ends[:, found.rounds - 1]
+        minutes[pattern] = ends[:, view.rounds - 1]
     return minutes
 
 

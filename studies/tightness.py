@@ -205,14 +205,14 @@ def _mean_square(
     return float(total) / SUN_ROUNDS
 
 
-def table(found: list[Row]) -> str:
+def table(rows: list[Row]) -> str:
     """Formats rows as Markdown."""
     lines = [
         '| setting | rate used | largest covered | used / covered | run of the paper, exact '
         '| bound at the largest rate | exact there | bound / exact | broken first |',
         '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
     ]
-    for row in found:
+    for row in rows:
         numbers = (
             row.rate_used,
             row.rate_cap,
@@ -227,16 +227,16 @@ def table(found: list[Row]) -> str:
     return '\n'.join(lines)
 
 
-def draw(found: list[Row], path: Path) -> None:
+def draw(rows: list[Row], path: Path) -> None:
     """Draws how far rates are above caps, and bounds above exact values."""
     from matplotlib import pyplot as plt
 
-    names = [row.setting for row in found]
-    positions = np.arange(len(found))
+    names = [row.setting for row in rows]
+    positions = np.arange(len(rows))
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.2), sharey=True, layout='tight')
-    axes[0].barh(positions, [row.rate_used / row.rate_cap for row in found], color='C0')
+    axes[0].barh(positions, [row.rate_used / row.rate_cap for row in rows], color='C0')
     axes[1].barh(
-        positions, [row.bound_at_cap / row.exact_at_cap for row in found], color='C1'
+        positions, [row.bound_at_cap / row.exact_at_cap for row in rows], color='C1'
     )
     for panel, label in zip(
         axes, ('rate used / largest rate covered', 'bound / exact value'), strict=True

@@ -20,13 +20,13 @@ from generate import (
 )
 
 _DOCS = Path(__file__).parent.parent
-_MADE = _DOCS / 'generated'
+_GENERATED = _DOCS / 'generated'
 
 
 def write_pages(app: Any) -> None:
     """Write all generated pages and pictures from the package."""
     del app
-    shutil.rmtree(_MADE, ignore_errors=True)
+    shutil.rmtree(_GENERATED, ignore_errors=True)
     for name, write in (
         ('algorithms', methods.write),
         ('patterns', patterns.write),
@@ -36,11 +36,11 @@ def write_pages(app: Any) -> None:
         ('config/names', registries.write),
         ('config/shipped', configs.write),
     ):
-        folder = _MADE / name
+        folder = _GENERATED / name
         folder.mkdir(parents=True)
         write(folder)
-    examples.write(_DOCS.parent / 'examples', _MADE / 'examples')
-    studies.write(_DOCS.parent / 'studies', _MADE / 'studies')
+    examples.write(_DOCS.parent / 'examples', _GENERATED / 'examples')
+    studies.write(_DOCS.parent / 'studies', _GENERATED / 'studies')
 
 
 def link_files(app: Any, name: str, source: list[str]) -> None:

@@ -78,11 +78,14 @@ def write(folder: Path) -> None:
 def public_name(thing: Any) -> str:
     """Under which full name a public module offers a thing; empty if none does."""
     for name in public_modules():
-        module, own = _module(name), getattr(thing, '__name__', '')
+        module = _module(name)
+        short_name = getattr(thing, '__name__', '')
         offers = getattr(module, '__all__', None)
-        is_there = own in offers if offers else module.__name__ == thing.__module__
-        if is_there and getattr(module, own, None) is thing:
-            return f'{module.__name__}.{own}'
+        is_offered = module.__name__ == thing.__module__
+        if offers:
+            is_offered = short_name in offers
+        if is_offered and getattr(module, short_name, None) is thing:
+            return f'{module.__name__}.{short_name}'
     return ''
 
 
@@ -94,7 +97,8 @@ def bare_data(name: str) -> dict[str, str]:
     """
     from sphinx.pycode import ModuleAnalyzer
 
-    module, found = _module(name), {}
+    module = _module(name)
+    descriptions = {}
     for offer in getattr(module, '__all__', ()):
         value = getattr(module, offer)
         if callable(value) or inspect.ismodule(value):
@@ -107,8 +111,8 @@ def bare_data(name: str) -> dict[str, str]:
                 if hasattr(value, 'keys')
                 else ''
             )
-            found[offer] = f'By name: {shown}.' if shown else f'``{value!r}``'
-    return found
+            descriptions[offer] = f'By name: {shown}.' if shown else f'``{value!r}``'
+    return descriptions
 
 
 def _module(name: str):
@@ -154,8 +158,8 @@ def _write_page(path: Path, name: str) -> None:
     if elsewhere:
         lines.append(f'   :exclude-members: {", ".join(sorted(elsewhere))}')
     data = [
-        f'.. py:data:: {offer}\n   :module: {_module(name).__name__}\n\n   {said}\n'
-        for offer, said in bare_data(name).items()
+        f'.. py:data:: {offer}\n   :module: {_module(name).__name__}\n\n   {description}\n'
+        for offer, description in bare_data(name).items()
     ]
     title = text.heading(f'fedjax_links.{name}')
     text.write(path, title, before, '\n'.join(lines) + '\n', *data)

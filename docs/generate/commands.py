@@ -52,10 +52,10 @@ def defined(module: types.ModuleType) -> list[Option]:
         configs.define_flags()
     if 'args' in inspect.signature(module.main).parameters:
         getattr(module, 'define_flags', app.define_workdir)()
-    found = [flags.FLAGS[name] for name in flags.FLAGS if name not in before]
-    for flag in found:
+    new_flags = [flags.FLAGS[name] for name in flags.FLAGS if name not in before]
+    for flag in new_flags:
         delattr(flags.FLAGS, flag.name)
-    return [_option(flag) for flag in found]
+    return [_option(flag) for flag in new_flags]
 
 
 _KINDS = {
@@ -87,7 +87,9 @@ def in_paragraphs(docstring: str) -> str:
     return '\n'.join(parts)
 
 
-def _as_literals(said: str) -> str:
+def _as_literals(help_text: str) -> str:
     """Flags in words as code, so that two hyphens stay two."""
-    said = re.sub(r'`(?!`)([^`]+)`(?!`)', r'``\1``', said)
-    return re.sub(r'(?<![`\w-])(--\w+(?:\.\w+)*(?:=[\w/]+)?)(?!`)', r'``\1``', said)
+    help_text = re.sub(r'`(?!`)([^`]+)`(?!`)', r'``\1``', help_text)
+    return re.sub(
+        r'(?<![`\w-])(--\w+(?:\.\w+)*(?:=[\w/]+)?)(?!`)', r'``\1``', help_text
+    )

@@ -35,9 +35,9 @@ def write(folder: Path) -> None:
 def page(source: str) -> list[str]:
     """Split a config into the paragraphs of its text and the rest of its file."""
     module = ast.parse(source)
-    said = ast.get_docstring(module) or ''
+    docstring = ast.get_docstring(module) or ''
     parts = []
-    for paragraph in re.split(r'\n\n', said):
+    for paragraph in re.split(r'\n\n', docstring):
         is_code = paragraph.startswith('  ') or paragraph.startswith('python -m')
         parts.append(
             text.code(_dedented(paragraph), 'bash') if is_code else _prose(paragraph)
@@ -52,15 +52,15 @@ def _dedented(paragraph: str) -> str:
 
 def _prose(paragraph: str) -> str:
     """Escape markup in a comment, except between backticks, and link the pages that it names."""
-    said = ''
+    prose = ''
     for part in re.split(
         r'(`+[^`]+`+|\b(?:docs|studies)/[\w/]+\.md|--\w+(?:=[\w/]+)?)', paragraph
     ):
         if part.startswith(('`', '--')):
-            said += f'``{part.strip("`")}``'
+            prose += f'``{part.strip("`")}``'
         elif part.endswith('.md') and '/' in part:
             page = part.removesuffix('.md').replace('studies/', 'generated/studies/')
-            said += f':doc:`/{page.removeprefix("docs/")}`'
+            prose += f':doc:`/{page.removeprefix("docs/")}`'
         else:
-            said += re.sub(r'([*|_\\])', r'\\\1', part)
-    return f'{said}\n'
+            prose += re.sub(r'([*|_\\])', r'\\\1', part)
+    return f'{prose}\n'

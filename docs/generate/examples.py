@@ -64,16 +64,16 @@ def _notebook(path: Path, folder: Path) -> str:
             parts.append(_linked(source))
         elif cell['cell_type'] == 'code' and source.strip():
             parts.append(f'```python\n{source}\n```')
-            for place, output in enumerate(cell.get('outputs', [])):
+            for index, output in enumerate(cell.get('outputs', [])):
                 parts.append(
-                    _output(output, folder, f'{path.stem}_{number}_{place}.png')
+                    _output(output, folder, f'{path.stem}_{number}_{index}.png')
                 )
     if not parts or not parts[0].startswith('# '):
         parts.insert(0, f'# {path.stem}')
     if path.with_suffix('.py').exists():
-        place = os.path.relpath(path, folder)
+        relative_path = os.path.relpath(path, folder)
         notebook, script = (
-            f'{{download}}`{kind} <{Path(place).with_suffix(suffix).as_posix()}>`'
+            f'{{download}}`{kind} <{Path(relative_path).with_suffix(suffix).as_posix()}>`'
             for kind, suffix in (('notebook', '.ipynb'), ('script', '.py'))
         )
         parts.append(f'Download: {notebook}, or {script}.')

@@ -86,8 +86,10 @@ class Row(NamedTuple):
 
 def rows(declarations: Mapping[str, Declaration]) -> list[Row]:
     """Make the rows of declared fields, those that are required first."""
-    found = [Row(_as_option(field), field.example) for field in declarations.values()]
-    return sorted(found, key=lambda row: row.option.default != options.REQUIRED)
+    declared = [
+        Row(_as_option(field), field.example) for field in declarations.values()
+    ]
+    return sorted(declared, key=lambda row: row.option.default != options.REQUIRED)
 
 
 def top() -> list[Option]:

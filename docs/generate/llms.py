@@ -51,7 +51,7 @@ def _line(env: Any, name: str) -> str:
     from docutils import nodes
 
     paragraphs = env.get_doctree(name).findall(nodes.paragraph)
-    told = (p.astext() for p in paragraphs if not isinstance(p[0], nodes.image))
-    sentence = re.split(r'(?<!et al)[.:] ', ' '.join(next(told, '').split()))[0]
+    texts = (p.astext() for p in paragraphs if not isinstance(p[0], nodes.image))
+    sentence = re.split(r'(?<!et al)[.:] ', ' '.join(next(texts, '').split()))[0]
     about = textwrap.shorten(sentence, 180, placeholder=' ...')
     return f'- [{env.titles[name].astext()}]({name}.html): {about}'

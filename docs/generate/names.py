@@ -31,11 +31,14 @@ def full_names(target: str, *modules: str) -> list[str]:
     elsewhere = [target] if '.' in target else []  # numpy.dtype
     for name in (*(f'{module}.{target}' for module in (*_ROOMS, *modules)), *elsewhere):
         try:
-            found = pkgutil.resolve_name(name)
+            thing = pkgutil.resolve_name(name)
         except (AttributeError, ImportError, ValueError):
             continue
-        place = getattr(found, '__module__', None), getattr(found, '__qualname__', None)
-        return [name, '.'.join(place)] if all(place) else [name]
+        full_name = (
+            getattr(thing, '__module__', None),
+            getattr(thing, '__qualname__', None),
+        )
+        return [name, '.'.join(full_name)] if all(full_name) else [name]
     return []
 
 

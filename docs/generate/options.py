@@ -68,11 +68,13 @@ def of(factory: Callable[..., Any], supplied: Collection[str] = ()) -> list[Opti
 
 def words(kind: Any) -> str:
     """Name the type of a value; empty if it is not known."""
-    found = type_hints.describe_annotation(kind).replace('a list of values', 'a list')
+    description = type_hints.describe_annotation(kind).replace(
+        'a list of values', 'a list'
+    )
     return (
         ''
-        if found in ('of another kind', 'a Any')
-        else found.replace(' or None', ', or None')
+        if description in ('of another kind', 'a Any')
+        else description.replace(' or None', ', or None')
     )
 
 
@@ -87,22 +89,22 @@ def in_python(default: Any) -> str:
 
 def documented(thing: Any) -> dict[str, str]:
     """Read the arguments, attributes or fields that a docstring describes, by name."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     section = r'^(?:{}):\n((?:(?:  .*)?\n)*)'.format('|'.join(_SECTIONS))
     for body in re.findall(section, f'{inspect.getdoc(thing) or ""}\n', flags=re.M):
-        for names, said in re.findall(
+        for names, meaning in re.findall(
             r'^  (\*{0,2}\w+(?:, \w+)*)(?: \([^)]*\))?: (.+(?:\n    .+)*)',
             body,
             flags=re.M,
         ):
             for name in names.split(', '):
-                found[name.lstrip('*')] = formulas.set_as_math(in_a_cell(said))
-    return found
+                meanings[name.lstrip('*')] = formulas.set_as_math(in_a_cell(meaning))
+    return meanings
 
 
-def in_a_cell(said: str) -> str:
+def in_a_cell(sentence: str) -> str:
     """Join a sentence to one line that does not begin a list."""
-    line = ' '.join(said.split())
+    line = ' '.join(sentence.split())
     if re.match(r'([a-z]{2,}|a)[ ,;.]', line):
         line = f'{line[0].upper()}{line[1:]}'
     return re.sub(r'^([A-Za-z]\.(\s|$))', r'\\\1', line)
@@ -110,9 +112,9 @@ def in_a_cell(said: str) -> str:
 
 def before_arguments(thing: Any) -> str:
     """Return a docstring up to its first section, with its formulas as mathematics."""
-    said = inspect.getdoc(thing) or ''
+    docstring = inspect.getdoc(thing) or ''
     first = r'^(?:Args|Attributes|Fields|Returns|Raises|Example):'
-    summary = re.split(first, said, flags=re.M)[0].strip()
+    summary = re.split(first, docstring, flags=re.M)[0].strip()
     return formulas.set_as_math(summary) + '\n'
 
 

@@ -87,5 +87,5 @@ def _write_page(
 
 def sampler(entry: ParticipationEntry) -> str:
     """Return the source of a pattern's sampler; combinators share one."""
-    own = text.inner_functions(entry.factory, 'sample')
-    return own or text.inner_functions(combining.combine, 'sample')
+    sampler_source = text.inner_functions(entry.factory, 'sample')
+    return sampler_source or text.inner_functions(combining.combine, 'sample')

@@ -246,13 +246,13 @@ the options of the function. ``python -m fedjax_links`` lists the same names. :d
 
 def tables() -> dict[str, Mapping[str, Any]]:
     """Return all registries by title: those that the commands list, and losses."""
-    found = dict(front.registries())
-    names = list(found)
+    registries = dict(front.registries())
+    names = list(registries)
     after_models = names.index('models') + 1
     return {
-        **{name: found[name] for name in names[:after_models]},
+        **{name: registries[name] for name in names[:after_models]},
         'losses': LOSSES,
-        **{name: found[name] for name in names[after_models:]},
+        **{name: registries[name] for name in names[after_models:]},
     }
 
 
@@ -323,14 +323,14 @@ def entry(factory: Any, page: RegistryPage) -> str:
             'whose options it has.\n'
         )
         return '\n'.join([summary, options.table(options.of(factory, page.supplied))])
-    made = options.table(options.of(factory, page.supplied))
+    option_table = options.table(options.of(factory, page.supplied))
     public = api.public_name(function)
     known = f'In Python: `{public}`.\n' if public else ''
     return '\n'.join(
         [
             f'.. py:currentmodule:: {function.__module__}\n',
             options.before_arguments(function),
-            made or 'No options.\n',
+            option_table or 'No options.\n',
             known,
         ]
     )
@@ -361,5 +361,5 @@ def _loss(loss: Loss) -> str:
 def _function(factory: Any) -> Callable[..., Any]:
     while isinstance(factory, functools.partial):
         factory = factory.func
-    found: Callable[..., Any] = factory
-    return found
+    function: Callable[..., Any] = factory
+    return function

@@ -59,12 +59,12 @@ def read(page: Path) -> Study:
       ValueError: for a page without that line.
     """
     title, _, line = page.read_text(encoding='utf-8').splitlines()[:3]
-    found = _LINE.match(line)
-    if found is None or found['strength'] not in STRENGTHS:
+    match = _LINE.match(line)
+    if match is None or match['strength'] not in STRENGTHS:
         raise ValueError(
             f'{page.name} needs a line of date and evidence below its title: {line!r}'
         )
-    return Study(page.stem, title.removeprefix('# '), *found.groups())
+    return Study(page.stem, title.removeprefix('# '), *match.groups())
 
 
 def write(source: Path, folder: Path) -> None:
@@ -76,16 +76,16 @@ def write(source: Path, folder: Path) -> None:
     """
     others = shutil.ignore_patterns('__pycache__', '*.py', '*.npz', '*.json')
     shutil.copytree(source, folder, ignore=others)
-    found = sorted(map(read, source.glob('*.md')), key=lambda study: study.title)
+    studies = sorted(map(read, source.glob('*.md')), key=lambda study: study.title)
     rows = [
         f'| [{study.title}]({study.name}.md) | {study.date} | {study.strength}: {study.why} |'
-        for study in found
+        for study in studies
     ]
     table = ['| study | measured | evidence |', '| --- | --- | --- |', *rows]
     entries = [
         '../../choosing',
         '../../papers',
-        *(study.name for study in found),
+        *(study.name for study in studies),
         'records/index',
     ]
     page = _INTRODUCTION + '\n'.join([*table, '', *_contents(entries)])

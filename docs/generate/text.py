@@ -63,8 +63,8 @@ def inner_functions(function: Callable[..., Any], name: str) -> str:
     factory = [
         node for node in tree.body if getattr(node, 'name', '') == function.__name__
     ]
-    found = _named(factory, name) or _named([tree], name)
-    return '\n\n'.join(_source(source, node) for node in found)
+    functions = _named(factory, name) or _named([tree], name)
+    return '\n\n'.join(_source(source, node) for node in functions)
 
 
 def _named(nodes: Iterable[ast.AST], name: str) -> list[ast.FunctionDef]:
@@ -103,10 +103,10 @@ def in_prose(reference: Reference) -> str:
     """Write authors, title, venue and year on one line."""
     authors = ', '.join(reference.authors)
     venue = reference.field('journal') or reference.field('booktitle')
-    place = f' *{venue}*,' if venue else ''
+    venue_text = f' *{venue}*,' if venue else ''
     eprint = reference.field('eprint')
     where = f', arXiv:{eprint}' if eprint else ''
-    return f'{authors}. {reference.field("title")}.{place} {reference.field("year")}{where}.'
+    return f'{authors}. {reference.field("title")}.{venue_text} {reference.field("year")}{where}.'
 
 
 def write(path: Path, *parts: str) -> None:
