@@ -2,12 +2,12 @@
 
   python -m fedjax_links simulate --config=configs/ages.py --workdir=runs/ages
 
-The problem of `comparison`: 50 clients, softmax regression, 1,007 rounds. Links are up once in
-every 100 rounds, at a client's own time or at one that is drawn anew in every cycle, for as many
-rounds as its labels are lucky; and independent ones beside them. Rows are kept for 3, 10, 30 or 99
-rounds, or for good. Every rule has its own rate on every pattern, tuned by three seeds until the
-best lies inside of what was tried. About three minutes on two CPU cores beside
-other work, with --quick twenty seconds; what came out is in studies/ages.md.
+The problem is that of `comparison`: 50 clients, softmax regression, 1,007 rounds. In each cycle of
+100 rounds a client is up once, for a number of rounds that depends on its labels. It comes up at a
+fixed time of the cycle, or at a time that is redrawn in each cycle. Independent links are beside
+them for comparison. Rows are kept for 3, 10, 30 or 99 rounds, or for good. Each algorithm has a
+rate for each pattern, tuned by three seeds until the best lies inside the grid. About three minutes
+on two CPU cores beside other work, with --quick twenty seconds. Results: studies/ages.md.
 """
 
 from ml_collections import ConfigDict

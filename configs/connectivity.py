@@ -2,11 +2,11 @@
 
   python -m fedjax_links simulate --config=configs/connectivity.py --workdir=runs/connectivity
 
-50 clients around a ring, each with two neighbours on either side, to which an edge is up with the
-probability on the vertical axis. Uplinks are as good as their client's labels are lucky, and lose
-the share on the horizontal axis besides. Gaussian classes of Bayes accuracy 70 %. Every rule has
-its own rate at every point. About four minutes on two CPU cores beside
-other work, with --quick forty seconds; what came out is in studies/connectivity.md.
+50 clients lie on a ring, each with two neighbours on either side. An edge is up with the
+probability on the vertical axis. Uplink probabilities depend on the client's labels, and uplinks
+also lose the share on the horizontal axis. Gaussian classes have a Bayes accuracy of 70 %. Each
+algorithm has a tuned rate at each point. About four minutes on two CPU cores beside other work,
+with --quick forty seconds. Results: studies/connectivity.md.
 """
 
 from ml_collections import ConfigDict

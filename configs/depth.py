@@ -94,7 +94,7 @@ def get_config(argument: str = '') -> ConfigDict:
         'name': 'bernoulli',
         'probs': {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02},
     }
-    rules = {'fedavg': 'FedAvg', 'fedpbc': 'FedPBC'}
+    titles = {'fedavg': 'FedAvg', 'fedpbc': 'FedPBC'}
     return ConfigDict(
         {
             'title': f'FedAvg and FedPBC by depth: {TITLES[data]}',
@@ -102,8 +102,10 @@ def get_config(argument: str = '') -> ConfigDict:
             'problems': {name: {'model': MODELS[name]} for name in models},
             'patterns': dict.fromkeys(models, links),
             'client': {'local_steps': 5, 'batch_size': 16},
-            'algorithms': {name: {} for name in rules},
-            'names': tuple({**rules, **{name: NAMES[name] for name in models}}.items()),
+            'algorithms': {name: {} for name in titles},
+            'names': tuple(
+                {**titles, **{name: NAMES[name] for name in models}}.items()
+            ),
             'baseline': 'fedavg',
             'redraw': 'by_seed',
             'grid': {'problem': grid, 'client': {'learning_rate': rates}},

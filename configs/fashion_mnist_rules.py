@@ -4,9 +4,9 @@
 
 Run `python -m fedjax_links data fetch fashion_mnist` first. 60,000 images lie at a hundred clients
 (Dirichlet, alpha = 0.1), with uplinks that depend on their labels. Softmax regression, 304 rounds.
-Every seed draws partition, links and batches anew, the same for all algorithms. Each algorithm has
-its own client rate on every pattern, tuned by one further seed until the best lies inside of what
-was tried. Half an hour on two CPU cores. With --quick, a minute on synthetic images.
+Each seed redraws partition, links and batches, the same for all algorithms. Each algorithm has a
+client rate for each pattern, tuned by one further seed until the best lies inside the grid. Half an
+hour on two CPU cores. With --quick, a minute on synthetic images.
 """
 
 from ml_collections import ConfigDict

@@ -2,10 +2,10 @@
 
   python -m fedjax_links simulate --config=configs/gaussians.py --workdir=runs/gaussians
 
-Ten classes at equal distances, Bayes accuracy 75 %: no model does better, and softmax regression
-reaches it. 100 clients of 200 examples, a fifth of whose labels are wrong, over uplinks as good as
-their labels are lucky. Every seed draws data, partition, link probabilities, links and batches
-anew, the same ones for all algorithms. About a minute on two CPU cores.
+Ten classes at equal distances have a Bayes accuracy of 75 %: no model does better, and softmax
+regression reaches it. There are 100 clients of 200 examples, a fifth of them with wrong labels.
+Uplink probabilities depend on the client's labels. Each seed redraws data, partition, link
+probabilities, links and batches, the same for all algorithms. About a minute on two CPU cores.
 """
 
 from ml_collections import ConfigDict

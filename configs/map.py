@@ -2,17 +2,18 @@
 
   python -m fedjax_links simulate --config=configs/map.py --workdir=runs/map
 
-What it took is in studies/map.md, which has the outcome. With --quick a minute or two: a map of two
-by two points.
+Results and their cost are in studies/map.md. With --quick a minute or two: a map of two by two
+points.
 
-Eleven algorithms on Gaussian classes that nobody tells apart more often than the Bayes accuracy
-says, over links that are as good as their client's labels are lucky, the more unequal the larger
-sigma; FedPBC twice, with a rate of its own for each of its models. Rates are tuned at every point
-until the best lies inside of what was tried, and every difference to FedAvg has as many seeds as
-its verdict needs. After a colon: `space` for overlap, sigma and alpha, which is the default;
-`correlation` for links with memory; `rounds` for who is ahead when, from random and from zero
-weights, with the best of a wide range of rates at every round. Every seed draws data, partition,
-link qualities, links and batches anew.
+Eleven algorithms train on Gaussian classes of a known Bayes accuracy. Uplink probabilities depend
+on the client's labels, and are the more unequal the larger sigma is. FedPBC appears twice, with a
+rate for each of its models. Rates are tuned at each point until the best lies inside the grid. Each
+difference to FedAvg has as many seeds as its verdict needs. Each seed redraws data, partition, link
+probabilities, links and batches.
+
+After a colon: `space`, the default, for overlap, sigma and alpha; `correlation` for links with
+memory; `rounds` for who is ahead when, from random and from zero weights, with the best of a wide
+range of rates at each number of rounds.
 """
 
 from ml_collections import ConfigDict
@@ -103,9 +104,9 @@ def get_config(argument: str = '') -> ConfigDict:
             20,
         ),
     }[which]
-    rules = {
-        k: v for k, v in ALGORITHMS.items() if which != 'rounds' or k != 'fedpbc_server'
-    }
+    algorithms = dict(ALGORITHMS)
+    if which == 'rounds':
+        del algorithms['fedpbc_server']
     probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
     is_early = which == 'rounds'
     layout = {'name': 'heat_map', 'x': x, 'y': OVERLAP}
@@ -128,8 +129,8 @@ def get_config(argument: str = '') -> ConfigDict:
                 'probs': probs,
             },
             'client': {'local_steps': 5, 'batch_size': 16},
-            'algorithms': rules,
-            'names': tuple((label, NAMES[label]) for label in rules),
+            'algorithms': algorithms,
+            'names': tuple((label, NAMES[label]) for label in algorithms),
             'baseline': 'fedavg',
             'redraw': 'by_seed',
             'grid': _nested(grid),

@@ -36,7 +36,7 @@ def get_config() -> ConfigDict:
                 'of the given sigma. Limits of small steps and many rounds over the population: '
                 "FedAvg at its exact implicit weights, the mean of FedPBC's client models at equal "
                 'ones. Points of accuracy, mean over the draws. With a simulated map: levels at '
-                'the end of its rounds, each rule at its rate; hatched where a 95 % interval '
+                'the end of its rounds, each algorithm at its rate; hatched where a 95 % interval '
                 'over draws includes zero.'
             ),
             'width': 120,

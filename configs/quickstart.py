@@ -2,9 +2,9 @@
 
   python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/quickstart
 
-A client's uplink is as good as its labels are lucky, so links and data are correlated, which is
-what biases FedAvg (Xiang et al. 2024, section 7.2, with digits instead of SVHN). Well under a
-minute on two CPU cores.
+A client's uplink probability depends on its labels. So links and data are correlated, which is what
+biases FedAvg (Xiang et al. 2024, section 7.2, with digits instead of SVHN). Well under a minute on
+two CPU cores.
 """
 
 from ml_collections import ConfigDict

@@ -1,12 +1,12 @@
-"""What does going on with the first k of n cost, and what does it save? Digits, devices unequal.
+"""What does waiting for the first k of n cost, and what does it save? Digits, unequal devices.
 
   python -m fedjax_links simulate --config=configs/quorum.py --workdir=runs/quorum
 
-50 clients, softmax regression; a local step takes 0.1 s in the median, by devices lognormal with
-sigma 1 and in every round with sigma 0.3 besides; uplinks of 20 kB/s in the median, sigma 1. A
-round ends when the first k results have arrived, k from 5 to all 50, and says how long it took.
-Every rule has its own rate at every k. About ten minutes on two CPU cores beside
-other work, with --quick twenty seconds; what came out is in studies/quorum.md.
+50 clients train softmax regression. A local step takes 0.1 s in the median, lognormal with sigma 1
+over devices and sigma 0.3 over rounds. Uplinks have 20 kB/s in the median, with sigma 1. A round
+ends when the first k results have arrived, k from 5 to all 50, and reports how long it took. Each
+algorithm has a tuned rate at each k. About ten minutes on two CPU cores beside other work, with
+--quick twenty seconds. Results: studies/quorum.md.
 """
 
 from ml_collections import ConfigDict

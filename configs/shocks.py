@@ -2,11 +2,11 @@
 
   python -m fedjax_links simulate --config=configs/shocks.py --workdir=runs/shocks
 
-100 clients whose links are as good as their labels are lucky, and go down besides, half of the time
-for 20 rounds in the mean: each by itself, in cells of 5, in regions of 20, or all at once. A client
-by itself meets the same law under all four. Ten classes of Bayes accuracy 75 %, a fifth of the
-labels of clients wrong. Every rule has its own rate on every pattern. About five minutes on two CPU
-cores beside other work, with --quick twenty seconds; what came out is in studies/shocks.md.
+There are 100 clients, whose link probabilities depend on their labels. They also go down half of
+the time, for 20 rounds on average: each by itself, in cells of 5, in regions of 20, or all at once.
+A client alone has the same law under all four groupings. Ten classes have a Bayes accuracy of 75 %,
+and a fifth of the clients' labels are wrong. Each algorithm has a rate for each pattern. About five
+minutes on two CPU cores beside other work, with --quick twenty seconds. Results: studies/shocks.md.
 """
 
 from ml_collections import ConfigDict

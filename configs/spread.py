@@ -2,10 +2,10 @@
 
   python -m fedjax_links simulate --config=configs/spread.py --workdir=runs/spread
 
-Gaussian classes of known difficulty (Bayes accuracy 75 %) over uplinks as good as their labels are
-lucky. At each value of the grid one stream follows the seed and all others are those of the first
-seed; under by_seed, all do. The report's table has standard deviations over 10 seeds. About two
-minutes on two CPU cores.
+Gaussian classes have a known difficulty (Bayes accuracy 75 %), and uplink probabilities depend on
+the client's labels. At each value of the grid one stream follows the seed, and all others are those
+of the first seed; under by_seed, all follow it. The report's table has standard deviations over 10
+seeds. About two minutes on two CPU cores.
 """
 
 from ml_collections import ConfigDict

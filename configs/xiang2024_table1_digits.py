@@ -10,8 +10,8 @@ The paper reports mean accuracies over the last 100 of 4,000 (SVHN) or 10,000 ro
 best of the algorithms without memory on every pattern of SVHN. Deviations: see the caption, which
 report.md repeats. After a colon: clean (the default) or noisy, with a fifth of the training labels
 wrong and a linear model, so that they cannot be interpolated; as_released (:clean,as_released) or
-first_commit run what the released code does differently, as for xiang2024_table1.py. Seeds draw
-everything anew.
+first_commit run what the released code does differently, as for xiang2024_table1.py. Seeds
+redraw everything.
 """
 
 from ml_collections import ConfigDict

@@ -1,4 +1,4 @@
-"""Table 1 of Xiang et al. (2024) in its regime: classes that overlap, all drawn anew by seed.
+"""Table 1 of Xiang et al. (2024) in its regime: classes that overlap, all redrawn by seed.
 
   python -m fedjax_links simulate --config=configs/xiang2024_table1_gaussians.py \
       --workdir=runs/table1

@@ -43,7 +43,7 @@ def get_config(argument: str = '') -> ConfigDict:
     names = {**presets.PRINTED_DATASETS, **presets.SMALL_DATASETS}
     dataset, code = common.chosen(argument, names, presets.CODES)
     small = dataset in presets.SMALL_DATASETS
-    every = EVERY[dataset]
+    eval_every = EVERY[dataset]
     printed = PRINTED[dataset]
     comparison = ''
     quick_data = 'synthetic images'
@@ -62,8 +62,8 @@ def get_config(argument: str = '') -> ConfigDict:
             **presets.setting(dataset, code),
             'tuning': {**shared['tuning'], 'num_rounds': 450},
             'patterns': {'bernoulli_sine': presets.patterns(code)['bernoulli_sine']},
-            'num_rounds': presets.NUM_ROUNDS[dataset] // every * every,
-            'eval_every': every,
+            'num_rounds': presets.NUM_ROUNDS[dataset] // eval_every * eval_every,
+            'eval_every': eval_every,
             'evaluate_start': True,
             'names': (presets.PATTERN_NAMES[1], *presets.ALGORITHM_NAMES),
             'reports': {
@@ -81,7 +81,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 f'{presets.GAMMA}{presets.OWNED}{presets.RIVALS}'
                 'tuning on these links; FedPBC at the mean of its client models. '
                 f'{presets.departures(code, "training", dataset=dataset)} '
-                f'Accuracy, sampled every {every} '
+                f'Accuracy, sampled every {eval_every} '
                 'of {config.num_rounds} rounds, is averaged over seeds before it is compared with '
                 f'the level. With --quick: {quick_data} and levels as shares of the best final one.'
             ),

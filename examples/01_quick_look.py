@@ -12,9 +12,9 @@
 # %% [markdown]
 # # Bias and its repair, in one picture
 #
-# Twenty clients learn to tell five Gaussian classes apart. Whose labels are lucky has a good
-# uplink. FedAvg then learns the objective of those who are heard; FedPBC learns everybody's. Where
-# each ends is computed before anything runs, and drawn as a line.
+# Twenty clients learn to distinguish five Gaussian classes. Uplink probabilities depend on labels.
+# FedAvg then learns the objective of the clients that deliver often; FedPBC learns that of all.
+# Where each ends is computed before anything runs, and drawn as a line.
 
 # %%
 import jax.numpy as jnp

@@ -66,8 +66,8 @@ print('active:', metrics.num_active, ' computing:', metrics.num_computing)
 # %% [markdown]
 # ## The same in two steps
 #
-# First everybody trains. Then the mixing matrix W of the round applies: 1 / |A| between active
-# clients, the identity elsewhere. Clients 1 and 2 trained as well, and nobody heard of it.
+# First all clients train. Then the mixing matrix W of the round applies: 1 / |A| between active
+# clients, the identity elsewhere. Clients 1 and 2 trained as well, but their uploads were lost.
 
 # %%
 trained = state.clients + 0.5 * (targets[:, None] - state.clients)
@@ -133,7 +133,7 @@ below.legend(
 )
 
 # %% [markdown]
-# A client that is away goes to its own target: client 3, rarely heard, stays near 6 and falls when
+# An inactive client goes to its own target: client 3, rarely active, stays near 6 and falls when
 # its link comes up. The server sees the active clients alone. The mean of all client models goes
 # to the optimum as if nothing were wrong. Key numbers:
 

@@ -138,8 +138,8 @@ results = fl.runs.read(workdir)
 # ## Compared
 #
 # Both algorithms met the same federations, links and batches, seed by seed, so the interval is that
-# of the paired difference. It is over draws of the federation too: the command draws data,
-# partition and link probabilities anew with every seed.
+# of the paired difference. It is over draws of the federation too: the command redraws data,
+# partition and link probabilities with each seed.
 
 # %%
 ends = {}

@@ -43,7 +43,7 @@ def deviations(values, exact):
 # %% [markdown]
 # ## The objective that FedAvg minimises
 #
-# FedAvg averages over those who are heard. So client i counts with weight
+# FedAvg averages over the active clients. So client i counts with weight
 # w_i = E[1{i in A} / |A|], given that anybody is. On F_i(x) = (x - u_i)^2 / 2 the expected model
 # tends to the sum of w_i u_i, whatever the rate. FedPBC's client mean tends to the optimum; its
 # server model lies between, at a place that is known too.
@@ -173,8 +173,8 @@ assert abs(deviations(ends, plain.intercept)).max() > 20
 # %% [markdown]
 # ## How fast gossip mixes
 #
-# A round of FedPBC multiplies the client models by a random matrix W: it averages those who are
-# heard. Its mean M = E[W] is known, and so is the rate rho = lambda_2(M): a round leaves at most
+# A round of FedPBC multiplies the client models by a random matrix W, which averages the active
+# ones. Its mean M = E[W] is known, and so is the rate rho = lambda_2(M): a round leaves at most
 # the share rho of the disagreement, in the mean. Along the second eigenvector it leaves just that.
 
 # %%

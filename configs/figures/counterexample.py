@@ -338,16 +338,16 @@ def _draw_curve(axes: Axes, curve: _Curve, colour: str) -> None:
         axes.plot(rounds, curve['client_mean'], ':', color=colour, linewidth=1.2)
     marks: dict[str, Any] = {'color': plot.EXACT, 'clip_on': False, 'zorder': 4}
     step = max(len(rounds) // _NUM_EXACT_MARKS, 1)
-    every = slice(step - 1, None, step)
+    marked = slice(step - 1, None, step)
     last = slice(-1, None)
     is_known = np.isfinite(curve['exact_rms']).all()
     if is_known:
-        heights = curve['exact_rms'][every]
-        axes.plot(rounds[every], heights, 'o', markersize=2, **marks)
+        heights = curve['exact_rms'][marked]
+        axes.plot(rounds[marked], heights, 'o', markersize=2, **marks)
     # Where the root mean square is drawn, the bias is shown once, and FedAvg's alone.
     is_shown = curve['algorithm'] == 'fedavg' or not is_known
     if is_shown and curve['exact_bias'][-1] > _NO_BIAS:
-        shown = last if is_known else every
+        shown = last if is_known else marked
         heights = curve['exact_bias'][shown]
         axes.plot(rounds[shown], heights, '<', markersize=4, **marks)
 

@@ -1,5 +1,6 @@
 """How far the groups of Sun et al. 2025 are from equally likely: their law, and simulated links."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -46,74 +47,94 @@ def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> Figure
     keys = jax.vmap(jax.random.key)(np.arange(num_seeds))
     laws = analysis.minimum_separation_curve(law)[list(_SEPARATIONS)]
     parts = []
-    pooled = []
+    mean_frequencies = []
     for separation, exact in zip(_SEPARATIONS, laws, strict=True):
         pattern = minimum_separation(law, separation=separation, groups=groups)
         # Of the first client of each group.
         frequencies = _frequencies(pattern, keys)[:, ::_GROUP_SIZE]
-        each = (frequencies - 1 / _GROUPS) @ np.sign(exact - 1 / _GROUPS)
-        pooled.append(frequencies.mean(axis=0))
+        distances = (frequencies - 1 / _GROUPS) @ np.sign(exact - 1 / _GROUPS)
+        mean = frequencies.mean(axis=0)
+        mean_frequencies.append(mean)
         parts.append(
             {
                 'separation': separation,
                 'exact': np.abs(exact - 1 / _GROUPS).sum(),
-                'simulated': each.mean(),
-                'standard_error': each.std(ddof=1) / np.sqrt(num_seeds),
+                'simulated': distances.mean(),
+                'standard_error': distances.std(ddof=1) / np.sqrt(num_seeds),
                 'first_group_exact': exact[0],
-                'first_group_simulated': pooled[-1][0],
+                'first_group_simulated': mean[0],
                 'last_group_exact': exact[-1],
-                'last_group_simulated': pooled[-1][-1],
+                'last_group_simulated': mean[-1],
             }
         )
     columns = stack(parts)
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
-        exactly = {
-            'markersize': 9,
-            'mfc': 'none',
-            'color': plot.EXACT,
-            'label': 'exact',
-        }
-        left.plot(_SEPARATIONS, columns['exact'], 'o-', **exactly)
-        simulated = {'fmt': '.', 'capsize': 4, 'color': plot.COLOURS[0]}
-        simulated['label'] = 'simulated, 4.5 standard errors'
-        error = 4.5 * columns['standard_error']
-        left.errorbar(_SEPARATIONS, columns['simulated'], error, **simulated)
-        left.set_ylim(0, None)
-        left.set_xticks(_SEPARATIONS)
-        distance = r'$\|\pi_R - 1/M\|_1$'
-        panels.finish(left, 'minimum separation R', distance, legend='best', grid=True)
-        ids = np.arange(1, _GROUPS + 1)
-        for separation, colour, exact, frequency in zip(
-            _SEPARATIONS, plot.COLOURS, laws, pooled, strict=False
-        ):
-            right.plot(ids, exact, color=colour, linewidth=1, label=f'R = {separation}')
-            right.plot(ids, frequency, '.', color=colour, markersize=5)
-        right.set_yscale('log')
-        right.set_xticks(np.arange(5, _GROUPS + 1, 5))
-        right.legend(frameon=False, fontsize=8, ncols=2)
-        axis_label = r'share of the selections $\pi_R$'
-        panels.finish(
-            right, 'group (lines exact, dots simulated)', axis_label, grid=True
-        )
+        _draw_distances(left, columns)
+        _draw_laws(right, laws, mean_frequencies)
 
-    rows = [
-        {
-            'R': str(part['separation']),
-            **{
-                name.replace('_', ' '): f'{part[name]:.4f}'
-                for name in ('exact', 'simulated', 'standard_error')
-            },
-            'z': _z_text(part['simulated'] - part['exact'], part['standard_error']),
-        }
-        for part in parts
-    ]
     caption = (
         f'||pi_R - 1/M||_1, M = {_GROUPS} groups of {_GROUP_SIZE} clients; '
         f'{num_seeds} seeds x {_ROUNDS:,} rounds after {_SKIPPED}.'
     )
-    return FigureResult(columns, tables.of_rows(rows, caption), draw)
+    table = tables.of_rows([_table_row(part) for part in parts], caption)
+    return FigureResult(columns, table, draw)
+
+
+def _draw_distances(axes: Any, columns: Mapping[str, np.ndarray]) -> None:
+    """Draws the distances by separation, exact and simulated."""
+    axes.plot(
+        _SEPARATIONS,
+        columns['exact'],
+        'o-',
+        markersize=9,
+        mfc='none',
+        color=plot.EXACT,
+        label='exact',
+    )
+    axes.errorbar(
+        _SEPARATIONS,
+        columns['simulated'],
+        4.5 * columns['standard_error'],
+        fmt='.',
+        capsize=4,
+        color=plot.COLOURS[0],
+        label='simulated, 4.5 standard errors',
+    )
+    axes.set_ylim(0, None)
+    axes.set_xticks(_SEPARATIONS)
+    distance = r'$\|\pi_R - 1/M\|_1$'
+    panels.finish(axes, 'minimum separation R', distance, legend='best', grid=True)
+
+
+def _draw_laws(
+    axes: Any, laws: np.ndarray, mean_frequencies: Sequence[np.ndarray]
+) -> None:
+    """Draws the share of each group, by separation: exact as lines, simulated as dots."""
+    ids = np.arange(1, _GROUPS + 1)
+    for separation, colour, exact, mean in zip(
+        _SEPARATIONS, plot.COLOURS, laws, mean_frequencies, strict=False
+    ):
+        axes.plot(ids, exact, color=colour, linewidth=1, label=f'R = {separation}')
+        axes.plot(ids, mean, '.', color=colour, markersize=5)
+    axes.set_yscale('log')
+    axes.set_xticks(np.arange(5, _GROUPS + 1, 5))
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+    share = r'share of the selections $\pi_R$'
+    panels.finish(axes, 'group (lines exact, dots simulated)', share, grid=True)
+
+
+def _table_row(part: Mapping[str, float]) -> dict[str, str]:
+    """Returns the cells of a separation."""
+    error = part['standard_error']
+    return {
+        'R': str(part['separation']),
+        'exact': f'{part["exact"]:.4f}',
+        'simulated': f'{part["simulated"]:.4f}',
+        'standard error': f'{error:.4f}',
+        'z': _z_text(part['simulated'] - part['exact'], error),
+    }
 
 
 def _frequencies(pattern: Participation, keys: Any) -> np.ndarray:
@@ -123,7 +144,8 @@ def _frequencies(pattern: Participation, keys: Any) -> np.ndarray:
         links = simulation.realised_links(key, pattern, num_rounds=_SKIPPED + _ROUNDS)
         return links.mask[_SKIPPED:].sum(axis=0)
 
-    return np.asarray(jax.jit(lambda keys: jax.lax.map(counts, keys))(keys)) / _ROUNDS
+    by_seed = jax.jit(lambda keys: jax.lax.map(counts, keys))
+    return np.asarray(by_seed(keys)) / _ROUNDS
 
 
 def _z_text(difference: float, error: float) -> str:

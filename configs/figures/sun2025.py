@@ -81,7 +81,7 @@ def separation_distance(
     """
     parts = []
     rows = []
-    every = np.arange(num_clients)
+    separations = np.arange(num_clients)
     listed = sorted({int(share * num_clients) for share in _LISTED_SHARES})
     listed += [num_clients - 2, num_clients - 1]
     for label, section in weights.items():
@@ -89,7 +89,9 @@ def separation_distance(
         distance = np.abs(analysis.minimum_separation_curve(law) - 1 / num_clients).sum(
             axis=1
         )
-        parts.append({'weights': label, 'separation': every, 'distance': distance})
+        parts.append(
+            {'weights': label, 'separation': separations, 'distance': distance}
+        )
         rows.append(
             {'weights': label, **{f'R = {R}': f'{distance[R]:.4f}' for R in listed}}
         )
@@ -97,7 +99,9 @@ def separation_distance(
     def draw(figure: Any) -> None:
         axes = figure.add_subplot()
         for colour, part in zip(plot.COLOURS, parts, strict=False):
-            axes.plot(every, part['distance'], color=colour, label=part['weights'])
+            axes.plot(
+                separations, part['distance'], color=colour, label=part['weights']
+            )
         axes.set(xlim=(0, num_clients - 1), ylim=(0, None))
         axes.legend(frameon=False, title='selection weights')
         panels.finish(axes, 'minimum separation R', r'$\|\pi_R - 1/N\|_1$', grid=True)

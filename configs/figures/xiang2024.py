@@ -84,15 +84,15 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
             parts.append({**part, 'prob': prob, 'up': up})
 
     def draw(figure: Any) -> None:
-        every = range(base.size)
+        client_ids = range(base.size)
         for axes, label in zip(grid(figure, len(records), 2), records, strict=True):
             record = records[label]
             plot.link_map(
-                delivers(record), order=every, num_rounds=len(record.mask), ax=axes
+                delivers(record), order=client_ids, num_rounds=len(record.mask), ax=axes
             )
             for row, course in enumerate(record.prob.T):
                 axes.plot(row + 0.4 - 0.8 * course, color=plot.COLOURS[1], linewidth=1)
-            axes.set_yticks(every, names)
+            axes.set_yticks(client_ids, names)
             axes.set_title(label, fontsize=10)
 
     caption = 'Share of the rounds in which each link was up; seed 0, one link each.'
@@ -186,10 +186,10 @@ def _estimates(up: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     fall = _ratio(falls, ups)
     share = _ratio(up.sum(axis=0), np.full(up.shape[1:], len(up)))
     memory = 1 - fall[0] - rise[0], fall[1] + rise[1]
-    found = rise, fall, share, memory, _ratio(ups, falls), _ratio(downs, rises)
+    ratios = rise, fall, share, memory, _ratio(ups, falls), _ratio(downs, rises)
     size = up.shape[-1]
     estimates = [
-        (value[..., 0], size * stats.sem(parts, axis=-1)) for value, parts in found
+        (value[..., 0], size * stats.sem(parts, axis=-1)) for value, parts in ratios
     ]
     return dict(zip(_QUANTITIES, estimates, strict=True))
 
