@@ -182,7 +182,7 @@ def _match_names(
 ) -> Intervals:
     """Orders the clients of a log as the problem's, by name."""
     try:
-        return intervals.of(problem.client_names, problem.named.others)
+        return intervals.select(problem.client_names, problem.named.others)
     except errors.InvalidError as error:
         got = (
             f"{file} with {error.value} ('match': 'numbers' pairs them in their order)"

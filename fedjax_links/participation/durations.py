@@ -149,12 +149,12 @@ def _check_tail(
     if lost.max() <= _MOST_CUT:
         return
     row = int(np.argmax(lost))
-    worst = np.broadcast_to(value, len(table))[row]
+    rate = np.broadcast_to(value, len(table))[row]
     requirement = (
         f'give sojourns that seldom last longer than {_MOST_ROUNDS:,} rounds (`markov` '
         'knows no longest)'
     )
-    got = f'{worst:g}, where {lost[row]:.2g} of the mean lies beyond'
+    got = f'{rate:g}, where {lost[row]:.2g} of the mean lies beyond'
     raise errors.invalid(argument, requirement, got)
 
 

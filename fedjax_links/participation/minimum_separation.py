@@ -58,7 +58,7 @@ def minimum_separation(
     Who is selected waits, also if a pattern around this one (`cap`, `outage`, `duplex`, ...) keeps
     it from taking part in that round.
 
-    Everybody starts selectable. The closer (R + 1) B is to N, the longer a run remembers
+    All clients start selectable. The closer (R + 1) B is to N, the longer a run remembers
     that. With 20 clients of weights g^-1.5 and B = 1 the marginals settle within 100 rounds
     for R = 5, and not within 2000 for R = 15.
 
@@ -153,7 +153,7 @@ def minimum_separation(
         return MinimumSeparationState(free_from=free_from), links
 
     def init(key: Key) -> MinimumSeparationState:
-        # Everybody of positive weight is selectable from the start, nobody else ever.
+        # Units of positive weight are selectable from the start, the others never.
         free_from = jnp.where(is_positive, 0, _NEVER).astype(jnp.int32)
         return MinimumSeparationState(free_from=free_from)
 
@@ -186,7 +186,7 @@ def _draw_among_all(scaled: Array, cohort_size: int, design: str) -> Draw:
 def _draw_by_rejection(
     masses: NDArray[np.float64], wait: int, cohort_size: int, design: str
 ) -> Draw | None:
-    """Returns the draw in O(B) per round; None if it does not pay (`rejection_sampling`)."""
+    """Returns the draw in O(B) per round; None if it would cost more (`rejection_sampling`)."""
     num_units = len(masses)
     # The most units that wait or are in the cohort already.
     num_away = min((wait + 1) * cohort_size, num_units)
@@ -195,14 +195,14 @@ def _draw_by_rejection(
         design = 'successive'
     if design == 'sum':
         share = max(share, num_away / num_units + np.mean(masses == 0))
-    if not rejection_sampling.pays(num_units, share):
+    if not rejection_sampling.is_worthwhile(num_units, share):
         return None
     take: Callable[..., Array] = rejection_sampling.distinct
     if design == 'product':
         left = float((1 - share) * masses.sum())
-        if not rejection_sampling.seldom_meet(cohort_size, masses, left):
+        if not rejection_sampling.rarely_collide(cohort_size, masses, left):
             return None
-        take = rejection_sampling.all_at_once
+        take = rejection_sampling.redraw_until_distinct
     by_weight = rejection_sampling.by_weight(masses)
     if design == 'sum':
         return _sum_draw(by_weight, cohort_size, num_units)

@@ -66,7 +66,7 @@ def periodic_groups(
     num_clients = len(labels)
     group_probs = cohort_size / sizes
     kinds = Kinds(labels.tobytes())
-    few_of_many = rejection_sampling.pays(num_clients, group_probs.max())
+    few_of_many = rejection_sampling.is_worthwhile(num_clients, group_probs.max())
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     clients_by_group = None
     if (np.diff(labels) < 0).any():

@@ -5,7 +5,7 @@ in the cohort already are rejected until the cohort is full. This is exactly suc
 sampling among the eligible: the next member is any other eligible client in proportion to
 its weight. A draw costs O(B) if few draws are rejected.
 
-Patterns draw like this on two conditions (`pays`): there are at least `FEWEST_CLIENTS`
+Patterns draw like this on two conditions (`is_worthwhile`): there are at least `FEWEST_CLIENTS`
 clients, and at any time at most `LARGEST_SHARE` of the weight is not eligible. Otherwise
 they look at all clients (`subset_sampling`), and also for traced values, since the
 conditions set shapes. The law is the same, the draws are not.
@@ -23,16 +23,16 @@ from fedjax_links.core import prng
 
 FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5
-MOST_MEETINGS = 3.0
-# A pass draws so many more than twice the cohort, so that small cohorts seldom take two.
+MOST_COLLISIONS = 3.0
+# A pass draws so many more than twice the cohort, so that small cohorts rarely take two.
 _SPARE = 6
 
 Proposal = Callable[[Key, int], Array]
 """``(key, K) -> int32[K]``, independent draws of clients, with replacement."""
 
 
-def pays(num_clients: int, share: float) -> bool:
-    """Returns whether drawing by rejection pays.
+def is_worthwhile(num_clients: int, share: float) -> bool:
+    """Tells whether drawing by rejection costs less than looking at all clients.
 
     Args:
       num_clients: N.
@@ -42,16 +42,17 @@ def pays(num_clients: int, share: float) -> bool:
     return num_clients >= FEWEST_CLIENTS and share <= LARGEST_SHARE
 
 
-def seldom_meet(size: int, weights: NDArray[np.float64], left: float) -> bool:
-    """Returns whether `all_at_once` pays: it accepts about one of e^3 sets of draws, or more.
+def rarely_collide(size: int, weights: NDArray[np.float64], left: float) -> bool:
+    """Tells whether `redraw_until_distinct` accepts one of e^3 sets of draws or more.
 
     Args:
       size: B.
       weights: float64[N].
       left: the least weight that is ever eligible.
     """
+    # The mean number of pairs of draws that are one client: C(B, 2) sum_i (w_i / left)^2.
     num_pairs = size * (size - 1) / 2
-    return num_pairs * float(weights @ weights) <= MOST_MEETINGS * left**2
+    return num_pairs * float(weights @ weights) <= MOST_COLLISIONS * left**2
 
 
 def distinct(
@@ -68,7 +69,7 @@ def distinct(
       propose: draws clients.
       size: B.
       num_clients: N.
-      eligible: ``int32[K] -> bool[K]``, by default everybody. Eligible clients of positive weight
+      eligible: ``int32[K] -> bool[K]``, by default all clients. Eligible clients of positive weight
         must be at least ``size``, or no number of draws is enough.
 
     Returns:
@@ -90,7 +91,7 @@ def distinct(
         is_first = (client != before) & (client < num_clients)
         accepted = jnp.zeros(size + width, bool)
         accepted = accepted.at[position].set(is_first, unique_indices=True)
-        # Fill the slots in order; whoever does not fit is dropped.
+        # Fill the slots in order, and drop the clients that do not fit.
         rank = jnp.cumsum(accepted, dtype=jnp.int32)
         slots = jnp.where(accepted, rank - 1, size)
         empty = jnp.full(size, num_clients, jnp.int32)
@@ -103,7 +104,7 @@ def distinct(
     return jnp.sort(members)
 
 
-def all_at_once(
+def redraw_until_distinct(
     key: Key,
     propose: Proposal,
     size: int,

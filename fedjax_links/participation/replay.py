@@ -266,5 +266,5 @@ def _check_both_ends(neighbours: np.ndarray, edges: np.ndarray) -> None:
     if not is_symmetric.all():
         first = int(np.argmin(is_symmetric))
         requirement = 'be up for both ends or for none'
-        value = f'{others[first]} heard by {clients[first]} alone'
+        value = f'{others[first]} received by {clients[first]} alone'
         raise errors.invalid('edges', requirement, value)

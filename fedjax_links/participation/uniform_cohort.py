@@ -39,7 +39,7 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
 
     prob = cohort_size / num_clients
-    few_of_many = rejection_sampling.pays(num_clients, prob)
+    few_of_many = rejection_sampling.is_worthwhile(num_clients, prob)
 
     def sample(
         carry: PyTree, key: Key, round: Array

@@ -40,7 +40,7 @@ def rejecting(monkeypatch):
     """Cohorts of few clients, too, are drawn by rejection, whatever it costs."""
     monkeypatch.setattr(rejection_sampling, 'FEWEST_CLIENTS', 1)
     monkeypatch.setattr(rejection_sampling, 'LARGEST_SHARE', 1.0)
-    monkeypatch.setattr(rejection_sampling, 'seldom_meet', lambda *of: True)
+    monkeypatch.setattr(rejection_sampling, 'rarely_collide', lambda *of: True)
 
 
 def rejects(pattern):

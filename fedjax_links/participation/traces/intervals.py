@@ -53,14 +53,14 @@ class Intervals(NamedTuple):
         """Drops the clients' names, so that any problem's clients match them by number."""
         return self._replace(has_names=False)
 
-    def of(
+    def select(
         self, clients: Sequence[object], others: Sequence[object] = ()
     ) -> 'Intervals':
-        """Takes clients by their names.
+        """Selects clients by their names.
 
         Args:
           clients: names, in the order of their new numbers.
-          others: names that the recording may have besides; what it says of them is left out.
+          others: names that the recording may have as well; their intervals are left out.
 
         Returns:
           The intervals of these clients; all, by number, where the recording has no names.
@@ -75,9 +75,10 @@ class Intervals(NamedTuple):
                 raise errors.invalid('clients', requirement, len(selected))
             return self
         client_names.check_names('intervals', self.names, selected, others)
-        new_ids = {name: client for client, name in enumerate(selected)}
-        new_id_of_old = np.array([new_ids.get(name, -1) for name in self.names])
-        client = new_id_of_old[self.client]
+        new_ids = {name: new_id for new_id, name in enumerate(selected)}
+        # By old id, -1 for clients that are left out.
+        new_id_of = np.array([new_ids.get(name, -1) for name in self.names])
+        client = new_id_of[self.client]
         is_selected = client >= 0
         period = self.period
         if period is not None:
@@ -94,13 +95,13 @@ class Intervals(NamedTuple):
         )
 
     def first(self, num_clients: int) -> 'Intervals':
-        """Takes the first clients, or all if there are not so many."""
-        is_among_them = self.client < num_clients
+        """Selects the first clients, or all if there are not so many."""
+        is_selected = self.client < num_clients
         return self._replace(
-            client=self.client[is_among_them],
-            start=self.start[is_among_them],
-            end=self.end[is_among_them],
-            source=self.source[is_among_them],
+            client=self.client[is_selected],
+            start=self.start[is_selected],
+            end=self.end[is_selected],
+            source=self.source[is_selected],
             names=self.names[:num_clients],
             period=None if self.period is None else self.period[:num_clients],
             length=self.last_end,
@@ -203,13 +204,13 @@ def remarks(log: Intervals) -> list[str]:
             f'the log lasts {days}; if its times are no seconds, give their unit'
         )
     if DAY <= first < np.inf:
-        empty = f'nobody is there in the first {first / DAY:,.0f} days'
+        empty = f'no client is up in the first {first / DAY:,.0f} days'
         lines.append(f"{empty}; with the origin 'first' the log begins")
     return lines
 
 
-def warn_of(log: Intervals) -> None:
-    """Warns of what is odd about a log that a pattern is made of, see `remarks`."""
+def warn_about(log: Intervals) -> None:
+    """Warns about a log from which a pattern is built: one warning for each of `remarks`."""
     for line in remarks(log):
         warnings.warn(f'a log of availability: {line}', stacklevel=3)
 

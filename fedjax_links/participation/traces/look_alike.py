@@ -16,7 +16,7 @@ from fedjax_links.participation.traces.intervals import (
     Intervals,
     as_intervals,
     check_tick,
-    warn_of,
+    warn_about,
 )
 from fedjax_links.participation.traces.trace import WRAPS, availability
 
@@ -100,7 +100,7 @@ def look_alike(
     checks.static_int('num_clients', num_clients)
     checks.static_int('seed', seed, minimum=0)
     log = as_intervals(intervals)
-    warn_of(log)
+    warn_about(log)
     check_tick(log, tick, wrap)
     mask = availability(log, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
     day_length = rounds_per_day(tick)

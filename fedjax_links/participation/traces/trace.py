@@ -23,7 +23,7 @@ from fedjax_links.participation.traces.intervals import (
     as_intervals,
     check_tick,
     require_none,
-    warn_of,
+    warn_about,
 )
 
 WRAPS = {'day': DAY, 'week': 7 * DAY}
@@ -74,10 +74,10 @@ def trace(
        [0 1 1 1 0 1]]
     """
     log = as_intervals(intervals)
-    warn_of(log)
+    warn_about(log)
     check_tick(log, tick, wrap)
     if clients is not None:
-        log = log.of(clients)
+        log = log.select(clients)
     if rounds is None:
         client, edges, period = _edges(log, tick=tick, wrap=wrap, overlaps=overlaps)
     else:
@@ -150,7 +150,7 @@ def availability(
     checks.positive('tick', tick)
     log = as_intervals(intervals)
     if clients is not None:
-        log = log.of(clients)
+        log = log.select(clients)
     if rounds is None:
         seconds = log.last_end if log.period is None else np.max(log.period)
         days = max(1, int(seconds / WRAPS['day'] + 1e-9))

@@ -291,9 +291,9 @@ def test_what_is_odd_about_a_log_is_said_where_it_is_played():
     with pytest.warns(UserWarning, match='lasts 3,000 days; if its times are no sec'):
         trace(in_milliseconds, tick=600)
     late = [(0, 3 * day, 4 * day)]
-    with pytest.warns(UserWarning, match='nobody is there in the first 3 days'):
+    with pytest.warns(UserWarning, match='no client is up in the first 3 days'):
         trace(late, tick=600)
-    with pytest.warns(UserWarning, match='nobody is there in the first 3 days'):
+    with pytest.warns(UserWarning, match='no client is up in the first 3 days'):
         look_alike(late, num_clients=2, tick=600)
     with warnings.catch_warnings():
         warnings.simplefilter('error')
