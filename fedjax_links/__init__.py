@@ -80,8 +80,8 @@ else:
         if name not in _HOMES:
             raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
         module, _, inside = _HOMES[name].partition(':')
-        found = importlib.import_module(module)
-        return getattr(found, inside) if inside else found
+        loaded = importlib.import_module(module)
+        return getattr(loaded, inside) if inside else loaded
 
     def __dir__() -> list[str]:
         return [*__all__, '__all__', '__doc__', '__version__']

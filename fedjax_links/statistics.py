@@ -71,7 +71,7 @@ def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> I
     standard_error = values.std(axis=axis, ddof=1) / np.sqrt(num_seeds)
     quantile = special.stdtrit(num_seeds - 1, (1 + level) / 2)
     half_width = quantile * standard_error
-    if not student.equal_tell(num_seeds, level):
+    if not student.equal_values_suffice(num_seeds, level):
         half_width = np.where(student.are_equal(values, axis), np.nan, half_width)
     return Interval(mean, half_width, num_seeds)
 
@@ -316,7 +316,9 @@ def decide(
     mean = float(values.mean())
     largest_t = student.largest_t(num_seeds, level)
     if student.are_equal(values):
-        suffices = math.isfinite(largest_t) and student.equal_tell(num_seeds, level)
+        suffices = math.isfinite(largest_t) and student.equal_values_suffice(
+            num_seeds, level
+        )
         half_width = 0.0 if suffices else math.inf
     else:
         half_width = largest_t * float(values.std(ddof=1)) / math.sqrt(num_seeds)

@@ -81,8 +81,8 @@ def uniform_iterate(algorithm: Algorithm) -> Algorithm:
         return UniformIterateState(new_state, iterate), metrics
 
     def models(state: UniformIterateState) -> Mapping[str, Params]:
-        own = algorithm.models(state.algorithm)
-        return {**own, 'uniform_iterate': state.iterate}
+        models_of_state = algorithm.models(state.algorithm)
+        return {**models_of_state, 'uniform_iterate': state.iterate}
 
     of_clients = algorithm.client_models
     if of_clients is None:

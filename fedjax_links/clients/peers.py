@@ -46,25 +46,29 @@ def mix(links: Links, client_tree: PyTree) -> PyTree:
     rows = meshes.all_gather_table(client_tree)
 
     def average(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:
+        # row_i + sum_j M_ij (row_j - row_i), over the neighbours whose edge is up.
         def add(k: Array, total: PyTree) -> PyTree:
             other = jax.tree.map(lambda a: a[neighbours[i, k]], rows)
             return tree.add_scaled(total, weights[i, k], tree.subtract(other, row))
 
         return (), jax.lax.fori_loop(0, degrees[i], add, row)
 
-    return _map(average, cohorts.make_cohort(degrees > 0), client_tree)[1]
+    return _map_reduce(average, cohorts.make_cohort(degrees > 0), client_tree)[1]
 
 
 def sum_rows(
     of_row: Callable[[PyTree], PyTree], cohort: Cohort, client_tree: PyTree
 ) -> PyTree:
     """Sums a function of the members' rows, in float32 at least."""
-    return _map(lambda i, row: (of_row(row), row), cohort, client_tree)[0]
+    return _map_reduce(lambda i, row: (of_row(row), row), cohort, client_tree)[0]
 
 
-def _map(fn: PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyTree, PyTree]:
+def _map_reduce(
+    fn: PerClient, cohort: Cohort, client_tree: PyTree
+) -> tuple[PyTree, PyTree]:
     """Applies `cohorts.map_reduce` with chunks that fit memory."""
     rows = jax.tree.leaves(meshes.rows_of(client_tree))
-    entries = tree.size(rows) // len(rows[0])
-    width = min(max(_MOST_ENTRIES // entries, 1), _MOST_ROWS, cohort.num_clients)
-    return cohorts.map_reduce(fn, cohort, client_tree, chunk_size=width)
+    row_size = tree.size(rows) // len(rows[0])
+    fitting = max(_MOST_ENTRIES // row_size, 1)
+    chunk_size = min(fitting, _MOST_ROWS, cohort.num_clients)
+    return cohorts.map_reduce(fn, cohort, client_tree, chunk_size=chunk_size)

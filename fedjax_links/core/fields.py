@@ -86,7 +86,7 @@ def declare(
 def declared(settings: type[Any]) -> dict[str, Declaration]:
     """Lists the fields that a dataclass declares, by name and in order."""
     kinds = get_type_hints(settings)
-    found = {}
+    declarations = {}
     for field in dataclasses.fields(settings):
         if _METADATA not in field.metadata:
             continue
@@ -94,7 +94,7 @@ def declared(settings: type[Any]) -> dict[str, Declaration]:
         default = field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        found[field.name] = Declaration(
+        declarations[field.name] = Declaration(
             name=field.name,
             meaning=meaning,
             kind=_outer_kind(kinds[field.name]),
@@ -102,7 +102,7 @@ def declared(settings: type[Any]) -> dict[str, Declaration]:
             example=example,
             check=check,
         )
-    return found
+    return declarations
 
 
 def _outer_kind(kind: Any) -> Any:

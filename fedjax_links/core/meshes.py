@@ -77,7 +77,7 @@ def paired(one: PyTree, other: PyTree) -> PyTree:
 
 
 def unpaired(table: PyTree) -> tuple[PyTree, PyTree]:
-    """Parts a client table of pairs of rows into two."""
+    """Splits a client table of pairs of rows into two."""
     one, other = rows_of(table)
     if not isinstance(table, TableShard):
         return one, other
@@ -169,9 +169,8 @@ def mean(shard: TableShard, dtypes: PyTree) -> PyTree:
         by_column = jax.lax.all_to_all(flat, AXIS, 1, 0, tiled=True)
         total = by_column[:num_clients].astype(dtype)
         while total.shape[0] > 1:
-            # The largest power of two below the number of rows; the rows behind it are added to
-            # the first ones.
-            half = 1 << (total.shape[0] - 1).bit_length() - 1
+            # Add the rows behind the largest power of two below their number to the first ones.
+            half = 2 ** ((total.shape[0] - 1).bit_length() - 1)
             num_pairs = total.shape[0] - half
             sums = total[:num_pairs] + total[half:]
             total = jnp.concatenate([sums, total[num_pairs:half]])

@@ -107,12 +107,12 @@ def chance_of_equal(count: int) -> float:
     return 2.0 ** (1 - count)
 
 
-def equal_tell(count: int, level: float) -> bool:
-    """Tells whether ``count`` equal values are enough to tell their mean from others."""
+def equal_values_suffice(count: int, level: float) -> bool:
+    """Tells whether ``count`` equal values suffice to distinguish their mean from others."""
     return chance_of_equal(count) <= 1 - level
 
 
-def divergence_tells(num_diverged: int, num_seeds: int) -> bool:
+def divergence_suffices(num_diverged: int, num_seeds: int) -> bool:
     """Tells whether diverged runs distinguish an algorithm from one whose runs all converged.
 
     Suppose that both diverge with the same chance q. Then one of them alone diverges k times or
@@ -123,7 +123,8 @@ def divergence_tells(num_diverged: int, num_seeds: int) -> bool:
       num_diverged: k, how many runs of the one diverged.
       num_seeds: S, the runs of each.
     """
-    return num_diverged >= (3 if num_seeds == 3 else 4)
+    least = 3 if num_seeds == 3 else 4
+    return num_diverged >= least
 
 
 def paired(values: ArrayLike, baseline: ArrayLike) -> NDArray[np.float64]:

@@ -35,18 +35,20 @@ def add_compensated(
       The sum in the dtypes of x, and its excess in those of sums.
     """
 
-    def compensated_step(over: Array, b: Array) -> Array:
-        return (scale * b).astype(over.dtype) - over
+    def compensated_step(e: Array, b: Array) -> Array:
+        return (scale * b).astype(e.dtype) - e
 
-    def total(a: Array, step: Array) -> Array:
+    def add_step(a: Array, step: Array) -> Array:
         return a.astype(step.dtype) + step
 
-    def new_excess(a: Array, step: Array, new: Array) -> Array:
+    def rounding_of(a: Array, step: Array, new: Array) -> Array:
         return (new - a.astype(step.dtype)) - step
 
+    # step = scale y - excess;  sum = x + step, rounded;  new excess = (sum - x) - step.
     steps = jax.tree.map(compensated_step, excess, y)
-    sums = round_to(jax.tree.map(total, x, steps), x)
-    return cast_like(sums, x), jax.tree.map(new_excess, x, steps, sums)
+    sums = round_to(jax.tree.map(add_step, x, steps), x)
+    new_excess = jax.tree.map(rounding_of, x, steps, sums)
+    return cast_like(sums, x), new_excess
 
 
 def subtract(x: PyTree, y: PyTree) -> PyTree:
@@ -105,6 +107,7 @@ def divide(x: PyTree, count: Array) -> PyTree:
 
     def quotient(a: Array) -> Array:
         divisor = safe_count.astype(a.dtype)
+        # On a mesh the compiler could otherwise multiply by the inverse of the divisor.
         if meshes.in_shard_map():
             divisor = meshes.barrier(jnp.broadcast_to(divisor, a.shape))
         return jnp.where(count > 0, a / divisor, jnp.zeros_like(a))

@@ -37,10 +37,8 @@ def as_classes(array: np.ndarray) -> np.ndarray:
         return array.astype(np.int32)
     if array.dtype.kind != 'f' or not array.size:
         return array
-    are_whole = bool(
-        np.all((np.abs(array) < 2**31) & (array == np.rint(array)))
-    )  # false for NaN
-    return array.astype(np.int32) if are_whole else array
+    is_int32 = (np.abs(array) < 2**31) & (array == np.rint(array))  # False for NaN.
+    return array.astype(np.int32) if is_int32.all() else array
 
 
 def check_numbers(argument: str, array: np.ndarray) -> None:
@@ -58,10 +56,10 @@ def check_numbers(argument: str, array: np.ndarray) -> None:
     _check_fits(argument, array, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
-def check_rows(argument: str, array: np.ndarray, whose: str, count: int) -> None:
-    """Raises unless there are as many rows of numbers as there should be."""
+def check_rows(argument: str, array: np.ndarray, unit: str, count: int) -> None:
+    """Raises unless there is one row of numbers for each unit, such as a label."""
     if not array.ndim or len(array) != count:
-        requirement = f'have one row per {whose} ({count})'
+        requirement = f'have one row per {unit} ({count})'
         raise errors.invalid(argument, requirement, len(array) if array.ndim else array)
     check_numbers(argument, array)
 
@@ -150,13 +148,12 @@ def _stack(argument: str, rows: Iterable[object]) -> np.ndarray:
                 raise errors.invalid(argument, _NUMBERS, errors.text_of(row))
             arrays.append(array)
     except errors.InvalidError as error:
-        said = f'{error.value} in row {len(arrays)}'
-        raise errors.invalid(argument, error.requirement, said) from None
+        got = f'{error.value} in row {len(arrays)}'
+        raise errors.invalid(argument, error.requirement, got) from None
     except _DECODING as error:
-        said = f'{errors.describe(error)} in row {len(arrays)}'
-        raise errors.invalid(
-            argument, 'hold images, or numbers of one shape', said
-        ) from None
+        requirement = 'hold images, or numbers of one shape'
+        got = f'{errors.describe(error)} in row {len(arrays)}'
+        raise errors.invalid(argument, requirement, got) from None
     shapes = sorted({str(array.shape) for array in arrays})
     if len(shapes) > 1:
         raise errors.invalid(argument, 'have one shape', ' and '.join(shapes[:2]))

@@ -86,6 +86,7 @@ def _from_pairs(num_clients: int, pairs: NDArray[np.integer]) -> Graph:
     neighbours = np.repeat(ids[:, None], max_degree, axis=1)
     edge_ids = np.full((num_clients, max_degree), len(pairs), np.int32)
     neighbours[client[order], slots] = neighbour[order]
+    # The second half of the list repeats the edges from their other ends.
     edge_ids[client[order], slots] = order % max(len(pairs), 1)
     return Graph(neighbours, edge_ids, len(pairs))
 
@@ -158,12 +159,12 @@ def erdos_renyi(num_clients: int, p: float, seed: int = 0) -> Graph:
     rng = np.random.default_rng([seed, _STREAM])
     num_pairs = num_clients * (num_clients - 1) // 2
     num_edges = rng.binomial(num_pairs, p)
-    chosen = np.sort(rng.choice(num_pairs, num_edges, replace=False))
-    # Pair (low, high), low < high, has the number high (high - 1) / 2 + low.
-    high = np.floor((1 + np.sqrt(1.0 + 8.0 * chosen)) / 2).astype(np.int64)
-    was_rounded_up = chosen < high * (high - 1) // 2
+    pair_ids = np.sort(rng.choice(num_pairs, num_edges, replace=False))
+    # Pair (low, high), low < high, has the id high (high - 1) / 2 + low.
+    high = np.floor((1 + np.sqrt(1.0 + 8.0 * pair_ids)) / 2).astype(np.int64)
+    was_rounded_up = pair_ids < high * (high - 1) // 2
     high -= was_rounded_up
-    low = chosen - high * (high - 1) // 2
+    low = pair_ids - high * (high - 1) // 2
     return _from_pairs(num_clients, np.stack([low, high], axis=1))
 
 

@@ -268,7 +268,9 @@ def _deal(
             valid_draws = draws[: min(last_draws, default=num_missing) + 1]
             counts = np.bincount(valid_draws, minlength=left.size)
             for c in np.flatnonzero(counts):
-                clients[unused[c][left[c] - counts[c] : left[c]]] = client
+                # The first left[c] examples are unused; the client gets the last of these.
+                dealt = unused[c][left[c] - counts[c] : left[c]]
+                clients[dealt] = client
             left -= counts
             num_missing -= counts.sum()
     return clients

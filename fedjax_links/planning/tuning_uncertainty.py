@@ -42,7 +42,7 @@ class Choice(NamedTuple):
         """Returns the mean over seeds at the chosen value; NaN if one diverged."""
         return float(self.values[0].mean())
 
-    def level(self) -> evaluation.Interval:
+    def interval_with_tuning(self) -> evaluation.Interval:
         """Returns the mean at the chosen value, with the interval including tuning."""
         over_seeds = evaluation.seed_interval(self.values[0])
         with_tuning = evaluation.chosen_interval(self.values, self.shares)
@@ -51,7 +51,7 @@ class Choice(NamedTuple):
 
     def text(self, metric: Metric, *, signed: bool = False) -> str:
         """Writes the mean with its interval over seeds, and with the one including tuning."""
-        wide = self.level() if len(self.values) > 1 else None
+        wide = self.interval_with_tuning() if len(self.values) > 1 else None
         return metric.interval(
             evaluation.seed_interval(self.values[0]), signed=signed, wide=wide
         )

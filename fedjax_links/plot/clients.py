@@ -144,9 +144,10 @@ def _stored_label_shares(problem: Problem, labels: np.ndarray) -> np.ndarray:
         labels[start : start + count]
         for start, count in zip(starts, counts, strict=True)
     ]
-    num_classes = max(int(own.max()) for own in labels_of_clients) + 1
+    num_classes = int(np.concatenate(labels_of_clients).max()) + 1
     class_counts = [
-        np.bincount(own, minlength=num_classes) for own in labels_of_clients
+        np.bincount(client_labels, minlength=num_classes)
+        for client_labels in labels_of_clients
     ]
     shares: np.ndarray = np.array(class_counts) / counts.astype(np.float64)[:, None]
     return shares

@@ -18,8 +18,8 @@ _LAGS = 40
 _RANK = 'rank by rounds taken part'
 _STATES = (
     ('takes part', '#1a1a1a'),
-    ('delivers without having heard', COLOURS[1]),
-    ('hears only', COLOURS[5]),
+    ('delivers without having received', COLOURS[1]),
+    ('receives only', COLOURS[5]),
 )
 
 
@@ -197,9 +197,9 @@ def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Ax
         axes.plot(
             centres, expected, '.-', color=THEORY, markersize=4, label='exact mean'
         )
-    seen = realised[realised > 0]
+    positive = realised[realised > 0]
     panels.logarithmic(axes.yaxis)
-    axes.set_ylim(seen.min() / 3, seen.max() * 3)
+    axes.set_ylim(positive.min() / 3, positive.max() * 3)
     return panels.finish(
         axes, 'gap in rounds', 'share of gaps per round of length', legend='best'
     )

@@ -89,18 +89,18 @@ def _fonts_for(signs: frozenset[str]) -> dict[str, str]:
         )
         return not is_plain, 'Sans' not in entry.name, entry.name
 
-    found: dict[str, str] = {}
+    font_files: dict[str, str] = {}
     left = set(signs)
     for entry in sorted(font_manager.fontManager.ttflist, key=rank):
         if not left:
             break
-        if entry.name.startswith(_NO_LETTERS) or entry.name in found:
+        if entry.name.startswith(_NO_LETTERS) or entry.name in font_files:
             continue
         still = _without_glyph(''.join(left), [entry.fname])
         if still < left:
-            found[entry.name] = entry.fname
+            font_files[entry.name] = entry.fname
             left = still
-    return found
+    return font_files
 
 
 def _replaced(text: str, absent: frozenset[str], stand_ins: dict[str, str]) -> str:

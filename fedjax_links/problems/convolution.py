@@ -182,14 +182,14 @@ class Shifts(NamedTuple):
     Attributes:
       steps: the shifts.
       axis: of rows or of columns.
-      apart: positions along it where shifts are one array.
-      together: positions along it where shifts lie side by side on the last axis.
+      single_size: positions along the axis in the array that is shifted.
+      stacked_size: positions along it in the array of all shifts, side by side on the last axis.
     """
 
     steps: tuple[int, ...]
     axis: int
-    apart: int
-    together: int
+    single_size: int
+    stacked_size: int
 
 
 def _output_size(images: Array, kernel: Array, padding: Padding) -> tuple[int, int]:
@@ -233,7 +233,9 @@ def by_rows(images: Array, kernel: Array, padding: Padding) -> Array:
     rows, columns = _shifts(images, kernel, padding)
     height, width, inputs, outputs = kernel.shape
     matrix = kernel.transpose(1, 2, 0, 3).reshape(width * inputs, height * outputs)
-    back = Shifts(tuple(-step for step in rows.steps), 1, rows.together, rows.apart)
+    back = Shifts(
+        tuple(-step for step in rows.steps), 1, rows.stacked_size, rows.single_size
+    )
     return _added_up(_product(_side_by_side(images, columns), matrix), back)
 
 
@@ -251,12 +253,14 @@ def _shifts(images: Array, kernel: Array, padding: Padding) -> tuple[Shifts, Shi
 
 def _take(array: Array, shifts: Shifts) -> Array:
     """Returns ``out[i, (s, c)] = array[i + s, c]``, zero outside."""
-    steps, axis, apart, together = shifts
+    steps, axis, single_size, stacked_size = shifts
     low = min(steps)
-    high = together + max(steps) - apart
+    high = stacked_size + max(steps) - single_size
     padded = _padded(array, axis, -low, high)
     starts = [step - low for step in steps]
-    shifted = [jax.lax.slice_in_dim(padded, s, s + together, axis=axis) for s in starts]
+    shifted = [
+        jax.lax.slice_in_dim(padded, s, s + stacked_size, axis=axis) for s in starts
+    ]
     return jnp.concatenate(shifted, axis=-1)
 
 
@@ -265,7 +269,10 @@ def _add(array: Array, shifts: Shifts) -> Array:
     blocks = array.reshape(*array.shape[:-1], len(shifts.steps), -1)
     terms = [
         _padded(
-            blocks[..., k, :], shifts.axis, step, shifts.apart - step - shifts.together
+            blocks[..., k, :],
+            shifts.axis,
+            step,
+            shifts.single_size - step - shifts.stacked_size,
         )
         for k, step in enumerate(shifts.steps)
     ]

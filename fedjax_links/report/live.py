@@ -65,8 +65,8 @@ def read(folder: str | Path) -> RunView:
     is_seed_shown = data['begun'].values & (num_done >= num_shown)[:, None]
     one_value_per_curve = data[metric].isel(model=0, seed=0, drop=True)
     is_evaluation_shown = one_value_per_curve.copy(data=counts <= num_shown)
-    begun = data['begun'].copy(data=is_seed_shown)
-    data = data.where(is_evaluation_shown).assign_coords(begun=begun)
+    seed_shown = data['begun'].copy(data=is_seed_shown)
+    data = data.where(is_evaluation_shown).assign_coords(begun=seed_shown)
 
     # Links end at the round that the first seed has reached.
     num_rounds = 0

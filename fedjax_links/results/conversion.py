@@ -108,6 +108,7 @@ def _entries_to_dataset(
         'directions': dict.fromkeys(metrics or [metric]),
         'baseline': None,
         'names': {},
+        # As in a run that adds seeds until decided: a label need not have all seeds or points.
         'until': {'least': 0},
     }
     columns = {name: column.to_numpy() for name, column in lines.items()}

@@ -114,7 +114,7 @@ def check_same(
     may_grow: bool,
     allow_changed: bool = False,
 ) -> list[str]:
-    """Compares what a folder is of with what is to run in it, or to be merged with it.
+    """Compares the run of a folder with what is to run in it, or to be merged with it.
 
     Args:
       argument: what named the folder.
@@ -134,31 +134,43 @@ def check_same(
     if may_grow:
         _check_growth(path, there, here)
     ignored = _ignored_fields(there.facts, may_grow=may_grow)
-    fields = [
-        f'{each.field} is {errors.text_of(each.there)} and not {errors.text_of(each.here)}'
-        for each in _differences(
-            there.config or {}, here.config or {}, 'config', ignored
-        )
-    ]
+    config_clauses = _config_differences(there, here, ignored)
+
+    # Labels, metrics, grid, seeds and lengths decide what runs: they must agree.
     facts = _facts_to_compare(there.facts, here.facts, may_grow=may_grow)
     first = first_difference(there.facts, facts, 'config', but=ignored)
     if first is not None:
         fact_clause = f'{first.field} is {first.there!r} and not {first.here!r}'
-        shown = fields[:_MAX_CLAUSES] or [fact_clause]
+        shown = config_clauses[:_MAX_CLAUSES] or [fact_clause]
         requirement = 'be new or hold a run with the same config'
         raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
-    known = [*there.facts.get(CHANGED, ()), *here.facts.get(CHANGED, ())]
+
+    # Programs and data must agree, up to changes that were allowed before or are now.
+    allowed_before = [*there.facts.get(CHANGED, ()), *here.facts.get(CHANGED, ())]
     clauses = _identity_differences(there, here)
-    new_clauses = [clause for clause in clauses if clause not in known]
+    new_clauses = [clause for clause in clauses if clause not in allowed_before]
     if new_clauses and not allow_changed:
-        shown = fields[:_MAX_CLAUSES]
-        shown += _without_config_fields(new_clauses, fields)[:_MAX_CLAUSES]
+        shown = config_clauses[:_MAX_CLAUSES]
+        shown += _without_config_fields(new_clauses, config_clauses)[:_MAX_CLAUSES]
         requirement = (
             'be new or hold a run with the same config, programs and data '
             '(--allow_changed goes on all the same)'
         )
         raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
-    return list(dict.fromkeys([*known, *clauses]))
+    return list(dict.fromkeys([*allowed_before, *clauses]))
+
+
+def _config_differences(
+    there: Description, here: Description, ignored: Collection[str]
+) -> list[str]:
+    """Returns a clause on each field in which the configs differ."""
+    fields = _differences(there.config or {}, here.config or {}, 'config', ignored)
+    clauses = []
+    for field, old, new in fields:
+        clauses.append(
+            f'{field} is {errors.text_of(old)} and not {errors.text_of(new)}'
+        )
+    return clauses
 
 
 def _ignored_fields(facts: RunFacts, *, may_grow: bool) -> list[str]:
@@ -186,16 +198,18 @@ def _facts_to_compare(there: RunFacts, here: RunFacts, *, may_grow: bool) -> Run
     return facts
 
 
-def _without_config_fields(clauses: list[str], fields: list[str]) -> list[str]:
-    """Returns those clauses on programs and data that no clause on a field of the config says."""
-    return [
-        clause
-        for clause in clauses
-        if not any(field.startswith(f'config.{clause}') for field in fields)
-    ]
+def _without_config_fields(clauses: list[str], config_clauses: list[str]) -> list[str]:
+    """Returns the clauses on programs and data that no clause on a config field repeats."""
+    new_clauses = []
+    for clause in clauses:
+        start = f'config.{clause}'
+        if not any(other.startswith(start) for other in config_clauses):
+            new_clauses.append(clause)
+    return new_clauses
 
 
 def _identity_differences(there: Description, here: Description) -> list[str]:
+    """Returns a clause on each way in which programs and data differ."""
     if there.identity is None or here.identity is None:
         return ['nothing says of which programs and data it is']
     return run_differences(there.identity, here.identity)

@@ -88,7 +88,7 @@ def test_without_near_ties_nothing_is_added():
     values = np.array([1.0, 2.0, 4.0])
     for entry, near in ((None, {}), (tried([[1.0, 1.0], [0.0, 0.0]], [1]), {})):
         result = tuning_uncertainty.of_series(values, entry, near, 'max')
-        assert result.level() == evaluation.seed_interval(values)
+        assert result.interval_with_tuning() == evaluation.seed_interval(values)
 
 
 def test_algorithms_that_share_seeds_of_tuning_choose_together():

@@ -30,7 +30,7 @@ def test_directions_have_states(ax):
     plot.link_map(links, order=range(4), ax=ax)
     np.testing.assert_array_equal(ax.images[0].get_array()[:, 0], [1, 2, 3, 0])
     names = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert names == ['takes part', 'delivers without having heard', 'hears only']
+    assert names == ['takes part', 'delivers without having received', 'receives only']
 
 
 def test_rates_are_shares_of_rounds(ax):

@@ -118,8 +118,8 @@ def xiang_listing(mask, rate, steps, batch_size, *, keeps_models, resample='roun
       rate: eta.
       steps: s.
       batch_size: rows of xi_i^t, which is drawn outside the loop over k.
-      keeps_models: whether clients keep their models and hear the server at the end of a round
-        (FedPBC), or begin at its model (FedAvg, whose other clients do nothing that counts).
+      keeps_models: whether clients keep their models and receive the server's at the end of a
+        round (FedPBC), or start from it (FedAvg, whose inactive clients have no effect).
       resample: ``'step'`` draws inside the loop.
 
     Returns:

@@ -64,4 +64,4 @@ def test_a_draw_of_tuning_chooses_at_all_cells_together(rng):
     np.testing.assert_allclose(result.values[0], chosen)
     assert result.shares[0] == 0
     assert result.shares[1:] == pytest.approx(1 / 200)
-    assert result.level().half_width > 0
+    assert result.interval_with_tuning().half_width > 0

@@ -157,9 +157,9 @@ def test_so_many_that_diverged_are_rarely_chance(num_seeds):
             * (1 - chances) ** num_seeds
             * stats.binom.sf(count - 1, num_seeds, chances)
         )
-        if student.divergence_tells(count, num_seeds):
+        if student.divergence_suffices(count, num_seeds):
             assert rate.max() <= 0.05
-    assert student.divergence_tells(num_seeds, num_seeds) == (num_seeds >= 3)
+    assert student.divergence_suffices(num_seeds, num_seeds) == (num_seeds >= 3)
 
 
 def test_where_too_few_lanes_of_all_others_diverged_no_one_leads():

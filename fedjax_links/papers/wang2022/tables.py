@@ -15,5 +15,5 @@ def table_d1(*, dataset: str) -> dict[str, float]:
     Raises:
       ValueError: for an unknown data set.
     """
-    found = printed.rows(__package__, 'table_d1', dataset=dataset)
-    return {row['algorithm']: float(row['learning_rate']) for row in found}
+    rows = printed.rows(__package__, 'table_d1', dataset=dataset)
+    return {row['algorithm']: float(row['learning_rate']) for row in rows}

@@ -4,7 +4,7 @@ from fedjax_links.papers import common
 from fedjax_links.papers.common import PaperSection
 
 CODES = ('paper', 'as_released', 'first_commit')
-"""Whose rules are run: the paper's, those of its repository where it differs, or those of the
+"""Which algorithms run: the paper's, those of its repository where it differs, or those of the
 repository's first commit, whose FedPBC is another one."""
 PATTERN_NAMES = (
     ('bernoulli', 'Bernoulli time-invariant'),
@@ -36,18 +36,18 @@ SAMPLES = (
 )
 """How clients draw their examples, for the deviations of a caption."""
 GAMMA = 'gamma is 0.4, as in the released code; '
-"""What time-varying links have of ours, for the deviations of a caption."""
+"""What is ours in time-varying links, for the deviations of a caption."""
 BY_ROUND = 'the algorithms named so draw once per round, as the listing does; '
-"""The same of `sample_pairs`."""
+"""What is ours in `sample_pairs`, for the same."""
 OWNED = (
     'links follow the labels that clients own, where the text has the shares that these are drawn '
     'from; '
 )
-"""The same of label-dependent links."""
+"""What is ours in label-dependent links, for the same."""
 CYCLES = 'cyclic links begin at whole rounds and are up in at least one a cycle; '
-"""The same of cyclic links, whose offset is uniform over an interval in the text."""
+"""What is ours in cyclic links, whose offset is uniform over an interval in the text."""
 RIVALS = "F3AST's beta is 0.01, of the paper's grid of six; "
-"""What of the algorithms is fixed that the paper tunes, for the deviations of a caption."""
+"""What is fixed here and tuned in the paper, for the deviations of a caption."""
 _RELEASED = 'fedjax_links.papers.xiang2024.released'
 _DEPARTURES = {
     'links': 'non-homogeneous Markov links without memory, cyclic links with reset at 0.6 of their '
@@ -81,9 +81,9 @@ def setting(dataset: str, code: str) -> PaperSection:
     """
     if dataset not in SMALL_DATASETS:
         return {'problem': problem(dataset, code)}
-    own = {'alpha': 0.1} if code == 'paper' else partition(code)
+    partition_options = {'alpha': 0.1} if code == 'paper' else partition(code)
     return {
-        'problem': common.gaussians(100, **own),
+        'problem': common.gaussians(100, **partition_options),
         'redraw': 'by_seed',
         'num_seeds': 10,
     }
@@ -100,9 +100,9 @@ def replaced(dataset: str) -> str:
 
 def small_problem(num_clients: int, num_train: int, code: str) -> PaperSection:
     """Deals `common.synthetic_images` by the partition of the paper or its code; needs no file."""
-    own = partition(code)
+    partition_section = partition(code)
     return common.synthetic_images(
-        num_clients, num_train, difficulty=0.6, partition=own
+        num_clients, num_train, difficulty=0.6, partition=partition_section
     )
 
 
@@ -254,9 +254,9 @@ def in_small(code: str) -> PaperSection:
 def careful(code: str) -> PaperSection:
     """Returns small versions' tuning in place of the paper's, whose grids are for images.
 
-    Client rates of every rule are tuned on every pattern by itself, at full length and by three
-    seeds, until the best lies inside of what was tried. The server rate is 1, that of FedAvg-all is
-    10, as it divides by all clients, of which about a tenth is heard.
+    The client rate of each algorithm is tuned for each pattern, at full length and by three seeds,
+    until the best lies inside the grid. The server rate is 1; that of FedAvg-all is 10, as it
+    divides by all clients, of which about a tenth is active.
     """
     return {
         'algorithms': {**algorithms(code), 'fedavg_all': {'server_lr': 10.0}},

@@ -24,10 +24,10 @@ _NOT_RECORDED = Clients(np.zeros(0), 'not kept')
 _SPREAD = (
     "{title} of final models on every client's own evaluation data (the clients' mean model where "
     'clients keep models, unless the server was tuned; first point of a grid), each client '
-    'counting the same: mean, {worst} and standard deviation over clients; means over the fourth '
-    'of those who train that took part least, over the fourth that did most, and over clients '
-    "that do not train. Own: of every client's own model. ± is the 95 % interval over seeds "
-    '(Student t). Drawn: the first seed, clients that do not train at 0.'
+    'counting the same: mean, {quantile} and standard deviation over clients; means over the '
+    'fourth of those who train that took part least, over the fourth that did most, and over '
+    "clients that do not train. Own: of every client's own model. ± is the 95 % interval over "
+    'seeds (Student t). Drawn: the first seed, clients that do not train at 0.'
 )
 
 
@@ -78,7 +78,7 @@ def _link_row(view: RunView, label: str) -> dict[str, str]:
         'pattern': view.name(label),
         'active per round': active,
         'empty rounds': f'{100 * report.empty_rounds / num_rounds:.1f} %',
-        'clients never heard': f'{100 * (report.counts == 0).mean():.1f} %',
+        'clients never active': f'{100 * (report.counts == 0).mean():.1f} %',
         'distance': distance,
         'exact': exact_distance,
         'law': law.source,
@@ -193,10 +193,10 @@ def _losses(view: RunView, recorded: Mapping[str, Clients]) -> tables.Table:
         rows,
         'Training losses of the clients at the final model of the first seed (their mean model '
         'where clients keep models, unless the server was tuned; first point of a grid): mean over '
-        'clients, and over the tenth with the largest. Heard, others: mean participations of that '
-        "tenth and of everyone else; rank: Spearman's correlation of participation and loss over "
-        'clients, negative where who is heard less fares worse. Clients: the worst, largest '
-        'loss first.',
+        'clients, and over the tenth with the largest. Active, others: mean participations of that '
+        "tenth and of all others; rank: Spearman's correlation of participation and loss over "
+        'clients, negative where clients that are active less fare worse. Clients: the worst, '
+        'largest loss first.',
     )
 
 
@@ -220,7 +220,7 @@ def _loss_cells(losses: np.ndarray, counts: np.ndarray) -> dict[str, str]:
     return {
         'loss': f'{losses.mean():.4g}',
         'worst tenth': f'{losses[worst].mean():.4g}',
-        'heard': f'{counts[worst].mean():.4g}',
+        'active': f'{counts[worst].mean():.4g}',
         'others': f'{counts[rest].mean():.4g}' if rest.size else '',
         'rank': f'{correlation:+.2f}' if has_correlation else '',
         'clients': f'{ids}, ...' if worst.size > _MOST_NAMED else ids,
@@ -262,8 +262,10 @@ def clients(view: RunView) -> Page:
             label: metric.scale * metrics[metric.name][0]
             for label, metrics in by_algorithm.items()
         }
-    worst = 'tenth percentile' if metric.direction == 'max' else 'ninetieth percentile'
-    caption = _SPREAD.format(title=metric.title, worst=worst)
+    quantile = (
+        'tenth percentile' if metric.direction == 'max' else 'ninetieth percentile'
+    )
+    caption = _SPREAD.format(title=metric.title, quantile=quantile)
     picture_caption = (
         f'A point: a client, its rounds and its {metric.title}; '
         'first seed, 0 without training.'
@@ -307,7 +309,7 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
       metrics: float[S, N] by name, and ``participations``.
       metric: the one to show.
     """
-    worst = 10 if metric.direction == 'max' else 90
+    percentile = 10 if metric.direction == 'max' else 90
     values = metrics[metric.name]
     counts = metrics['participations']
     is_rare = counts <= np.nanquantile(counts, 0.25, axis=1, keepdims=True)
@@ -324,7 +326,7 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
 
     cells = {
         'mean': cell(np.nanmean(values, axis=1)),
-        f'p{worst}': cell(np.nanpercentile(values, worst, axis=1)),
+        f'p{percentile}': cell(np.nanpercentile(values, percentile, axis=1)),
         'spread': cell(np.nanstd(values, axis=1)),
         'took part least': mean_over(is_rare),
         'most': mean_over(is_frequent),
@@ -333,5 +335,7 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
     personal = metrics.get(f'personal_{metric.name}')
     if personal is not None and not np.isnan(personal).all():
         cells['own mean'] = cell(np.nanmean(personal, axis=1))
-        cells[f'own p{worst}'] = cell(np.nanpercentile(personal, worst, axis=1))
+        cells[f'own p{percentile}'] = cell(
+            np.nanpercentile(personal, percentile, axis=1)
+        )
     return cells

@@ -196,10 +196,10 @@ def _draw_panel(
     }
     if algorithm is None:
         form = '.1f' if compared_map.metric.is_fraction else '.4g'
-        values = scale * compared_map.level[panel]
+        values = scale * compared_map.leader_mean[panel]
         verdicts = compared_map.leads[panel]
         faces = compared_map.faces[compared_map.leader[panel]]
-        look['colours'] = np.where(compared_map.clear[panel][..., None], faces, 1.0)
+        look['colours'] = np.where(compared_map.is_clear[panel][..., None], faces, 1.0)
     else:
         form = '+.1f' if compared_map.metric.is_fraction else '+.2g'
         all_means = [scale * means(cells) for cells in compared_map.compared.values()]
@@ -250,7 +250,7 @@ def _legend_patches(compared_map: ComparedMap) -> dict[str, Any]:
     line: dict[str, Any] = {'edgecolor': 'black', 'linewidth': 0.5}
     patches = {
         compared_map.names[leader]: Patch(facecolor=compared_map.faces[leader], **line)
-        for leader in np.unique(compared_map.leader[compared_map.clear]).tolist()
+        for leader in np.unique(compared_map.leader[compared_map.is_clear]).tolist()
     }
     line |= {'edgecolor': '#00000060', 'facecolor': 'white'}
     patches['not decided'] = Patch(hatch=heat.UNDECIDED_HATCH, **line)

@@ -34,16 +34,16 @@ class ComparedMap:
       faces: float[A, 3], the colours of all algorithms.
       x: name and values of the horizontal axis, as texts.
       y: likewise of the vertical axis.
-      panels: for each panel, the cells that tell it apart, by title of their column.
+      panels: for each panel, the cells that identify it, by title of their column.
       undecided: what undecided means, with ``{}`` for the interval.
       compared: differences to the baseline, object[K, Y, X] by algorithm.
       differences: all of these in a list.
       verdicts: on all differences.
       leader: int[K, Y, X], the index of the best algorithm.
-      level: float[K, Y, X], its mean.
-      second: float[K, Y, X], the mean of the second best.
+      leader_mean: float[K, Y, X], its mean.
+      second_mean: float[K, Y, X], the mean of the second best.
       leads: object[K, Y, X], the verdict on the lead of the best.
-      clear: bool[K, Y, X], where the lead excludes zero.
+      is_clear: bool[K, Y, X], where the lead excludes zero.
     """
 
     def __init__(self, view: RunView, map_cells: Cells, margin: float | None) -> None:
@@ -74,7 +74,7 @@ class ComparedMap:
         self._rank()
 
     def _panel_cells(self, pattern: str, third_value: object) -> dict[str, str]:
-        """Returns what tells a panel apart: its pattern and its value of the third column."""
+        """Returns what identifies a panel: its pattern and its value of the third column."""
         cells = {}
         if len(self.view.patterns) > 1:
             cells['pattern'] = self.view.name(pattern)
@@ -104,14 +104,14 @@ class ComparedMap:
         ranked = np.take_along_axis(choices, order, axis=0)
         num_values = np.take_along_axis(num_values, order, axis=0)
         self.leader = order[0]
-        self.level = means(ranked[0])
-        self.second = means(ranked[min(1, len(ranked) - 1)])
-        self.leads = np.full(self.level.shape, evaluation.AHEAD, object)
+        self.leader_mean = means(ranked[0])
+        self.second_mean = means(ranked[min(1, len(ranked) - 1)])
+        self.leads = np.full(self.leader_mean.shape, evaluation.AHEAD, object)
         if len(ranked) > 1:
             for cell in np.ndindex(self.leads.shape):
                 of_cell = slice(None), *cell
                 self.leads[cell] = self._lead(ranked[of_cell], num_values[of_cell])
-        self.clear = ~np.isnan(self.level) & (self.leads == evaluation.AHEAD)
+        self.is_clear = ~np.isnan(self.leader_mean) & (self.leads == evaluation.AHEAD)
 
     def _difference(
         self, choice: Choice, other: Choice, is_fair: bool
@@ -135,9 +135,9 @@ class ComparedMap:
         if not np.isnan(difference.mean):
             return difference.word
         for other in others:
-            has_diverged = np.isnan(other.values[0])
+            has_diverged = np.isnan(other.values[0])  # By seed, at the chosen value.
             num_diverged = int(has_diverged.sum())
-            if not student.divergence_tells(num_diverged, len(has_diverged)):
+            if not student.divergence_suffices(num_diverged, len(has_diverged)):
                 return evaluation.UNDECIDED
         return evaluation.AHEAD
 
@@ -151,17 +151,19 @@ class ComparedMap:
     def _table_of_best(self, caption: str) -> Table:
         """Shows the best algorithm and its metric at each cell."""
 
-        def text(leader: int, level: float, clear: bool) -> str:
-            if np.isnan(level):
+        def text(leader: int, mean: float, is_clear: bool) -> str:
+            if np.isnan(mean):
                 return ''
-            mark = '' if clear else ' ~'
-            return f'{self.names[leader]} {self.metric.number(level)}{mark}'
+            mark = '' if is_clear else ' ~'
+            return f'{self.names[leader]} {self.metric.number(mean)}{mark}'
 
         lead = self.undecided.format('the paired interval of its lead over the second')
-        if (np.isnan(self.second) & (self.leads == evaluation.UNDECIDED)).any():
+        if (np.isnan(self.second_mean) & (self.leads == evaluation.UNDECIDED)).any():
             lead += ', or too few lanes of all others diverged to tell'
         caption += f' ~ where {lead}. Empty where all diverged or nothing ran.'
-        texts = np.vectorize(text, otypes=[object])(self.leader, self.level, self.clear)
+        texts = np.vectorize(text, otypes=[object])(
+            self.leader, self.leader_mean, self.is_clear
+        )
         return tables.of_rows([*self._rows(texts)], caption)
 
     def _table_of_differences(self) -> Table:

@@ -23,7 +23,7 @@ class Page(NamedTuple):
       caption: says what the picture's points, bars and bands are.
       of_links: whether the picture shows links or clients, so that the caption of a run's results
         does not belong to it.
-      resize: arranges the panels anew for a width in inches, with fonts of `PAPER_FONT`; None for
+      resize: rearranges the panels for a width in inches, with fonts of `PAPER_FONT`; None for
         a picture that has one arrangement.
     """
 

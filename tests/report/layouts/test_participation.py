@@ -198,7 +198,7 @@ def test_the_worst_clients_are_listed_and_all_are_drawn(
         'algorithm': 'fedavg',
         'loss': '0.24',
         'worst tenth': '1.5',
-        'heard': '1',
+        'active': '1',
         'others': '4',
         'clients': '8, 3',
     }
