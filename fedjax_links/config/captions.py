@@ -42,7 +42,7 @@ def with_changes(
     caption = after.get('caption')
     if caption:
         caption = fill_in(caption, before, is_complete=False)
-        text += f' What follows is said of the config without changes.\n\n{caption}'
+        text += f' What follows is about the config without changes.\n\n{caption}'
     return {**after, 'caption': text}
 
 

@@ -88,7 +88,12 @@ def local_entries(values: jax.Array) -> jax.Array:
     """Returns the entries [K] of this device's clients from a replicated vector [N]."""
     size = _shard_size(values.shape[0])
     padded = jnp.pad(values, (0, size * jax.lax.axis_size(AXIS) - values.shape[0]))
-    return jax.lax.dynamic_slice_in_dim(padded, jax.lax.axis_index(AXIS) * size, size)
+    return _local_slice(padded, size)
+
+
+def _local_slice(values: jax.Array, size: int) -> jax.Array:
+    """Returns this device's ``size`` entries of an array that has as many for each device."""
+    return jax.lax.dynamic_slice_in_dim(values, jax.lax.axis_index(AXIS) * size, size)
 
 
 def _local_indices(ids: jax.Array, num_clients: int) -> jax.Array:
@@ -118,11 +123,8 @@ def fetch_rows(ids: jax.Array, shard: TableShard) -> PyTree:
         return jax.lax.all_to_all(a, AXIS, 0, 0)
 
     received = _in_one_buffer(exchange, sent, leading_axes=1)
-    local_ids = jax.lax.dynamic_slice_in_dim(
-        ids, jax.lax.axis_index(AXIS) * width, width
-    )
     # Each device has sent a row for each client; take that of the device that stores it.
-    storing_device = local_ids // _shard_size(shard.num_clients)
+    storing_device = _local_slice(ids, width) // _shard_size(shard.num_clients)
     slots = jnp.arange(width)
     return barrier(jax.tree.map(lambda a: a[storing_device, slots], received))
 

@@ -75,14 +75,7 @@ def level_bars(
             dots: dict[str, Any] = {'color': 'black', 'markersize': 3}
             axes.plot(np.repeat(centres, 2), values.ravel(), '.', **dots)
     letters = max(8, int(letters_per_inch * inches / max(1, len(groups))))
-    longest_word = max(map(len, ' '.join(groups).split()), default=0)
-    if longest_word > letters:
-        group_names = [panels.literal(name) for name in groups]
-        slanted: dict[str, Any] = {'rotation': 30, 'ha': 'right', 'va': 'top'}
-        axes.set_xticks(group_centres, group_names, **slanted)
-    else:
-        group_names = [panels.literal(textwrap.fill(name, letters)) for name in groups]
-        axes.set_xticks(group_centres, group_names)
+    _name_groups(axes, groups, letters)
     axes.set_ylabel(Metric(metric).words)
     if Metric(metric).is_fraction:
         axes.set_ylim(0, min(axes.get_ylim()[1], 1))
@@ -92,3 +85,21 @@ def level_bars(
     if legend:
         panels.legend(axes, outside=True)
     return axes
+
+
+def _name_groups(axes: Axes, groups: Sequence[str], letters: int) -> None:
+    """Writes the names of groups below them, slanted if a word is too long for its group.
+
+    Args:
+      axes: matplotlib axes; group k is centred at k.
+      groups: the names.
+      letters: how many fit below a group.
+    """
+    centres = np.arange(len(groups))
+    longest_word = max(map(len, ' '.join(groups).split()), default=0)
+    if longest_word > letters:
+        names = [panels.literal(name) for name in groups]
+        axes.set_xticks(centres, names, rotation=30, ha='right', va='top')
+    else:
+        names = [panels.literal(textwrap.fill(name, letters)) for name in groups]
+        axes.set_xticks(centres, names)

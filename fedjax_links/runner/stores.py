@@ -183,7 +183,7 @@ class RunFolder(InMemoryStore):
                     raise errors.invalid('workdir', requirement, value) from error
         for path in damaged:
             checkpoints.remove(path)
-            warning = f'{path} is damaged; going on from what was saved before'
+            warning = f'{path} is damaged; resuming from the save before it'
             print(f'warning: {warning}', file=sys.stderr)
         return record
 

@@ -66,7 +66,7 @@ def test_changes_are_fields_by_path_with_both_values():
         'caption': (
             'Changed from the config: client.learning_rate = 0.2 (0.1), problem.model.width = 16 '
             "(8), problem.store = here (''), links.probs = [0.1, 0.3] ([0.1, 0.2]), first_seed = 3 "
-            '(not given). What follows is said of the config without changes.\n\nMine.'
+            '(not given). What follows is about the config without changes.\n\nMine.'
         ),
     }
 
@@ -78,7 +78,7 @@ def test_a_quick_config_says_what_it_replaced():
     )
     result = captions.with_changes(config, quick, 'Quick version of the config')
     assert result['caption'] == (
-        'Quick version of the config: figure.num_clients = 100 (500). What follows is said of the '
+        'Quick version of the config: figure.num_clients = 100 (500). What follows is about the '
         'config without changes.\n\nN = 500.'
     )
 

@@ -145,7 +145,7 @@ def test_a_caption_begins_with_what_flags_changed(tmp_path, arguments, change):
     assert done.returncode == 0, done.stderr
     text = 'Up to 5 / 7.\n\nFrom zero.\n'
     if change:
-        follows = 'What follows is said of the config without changes.'
+        follows = 'What follows is about the config without changes.'
         text = f'{change}. {follows}\n\n{text}'
     assert (tmp_path / figure.TEXT).read_text().endswith(f'A ramp.\n\n{text}')
     printed = done.stdout.split('A ramp.\n\n')[1].split('\n\nWrote')[0]

@@ -4,10 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import (
-    datasets,
-    problems,
-)
+from fedjax_links import datasets, problems
 from tests.problems.test_images import CLIENTS, build, dataset
 
 

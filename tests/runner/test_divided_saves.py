@@ -83,7 +83,7 @@ def test_two_processes_resume_before_a_damaged_part(half, full_run):
         part.write_bytes(content)
     statuses, output = several.ended(several.start(half))
     assert statuses == [0, 0]
-    warning = '@150.npz is damaged; going on from what was saved before\n'
+    warning = '@150.npz is damaged; resuming from the save before it\n'
     assert output[0].count(warning) == NUM_LANES
     assert several.kept(half) == full_run
     assert len(list(half.rglob('*.part*'))) == 2 * 2 * NUM_LANES
