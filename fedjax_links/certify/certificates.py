@@ -1,4 +1,4 @@
-"""Certify that the programs of an experiment compute what they say, on this device.
+"""Certifies that the programs of an experiment compute what they say, on this device.
 
 A compiler can be wrong. Every program takes a few rounds here, in the form in which a run has it,
 and the same rounds in double precision on a CPU in another process (`float64_reference`); and
@@ -49,7 +49,7 @@ _STANDARD_ERRORS = 5.0
 
 
 class ProgramVerdict(NamedTuple):
-    """Hold the verdict on a program.
+    """Holds the verdict on a program.
 
     Attributes:
       program: its algorithm and links, or whose links it draws.
@@ -83,13 +83,13 @@ def certify(source: Section | str | None = None) -> Iterator[ProgramVerdict]:
       ValueError: if the config is no experiment's.
     """
     sources = [*float64_reference.STANDARD] if source is None else [source]
-    for one in sources:
-        yield from _certify_experiment(one)
+    for name_or_config in sources:
+        yield from _certify_experiment(name_or_config)
     yield from _certify_means()
 
 
 class _Reference:
-    """Run rounds in double precision in a process of its own, and read what it finds."""
+    """Runs rounds in double precision in another process, and reads its results."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Run the rounds that programs are certified by: in double precision, in a process of its own.
+"""Runs the rounds that programs are certified by: in double precision, in a process of its own.
 
 They are those of a config, or of all algorithms, patterns and models of this package. The process
 shares the definition of algorithms, models and links with the one that asks, and nothing that runs

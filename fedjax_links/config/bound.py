@@ -48,7 +48,7 @@ class Hole(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """Hold a factory with all that it is called with: what a section stands for.
+    """Holds a factory with all that it is called with: what a section stands for.
 
     Attributes:
       where: the section's path in the config, for errors.

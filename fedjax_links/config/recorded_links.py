@@ -1,4 +1,4 @@
-"""Read what was recorded: links and models of an earlier run, and logs of availability.
+"""Reads what was recorded: links and models of an earlier run, and logs of availability.
 
 These are the only parts of a config that read files. A relative path is looked for beside the
 config file first (while `CONFIG_FOLDER` names its folder), and in the working directory else.

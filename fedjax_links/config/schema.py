@@ -44,7 +44,7 @@ def _check_names(argument: str, value: Sequence[object]) -> None:
 @fields.documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Hold the plain values that a config and an `Experiment` have in common."""
+    """Holds the plain values that a config and an `Experiment` have in common."""
 
     title: str = declare(
         'One line for tables and pictures.', example='Two algorithms, two rates'
@@ -127,7 +127,7 @@ class Settings:
 @fields.documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExperimentConfig(Settings):
-    """Hold the fields of an experiment's config, as plain values."""
+    """Holds the fields of an experiment's config, as plain values."""
 
     problem: Section = declare(
         'The data and the loss: a section whose name is a problem, with its options.',
@@ -219,7 +219,7 @@ EXPERIMENT: Mapping[str, Declaration] = fields.declared(ExperimentConfig)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClientSection:
-    """Hold the options of ``client`` that are not those of a client program in Python."""
+    """Holds the options of ``client`` that are not those of a client program in Python."""
 
     name: str = declare(
         'See :doc:`names/client_programs`, and their options.',
@@ -240,7 +240,7 @@ class ClientSection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TuningSection:
-    """Hold the options of ``tuning`` that are not those of `Tuning`."""
+    """Holds the options of ``tuning`` that are not those of `Tuning`."""
 
     learning_rates: Sequence[float] = declare(
         'Rates of clients to try.', example=[0.05, 0.1], default=()
@@ -254,7 +254,7 @@ class TuningSection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SeedsSection:
-    """Hold the options of ``seeds`` that are not those of `UntilDecided`."""
+    """Holds the options of ``seeds`` that are not those of `UntilDecided`."""
 
     until: str = declare(
         "``'decided'``: each difference to the baseline has a verdict.",

@@ -29,7 +29,7 @@ SERVER_LR = 'server_lr'
 
 
 class Parts(NamedTuple):
-    """Hold the parts of an `Experiment` that a config's sections stand for.
+    """Holds the parts of an `Experiment` that a config's sections stand for.
 
     Attributes:
       problem: makers by label of the pattern.

@@ -1,4 +1,4 @@
-"""Describe where a run takes place: versions, devices, numerics."""
+"""Describes where a run takes place: versions, devices, numerics."""
 
 import importlib
 import os

@@ -18,7 +18,7 @@ Variables = Mapping[str, str]
 
 
 class Started(NamedTuple):
-    """Describe a process of several.
+    """Describes a process of several.
 
     Attributes:
       coordinator: where process 0 listens for those that are to `processes.join` it,

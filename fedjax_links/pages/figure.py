@@ -33,7 +33,7 @@ _TITLE_LINE_INCHES = 0.2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FigureConfig:
-    """Hold the fields of a figure's config."""
+    """Holds the fields of a figure's config."""
 
     title: str = declare('One line above the picture.', example='Predicted bias')
     figure: Mapping[str, Any] = declare(
