@@ -6,6 +6,12 @@ selected under a minimum separation. The package imports nothing of the simulato
 it can serve as an oracle for it.
 """
 
+from fedjax_links.analysis.class_boundaries import (
+    Boundaries,
+    confusion_boundaries,
+    gaussian_boundaries,
+    skewed_loss,
+)
 from fedjax_links.analysis.cohort_chain import (
     CohortLaw,
     MinimumSeparationChain,
@@ -14,16 +20,12 @@ from fedjax_links.analysis.cohort_chain import (
 )
 from fedjax_links.analysis.cohort_sizes import poisson_binomial_pmf
 from fedjax_links.analysis.gaussian_populations import (
-    Boundaries,
     LinearFit,
     best_linear_fit,
-    confusion_boundaries,
     equidistant_accuracy,
     equidistant_distance,
     equidistant_skewed_accuracy,
-    gaussian_boundaries,
     gaussian_minimiser,
-    skewed_loss,
 )
 from fedjax_links.analysis.independent_links import (
     EffectiveWeights,

@@ -1,0 +1,188 @@
+"""Computes the boundaries of pairs of classes, and the accuracy that unequal shares cost there.
+
+Training on unequal shares moves the boundary of two classes by the logarithm of the ratio of their
+shares. What that costs depends on how many examples lie near the boundary.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import spatial, special
+
+from fedjax_links.analysis import _checks
+from fedjax_links.analysis.gaussian_populations import class_means
+
+# Scrambled sequences, and points in each of them, for a boundary.
+_SCRAMBLES = 8
+_POINTS = 2**9
+
+
+class Boundaries(NamedTuple):
+    """Holds the boundaries of pairs of equally likely classes.
+
+    Attributes:
+      mass: float[C, C], b, symmetric, 0 on the diagonal: accuracy per unit of squared log
+        odds.
+      distances: float[C, C], D, of the two classes in standard deviations; infinite where
+        nothing lies between them.
+      error: standard error of the sum of b over all pairs by the quadrature; 0 if there
+        was none.
+    """
+
+    mass: NDArray[np.float64]
+    distances: NDArray[np.float64]
+    error: float = 0.0
+
+
+def gaussian_boundaries(means: ArrayLike) -> Boundaries:
+    r"""Computes the boundaries of equally likely classes ``N(mu_c, I)``.
+
+    Bayes' rule with ``h_c = log q_c`` added to its scores moves the boundary of i and j to
+    log odds of ``h_j - h_i``. Between there and 0 an example costs the difference of two
+    posteriors. To first order that is ``P(i | x) |L_ij|``, ``L_ij`` its log odds. So the
+    accuracy lost is ``sum_{i<j} b_ij (h_i - h_j)^2 / 2 + O(h^3)`` with the boundary mass
+    ``b_ij = E[P(i | x) delta(L_ij(x)); i and j lead at x]``.
+
+    For these classes ``L_ij`` has slope ``D_ij = |mu_i - mu_j|``. Therefore
+    ``b_ij = phi(D_ij / 2) / (C D_ij)`` times the share of the boundary on which no third
+    class is ahead. On the boundary, a hyperplane, examples are standard normal around
+    ``(mu_i + mu_j) / 2``.
+
+    Args:
+      means: float[C, d], mu_c, no two of them equal.
+
+    Returns:
+      The boundaries; shares by 8 scrambled Sobol sequences of 512 points each (Owen 1995).
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    centres = class_means(means)
+    count, dim = centres.shape
+    first, second = np.triu_indices(count, 1)
+    distance = spatial.distance.pdist(centres)
+    nearest = centres[first[distance.argmin()]]
+    _checks.require(distance.all(), 'means', 'differ between classes', nearest)
+    noise = _scrambled_normals(dim)
+    shares = np.empty((_SCRAMBLES, len(first)))
+    pairs = zip(first.tolist(), second.tolist(), strict=True)
+    for pair, (i, j) in enumerate(pairs):
+        shares[:, pair] = _leading_shares(centres, i, j, noise)
+    # Without a third class b_ij is phi(D / 2) / (C D).
+    mass_of_two = _normal_density(distance / 2) / (count * distance)
+    error = np.std(shares @ mass_of_two, ddof=1) / np.sqrt(_SCRAMBLES)
+    return Boundaries(
+        mass=spatial.distance.squareform(mass_of_two * shares.mean(axis=0)),
+        distances=spatial.distance.squareform(distance),
+        error=float(error),
+    )
+
+
+def _scrambled_normals(dim: int) -> np.ndarray:
+    """Returns standard normal points of scrambled sequences: float64[sequences, points, d]."""
+    from scipy.stats import qmc  # Slow to import, so only here.
+
+    sequences = []
+    for seed in range(_SCRAMBLES):
+        sobol = qmc.Sobol(dim, rng=np.random.default_rng(seed))
+        sequences.append(sobol.random(_POINTS))
+    return np.asarray(special.ndtri(sequences))
+
+
+def _leading_shares(
+    centres: np.ndarray, i: int, j: int, noise: np.ndarray
+) -> np.ndarray:
+    """Returns the share of the boundary of i and j on which no third class is ahead.
+
+    Args:
+      centres: float64[C, d], mu_c.
+      i: a class.
+      j: another class.
+      noise: float64[R, P, d], standard normal points of R sequences.
+
+    Returns:
+      float64[R], an estimate by each sequence.
+    """
+    distance = np.sqrt(np.sum((centres[i] - centres[j]) ** 2))
+    normal = (centres[i] - centres[j]) / distance
+    # Project the points on the hyperplane through the midpoint.
+    along = np.multiply.outer(noise @ normal, normal)
+    points = 0.5 * (centres[i] + centres[j]) + noise - along
+    scores = points @ centres.T - 0.5 * np.sum(centres**2, axis=1)
+    others = np.delete(scores, [i, j], axis=2).max(axis=2, initial=-np.inf)
+    return np.mean(scores[..., i] > others, axis=1)
+
+
+def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
+    """Estimates boundaries from a confusion matrix.
+
+    It treats each pair as two Gaussian classes. Of the examples of i and j that are
+    predicted as i or j, a share e is wrong. Two Gaussian classes with this error are
+    ``D = -2 Phi^{-1}(e)`` apart, which determines the density at their boundary.
+
+    Args:
+      confusion: float[C, C], counts or shares by true class (row) and predicted class, of
+        a model that weighs classes equally. Rows are scaled to be equally likely.
+
+    Returns:
+      The boundaries. A pair that is never confused has none.
+
+    Raises:
+      ValueError: if an argument is out of range, or half of a pair's predictions are wrong.
+    """
+    table = np.asarray(confusion, np.float64)
+    square = table.ndim == 2 and len(table) == table.shape[1] > 1
+    _checks.require(square, 'confusion', 'be [C, C], C >= 2', f'shape {table.shape}')
+    is_valid = (np.isfinite(table) & (table >= 0)).all() and np.diag(table).all()
+    requirement = 'be at least 0, positive on the diagonal'
+    _checks.require(is_valid, 'confusion', requirement, table.min())
+    table = table / table.sum(axis=1, keepdims=True) / len(table)
+    confused = table + table.T
+    right = np.diag(table)
+    pair_mass = right[:, None] + right + confused
+    error = np.where(np.eye(len(table), dtype=bool), 0.0, confused / pair_mass)
+    largest = error.max()
+    requirement = 'have less than half of any pair wrong'
+    _checks.require(largest < 0.5, 'confusion', requirement, largest)
+    distances = -2 * special.ndtri(error)
+    mass = 0.5 * pair_mass * _normal_density(distances / 2) / distances
+    np.fill_diagonal(distances, 0.0)
+    return Boundaries(mass, distances)
+
+
+def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
+    """Computes the accuracy lost on equally likely classes by training on unequal shares.
+
+    Each pair loses what two Gaussian classes would, ``Phi(D / 2) - [Phi(D / 2 + s / D) +
+    Phi(D / 2 - s / D)] / 2`` of its examples with ``s = log(q_i / q_j)``, times its
+    boundary mass over theirs. This is exact for two classes, exact to second order in s
+    for any number, and bounded.
+
+    Args:
+      boundaries: of C classes.
+      shares: float[C], q, positive; their scale does not matter.
+
+    Returns:
+      Accuracy lost, at least 0.
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    law = _checks.checked_vector('shares', shares)
+    count = len(boundaries.mass)
+    is_valid = law.size == count and np.all(law > 0)
+    _checks.require(is_valid, 'shares', f'be positive, {count} of them', law)
+    first, second = np.nonzero(np.triu(boundaries.mass, 1))
+    mass = boundaries.mass[first, second]
+    distance = boundaries.distances[first, second]
+    shift = np.log(law[first] / law[second]) / distance  # s / D
+    # Of the examples of one class and of the other, 2 Phi(D / 2) are right without a shift.
+    with_shift = special.ndtr(distance / 2 + shift) + special.ndtr(distance / 2 - shift)
+    lost = 2 * special.ndtr(distance / 2) - with_shift
+    return float(lost @ (mass * distance / _normal_density(distance / 2)))
+
+
+def _normal_density(values: np.ndarray) -> np.ndarray:
+    """Returns the standard normal density."""
+    return np.exp(-(values**2) / 2.0) / np.sqrt(2.0 * np.pi)
