@@ -305,7 +305,7 @@ def check(config: Section, schema: Mapping[str, Declaration]) -> None:
         if not declaration.accepts(value):
             requirement = f'be {type_hints.describe_annotation(declaration.kind)}'
             number = f'num_{name}'
-            if isinstance(value, int) and number in schema:
+            if isinstance(value, int | list | tuple) and number in schema:
                 requirement += f', or else `config.{number}`'
             raise errors.invalid(f'config.{name}', requirement, errors.text_of(value))
 

@@ -53,7 +53,7 @@ def digits(
       A problem with metrics ``loss`` and ``accuracy`` on the 20 % of images held out.
 
     Raises:
-      ValueError: for an unknown model, partition or option.
+      ValueError: for an unknown model, partition or option, and for another data set.
 
     Example:
       >>> from fedjax_links import problems
@@ -61,6 +61,9 @@ def digits(
       >>> print(problem.num_clients, problem.data.features.shape)
       5 (1438, 8, 8, 1)
     """
+    if 'dataset' in options:
+        requirement = "be left out of 'digits'; the problem 'images' takes one"
+        raise errors.invalid('dataset', requirement, options['dataset'])
     data_seed = seed if data_seed is None else data_seed
     seeds: Any = {
         'seed': seed,
@@ -112,6 +115,9 @@ def text(
       >>> print(problem.num_clients, problem.data.features.dtype, problem.data.features.shape)
       2 uint8 (2, 8)
     """
+    if 'tokens' in options:
+        requirement = "be left out of 'text', which always has them"
+        raise errors.invalid('tokens', requirement, options['tokens'])
     seeds: Any = {
         'seed': seed,
         'data_seed': data_seed,

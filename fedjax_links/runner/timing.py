@@ -20,6 +20,8 @@ from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
 
 _TIMED_SECONDS = 1.0
+_LONG_SECONDS = 10.0
+"""From here on, what only the first lanes compile is little beside their rounds."""
 _MOST_GROWTH = 8
 
 AfterLanes = Callable[[Path, Sequence[Lane]], None]
@@ -123,7 +125,7 @@ class LaneTimer:
         most = lanes[0].num_rounds // period
         # The first lanes also compile what is small, and what draws their links.
         first = short = self._advance(lanes, 1, after)
-        if first < _TIMED_SECONDS:
+        if first < _LONG_SECONDS:
             short = self._advance(lanes, 1)
         num_periods = 1
         long = short

@@ -12,6 +12,7 @@ from fedjax_links import datasets, problems
 from fedjax_links.papers import architectures
 from fedjax_links.problems import models
 from fedjax_links.problems.classification import MODELS
+from tests import refusals
 from tests.tiers import cases
 
 NETWORKS = {
@@ -273,3 +274,10 @@ def test_functions_are_checked_before_data_are_read():
         problems.images(**settings, model=network, partition=turns, strde=2)
     with pytest.raises(ValueError, match=r'`partition\.skew` must be given'):
         problems.images(**settings, model=network, partition=demanding)
+
+
+def test_digits_take_no_other_data_set():
+    with refusals.names('dataset', "the problem 'images' takes one", 'cifar10'):
+        problems.digits(dataset='cifar10')
+    with refusals.names('tokens', "'text'", 'False'):
+        problems.text(dataset='shakespeare', tokens=False)
