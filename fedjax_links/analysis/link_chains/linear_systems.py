@@ -64,8 +64,8 @@ def linear_system(
     of the algorithm.
     """
     size = chain.num_clients
-    if algorithm not in linear_rules.RULES:
-        raise errors.unknown_name('algorithm', algorithm, linear_rules.RULES)
+    if algorithm not in RULES:
+        raise errors.unknown_name('algorithm', algorithm, RULES)
     clients = linear_rules.quadratic_clients(
         algorithm, targets, size, learning_rate, local_steps, curvature, noise
     )

@@ -349,7 +349,7 @@ def test_a_curve_ends_at_its_limit():
 
 def test_refusals():
     chain = CHAINS['markov']
-    with refusals.names('rule', 'fedavg'):
+    with refusals.names('algorithm', 'fedavg'):
         analysis.linear_curve('fedavgg', chain, TARGETS, 0.1, 2, num_rounds=1)
     with refusals.names('num_rounds'):
         analysis.linear_curve('fedavg', chain, TARGETS, 0.1, 2, num_rounds=-1)
