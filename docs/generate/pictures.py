@@ -12,19 +12,20 @@ from fedjax_links import analysis, local_training, participation, problems, simu
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.links import graphs
+from generate import exact_paths
 
 matplotlib.use('Agg')
 
 _BLUE, _ORANGE, _GREY = '#0072B2', '#E69F00', '#7F7F7F'
-_NUM_CLIENTS, _NUM_ROUNDS, _NUM_SEEDS = 10, 300, 16
+_NUM_SEEDS = 16
 _ROUNDS_SHOWN = 80
-_PROBS = np.linspace(0.1, 0.9, _NUM_CLIENTS)
-_TARGETS = np.linspace(-1, 1, _NUM_CLIENTS)[:, None]
 
 TRAJECTORY_CAPTION = """\
 Ten clients with quadratic losses. The larger the optimum of a client (-1 to 1), the better its
 link (Bernoulli, 0.1 to 0.9). The line is the mean of the model over 16 seeds, the band the middle
-two thirds of them. The optimum is 0. FedAvg's exact limit is dashed, and its mean grey. Clients
+two thirds of them. The optimum is 0. FedAvg's exact limit is dashed, and its mean grey. Black dots
+are the exact mean of the models, for algorithms whose rounds are linear
+(:func:`~fedjax_links.analysis.linear_curve`). Clients
 take five local steps of 0.02, with the hyper-parameters of the registered example. Algorithms
 that use links between clients have a ring whose edges are up half of the time.
 """
@@ -40,18 +41,29 @@ class Trajectories:
 
     def __init__(self) -> None:
         """Simulates FedAvg."""
-        self.problem = problems.quadratic(_TARGETS, initial_point=[-1.0])
-        self.limit = float(analysis.fedavg_fixed_point(_PROBS, _TARGETS)[0])
+        self.problem = problems.quadratic(
+            exact_paths.TARGETS, initial_point=[exact_paths.START]
+        )
+        self.limit = float(
+            analysis.fedavg_fixed_point(exact_paths.PROBS, exact_paths.TARGETS)[0]
+        )
         self.fedavg = self._paths(ALGORITHMS['fedavg'])['server']
+        self.exact = exact_paths.read()
 
     def _paths(self, entry: AlgorithmEntry) -> dict[str, np.ndarray]:
         """float[S, T] of each candidate model."""
         program = entry.client_program or local_training.local_sgd
-        client = program(0.02, local_steps=5, **entry.client_example)
+        client = program(
+            exact_paths.LEARNING_RATE,
+            local_steps=exact_paths.LOCAL_STEPS,
+            **entry.client_example,
+        )
         algorithm = entry(client, **entry.example)
-        links = participation.bernoulli(_PROBS)
+        links = participation.bernoulli(exact_paths.PROBS)
         if entry.traffic.peers:
-            links = participation.peers(links, graphs.ring(len(_PROBS)), prob=0.5)
+            links = participation.peers(
+                links, graphs.ring(len(exact_paths.PROBS)), prob=exact_paths.EDGE_PROB
+            )
 
         @jax.jit
         def run(keys: jax.Array, problem: Any) -> Any:
@@ -61,7 +73,7 @@ class Trajectories:
                     algorithm,
                     links,
                     problem,
-                    num_rounds=_NUM_ROUNDS,
+                    num_rounds=exact_paths.NUM_ROUNDS,
                     eval_every=1,
                     eval_fn=lambda params, key, problem: params[0],
                 ).evals
@@ -77,7 +89,7 @@ class Trajectories:
         """Writes the picture of one algorithm."""
         figure = Figure(figsize=(6.4, 2.8), layout='constrained')
         axes = figure.subplots()
-        rounds = np.arange(1, _NUM_ROUNDS + 1)
+        rounds = np.arange(1, exact_paths.NUM_ROUNDS + 1)
         axes.axhline(0, color='black', linewidth=0.8)
         axes.axhline(self.limit, color=_GREY, linewidth=0.8, linestyle='--')
         if entry.factory is not ALGORITHMS['fedavg'].factory:
@@ -94,12 +106,24 @@ class Trajectories:
         ):
             low, high = np.quantile(values, [1 / 6, 5 / 6], axis=0)
             axes.fill_between(rounds, low, high, color=colour, alpha=0.2, linewidth=0)
+            if f'{name}/{model}' in self.exact:
+                axes.plot(
+                    self.exact['round'],
+                    self.exact[f'{name}/{model}'],
+                    color='black',
+                    linewidth=2.5,
+                    linestyle=(0, (0.1, 1.6)),
+                    dash_capstyle='round',
+                )
             label = f'{name}, {model.replace("_", " ")}'
             axes.plot(
                 rounds, values.mean(axis=0), color=colour, linewidth=1.5, label=label
             )
         axes.set(
-            xlabel='round', ylabel='model', xlim=(0, _NUM_ROUNDS), ylim=(-1.05, 0.75)
+            xlabel='round',
+            ylabel='model',
+            xlim=(0, exact_paths.NUM_ROUNDS),
+            ylim=(-1.05, 0.75),
         )
         axes.legend(loc='lower right', frameon=False, fontsize=8)
         for side in ('top', 'right'):
