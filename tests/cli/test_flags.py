@@ -158,6 +158,8 @@ def test_a_name_that_resembles_nothing_lists_what_there_is():
 def test_a_number_of_seeds_meets_its_field():
     line = refused('theory', '--config=quickstart', '--config.seeds=3')
     assert line.endswith('a section, or else `config.num_seeds`, got 3.\n')
+    line = refused('theory', '--config=quickstart', '--config.seeds=[0, 1]')
+    assert line.endswith('a section, or else `config.num_seeds`, got [0, 1].\n')
 
 
 def test_an_option_of_links_by_another_name_is_named():
