@@ -75,6 +75,19 @@ def statistics(normalise: Statistics) -> ChannelStatistics:
     return channels
 
 
+def scale_pixels(channels: ChannelStatistics | None, stored: Array) -> Array:
+    """Returns what a model sees of stored images.
+
+    Args:
+      channels: mean and deviation to normalise by; None for images as they are.
+      stored: uint8 pixels, which are scaled to [0, 1], or floats, [..., channels].
+    """
+    features = stored.astype(jnp.float32) / 255 if stored.dtype == jnp.uint8 else stored
+    if channels is None:
+        return features
+    return jnp.asarray(normalise(features, channels))
+
+
 def normalise(images: Array | np.ndarray, data: Statistics) -> Array | np.ndarray:
     """Normalises by channel: ``(x - mean) / deviation``.
 

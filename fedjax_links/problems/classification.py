@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
@@ -279,7 +278,7 @@ def _preprocess(
 ) -> Callable[[Array], Array] | None:
     """Returns what is done to features inside the program; None for nothing."""
     if channels is not None or (features.dtype == np.uint8 and not tokens):
-        return Partial(_prepare, channels)
+        return Partial(augmentation.scale_pixels, channels)
     return unchanged if tokens else None
 
 
@@ -392,13 +391,3 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
         got = 'one of flax.nnx' if is_nnx(module) else f'a {type(module).__name__}'
         raise errors.invalid('model', 'make a flax module', got)
     return module
-
-
-def _prepare(channels: augmentation.ChannelStatistics | None, stored: Array) -> Array:
-    """Returns what a model sees: pixels in [0, 1], normalised."""
-    features = stored.astype(jnp.float32) / 255 if stored.dtype == jnp.uint8 else stored
-    return (
-        features
-        if channels is None
-        else jnp.asarray(augmentation.normalise(features, channels))
-    )
