@@ -21,7 +21,6 @@ from fedjax_links.core import (
     checks,
     compiling,
     contracts,
-    errors,
     mesh_layouts,
     meshes,
     prng,
@@ -197,9 +196,6 @@ def _simulate_on_mesh(
     key: Key,
 ) -> SimulationResult:
     """Runs `_simulate` on a mesh."""
-    if mesh.axis_names != (meshes.AXIS,):
-        requirement = f'have the one axis {meshes.AXIS!r}'
-        raise errors.invalid('mesh', requirement, mesh.axis_names)
     pattern = options.pattern
     links_source = _pattern_or_sample(pattern, links)
     make = functools.partial(_init, options.algorithm, links_source)

@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from fedjax_links.base import PyTree
-from fedjax_links.core import meshes
+from fedjax_links.core import errors, meshes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,12 +73,20 @@ class Layout:
 
         Args:
           make: makes the pytree, outside and inside a mesh.
-          mesh: with the axis ``'clients'``.
+          mesh: with the one axis ``'clients'``, of any type.
           *arguments: of ``make``, replicated; arrays or their shapes.
+
+        Raises:
+          InvalidError: for other axes.
         """
-        self._mesh = mesh
+        if mesh.axis_names != (meshes.AXIS,):
+            requirement = f'have the one axis {meshes.AXIS!r}'
+            raise errors.invalid('mesh', requirement, mesh.axis_names)
+        # `jax.make_mesh` makes explicit axes, on which tables without their padding have no type.
+        automatic = (jax.sharding.AxisType.Auto,)
+        self._mesh = jax.sharding.Mesh(mesh.devices, mesh.axis_names, automatic)
         self._make = make
-        inside = jax.eval_shape(meshes.on_each(make, mesh), *arguments)
+        inside = jax.eval_shape(meshes.on_each(make, self._mesh), *arguments)
         self._inside = jax.tree.structure(inside)
         self._shapes = jax.eval_shape(make, *arguments)
         self._outside = jax.tree.structure(self._shapes)

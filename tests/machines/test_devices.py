@@ -317,3 +317,45 @@ def test_a_mesh_with_other_axes_is_refused(axes):
             num_rounds=1,
             mesh=mesh,
         )
+
+
+MADE_BY_JAX = """
+import numpy as np
+import fedjax_links as fl
+
+targets = np.random.default_rng(0).normal(size=(10, 3))
+client = fl.local_training.local_sgd(0.1, local_steps=2)
+parts = (
+    fl.ALGORITHMS['fedpbc'](client),
+    fl.participation.bernoulli(np.full(10, 0.4)),
+    fl.problems.quadratic(targets),
+)
+key = jax.random.key(0)
+
+def bits(mesh):
+    whole = fl.simulate(key, *parts, num_rounds=6, mesh=mesh)
+    state = fl.simulation.init(key, *parts, mesh=mesh)
+    resumed = fl.simulate(key, *parts, num_rounds=6, mesh=mesh, initial_state=state)
+    models = whole.state.algorithm, resumed.state.algorithm.server
+    return [np.asarray(a).tobytes() for a in jax.tree.leaves(models)]
+
+made = bits(jax.make_mesh((4,), ('clients',)))
+print(made == bits(jax.sharding.Mesh(np.array(jax.devices()), ('clients',))))
+"""
+
+
+def test_a_mesh_of_explicit_axes_is_like_any_other():
+    """Tables of ten clients have padding on four devices."""
+    assert in_a_process(MADE_BY_JAX, as_users_compile=False) == ['True']
+
+
+def test_a_mesh_of_other_axes_is_refused_by_init():
+    client = fl.local_training.local_sgd(0.1, local_steps=1)
+    parts = (
+        fl.ALGORITHMS['fedavg'](client),
+        fl.participation.bernoulli(np.full(2, 0.5)),
+        fl.problems.quadratic(np.ones((2, 1))),
+    )
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ('data',))
+    with pytest.raises(ValueError, match='`mesh` must have the one axis'):
+        fl.simulation.init(jax.random.key(0), *parts, mesh=mesh)
