@@ -66,7 +66,7 @@ class CountedGroup(NamedTuple):
         """
 
         def move(law: GroupMove, part: np.ndarray) -> np.ndarray:
-            return _along(law.counts[0], part, axis)
+            return along(law.counts[0], part, axis)
 
         return self._by_mode(move, moments)
 
@@ -86,7 +86,7 @@ class CountedGroup(NamedTuple):
             others = np.moveaxis(part, (state, axis), (0, 1))
             states = np.arange(self.num_states)[:, None]
             marked = others[states, self.add_one]
-            marked = _along(law.client, _along(law.counts[1], marked, 1), 0)
+            marked = along(law.client, along(law.counts[1], marked, 1), 0)
             after = np.zeros_like(others)
             after[states, self.add_one] = marked
             return np.moveaxis(after, (0, 1), (state, axis))
@@ -112,8 +112,8 @@ class CountedGroup(NamedTuple):
             others = np.moveaxis(part, (first, second, axis), (0, 1, 2))
             states = np.arange(self.num_states)
             index = states[:, None, None], states[:, None], self.add_two
-            marked = _along(law.counts[2], others[index], 2)
-            marked = _along(law.client, _along(law.client, marked, 1), 0)
+            marked = along(law.counts[2], others[index], 2)
+            marked = along(law.client, along(law.client, marked, 1), 0)
             after = np.zeros_like(others)
             after[index] = marked
             return np.moveaxis(after, (0, 1, 2), (first, second, axis))
@@ -133,10 +133,22 @@ class CountedGroup(NamedTuple):
         return after
 
 
-def _along(transition: np.ndarray, array: np.ndarray, axis: int) -> np.ndarray:
-    """Multiplies the transposed transition along an axis."""
+def along(transition: np.ndarray, array: np.ndarray, axis: int) -> np.ndarray:
+    """Moves the states or configurations of an axis.
+
+    Args:
+      transition: float64[K, K], row-stochastic.
+      array: float64[..., K, ...].
+      axis: of the K.
+
+    Returns:
+      The sums of the transposed transition times the array, of the same shape.
+    """
     before = math.prod(array.shape[:axis])
     flat = array.reshape(before, len(transition), -1)
+    if flat.shape[2] == 1:
+        # One product of matrices in place of many small ones.
+        return (flat[:, :, 0] @ transition).reshape(array.shape)
     return (transition.T @ flat).reshape(array.shape)
 
 

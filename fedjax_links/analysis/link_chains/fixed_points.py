@@ -40,12 +40,12 @@ def fixed_point(
     Returns:
       The moments. Those that the operator takes for symmetric are a symmetric part.
     """
-    columns = part_operator.columns(known.part(part))
-    nothing = part_operator.moments(np.zeros_like(columns))
-    known = known.with_part(part, nothing)
-    right = part_operator.columns(moment_map(known).part(part))
+    columns = part_operator.columns
+    zeros = np.zeros_like(columns.from_moments(known.part(part)))
+    known = known.with_part(part, columns.to_moments(zeros))
+    right = columns.from_moments(moment_map(known).part(part))
     solution = _solve(part_operator.apply, right)
-    return known.with_part(part, part_operator.moments(solution))
+    return known.with_part(part, columns.to_moments(solution))
 
 
 def _solve(apply: _Apply, right: np.ndarray) -> np.ndarray:

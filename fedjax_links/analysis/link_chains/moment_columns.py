@@ -1,0 +1,369 @@
+"""Writes moments as columns of numbers that the links move by small matrices.
+
+A moment may involve one client of a counted group, or two. The configuration counts them
+too, so they and the counts move together. A column counts only the *other* clients: it has a
+number for each state of the involved clients and each configuration of the others. Then the
+involved clients and the counts of the others move by separate matrices.
+
+Products of a class with itself contain the squares of its clients. A column has the squares
+once, and the products of different clients beside them.
+"""
+
+import functools
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_links.analysis.link_chains import counting
+from fedjax_links.analysis.link_chains.layouts import LinkLayout
+from fedjax_links.analysis.link_chains.moments import (
+    Coordinates,
+    MomentMap,
+    Moments,
+)
+
+
+class _LinkMove(NamedTuple):
+    """Moves the links of a block where the modes before them enter some modes.
+
+    Attributes:
+      modes: int64[...], these modes.
+      involved: float64[A, A], the transition of the involved clients; None if there are none.
+      others: by group, the transition of the counts of the other clients.
+    """
+
+    modes: np.ndarray
+    involved: np.ndarray | None
+    others: tuple[np.ndarray, ...]
+
+    def __call__(self, moments: np.ndarray) -> np.ndarray:
+        """Moves moments, float64[modes, F, A, K_1, ..., number]."""
+        for group, transition in enumerate(self.others):
+            moments = counting.along(transition, moments, 3 + group)
+        if self.involved is not None:
+            moments = counting.along(self.involved, moments, 2)
+        return moments
+
+
+class _Block(NamedTuple):
+    """Holds moments that involve one client of each of some groups.
+
+    Attributes:
+      entries: int64[F, A], numbers of the moments: families by states of their clients.
+      configurations: int64[S, A, K_1, ...], the configuration of all clients.
+      moves: of the links.
+    """
+
+    entries: np.ndarray
+    configurations: np.ndarray
+    moves: list[_LinkMove]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Returns the shape of the moments, [S, F, A, K_1, ...]."""
+        num_modes, *others = self.configurations.shape
+        return num_modes, len(self.entries), *others
+
+    def move_links(self, layout: LinkLayout, columns: np.ndarray) -> np.ndarray:
+        """Moves the links under the block's part of the columns."""
+        moments = columns.reshape(*self.shape, columns.shape[1])
+        moments = layout.move_modes(moments)
+        if len(self.moves) == 1:
+            return self.moves[0](moments).reshape(columns.shape)
+        after = np.empty_like(moments)
+        for move in self.moves:
+            after[move.modes] = move(moments[move.modes])
+        return after.reshape(columns.shape)
+
+
+class _Side(NamedTuple):
+    """Lists the coordinates of v, or those of w.
+
+    Attributes:
+      rest: int64[...], those that involve no counted client.
+      by_group: int64[states] by group, the others; empty where clients have no number.
+    """
+
+    rest: np.ndarray
+    by_group: list[np.ndarray]
+
+
+class MomentColumns(NamedTuple):
+    """Converts between moments and columns, float64[size, pairs].
+
+    If v = w, a column holds one number for ``E[v_i v_j]`` and ``E[v_j v_i]``, their mean.
+
+    Attributes:
+      layout: the configurations.
+      inner_shapes: of a configuration's products, and of each group's squares.
+      mirrored: int64[...], for each moment of a configuration, the number of ``E[w v^T]``; its
+        own number if v and w differ.
+      doubled: int64[2, ...], products of a class with itself, and the squares in them.
+      blocks: the moments by the clients that they involve.
+      entries: int64[size], for each number of a column, its moment in a configuration.
+      configurations: int64[size], its configuration.
+    """
+
+    layout: LinkLayout
+    inner_shapes: list[tuple[int, ...]]
+    mirrored: np.ndarray
+    doubled: np.ndarray
+    blocks: list[_Block]
+    entries: np.ndarray
+    configurations: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Returns how many numbers a column has."""
+        return len(self.entries)
+
+    def from_moments(self, moments: Moments) -> np.ndarray:
+        """Writes moments as columns."""
+        axis = len(self.layout.shape)
+        parts = []
+        for array in [moments.products, *moments.squares]:
+            moved = np.moveaxis(array, axis, -1)
+            inner = math.prod(moved.shape[axis:-1])
+            parts.append(moved.reshape(-1, inner, moved.shape[-1]))
+        by_configuration = np.concatenate(parts, axis=1)
+        products, squares = self.doubled
+        by_configuration[:, products] -= by_configuration[:, squares]
+        columns = by_configuration[self.configurations, self.entries]
+        mirrored = self.mirrored[self.entries]
+        return (columns + by_configuration[self.configurations, mirrored]) / 2.0
+
+    def to_moments(self, columns: np.ndarray) -> Moments:
+        """Reads moments from columns."""
+        shape = self.layout.shape
+        num_pairs = columns.shape[1]
+        by_configuration = np.zeros((math.prod(shape), len(self.mirrored), num_pairs))
+        by_configuration[self.configurations, self.entries] = columns
+        by_configuration[self.configurations, self.mirrored[self.entries]] = columns
+        products, squares = self.doubled
+        by_configuration[:, products] += by_configuration[:, squares]
+        arrays = []
+        start = 0
+        for inner_shape in self.inner_shapes:
+            stop = start + math.prod(inner_shape)
+            array = by_configuration[:, start:stop]
+            array = array.reshape(*shape, *inner_shape, num_pairs)
+            arrays.append(np.moveaxis(array, -1, len(shape)))
+            start = stop
+        return Moments(arrays[0], tuple(arrays[1:]))
+
+    def move_links(self, columns: np.ndarray) -> np.ndarray:
+        """Moves the links, and the clients of moments with them."""
+        moved = []
+        start = 0
+        for block in self.blocks:
+            stop = start + math.prod(block.shape)
+            moved.append(block.move_links(self.layout, columns[start:stop]))
+            start = stop
+        return np.concatenate(moved)
+
+
+def moment_columns(moment_map: MomentMap, *, is_symmetric: bool) -> MomentColumns:
+    """Chooses the columns for the moments of a map.
+
+    Args:
+      moment_map: the map. A client has at most one number in v, and one in w.
+      is_symmetric: whether v = w.
+
+    Returns:
+      The columns.
+    """
+    layout = moment_map.layout
+    num_rows = moment_map.left.size
+    num_columns = moment_map.right.size
+    inner_shapes: list[tuple[int, ...]] = [(num_rows, num_columns)]
+    has_squares = any(moment_map.left.segments) and any(moment_map.right.segments)
+    if has_squares:
+        inner_shapes += [(group.num_states, 1, 1) for group in layout.groups]
+    starts = np.cumsum([0, *(math.prod(shape) for shape in inner_shapes)])
+    numbers = np.arange(starts[-1])
+    products = numbers[: starts[1]].reshape(num_rows, num_columns)
+    squares = [numbers[a:b] for a, b in itertools.pairwise(starts[1:])]
+    mirrored = numbers
+    if is_symmetric:
+        mirrored = np.concatenate([products.T.ravel(), numbers[starts[1] :]])
+    blocks = _blocks(moment_map, products, squares, is_symmetric)
+    entries = []
+    configurations = []
+    for block in blocks:
+        by_state = block.entries.reshape(
+            *block.entries.shape, *len(layout.groups) * (1,)
+        )
+        entries.append(np.broadcast_to(by_state, block.shape).ravel())
+        by_family = block.configurations[:, None]
+        configurations.append(np.broadcast_to(by_family, block.shape).ravel())
+    return MomentColumns(
+        layout=layout,
+        inner_shapes=inner_shapes,
+        mirrored=mirrored,
+        doubled=_doubled(moment_map, products, squares),
+        blocks=blocks,
+        entries=np.concatenate(entries),
+        configurations=np.concatenate(configurations),
+    )
+
+
+def _doubled(
+    moment_map: MomentMap, products: np.ndarray, squares: list[np.ndarray]
+) -> np.ndarray:
+    """Returns the products of a class with itself, and the squares in them."""
+    left = _side(moment_map.layout, moment_map.left)
+    right = _side(moment_map.layout, moment_map.right)
+    pairs = [np.zeros((2, 0), np.int64)]
+    for group, of_group in enumerate(squares):
+        diagonal = products[left.by_group[group], right.by_group[group]]
+        pairs.append(np.stack([diagonal, of_group]))
+    return np.concatenate(pairs, axis=1)
+
+
+def _side(layout: LinkLayout, coordinates: Coordinates) -> _Side:
+    """Lists the coordinates of v, or those of w, by group."""
+    rest = np.arange(coordinates.size)
+    by_group = []
+    for number, group in enumerate(layout.groups):
+        rest = np.intersect1d(rest, coordinates.others[number])
+        states = np.arange(group.num_states)
+        segments = [start + states for start in coordinates.segments[number]]
+        by_group.append(np.concatenate([*segments, np.zeros(0, np.int64)]))
+    return _Side(rest, by_group)
+
+
+def _blocks(
+    moment_map: MomentMap,
+    products: np.ndarray,
+    squares: list[np.ndarray],
+    is_symmetric: bool,
+) -> list[_Block]:
+    """Collects the moments by the groups of the clients that they involve.
+
+    Args:
+      moment_map: the map.
+      products: int64[n, m], the numbers of products.
+      squares: int64[states] by group, the numbers of squares.
+      is_symmetric: whether a product stands for its mirror image too.
+    """
+    layout = moment_map.layout
+    left = _side(layout, moment_map.left)
+    right = _side(layout, moment_map.right)
+    entries_by_groups: list[tuple[tuple[int, ...], np.ndarray]] = []
+    no_client = products[np.ix_(left.rest, right.rest)]
+    if is_symmetric:
+        no_client = no_client[np.triu_indices(len(left.rest))]
+    entries_by_groups.append(((), no_client.reshape(-1, 1)))
+    for number in range(len(layout.groups)):
+        families = [products[np.ix_(left.rest, right.by_group[number])]]
+        if not is_symmetric:
+            families.append(products[np.ix_(left.by_group[number], right.rest)].T)
+        if squares:
+            families.append(squares[number][None])
+        families = [family for family in families if family.size]
+        if families:
+            entries_by_groups.append(((number,), np.concatenate(families)))
+    for pair in itertools.product(range(len(layout.groups)), repeat=2):
+        first, second = pair
+        if not is_symmetric or first <= second:
+            states = np.ix_(left.by_group[first], right.by_group[second])
+            entries_by_groups.append((pair, products[states].reshape(1, -1)))
+
+    moves = _joint_moves(layout)
+    blocks = []
+    for groups, entries in entries_by_groups:
+        if entries.size:
+            blocks.append(_block(layout, moves, groups, entries, is_symmetric))
+    return blocks
+
+
+def _joint_moves(
+    layout: LinkLayout,
+) -> list[tuple[np.ndarray, list[counting.GroupMove]]]:
+    """Lists how all groups move, with the modes on entering which they do."""
+    numbers_by_mode = np.zeros((len(layout.modes.start), len(layout.groups)), np.int64)
+    for number, group in enumerate(layout.groups):
+        numbers_by_mode[:, number] = group.move_of_mode
+    cases, case_of_mode = np.unique(numbers_by_mode, axis=0, return_inverse=True)
+    moves = []
+    for case, numbers in enumerate(cases):
+        laws = []
+        for group, number in zip(layout.groups, numbers, strict=True):
+            laws.append(group.moves[number])
+        moves.append((np.flatnonzero(case_of_mode.ravel() == case), laws))
+    return moves
+
+
+def _block(
+    layout: LinkLayout,
+    moves: list[tuple[np.ndarray, list[counting.GroupMove]]],
+    groups: tuple[int, ...],
+    entries: np.ndarray,
+    is_symmetric: bool,
+) -> _Block:
+    """Prepares moments that involve one client of each of some groups.
+
+    Args:
+      layout: the configurations.
+      moves: of all groups, by modes.
+      groups: the groups, none to two, maybe one of them twice.
+      entries: int64[F, A] of the moments, by the states of the clients.
+      is_symmetric: whether a product stands for its mirror image too.
+    """
+    sizes = [layout.groups[group].num_states for group in groups]
+    states = list(itertools.product(*(range(size) for size in sizes)))
+    numbers = list(range(len(states)))
+    exchanged = numbers
+    # Of two clients of a group, one order of their states stands for both.
+    if is_symmetric and len(groups) == 2 and groups[0] == groups[1]:
+        numbers = [n for n, (a, b) in enumerate(states) if a <= b]
+        exchanged = [states.index(states[n][::-1]) for n in numbers]
+    link_moves = []
+    for modes, laws in moves:
+        others = []
+        for group, law in enumerate(laws):
+            others.append(law.counts[groups.count(group)])
+        clients = [laws[group].client for group in groups]
+        involved = _joint_transition(clients, numbers, exchanged)
+        link_moves.append(_LinkMove(modes, involved, tuple(others)))
+    configurations = [_all_clients(layout, groups, states[n]) for n in numbers]
+    return _Block(entries[:, numbers], np.stack(configurations, axis=1), link_moves)
+
+
+def _joint_transition(
+    clients: list[np.ndarray], numbers: list[int], exchanged: list[int]
+) -> np.ndarray | None:
+    """Computes the transition of the states of some clients; None without clients.
+
+    Args:
+      clients: float64[m, m], the transition of each client.
+      numbers: of A joint states.
+      exchanged: for each of them, another that it stands for too, or itself.
+
+    Returns:
+      float64[A, A].
+    """
+    if not clients:
+        return None
+    joint = functools.reduce(np.kron, clients)
+    after = joint[:, numbers]
+    is_other = np.not_equal(numbers, exchanged)
+    return after[numbers] + is_other[:, None] * after[exchanged]
+
+
+def _all_clients(
+    layout: LinkLayout, groups: tuple[int, ...], states: tuple[int, ...]
+) -> np.ndarray:
+    """Numbers the configurations of all clients, int64[S, K_1, ...], by those of the others."""
+    by_axis = [np.arange(len(layout.modes.start))]
+    for number, group in enumerate(layout.groups):
+        involved = [s for g, s in zip(groups, states, strict=True) if g == number]
+        if not involved:
+            by_axis.append(np.arange(len(group.counts)))
+        elif len(involved) == 1:
+            by_axis.append(group.add_one[involved[0]])
+        else:
+            by_axis.append(group.add_two[involved[0], involved[1]])
+    return np.ravel_multi_index(np.ix_(*by_axis), layout.shape)
