@@ -240,8 +240,8 @@ def _limit(system: LinearSystem) -> ChainLimit:
     first, second = moment_maps.start_moments(maps, system.targets, law)
     mean_operator = round_operator(maps.homogeneous_mean)
     second_operator = round_operator(maps.homogeneous_second, is_symmetric=True)
-    rate = radius(mean_operator)
-    second_rate = radius(second_operator)
+    rate = radius(mean_operator, law)
+    second_rate = radius(second_operator, law)
     is_settling = rate < 1.0
     is_stable = is_settling and second_rate < 1.0
     if is_settling:

@@ -1,0 +1,152 @@
+"""Rounds as operators on columns, against maps of moments and enumerated clients."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis
+from fedjax_links.analysis import link_chains
+from fedjax_links.analysis.link_chains import (
+    fixed_points,
+    linear_systems,
+    round_operators,
+)
+from tests.tiers import cases
+
+CHAINS = {
+    'one group': link_chains.markov([0.4] * 3, 0.1),
+    'two groups and a listed client': link_chains.markov(
+        [0.6, 0.6, 0.3, 0.3, 0.8], 0.1
+    ),
+    'periodic': link_chains.markov([[0.6, 0.6, 0.3, 0.3], [0.2, 0.2, 0.9, 0.9]], 0.1),
+    'three states': link_chains.b_min_sep([0.5] * 4, 2),
+    'shocks': link_chains.shared_shocks(
+        link_chains.markov([0.6] * 4, 0.1), [0, 0, 1, 1], up_rate=0.2, down_rate=0.1
+    ),
+    'listed': link_chains.markov([0.6, 0.3, 0.8], 0.1),
+}
+OPTIONS = {'feddyn': {'alpha': 0.4}, 'fedstale': {'stale_weight': 0.6}}
+MEMORIES = (
+    'area',
+    'feddyn',
+    'fedpbc',
+    'fedstale',
+    'fedvarp',
+    'mifa',
+    'mimic',
+    'scaffold',
+)
+
+
+def linear_system(name, chain, targets, rate=0.1):
+    return linear_systems.linear_system(
+        name,
+        chain,
+        targets,
+        rate,
+        2,
+        curvature=1.0,
+        noise=0.0,
+        neighbours=None,
+        edge_probs=0.0,
+        lump=True,
+        options=OPTIONS.get(name, {}),
+        is_centred=True,
+    )
+
+
+def targets_of(chain):
+    return np.random.default_rng(0).normal(size=chain.num_clients)
+
+
+def operators_of(maps):
+    """Yields each homogeneous map, and the same as an operator."""
+    yield maps.homogeneous_mean, round_operators.round_operator(maps.homogeneous_mean)
+    if maps.homogeneous_cross is not None:
+        cross = maps.homogeneous_cross
+        yield cross, round_operators.round_operator(cross)
+    second = maps.homogeneous_second
+    yield second, round_operators.round_operator(second, is_symmetric=True)
+
+
+@pytest.mark.parametrize('is_sparse', [True, False])
+@pytest.mark.parametrize('chain', CHAINS)
+def test_an_operator_moves_columns_as_a_map_moves_moments(
+    chain, is_sparse, monkeypatch
+):
+    """The map takes clients out of the counts and back again, group by group."""
+    monkeypatch.setattr(round_operators, '_LEAST_SPARSE', 0 if is_sparse else np.inf)
+    links = CHAINS[chain]
+    system = linear_system('scaffold', links, targets_of(links))
+    rng = np.random.default_rng(1)
+    for moment_map, operator in operators_of(system.maps):
+        values = rng.normal(size=(operator.size, 1))
+        moments = operator.columns.to_moments(values)
+        np.testing.assert_allclose(operator.columns.from_moments(moments), values)
+        expected = moment_map.one_pair()(moments)
+        result = operator.columns.to_moments(operator.apply(values))
+        np.testing.assert_allclose(result.products, expected.products, atol=1e-13)
+        assert len(result.squares) == len(expected.squares)
+        for square, other in zip(result.squares, expected.squares, strict=True):
+            np.testing.assert_allclose(square, other, atol=1e-13)
+
+
+@pytest.mark.parametrize('name', cases(MEMORIES, ['fedpbc', 'scaffold']))
+@pytest.mark.parametrize('chain', ['two groups and a listed client', 'periodic'])
+def test_iterative_limits_are_those_of_enumerated_clients(name, chain, monkeypatch):
+    """Counted clients by GMRES and Arnoldi, listed clients by dense matrices."""
+    links = CHAINS[chain]
+    arguments = links, targets_of(links), 0.1, 2
+    # Equal curvatures would give FedPBC a double eigenvalue, which no solver finds exactly.
+    options = {'curvature': np.linspace(0.5, 1.0, 3)[links.kind_of_client]}
+    options.update(OPTIONS.get(name, {}))
+    listed = analysis.linear_limit(name, *arguments, lump=False, **options)
+    monkeypatch.setattr(round_operators, '_LEAST_SPARSE', 0)
+    monkeypatch.setattr(fixed_points, '_DENSE_SYSTEM', 0)
+    monkeypatch.setattr(fixed_points, '_DENSE_EIGENVALUES', 0)
+    counted = analysis.linear_limit(name, *arguments, lump=True, **options)
+    for model, mean in listed.means.items():
+        np.testing.assert_allclose(counted.means[model], mean, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            counted.covariances[model], listed.covariances[model], rtol=0, atol=1e-12
+        )
+    assert abs(counted.second_moment_rate - listed.second_moment_rate) < 1e-9
+
+
+@pytest.mark.parametrize('name', cases(MEMORIES, ['scaffold']))
+def test_a_curve_of_many_clients_ends_at_its_limit(name):
+    """Curves move moments without columns, so they do not share the solver."""
+    chain = link_chains.markov(np.repeat([0.7, 0.5], 12), 0.5)
+    targets = targets_of(chain)
+    options = OPTIONS.get(name, {})
+    arguments = chain, targets, 0.3, 2
+    limit = analysis.linear_limit(name, *arguments, **options)
+    rounds = int(-25 / np.log(max(limit.rate, limit.second_moment_rate)))
+    curve = analysis.linear_curve(name, *arguments, num_rounds=rounds, **options)
+    for model, mean in limit.means.items():
+        np.testing.assert_allclose(curve.means[model][-1], mean, atol=1e-9)
+        covariance = curve.covariances[model][-1]
+        np.testing.assert_allclose(covariance, limit.covariances[model], atol=1e-9)
+
+
+@pytest.mark.parametrize('name', cases(MEMORIES, ['mifa']))
+def test_a_hundred_clients_take_few_applications_of_a_round(name):
+    """The rate of the second moment took 115 to 140 from a uniform first vector."""
+    probs = np.repeat([0.5, 0.3], 50)
+    chain = link_chains.markov(probs, 0.05)
+    targets = np.random.default_rng(0).normal(size=100) + 10 * probs
+    system = linear_system(name, chain, targets, 0.05)
+    law = system.layout.stationary_law()
+    num_applied = 0
+
+    def counted(operator):
+        def apply(columns):
+            nonlocal num_applied
+            num_applied += 1
+            return operator.apply(columns)
+
+        return operator._replace(apply=apply)
+
+    second = system.maps.homogeneous_second
+    operator = round_operators.round_operator(second, is_symmetric=True)
+    assert fixed_points.radius(counted(operator), law) < 1.0
+    assert num_applied <= 115
