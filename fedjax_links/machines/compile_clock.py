@@ -24,6 +24,7 @@ class CompileClock:
         """Counts nothing yet."""
         self.seconds = 0.0
         self._thread = threading.local()
+        self._adding = threading.Lock()
 
     def __enter__(self) -> Self:
         """Begins to count."""
@@ -55,5 +56,6 @@ class CompileClock:
         if event != _COMPILED:
             return
         if getattr(self._thread, 'is_missing', False):
-            self.seconds += duration_secs
+            with self._adding:
+                self.seconds += duration_secs
         self._thread.is_missing = False

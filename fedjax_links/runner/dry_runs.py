@@ -112,7 +112,8 @@ def dry_run(
     before = surroundings.clock.seconds
     cost = RunCost(start=surroundings.seconds_so_far - before + timer.opening)
     cost.compiling_once = before
-    cost.start += timing.time_links(programs, states)
+    if plan.share is None or plan.share.index == 0:  # which records the links for all
+        cost.start += timing.time_links(programs, states)
     for label in plan.algorithms:
         if plan.lanes_at_first(label):  # else all are in other shards
             yield from _dry_run_algorithm(programs, label, timer, surroundings, cost)
@@ -145,9 +146,13 @@ def _dry_run_algorithm(
     own = RunCost()
     num_rounds = 0
     peaks: dict[str, None] = {}
-    for index, same_program in enumerate(by_program):
-        after = surroundings.after_lanes if index == 0 else None
-        unit = timer.time_program(same_program, after)
+    after = surroundings.after_lanes
+    for same_program in by_program:
+        # Lanes of tuning leave no final models.
+        has_models = any(lane.stage == MAIN for lane in same_program)
+        unit = timer.time_program(same_program, after if has_models else None)
+        if has_models:
+            after = None
         new_rounds = sum(
             _rounds_here(lane, surroundings.initial_states) for lane in same_program
         )

@@ -36,7 +36,7 @@ class _Measurement(NamedTuple):
     record: Mapping[str, Any]
 
 
-class _Group(NamedTuple):
+class LaneGroup(NamedTuple):
     """Holds lanes that run together, and the width of their program."""
 
     lanes: list[Lane]
@@ -134,7 +134,7 @@ class LaneScheduler:
         self.listeners.notify('on_stage', first.algorithm, first.stage, total)
         self._free = deque(self.programs.slots_for(lanes))
         self._num_slots = len(self._free)
-        waiting = deque(self._groups(lanes))
+        waiting = deque(self.groups(lanes))
         try:
             while waiting or self._in_flight:
                 self._begin(waiting)
@@ -179,7 +179,7 @@ class LaneScheduler:
 
     # How lanes begin.
 
-    def _begin(self, waiting: deque[_Group]) -> None:
+    def _begin(self, waiting: deque[LaneGroup]) -> None:
         """Begins lanes on the devices that are free."""
         new: list[_InFlightBatch] = []
         while waiting and self._free:
@@ -192,7 +192,7 @@ class LaneScheduler:
             self._dispatch(flight)
             self._in_flight.append(flight)
 
-    def _restore(self, group: _Group) -> _InFlightBatch | None:
+    def _restore(self, group: LaneGroup) -> _InFlightBatch | None:
         """Puts lanes on a free device, after their last round.
 
         Returns:
@@ -319,20 +319,24 @@ class LaneScheduler:
 
     # Which lanes run together.
 
-    def _groups(self, lanes: Sequence[Lane]) -> list[_Group]:
-        """Groups lanes: one each, or as many with one program as memory allows."""
+    def groups(self, lanes: Sequence[Lane]) -> list[LaneGroup]:
+        """Groups lanes: one each, or as many with one program as memory allows.
+
+        Args:
+          lanes: of one stage of an algorithm.
+        """
         if not self.programs.side_by_side:
-            return [_Group([lane], 1) for lane in lanes]
+            return [LaneGroup([lane], 1) for lane in lanes]
         members: dict[Any, list[Lane]] = {}
         for lane in lanes:
             key = self.programs.key(lane), self.store.rounds(lane.name)
             members.setdefault(key, []).append(lane)
-        groups: list[_Group] = []
+        groups: list[LaneGroup] = []
         for same_program in members.values():
             groups += self._split(same_program)
         return groups
 
-    def _split(self, lanes: list[Lane]) -> list[_Group]:
+    def _split(self, lanes: list[Lane]) -> list[LaneGroup]:
         """Divides lanes with one program among the devices, in groups that fit into memory.
 
         All groups are equally wide, so that one program serves them. Their width is halved until
@@ -359,7 +363,7 @@ class LaneScheduler:
                 f'{first.algorithm}: {size} at a time, as more lanes do not fit into memory',
                 file=sys.stderr,
             )
-        return [_Group(part, size) for part in _parts(lanes, size)]
+        return [LaneGroup(part, size) for part in _parts(lanes, size)]
 
     def _compiles(self, parts: Sequence[list[Lane]], width: int) -> bool:
         """Tells whether batches of all devices can be compiled and fit into memory."""

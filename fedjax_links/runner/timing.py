@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from fedjax_links.core import memory
 from fedjax_links.planning.lanes import MAIN, Lane
-from fedjax_links.runner import hooks, realised_links, stages, stores
+from fedjax_links.runner import hooks, in_memory, realised_links, stages, stores
 from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
+from fedjax_links.runner.shared_stores import Store
 
 _TIMED_SECONDS = 1.0
 _LONG_SECONDS = 10.0
@@ -99,9 +100,17 @@ class LaneTimer:
         return time.perf_counter() - began
 
     def _batches(self, lanes: Sequence[Lane]) -> list[LaneBatch]:
-        """Returns a batch of one lane for each slot that the lanes would share."""
-        slots = self._programs.slots_for(lanes)
-        return [LaneBatch(self._programs, [lanes[0]], slot) for slot in slots]
+        """Returns a batch for each slot that the lanes would share, as wide as in a run."""
+        programs = self._programs
+        slots = programs.slots_for(lanes)
+        if not programs.side_by_side:
+            return [LaneBatch(programs, [lanes[0]], slot) for slot in slots]
+        scheduler = _scheduler(programs, in_memory.InMemoryStore(self._facts))
+        groups = scheduler.groups(timed_lanes(programs, lanes))
+        return [
+            LaneBatch(programs, group.lanes, slot, group.width)
+            for group, slot in zip(groups, slots, strict=False)
+        ]
 
     def _peak_memory(self, lanes: Sequence[Lane]) -> str:
         """Describes the memory that lanes need which advance at the same time."""
@@ -157,9 +166,7 @@ class LaneTimer:
                 config=plan.config,
             )
             try:
-                scheduler = stages.LaneScheduler(
-                    self._programs, store, hooks.Listeners(), hooks.InitialStates()
-                )
+                scheduler = _scheduler(self._programs, store)
                 began = time.perf_counter()
                 scheduler.run(lanes)
                 seconds = time.perf_counter() - began
@@ -168,6 +175,13 @@ class LaneTimer:
             if after is not None:
                 after(folder, lanes)
         return seconds
+
+
+def _scheduler(programs: Programs, store: Store) -> stages.LaneScheduler:
+    """Makes what advances lanes from their first round, and notifies nobody."""
+    return stages.LaneScheduler(
+        programs, store, hooks.Listeners(), hooks.InitialStates()
+    )
 
 
 def timed_lanes(programs: Programs, lanes: Sequence[Lane]) -> list[Lane]:

@@ -165,6 +165,73 @@ def test_each_program_and_each_kind_of_links_is_timed(monkeypatch):
         assert {lane.pattern for lane in lanes} == set(PATTERNS)
 
 
+def test_lanes_side_by_side_are_compiled_before_they_are_timed(monkeypatch):
+    """As wide as they run, or the first timed lanes would take the time to compile."""
+    monkeypatch.setattr(timing, '_TIMED_SECONDS', 0.0)
+    plan = experiment.build(
+        tuned(tuning=None, client=CLIENT, algorithms={'fedavg': {}}, num_seeds=3)
+    ).plan
+    programs = program_cache.Programs(plan, side_by_side=True)
+    widths = []
+    compiled = []
+    begin_compile = program_cache.Programs.begin_compile
+    advance = timing.LaneTimer._advance
+
+    def note_compilation(self, function, args, *, width, slot):
+        widths.append(width)
+        return begin_compile(self, function, args, width=width, slot=slot)
+
+    def note_lanes(self, *arguments):
+        before = set(programs._compiling)
+        seconds = advance(self, *arguments)
+        compiled.extend(set(programs._compiling) - before)
+        return seconds
+
+    monkeypatch.setattr(program_cache.Programs, 'begin_compile', note_compilation)
+    monkeypatch.setattr(timing.LaneTimer, '_advance', note_lanes)
+    list(dry_runs.dry_run(plan, programs))
+    assert set(widths) == {3}  # the seeds of a pattern
+    assert not compiled
+
+
+def test_clients_are_measured_at_lanes_that_leave_models(monkeypatch):
+    """Lanes of tuning come first, here with a program of their own."""
+    stages = []
+
+    def noted(self, lanes, after=None):
+        if after is not None:
+            after(None, lanes)
+        return timing.ProgramCost(0.0, 0.0, 0.0, 1.0, 'some')
+
+    monkeypatch.setattr(timing.LaneTimer, 'time_program', noted)
+    monkeypatch.setattr(
+        program_cache.Programs,
+        'by_program',
+        lambda self, lanes: [
+            [lane for lane in lanes if lane.stage == stage]
+            for stage in ('tuning', 'main', 'main')
+        ],
+    )
+    surroundings = dry_runs.Surroundings(
+        after_lanes=lambda folder, lanes: stages.append({lane.stage for lane in lanes})
+    )
+    list(dry_runs.dry_run(experiment.build(tuned()).plan, surroundings=surroundings))
+    assert stages == [{'main'}, {'main'}]  # once for each algorithm
+
+
+def test_only_the_first_shard_records_links(monkeypatch):
+    take(monkeypatch, round=1.0)
+    monkeypatch.setattr(timing, 'time_links', lambda *arguments: 1000.0)
+    monkeypatch.setattr(timing.LaneTimer, 'opening', 0.0, raising=False)
+    monkeypatch.setattr(timing.LaneTimer, '__init__', lambda *arguments: None)
+    planned = experiment.build(tuned())
+    starts = [
+        part(list(dry_runs.dry_run(planned.shard(index, 2).plan)), 'start')
+        for index in range(2)
+    ]
+    assert starts == [reprs.duration(1000), reprs.duration(0)]
+
+
 def test_the_clock_counts_only_what_the_cache_lacks(tmp_path):
     """A second process reads what the first one compiled."""
     code = """
