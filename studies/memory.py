@@ -93,7 +93,7 @@ def chain(num_clients: int, time: float) -> link_chains.LinkChain:
 
 
 def end(algorithm: str, num_clients: int, time: float, rate: float = RATE) -> End:
-    """Computes an exact end. FedAU has the weights to which its estimates tend."""
+    """Computes an exact limit. FedAU has the weights to which its estimates tend."""
     links = chain(num_clients, time)
     _, targets = probs_and_targets(num_clients)
     if algorithm == 'fedau':

@@ -52,7 +52,7 @@ def chain(weights: np.ndarray, separation: int) -> link_chains.LinkChain:
 
 
 def limit(algorithm: str, weights: np.ndarray, separation: int, rate: float) -> Limit:
-    """Computes an exact end."""
+    """Computes an exact limit."""
     links = chain(weights, separation)
     result = analysis.linear_limit(ALGORITHMS[algorithm], links, TARGETS, rate, 1)
     bias = result.means['server'][0] - result.optimum[0]

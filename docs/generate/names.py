@@ -5,14 +5,13 @@ from typing import Any
 
 import fedjax_links
 
-_ROOMS = [
+_PACKAGES = [
     fedjax_links.__name__,
     *(
-        f'fedjax_links.{found.name}'
-        for found in pkgutil.iter_modules(fedjax_links.__path__)
-        if found.ispkg
+        f'fedjax_links.{module.name}'
+        for module in pkgutil.iter_modules(fedjax_links.__path__)
+        if module.ispkg
     ),
-    *(f'fedjax_links.experiment.{room}' for room in ('plan', 'running', 'looking')),
     'fedjax_links.participation.traces',
 ]
 
@@ -29,7 +28,10 @@ def full_names(target: str, *modules: str) -> list[str]:
       this name.
     """
     elsewhere = [target] if '.' in target else []  # numpy.dtype
-    for name in (*(f'{module}.{target}' for module in (*_ROOMS, *modules)), *elsewhere):
+    for name in (
+        *(f'{module}.{target}' for module in (*_PACKAGES, *modules)),
+        *elsewhere,
+    ):
         try:
             thing = pkgutil.resolve_name(name)
         except (AttributeError, ImportError, ValueError):

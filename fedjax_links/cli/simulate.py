@@ -77,7 +77,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         'coordinator',
         None,
-        'HOST:PORT where process 0 is heard by the others of its --mesh; with it the next two'
+        'HOST:PORT where process 0 listens for the others of its --mesh; with it the next two'
         ' are given, or none: those of a SLURM step of several tasks, of mpirun, or of an '
         'indexed job of Kubernetes.',
     )

@@ -362,7 +362,7 @@ def _reach_first(host: str, port: int, deadline: float) -> socket.socket:
             has_no_name = isinstance(error, socket.gaierror)
             seconds = _NAME_SECONDS if has_no_name else _JOIN_SECONDS
             if time.monotonic() > deadline - _JOIN_SECONDS + seconds:
-                requirement = f'be heard within {seconds} s'
+                requirement = f'answer within {seconds} s'
                 value = f'{host}:{port}: {error.strerror or error}'
                 raise errors.invalid('coordinator', requirement, value) from None
             time.sleep(0.2)

@@ -94,7 +94,7 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
     lines += [line[:_WIDTH] for line in opening]
     if base.is_duplex(record):
         lines.append(
-            f'{_INDENT}taking part = hearing the server, training and delivering'
+            f'{_INDENT}taking part = receiving the broadcast, training and delivering'
         )
     headings = ''.join(f'{name:>10}' for name in (*_QUANTILES, 'mean'))
     lines.append(f'{"Rates per client":<20}{headings}')

@@ -178,10 +178,10 @@ def test_processes_that_do_not_meet_say_why():
         output == f'`num_processes` must {requirement}, got 3 without process 1, 2.\n'
     )
     _, ((_, output),) = run('absent', started=[2])
-    assert output.startswith('`coordinator` must be heard within 0.5 s, got 127.0.0.1:')
+    assert output.startswith('`coordinator` must answer within 0.5 s, got 127.0.0.1:')
     _, ((_, output),) = run('absent', started=[2], host='no-such-host.invalid')
     assert output.startswith(
-        '`coordinator` must be heard within 0.5 s, got no-such-host.invalid:'
+        '`coordinator` must answer within 0.5 s, got no-such-host.invalid:'
     )
     _, output = run('together', started=[0, 1], counts=(3, 4))
     assert output[0][1] == (

@@ -52,7 +52,7 @@ def test_many_clients_become_bands_of_mean_shade():
     assert '       1-4 |█▒░' in links.text('t', record, LinkLaw('')).splitlines()
 
 
-def test_directions_are_told_apart():
+def test_deliveries_and_receipts_are_counted_apart():
     plan = plans.plan(plans.KNOWN['duplex'])
     record = plans.record(plan, 400)
     active = base.participants(record)
