@@ -233,6 +233,7 @@ class Experiment(schema.Settings):
             something else; if devices are not there, or all tried values diverge.
           FailedLanesError: after all others have run, if lanes of a shard or of an executor's jobs
             failed.
+          Stop: if a callback raised it, in any of several processes, after all was saved.
         """
         listeners = self._listeners(callbacks, progress)
         if executor is None:

@@ -75,8 +75,12 @@ def join(
     )
 
 
-def adopt() -> AbstractContextManager[None]:
+def adopt(*common_errors: type[Exception]) -> AbstractContextManager[None]:
     """Joins the processes that the caller connected by `jax.distributed.initialize`, for a run.
+
+    Args:
+      *common_errors: kinds of errors that all processes raise together, so that their caller may
+        catch one and continue. After any other error a process is gone for the others.
 
     Returns:
       A context in which they are joined, as that of `join`. It does nothing for a process alone, or
@@ -89,7 +93,8 @@ def adopt() -> AbstractContextManager[None]:
     if are_joined or not jax.distributed.is_initialized() or jax.process_count() == 1:
         return contextlib.nullcontext()
     host, port = _meeting_point()
-    return _joined(host, port, jax.process_count(), jax.process_index())
+    count = jax.process_count()
+    return _joined(host, port, count, jax.process_index(), common_errors=common_errors)
 
 
 def _meeting_point() -> tuple[str, int]:
@@ -123,6 +128,7 @@ def _joined(
     count: int,
     process_id: int,
     initialize: Callable[[], None] | None = None,
+    common_errors: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
     """Connects this process to the others while the context is open.
 
@@ -132,13 +138,18 @@ def _joined(
       count: number of processes.
       process_id: index of this process.
       initialize: connects JAX; None if the caller has done so.
+      common_errors: as in `adopt`.
     """
     global _open
     _open = connections.meet(host, port, process_id, count)
+    common_error: Exception | None = None
     try:
         if initialize is not None:
             initialize()
-        yield
+        try:
+            yield
+        except common_errors as error:
+            common_error = error
         ask_all(lambda: b'')
         _open.leave(together=True)
     except BaseException as error:
@@ -149,6 +160,8 @@ def _joined(
             _open.leave(together=False)
             atexit.register(_exit, _exit_status(error))
         raise
+    if common_error is not None:
+        raise common_error
 
 
 def _initialize_jax(host: str, count: int, process_id: int) -> None:

@@ -87,8 +87,9 @@ def run(
     Raises:
       ValueError: as `Experiment.run`.
       FailedLanesError: likewise.
+      Stop: likewise.
     """
-    with processes.adopt():
+    with processes.adopt(hooks.Stop, FailedLanesError):
         programs = programs or Programs(plan, side_by_side=side_by_side, slots=slots)
         return _run_lanes(
             plan,

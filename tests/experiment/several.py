@@ -75,11 +75,23 @@ jax.distributed.initialize(coordinator, 2, int(index))
 
 from fedjax_links import experiment
 
+
+class StopAtFirst(experiment.Callback):
+    def on_period(self, lane, record):
+        raise experiment.Stop
+
+
 values = runpy.run_path(config)['get_config']()
-for num_rounds in (200, 400):
-    experiment.build({**values, 'num_rounds': num_rounds}).run(folder, mesh=4)
+shorter = experiment.build({**values, 'num_rounds': 200})
+try:
+    # The callback of one process stops all of them, and they continue.
+    shorter.run(folder, [StopAtFirst()] if index == '1' else [], mesh=4)
+except experiment.Stop:
+    print('stopped')
+shorter.run(folder, mesh=4)
+experiment.build(values).run(folder, mesh=4)
 """
-"""What the caller of Python runs in each process, who connects JAX without this package."""
+"""What a caller runs in each process who connects JAX without this package."""
 
 
 def environment(variables=None):
@@ -130,7 +142,7 @@ def start(folder, *flags, of_leader=None, of_other=None, flags_of_other=()):
 
 
 def start_connected(folder):
-    """Starts two processes that run the experiment in Python, twice, the second time longer."""
+    """Starts two processes that run in Python: stopped, then resumed, then extended."""
     config = folder.parent / 'config.py'
     config.write_text(CONFIG)
     program = folder.parent / 'connected.py'

@@ -54,7 +54,7 @@ def test_processes_that_the_caller_connected_are_joined(tmp_path, full_run):
     statuses, output = several.ended(both, timeout=40)
     assert statuses[0] == 2
     assert GONE.format(1) in output[0]
-    assert several.ended(several.start_connected(folder))[0] == [0, 0]
+    assert several.ended(several.start_connected(folder)) == ([0, 0], ['', ''])
     run = several.kept(folder)
     same = [name for name in run if name not in ('config.json', 'environment.json')]
     assert {'metrics.jsonl', 'links.npz', 'identity.json'} < set(same)
