@@ -178,7 +178,11 @@ def _series_of_rows(
     if not grid_columns:
         return series_of_point[()]
     table = pandas.DataFrame(
-        {k: dataset.as_tuples(column) for k, column in enumerate(grid_columns)}
+        {
+            # Of objects pandas would make texts, and NaN of None.
+            k: pandas.Series(column, dtype=column.dtype)
+            for k, column in enumerate(map(dataset.as_tuples, grid_columns))
+        }
     )
     combinations = table.groupby(list(table), sort=False, dropna=False)
     series = [
