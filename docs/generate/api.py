@@ -77,9 +77,11 @@ def write(folder: Path) -> None:
 
 def public_name(thing: Any) -> str:
     """Under which full name a public module offers a thing; empty if none does."""
+    short_name = getattr(thing, '__name__', '')
+    if short_name.startswith('_'):
+        return ''
     for name in public_modules():
         module = _module(name)
-        short_name = getattr(thing, '__name__', '')
         offers = getattr(module, '__all__', None)
         is_offered = module.__name__ == thing.__module__
         if offers:

@@ -73,7 +73,7 @@ def words(kind: Any) -> str:
     )
     return (
         ''
-        if description in ('of another kind', 'a Any')
+        if description in ('of another kind', 'anything')
         else description.replace(' or None', ', or None')
     )
 

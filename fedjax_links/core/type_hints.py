@@ -57,6 +57,8 @@ def _items_match(values: Sequence[object], annotation: Any) -> bool:
 def describe_annotation(annotation: Any) -> str:
     """Says what a value of an annotation is: ``'a number or None'``."""
     members = _members(annotation)
+    if Any in members:
+        return 'anything'
     if {*members} >= _ARRAY:
         return 'a number or a list of numbers, or of lists of one length'
     if {float, complex} & {*members}:
@@ -71,7 +73,7 @@ def _describe(annotation: Any) -> str:
     if origin in _WORDS:
         return _WORDS[origin]
     if origin is Callable:
-        return 'a Callable'
+        return 'a function'
     if not _is_class(origin):
         return ''
     if issubclass(origin, Mapping):

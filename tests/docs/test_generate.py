@@ -19,7 +19,7 @@ from tests.docs.pages import DOCS, STUDIES
 
 sys.path.append(str(DOCS))
 import generate
-from generate import api, examples, methods, names, patterns, text
+from generate import api, examples, methods, names, patterns, registries, text
 
 COMMANDS = (DOCS / 'commands.md').read_text()
 HAND_WRITTEN = [*DOCS.glob('*.md'), *DOCS.glob('howto/*.md'), *STUDIES.glob('*.md')]
@@ -286,3 +286,14 @@ def test_the_site_is_published_as_ci_builds_it():
     assert build in (ROOT / '.ci' / 'run').read_text()
     assert f'run: {build}\n' in workflow
     assert f'path: {build.split()[-1]}\n' in workflow
+
+
+def test_pages_of_names_show_no_private_name_and_no_type_of_python(tmp_path):
+    """A reader can use each name under "In Python", and every type has a word."""
+    registries.write(tmp_path)
+    pages_of_names = [path.read_text() for path in tmp_path.glob('**/*.rst')]
+    assert len(pages_of_names) > 15
+    for page in pages_of_names:
+        assert not re.search(r'In Python: `[\w.]*\._', page)
+        assert not re.search(r'\ba (Any|Callable)\b', page)
+    assert any('In Python: `fedjax_links.' in page for page in pages_of_names)
