@@ -59,7 +59,7 @@ def _facts(
     return {
         'knows p': known,
         'cohort': size,
-        'repeats after': f'{cycle} rounds' if cycle else 'never',
+        'repeats after': f'{cycle} rounds' if cycle else 'no period',
         'active per round': f'{mask.sum(axis=1).mean():.2f}',
         'empty rounds': f'{100 * (~mask.any(axis=1)).mean():.1f} %',
     }
