@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import math
 import re
+import sys
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -218,6 +219,8 @@ class _HostCode:
             return str({str(key): self.describe(entry) for key, entry in value.items()})
         if isinstance(value, list | tuple):
             return str([self.describe(entry) for entry in value])
+        if isinstance(value, set | frozenset):
+            return str(sorted(self.describe(entry) for entry in value))
         return self._describe_code(value)
 
     def _describe_code(self, value: object) -> str:
@@ -225,13 +228,16 @@ class _HostCode:
         if isinstance(value, functools.partial):
             return self.describe([value.func, value.args, value.keywords])
         if isinstance(value, types.MethodType):
-            return self.describe([value.__func__, vars(value.__self__)])
+            return self.describe([value.__func__, _state_of(value.__self__)])
         if isinstance(value, types.FunctionType) and not _is_of_library(value):
             return self._describe_function(value)
         if isinstance(value, types.CodeType):
             constants = self.describe(value.co_consts)
             return f'{value.co_code.hex()} {value.co_names} {constants}'
-        return str(getattr(value, '__qualname__', type(value).__qualname__))
+        if not _is_of_user(value):
+            return str(getattr(value, '__qualname__', type(value).__qualname__))
+        methods = [f for f in vars(type(value)).values() if callable(f)]
+        return f'object {self.describe([methods, _state_of(value)])}'
 
     def _describe_function(self, function: types.FunctionType) -> str:
         """Describes a user's function by its code, and by what that refers to."""
@@ -244,9 +250,48 @@ class _HostCode:
             function.__defaults__,
             function.__kwdefaults__,
             variables.nonlocals,
-            variables.globals,
+            {**_globals_within(function), **variables.globals},
         ]
         return self.describe(parts)
+
+
+def _globals_within(function: types.FunctionType) -> dict[str, object]:
+    """Returns the globals that functions within a function refer to."""
+    waiting = [function.__code__]
+    found: dict[str, object] = {}
+    while waiting:
+        code = waiting.pop()
+        names = [name for name in code.co_names if name in function.__globals__]
+        found.update({name: function.__globals__[name] for name in names})
+        waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return dict(sorted(found.items()))
+
+
+def _state_of(value: object) -> dict[str, object]:
+    """Returns the attributes of an object, those in slots too."""
+    slots = [
+        name
+        for kind in type(value).__mro__
+        for name in np.atleast_1d(getattr(kind, '__slots__', ())).tolist()
+    ]
+    state = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return {**state, **getattr(value, '__dict__', {})}
+
+
+def _is_of_user(value: object) -> bool:
+    """Tells whether a value is an object, no class, of a class in the user's code."""
+    if isinstance(value, type | types.ModuleType):
+        return False
+    if isinstance(value, types.SimpleNamespace):
+        return True
+    module = sys.modules.get(type(value).__module__)
+    if module is None or type(value).__module__ == 'builtins':
+        return False
+    file = getattr(module, '__file__', None)
+    # Cells of a notebook are in a module without a file.
+    if file is None:
+        return type(value).__module__ == '__main__'
+    return errors.is_users_file(Path(file))
 
 
 def _is_of_library(function: types.FunctionType) -> bool:

@@ -107,15 +107,18 @@ class RunFolder(InMemoryStore):
         locks.callback(self._lock.release, keep=True)
 
     def _open(self, config: Section | None) -> None:
-        """Compares the folder with the experiment, writes its description and reads the lanes."""
+        """Compares the folder with the experiment, reads the lanes and writes the description.
+
+        What is refused has changed nothing: neither rounds nor seeds of the folder have grown.
+        """
         description = self._compare(config)
-        run_access.remove_temporaries(self.path)
-        self._describe(description)
-        (self.path / runs.CHECKPOINTS).mkdir(exist_ok=True)
         self.saves = runs.saves(self.path)
         for lane in list(self.saves):
             self._read_lane(lane)
         self._check_lanes()
+        run_access.remove_temporaries(self.path)
+        self._describe(description)
+        (self.path / runs.CHECKPOINTS).mkdir(exist_ok=True)
         self._write_metrics(self.lines())
 
     def lines(self) -> list[str]:

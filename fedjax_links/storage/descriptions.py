@@ -138,9 +138,8 @@ def check_same(
 
     # Labels, metrics, grid, seeds and lengths decide what runs: they must agree.
     facts = _facts_to_compare(there.facts, here.facts, may_grow=may_grow)
-    first = first_difference(there.facts, facts, 'config', but=ignored)
-    if first is not None:
-        fact_clause = f'{first.field} is {first.there!r} and not {first.here!r}'
+    fact_clause = _first_fact_difference(there.facts, facts, ignored)
+    if fact_clause is not None:
         shown = config_clauses[:_MAX_CLAUSES] or [fact_clause]
         requirement = 'be new or hold a run with the same config'
         raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
@@ -158,6 +157,20 @@ def check_same(
         )
         raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
     return list(dict.fromkeys([*allowed_before, *clauses]))
+
+
+def _first_fact_difference(
+    there: RunFacts, here: RunFacts, ignored: Collection[str]
+) -> str | None:
+    """Says how the first facts that must agree differ; None if they agree."""
+    first = first_difference(there, here, 'config', but=ignored)
+    if first is not None:
+        return f'{first.field} is {first.there!r} and not {first.here!r}'
+    # Programs have no names of metrics, and lines of both names would be of one run.
+    old_names, names = (sorted(facts.get('directions', ())) for facts in (there, here))
+    if old_names != names:
+        return f'the metrics are {", ".join(old_names)} and not {", ".join(names)}'
+    return None
 
 
 def _config_differences(

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -69,6 +70,42 @@ class Scaling:
         """Scales by it."""
         return np.asarray(x) * self.scale
 
+    def __call__(self, x):
+        """Scales likewise."""
+        return self.method(x)
+
+
+class Slots:
+    """Holds a constant in a slot."""
+
+    __slots__ = ('scale',)
+
+    def __init__(self, scale):
+        """Keeps it."""
+        self.scale = scale
+
+    def method(self, x):
+        """Scales by it."""
+        return np.asarray(x) * self.scale
+
+
+class Doubling(Scaling):
+    """Keeps the same constant and does something else with it."""
+
+    def __call__(self, x):
+        """Scales by its double."""
+        return 2 * self.method(x)
+
+
+def by_attribute(options):
+    """Holds an object in a closure, and a constant in that."""
+    return lambda x: np.asarray(x) * options.scale
+
+
+def within(x):
+    """Refers to a global in a function within it."""
+    return np.stack([entry * FACTOR for entry in np.asarray(x)])
+
 
 def plus(constant):
     """A function whose constant is in its code."""
@@ -98,6 +135,15 @@ def of_host(host):
         (lambda x: np.sin(x), lambda x: np.cos(x)),
         (by_default, by_other_default),
         (Scaling(1.0).method, Scaling(2.0).method),
+        (Scaling(1.0), Scaling(2.0)),
+        (Scaling(1.0), Doubling(1.0)),
+        (Slots(1.0).method, Slots(2.0).method),
+        (by_attribute(Scaling(1.0)), by_attribute(Scaling(2.0))),
+        (by_attribute(Slots(1.0)), by_attribute(Slots(2.0))),
+        (
+            by_attribute(types.SimpleNamespace(scale=1.0)),
+            by_attribute(types.SimpleNamespace(scale=2.0)),
+        ),
         (scaled(scaled(1.0)), scaled(scaled(2.0))),
         (summed(plus(1), plus(2), plus(3)), summed(plus(1), plus(2), plus(4))),
         (summed(np.sin, plus(2), plus(3)), summed(np.sin, plus(2), plus(5))),
@@ -115,10 +161,16 @@ def test_names_and_comments_of_a_host_function_change_nothing():
     assert of_host(scaled(2.0)) == of_host(scaled_again(2.0))
 
 
-def test_a_global_of_a_function_of_the_host_counts(monkeypatch):
-    before = of_host(by_global)
+@pytest.mark.parametrize('host', [by_global, within])
+def test_a_global_of_a_function_of_the_host_counts(host, monkeypatch):
+    before = of_host(host)
     monkeypatch.setitem(globals(), 'FACTOR', 2.0)
-    assert of_host(by_global) != before
+    assert of_host(host) != before
+
+
+def test_objects_of_equal_content_are_one_program():
+    assert of_host(Scaling(2.0)) == of_host(Scaling(2.0))
+    assert of_host(by_attribute(Slots(2.0))) == of_host(by_attribute(Slots(2.0)))
 
 
 DIGEST = """

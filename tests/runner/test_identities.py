@@ -149,6 +149,46 @@ def test_a_lane_of_another_run_is_not_joined(tmp_path):
         runs.merge(tmp_path / 'a')
 
 
+def test_what_a_point_of_the_grid_refuses_changes_no_file(tmp_path):
+    """Neither seeds nor rounds of the folder grow before all of it is compared."""
+    targets = {'first': np.array([[0.0], [10.0]]), 'second': np.array([[1.0], [3.0]])}
+    client = local_training.local_sgd(0.1, local_steps=1)
+
+    def planned(**growth):
+        settings = {'num_rounds': 2, 'seeds': [0], **growth}
+        return fl.Experiment(
+            title='grid',
+            problem=lambda kind='first': problems.quadratic(targets[kind]),
+            patterns={'links': participation.bernoulli([0.5, 0.3])},
+            algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
+            eval_every=2,
+            grid={'kind': ['first', 'second']},
+            **settings,
+        )
+
+    planned().run(tmp_path, devices=1)
+    before = files_of(tmp_path)
+    kept = targets['second']
+    targets['second'] = kept + 1
+    for growth in ({'seeds': [0, 1]}, {'num_rounds': 4}):
+        with pytest.raises(errors.InvalidError, match='data'):
+            planned(**growth).run(tmp_path, devices=1)
+    assert files_of(tmp_path) == before
+    targets['second'] = kept
+    planned().run(tmp_path, devices=1)
+
+
+def test_a_metric_of_another_name_is_refused(tmp_path):
+    """The programs are the same, as names of outputs are no part of them."""
+    for name in ('loss', 'accuracy'):
+        planned = quadratic(eval_fn=lambda params, *_, name=name: {name: params.sum()})
+        if name == 'loss':
+            planned.run(tmp_path, devices=1)
+        else:
+            with pytest.raises(errors.InvalidError, match='loss and not accuracy'):
+                planned.run(tmp_path, devices=1)
+
+
 def coin(probs, seeds=(0, 1), redraw='fixed'):
     """An experiment whose links have a quality of their own by seed, if that is redrawn."""
     client = local_training.local_sgd(0.1, local_steps=1)
