@@ -60,8 +60,12 @@ def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> I
     """
     from scipy import special  # imported here because only tables of results need it
 
-    checks.within('level', level, 0, 1)
-    values = np.asarray(values, np.float64)
+    checks.number_within('level', level, 0, 1)
+    values = _doubles('values', values)
+    if not values.ndim:
+        raise errors.invalid('values', 'have a seed axis', values)
+    lowest = -values.ndim
+    checks.static_int('axis', axis, minimum=lowest, maximum=values.ndim - 1)
     num_seeds = values.shape[axis]
     if num_seeds == 0:
         raise errors.invalid('values', 'have at least one seed', list(values.shape))
@@ -191,7 +195,7 @@ def anytime_p_value(differences: ArrayLike) -> float:
       >>> print(round(evaluation.anytime_p_value([1.1, 0.9, 1.0, 1.2, 0.8]), 4))
       0.0052
     """
-    values = np.asarray(differences, np.float64)
+    values = _differences(differences)
     num_seeds = len(values)
     mean = float(values.mean())
     if math.isnan(mean):
@@ -232,8 +236,8 @@ def benjamini_hochberg(p_values: ArrayLike, level: float = 0.05) -> NDArray[np.b
       >>> evaluation.benjamini_hochberg([0.03, 0.001, 0.04, 0.9]).tolist()
       [False, True, False, False]
     """
-    checks.within('level', level, 0, 1)
-    values = np.asarray(p_values, np.float64)
+    checks.number_within('level', level, 0, 1)
+    values = _doubles('p_values', p_values)
     if values.ndim != 1:
         raise errors.invalid('p_values', 'be one number per test', list(values.shape))
     checks.within('p_values', values[~np.isnan(values)], 0, 1)
@@ -244,10 +248,26 @@ def benjamini_hochberg(p_values: ArrayLike, level: float = 0.05) -> NDArray[np.b
     return values <= bounds[passing[-1]]
 
 
+def _doubles(argument: str, values: ArrayLike) -> _Doubles:
+    """Converts numbers to float64; flags count as 0 and 1."""
+    array = np.asarray(values)
+    if array.dtype == bool:
+        return array.astype(np.float64)
+    return checks.numbers(argument, values).astype(np.float64)
+
+
+def _differences(values: ArrayLike) -> _Doubles:
+    """Returns differences as float64[S]; raises unless there is one or more."""
+    array = _doubles('differences', values)
+    if array.ndim != 1 or not len(array):
+        raise errors.invalid('differences', 'be one number per seed', list(array.shape))
+    return array
+
+
 def _rows_and_shares(values: ArrayLike, shares: ArrayLike) -> tuple[_Doubles, _Doubles]:
     """Converts both to float64 arrays and checks their shapes."""
-    rows = np.asarray(values, np.float64)
-    weights = np.asarray(shares, np.float64)
+    rows = _doubles('values', values)
+    weights = _doubles('shares', shares)
     if rows.ndim != 2 or not rows.size or weights.shape != rows.shape[:1]:
         shown = f'{list(rows.shape)} and {list(weights.shape)}'
         raise errors.invalid('values', 'be of shape [K, S] beside `shares` [K]', shown)
@@ -305,13 +325,9 @@ def decide(
       >>> evaluation.decide([0.01, -0.02, 0.0, 0.02, -0.01], margin=0.5).word
       'alike'
     """
-    checks.within('margin', margin, 0, math.inf)
-    checks.within('level', level, 0, 1)
-    values = np.asarray(differences, np.float64)
-    if values.ndim != 1 or not len(values):
-        raise errors.invalid(
-            'differences', 'be one number per seed', list(values.shape)
-        )
+    checks.number_within('margin', margin, 0, math.inf)
+    checks.number_within('level', level, 0, 1)
+    values = _differences(differences)
     num_seeds = len(values)
     mean = float(values.mean())
     largest_t = student.largest_t(num_seeds, level)

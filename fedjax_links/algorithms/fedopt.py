@@ -257,7 +257,9 @@ def _adaptive(
     _check_decay('b1', b1)
     checks.positive_number('tau', tau)
     if initial_second_moment is not None:
-        checks.within('initial_second_moment', initial_second_moment, 0, _LARGEST)
+        checks.number_within(
+            'initial_second_moment', initial_second_moment, 0, _LARGEST
+        )
     initial = tau**2 if initial_second_moment is None else initial_second_moment
 
     def init(params: Params) -> ServerMoments:
@@ -283,6 +285,6 @@ def _adaptive(
 
 def _check_decay(argument: str, value: Number) -> None:
     """Raises unless a rate of decay lies in [0, 1)."""
-    checks.within(argument, value, 0, 1)
+    checks.number_within(argument, value, 0, 1)
     if checks.is_concrete(value) and value == 1:
         raise errors.invalid(argument, 'be below 1', value)

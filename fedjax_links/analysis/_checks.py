@@ -14,6 +14,24 @@ def require(is_valid: object, name: str, requirement: str, got: object) -> None:
         raise errors.invalid(name, requirement, got)
 
 
+def as_doubles(name: str, values: object) -> np.ndarray:
+    """Returns real numbers or flags as float64, or raises an error."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # Rows of unequal length.
+        raise errors.invalid(name, 'hold numbers', errors.text_of(values)) from None
+    if array.dtype.kind in 'OSUcmM':
+        raise errors.invalid(name, 'hold numbers', errors.text_of(values))
+    return array.astype(np.float64)
+
+
+def checked_number(name: str, value: object) -> float:
+    """Returns one real number as a float."""
+    array = as_doubles(name, value)
+    require(array.ndim == 0, name, 'be one number', errors.text_of(value))
+    return float(array)
+
+
 def checked(
     name: str,
     array: np.ndarray,
@@ -39,7 +57,7 @@ def checked(
 
 def checked_vector(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a finite, non-empty float64 vector with one entry per client."""
-    vector = np.asarray(values, dtype=np.float64)
+    vector = as_doubles(name, values)
     is_valid = vector.ndim == 1 and vector.size > 0
     require(is_valid, name, 'be a non-empty vector', f'shape {vector.shape}')
     return checked(name, vector, np.isfinite(vector), 'be finite', ' at client {}')
@@ -84,13 +102,13 @@ def checked_client_weights(name: str, values: ArrayLike) -> np.ndarray:
 
 def checked_rate(name: str, values: ArrayLike) -> np.ndarray:
     """Returns transition probabilities of any shape as float64."""
-    array = np.asarray(values, dtype=np.float64)
+    array = as_doubles(name, values)
     return checked(name, array, (array >= 0) & (array <= 1), 'lie in [0, 1]')
 
 
 def checked_targets(name: str, values: ArrayLike, num_clients: int) -> np.ndarray:
     """Returns per-client optima as finite float64 of shape [N] or [N, d]."""
-    array = np.asarray(values, dtype=np.float64)
+    array = as_doubles(name, values)
     if array.ndim not in (1, 2) or array.shape[0] != num_clients:
         raise errors.invalid(
             name, f'have shape [{num_clients}] or [{num_clients}, d]', array.shape
@@ -125,7 +143,7 @@ def checked_int(
 
 def checked_survival(name: str, law: ArrayLike) -> np.ndarray:
     """Returns a survival function of durations of at least one round."""
-    array = np.asarray(law, np.float64)
+    array = as_doubles(name, law)
     has_entries = array.ndim > 0 and array.size > 0
     falls = has_entries and (np.diff(array, prepend=1.0) <= 0).all()
     if not falls or (array < 0).any() or (array[..., 0] != 1).any():

@@ -155,7 +155,7 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
       Trefethen and Weideman, The exponentially convergent trapezoidal rule, SIAM Review, 2014.
     """
     classes = _checks.checked_int('num_classes', num_classes, minimum=2)
-    is_valid = 0 <= distance < np.inf
+    is_valid = 0 <= _checks.checked_number('distance', distance) < np.inf
     _checks.require(is_valid, 'distance', 'be at least 0 and finite', distance)
     z, weights = _normal_rule(_NODES)
     correct = np.exp((classes - 1) * special.log_ndtr(z + distance / np.sqrt(2)))
@@ -183,7 +183,7 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
     law = _checks.checked_vector('shares', shares)
     _checks.require(np.all(law > 0), 'shares', 'be positive', law.min())
     _checks.require(law.size > 1, 'shares', 'have at least 2 entries', law.size)
-    is_valid = 0 < distance < np.inf
+    is_valid = 0 < _checks.checked_number('distance', distance) < np.inf
     _checks.require(is_valid, 'distance', 'be positive and finite', distance)
     # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2).
     step = min(0.1, 2 * np.pi / np.sqrt(80 * law.size))
@@ -215,6 +215,7 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
       2.5631
     """
     least = equidistant_accuracy(0.0, num_classes)
+    accuracy = _checks.checked_number('accuracy', accuracy)
     is_valid = least - 1e-12 <= accuracy <= 1 - 1e-12
     requirement = f'lie in [{least:g}, 1), chance and below certainty'
     _checks.require(is_valid, 'accuracy', requirement, accuracy)

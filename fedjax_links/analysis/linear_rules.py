@@ -158,7 +158,7 @@ def quadratic_clients(
     noise: float,
 ) -> QuadraticClients:
     """Checks the arguments of an algorithm on quadratics (`linear_rule`)."""
-    if rule not in RULES:
+    if not isinstance(rule, str) or rule not in RULES:
         raise errors.unknown_name('rule', rule, RULES)
     points = _checks.checked_targets('targets', targets, num_clients)
     points = points.reshape(num_clients, -1)
@@ -167,6 +167,8 @@ def quadratic_clients(
     if not ((step_sizes > 0) & (step_sizes < 2)).all():
         requirement = 'times `curvature` lie in (0, 2)'
         raise errors.invalid('learning_rate', requirement, learning_rate)
+    is_valid = 0 <= _checks.checked_number('noise', noise) < np.inf
+    _checks.require(is_valid, 'noise', 'be at least 0 and finite', noise)
     if noise and rule in OTHER_NOISE:
         requirement = f'be 0 for {rule}, whose memories have another noise'
         raise errors.invalid('noise', requirement, noise)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.independent_links import effective_weights, share_sums
 from fedjax_links.analysis.markov import gap_distribution, markov_autocorrelation
+from fedjax_links.core import errors
 
 _BATCHES = 32
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -300,8 +301,12 @@ def _changing(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the rates of the links that ever change their state."""
     rates = np.atleast_1d(
-        np.asarray(up_rate, np.float64), np.asarray(down_rate, np.float64)
+        _checks.checked_rate('up_rate', up_rate),
+        _checks.checked_rate('down_rate', down_rate),
     )
+    if 1 not in (rates[0].size, rates[1].size) and rates[0].shape != rates[1].shape:
+        requirement = f'have the shape of `up_rate` {list(rates[0].shape)}'
+        raise errors.invalid('down_rate', requirement, list(rates[1].shape))
     up, down = np.broadcast_arrays(*rates)
     changes = up + down > 0
     return up[changes], down[changes]

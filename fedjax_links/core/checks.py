@@ -92,6 +92,12 @@ def within(argument: str, value: object, low: float, high: float) -> None:
         raise errors.invalid(argument, requirement, f'{array[tuple(index)]!s}{where}')
 
 
+def number_within(argument: str, value: object, low: float, high: float) -> None:
+    """Raises unless ``value`` is one number and, where it is concrete, in ``[low, high]``."""
+    number(argument, value)
+    within(argument, value, low, high)
+
+
 def per_client(argument: str, value: ArrayLike) -> None:
     """Raises unless ``value`` is a vector, whatever it holds."""
     if np.ndim(value) != 1:

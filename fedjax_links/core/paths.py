@@ -3,16 +3,24 @@
 import os
 from pathlib import Path
 
+from fedjax_links.core import errors
 
-def as_path(text: str | os.PathLike[str]) -> Path:
+
+def as_path(text: str | os.PathLike[str], argument: str = 'folder') -> Path:
     """Expands a leading ``~`` to the home folder, as a shell does.
 
     Args:
       text: of a file or a folder.
+      argument: what to name in an error.
+
+    Raises:
+      InvalidError: for what is no path.
 
     Example:
       >>> from fedjax_links.core import paths
       >>> print(paths.as_path('runs/first'))
       runs/first
     """
+    if not isinstance(text, str | os.PathLike):
+        raise errors.invalid(argument, 'be a path', errors.text_of(text))
     return Path(os.path.expanduser(text))

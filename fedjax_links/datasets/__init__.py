@@ -25,7 +25,7 @@ a network. `DATASETS` names every loader, the published image sets as ``data lis
 import functools
 from collections.abc import Callable, Iterable, Mapping
 
-from fedjax_links.core import errors
+from fedjax_links.core import checks, errors
 from fedjax_links.core.registry import Registry
 from fedjax_links.datasets import system_copies
 from fedjax_links.datasets.images import digits, synthetic_images
@@ -59,8 +59,10 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
       Pixels uint8[*, height, width, channels] or tokens uint8[*, L], and owners if there are any.
 
     Raises:
-      ValueError: if the data are not there, with the shortest way to them on this machine.
+      ValueError: for another name, or if the data are not there, with the shortest way to them
+        on this machine.
     """
+    checks.choice('name', name, RECIPES)
     file = npz_file(name, data_dir)
     if not file.is_file():
         way = system_copies.how_to_get(name, RECIPES[name].file_names, data_dir)

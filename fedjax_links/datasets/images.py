@@ -95,9 +95,11 @@ def synthetic_images(
     """
     checks.counts(num_train=num_train, num_test=num_test)
     checks.static_int('num_classes', num_classes, maximum=2**16)
-    checks.within('difficulty', difficulty, 0, 1)
-    if len(shape) != 3:
-        raise errors.invalid('shape', 'be height, width, channels', list(shape))
+    checks.number_within('difficulty', difficulty, 0, 1)
+    if np.shape(shape) != (3,):
+        raise errors.invalid(
+            'shape', 'be height, width, channels', errors.text_of(shape)
+        )
     for size in shape:
         checks.static_int('shape', size, maximum=4096)
     pixels = math.prod(shape)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.datasets import columns
 
 Arrays = Mapping[str, Any]
@@ -87,6 +87,8 @@ class Dataset:
             )
         if rows.dtype == bool:
             raise errors.invalid(features, 'be numbers', rows.dtype)
+        if rows.dtype.kind == 'c':
+            raise errors.invalid(features, 'be real numbers', rows.dtype)
         columns.check_numbers(features, rows)
         if classes.ndim < 2:
             classes = checks.ids(labels, classes)
@@ -161,7 +163,7 @@ def from_npz(path: PathLike) -> Dataset:
     Raises:
       ValueError: if the file is missing or no npz file, or its arrays do not fit.
     """
-    file = pathlib.Path(path).expanduser()
+    file = paths.as_path(path, 'path')
     if not file.is_file():
         raise errors.invalid('path', 'name an npz file', file)
     try:
@@ -197,8 +199,10 @@ def save_npz(dataset: Dataset, path: PathLike, *, source: str = '') -> None:
       source: the folder or address that the data come from, for `source_of`.
 
     Raises:
-      ValueError: if its folder does not exist.
+      ValueError: for another data set or path, or if its folder does not exist.
     """
+    if not isinstance(dataset, Dataset):
+        raise errors.invalid('dataset', 'be a Dataset', errors.text_of(dataset))
     fields = {key: getattr(dataset, key) for key in _KEYS}
     arrays = {
         key: value
@@ -207,7 +211,7 @@ def save_npz(dataset: Dataset, path: PathLike, *, source: str = '') -> None:
     }
     if source:
         arrays[_SOURCE] = np.array(source)
-    file = pathlib.Path(path).expanduser()
+    file = paths.as_path(path, 'path')
     # Readers see the old file or the new one, never a part of it.
     temporary = file.with_name(f'.{file.name}.{os.getpid()}.tmp')
     with errors.on_disk(file):
@@ -231,7 +235,7 @@ def source_of(path: PathLike) -> str:
 def data_root(data_dir: PathLike | None) -> pathlib.Path:
     """Returns ``data_dir``, by default ``TFDS_DATA_DIR`` or ``~/tensorflow_datasets``."""
     folder = data_dir or os.environ.get('TFDS_DATA_DIR') or '~/tensorflow_datasets'
-    return pathlib.Path(folder).expanduser()
+    return paths.as_path(folder, 'data_dir')
 
 
 def npz_file(name: str, data_dir: PathLike | None = None) -> pathlib.Path:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.datasets import characters
 from fedjax_links.datasets.columns import stack_features, stack_labels
 from fedjax_links.datasets.npz import Dataset, PathLike, data_root
@@ -127,7 +127,7 @@ def _read(encoding: Encoding, argument: str, path: PathLike) -> dict[str, np.nda
 
 def _users(path: PathLike) -> Iterator[tuple[pathlib.Path, str, list[Any], list[Any]]]:
     """Yields file, name, ``x`` and ``y`` of each user."""
-    source = pathlib.Path(path).expanduser()
+    source = paths.as_path(path, 'path')
     files = sorted(source.glob('*.json')) if source.is_dir() else [source]
     for file in files:
         try:

@@ -154,7 +154,7 @@ def erdos_renyi(num_clients: int, p: float, seed: int = 0) -> Graph:
       ValueError: for a value out of range.
     """
     checks.static_int('num_clients', num_clients)
-    checks.within('p', p, 0, 1)
+    checks.number_within('p', p, 0, 1)
     checks.static_int('seed', seed, minimum=0)
     rng = np.random.default_rng([seed, _STREAM])
     num_pairs = num_clients * (num_clients - 1) // 2
@@ -182,7 +182,7 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
     from scipy import spatial
 
     checks.static_int('num_clients', num_clients)
-    checks.positive('radius', radius)
+    checks.positive_number('radius', radius)
     checks.static_int('seed', seed, minimum=0)
     positions = np.random.default_rng([seed, _STREAM]).random((num_clients, 2))
     expected_share = min(1.0, np.pi * radius**2)

@@ -213,6 +213,8 @@ def outage(
        [1 1]]
     """
     contracts.check_pattern(pattern, 'pattern')
+    checks.number('start', start)
+    checks.number('stop', stop)
     if checks.is_concrete(start) and checks.is_concrete(stop) and not 0 <= start < stop:
         raise errors.invalid('start', f'lie in [0, `stop` = {stop})', start)
     everyone = np.arange(pattern.num_clients)
@@ -306,8 +308,10 @@ def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
 
 def _check_parts(patterns: Sequence[Participation]) -> None:
     """Raises if there are no patterns, or for one that must be outermost."""
-    if len(patterns) == 0:
-        raise errors.invalid('patterns', 'name at least one pattern', list(patterns))
+    if not isinstance(patterns, Sequence) or len(patterns) == 0:
+        raise errors.invalid(
+            'patterns', 'name at least one pattern', errors.text_of(patterns)
+        )
     for pattern in patterns:
         shapes = drawing.sample_shapes(pattern)
         if base.has_peers(shapes):

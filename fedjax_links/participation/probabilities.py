@@ -82,6 +82,6 @@ def label_dependent_probs(
         row = int(np.argmin(is_distribution))
         got = f'row {row} of sum {mix[row].sum():.6g} and minimum {mix[row].min():.6g}'
         raise errors.invalid('class_mix', 'have non-negative rows of sum one', got)
-    checks.within('minimum', minimum, 0, 1)
+    checks.number_within('minimum', minimum, 0, 1)
     weights = class_weights(mix.shape[1], sigma=sigma, seed=seed)
     return np.clip(mix @ weights, minimum, 1.0)

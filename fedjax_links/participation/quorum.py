@@ -81,9 +81,9 @@ def quorum(
     sigma = checked('sigma')
     fixed = checked('fixed')
     checks.static_int('quorum', quorum, maximum=num_clients)
-    checks.within('grace', grace, 0, 1e30)
+    checks.number_within('grace', grace, 0, 1e30)
     if deadline is not None:
-        checks.positive('deadline', deadline)
+        checks.positive_number('deadline', deadline)
     if pattern is not None:
         contracts.check_pattern(pattern, 'pattern')
         if pattern.num_clients != num_clients:

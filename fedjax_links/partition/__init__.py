@@ -245,8 +245,11 @@ def volumes(counts: ArrayLike) -> PartitionReport:
 
     Args:
       counts: int[N].
+
+    Raises:
+      ValueError: for anything but whole numbers from 0.
     """
-    counts = np.asarray(counts, np.int64)
+    counts = checks.ids('counts', counts, limit=2**31)
     return _describe(np.zeros((counts.size, 0), np.int64), counts)
 
 

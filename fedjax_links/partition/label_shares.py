@@ -51,7 +51,7 @@ def dirichlet_shares(
     """
     checks.static_int('num_clients', num_clients)
     checks.static_int('num_classes', num_classes)
-    checks.positive('alpha', alpha)
+    checks.positive_number('alpha', alpha)
     return draw_shares(generator(seed), num_clients, num_classes, alpha)
 
 
@@ -152,7 +152,7 @@ def hierarchical_dirichlet(
       allocation of CIFAR-100.
     """
     labels, sizes, rng = begin_shares(labels, num_clients, alpha, seed)
-    checks.positive('beta', beta)
+    checks.positive_number('beta', beta)
     groups = checks.ids('coarse', CIFAR100_COARSE if coarse is None else coarse)
     if len(groups) < sizes.size:
         raise errors.invalid(
@@ -183,7 +183,7 @@ def begin_shares(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], np.random.Generator]:
     """Checks arguments; returns labels, the size of each class, and the stream of the seed."""
     classes, rng = begin(labels, num_clients, seed)
-    checks.positive('alpha', alpha)
+    checks.positive_number('alpha', alpha)
     return classes, np.bincount(classes), rng
 
 

@@ -166,7 +166,7 @@ def similarity(
       NeurIPS 2022, appendix and released code (250 clients, similarity 5 %).
     """
     labels, rng = begin(labels, num_clients, seed)
-    checks.within('similarity', similarity, 0, 1)
+    checks.number_within('similarity', similarity, 0, 1)
     num_classes = int(labels.max()) + 1
     group = contiguous_groups(num_clients, num_groups=min(num_classes, num_clients))
     owners = [np.flatnonzero(group == c % num_clients) for c in range(num_classes)]
@@ -277,7 +277,7 @@ def divide(
     checks.static_int('min_examples', min_examples)
     if max_examples is not None:
         checks.static_int('max_examples', max_examples)
-    checks.within('holdout_examples', holdout_examples, 0, 1)
+    checks.number_within('holdout_examples', holdout_examples, 0, 1)
     counts = np.bincount(owners)
     rng = generator(seed, _HOLDOUTS)
     chosen = np.flatnonzero(counts >= min_examples)
@@ -328,7 +328,7 @@ def divide(
 
 def _num_held_out(holdout_clients: float, num_clients: int) -> int:
     """Returns how many clients a number, or a fraction below 1, holds out."""
-    checks.within('holdout_clients', holdout_clients, 0, num_clients)
+    checks.number_within('holdout_clients', holdout_clients, 0, num_clients)
     is_fraction = holdout_clients < 1
     if not is_fraction and holdout_clients != int(holdout_clients):
         raise errors.invalid(

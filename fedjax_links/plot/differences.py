@@ -56,7 +56,7 @@ def paired_differences(
     Raises:
       ValueError: for an unknown baseline, metric or model, or seeds that are not paired.
     """
-    checks.within('tail', tail, 0, 1)
+    checks.number_within('tail', tail, 0, 1)
     results = conversion.to_dataset(_with_evaluations(data), metric, names=names)
     shown_names = dataset.names(results)
     shown_metric = Metric(results.attrs['metric'])

@@ -211,7 +211,7 @@ def label_noise(
         raise errors.invalid(
             'num_classes', f'exceed the largest label {true.max()}', num_classes
         )
-    checks.within('rate', rate, 0, 1)
+    checks.number_within('rate', rate, 0, 1)
     changed, which = np.asarray(prng.uniform(key, (2, true.size)), np.float64)
     wrong = (which * (num_classes - 1)).astype(np.int64)
     wrong += wrong >= true

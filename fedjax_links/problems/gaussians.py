@@ -92,7 +92,9 @@ def gaussians(
     checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
     checks.static_int('num_classes', num_classes, minimum=2)
     checks.static_int('test_examples', test_examples, minimum=num_classes)
-    checks.within('bayes_accuracy', bayes_accuracy, 1 / num_classes + 1e-12, 1 - 1e-12)
+    checks.number_within(
+        'bayes_accuracy', bayes_accuracy, 1 / num_classes + 1e-12, 1 - 1e-12
+    )
     distance = analysis.equidistant_distance(bayes_accuracy, num_classes)
     if partition is not None and alpha is not None:
         partition_options['alpha'] = alpha
@@ -199,8 +201,8 @@ def synthetic(
       Li et al., Federated optimization in heterogeneous networks, MLSys 2020, section 5.1;
       Xiang et al. 2023, section VI.
     """
-    checks.within('alpha', alpha, 0, 1e30)
-    checks.within('beta', beta, 0, 1e30)
+    checks.number_within('alpha', alpha, 0, 1e30)
+    checks.number_within('beta', beta, 0, 1e30)
     checks.static_int('num_clients', num_clients)
     if max_examples is not None:
         checks.static_int('max_examples', max_examples, minimum=51)
@@ -293,9 +295,9 @@ def gaussian_regression(
     data_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
     checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
     checks.counts(dimension=dimension)
-    checks.within('heterogeneity', heterogeneity, 0, 1e30)
-    checks.within('shift', shift, 0, 1e30)
-    checks.within('sigma', sigma, 0, 1e30)
+    checks.number_within('heterogeneity', heterogeneity, 0, 1e30)
+    checks.number_within('shift', shift, 0, 1e30)
+    checks.number_within('sigma', sigma, 0, 1e30)
     checks.fits('dimension', dimension, 16 * dimension * (num_clients + dimension))
     needed = 20 * num_clients * examples_per_client * dimension
     checks.fits('examples_per_client', examples_per_client, needed)

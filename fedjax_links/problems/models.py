@@ -102,7 +102,7 @@ class CNN(nn.Module):
         check_widths('channels', self.channels)
         check_widths('hidden', self.hidden)
         checks.static_int('kernel_size', self.kernel_size, maximum=2**10)
-        checks.within('dropout_rate', self.dropout_rate, 0, 1)
+        checks.number_within('dropout_rate', self.dropout_rate, 0, 1)
         options: Any = {
             'dtype': check_dtype(self.dtype),
             'conv_general_dilated': self.convolution,

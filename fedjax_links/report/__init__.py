@@ -116,7 +116,7 @@ def save_pictures(
     run = run if isinstance(run, runs.Results) else runs.read(run)
     checks.choice('form', form, paper_pictures.FORMS)
     if width is not None:
-        checks.within('width', width, 2, 20)
+        checks.number_within('width', width, 2, 20)
     view = run_view.of_run(run, allow_imports=allow_imports)
     reports, _ = _reports_of(view)
     for page in pages:

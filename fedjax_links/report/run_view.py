@@ -177,7 +177,7 @@ class RunView:
           ValueError: for a fraction outside [0, 1].
         """
         chosen = self.until.get('tail', 0.1) if tail is None else tail
-        checks.within('tail', chosen, 0, 1)
+        checks.number_within('tail', chosen, 0, 1)
         return float(chosen)
 
     def final_metrics(

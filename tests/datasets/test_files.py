@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from fedjax_links import datasets
+from fedjax_links import datasets, runs
+from tests import refusals
 
 
 @pytest.fixture
@@ -192,3 +193,38 @@ def test_npz_files_that_are_none_are_refused(tmp_path):
     np.savez(file, train_labels=[None] * 5)
     with pytest.raises(ValueError, match=text.replace('.*', '.*Object arrays.*')):
         datasets.from_npz(file)
+
+
+def test_a_path_and_a_data_set_are_not_confused(arrays, tmp_path):
+    data = datasets.Dataset(**arrays)
+    with refusals.names('dataset', 'Dataset'):
+        datasets.save_npz(str(tmp_path / 'a.npz'), data)
+    with refusals.names('path', 'a path', '3'):
+        datasets.save_npz(data, 3)
+    with refusals.names('path', 'a path'):
+        datasets.from_npz(data)
+    with refusals.names('path', 'a path'):
+        datasets.from_leaf(3)
+    with refusals.names('data_dir', 'a path'):
+        datasets.published('mnist', data_dir=3)
+    with refusals.names('folder', 'a path', 'None'):
+        runs.read(None)
+
+
+@pytest.mark.parametrize('name, words', [('mnits', "'mnist'"), (3, '3')])
+def test_an_unknown_published_name_is_refused(name, words):
+    with refusals.names('name', words):
+        datasets.published(name)
+
+
+def test_complex_features_are_refused(arrays):
+    """No network takes them."""
+    for part in ('train', 'test'):
+        arrays[f'{part}_features'] = arrays[f'{part}_features'] * 1j
+    with refusals.names('train_features', 'real', 'complex128'):
+        datasets.Dataset(**arrays)
+
+
+def test_a_shape_is_three_numbers():
+    with refusals.names('shape', '28'):
+        datasets.synthetic_images(shape=28)

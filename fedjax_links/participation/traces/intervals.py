@@ -137,8 +137,8 @@ def intervals(
        [0 0 0 1 1 1 1 1 1 1]]
     """
     ids = np.asarray(client)
-    starts = np.asarray(start, float)
-    ends = np.asarray(end, float)
+    starts = checks.numbers('start', start).astype(float)
+    ends = checks.numbers('end', end).astype(float)
     if ids.ndim != 1 or not ids.shape == starts.shape == ends.shape:
         shapes = f'{ids.shape}, {starts.shape} and {ends.shape}'
         requirement = 'have the shape [K] of `start` and `end`'
@@ -217,7 +217,7 @@ def warn_about(log: Intervals) -> None:
 
 def check_tick(log: Intervals, tick: float, wrap: object = None) -> None:
     """Raises for rounds that last longer than a log that repeats after its own length."""
-    checks.positive('tick', tick)
+    checks.positive_number('tick', tick)
     if wrap is None and log.period is None and tick > log.last_end:
         requirement = (
             f'be at most the {log.last_end:g} s that the log lasts (if its times are no '

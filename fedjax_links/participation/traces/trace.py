@@ -147,7 +147,7 @@ def availability(
     Raises:
       ValueError: as for `trace`, and if the matrix exceeds the memory of the machine.
     """
-    checks.positive('tick', tick)
+    checks.positive_number('tick', tick)
     log = as_intervals(intervals)
     if clients is not None:
         log = log.select(clients)
@@ -183,7 +183,7 @@ def _wrap_seconds(
         wrap = WRAPS[wrap]
     seconds = log.period if wrap is None else wrap
     seconds = last_end if seconds is None else seconds
-    checks.positive('wrap', seconds)
+    checks.positive_number('wrap', seconds)
     wraps = schedules.one_or_each('wrap', np.asarray(seconds, float), len(log.names))
     return np.broadcast_to(wraps, len(log.names))
 
@@ -245,7 +245,7 @@ def _edges(
       The client of each edge, in order; its round, increasing for each client; and the rounds after
       which each client's availability repeats, int64[N].
     """
-    checks.positive('tick', tick)
+    checks.positive_number('tick', tick)
     last_end = float(_round_up(log.last_end, tick) * tick)
     ticks = _wrap_seconds(log, wrap, last_end) / tick
     period = np.rint(ticks).astype(np.int64)

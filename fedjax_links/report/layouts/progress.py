@@ -77,7 +77,7 @@ def curves(
     """
     checks.choice('lines', lines, ('algorithms', 'patterns'))
     checks.choice('band', band, BANDS)
-    checks.within('smoothing', smoothing, 0, 1)
+    checks.number_within('smoothing', smoothing, 0, 1)
     checks.static_int('columns', columns)
     metrics = [view.metric(metric, 'metrics').name for metric in metrics or (None,)]
     heading = f'Learning curves of {lines}'

@@ -1,0 +1,118 @@
+"""Public functions refuse vectors, texts and complex numbers where one real number is meant."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import (
+    analysis,
+    datasets,
+    evaluation,
+    participation,
+    partition,
+    problems,
+)
+from tests import refusals
+
+LABELS = np.arange(60) % 3
+PATTERN = participation.bernoulli([0.5, 0.3])
+LOG = participation.intervals([0, 1], [0.0, 1.0], [5.0, 6.0])
+VALUES = [0.1, 0.2, 0.4]
+
+VECTORS = {
+    'alpha': lambda v: partition.dirichlet(LABELS, num_clients=6, alpha=v, seed=0),
+    'beta': lambda v: partition.hierarchical_dirichlet(
+        LABELS, num_clients=6, beta=v, seed=0
+    ),
+    'similarity': lambda v: partition.similarity(
+        LABELS, num_clients=6, similarity=v, seed=0
+    ),
+    'holdout_examples': lambda v: partition.divide(LABELS, holdout_examples=v, seed=0),
+    'holdout_clients': lambda v: partition.divide(LABELS, holdout_clients=v, seed=0),
+    'heterogeneity': lambda v: problems.gaussian_regression(
+        num_clients=2, examples_per_client=5, dimension=3, heterogeneity=v
+    ),
+    'shift': lambda v: problems.gaussian_regression(
+        num_clients=2, examples_per_client=5, dimension=3, shift=v
+    ),
+    'bayes_accuracy': lambda v: problems.gaussians(num_clients=2, bayes_accuracy=v),
+    'difficulty': lambda v: datasets.synthetic_images(num_train=4, difficulty=v),
+    'grace': lambda v: participation.quorum([1.0, 2.0], quorum=1, grace=v),
+    'deadline': lambda v: participation.quorum([1.0, 2.0], quorum=1, deadline=v),
+    'tick': lambda v: participation.availability(LOG, tick=v),
+    'start': lambda v: participation.outage(PATTERN, start=v, stop=9),
+    'stop': lambda v: participation.outage(PATTERN, start=0, stop=v),
+    'level': lambda v: evaluation.seed_interval(VALUES, level=v),
+    'margin': lambda v: evaluation.decide(VALUES, margin=v),
+    'distance': lambda v: analysis.equidistant_accuracy(v, 3),
+    'accuracy': lambda v: analysis.equidistant_distance(v, 3),
+    'learning_rate': lambda v: analysis.fedpbc_fixed_point([0.5, 0.3], [0, 1], v, 2),
+    'p': lambda v: analysis.cogc_probability(4, v, 0.5, 1),
+    'noise': lambda v: analysis.linear_rule(
+        'fedavg', [0.5, 0.3], [0.0, 1.0], 0.1, 2, noise=v
+    ),
+}
+
+
+@pytest.mark.parametrize('argument', VECTORS)
+def test_a_vector_is_no_number(argument):
+    with refusals.names(argument, 'one number'):
+        VECTORS[argument]([0.5, 0.5, 0.5])
+
+
+NUMBERS = {
+    'values': lambda v: evaluation.seed_interval(v),
+    'p_values': lambda v: evaluation.benjamini_hochberg(v),
+    'differences': lambda v: evaluation.anytime_p_value(v),
+    'start': lambda v: participation.intervals([0, 1], v, [5.0, 6.0]),
+    'end': lambda v: participation.intervals([0, 1], [0.0, 1.0], v),
+    'probs': lambda v: analysis.fedavg_weights(v),
+    'weights': lambda v: analysis.cohort_law(v, 1),
+    'up_rate': lambda v: analysis.markov_stationary(v, 0.5),
+}
+
+
+@pytest.mark.parametrize('argument', NUMBERS)
+@pytest.mark.parametrize('value', [['a', 'b'], [1j, 2j], [{}, {}]])
+def test_texts_and_complex_numbers_are_no_numbers(argument, value):
+    with refusals.names(argument, 'number'):
+        NUMBERS[argument](value)
+
+
+@pytest.mark.parametrize('rate', [-1.0, float('nan'), 1.5])
+def test_rates_of_exact_laws_are_probabilities(rate):
+    for law in (
+        lambda: analysis.expected_gap_counts([0.5, rate], [0.2, 0.2], 20, 4),
+        lambda: analysis.expected_autocorrelation([0.5, rate], [0.2, 0.2], 4),
+    ):
+        with refusals.names('up_rate', '[0, 1]', str(rate)):
+            law()
+
+
+@pytest.mark.parametrize('noise', [-1.0, float('nan'), float('inf')])
+def test_noise_is_a_standard_deviation(noise):
+    with refusals.names('noise', str(noise)):
+        analysis.linear_rule('fedavg', [0.5, 0.3], [0.0, 1.0], 0.1, 2, noise=noise)
+
+
+@pytest.mark.parametrize('counts', [[0.5, 1.5], [-1, 2], ['a'], 3, [float('nan')]])
+def test_volumes_are_whole_numbers(counts):
+    with refusals.names('counts'):
+        partition.volumes(counts)
+
+
+@pytest.mark.parametrize('values, axis', [(0.5, 0), (VALUES, 1), (VALUES, 0.5)])
+def test_an_interval_needs_a_seed_axis(values, axis):
+    with refusals.names('values' if np.ndim(values) == 0 else 'axis'):
+        evaluation.seed_interval(values, axis=axis)
+
+
+def test_a_verdict_needs_one_difference_per_seed():
+    for differences in (0.5, [], [[0.1, 0.2]]):
+        with refusals.names('differences'):
+            evaluation.anytime_p_value(differences)
+
+
+@pytest.mark.parametrize('patterns', [0.5, None, PATTERN.init])
+def test_parts_of_a_pattern_are_a_list(patterns):
+    with refusals.names('patterns', 'pattern'):
+        participation.mixture(patterns, [1.0])
