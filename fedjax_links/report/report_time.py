@@ -41,7 +41,9 @@ class ReportTimer:
         lane = lanes[0]
         compiled_before = self._clock.seconds
         num_patterns = len(plan.patterns)
-        num_lanes = num_patterns * len(plan.seeds)
+        # Of seeds until decided, those that are sure to run.
+        main = plan.schedule.first_main(lane.algorithm)
+        num_lanes = len({(other.pattern, other.seed) for other in main})
         # The first call also compiles.
         first = self._measure(folder, lane, losses=False)
         again = self._measure(folder, lane, losses=False)
