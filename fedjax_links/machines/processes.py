@@ -31,7 +31,7 @@ _MISTAKE = b'-'
 _NOTICE_SECONDS = 5  # in which the others learn that a process has ended
 _HEARTBEAT_SECONDS = 10**6  # JAX aborts all processes if one stands still for longer
 _NAME_BYTES = 255  # the longest name of a machine
-# The connections of this process while it is joined to others, or when it last was.
+# The connections of this process while it is joined to others.
 _open: connections.Connections | None = None
 
 
@@ -160,6 +160,8 @@ def _joined(
             _open.leave(together=False)
             atexit.register(_exit, _exit_status(error))
         raise
+    finally:
+        _open = None
     if common_error is not None:
         raise common_error
 

@@ -90,6 +90,11 @@ except experiment.Stop:
     print('stopped')
 shorter.run(folder, mesh=4)
 experiment.build(values).run(folder, mesh=4)
+
+# Each process is alone again.
+jax.distributed.shutdown()
+alone = experiment.build({**values, 'num_rounds': 2}).run(progress=False)
+assert len(alone.columns['round']) == 4
 """
 """What a caller runs in each process who connects JAX without this package."""
 
