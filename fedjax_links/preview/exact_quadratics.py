@@ -348,7 +348,7 @@ def curves(
       for ``loss`` the mean; then the lower and the upper end of the band.
 
     Raises:
-      NotExactError: as `ends`.
+      NotExactError: as `limits`.
     """
     num_rounds = int(rounds.max())
     curve = _analyse(analysis.linear_curve, run, algorithm, num_rounds=num_rounds)

@@ -16,7 +16,7 @@ _WEIGHTED = 'fedau', 'fedavg_all', 'fedavg_known'
 
 
 def weighted_labels(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
-    """Lists the algorithms of a config whose end the law of first order gives.
+    """Lists the algorithms of a config whose limit is known to first order in the step.
 
     These divide the sum of updates by N, on linear models, under two-state links that
     remember.

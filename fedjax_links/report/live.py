@@ -29,7 +29,7 @@ _STYLE = (
     'div{overflow-x:auto}td,th{padding:0 1.5em 0 0;text-align:left;font-weight:normal;'
     'vertical-align:top}'
     'table{border-collapse:collapse;border-top:1px solid;border-bottom:1px solid}'
-    'th{border-bottom:1px solid}table+p{margin-top:.5em}'
+    'th{border-bottom:1px solid}div+p{margin-top:.5em}'
 )
 _VIEWPORT = '<meta name="viewport" content="width=device-width">'
 """Makes the page readable on a phone."""
