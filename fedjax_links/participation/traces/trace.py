@@ -183,7 +183,7 @@ def _wrap_seconds(
         wrap = WRAPS[wrap]
     seconds = log.period if wrap is None else wrap
     seconds = last_end if seconds is None else seconds
-    checks.positive_number('wrap', seconds)
+    checks.positive('wrap', seconds)
     wraps = schedules.one_or_each('wrap', np.asarray(seconds, float), len(log.names))
     return np.broadcast_to(wraps, len(log.names))
 
