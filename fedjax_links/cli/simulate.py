@@ -265,10 +265,9 @@ def _prepare(
     fork = _fork(experiment, args)
     programs = program_cache.Programs(experiment.plan, slots=slots)
     prepared = _PreparedRun(experiment, fork, programs)
-    is_alone = experiment.share is None  # Other shards may be writing the description.
-    resumes = is_alone and not (args.start_over or args.dry_run)
-    # Only the leader has the folder. Configs of processes are compared when the run starts.
-    if resumes and processes.is_leader():
+    # Other shards may be writing the description; processes compare their configs later.
+    reads_folder = experiment.share is None and processes.is_leader()
+    if reads_folder and not (args.start_over or args.dry_run):
         # What would be refused when the run starts need not wait for the preamble.
         preflight.check_folder(
             programs,

@@ -288,7 +288,7 @@ def test_the_site_is_published_as_ci_builds_it():
     assert f'path: {build.split()[-1]}\n' in workflow
 
 
-def test_pages_of_names_show_no_private_name_and_no_type_of_python(tmp_path):
+def test_pages_of_names_show_public_names_and_plain_types(tmp_path):
     """A reader can use each name under "In Python", and every type has a word."""
     registries.write(tmp_path)
     pages_of_names = [path.read_text() for path in tmp_path.glob('**/*.rst')]
