@@ -31,6 +31,8 @@ _WELL_KNOWN = {
 
 def _check_names(argument: str, value: Sequence[object]) -> None:
     """Raises unless a list holds pairs of a label and the name to show."""
+    if not isinstance(value, list | tuple):
+        raise errors.invalid(argument, 'be pairs (label, name)', errors.text_of(value))
     for pair in value:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise errors.invalid(
@@ -39,6 +41,19 @@ def _check_names(argument: str, value: Sequence[object]) -> None:
         shown = pair[1]
         if not isinstance(shown, str) or not shown.strip():
             raise errors.invalid(argument, 'show texts', errors.text_of(shown))
+        checks.text(argument, shown)
+
+
+def _check_reports(argument: str, value: Mapping[str, Any]) -> None:
+    """Raises unless each page is a section or the name of a layout."""
+    if not isinstance(value, Mapping):
+        raise errors.invalid(argument, 'be sections by name', errors.text_of(value))
+    for page, section in value.items():
+        if not isinstance(section, str | Mapping):
+            requirement = 'be a section or the name of a layout'
+            raise errors.invalid(
+                f'{argument}.{page}', requirement, errors.text_of(section)
+            )
 
 
 @fields.documented
@@ -47,7 +62,9 @@ class Settings:
     """Holds the plain values that a config and an `Experiment` have in common."""
 
     title: str = declare(
-        'One line for tables and pictures.', example='Two algorithms, two rates'
+        'One line for tables and pictures.',
+        example='Two algorithms, two rates',
+        check=checks.text,
     )
     num_rounds: int = declare(
         'Rounds of every lane.', example=40, check=fields.integer()
@@ -108,6 +125,7 @@ class Settings:
             'course': {'name': 'curves'},
         },
         default={},
+        check=_check_reports,
     )
     caption: str = declare(
         'What a reader of the report must know: what was reported elsewhere, and every deviation '
@@ -115,6 +133,7 @@ class Settings:
         'runs.',
         example='At {config.num_rounds} rounds; the paper has 2,000.',
         default='',
+        check=checks.text,
     )
     log: Sequence[str] = declare(
         "What to keep besides ``metrics.jsonl``: ``'links'`` for the realised links of every "

@@ -212,6 +212,17 @@ def fits(argument: str, value: object, num_bytes: float) -> None:
         )
 
 
+def is_text(value: object) -> bool:
+    """Tells whether a value is a text without signs that a terminal obeys."""
+    return isinstance(value, str) and all(c.isprintable() or c in '\n\t' for c in value)
+
+
+def text(argument: str, value: object) -> None:
+    """Raises unless ``value`` is a text without signs that a terminal obeys."""
+    if not is_text(value):
+        raise errors.invalid(argument, 'be a printable text', errors.text_of(value))
+
+
 def names(argument: str, value: object) -> tuple[str, ...]:
     """Converts a collection of names to a tuple; raises for a text, which is often meant as one."""
     if isinstance(value, str) or not isinstance(value, Collection):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from fedjax_links.core import checks
+from fedjax_links.core import checks, errors, type_hints
 
 Class = TypeVar('Class', bound=type[Any])
 Check = Callable[[str, Any], None]
@@ -134,6 +134,9 @@ def check_values(settings: Any, prefix: str = '') -> None:
         is_absent = value is None and declaration.default is None
         if declaration.check is not None and not is_absent:
             declaration.check(f'{prefix}{name}', value)
+        if not is_absent and not declaration.accepts(value):
+            requirement = f'be {type_hints.describe_annotation(declaration.kind)}'
+            raise errors.invalid(f'{prefix}{name}', requirement, errors.text_of(value))
 
 
 def one_of(*names: str) -> Check:
@@ -148,7 +151,7 @@ def integer(minimum: int = 1, maximum: int = checks.LARGEST_INT) -> Check:
 
 def number_within(low: float, high: float) -> Check:
     """Makes the check of a number in a range."""
-    return functools.partial(checks.within, low=low, high=high)
+    return functools.partial(checks.number_within, low=low, high=high)
 
 
 def documented(settings: Class) -> Class:

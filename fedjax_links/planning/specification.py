@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from fedjax_links import evaluation, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem, Source
 from fedjax_links.config.schema import Settings
-from fedjax_links.core import errors, grids, prng
+from fedjax_links.core import checks, errors, grids, prng
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.planning import problem_families, seeding, sequential_seeds
@@ -328,10 +329,17 @@ def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
     Raises:
       InvalidError: unless it returns numbers by name.
     """
+    if not callable(eval_fn):
+        raise errors.invalid('eval_fn', 'be a function', errors.text_of(eval_fn))
     key = jax.random.key(0)
     params = jax.eval_shape(problem.init_params, key)
     measured = jax.eval_shape(eval_fn, params, key, problem)
-    are_numbers = not any(leaf.shape for leaf in jax.tree.leaves(measured))
-    if not isinstance(measured, Mapping) or not are_numbers:
+    are_numbers = not any(
+        leaf.shape or jnp.issubdtype(leaf.dtype, jnp.complexfloating)
+        for leaf in jax.tree.leaves(measured)
+    )
+    if not isinstance(measured, Mapping) or not measured or not are_numbers:
         raise errors.invalid('eval_fn', 'return numbers by name', measured)
+    for name in measured:
+        checks.text('eval_fn', name)
     return list(measured)

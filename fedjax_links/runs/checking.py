@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import errors
+from fedjax_links.core.checks import is_text
 from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts
 
 _STAGES = 'tuning', 'main', 'tie'
@@ -20,11 +21,6 @@ _MAX_SHARDS = 10**5
 _MAX_LETTERS = 255
 _LABELS = {'stage': str, 'algorithm': str, 'pattern': str, 'seed': int}
 _Check = tuple[Callable[[Any], bool], str]
-
-
-def is_text(value: object) -> bool:
-    """Tells whether a value is a text without signs that a terminal obeys."""
-    return isinstance(value, str) and all(c.isprintable() or c in '\n\t' for c in value)
 
 
 def is_label(value: object) -> bool:
