@@ -102,6 +102,10 @@ def learning_curves(
     """
     checks.choice('band', band, BANDS)
     checks.static_int('window', window)
+    checks.number('above', above)
+    for argument, value in (('levels', levels), ('exact', exact), ('against', against)):
+        if value is not None and not isinstance(value, Mapping):
+            raise errors.invalid(argument, 'be values by label', errors.text_of(value))
     results = conversion.to_dataset(data, metric, rounds, names)
     shown_metric = Metric(results.attrs['metric'])
     shown_names = dataset.names(results)

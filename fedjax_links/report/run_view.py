@@ -351,6 +351,8 @@ def of_run(
     Raises:
       ValueError: if no algorithm is done.
     """
+    if not isinstance(run, runs.Results):
+        raise errors.invalid('run', 'be results of a run', errors.text_of(run))
     facts = run.facts
     finished = completion.finished_series(run, so_far=so_far)
     if not finished.series and not so_far:

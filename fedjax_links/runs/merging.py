@@ -73,8 +73,8 @@ def merge(
       ValueError: if a lane is missing, a shard still runs, or the folders are of different
         experiments, programs, data or kinds of machines.
     """
-    if isinstance(folders, str | Path):
-        folders = [folders]
+    if isinstance(folders, str | Path) or not isinstance(folders, Iterable):
+        folders = [paths.as_path(folders)]
     absolute = [paths.as_path(folder).absolute() for folder in folders]
     parts = list(dict.fromkeys(absolute))
     if into is None and len(parts) != 1:

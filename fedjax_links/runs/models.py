@@ -91,6 +91,9 @@ def _find_lane(folder: Path, lane: str | LaneLabels | None) -> LaneRecord:
     if isinstance(lane, str):
         by_name = {record.name: record for record in records}
         return checks.entry('lane', lane, by_name)
+    if lane is not None and not isinstance(lane, Mapping):
+        requirement = 'be a name, or labels by name'
+        raise errors.invalid('lane', requirement, errors.text_of(lane))
     labels = dict(lane or {})
     _check_labels(labels, records)
     matching = [record for record in records if _has_labels(record, labels)]
