@@ -34,6 +34,7 @@ from fedjax_links.planning.lanes import MAIN, Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import compilation
 from fedjax_links.storage.identity import (
+    CLIENT_NAMES,
     DATA,
     EVALUATION_DATA,
     PARTITION,
@@ -231,6 +232,9 @@ def _data_of(problem: Problem) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         digest_of[PARTITION] = digests.of_tree((problem.offsets, problem.counts))
     if problem.eval_owned is not None:
         digest_of[f'evaluation {PARTITION}'] = digests.of_tree(problem.eval_owned)
+    if problem.named.clients:
+        names = [problem.named.clients, problem.named.others]
+        digest_of[CLIENT_NAMES] = digests.of_bytes(repr(names).encode())
     return digest_of, rows
 
 

@@ -9,7 +9,7 @@ reports, numbers of rounds and seeds, and paths of files are no part of an ident
 * ``programs``: by name, digests of the initial model, of the links, of the rounds and of the
   evaluations (`core.digests`).
 * ``columns``: the numbers that are arguments of these programs, such as rates.
-* ``data``: digests of the problem's arrays.
+* ``data``: digests of the problem's arrays, and of the names of its clients if they have any.
 * ``modules``: digests of the user's own files of code. They only say where a program changed.
 """
 
@@ -36,7 +36,7 @@ class LaneIdentity:
       machine: digest of what decides how programs are traced.
       programs: digests by name, in the order in which a difference is looked for.
       columns: numbers by name that the lane's programs take.
-      data: digests of the arrays of its problem, by their names.
+      data: digests of the arrays of its problem and of the names of its clients, by name.
       series: digest of the same lane at the first seed of its run. Lanes that differ in their seeds
         alone share it, whatever follows the seed. Empty if unknown.
     """
@@ -180,6 +180,7 @@ def _check_size(size: object) -> None:
 DATA = 'data'
 EVALUATION_DATA = 'evaluation data'
 PARTITION = 'partition'
+CLIENT_NAMES = 'names of clients'
 
 
 def lane_differences(
@@ -198,7 +199,8 @@ def lane_differences(
         yield 'version', f'fedjax_links is {there.version} and not {here.version}'
     for name in sorted({*there.data, *here.data}):
         if there.data.get(name) != here.data.get(name):
-            yield name, f'the arrays of {name} differ'
+            values = name if name == CLIENT_NAMES else f'arrays of {name}'
+            yield name, f'the {values} differ'
     for name in sorted({*there.columns, *here.columns}):
         old = there.columns.get(name)
         new = here.columns.get(name)

@@ -1,12 +1,13 @@
 """A folder knows of which programs and data it is: others are refused, harmless changes are not."""
 
+import dataclasses
 import shutil
 
 import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import local_training, participation, problems, runs
+from fedjax_links import base, local_training, participation, problems, runs
 from fedjax_links.config import resolver
 from fedjax_links.core import errors
 from tests.experiment.configs import files_of
@@ -176,6 +177,20 @@ def test_what_a_point_of_the_grid_refuses_changes_no_file(tmp_path):
     assert files_of(tmp_path) == before
     targets['second'] = kept
     planned().run(tmp_path, devices=1)
+
+
+def test_clients_of_other_names_are_refused(tmp_path):
+    """The arrays are the same, but what is measured would get other names."""
+    for names in (['north', 'south'], ['south', 'north']):
+        planned = quadratic()
+        problem = dataclasses.replace(planned.problem, named=base.ClientNames(names))
+        planned = dataclasses.replace(planned, problem=problem)
+        if names[0] == 'north':
+            planned.run(tmp_path, devices=1)
+            planned.run(tmp_path, devices=1)
+        else:
+            with pytest.raises(errors.InvalidError, match='names of clients differ'):
+                planned.run(tmp_path, devices=1)
 
 
 def test_a_metric_of_another_name_is_refused(tmp_path):
