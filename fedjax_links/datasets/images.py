@@ -97,9 +97,8 @@ def synthetic_images(
     checks.static_int('num_classes', num_classes, maximum=2**16)
     checks.number_within('difficulty', difficulty, 0, 1)
     if np.shape(shape) != (3,):
-        raise errors.invalid(
-            'shape', 'be height, width, channels', errors.text_of(shape)
-        )
+        sizes = errors.text_of(np.asarray(shape).tolist())
+        raise errors.invalid('shape', 'be height, width, channels', sizes)
     for size in shape:
         checks.static_int('shape', size, maximum=4096)
     pixels = math.prod(shape)
