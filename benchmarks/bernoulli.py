@@ -76,7 +76,14 @@ def compare(
         programs[f'chunks of {size}'] = functools.partial(
             run, links=links, chunk_size=size
         )
-    timings, _ = common.alternate(programs, arguments, repeats=repeats)
+    timings, results = common.alternate(programs, arguments, repeats=repeats)
+    for size in CHUNK_SIZES:
+        common.require_close(
+            results[f'chunks of {size}'],
+            results['bernoulli'],
+            tolerance=micro.TOLERANCE,
+            what=f'bernoulli, chunks of {size}',
+        )
     masking = common.rates(proof, proof_rounds)['masked']
     best_size = min(CHUNK_SIZES, key=lambda size: timings[f'chunks of {size}'].median)
     best_row = summary.ratio_row(

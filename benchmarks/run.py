@@ -7,7 +7,7 @@ Every benchmark proves first that what it compares computes the same. Its record
 device, versions, date) goes to ``benchmarks/results/<name>.json``; the table of all records and a
 picture of them follow. ``--table`` only makes these again, the table of docs/speed.md included. A
 machine that is busy with other work is refused, unless ``--busy`` says that its figures will do.
-Without a name, all run but those of an accelerator.
+Without a name, all run but `processes` and those of an accelerator.
 """
 
 import argparse
@@ -24,10 +24,13 @@ SUITES = {
     'images': ('convolution', 'fashion', 'cifar', 'real_images'),
     'scale': ('million',),
     'devices': ('seeds',),
+    'processes': ('processes',),
     'memory': ('memory',),
     'peers': ('peers',),
     'accelerator': ('accelerator', 'pfl'),
 }
+ONLY_NAMED = 'processes', 'accelerator'
+"""Suites that run only where they are named: they take long, or need another machine."""
 ROOT = Path(__file__).parent.parent
 MOST_BUSY = 0.25
 """Share of the cores that other work may keep busy before the first benchmark."""
@@ -43,7 +46,7 @@ def named(words: Sequence[str]) -> list[str]:
     """
     known = [name for members in SUITES.values() for name in members]
     names: list[str] = []
-    for name in words or [suite for suite in SUITES if suite != 'accelerator']:
+    for name in words or [suite for suite in SUITES if suite not in ONLY_NAMED]:
         if name not in SUITES and name not in known:
             choices = ', '.join([*SUITES, *known])
             raise ValueError(

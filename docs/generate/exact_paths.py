@@ -17,8 +17,7 @@ import numpy as np
 
 from fedjax_links import analysis
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.analysis import link_chains
-from fedjax_links.core import errors
+from fedjax_links.analysis import linear_rounds, link_chains
 
 NUM_ROUNDS = 300
 _NUM_CLIENTS = 10
@@ -52,21 +51,17 @@ def compute(
     paths: dict[str, np.ndarray] = {}
     for name in names or ALGORITHMS:
         entry = ALGORITHMS[name]
-        uses_plain_steps = not (entry.client_example or entry.client_program)
-        if entry.traffic.peers or not uses_plain_steps:
+        if name not in linear_rounds.RULES or entry.traffic.peers:
             continue
-        try:
-            curve = analysis.linear_curve(
-                name,
-                chain,
-                TARGETS - START,
-                LEARNING_RATE,
-                LOCAL_STEPS,
-                num_rounds=num_rounds,
-                **entry.example,
-            )
-        except (errors.InvalidError, KeyError):
-            continue
+        curve = analysis.linear_curve(
+            name,
+            chain,
+            TARGETS - START,
+            LEARNING_RATE,
+            LOCAL_STEPS,
+            num_rounds=num_rounds,
+            **entry.example,
+        )
         for model, means in curve.means.items():
             paths[f'{name}/{model}'] = means[:, 0] + START
     return paths

@@ -105,6 +105,7 @@ def linear_rule(
       >>> print(limit.means['server'].round(2), limit.optimum)
       [34.62] [50.]
     """
+    check_name('rule', rule)
     probs = _checks.checked_some_link('probs', probs)
     size = probs.size
     clients = quadratic_clients(
@@ -148,6 +149,12 @@ def linear_rule(
     return LinearLimit(means, variances, clients.optimum, rate)
 
 
+def check_name(argument: str, name: object) -> None:
+    """Raises unless ``name`` is that of an algorithm in `RULES`."""
+    if not isinstance(name, str) or name not in RULES:
+        raise errors.unknown_name(argument, name, RULES)
+
+
 def quadratic_clients(
     rule: str,
     targets: ArrayLike,
@@ -157,9 +164,7 @@ def quadratic_clients(
     curvature: ArrayLike,
     noise: float,
 ) -> QuadraticClients:
-    """Checks the arguments of an algorithm on quadratics (`linear_rule`)."""
-    if not isinstance(rule, str) or rule not in RULES:
-        raise errors.unknown_name('rule', rule, RULES)
+    """Checks the other arguments of an algorithm on quadratics (`linear_rule`)."""
     points = _checks.checked_targets('targets', targets, num_clients)
     points = points.reshape(num_clients, -1)
     curvatures = np.broadcast_to(np.asarray(curvature, np.float64), num_clients)

@@ -250,21 +250,21 @@ class _HostCode:
             function.__defaults__,
             function.__kwdefaults__,
             variables.nonlocals,
-            {**_globals_within(function), **variables.globals},
+            _globals_of(function),
         ]
         return self.describe(parts)
 
 
-def _globals_within(function: types.FunctionType) -> dict[str, object]:
-    """Returns the globals that functions within a function refer to."""
+def _globals_of(function: types.FunctionType) -> dict[str, object]:
+    """Returns the globals that a function and those within it refer to."""
     waiting = [function.__code__]
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     while waiting:
         code = waiting.pop()
         names = [name for name in code.co_names if name in function.__globals__]
-        found.update({name: function.__globals__[name] for name in names})
+        values.update({name: function.__globals__[name] for name in names})
         waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return dict(sorted(found.items()))
+    return dict(sorted(values.items()))
 
 
 def _state_of(value: object) -> dict[str, object]:

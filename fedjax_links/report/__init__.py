@@ -180,8 +180,8 @@ def table(
     view = run_view.of_run(run, allow_imports=allow_imports)
     built = resolver.build_named(path, section, layouts.LAYOUTS, view)
     num_tables = len(built.tables)
-    checks.static_int('number', number, minimum=-(2**31))
-    if not 0 <= number < num_tables:
+    checks.static_int('number', number, minimum=0)
+    if number >= num_tables:
         has = f'{num_tables} of {page!r}' if num_tables else f'{page!r}, which has none'
         requirement = 'be that of a table, from 0'
         raise errors.invalid('number', requirement, f'{number}, with {has}')

@@ -143,7 +143,7 @@ def _dry_run_algorithm(
         f'{label:16s} {len(lanes) - len(main)} lanes of tuning and {len(main)} lanes in '
         f'{count(len(by_program), "program")}; a lane keeps {state}'
     )
-    own = RunCost()
+    algorithm_cost = RunCost()
     num_rounds = 0
     peaks: dict[str, None] = {}
     after = surroundings.after_lanes
@@ -156,26 +156,26 @@ def _dry_run_algorithm(
         new_rounds = sum(
             _rounds_here(lane, surroundings.initial_states) for lane in same_program
         )
-        own.compiling += unit.compiling
-        own.compiling_again += unit.compiling_again
-        own.lanes += len(same_program) * unit.lane
-        own.rounds += new_rounds * unit.round
+        algorithm_cost.compiling += unit.compiling
+        algorithm_cost.compiling_again += unit.compiling_again
+        algorithm_cost.lanes += len(same_program) * unit.lane
+        algorithm_cost.rounds += new_rounds * unit.round
         num_rounds += new_rounds
         peaks[unit.peak] = None
         cost.links |= programs.by_structure(same_program).keys()
-    seconds_per_round = own.rounds / max(1, num_rounds)
-    cost.compiling += own.compiling
-    cost.compiling_again += own.compiling_again
-    cost.lanes += own.lanes
-    cost.rounds += own.rounds
+    seconds_per_round = algorithm_cost.rounds / max(1, num_rounds)
+    cost.compiling += algorithm_cost.compiling
+    cost.compiling_again += algorithm_cost.compiling_again
+    cost.lanes += algorithm_cost.lanes
+    cost.rounds += algorithm_cost.rounds
     cost.further += plan.max_extra_rounds(label) * seconds_per_round
     cost.num_training += len(by_program)
     if plan.settings.evaluate_start and main:
         cost.num_evaluation += len(programs.by_program(main))
     rate = _rate(1 / seconds_per_round) if num_rounds else 'no'
     yield (
-        f'{"":16s} compiled in {own.compiling:.1f} s; {rate} rounds/s, '
-        f'{reprs.duration(own.seconds)} in all; needs {" or ".join(peaks)} at its peak'
+        f'{"":16s} compiled in {algorithm_cost.compiling:.1f} s; {rate} rounds/s, '
+        f'{reprs.duration(algorithm_cost.seconds)} in all; needs {" or ".join(peaks)} at its peak'
     )
 
 

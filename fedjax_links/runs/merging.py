@@ -74,7 +74,7 @@ def merge(
         experiments, programs, data or kinds of machines.
     """
     if isinstance(folders, str | Path) or not isinstance(folders, Iterable):
-        folders = [paths.as_path(folders)]
+        folders = [paths.as_path(folders, 'folders')]
     absolute = [paths.as_path(folder).absolute() for folder in folders]
     parts = list(dict.fromkeys(absolute))
     if into is None and len(parts) != 1:

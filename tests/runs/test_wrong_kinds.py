@@ -17,7 +17,7 @@ def folder(tmp_path_factory):
 
 
 CALLS = {
-    'folder': lambda folder: runs.merge(3),
+    'folders': lambda folder: runs.merge(3),
     'lane': lambda folder: runs.model(folder, 3),
     'number': lambda folder: fl.report.table(folder, number='first'),
     'run': lambda folder: fl.report.write(str(folder)),

@@ -63,9 +63,8 @@ def linear_system(
     from the optimum. So differences from it keep their digits. A `rule` replaces the round
     of the algorithm.
     """
+    linear_rules.check_name('algorithm', algorithm)
     size = chain.num_clients
-    if algorithm not in RULES:
-        raise errors.unknown_name('algorithm', algorithm, RULES)
     clients = linear_rules.quadratic_clients(
         algorithm, targets, size, learning_rate, local_steps, curvature, noise
     )
