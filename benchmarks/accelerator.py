@@ -9,6 +9,8 @@ package, or no longer fit into the time, are named as skipped. On a CPU all take
 """
 
 import functools
+import json
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -159,7 +161,7 @@ def forms(small: bool) -> dict[str, Any]:
 
 def small_images(small: bool) -> dict[str, Any]:
     """Times `fashion` at ten seeds side by side, and 300,000 rounds of them."""
-    seeds, rounds = (2, 2) if small else (10, 50)
+    seeds, rounds = (2, 2) if small else (10, 10)
     workload = fashion.WORKLOAD._replace(num_rounds=rounds)
     data = images.problem(workload, fashion.NETWORK)
     links = fashion.links(workload, 10)
@@ -269,10 +271,10 @@ PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     'bits': bits,
     'micro': orchestration,
     'convolution': forms,
-    'pfl': many_clients,
     'fashion': small_images,
     'cifar': colour_images,
     'seeds': side_by_side,
+    'pfl': many_clients,
 }
 
 
@@ -292,6 +294,7 @@ def measure(quick: bool) -> dict[str, Any]:
             record['skipped'].append(f'{name} ({error})')
             continue
         record[name]['part_seconds'] = round(time.perf_counter() - start, 1)
+        print(f'{name}: {json.dumps(record[name])}', file=sys.stderr, flush=True)
         jax.clear_caches()
     record |= {'memory': memory(), 'seconds': round(time.perf_counter() - begin, 1)}
     if 'fashion' in record and record['fashion']['flops_counted_by_the_compiler']:

@@ -21,6 +21,7 @@ COUNTS = 1, 2, 4, 8
 QUICK_COUNTS = 1, 2
 SHORT = 10
 """Rounds of the run that is subtracted."""
+REPEATS = 3
 CONFIG = {
     'title': 'Processes',
     'problem': {
@@ -100,7 +101,7 @@ def measure(quick: bool) -> dict[str, Any]:
     """Runs this benchmark and returns its record."""
     counts = QUICK_COUNTS if quick else COUNTS
     num_rounds = 2 * SHORT if quick else 20 * SHORT
-    repeats = 1 if quick else 3
+    repeats = 1 if quick else REPEATS
     steady: dict[tuple[str, int], list[float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         base = Path(scratch)
@@ -120,6 +121,7 @@ def measure(quick: bool) -> dict[str, Any]:
                         for rounds in (SHORT, num_rounds)
                     ]
                     steady.setdefault((kind, count), []).append(seconds[1] - seconds[0])
+                    print(kind, count, *seconds, file=sys.stderr, flush=True)
                     results[count] = metrics_of_first_seed(
                         base / f'{name}-{num_rounds}'
                     )

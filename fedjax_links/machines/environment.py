@@ -11,7 +11,7 @@ import jax
 
 from fedjax_links.machines import cpus
 
-_PACKAGES = ('fedjax_links', 'jax', 'jaxlib', 'numpy', 'flax', 'optax')
+_DEPENDENCIES = ('jax', 'jaxlib', 'numpy', 'flax', 'optax')
 _FIXED_VERSION = (0, 11, 1)
 _WITHOUT_EFFECT = '--xla_force_host_platform_device_count', '--xla_dump'
 
@@ -21,7 +21,10 @@ def present() -> dict[str, object]:
     devices = jax.devices()
     return {
         **fingerprint(),
-        'versions': {name: metadata.version(name) for name in _PACKAGES},
+        'versions': {
+            'fedjax_links': version(),
+            **{name: metadata.version(name) for name in _DEPENDENCIES},
+        },
         'date': time.strftime('%Y-%m-%d', time.gmtime()),
         'host': platform.node(),
         'python': platform.python_version(),
@@ -50,7 +53,7 @@ def fingerprint() -> dict[str, object]:
 
 
 def version() -> str:
-    """Returns the version of this package."""
+    """Returns the version of this package, installed or on Python's path alone."""
     return str(importlib.import_module('fedjax_links').__version__)
 
 

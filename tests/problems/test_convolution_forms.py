@@ -179,15 +179,16 @@ def test_forward_mode_is_left_to_lax(rng, form):
 def test_the_form_is_chosen_by_width_times_channels(
     rng, monkeypatch, kernel_width, channels, form
 ):
-    monkeypatch.setattr(jax, 'default_backend', lambda: 'cpu')
-    assert convolution.fastest_form(kernel_width, channels) is form
+    for backend in ('gpu', 'cpu'):
+        monkeypatch.setattr(jax, 'default_backend', lambda name=backend: name)
+        assert convolution.fastest_form(kernel_width, channels) is form
     images, kernel = arrays(rng, (2, kernel_width, channels, 2), size=(2, 41), batch=1)
     padding = ((0, 0), (0, 0))
     chosen = convolution.conv_as_matmul(
         images, kernel, (1, 1), 'VALID', dimension_numbers=NHWC
     )
     np.testing.assert_array_equal(chosen, form(images, kernel, padding))
-    monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
+    monkeypatch.setattr(jax, 'default_backend', lambda: 'tpu')
     assert convolution.fastest_form(kernel_width, channels) is None
     convolve = functools.partial(
         convolution.conv_as_matmul, form=form, dimension_numbers=NHWC
