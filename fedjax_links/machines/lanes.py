@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Array, PyTree
-from fedjax_links.core import memory
+from fedjax_links.core import errors, memory
 from fedjax_links.machines.devices import DeviceSlot
 
 _LaneFunction = Callable[[PyTree, PyTree], PyTree]
@@ -154,10 +154,18 @@ def spread(
         )
         return free is None or needed is None or needed <= free
 
-    run, programs = compile_groups(width)
-    while side_by_side and width > 1 and not fits(programs[homes[0]]):
+    while True:
+        can_be_halved = side_by_side and width > 1
+        try:
+            run, programs = compile_groups(width)
+        except jax.errors.JaxRuntimeError as error:
+            # A GPU already tries kernels while it compiles.
+            if not (can_be_halved and errors.is_out_of_memory(error)):
+                raise
+        else:
+            if not can_be_halved or fits(programs[homes[0]]):
+                break
         width = math.ceil(width / 2)
-        run, programs = compile_groups(width)
 
     def run_all() -> PyTree:
         outputs = []

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
+
 from fedjax_links import runs
 from fedjax_links.base import FederationState
 from fedjax_links.core import errors, memory
@@ -374,6 +376,11 @@ class LaneScheduler:
         try:
             compile_batches(self.programs, batches)
         except errors.InvalidError:
+            return False
+        except jax.errors.JaxRuntimeError as error:
+            # A GPU already tries kernels while it compiles.
+            if not errors.is_out_of_memory(error):
+                raise
             return False
         return True
 

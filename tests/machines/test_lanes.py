@@ -91,6 +91,32 @@ def test_lanes_beyond_memory_run_in_groups_of_one_width(monkeypatch, fitting, wi
     assert widths_of(monkeypatch, side_by_side=True) == widths
 
 
+OUT_OF_MEMORY = (
+    'NOT_FOUND: Failed to get configs for 3 instructions: RESOURCE_EXHAUSTED: Out of '
+    'memory while trying to allocate 38.30GiB with allocator GPU_0_bfc on device 0.'
+)
+"""Of a GPU whose compiler tries kernels."""
+
+
+@pytest.mark.parametrize('side_by_side', [True, False])
+def test_a_compiler_that_runs_out_of_memory_gets_fewer_lanes(monkeypatch, side_by_side):
+    compile_all = lanes._compile
+
+    def compile_few(lowered):
+        scales, *_ = jax.tree.leaves(lowered[0].args_info)
+        if scales.shape[0] > 2:
+            raise jax.errors.JaxRuntimeError(OUT_OF_MEMORY)
+        return compile_all(lowered)
+
+    monkeypatch.setattr(memory, 'available_bytes', lambda: None)
+    monkeypatch.setattr(lanes, '_compile', compile_few)
+    if side_by_side:
+        assert widths_of(monkeypatch, side_by_side=True) == [5, 3, 2]
+        return
+    with pytest.raises(jax.errors.JaxRuntimeError, match='RESOURCE_EXHAUSTED'):
+        widths_of(monkeypatch, side_by_side=False)
+
+
 def test_lanes_in_turn_need_the_memory_of_one(monkeypatch):
     monkeypatch.setattr(memory, 'available_bytes', lambda: 1)
     assert widths_of(monkeypatch, side_by_side=False) == [5]

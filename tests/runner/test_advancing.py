@@ -8,9 +8,11 @@ from fedjax_links import algorithms, experiment
 from fedjax_links.core import memory
 from fedjax_links.local_training import local_sgd
 from fedjax_links.machines.devices import DeviceSlot
+from fedjax_links.runner import stages
 from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
 from tests.machines.test_devices import in_a_process
+from tests.machines.test_lanes import OUT_OF_MEMORY
 from tests.runner import running
 from tests.runner.test_loop import in_python
 
@@ -198,6 +200,24 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
     monkeypatch.setattr(memory, 'available_bytes', lambda: one - 1)
     with pytest.raises(ValueError, match='must fit into memory: fedavg needs'):
         running.run(planned, side_by_side=True)
+
+
+def test_a_compiler_out_of_memory_gets_smaller_groups(monkeypatch, capsys):
+    """A GPU already tries kernels while it compiles."""
+    planned = in_python(seeds=range(4), **ALONE)
+    full = running.run(planned, side_by_side=True)
+    capsys.readouterr()
+
+    def compile_few(programs, batches):
+        if any(batch.width > 2 for batch in batches):
+            raise jax.errors.JaxRuntimeError(OUT_OF_MEMORY)
+        return compile_batches(programs, batches)
+
+    monkeypatch.setattr(stages, 'compile_batches', compile_few)
+    cut = running.run(planned, side_by_side=True)
+    text = 'fedavg: 2 at a time, as more lanes do not fit into memory\n'
+    assert capsys.readouterr().err == text
+    np.testing.assert_allclose(by_lane(cut), by_lane(full), rtol=2e-5)
 
 
 def test_lanes_that_stopped_in_other_groups_go_on(tmp_path):
