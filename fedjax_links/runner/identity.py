@@ -1,6 +1,6 @@
 """Identifies an experiment by digests of its programs, its data and its links.
 
-Programs are traced for one round and one evaluation. So periods, batches of lanes and devices do
+Programs are traced for two rounds and one evaluation. So periods, batches of lanes and devices do
 not change an identity. Nothing is compiled.
 """
 
@@ -299,7 +299,8 @@ def _algorithm_programs_of(
         return simulation.evaluate(state, key, algorithm, problem, eval_fn)
 
     state = jax.eval_shape(start, key, columns, problem)
-    links = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), sample)
+    # Two rounds, as a scan of one round would trace the algorithm twice.
+    links = jax.tree.map(lambda a: jax.ShapeDtypeStruct((2, *a.shape), a.dtype), sample)
     label = lane.algorithm
     return {
         f'initial state of {label}': digests.of_program(start, key, columns, problem),
