@@ -51,6 +51,9 @@ ARGUMENTS = {
 """What a config takes after a colon, by its name: what it is about, on which data, and last whose
 code it follows."""
 
+SHORT = {'sun2025_figure3': 'mnist', 'wang2022_figure_d1': 'fashion_mnist'}
+"""The configs with a part of their figure, ``short``, and the data that it was run on."""
+
 SMALL = {
     'sun2025_figure3': 'mnist',
     'sun2025_table1': 'cifar10',
@@ -80,12 +83,13 @@ def module(path):
 
 
 def arguments(name):
-    """Texts after the colon: all subjects, or None, and every kind of code with two of them."""
+    """Texts after the colon: all subjects, or None, every kind of code with two of them, a part."""
     *subjects, codes = ARGUMENTS.get(name, ((), ()))
     texts = [','.join(words) for words in itertools.product(*filter(None, subjects))]
     some = list(dict.fromkeys([texts[0], texts[-1]]))
     released = [','.join(filter(None, (text, code))) for code in codes for text in some]
-    return (*(text or None for text in texts), *released)
+    short = [f'{SHORT[name]},short'] if name in SHORT else []
+    return (*(text or None for text in texts), *released, *short)
 
 
 def variants():

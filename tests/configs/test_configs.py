@@ -158,6 +158,7 @@ def test_the_list_of_figures_and_tables_names_every_config():
         words = [
             word for group in shipped.ARGUMENTS.get(path.stem, ()) for word in group
         ]
+        words += ['short'] * (path.stem in shipped.SHORT)
         assert all(f'`{word}`' in row for word in words for row in rows)
 
 
@@ -170,6 +171,7 @@ def test_the_guide_names_every_config_and_its_words():
     assert rows.keys() - {'file'} == {path.stem for path in shipped.PATHS}
     for name, groups in shipped.ARGUMENTS.items():
         assert all(f'`{word}`' in rows[name] for group in groups for word in group)
+    assert all('`short`' in rows[name] for name in shipped.SHORT)
 
 
 WITH_RELEASED_CODE = [name for name, (*_, codes) in shipped.ARGUMENTS.items() if codes]

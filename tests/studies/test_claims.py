@@ -5,12 +5,14 @@ import pytest
 from scipy import stats
 
 from fedjax_links import experiment, runs
+from fedjax_links.datasets import npz
 from studies import claim as claim_of
 from studies import claimed_rates
 from studies.claim import Claim, Side
 from studies.claims import CLAIMS, MINUTES, TABLE_D1, table
 from tests import ROOT
 from tests.configs import shipped
+from tests.datasets import real_images
 
 PAGE = ROOT / 'docs' / 'papers.md'
 ARCHIVES = sorted(path.name for path in claim_of.ARCHIVES.iterdir())
@@ -19,6 +21,8 @@ FIRST_OF_PAPER = [
     for paper in ('sun2025', 'wang2022', 'xiang2023', 'xiang2024')
 ]
 FEW = 20  # evaluations of a run that are run again; warm-ups end before
+ON_IMAGES = {'sun2025_figure3_mnist_short': 'mnist'}
+"""Runs on published images, of which two evaluations are run again."""
 PATTERN = {'wang2022_figure_d2_gaussians': 'rate1'}
 """A record's label of one of the rates that the config has in its grid now."""
 
@@ -259,12 +263,16 @@ def config(run):
     path = max(
         (p for p in shipped.PATHS if run.startswith(p.stem)), key=lambda p: len(p.stem)
     )
-    words = run.removeprefix(path.stem).split('_')[1:]
+    words = run.removeprefix(path.stem).removeprefix('_')
+    known = [word for group in shipped.ARGUMENTS.get(path.stem, ()) for word in group]
+    for word in (word for word in known if '_' in word):
+        words = words.replace(word, word.replace('_', ' '))
+    words = [word.replace(' ', '_') for word in words.split('_') if word]
     get_config = shipped.module(path).get_config
     return (get_config(','.join(words)) if words else get_config()).to_dict()
 
 
-def shortened(settings, algorithm, columns, rows):
+def shortened(settings, algorithm, columns, rows, few):
     """One lane of the config's first pattern at the rates of the record."""
     section = settings['algorithms'][algorithm]
     client = settings.get('client', {})
@@ -277,7 +285,7 @@ def shortened(settings, algorithm, columns, rows):
         'client': client,
         'algorithms': {algorithm: section},
         'patterns': {pattern: settings['patterns'][pattern]},
-        'num_rounds': min(FEW * settings['eval_every'], settings['num_rounds']),
+        'num_rounds': min(few * settings['eval_every'], settings['num_rounds']),
         'num_seeds': 1,
         'problems': {
             k: v for k, v in settings.get('problems', {}).items() if k == pattern
@@ -310,18 +318,22 @@ def shortened(settings, algorithm, columns, rows):
         for run in ARCHIVES
     ],
 )
-def test_the_first_rounds_of_a_run_again(run):
+def test_the_first_rounds_of_a_run_again(run, monkeypatch, tmp_path_factory):
     settings = config(run)
     columns = runs.read(claim_of.ARCHIVES / run).columns
+    if run in ON_IMAGES:
+        real_images.load_or_skip(ON_IMAGES[run], tmp_path_factory)
+        if not npz.npz_file(ON_IMAGES[run]).is_file():
+            monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path_factory.getbasetemp()))
     names = ('fedavg', 'amplified', 'eta10', 'period50', 'beta1')
     algorithm = next(name for name in names if name in settings['algorithms'])
     pattern = PATTERN.get(run, next(iter(settings['patterns'])))
     rows = (columns['stage'] == 'main') & (columns['seed'] == 0)
     rows &= (columns['algorithm'] == algorithm) & (columns['pattern'] == pattern)
-    rows &= columns['round'] <= FEW * settings['eval_every']
-    again = (
-        experiment.build(shortened(settings, algorithm, columns, rows)).run().columns
-    )
+    few = 2 if run in ON_IMAGES else FEW
+    rows &= columns['round'] <= few * settings['eval_every']
+    section = shortened(settings, algorithm, columns, rows, few)
+    again = experiment.build(section).run().columns
     np.testing.assert_array_equal(again['round'], columns['round'][rows])
     metrics = [name for name in columns if name.startswith('server/')]
     assert metrics
