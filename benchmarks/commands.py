@@ -36,7 +36,7 @@ def run(
     *,
     status: int = 0,
 ) -> Done:
-    """Runs ``python ARGUMENTS``.
+    """Runs ``python ARGUMENTS``, with modules as compiled by earlier runs, like installed ones.
 
     Args:
       arguments: of the interpreter.
@@ -46,10 +46,12 @@ def run(
     Raises:
       RuntimeError: if it ends otherwise, with the end of what it said.
     """
+    inherited = dict(os.environ)
+    inherited.pop('PYTHONDONTWRITEBYTECODE', None)
     launched = subprocess.run(
         [sys.executable, '-c', _LAUNCHER, sys.executable, *arguments],
         cwd=ROOT,
-        env={**os.environ, **(environment or {})},
+        env={**inherited, **(environment or {})},
         capture_output=True,
         text=True,
         check=True,
