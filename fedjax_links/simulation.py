@@ -118,8 +118,7 @@ def simulate(
     else:
         links = participation
         contracts.check_all_rounds(links, problem, num_rounds)
-    if eval_every is not None:
-        contracts.check_eval_every(eval_every, num_rounds)
+    contracts.check_evaluations(eval_fn, eval_every, num_rounds)
     if initial_state is not None:
         contracts.check_state(initial_state)
     options = _ProgramOptions(algorithm, pattern, eval_fn, num_rounds, eval_every)
@@ -257,6 +256,8 @@ def advance(
       >>> print(rounds.num_active, bool((state.algorithm.server == same.algorithm.server).all()))
       [0 0 0 2 2 0] True
     """
+    prng.check(key)
+    contracts.check_state(state, 'state')
     contracts.check_algorithm(algorithm)
     contracts.check_rounds(links)
     count = len(jax.tree.leaves(links)[0])
@@ -327,6 +328,7 @@ def init(
     Returns:
       The state; its ``links`` are all down until the first round sets them.
     """
+    prng.check(key)
     contracts.check_parts(algorithm, participation, problem)
     make = functools.partial(_init, algorithm, participation)
     if mesh is None:
@@ -380,6 +382,9 @@ def evaluate(
     Returns:
       What ``eval_fn`` returned, by model name.
     """
+    prng.check(key)
+    contracts.check_evaluated(state, algorithm, problem)
+    contracts.check_eval_fn(eval_fn)
     eval_fn = eval_fn or problem_metrics
     eval_key = prng.round_key(key, 'eval', state.round)
     models = algorithm.models(state.algorithm)

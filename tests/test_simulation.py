@@ -17,6 +17,7 @@ from fedjax_links.base import RoundMetrics
 from fedjax_links.links import drawing
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import federation
+from tests import refusals
 from tests.reference import quadratic_loops
 from tests.small_runs import (
     AS_USERS_COMPILE,
@@ -175,6 +176,31 @@ def test_impossible_arguments_are_refused(arguments, message):
             problem=federation.problem(),
             **arguments,
         )
+
+
+FEDAVG = algorithms.fedavg(program())
+WRONG_KINDS = {
+    'algorithm': lambda: simulation.init(KEY, 3, BERNOULLI, federation.problem()),
+    'eval_fn': lambda: simulation.simulate(
+        KEY, FEDAVG, BERNOULLI, federation.problem(), num_rounds=2, eval_fn='loss'
+    ),
+    'mesh': lambda: simulation.simulate(
+        KEY, FEDAVG, BERNOULLI, federation.problem(), num_rounds=2, mesh=2
+    ),
+    'initial_state': lambda: simulation.simulate(
+        KEY, FEDAVG, BERNOULLI, federation.problem(), num_rounds=2, initial_state=3
+    ),
+    'state': lambda: simulation.evaluate(3, KEY, FEDAVG, federation.problem()),
+    'problem': lambda: simulation.evaluate(
+        simulation.init(KEY, FEDAVG, BERNOULLI, federation.problem()), KEY, FEDAVG, 3
+    ),
+}
+
+
+@pytest.mark.parametrize('argument', WRONG_KINDS)
+def test_a_part_of_another_kind_costs_a_line(argument):
+    with refusals.names(argument):
+        WRONG_KINDS[argument]()
 
 
 def test_a_diverging_run_names_the_round_in_which_a_number_broke():

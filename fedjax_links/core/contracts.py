@@ -96,8 +96,17 @@ def _check_num_clients(num_clients: int, problem: base.Problem) -> None:
         raise errors.invalid('participation', requirement, num_clients)
 
 
-def check_eval_every(eval_every: int, num_rounds: int) -> None:
-    """Raises unless evaluations divide the rounds evenly."""
+def check_eval_fn(eval_fn: object) -> None:
+    """Raises unless it can be called; None stands for the problem's metrics."""
+    if eval_fn is not None and not callable(eval_fn):
+        raise errors.invalid('eval_fn', 'be a function', errors.text_of(eval_fn))
+
+
+def check_evaluations(eval_fn: object, eval_every: int | None, num_rounds: int) -> None:
+    """Raises unless evaluations are by a function and divide the rounds evenly."""
+    check_eval_fn(eval_fn)
+    if eval_every is None:
+        return
     checks.static_int('eval_every', eval_every)
     if num_rounds % eval_every == 0:
         return
@@ -205,11 +214,18 @@ def server_of(models: object) -> Params:
     return models['server']
 
 
-def check_state(state: object) -> None:
+def check_state(state: object, argument: str = 'initial_state') -> None:
     """Raises unless it is the state of a federation."""
     if not isinstance(state, base.FederationState):
         requirement = 'be a FederationState, such as `result.state`'
-        raise errors.invalid('initial_state', requirement, kind_of(state))
+        raise errors.invalid(argument, requirement, kind_of(state))
+
+
+def check_evaluated(state: object, algorithm: object, problem: object) -> None:
+    """Raises unless the candidate models of a state can be evaluated."""
+    check_state(state, 'state')
+    check_algorithm(algorithm)
+    check_problem(problem)
 
 
 def check_fit(state: PyTree, expected: PyTree, *, has_pattern: bool) -> None:

@@ -77,8 +77,11 @@ class Layout:
           *arguments: of ``make``, replicated; arrays or their shapes.
 
         Raises:
-          InvalidError: for other axes.
+          InvalidError: for what is no mesh, or other axes.
         """
+        if not isinstance(mesh, jax.sharding.Mesh):
+            requirement = 'be a mesh, such as `machines.devices.mesh(2)`'
+            raise errors.invalid('mesh', requirement, errors.text_of(mesh))
         if mesh.axis_names != (meshes.AXIS,):
             requirement = f'have the one axis {meshes.AXIS!r}'
             raise errors.invalid('mesh', requirement, mesh.axis_names)

@@ -35,12 +35,20 @@ def stream(key: Key, name: str) -> Key:
 
 
 def check(key: Key) -> None:
-    """Raises unless ``key`` is one of JAX's, typed or as raw numbers."""
+    """Raises unless ``key`` is a single one of JAX's, typed or as raw numbers."""
     dtype = getattr(key, 'dtype', None)
     is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    requirement = 'be a key such as jax.random.key(0)'
     if not is_typed and dtype != np.uint32:
-        requirement = 'be a key such as jax.random.key(0)'
         raise errors.invalid('key', requirement, errors.text_of(key))
+    try:
+        typed = key if is_typed else jax.eval_shape(jax.random.wrap_key_data, key)
+    except TypeError:  # Raw numbers of another length.
+        got = f'numbers of shape {list(np.shape(key))}'
+        raise errors.invalid('key', requirement, got) from None
+    if typed.shape:
+        requirement = 'be a single key, such as keys[0] (`jax.vmap` maps over several)'
+        raise errors.invalid('key', requirement, f'keys of shape {list(typed.shape)}')
 
 
 def model_key(key: Key) -> Key:

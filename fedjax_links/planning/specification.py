@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from fedjax_links import evaluation, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem, Source
 from fedjax_links.config.schema import Settings
-from fedjax_links.core import checks, errors, grids, prng
+from fedjax_links.core import checks, contracts, errors, grids, prng
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.planning import problem_families, seeding, sequential_seeds
@@ -329,8 +329,7 @@ def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
     Raises:
       InvalidError: unless it returns numbers by name.
     """
-    if not callable(eval_fn):
-        raise errors.invalid('eval_fn', 'be a function', errors.text_of(eval_fn))
+    contracts.check_eval_fn(eval_fn)
     key = jax.random.key(0)
     params = jax.eval_shape(problem.init_params, key)
     measured = jax.eval_shape(eval_fn, params, key, problem)

@@ -7,6 +7,7 @@ import pytest
 from fedjax_links import algorithms, local_training, participation, problems, simulation
 from fedjax_links.core import meshes, prng
 from fedjax_links.machines import devices
+from tests import refusals
 
 fold = jax.random.fold_in
 STREAMS = ('init', 'participation', 'client', 'server', 'eval')
@@ -67,6 +68,58 @@ def test_rounds_and_clients_may_be_traced():
     np.testing.assert_array_equal(
         bits(traced), bits(prng.client_key(prng.round_key(key, 'client', 6), 2))
     )
+
+
+PATTERN = participation.bernoulli([0.5, 0.5])
+PROBLEM = problems.quadratic([[0.0], [1.0]])
+FEDAVG = algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))
+
+
+def federation():
+    return simulation.init(jax.random.key(0), FEDAVG, PATTERN, PROBLEM)
+
+
+TAKE_ONE_KEY = {
+    'simulate': lambda key: simulation.simulate(
+        key, FEDAVG, PATTERN, PROBLEM, num_rounds=1
+    ),
+    'init': lambda key: simulation.init(key, FEDAVG, PATTERN, PROBLEM),
+    'advance': lambda key: simulation.advance(
+        federation(),
+        key,
+        simulation.realised_links(jax.random.key(0), PATTERN, num_rounds=1),
+        FEDAVG,
+        PROBLEM,
+    ),
+    'evaluate': lambda key: simulation.evaluate(federation(), key, FEDAVG, PROBLEM),
+    'realised_links': lambda key: simulation.realised_links(key, PATTERN, num_rounds=1),
+}
+
+
+@pytest.mark.parametrize('name', TAKE_ONE_KEY)
+def test_a_batch_of_keys_is_no_key(name):
+    batches = {
+        '[3]': jax.random.split(jax.random.key(0), 3),
+        '[2]': jax.random.split(jax.random.PRNGKey(0), 2),
+        '[1]': jax.random.key(0)[None],
+    }
+    for shape, keys in batches.items():
+        with refusals.names('key', 'a single key', 'keys[0]', f'shape {shape}'):
+            TAKE_ONE_KEY[name](keys)
+
+
+@pytest.mark.parametrize('name', TAKE_ONE_KEY)
+def test_what_is_no_key_is_refused(name):
+    for value in (0, None, np.zeros(5, np.uint32), np.uint32(3), [0, 1]):
+        with refusals.names('key', 'jax.random.key(0)'):
+            TAKE_ONE_KEY[name](value)
+
+
+def test_raw_keys_and_mapped_keys_are_keys():
+    draw = TAKE_ONE_KEY['realised_links']
+    draw(jax.random.PRNGKey(0))
+    keys = jax.random.split(jax.random.key(0), 3)
+    assert jax.vmap(draw)(keys).mask.shape == (3, 1, 2)
 
 
 def test_an_unknown_stream_is_refused():
