@@ -79,6 +79,19 @@ def positive(argument: str, value: object) -> None:
             raise errors.invalid(argument, 'be positive', value)
 
 
+def finite(argument: str, value: object) -> None:
+    """Raises unless every entry of a concrete number or array is a finite number."""
+    if not is_concrete(value):
+        return
+    array = numbers(argument, value)
+    is_infinite = ~np.isfinite(array)
+    if is_infinite.any():
+        index = np.argwhere(is_infinite)[0]
+        where = '' if array.ndim == 0 else f' at client {index[-1]}'
+
+        raise errors.invalid(argument, 'be finite', f'{array[tuple(index)]!s}{where}')
+
+
 def within(argument: str, value: object, low: float, high: float) -> None:
     """Raises unless every entry of a concrete number or array lies in ``[low, high]``."""
     if not is_concrete(value):
@@ -99,10 +112,14 @@ def number_within(argument: str, value: object, low: float, high: float) -> None
 
 
 def per_client(argument: str, value: ArrayLike) -> None:
-    """Raises unless ``value`` is a vector, whatever it holds."""
-    if np.ndim(value) != 1:
+    """Raises unless ``value`` is a vector, not an empty one, whatever it holds."""
+    try:
+        shape = np.shape(value)
+    except ValueError:  # Rows of unequal length.
+        raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
+    if len(shape) != 1 or not shape[0]:
         requirement = 'be a vector with one entry per client'
-        raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
+        raise errors.invalid(argument, requirement, f'shape {shape}')
 
 
 def probabilities(argument: str, value: ArrayLike) -> None:
@@ -144,6 +161,13 @@ def counts(**values: object) -> None:
     """Raises unless every argument, by name, is a Python integer and at least 1."""
     for argument, value in values.items():
         static_int(argument, value)
+
+
+def flags(**values: object) -> None:
+    """Raises unless every argument, by name, is True or False; texts would count as True."""
+    for argument, value in values.items():
+        if not isinstance(value, bool | np.bool_):
+            raise errors.invalid(argument, 'be True or False', errors.text_of(value))
 
 
 def seed(argument: str, value: object) -> None:

@@ -22,9 +22,12 @@ def flatten(grid: Section, where: str = 'grid') -> dict[str, list[Any]]:
       The values by dotted path.
 
     Raises:
-      ValueError: for a leaf that is no list, an empty one, or one that holds objects. Values stand
-        in each line of metrics and tell programs apart.
+      ValueError: for what is no mapping, a leaf that is no list, an empty one, or one that holds
+        objects. Values stand in each line of metrics and tell programs apart.
     """
+    if not isinstance(grid, Mapping):
+        requirement = "be lists of values by name, such as {'learning_rate': [0.1]}"
+        raise errors.invalid(where, requirement, errors.text_of(grid))
     columns: dict[str, list[Any]] = {}
     for name, values in grid.items():
         if not isinstance(name, str):

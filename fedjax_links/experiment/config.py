@@ -113,7 +113,12 @@ def _read_seeds(section: Section | None, first: int, count: int) -> Sequence[int
         checks.choice('config.seeds', option, {*schema.SEEDS, *known})
     schema.SeedsSection(until=options.pop('until', None))
     with errors.context('config'):
-        return UntilDecided(first=first, **options)
+        try:
+            return UntilDecided(first=first, **options)
+        except errors.InvalidError as error:
+            if error.path != 'seeds.first':
+                raise
+            raise error.at('first_seed') from error
 
 
 def _columns(grid: Any, path: str) -> dict[str, list[Any]]:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.config import nested, schema
-from fedjax_links.core import contracts, errors, fields, grids, reprs
+from fedjax_links.core import checks, errors, fields, grids, reprs
 from fedjax_links.experiment import config as config_
 from fedjax_links.experiment import copies, executors, forking
 from fedjax_links.machines import devices as devices_
@@ -68,8 +68,7 @@ class Experiment(schema.Settings):
 
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
-        for field in ('patterns', 'algorithms', 'seeds'):
-            _check_entries(field, getattr(self, field))
+        validation.check_kinds(self)
         fields.check_values(self)
         validation.check_multiple('num_rounds', self.num_rounds, self.eval_every)
         if isinstance(self.problem, Mapping):
@@ -235,6 +234,7 @@ class Experiment(schema.Settings):
             failed.
           Stop: if a callback raised it, in any of several processes, after all was saved.
         """
+        checks.flags(allow_mixed=allow_mixed, allow_changed=allow_changed)
         listeners = self._listeners(callbacks, progress)
         if executor is None:
             results = loop.run(
@@ -298,6 +298,7 @@ class Experiment(schema.Settings):
         Raises:
           ValueError: as `run`, and if a lane has no counterpart, or one whose state does not fit.
         """
+        checks.flags(allow_imports=allow_imports, allow_changed=allow_changed)
         fork = forking.Fork(
             self.plan,
             fork_from,
@@ -369,6 +370,7 @@ def build(config: nested.Config, *, quick: bool = False) -> Experiment:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
+    checks.flags(quick=quick)
     tree = nested.plain(config)
     if isinstance(tree, Mapping):  # Whatever else it is, its reading says so.
         tree = nested.quick(tree) if quick else nested.full(tree)
@@ -377,19 +379,6 @@ def build(config: nested.Config, *, quick: bool = False) -> Experiment:
         experiment = Experiment(**values)
     config_.make_algorithms(experiment.plan)
     return experiment
-
-
-def _check_entries(field: str, entries: object) -> None:
-    """Raises unless parts stand under labels, seeds in a list, and there is at least one."""
-    if field == 'seeds':
-        if not isinstance(entries, Collection):
-            requirement = 'be a list of seeds, such as range(3)'
-            raise errors.invalid(field, requirement, errors.text_of(entries))
-    elif not isinstance(entries, Mapping):
-        requirement = "be by label, such as {'mine': ...}"
-        raise errors.invalid(field, requirement, contracts.kind_of(entries))
-    if not len(entries):
-        raise errors.invalid(field, 'have at least one entry', entries)
 
 
 def _value_or_id(part: Any) -> Any:

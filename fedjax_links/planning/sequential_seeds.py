@@ -27,7 +27,7 @@ class UntilDecided(Sequence[int]):
     holds for any number of tests. The baseline runs as long as any pair needs it.
 
     Attributes:
-      first: the first of the seeds.
+      first: the first of the seeds, in ``[0, 2**32 - most]``.
     """
 
     first: int = 0
@@ -63,6 +63,8 @@ class UntilDecided(Sequence[int]):
         """Checks the numbers."""
         fields.check_values(self, 'seeds.')
         checks.static_int('seeds.most', self.most, minimum=self.least)
+        last_first = 2**32 - self.most
+        checks.static_int('seeds.first', self.first, minimum=0, maximum=last_first)
 
     def __len__(self) -> int:
         """Returns the largest possible number of seeds."""

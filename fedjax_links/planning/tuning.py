@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import evaluation
-from fedjax_links.core import checks, fields, grids
+from fedjax_links.core import checks, errors, fields, grids
 from fedjax_links.core.fields import declare
 
 EdgeCounts = tuple[int, int]
@@ -92,7 +92,14 @@ class Tuning:
         if self.most_seeds is not None:
             least = max(2, self.num_seeds)
             checks.static_int('tuning.most_seeds', self.most_seeds, minimum=least)
-        object.__setattr__(self, 'grid', grids.flatten(self.grid, 'tuning.grid'))
+        columns = grids.flatten(self.grid, 'tuning.grid')
+        for name, values in columns.items():
+            # Trials are told apart by their values.
+            if len(set(map(repr, values))) < len(values):
+                requirement = 'hold each value once'
+                shown = errors.text_of(values)
+                raise errors.invalid(f'tuning.grid.{name}', requirement, shown)
+        object.__setattr__(self, 'grid', columns)
 
     @property
     def seeds(self) -> range:

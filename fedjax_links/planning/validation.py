@@ -3,14 +3,14 @@
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fedjax_links.core import checks, client_names, errors, prng
+from fedjax_links.core import checks, client_names, contracts, errors, prng
 from fedjax_links.core.grids import GridColumns, Point
-from fedjax_links.planning import seeding, sequential_seeds
+from fedjax_links.planning import lane_shards, seeding, sequential_seeds
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.tuning import BEST, Tuning
 from fedjax_links.results import dataset
@@ -21,6 +21,12 @@ LINK_PAGES = 'links', 'participation'
 _ROUNDS_OF_ALGORITHMS = 'period', 'start_round'
 _ROUNDS_OF_LINKS = {'outage': 'start', 'switch': 'at_rounds'}
 """Options that hold a round, or a number of rounds, by the name of a pattern."""
+_OPTIONAL_PARTS: Mapping[str, tuple[type, str]] = {
+    'tuning': (Tuning, "a Tuning, such as Tuning(grid={'learning_rate': [0.1, 0.2]})"),
+    'share': (lane_shards.LaneShard, 'a shard, as the method `shard` sets it'),
+    'config': (Mapping, 'the config that the experiment was made from'),
+}
+"""Kinds of the fields of an experiment that may be None, and how errors describe them."""
 _FILE_NAME = re.compile(r'[^/\\. ]([^/\\]*[^/\\ ])?')
 
 
@@ -52,6 +58,35 @@ def check_work(
     ):
         if count > most:
             raise errors.invalid(field, f'give at most {most:,} {what}', f'{count:,}')
+
+
+def check_kinds(parts: Any) -> None:
+    """Raises for a field of an experiment of the wrong kind, from which no plan can be made.
+
+    Args:
+      parts: with the fields of `experiment.Experiment`.
+
+    Raises:
+      ValueError: naming the field, unless parts stand under labels, seeds in a list, and there is
+        at least one of each; for a tuning, a share or a config that is none.
+    """
+    for field in ('patterns', 'algorithms'):
+        entries = getattr(parts, field)
+        if not isinstance(entries, Mapping):
+            requirement = "be by label, such as {'mine': ...}"
+            raise errors.invalid(field, requirement, contracts.kind_of(entries))
+    if not isinstance(parts.seeds, Collection):
+        requirement = 'be a list of seeds, such as range(3)'
+        raise errors.invalid('seeds', requirement, errors.text_of(parts.seeds))
+    for field in ('patterns', 'algorithms', 'seeds'):
+        entries = getattr(parts, field)
+        if not len(entries):
+            raise errors.invalid(field, 'have at least one entry', entries)
+    for field, (kind, description) in _OPTIONAL_PARTS.items():
+        value = getattr(parts, field)
+        if value is not None and not isinstance(value, kind):
+            requirement = f'be {description}, or None'
+            raise errors.invalid(field, requirement, errors.text_of(value))
 
 
 def check(plan: Plan) -> None:

@@ -33,7 +33,20 @@ INF = float('inf')
             0.5,
             'be a vector with one entry per client, got shape ()',
         ),
+        (
+            checks.probabilities,
+            [],
+            'be a vector with one entry per client, got shape (0,)',
+        ),
+        (
+            checks.probabilities,
+            [[0.5], [0.5, 0.1]],
+            'hold numbers, got [[0.5], [0.5, 0.1]]',
+        ),
         (checks.probabilities, [0.5, 1.5], 'lie in [0, 1], got 1.5 at client 1'),
+        (checks.finite, INF, 'be finite, got inf'),
+        (checks.finite, [1.0, NAN], 'be finite, got nan at client 1'),
+        (checks.finite, 'a', "be a number, got 'a'"),
         (checks.probabilities, [NAN, 1.0], 'lie in [0, 1], got nan at client 0'),
         (checks.static_int, 2.5, 'be a Python integer, got 2.5'),
         (checks.static_int, True, 'be a Python integer, got True'),
@@ -68,6 +81,14 @@ def test_an_interval_says_its_bounds(value):
     assert str(caught.value) == f'`field` must lie in [0, 1], got {value}.'
 
 
+@pytest.mark.parametrize('value', [1, 0, None, 'no', 'False', np.array(True), [True]])
+def test_a_flag_is_true_or_false_and_nothing_else(value):
+    checks.flags(first=True, second=np.bool_(False))
+    with pytest.raises(errors.InvalidError) as caught:
+        checks.flags(first=True, second=value)
+    assert str(caught.value) == f'`second` must be True or False, got {value!r}.'
+
+
 def test_bounds_belong_to_what_is_accepted():
     checks.within('field', [0, 0.5, 1], 0, 1)
     checks.probabilities('field', [0.0, 1.0])
@@ -83,6 +104,7 @@ def test_a_tracer_passes_unread():
     def unread(value):
         checks.positive('field', value)
         checks.within('field', value, 0, 1)
+        checks.finite('field', jnp.log(value))
         return value
 
     assert jax.jit(unread)(jnp.float32(-3)) == -3

@@ -11,11 +11,49 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import experiment, participation, problems
+from fedjax_links import experiment, participation, problems, report
 from fedjax_links.core import errors
-from tests import ROOT
+from tests import ROOT, refusals
 from tests.experiment.configs import tuned, values
 from tests.runner.test_loop import in_python
+
+KINDS = {
+    'patterns': [3, [participation.always(2)], {}, None],
+    'algorithms': ['fedavg', {}, None],
+    'seeds': [3, None, []],
+    'redraw': [3, None, 'sometimes'],
+    'grid': [3, None, [1], 'learning_rate'],
+    'tuning': [3, {'grid': {'learning_rate': [0.1]}}, []],
+    'eval_fn': [3, 'accuracy'],
+    'share': [3, (0, 2)],
+    'config': [3, 'quickstart'],
+    'title': [3, None],
+    'num_rounds': ['4', None],
+    'evaluate_start': ['no', 1],
+    'names': [3],
+    'reports': [3],
+    'log': [3],
+}
+
+
+@pytest.mark.parametrize('field', KINDS)
+def test_a_field_of_another_kind_costs_a_line(field):
+    for value in KINDS[field]:
+        with refusals.names(field):
+            in_python(**{field: value})
+
+
+@pytest.mark.parametrize('flag', ['allow_mixed', 'allow_changed', 'progress'])
+def test_what_a_run_permits_is_true_or_false(flag, tmp_path):
+    with refusals.names(flag, 'True'):
+        in_python().run(tmp_path / 'run', **{flag: 'no'})
+    assert not (tmp_path / 'run').exists()
+
+
+@pytest.mark.parametrize('value', [None, 3, {'title': 'a config'}])
+def test_a_report_is_that_of_an_experiment(value):
+    with refusals.names('experiment', 'experiment.build'):
+        report.check(value)
 
 
 def test_objects_are_no_values_of_a_grid():

@@ -8,6 +8,7 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import evaluation, experiment, runs
 from fedjax_links.planning import sequential_seeds
+from tests import refusals
 from tests.experiment.configs import last_files_of, values
 
 CONFIG = {
@@ -202,6 +203,20 @@ def test_shards_that_have_not_decided_are_not_merged(tmp_path):
 def test_a_mistake_costs_a_line(seeds, message):
     with pytest.raises(ValueError, match=f'^{message}'):
         experiment.build(values(num_seeds=None, seeds=seeds))
+
+
+@pytest.mark.parametrize('first', [-1, 0.5, True, None, 2**32, 2**32 - 49])
+def test_the_first_seed_leaves_room_for_the_others(first):
+    with refusals.names('seeds.first'):
+        experiment.UntilDecided(first=first)
+    assert experiment.UntilDecided(first=2**32 - 50)[-1] == 2**32 - 1
+
+
+@pytest.mark.parametrize('first', [-1, 2**32, 2**32 - 49])
+def test_the_first_seed_of_a_config_leaves_room_too(first):
+    until = {'until': 'decided'}
+    with refusals.names('config.first_seed'):
+        experiment.build(values(first_seed=first, num_seeds=None, seeds=until))
 
 
 def test_shares_by_seed_are_refused(tmp_path):

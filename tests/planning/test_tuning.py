@@ -254,3 +254,9 @@ def test_who_has_not_begun_to_tune_has_tried_nothing():
     assert result.chosen == {'rate': 0.1}
     assert trials.read_trials(columns, facts, 'fedpbc') == []
     assert trials.progress(columns, facts, 'fedpbc') == ''
+
+
+@pytest.mark.parametrize('values', [[0.1, 0.2, 0.1], [1, 1.0], [[1, 2], [1, 2]]])
+def test_a_value_that_comes_twice_is_no_second_trial(values):
+    with names('tuning.grid.client.x', 'each value once'):
+        experiment.Tuning(grid={'client': {'x': values}})
