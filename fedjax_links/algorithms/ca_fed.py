@@ -145,6 +145,7 @@ def ca_fed(
     checks.within('tolerance', tolerance, 0, np.inf)
     checks.number('bias_weight', bias_weight)
     checks.within('bias_weight', bias_weight, 0, float(np.finfo(np.float32).max))
+    checks.finite('optimal_losses', optimal_losses)
     if correlations is not None:
         checks.within('correlations', correlations, -1, 1)
     checks.positive_number('server_lr', server_lr)

@@ -49,7 +49,7 @@ def colrel(
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for weights that are negative or have another shape.
+      ValueError: for weights that are negative, not finite, or of another shape.
 
     Example:
       >>> import jax
@@ -71,6 +71,7 @@ def colrel(
     alpha = None
     if weights is not None:
         checks.within('weights', weights, 0, np.inf)
+        checks.finite('weights', weights)
         alpha = jnp.asarray(weights, jnp.result_type(float))
 
     def coefficients(links: Links) -> Array:

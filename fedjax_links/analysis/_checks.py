@@ -1,5 +1,6 @@
 """Checks arguments of the analysis functions; an error names the argument and its value."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,22 @@ def checked_int(
     if maximum is not None and value > maximum:
         raise errors.invalid(name, f'be at most {maximum}', value)
     return int(value)
+
+
+def checked_flag(name: str, value: object) -> bool:
+    """Returns `value`, which is True or False, as Python's."""
+    is_flag = isinstance(value, bool | np.bool_)
+    require(is_flag, name, 'be True or False', errors.text_of(value))
+    return bool(value)
+
+
+def checked_choice(name: str, value: object, valid: Iterable[str]) -> str:
+    """Returns `value`, which is one of the valid names."""
+    names = list(valid)
+    requirement = f'be one of {", ".join(map(repr, names))}'
+    if not isinstance(value, str) or value not in names:
+        raise errors.invalid(name, requirement, errors.text_of(value))
+    return value
 
 
 def checked_survival(name: str, law: ArrayLike) -> np.ndarray:

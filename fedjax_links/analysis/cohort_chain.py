@@ -92,12 +92,11 @@ def cohort_law(
     requirement = f'allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients'
     fits = 0 < math.comb(weights.size, size) <= MAX_COHORTS
     _checks.require(fits, 'cohort_size', requirement, size)
-    names = ', '.join(map(repr, _DESIGNS))
-    _checks.require(design in _DESIGNS, 'design', f'be one of {names}', f'{design!r}')
+    masses = _DESIGNS[_checks.checked_choice('design', design, _DESIGNS)]
     cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
     # Ratios too small for float64 count as the smallest one: no 0 / 0 below.
     ratios = np.maximum(weights / weights.max(), np.finfo(np.float64).tiny)
-    probs = _DESIGNS[design](ratios, cohorts)
+    probs = masses(ratios, cohorts)
     return CohortLaw(cohorts, probs / probs.sum())
 
 

@@ -251,7 +251,8 @@ def weighted_loss(
 ) -> WeightedLoss:
     """Checks the arguments and builds the objective; see `weighted_minimiser` for them."""
     names = ', '.join(_LOSSES)
-    _checks.require(loss in _LOSSES, 'loss', f'be one of {names}', f'{loss!r}')
+    is_known = isinstance(loss, str) and loss in _LOSSES
+    _checks.require(is_known, 'loss', f'be one of {names}', f'{loss!r}')
     rows = np.asarray(features, np.float64)
     is_valid = rows.ndim > 1 and rows.size > 0 and np.isfinite(rows).all()
     _checks.require(

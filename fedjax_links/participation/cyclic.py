@@ -62,6 +62,7 @@ def cyclic(
     """
     probs = schedules.as_probs(probs, 'probs')
     checks.static_int('cycle_length', cycle_length, minimum=2, maximum=2**24)
+    checks.flags(reset=reset)
     active, inactive = _lengths(probs, cycle_length, checks.array_module(probs))
     period = active + inactive
     active_share = active.astype(probs.dtype) / period.astype(probs.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import evaluation
-from fedjax_links.core import errors
+from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels, styles
 from fedjax_links.plot.panels import Axes
 from fedjax_links.results.metric import Metric
@@ -45,6 +45,7 @@ def level_bars(
     """
     from matplotlib import rcParams
 
+    checks.flags(legend=legend)
     width = 0.84 / max(1, len(levels))
     axes = panels.axes_of(ax)
     # The layout will still widen the axes of a new figure.

@@ -45,6 +45,7 @@ def participation_loss(
     Raises:
       ValueError: for losses of another length.
     """
+    checks.flags(legend=legend)
     rounds = np.asarray(counts)
     axes = panels.axes_of(ax)
     for label, look in styles.looks(losses).items():
@@ -99,6 +100,7 @@ def partition(
     Raises:
       ValueError: for a problem without integer labels, or shares of another shape.
     """
+    checks.flags(colorbar=colorbar)
     mix = label_shares(data)
     name = 'rank by largest class' if order is None else 'rank'
     order = by_largest_class(mix) if order is None else np.asarray(order)

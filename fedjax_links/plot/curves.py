@@ -103,10 +103,12 @@ def learning_curves(
     checks.choice('band', band, BANDS)
     checks.static_int('window', window)
     checks.number('above', above)
-    for argument, value in (('levels', levels), ('exact', exact), ('against', against)):
-        if value is not None and not isinstance(value, Mapping):
-            raise errors.invalid(argument, 'be values by label', errors.text_of(value))
+    checks.flags(log=log, log_rounds=log_rounds, legend=legend)
     results = conversion.to_dataset(data, metric, rounds, names)
+    num_evals = results.sizes['round']
+    predictions = panels.check_by_label('levels', levels, ())
+    positions = panels.check_by_label('against', against, (num_evals,))
+    exact_curves = panels.check_by_label('exact', exact, (3, num_evals), by_model=True)
     shown_metric = Metric(results.attrs['metric'])
     shown_names = dataset.names(results)
     curves_of_patterns = dataset.curves(results, model)
@@ -117,8 +119,6 @@ def learning_curves(
     is_fraction = shown_metric.is_fraction and not above
     limits = (0, 1) if is_fraction else (-np.inf, np.inf)
     options = _Options(window, band, above, log, log_rounds, limits)
-    predictions = levels or {}
-    exact_curves = exact or {}
     axes_of_panels = panels.several(ax, len(curves_of_patterns))
     for axes, (pattern, curves) in zip(
         axes_of_panels, curves_of_patterns.items(), strict=True
@@ -127,7 +127,7 @@ def learning_curves(
         curve_index = 0
         for label, models in curves.items():
             look = look_of[label]
-            x_values = np.asarray((against or {}).get(label, results['round']))
+            x_values = np.asarray(positions.get(label, results['round']))
             for model_name, values in models.items():
                 curve_name = panels.name_of(
                     shown_names[label], model_name, always=len(models) > 1

@@ -84,6 +84,7 @@ def heat_map(
     if values.ndim != 2 or not values.size:
         shape = f'shape {list(values.shape)}'
         raise errors.invalid('values', 'be of shape [Y, X]', shape)
+    checks.flags(around_zero=around_zero, reverse=reverse, colorbar=colorbar)
     y = _checked_axis('y', y, values.shape[0])
     x = _checked_axis('x', x, values.shape[1])
     axes = panels.axes_of(ax)
@@ -238,6 +239,7 @@ def mixing_matrix(
     Raises:
       ValueError: for another shape.
     """
+    checks.flags(colorbar=colorbar)
     array = np.asarray(matrix)
     is_mask = array.dtype == bool and array.ndim == 1 and array.size
     weights = (

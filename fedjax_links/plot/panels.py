@@ -3,12 +3,12 @@
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fedjax_links.core import errors
+from fedjax_links.core import checks, errors
 from fedjax_links.results import dataset
 
 if TYPE_CHECKING:
@@ -138,6 +138,37 @@ def _literal_line(text: str) -> str:
     except ValueError:
         return re.sub(r'(?<!\\)\$', r'\\$', text)
     return text
+
+
+def check_by_label(
+    argument: str, by_label: object, shape: tuple[int, ...], *, by_model: bool = False
+) -> Mapping[str, Any]:
+    """Checks what is given by label, and returns it; an empty mapping for None.
+
+    Args:
+      argument: its name.
+      by_label: numbers of one shape by label.
+      shape: that of each.
+      by_model: whether each label has a mapping from candidate models to such numbers.
+
+    Raises:
+      ValueError: for what is no mapping, another shape, or entries that are no numbers.
+    """
+    if by_label is None:
+        return {}
+    if not isinstance(by_label, Mapping):
+        raise errors.invalid(argument, 'be values by label', errors.text_of(by_label))
+    for label, values in by_label.items():
+        if by_model and not isinstance(values, Mapping):
+            got = f'{errors.text_of(values)} for {label!r}'
+            raise errors.invalid(argument, 'be values by label and model', got)
+        for entry in values.values() if by_model else [values]:
+            array = checks.numbers(argument, entry)
+            if array.shape != shape:
+                requirement = f'have shape {list(shape)} for each label'
+                got = f'shape {list(array.shape)} for {label!r}'
+                raise errors.invalid(argument, requirement, got)
+    return by_label
 
 
 def name_of(name: str, model: str, *, always: bool = False) -> str:

@@ -202,6 +202,7 @@ def images(
     """
     deal = partitions.bind(partition, partition_options, partitions.keywords(images))
     channels = None if normalise is None else augmentation.statistics(normalise)
+    checks.flags(tokens=tokens)
     augmented = augmentation.chain(augment)
     _build_model(model, 10)
     noise_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)

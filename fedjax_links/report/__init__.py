@@ -52,7 +52,9 @@ def write(
     """
     from fedjax_links.report import client_stats, layouts, run_view
 
+    checks.flags(allow_imports=allow_imports)
     if experiment is not None:
+        _check_experiment(experiment)
         client_stats.save(experiment, run)
     view = run_view.of_run(run, experiment, allow_imports=allow_imports)
     reports, lacking = _reports_of(view)
@@ -63,6 +65,13 @@ def write(
     files = layouts.write(run.folder, view, pages, lacking)
     shown.append(f'Wrote {", ".join(files)} to {run.folder}')
     return '\n' + '\n\n'.join(shown)
+
+
+def _check_experiment(experiment: object) -> None:
+    """Raises for what is no experiment."""
+    if not isinstance(experiment, Experiment):
+        requirement = 'be an experiment, such as `experiment.build` returns'
+        raise errors.invalid('experiment', requirement, errors.text_of(experiment))
 
 
 def _reports_of(view: 'RunView') -> tuple[Section, list[str]]:
@@ -114,6 +123,7 @@ def save_pictures(
     from fedjax_links.storage import outputs
 
     run = run if isinstance(run, runs.Results) else runs.read(run)
+    checks.flags(allow_imports=allow_imports)
     checks.choice('form', form, paper_pictures.FORMS)
     if width is not None:
         checks.number_within('width', width, 2, 20)
@@ -171,6 +181,7 @@ def table(
     from fedjax_links.report import layouts, run_view
 
     run = run if isinstance(run, runs.Results) else runs.read(run)
+    checks.flags(allow_imports=allow_imports)
     checks.choice('form', form, ('data', 'csv', 'latex'))
     checks.choice('page', page, [*run.facts['reports'], *layouts.LAYOUTS])
     path = f'config.reports.{page}'
@@ -204,6 +215,7 @@ def check(experiment: Experiment) -> None:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
+    _check_experiment(experiment)
     if not experiment.reports:
         return
     from fedjax_links.report import blank_view, layouts

@@ -44,7 +44,11 @@ def to_dataset(
       ValueError: naming what is unknown, or of the wrong shape.
     """
     results = getattr(data, 'dataset', data)
-    if not hasattr(results, 'data_vars'):
+    if hasattr(results, 'data_vars'):
+        if rounds is not None:
+            requirement = 'be left out for the results of a run, which have their own'
+            raise errors.invalid('rounds', requirement, errors.text_of(rounds))
+    else:
         is_labelled = isinstance(results, Mapping)
         entries = results if is_labelled else {'simulation': results}
         results = _entries_to_dataset(entries, metric)
@@ -67,7 +71,11 @@ def _with_rounds(results: LabelledResults, rounds: ArrayLike) -> LabelledResults
     if np.shape(rounds) != results['round'].shape:
         requirement = f'have {results.sizes["round"]} entries'
         raise errors.invalid('rounds', requirement, f'shape {np.shape(rounds)}')
-    return results.assign_coords(round=np.asarray(rounds, float))
+    checks.finite('rounds', rounds)
+    column = np.asarray(rounds, float)
+    if np.any(np.diff(column) <= 0):
+        raise errors.invalid('rounds', 'rise', errors.text_of(rounds))
+    return results.assign_coords(round=column)
 
 
 def _entries_to_dataset(

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.core import errors, paths
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts, Section
 from fedjax_links.results.runs import Results as Results
@@ -128,6 +128,7 @@ def read(folder: str | Path, *, verify: bool = True) -> Results:
     Raises:
       ValueError: if the folder holds no run, its files were changed, or a lane is of another run.
     """
+    checks.flags(verify=verify)
     path = paths.as_path(folder)
     facts, _ = read_description(folder)
     archive = path / checksummed_npz.METRICS
@@ -158,6 +159,7 @@ def lanes(folder: str | Path, *, verify: bool = True) -> list[LaneRecord]:
     Raises:
       ValueError: if the folder holds no run, or the last save of a lane was changed.
     """
+    checks.flags(verify=verify)
     facts, _ = read_description(folder)
     with errors.on_disk(folder):
         path = paths.as_path(folder)

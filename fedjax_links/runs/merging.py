@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedjax_links.core import errors, paths
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.planning import trials
 from fedjax_links.results.runs import Results
@@ -73,6 +73,7 @@ def merge(
       ValueError: if a lane is missing, a shard still runs, or the folders are of different
         experiments, programs, data or kinds of machines.
     """
+    checks.flags(allow_mixed=allow_mixed, allow_changed=allow_changed)
     if isinstance(folders, str | Path) or not isinstance(folders, Iterable):
         folders = [paths.as_path(folders, 'folders')]
     absolute = [paths.as_path(folder).absolute() for folder in folders]

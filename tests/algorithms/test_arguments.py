@@ -1,5 +1,8 @@
 """Every factory refuses what cannot work, by name, and takes traced hyper-parameters."""
 
+import types
+import typing
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import algorithms, local_training
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.core import checks
 from tests import refusals
 
 PROGRAM = local_training.local_sgd(0.1, local_steps=1)
@@ -50,6 +54,26 @@ COUNTS = [
 def make(name, **kwargs):
     entry = ALGORITHMS[name]
     return entry(PROGRAM, **{**entry.example, **kwargs})
+
+
+NUMBERS = [
+    (name, argument)
+    for name, entry in ALGORITHMS.items()
+    for argument, annotation in checks.annotations(entry.factory).items()
+    if isinstance(annotation, types.UnionType) and float in typing.get_args(annotation)
+] + [('colrel', 'weights')]
+ENDLESS = {('ca_fed', 'tolerance')}
+"""What may be infinite: no client is dropped then."""
+
+
+@pytest.mark.parametrize('name, argument', NUMBERS)
+def test_what_is_a_number_is_finite(name, argument):
+    values = [float('nan'), [0.5, float('nan')], 'a', True, 1j]
+    if (name, argument) not in ENDLESS:
+        values += [float('inf'), -float('inf'), np.array([0.5, np.inf])]
+    for value in values:
+        with refusals.names(argument):
+            make(name, **{argument: value})
 
 
 @pytest.mark.parametrize('name, argument', NOT_POSITIVE)

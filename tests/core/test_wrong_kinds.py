@@ -7,10 +7,14 @@ from fedjax_links import (
     analysis,
     datasets,
     evaluation,
+    experiment,
     participation,
     partition,
+    plot,
     problems,
+    runs,
 )
+from fedjax_links.analysis.theorems import link_marginals
 from tests import refusals
 
 LABELS = np.arange(60) % 3
@@ -116,3 +120,54 @@ def test_a_verdict_needs_one_difference_per_seed():
 def test_parts_of_a_pattern_are_a_list(patterns):
     with refusals.names('patterns', 'pattern'):
         participation.mixture(patterns, [1.0])
+
+
+RUN = 'a folder that is not read'
+FLAGS = {
+    'reset of links': lambda v: participation.cyclic([0.5, 0.3], reset=v),
+    'reset of a chain': lambda v: analysis.link_chains.cyclic([0.5, 0.3], reset=v),
+    'reset of a law': lambda v: link_marginals.cyclic_marginals([0.5, 0.3], reset=v),
+    'lump': lambda v: analysis.linear_limit(
+        'fedavg',
+        analysis.link_chains.independent([0.5, 0.3]),
+        [0.0, 1.0],
+        0.1,
+        2,
+        lump=v,
+    ),
+    'tokens': lambda v: problems.digits(num_clients=2, tokens=v),
+    'quick': lambda v: experiment.build({}, quick=v),
+    'verify': lambda v: runs.read(RUN, verify=v),
+    'allow_mixed': lambda v: runs.merge(RUN, allow_mixed=v),
+    'allow_changed': lambda v: runs.merge(RUN, allow_changed=v),
+    'log': lambda v: plot.learning_curves(VALUES, log=v),
+    'log_rounds': lambda v: plot.learning_curves(VALUES, log_rounds=v),
+    'legend': lambda v: plot.learning_curves(VALUES, legend=v),
+    'colorbar': lambda v: plot.mixing_matrix(np.eye(2), colorbar=v),
+}
+
+
+@pytest.mark.parametrize('argument', FLAGS)
+@pytest.mark.parametrize('value', ['no', 1, 0.0, [False]])
+def test_what_is_true_or_false_is_nothing_else(argument, value):
+    with refusals.names(argument.partition(' ')[0], 'True or False'):
+        FLAGS[argument](value)
+
+
+CHOICES = {
+    'design': lambda v: analysis.cohort_law([1.0, 2.0], 1, design=v),
+    'loss': lambda v: analysis.weighted_minimiser(
+        np.eye(2), [0, 1], [0, 1], [0.5, 0.5], loss=v
+    ),
+    'theorem': lambda v: analysis.check_theorem(v, None, None),
+    'algorithm': lambda v: analysis.linear_limit(v, None, [0.0], 0.1, 1),
+    'band': lambda v: plot.learning_curves(VALUES, band=v),
+    'overlaps': lambda v: participation.availability(LOG, overlaps=v),
+}
+
+
+@pytest.mark.parametrize('argument', CHOICES)
+@pytest.mark.parametrize('value', [['sum'], {'name': 'sum'}, 3, None])
+def test_what_is_no_name_is_an_unknown_name(argument, value):
+    with refusals.names(argument):
+        CHOICES[argument](value)

@@ -117,7 +117,7 @@ def first_order_mean(
       >>> print((exact.means['server'] - 50.0).round(3))
       [-0.165]
     """
-    if algorithm not in _ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in _ALGORITHMS:
         raise errors.unknown_name('algorithm', algorithm, _ALGORITHMS)
     size = chain.num_clients
     points = _checks.checked_targets('targets', targets, size).reshape(size, -1)

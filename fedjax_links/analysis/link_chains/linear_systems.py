@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.analysis import linear_rules, peer_links
+from fedjax_links.analysis import _checks, linear_rules, peer_links
 from fedjax_links.analysis.linear_rounds import (
     KEEP_MODELS,
     KEEP_NOTHING,
@@ -64,6 +64,8 @@ def linear_system(
     of the algorithm.
     """
     linear_rules.check_name('algorithm', algorithm)
+    if lump is not None:
+        _checks.checked_flag('lump', lump)
     size = chain.num_clients
     clients = linear_rules.quadratic_clients(
         algorithm, targets, size, learning_rate, local_steps, curvature, noise

@@ -212,6 +212,7 @@ def cyclic(
     length = _checks.checked_int('cycle_length', cycle_length, minimum=2)
     active = np.maximum(1, np.rint(length * links)).astype(int)
     inactive = np.maximum(1, length - active)
+    reset = _checks.checked_flag('reset', reset)
     own_period = np.full_like(active, length) if reset else active + inactive
     period = int(np.lcm.reduce(own_period))
     phases = np.arange(period)

@@ -152,9 +152,8 @@ def check_theorem(
         rate used 0.02, largest 2.89e-06
         bound 2.01e+05, realised 60, factor 3.35e+03
     """
-    names = ', '.join(map(repr, THEOREMS))
-    _checks.require(theorem in THEOREMS, 'theorem', f'be one of {names}', repr(theorem))
-    return THEOREMS[theorem](problem, run)
+    check = THEOREMS[_checks.checked_choice('theorem', theorem, THEOREMS)]
+    return check(problem, run)
 
 
 def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:

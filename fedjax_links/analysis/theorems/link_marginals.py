@@ -95,6 +95,6 @@ def cyclic_marginals(
     links = _checks.checked_probs('probs', probs)
     length = _checks.checked_int('cycle_length', cycle_length, minimum=2)
     active = np.maximum(1.0, np.rint(length * links))
-    if reset:
+    if _checks.checked_flag('reset', reset):
         return active / length
     return active / (active + np.maximum(1.0, length - active))
