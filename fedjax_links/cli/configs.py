@@ -94,13 +94,18 @@ def take_overrides(argv: Sequence[str], overrides: dict[str, str | None]) -> lis
 
 
 def nearest_flag(
-    error: flags.UnrecognizedFlagError, known: Sequence[str], *, has_config: bool
-) -> flags.UnrecognizedFlagError:
+    error: flags.UnrecognizedFlagError,
+    known: Sequence[str],
+    *,
+    own: Sequence[str],
+    has_config: bool,
+) -> flags.Error:
     """Names the nearest flag or field of a config in the error of a flag that does not exist.
 
     Args:
       error: absl's error.
-      known: names of the command's flags.
+      known: names of all flags that can be given, absl's among them.
+      own: names of the command's own flags, which are listed where none is near.
       has_config: whether the command takes a config.
     """
     flag_of = {name: name for name in known}
@@ -114,6 +119,9 @@ def nearest_flag(
         for name, path in schema.paths(fields).items():
             flag_of[name] = f'{_PREFIX}{path}'
     near = difflib.get_close_matches(error.flagname, flag_of, n=1, cutoff=0.5)
+    if not near:
+        listed = ', '.join(f'--{name}' for name in sorted(own))
+        return flags.Error(f'{error}; flags of this command: {listed}')
     suggestions = [flag_of[name] for name in near]
     return flags.UnrecognizedFlagError(
         error.flagname, error.flagvalue, suggestions=suggestions

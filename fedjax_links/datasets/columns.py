@@ -242,6 +242,9 @@ def number_owners(
     Raises:
       ValueError: if an owner is missing, or names are of several kinds.
     """
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        got = errors.text_of(names)
+        raise errors.invalid('names', 'be a list of names', got)
     values = _as_list(argument, owners)
     rows: dict[Any, int] = {}  # of the first example of each owner
     try:

@@ -200,6 +200,13 @@ def from_tfds(
       ValueError: if the data are not prepared, incomplete, damaged, or not of this kind.
       ImportError: if TensorFlow Datasets is not installed.
     """
+    if not isinstance(name, str):
+        requirement = "be a data set's name, such as 'mnist'"
+        raise errors.invalid('name', requirement, errors.text_of(name))
+    splits_of = {
+        'train': checks.names('train', train),
+        'test': checks.names('test', test),
+    }
     root = data_root(data_dir)
     build = f'tfds build {name} --file_format=array_record --data_dir={shlex.quote(str(root))}'
     requirement = f'hold prepared data (run `{build}`, which needs TensorFlow)'
@@ -216,7 +223,7 @@ def from_tfds(
     arrays: dict[str, Any] = {}
     try:
         builder = tensorflow_datasets.builder_from_directory(str(folder))
-        for part, splits in (('train', train), ('test', test)):
+        for part, splits in splits_of.items():
             images, labels = _read_splits(builder, splits)
             arrays[f'{part}_features'] = images
             arrays[f'{part}_labels'] = labels

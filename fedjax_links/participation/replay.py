@@ -162,8 +162,11 @@ def _probs_of_row(table: ArrayLike | None, row: Array, is_up: Array) -> Array:
 
 def _as_masks(argument: str, value: ArrayLike) -> Any:
     """Checks recorded masks and returns them as booleans."""
-    masks = checks.array_module(value).asarray(value)
     requirement = 'be boolean, or integers 0 and 1'
+    try:
+        masks = checks.array_module(value).asarray(value)
+    except ValueError:  # Rows of unequal length.
+        raise errors.invalid(argument, requirement, errors.text_of(value)) from None
     if masks.dtype != bool and not jnp.issubdtype(masks.dtype, jnp.integer):
         raise errors.invalid(argument, requirement, f'dtype {masks.dtype}')
     if checks.is_concrete(masks):

@@ -85,7 +85,11 @@ def sample_log(
     Raises:
       ValueError: as for `availability`.
     """
-    mask = availability(intervals, tick=tick, rounds=rounds, overlaps=overlaps)
+    # A log shorter than a round is repeated, of which `log_warnings` warns.
+    wrap = intervals.last_end if intervals.period is None else None
+    mask = availability(
+        intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps
+    )
     rounds_per_day = WRAPS['day'] / tick
     days = round(len(mask) / rounds_per_day, 2)
     distance, standard_error = bias(mask)

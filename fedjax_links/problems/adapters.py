@@ -5,7 +5,15 @@ No library is imported here: a data set brings its own.
 """
 
 import functools
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+    Sized,
+)
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +67,9 @@ def from_columns(
     """
     clients, known = columns.number_owners('clients', owners, names)
     for argument, column in (('features', features), ('labels', labels)):
+        if not isinstance(column, Sized):
+            requirement = 'be a column, such as a list or an array'
+            raise errors.invalid(argument, requirement, errors.text_of(column))
         if len(column) != len(clients):
             requirement = f'have {len(clients)} rows, as clients do'
             raise errors.invalid(argument, requirement, len(column))
@@ -85,6 +96,7 @@ def from_pandas(
       label: column of the labels, or a list of columns, which become a vector.
       names: as in `from_columns`.
     """
+    _check_has('frame', frame, 'columns', 'a data frame of pandas')
     _check_named(frame.columns, features=features, label=label, client=client)
     return from_columns(frame[features], frame[label], frame[client], names=names)
 
@@ -106,6 +118,7 @@ def from_hugging_face(
       label: column of the labels.
       names: as in `from_columns`.
     """
+    _check_has('dataset', dataset, 'column_names', "a split of Hugging Face's datasets")
     _check_named(dataset.column_names, features=features, label=label, client=client)
     plain = dataset.with_format(None)
     arrays = dataset.with_format('numpy')
@@ -160,6 +173,9 @@ def _join(datasets: Any) -> tuple[list[Any], list[Any]]:
     items = []
     owners = []
     for name, part in by_name.items():
+        if not hasattr(part, '__len__'):
+            requirement = 'be a list of data sets, one for each client'
+            raise errors.invalid('dataset', requirement, f'{part!r} for {name}')
         if not len(part):
             requirement = 'give every client an example'
             raise errors.invalid('dataset', requirement, f'none for {name}')
@@ -196,6 +212,12 @@ def _encode(argument: str, function: Convert, rows: Iterable[object]) -> np.ndar
     if function:
         rows = [function(row) for row in rows]
     return columns.stack_rows(argument, rows)
+
+
+def _check_has(argument: str, value: object, attribute: str, kind: str) -> None:
+    """Checks by an attribute that a data set is of a library's kind."""
+    if not hasattr(value, attribute):
+        raise errors.invalid(argument, f'be {kind}', errors.text_of(value))
 
 
 def _check_named(known: Collection[Any], **names_by_argument: Any) -> None:

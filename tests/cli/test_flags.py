@@ -43,6 +43,14 @@ def test_a_command_without_a_config_names_its_nearest_flag():
     assert 'config.' not in refused('status', '--seeds=3')
 
 
+def test_a_flag_that_is_near_none_meets_the_list_of_flags():
+    line = refused('figure', '--config=sun2025_figure1', '--dry_run')
+    assert line == (
+        "error: Unknown command line flag 'dry_run'; flags of this command: --config, "
+        '--quick, --workdir\n'
+    )
+
+
 @pytest.mark.parametrize(
     ('arguments', 'hint'),
     [

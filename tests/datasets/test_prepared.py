@@ -12,6 +12,7 @@ import fedjax_links as fl
 from fedjax_links import datasets, experiment, problems
 from fedjax_links.datasets import characters
 from fedjax_links.datasets import prepared as reader
+from tests import refusals
 from tests.datasets import owned, prepared_data
 
 
@@ -312,3 +313,9 @@ def test_reading_needs_no_tensorflow(tmp_path, prepared):
     assert (run.returncode, run.stdout.strip()) == (0, str(prepared_data.TRAIN)), (
         run.stderr
     )
+
+
+def test_what_is_no_name_of_prepared_data_is_refused():
+    for field, value in (('name', 3), ('name', None), ('train', 'train'), ('test', 3)):
+        with refusals.names(field):
+            datasets.from_tfds(**{'name': 'mnist', field: value})

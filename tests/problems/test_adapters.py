@@ -10,6 +10,7 @@ from flax import linen as nn
 
 from fedjax_links import problems
 from fedjax_links.problems import adapters
+from tests import refusals
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3)).astype(np.float32)
@@ -348,3 +349,28 @@ def test_owners_that_are_missing_are_named(none):
     ):
         adapters.from_columns(X[:3], Y[:3], owners)
     assert adapters.from_columns(X[:2], Y[:2], owners[:2]).names == ('None', 'nan')
+
+
+WRONG_KINDS = {
+    'frame': lambda: adapters.from_pandas(3, client='c', features='f', label='l'),
+    'dataset': lambda: adapters.from_hugging_face(
+        [3], client='c', features='f', label='l'
+    ),
+    'path': lambda: adapters.from_leaf(3),
+    'features': lambda: adapters.from_columns(3, Y, OWNERS),
+    'labels': lambda: adapters.from_columns(X, None, OWNERS),
+    'clients': lambda: adapters.from_columns(X, Y, 3),
+    'names': lambda: adapters.from_columns(X, Y, OWNERS, names=3),
+}
+
+
+@pytest.mark.parametrize('field', WRONG_KINDS)
+def test_what_is_no_data_set_of_a_kind_is_refused(field):
+    with refusals.names(field):
+        WRONG_KINDS[field]()
+
+
+def test_numbers_in_place_of_data_sets_are_refused():
+    for dataset, clients in ((3, [0]), ([3, 4], None), ({'ann': None}, None)):
+        with refusals.names('dataset'):
+            adapters.from_torch(dataset, clients)

@@ -135,7 +135,7 @@ def availability(
 
     Args:
       intervals: as in `trace`.
-      tick: seconds per round, positive.
+      tick: as in `trace`.
       rounds: T; by default the whole days of the longest client's log, and at least one.
       wrap: as in `trace`, but any positive number of seconds; the last end is not rounded up.
       overlaps: as in `trace`.
@@ -147,8 +147,8 @@ def availability(
     Raises:
       ValueError: as for `trace`, and if the matrix exceeds the memory of the machine.
     """
-    checks.positive_number('tick', tick)
     log = as_intervals(intervals)
+    check_tick(log, tick, wrap)
     if clients is not None:
         log = log.select(clients)
     if rounds is None:

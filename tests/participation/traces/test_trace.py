@@ -15,6 +15,7 @@ from fedjax_links.participation import (
     replay,
     trace,
 )
+from tests import refusals
 from tests.participation.sampling import refuses, roll
 
 
@@ -298,3 +299,12 @@ def test_what_is_odd_about_a_log_is_said_where_it_is_played():
     with warnings.catch_warnings():
         warnings.simplefilter('error')
         trace([(0, 0, 3 * day)], tick=600)
+
+
+@pytest.mark.parametrize('play', [trace, availability])
+def test_a_round_is_no_longer_than_the_log(play):
+    log = intervals([0, 1], [0.0, 2.0], [1.0, 40.0])
+    with refusals.names('tick', '40 s', '1e+09 s'):
+        play(log, tick=1e9)
+    play(log, tick=40.0, rounds=3)
+    play(log, tick=1e9, rounds=3, wrap=2e9)
