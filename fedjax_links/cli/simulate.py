@@ -302,6 +302,7 @@ def _dry_run(values: Section, args: flags.FlagValues, folder: Path) -> None:
             seconds_so_far=time.perf_counter() - app.STARTED,
             clock=clock,
             initial_states=prepared.fork or hooks.InitialStates(),
+            folder=None if args.start_over else folder,
         )
         if experiment.share is None:  # Shards write no report.
             report_timer = report_time.ReportTimer(experiment, clock)
@@ -310,8 +311,7 @@ def _dry_run(values: Section, args: flags.FlagValues, folder: Path) -> None:
                 after_lanes=report_timer.time_clients,
                 time_report=report_timer.time_report,
             )
-        lines = dry_runs.dry_run(experiment.plan, prepared.programs, surroundings)
-        for line in lines:
+        for line in dry_runs.dry_run(experiment.plan, prepared.programs, surroundings):
             print(line)
 
 

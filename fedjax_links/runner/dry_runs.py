@@ -2,15 +2,18 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from fedjax_links import runs
 from fedjax_links.base import FederationState
-from fedjax_links.core import memory, reprs, tree
+from fedjax_links.core import errors, memory, reprs, tree
 from fedjax_links.machines.compile_clock import CompileClock
 from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import MAIN, Lane
 from fedjax_links.planning.plan import Plan
+from fedjax_links.results.dataset import Columns
 from fedjax_links.runner import hooks, preflight, timing
 from fedjax_links.runner.compilation import state_shape
 from fedjax_links.runner.program_cache import Programs
@@ -70,6 +73,7 @@ class Surroundings:
       seconds_so_far: from the start of the process, which the run spends as well.
       clock: of compilations since then.
       initial_states: what its lanes begin with.
+      folder: of the run, whose finished rounds are not counted; None for a new one.
       after_lanes: called with the folder of the timed lanes of each algorithm.
       time_report: returns the seconds of the report, and those to compile what it needs; called
         once all lanes are timed.
@@ -80,8 +84,97 @@ class Surroundings:
     initial_states: hooks.InitialStates = dataclasses.field(
         default_factory=hooks.InitialStates
     )
+    folder: Path | None = None
     after_lanes: timing.AfterLanes | None = None
     time_report: Callable[[], tuple[float, float]] | None = None
+
+
+class _WorkLeft:
+    """Counts the rounds that the folder of a run does not hold yet."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        rounds_done: Mapping[str, int],
+        first_round: int,
+        columns: Columns | None = None,
+    ) -> None:
+        """Takes what is done.
+
+        Args:
+          plan: of an experiment.
+          rounds_done: the last round that is saved, by name of the lane.
+          first_round: with which lanes of the experiment proper begin, as in a fork.
+          columns: the metrics, which say what else is to run; None before any.
+        """
+        self._plan = plan
+        self._rounds_done = rounds_done
+        self._first_round = first_round
+        self._finished: set[str] = set()
+        if columns is not None:
+            asked = plan.new_schedule().lanes_to_run(columns)
+            unfinished = {lane.algorithm for lane in self.lanes(asked)}
+            self._finished = set(plan.algorithms) - unfinished
+
+    def rounds(self, lane: Lane) -> int:
+        """Counts the rounds of a lane that are left."""
+        num_before = self._first_round if lane.stage == MAIN else 0
+        num_done = max(num_before, self._rounds_done.get(lane.name, 0))
+        return max(0, lane.num_rounds - num_done)
+
+    def lanes(self, lanes: Iterable[Lane]) -> list[Lane]:
+        """Returns the lanes that are not finished."""
+        return [lane for lane in lanes if self.rounds(lane)]
+
+    def further_rounds(self, label: str) -> int:
+        """Bounds the rounds of an algorithm that are run only if results ask for them."""
+        if label in self._finished:
+            return 0
+        most = self._plan.max_extra_rounds(label)
+        if not self._rounds_done:
+            return most
+        at_first = {lane.name for lane in self._plan.lanes_at_first(label)}
+        num_done = sum(
+            lane.num_rounds - self.rounds(lane)
+            for lane in self._plan.schedule.possible(label)
+            if lane.name in self._rounds_done and lane.name not in at_first
+        )
+        return max(0, most - num_done)
+
+    def summary(self) -> str:
+        """Says how much the folder holds of the lanes that run in any case."""
+        lanes: list[Lane] = []
+        for label in self._plan.algorithms:
+            lanes += self._plan.lanes_at_first(label)
+        unfinished = self.lanes(lanes)
+        num_finished = len(lanes) - len(unfinished)
+        num_begun = sum(lane.name in self._rounds_done for lane in unfinished)
+        begun = f' and a part of {num_begun}' if num_begun else ''
+        return (
+            f'folder   holds {num_finished} of {count(len(lanes), "lane")}{begun}; '
+            'programs, rounds and times below are of the others'
+        )
+
+
+def _work_left(
+    programs: Programs, surroundings: Surroundings
+) -> tuple[_WorkLeft, list[str]]:
+    """Reads what the folder holds, and says it in lines: none for a new folder."""
+    plan = programs.plan
+    folder = surroundings.folder
+    states = surroundings.initial_states
+    nothing_done = _WorkLeft(plan, {}, states.round)
+    saved = {} if folder is None else runs.saves(folder)
+    if folder is None or not saved:
+        return nothing_done, []
+    try:
+        preflight.check_folder(programs, plan, folder, states)
+        columns = runs.read(folder).columns
+    except errors.InvalidError as error:
+        return nothing_done, [f'folder   is not counted: {error}']
+    rounds_done = {name: max(files) for name, files in saved.items()}
+    left = _WorkLeft(plan, rounds_done, states.round, columns)
+    return left, [left.summary()]
 
 
 def dry_run(
@@ -90,6 +183,8 @@ def dry_run(
     surroundings: Surroundings | None = None,
 ) -> Iterator[str]:
     """Compiles every program and times a few lanes of each, without keeping anything.
+
+    What the folder of the run holds is not counted, but is timed for the report.
 
     Args:
       plan: of an experiment.
@@ -108,6 +203,8 @@ def dry_run(
     programs = programs or Programs(plan)
     surroundings = surroundings or Surroundings()
     states = surroundings.initial_states
+    left, lines = _work_left(programs, surroundings)
+    yield from lines
     timer = timing.LaneTimer(programs, preflight.recorded_facts(programs, plan, states))
     before = surroundings.clock.seconds
     cost = RunCost(start=surroundings.seconds_so_far - before + timer.opening)
@@ -116,7 +213,9 @@ def dry_run(
         cost.start += timing.time_links(programs, states)
     for label in plan.algorithms:
         if plan.lanes_at_first(label):  # else all are in other shards
-            yield from _dry_run_algorithm(programs, label, timer, surroundings, cost)
+            yield from _dry_run_algorithm(
+                programs, label, timer, surroundings, left, cost
+            )
             programs.forget(label)
     if surroundings.time_report is not None:
         cost.report, compiling = surroundings.time_report()
@@ -131,6 +230,7 @@ def _dry_run_algorithm(
     label: str,
     timer: timing.LaneTimer,
     surroundings: Surroundings,
+    left: _WorkLeft,
     cost: RunCost,
 ) -> Iterator[str]:
     """Compiles and times an algorithm, and adds that to the cost of the run."""
@@ -145,6 +245,8 @@ def _dry_run_algorithm(
     )
     algorithm_cost = RunCost()
     num_rounds = 0
+    num_programs = 0
+    slowest = 0.0  # seconds of a round
     peaks: dict[str, None] = {}
     after = surroundings.after_lanes
     for same_program in by_program:
@@ -153,36 +255,34 @@ def _dry_run_algorithm(
         unit = timer.time_program(same_program, after if has_models else None)
         if has_models:
             after = None
-        new_rounds = sum(
-            _rounds_here(lane, surroundings.initial_states) for lane in same_program
-        )
+        peaks[unit.peak] = None
+        slowest = max(slowest, unit.round)
+        lanes_left = left.lanes(same_program)
+        if not lanes_left:
+            continue
+        new_rounds = sum(map(left.rounds, lanes_left))
         algorithm_cost.compiling += unit.compiling
         algorithm_cost.compiling_again += unit.compiling_again
-        algorithm_cost.lanes += len(same_program) * unit.lane
+        algorithm_cost.lanes += len(lanes_left) * unit.lane
         algorithm_cost.rounds += new_rounds * unit.round
         num_rounds += new_rounds
-        peaks[unit.peak] = None
-        cost.links |= programs.by_structure(same_program).keys()
-    seconds_per_round = algorithm_cost.rounds / max(1, num_rounds)
+        num_programs += 1
+        cost.links |= programs.by_structure(lanes_left).keys()
+    seconds_per_round = algorithm_cost.rounds / num_rounds if num_rounds else slowest
     cost.compiling += algorithm_cost.compiling
     cost.compiling_again += algorithm_cost.compiling_again
     cost.lanes += algorithm_cost.lanes
     cost.rounds += algorithm_cost.rounds
-    cost.further += plan.max_extra_rounds(label) * seconds_per_round
-    cost.num_training += len(by_program)
-    if plan.settings.evaluate_start and main:
-        cost.num_evaluation += len(programs.by_program(main))
+    cost.further += left.further_rounds(label) * seconds_per_round
+    cost.num_training += num_programs
+    main_left = left.lanes(main)
+    if plan.settings.evaluate_start and main_left:
+        cost.num_evaluation += len(programs.by_program(main_left))
     rate = _rate(1 / seconds_per_round) if num_rounds else 'no'
     yield (
         f'{"":16s} compiled in {algorithm_cost.compiling:.1f} s; {rate} rounds/s, '
         f'{reprs.duration(algorithm_cost.seconds)} in all; needs {" or ".join(peaks)} at its peak'
     )
-
-
-def _rounds_here(lane: Lane, initial_states: hooks.InitialStates) -> int:
-    """Counts the rounds that a lane runs: all, but those before a fork."""
-    num_before = initial_states.round if lane.stage == MAIN else 0
-    return lane.num_rounds - num_before
 
 
 def _rate(rounds: float) -> str:

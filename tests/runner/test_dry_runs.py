@@ -5,7 +5,9 @@ import re
 import subprocess
 import sys
 
-from fedjax_links import experiment
+import pytest
+
+from fedjax_links import experiment, runs
 from fedjax_links.core import reprs
 from fedjax_links.machines.compile_clock import CompileClock
 from fedjax_links.runner import dry_runs, lane_batch, program_cache, timing
@@ -138,6 +140,53 @@ def test_a_dry_run_counts_what_a_run_then_does(monkeypatch):
     assert part(lines, 'compilation') == reprs.duration(num_programs)
     assert part(lines, 'beginning and saving lanes') == reprs.duration(len(lanes))
     assert part(lines, 'rounds and evaluations') == reprs.duration(sum(rounds))
+
+
+def counts_left(config, folder):
+    """Returns the lines, and programs, lanes and rounds where each takes a second."""
+    surroundings = dry_runs.Surroundings(folder=folder)
+    plan = experiment.build(config).plan
+    lines = list(dry_runs.dry_run(plan, surroundings=surroundings))
+    names = 'compilation', 'beginning and saving lanes', 'rounds and evaluations'
+    return '\n'.join(lines), [part(lines, name) for name in names]
+
+
+def test_what_a_folder_holds_is_not_counted_again(monkeypatch, tmp_path):
+    """Two algorithms under three patterns with two seeds, eight rounds each."""
+    config = tuned(tuning=None, client=CLIENT, patterns=PATTERNS)
+    folder = tmp_path / 'run'
+    experiment.build(config).run(folder)
+    take(monkeypatch, compiling=1.0, compiling_again=1.0, lane=1.0, round=1.0)
+
+    def check(programs, lanes, rounds, says, folder=folder, **changes):
+        text, counts = counts_left({**config, **changes}, folder)
+        assert counts == [reprs.duration(n) for n in (programs, lanes, rounds)]
+        assert says in text
+
+    check(0, 0, 0, 'folder   holds 12 of 12 lanes; programs')
+    check(0, 0, 0, 'compiles 0 programs: 0 of training, 0 of links')
+    check(2, 6, 6 * 8, 'folder   holds 12 of 18 lanes; programs', num_seeds=3)
+    more_rounds = 'folder   holds 0 of 12 lanes and a part of 12; programs'
+    check(2, 12, 12 * 8, more_rounds, num_rounds=16)
+    refused = 'folder   is not counted: `workdir` must'
+    check(2, 12, 12 * 8, refused, eval_every=2)
+    check(2, 12, 12 * 8, 'compiles 5 programs', folder=tmp_path / 'new')
+    for name, files in runs.saves(folder).items():
+        if name.startswith('main-fedpbc'):
+            for path in files.values():
+                path.unlink()
+    check(1, 6, 6 * 8, 'folder   holds 6 of 12 lanes; programs')
+
+
+@pytest.mark.slow
+def test_nothing_more_is_asked_for_after_tuning(monkeypatch, tmp_path):
+    planned = experiment.build(tuned())
+    planned.run(tmp_path)
+    take(monkeypatch, compiling=1.0, compiling_again=1.0, lane=1.0, round=1.0)
+    text, counts = counts_left(tuned(), tmp_path)
+    assert counts == [reprs.duration(0)] * 3
+    assert 'as results ask for' not in text
+    assert 'as results ask for' in counts_left(tuned(), None)[0]
 
 
 def test_each_program_and_each_kind_of_links_is_timed(monkeypatch):
