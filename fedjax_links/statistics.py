@@ -250,7 +250,11 @@ def benjamini_hochberg(p_values: ArrayLike, level: float = 0.05) -> NDArray[np.b
 
 def _doubles(argument: str, values: ArrayLike) -> _Doubles:
     """Converts numbers to float64; flags count as 0 and 1."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # Rows of unequal length.
+        got = errors.text_of(values)
+        raise errors.invalid(argument, 'hold numbers', got) from None
     if array.dtype == bool:
         return array.astype(np.float64)
     return checks.numbers(argument, values).astype(np.float64)

@@ -121,7 +121,10 @@ def checked_masks(
     name: str, values: ArrayLike, *, ndim: int | None = None
 ) -> np.ndarray:
     """Returns participation masks as bool[..., N]; integers 0 and 1 are accepted."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # Rows of unequal length.
+        raise errors.invalid(name, 'be boolean', errors.text_of(values)) from None
     if array.ndim == 0 or array.size == 0 or (ndim is not None and array.ndim != ndim):
         expected = '[T, N]' if ndim == 2 else '[..., N]'
         raise errors.invalid(name, f'be non-empty {expected}', f'shape {array.shape}')

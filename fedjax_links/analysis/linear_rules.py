@@ -106,6 +106,7 @@ def linear_rule(
       [34.62] [50.]
     """
     check_name('rule', rule)
+    check_options(rule, options)
     probs = _checks.checked_some_link('probs', probs)
     size = probs.size
     clients = quadratic_clients(
@@ -149,6 +150,34 @@ def linear_rule(
     return LinearLimit(means, variances, clients.optimum, rate)
 
 
+_OPTION = {
+    'cogc': 'tolerance',
+    'colrel': 'weights',
+    'feddyn': 'alpha',
+    'fedstale': 'stale_weight',
+}
+"""The one option that the theory takes of an algorithm, which has no default here."""
+
+
+def check_options(rule: str, options: Mapping[str, Any]) -> None:
+    """Raises for an option that an algorithm does not have, or lacks.
+
+    Args:
+      rule: a name in `RULES`.
+      options: of the algorithm.
+    """
+    known = [_OPTION[rule]] if rule in _OPTION else []
+    for option in options:
+        if option not in known:
+            allowed = f'{known[0]} is its only option' if known else 'it has no option'
+            requirement = f'be left out for {rule} on quadratics, as {allowed}'
+            got = errors.text_of(options[option])
+            raise errors.invalid(option, requirement, got)
+    for option in known:
+        if options.get(option) is None:
+            raise errors.invalid(option, f'be given for {rule}', None)
+
+
 def check_name(argument: str, name: object) -> None:
     """Raises unless ``name`` is that of an algorithm in `RULES`."""
     if not isinstance(name, str) or name not in RULES:
@@ -167,8 +196,12 @@ def quadratic_clients(
     """Checks the other arguments of an algorithm on quadratics (`linear_rule`)."""
     points = _checks.checked_targets('targets', targets, num_clients)
     points = points.reshape(num_clients, -1)
-    curvatures = np.broadcast_to(np.asarray(curvature, np.float64), num_clients)
-    step_sizes = learning_rate * curvatures
+    curvatures = _checks.as_doubles('curvature', curvature)
+    if curvatures.shape not in ((), (num_clients,)):
+        requirement = f'be one number or {num_clients}'
+        raise errors.invalid('curvature', requirement, f'shape {curvatures.shape}')
+    curvatures = np.broadcast_to(curvatures, num_clients)
+    step_sizes = _checks.checked_number('learning_rate', learning_rate) * curvatures
     if not ((step_sizes > 0) & (step_sizes < 2)).all():
         requirement = 'times `curvature` lie in (0, 2)'
         raise errors.invalid('learning_rate', requirement, learning_rate)

@@ -189,7 +189,11 @@ def ids(
     Raises:
       ValueError: for another shape or dtype, or a number out of range.
     """
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # Rows of unequal length.
+        got = errors.text_of(value)
+        raise errors.invalid(argument, 'be a non-empty vector', got) from None
     if array.ndim != 1 or array.size == 0:
         raise errors.invalid(argument, 'be a non-empty vector', f'shape {array.shape}')
     if not np.issubdtype(array.dtype, np.integer):

@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from fedjax_links.core import errors
+from fedjax_links.core import checks, errors
 
 _NUMBERS = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
 _SMALLER = {
@@ -39,6 +39,20 @@ def as_classes(array: np.ndarray) -> np.ndarray:
         return array
     is_int32 = (np.abs(array) < 2**31) & (array == np.rint(array))  # False for NaN.
     return array.astype(np.int32) if is_int32.all() else array
+
+
+def class_ids(argument: str, labels: ArrayLike) -> NDArray[np.int64]:
+    """Returns a non-empty vector of classes, numbered from 0; see `as_classes`.
+
+    Raises:
+      ValueError: for another shape, or labels that are no whole numbers.
+    """
+    # Rows of unequal length are refused by the check, too.
+    try:
+        array = np.asarray(labels)
+    except ValueError:
+        return checks.ids(argument, labels)
+    return checks.ids(argument, as_classes(array))
 
 
 def check_numbers(argument: str, array: np.ndarray) -> None:

@@ -267,7 +267,7 @@ def report(clients: ArrayLike, labels: ArrayLike) -> PartitionReport:
       ValueError: if the two vectors differ in length.
     """
     clients = checks.ids('clients', clients)
-    labels = checks.ids('labels', columns.as_classes(np.asarray(labels)))
+    labels = columns.class_ids('labels', labels)
     if clients.size != labels.size:
         raise errors.invalid(
             'clients', f'have {labels.size} entries, as labels do', clients.size

@@ -189,7 +189,7 @@ def begin(
     labels: ArrayLike, num_clients: int, seed: int
 ) -> tuple[NDArray[np.int64], np.random.Generator]:
     """Checks the labels, for at most as many clients, and begins the partitions' stream."""
-    classes = checks.ids('labels', columns.as_classes(np.asarray(labels)))
+    classes = columns.class_ids('labels', labels)
     checks.static_int('num_clients', num_clients, maximum=classes.size)
     return classes, generator(seed)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedjax_links.base import Array, Params, Problem
-from fedjax_links.core import checks, numpy_random
+from fedjax_links.core import checks, errors, numpy_random
 from fedjax_links.core.records import Section
 from fedjax_links.datasets import Dataset
 from fedjax_links.partition import Partitioner, bind, dirichlet_shares, keywords
@@ -96,6 +96,8 @@ def gaussians(
         'bayes_accuracy', bayes_accuracy, 1 / num_classes + 1e-12, 1 - 1e-12
     )
     distance = analysis.equidistant_distance(bayes_accuracy, num_classes)
+    if partition is not None and not partition:
+        raise errors.invalid('partition', 'be a partition or None', repr(partition))
     if partition is not None and alpha is not None:
         partition_options['alpha'] = alpha
     partitioner: str | Partitioner = partition or (

@@ -171,3 +171,79 @@ CHOICES = {
 def test_what_is_no_name_is_an_unknown_name(argument, value):
     with refusals.names(argument):
         CHOICES[argument](value)
+
+
+CHAIN = analysis.link_chains.independent([0.5, 0.3])
+
+
+def linear(rule='fedavg', learning_rate=0.1, chain=CHAIN, **options):
+    """Calls all that takes an algorithm on quadratics, and refuses alike."""
+    return (
+        lambda: analysis.linear_limit(
+            rule, chain, [0.0, 1.0], learning_rate, 2, **options
+        ),
+        lambda: analysis.linear_curve(
+            rule, chain, [0.0, 1.0], learning_rate, 2, num_rounds=3, **options
+        ),
+        lambda: analysis.linear_rule(
+            rule, [0.5, 0.3], [0.0, 1.0], learning_rate, 2, **options
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    'field, changes',
+    [
+        ('learning_rate', {'learning_rate': 'a'}),
+        ('learning_rate', {'learning_rate': [0.1, 0.2]}),
+        ('learning_rate', {'learning_rate': None}),
+        ('curvature', {'curvature': [1.0, 2.0, 3.0]}),
+        ('curvature', {'curvature': 'a'}),
+        ('mu', {'mu': 0.1}),
+        ('alpha', {'alpha': 0.1}),
+        ('alpha', {'rule': 'feddyn'}),
+        ('stale_weight', {'rule': 'fedstale'}),
+        ('alpha', {'rule': 'fedstale', 'stale_weight': 0.5, 'alpha': 0.1}),
+    ],
+)
+def test_exact_laws_name_what_they_cannot_take(field, changes):
+    for call in linear(**changes):
+        with refusals.names(field):
+            call()
+
+
+@pytest.mark.parametrize('chain', [None, 0.5, [0.5, 0.3], PATTERN])
+def test_what_is_no_link_chain_is_refused(chain):
+    of_limit, of_curve, _ = linear(chain=chain)
+    for call in (
+        of_limit,
+        of_curve,
+        lambda: analysis.first_order_mean('fedavg', chain, [0.0, 1.0], 0.1, 2),
+    ):
+        with refusals.names('chain', 'link chain'):
+            call()
+
+
+RAGGED = [[0.5], [0.5, 0.1]]
+ROWS = {
+    'labels': lambda v: partition.report([0, 1], v),
+    'clients': lambda v: partition.report(v, [0, 1]),
+    'values': lambda v: evaluation.seed_interval(v),
+    'differences': lambda v: evaluation.decide(v),
+    'masks': lambda v: analysis.participation_report(v),
+    'mask': lambda v: participation.replay(v),
+    'probs': lambda v: participation.cyclic(v),
+    'p': lambda v: participation.bernoulli(v),
+}
+
+
+@pytest.mark.parametrize('argument', ROWS)
+def test_rows_of_unequal_length_are_no_array(argument):
+    with refusals.names(argument):
+        ROWS[argument](RAGGED)
+
+
+@pytest.mark.parametrize('value', [[], {}, ''])
+def test_what_is_empty_is_no_partition(value):
+    with refusals.names('partition'):
+        problems.gaussians(num_clients=2, partition=value)

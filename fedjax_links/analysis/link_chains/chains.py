@@ -121,6 +121,13 @@ class LinkChain(NamedTuple):
         return joint_modes(self, np.arange(self.num_clients))
 
 
+def check_chain(chain: object) -> None:
+    """Raises for what is no link chain."""
+    if not isinstance(chain, LinkChain):
+        requirement = 'be a link chain, such as `link_chains.independent(probs)`'
+        raise errors.invalid('chain', requirement, errors.text_of(chain))
+
+
 def from_modes(
     transition: ArrayLike | sparse.csr_array,
     masks: ArrayLike,

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from fedjax_links.analysis import _checks, cohort_sizes, markov
 from fedjax_links.analysis.linear_rounds import Round, State
 from fedjax_links.analysis.link_chains import linear_systems, moment_maps
-from fedjax_links.analysis.link_chains.chains import LinkChain
+from fedjax_links.analysis.link_chains.chains import LinkChain, check_chain
 from fedjax_links.analysis.link_chains.fixed_points import fixed_point
 from fedjax_links.analysis.link_chains.round_operators import round_operator
 from fedjax_links.core import errors
@@ -119,9 +119,10 @@ def first_order_mean(
     """
     if not isinstance(algorithm, str) or algorithm not in _ALGORITHMS:
         raise errors.unknown_name('algorithm', algorithm, _ALGORITHMS)
+    check_chain(chain)
     size = chain.num_clients
     points = _checks.checked_targets('targets', targets, size).reshape(size, -1)
-    is_valid = 0.0 < learning_rate < 2.0
+    is_valid = 0.0 < _checks.checked_number('learning_rate', learning_rate) < 2.0
     _checks.require(is_valid, 'learning_rate', 'lie in (0, 2)', learning_rate)
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
     epsilon = 1.0 - (1.0 - learning_rate) ** steps

@@ -15,7 +15,7 @@ from fedjax_links.analysis.linear_rounds import (
     Rule,
 )
 from fedjax_links.analysis.link_chains import class_rounds, layouts, moment_maps
-from fedjax_links.analysis.link_chains.chains import LinkChain
+from fedjax_links.analysis.link_chains.chains import LinkChain, check_chain
 from fedjax_links.core import errors
 
 # Algorithms that divide by the probability of a client, and those that tell clients apart.
@@ -64,6 +64,8 @@ def linear_system(
     of the algorithm.
     """
     linear_rules.check_name('algorithm', algorithm)
+    linear_rules.check_options(algorithm, options)
+    check_chain(chain)
     if lump is not None:
         _checks.checked_flag('lump', lump)
     size = chain.num_clients
