@@ -97,7 +97,7 @@ def nearest_flag(
     error: flags.UnrecognizedFlagError,
     known: Sequence[str],
     *,
-    own: Sequence[str],
+    own_flags: Sequence[str],
     has_config: bool,
 ) -> flags.Error:
     """Names the nearest flag or field of a config in the error of a flag that does not exist.
@@ -105,7 +105,7 @@ def nearest_flag(
     Args:
       error: absl's error.
       known: names of all flags that can be given, absl's among them.
-      own: names of the command's own flags, which are listed where none is near.
+      own_flags: names of the command's own flags, which are listed where none is near.
       has_config: whether the command takes a config.
     """
     flag_of = {name: name for name in known}
@@ -120,7 +120,7 @@ def nearest_flag(
             flag_of[name] = f'{_PREFIX}{path}'
     near = difflib.get_close_matches(error.flagname, flag_of, n=1, cutoff=0.5)
     if not near:
-        listed = ', '.join(f'--{name}' for name in sorted(own))
+        listed = ', '.join(f'--{name}' for name in sorted(own_flags))
         return flags.Error(f'{error}; flags of this command: {listed}')
     suggestions = [flag_of[name] for name in near]
     return flags.UnrecognizedFlagError(

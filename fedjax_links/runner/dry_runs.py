@@ -112,8 +112,8 @@ class _WorkLeft:
         self._first_round = first_round
         self._finished: set[str] = set()
         if columns is not None:
-            asked = plan.new_schedule().lanes_to_run(columns)
-            unfinished = {lane.algorithm for lane in self.lanes(asked)}
+            required = plan.new_schedule().lanes_to_run(columns)
+            unfinished = {lane.algorithm for lane in self.lanes(required)}
             self._finished = set(plan.algorithms) - unfinished
 
     def rounds(self, lane: Lane) -> int:
@@ -148,10 +148,10 @@ class _WorkLeft:
             lanes += self._plan.lanes_at_first(label)
         unfinished = self.lanes(lanes)
         num_finished = len(lanes) - len(unfinished)
-        num_begun = sum(lane.name in self._rounds_done for lane in unfinished)
-        begun = f' and a part of {num_begun}' if num_begun else ''
+        num_started = sum(lane.name in self._rounds_done for lane in unfinished)
+        started = f' and a part of {num_started}' if num_started else ''
         return (
-            f'folder   holds {num_finished} of {count(len(lanes), "lane")}{begun}; '
+            f'folder   holds {num_finished} of {count(len(lanes), "lane")}{started}; '
             'programs, rounds and times below are of the others'
         )
 
