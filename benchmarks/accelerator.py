@@ -1,4 +1,4 @@
-"""Proves that one accelerator computes right, then measures it: one command, eight minutes.
+"""Proves that one accelerator computes right, then measures it: one command, about eight minutes.
 
 python -m benchmarks.accelerator --out=accelerator.json
 

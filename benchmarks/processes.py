@@ -22,6 +22,7 @@ QUICK_COUNTS = 1, 2
 SHORT = 10
 """Rounds of the run that is subtracted."""
 REPEATS = 3
+"""Of all runs, in turn."""
 CONFIG = {
     'title': 'Processes',
     'problem': {

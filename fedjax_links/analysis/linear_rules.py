@@ -23,6 +23,13 @@ from fedjax_links.analysis.linear_rounds import KEEP_MODELS, OTHER_NOISE, RULES,
 from fedjax_links.core import errors
 
 _MOST_LINKS = 16
+_OPTION_OF = {
+    'cogc': 'tolerance',
+    'colrel': 'weights',
+    'feddyn': 'alpha',
+    'fedstale': 'stale_weight',
+}
+"""The one option that theory takes of an algorithm, which has no default here."""
 # A singular value below this one is rounding.
 _SMALLEST_SINGULAR_VALUE = 1e-10
 
@@ -150,26 +157,20 @@ def linear_rule(
     return LinearLimit(means, variances, clients.optimum, rate)
 
 
-_OPTION = {
-    'cogc': 'tolerance',
-    'colrel': 'weights',
-    'feddyn': 'alpha',
-    'fedstale': 'stale_weight',
-}
-"""The one option that the theory takes of an algorithm, which has no default here."""
-
-
 def check_options(rule: str, options: Mapping[str, Any]) -> None:
-    """Raises for an option that an algorithm does not have, or lacks.
+    """Checks that theory is given the options of an algorithm that it takes, and no others.
 
     Args:
       rule: a name in `RULES`.
       options: of the algorithm.
+
+    Raises:
+      ValueError: for another option, and for one that is missing.
     """
-    known = [_OPTION[rule]] if rule in _OPTION else []
+    known = [_OPTION_OF[rule]] if rule in _OPTION_OF else []
     for option in options:
         if option not in known:
-            allowed = f'{known[0]} is its only option' if known else 'it has no option'
+            allowed = f'theory takes {known[0]} alone' if known else 'theory takes none'
             requirement = f'be left out for {rule} on quadratics, as {allowed}'
             got = errors.text_of(options[option])
             raise errors.invalid(option, requirement, got)

@@ -303,6 +303,7 @@ def _dry_run(values: Section, args: flags.FlagValues, folder: Path) -> None:
             clock=clock,
             initial_states=prepared.fork or hooks.InitialStates(),
             folder=None if args.start_over else folder,
+            allow_changed=args.allow_changed,
         )
         if experiment.share is None:  # Shards write no report.
             report_timer = report_time.ReportTimer(experiment, clock)

@@ -84,11 +84,10 @@ def finite(argument: str, value: object) -> None:
     if not is_concrete(value):
         return
     array = numbers(argument, value)
-    is_infinite = ~np.isfinite(array)
-    if is_infinite.any():
-        index = np.argwhere(is_infinite)[0]
+    is_not_finite = ~np.isfinite(array)
+    if is_not_finite.any():
+        index = np.argwhere(is_not_finite)[0]
         where = '' if array.ndim == 0 else f' at client {index[-1]}'
-
         raise errors.invalid(argument, 'be finite', f'{array[tuple(index)]!s}{where}')
 
 
@@ -115,7 +114,7 @@ def per_client(argument: str, value: ArrayLike) -> None:
     """Raises unless ``value`` is a vector, not an empty one, whatever it holds."""
     try:
         shape = np.shape(value)
-    except ValueError:  # Rows of unequal length.
+    except (TypeError, ValueError):  # Rows of unequal length, or traced numbers.
         raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
     if len(shape) != 1 or not shape[0]:
         requirement = 'be a vector with one entry per client'

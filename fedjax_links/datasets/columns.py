@@ -47,11 +47,11 @@ def class_ids(argument: str, labels: ArrayLike) -> NDArray[np.int64]:
     Raises:
       ValueError: for another shape, or labels that are no whole numbers.
     """
-    # Rows of unequal length are refused by the check, too.
     try:
         array = np.asarray(labels)
-    except ValueError:
-        return checks.ids(argument, labels)
+    except ValueError:  # Rows of unequal length.
+        requirement = 'be a non-empty vector'
+        raise errors.invalid(argument, requirement, errors.text_of(labels)) from None
     return checks.ids(argument, as_classes(array))
 
 

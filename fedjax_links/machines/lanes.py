@@ -159,7 +159,7 @@ def spread(
         try:
             run, programs = compile_groups(width)
         except jax.errors.JaxRuntimeError as error:
-            # A GPU already tries kernels while it compiles.
+            # A GPU's compiler runs kernels to time them, and may run out of memory.
             if not (can_be_halved and errors.is_out_of_memory(error)):
                 raise
         else:

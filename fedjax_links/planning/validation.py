@@ -68,14 +68,15 @@ def check_kinds(parts: Any) -> None:
 
     Raises:
       ValueError: naming the field, unless parts stand under labels, seeds in a list, and there is
-        at least one of each; for a tuning, a share or a config that is none.
+        at least one of each. Also for a tuning, a share or a config of another kind.
     """
     for field in ('patterns', 'algorithms'):
         entries = getattr(parts, field)
         if not isinstance(entries, Mapping):
             requirement = "be by label, such as {'mine': ...}"
             raise errors.invalid(field, requirement, contracts.kind_of(entries))
-    if not isinstance(parts.seeds, Collection):
+    is_list = isinstance(parts.seeds, Collection) and not isinstance(parts.seeds, str)
+    if not is_list or getattr(parts.seeds, 'shape', None) == ():
         requirement = 'be a list of seeds, such as range(3)'
         raise errors.invalid('seeds', requirement, errors.text_of(parts.seeds))
     for field in ('patterns', 'algorithms', 'seeds'):

@@ -12,7 +12,6 @@ from collections.abc import (
     Iterable,
     Mapping,
     Sequence,
-    Sized,
 )
 from typing import Any, NamedTuple
 
@@ -67,7 +66,7 @@ def from_columns(
     """
     clients, known = columns.number_owners('clients', owners, names)
     for argument, column in (('features', features), ('labels', labels)):
-        if not isinstance(column, Sized):
+        if not _has_length(column):
             requirement = 'be a column, such as a list or an array'
             raise errors.invalid(argument, requirement, errors.text_of(column))
         if len(column) != len(clients):
@@ -164,6 +163,15 @@ def from_torch(
     return from_columns(inputs, labels, clients, names=names)
 
 
+def _has_length(value: Any) -> bool:
+    """Tells whether a value has entries; an array of no axis has none."""
+    try:
+        len(value)
+    except TypeError:
+        return False
+    return True
+
+
 def _join(datasets: Any) -> tuple[list[Any], list[Any]]:
     """Joins data sets of one client each: all items, and the owner of each."""
     if not isinstance(datasets, Mapping | Sequence):
@@ -173,7 +181,7 @@ def _join(datasets: Any) -> tuple[list[Any], list[Any]]:
     items = []
     owners = []
     for name, part in by_name.items():
-        if not hasattr(part, '__len__'):
+        if not _has_length(part):
             requirement = 'be a list of data sets, one for each client'
             raise errors.invalid('dataset', requirement, f'{part!r} for {name}')
         if not len(part):

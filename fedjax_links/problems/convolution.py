@@ -43,8 +43,8 @@ def fastest_form(kernel_width: int, channels: int) -> Form | None:
     | all others | `jax.lax`'s own: the forms are not measured there                     |
 
     On a CPU, patches of many channels leave the cache, and rows of few make narrow products. On a
-    GPU the kernels of many clients make a convolution of as many groups, two to three times as slow
-    as either form.
+    GPU the kernels of many clients make a convolution of as many groups. Training on an H100 is two
+    to five times as slow with it (docs/speed.md); other GPUs were not measured.
     ``python -m benchmarks.convolution`` compares the choice with `jax.lax`'s convolution, wherever
     it is run.
 

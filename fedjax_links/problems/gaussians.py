@@ -96,7 +96,8 @@ def gaussians(
         'bayes_accuracy', bayes_accuracy, 1 / num_classes + 1e-12, 1 - 1e-12
     )
     distance = analysis.equidistant_distance(bayes_accuracy, num_classes)
-    if partition is not None and not partition:
+    is_partition = callable(partition) or (isinstance(partition, str) and partition)
+    if partition is not None and not is_partition:
         raise errors.invalid('partition', 'be a partition or None', repr(partition))
     if partition is not None and alpha is not None:
         partition_options['alpha'] = alpha

@@ -71,10 +71,12 @@ def _with_rounds(results: LabelledResults, rounds: ArrayLike) -> LabelledResults
     if np.shape(rounds) != results['round'].shape:
         requirement = f'have {results.sizes["round"]} entries'
         raise errors.invalid('rounds', requirement, f'shape {np.shape(rounds)}')
-    checks.finite('rounds', rounds)
-    column = np.asarray(rounds, float)
+    column = checks.numbers('rounds', rounds).astype(float)
+    if not np.isfinite(column).all():
+        raise errors.invalid('rounds', 'be finite', errors.text_of(rounds))
     if np.any(np.diff(column) <= 0):
-        raise errors.invalid('rounds', 'rise', errors.text_of(rounds))
+        requirement = 'increase from entry to entry'
+        raise errors.invalid('rounds', requirement, errors.text_of(rounds))
     return results.assign_coords(round=column)
 
 

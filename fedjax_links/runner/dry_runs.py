@@ -14,9 +14,10 @@ from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import MAIN, Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.results.dataset import Columns
-from fedjax_links.runner import hooks, preflight, timing
+from fedjax_links.runner import hooks, preflight, realised_links, timing
 from fedjax_links.runner.compilation import state_shape
 from fedjax_links.runner.program_cache import Programs
+from fedjax_links.storage import run_files
 
 _MOST_LETTERS = 100
 _NOTABLE = 0.1  # share of the time from which compilation is named apart
@@ -74,6 +75,7 @@ class Surroundings:
       clock: of compilations since then.
       initial_states: what its lanes begin with.
       folder: of the run, whose finished rounds are not counted; None for a new one.
+      allow_changed: whether the run goes on in a folder of other programs.
       after_lanes: called with the folder of the timed lanes of each algorithm.
       time_report: returns the seconds of the report, and those to compile what it needs; called
         once all lanes are timed.
@@ -85,6 +87,7 @@ class Surroundings:
         default_factory=hooks.InitialStates
     )
     folder: Path | None = None
+    allow_changed: bool = False
     after_lanes: timing.AfterLanes | None = None
     time_report: Callable[[], tuple[float, float]] | None = None
 
@@ -98,6 +101,8 @@ class _WorkLeft:
         rounds_done: Mapping[str, int],
         first_round: int,
         columns: Columns | None = None,
+        *,
+        has_links: bool = False,
     ) -> None:
         """Takes what is done.
 
@@ -106,7 +111,9 @@ class _WorkLeft:
           rounds_done: the last round that is saved, by name of the lane.
           first_round: with which lanes of the experiment proper begin, as in a fork.
           columns: the metrics, which say what else is to run; None before any.
+          has_links: whether the realised links are saved.
         """
+        self.has_links = has_links
         self._plan = plan
         self._rounds_done = rounds_done
         self._first_round = first_round
@@ -131,8 +138,6 @@ class _WorkLeft:
         if label in self._finished:
             return 0
         most = self._plan.max_extra_rounds(label)
-        if not self._rounds_done:
-            return most
         at_first = {lane.name for lane in self._plan.lanes_at_first(label)}
         num_done = sum(
             lane.num_rounds - self.rounds(lane)
@@ -152,7 +157,7 @@ class _WorkLeft:
         started = f' and a part of {num_started}' if num_started else ''
         return (
             f'folder   holds {num_finished} of {count(len(lanes), "lane")}{started}; '
-            'programs, rounds and times below are of the others'
+            'programs to compile, and rounds and times of lanes, are of what is left'
         )
 
 
@@ -168,12 +173,21 @@ def _work_left(
     if folder is None or not saved:
         return nothing_done, []
     try:
-        preflight.check_folder(programs, plan, folder, states)
-        columns = runs.read(folder).columns
+        preflight.check_folder(
+            programs,
+            plan,
+            folder,
+            states,
+            allow_changed=surroundings.allow_changed,
+        )
+        run = runs.read(folder)
     except errors.InvalidError as error:
         return nothing_done, [f'folder   is not counted: {error}']
     rounds_done = {name: max(files) for name, files in saved.items()}
-    left = _WorkLeft(plan, rounds_done, states.round, columns)
+    # A changed run draws its links again.
+    is_changed = surroundings.allow_changed or run_files.CHANGED in run.facts
+    has_links = not is_changed and realised_links.has_record(programs, states, folder)
+    left = _WorkLeft(plan, rounds_done, states.round, run.columns, has_links=has_links)
     return left, [left.summary()]
 
 
@@ -209,7 +223,8 @@ def dry_run(
     before = surroundings.clock.seconds
     cost = RunCost(start=surroundings.seconds_so_far - before + timer.opening)
     cost.compiling_once = before
-    if plan.share is None or plan.share.index == 0:  # which records the links for all
+    records_links = plan.share is None or plan.share.index == 0
+    if records_links and not left.has_links:
         cost.start += timing.time_links(programs, states)
     for label in plan.algorithms:
         if plan.lanes_at_first(label):  # else all are in other shards
@@ -278,10 +293,14 @@ def _dry_run_algorithm(
     main_left = left.lanes(main)
     if plan.settings.evaluate_start and main_left:
         cost.num_evaluation += len(programs.by_program(main_left))
-    rate = _rate(1 / seconds_per_round) if num_rounds else 'no'
+    peak = f'needs {" or ".join(peaks)} at its peak'
+    if not num_rounds:
+        yield f'{"":16s} nothing is left; {peak}'
+        return
+    rate = _rate(1 / seconds_per_round)
     yield (
         f'{"":16s} compiled in {algorithm_cost.compiling:.1f} s; {rate} rounds/s, '
-        f'{reprs.duration(algorithm_cost.seconds)} in all; needs {" or ".join(peaks)} at its peak'
+        f'{reprs.duration(algorithm_cost.seconds)} in all; {peak}'
     )
 
 

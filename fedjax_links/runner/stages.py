@@ -378,7 +378,7 @@ class LaneScheduler:
         except errors.InvalidError:
             return False
         except jax.errors.JaxRuntimeError as error:
-            # A GPU already tries kernels while it compiles.
+            # A GPU's compiler runs kernels to time them, and may run out of memory.
             if not errors.is_out_of_memory(error):
                 raise
             return False

@@ -52,7 +52,7 @@ ARGUMENTS = {
 code it follows."""
 
 SHORT = {'sun2025_figure3': 'mnist', 'wang2022_figure_d1': 'fashion_mnist'}
-"""The configs with a part of their figure, ``short``, and the data that it was run on."""
+"""The configs with a part of their figure, ``short``, and the data that it is meant for."""
 
 SMALL = {
     'sun2025_figure3': 'mnist',

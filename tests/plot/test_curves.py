@@ -302,11 +302,11 @@ DATA = {'fedavg': np.ones((2, 3)), 'mifa': np.ones((2, 3))}
         ),
         (
             lambda: plot.learning_curves(DATA, rounds=[1, 2, np.nan]),
-            '`rounds` must be finite, got nan',
+            '`rounds` must be finite, got [1, 2, nan].',
         ),
         (
             lambda: plot.learning_curves(DATA, rounds=[1, 3, 3]),
-            '`rounds` must rise, got [1, 3, 3].',
+            '`rounds` must increase from entry to entry, got [1, 3, 3].',
         ),
         (
             lambda: plot.learning_curves(a_run(), rounds=[1]),

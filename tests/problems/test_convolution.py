@@ -74,7 +74,7 @@ def test_values_and_gradients_are_those_of_lax(
     )
 
 
-def test_off_the_cpu_a_network_uses_xlas_convolutions(monkeypatch):
+def test_off_cpu_and_gpu_a_network_uses_xlas_convolutions(monkeypatch):
     module = models.CNN(3, channels=(2, 4), hidden=(6,))
     features = jnp.zeros((2, 8, 8, 1))
     params = jax.eval_shape(module.init, jax.random.key(0), features)
@@ -87,7 +87,10 @@ def test_off_the_cpu_a_network_uses_xlas_convolutions(monkeypatch):
         return str(jax.make_jaxpr(gradient)(params))
 
     assert written(module) != written(clone)
+    on_cpu = written(module)
     monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
+    assert written(module) == on_cpu
+    monkeypatch.setattr(jax, 'default_backend', lambda: 'tpu')
     assert written(module) == written(clone)
 
 

@@ -164,6 +164,7 @@ def test_what_a_folder_holds_is_not_counted_again(monkeypatch, tmp_path):
         assert says in text
 
     check(0, 0, 0, 'folder   holds 12 of 12 lanes; programs')
+    check(0, 0, 0, 'nothing is left; needs')
     check(0, 0, 0, 'compiles 0 programs: 0 of training, 0 of links')
     check(2, 6, 6 * 8, 'folder   holds 12 of 18 lanes; programs', num_seeds=3)
     more_rounds = 'folder   holds 0 of 12 lanes and a part of 12; programs'
