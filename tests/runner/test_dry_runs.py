@@ -44,6 +44,13 @@ def take(monkeypatch, **units):
     monkeypatch.setattr(timing, 'time_links', lambda *arguments: 0.0)
 
 
+def only_links_take_time(monkeypatch):
+    """Lets drawing links take 1,000 seconds, and the rest of the start none."""
+    monkeypatch.setattr(timing, 'time_links', lambda *arguments: 1000.0)
+    monkeypatch.setattr(timing.LaneTimer, 'opening', 0.0, raising=False)
+    monkeypatch.setattr(timing.LaneTimer, '__init__', lambda *arguments: None)
+
+
 def test_few_rounds_a_second_have_digits():
     rates = [dry_runs._rate(rounds) for rounds in (0.0042, 0.9, 12.4, 12345.0)]
     assert rates == ['0.0042', '0.9', '12', '12,345']
@@ -142,9 +149,9 @@ def test_a_dry_run_counts_what_a_run_then_does(monkeypatch):
     assert part(lines, 'rounds and evaluations') == reprs.duration(sum(rounds))
 
 
-def counts_left(config, folder):
+def counts_left(config, folder, **options):
     """Returns the lines, and programs, lanes and rounds where each takes a second."""
-    surroundings = dry_runs.Surroundings(folder=folder)
+    surroundings = dry_runs.Surroundings(folder=folder, **options)
     plan = experiment.build(config).plan
     lines = list(dry_runs.dry_run(plan, surroundings=surroundings))
     names = 'compilation', 'beginning and saving lanes', 'rounds and evaluations'
@@ -177,6 +184,35 @@ def test_what_a_folder_holds_is_not_counted_again(monkeypatch, tmp_path):
             for path in files.values():
                 path.unlink()
     check(1, 6, 6 * 8, 'folder   holds 6 of 12 lanes; programs')
+
+
+@pytest.mark.slow
+def test_a_folder_of_other_data_counts_where_allowed(monkeypatch, tmp_path):
+    config = tuned(tuning=None, client=CLIENT)
+    experiment.build(config).run(tmp_path)
+    take(monkeypatch, round=1.0)
+    config['problem'] = {**config['problem'], 'seed': 1}
+    text, counts = counts_left(config, tmp_path)
+    assert 'folder   is not counted: ' in text
+    assert counts[2] != reprs.duration(0)
+    text, counts = counts_left(config, tmp_path, allow_changed=True)
+    assert 'folder   holds ' in text
+    assert counts[2] == reprs.duration(0)
+
+
+@pytest.mark.slow
+def test_links_that_the_folder_has_are_not_drawn_again(monkeypatch, tmp_path):
+    config = tuned(tuning=None, client=CLIENT)
+    experiment.build(config).run(tmp_path / 'run')
+    take(monkeypatch, round=1.0)
+    only_links_take_time(monkeypatch)
+    plan = experiment.build(config).plan
+    starts = []
+    for name in ('run', 'new'):
+        surroundings = dry_runs.Surroundings(folder=tmp_path / name)
+        lines = list(dry_runs.dry_run(plan, surroundings=surroundings))
+        starts.append(part(lines, 'start'))
+    assert starts == [reprs.duration(0), reprs.duration(1000)]
 
 
 @pytest.mark.slow
@@ -271,9 +307,7 @@ def test_clients_are_measured_at_lanes_that_leave_models(monkeypatch):
 
 def test_only_the_first_shard_records_links(monkeypatch):
     take(monkeypatch, round=1.0)
-    monkeypatch.setattr(timing, 'time_links', lambda *arguments: 1000.0)
-    monkeypatch.setattr(timing.LaneTimer, 'opening', 0.0, raising=False)
-    monkeypatch.setattr(timing.LaneTimer, '__init__', lambda *arguments: None)
+    only_links_take_time(monkeypatch)
     planned = experiment.build(tuned())
     starts = [
         part(list(dry_runs.dry_run(planned.shard(index, 2).plan)), 'start')
