@@ -379,12 +379,11 @@ def _compile_first(prepared: _PreparedRun) -> None:
     """Starts to compile the program of the first lanes, while predictions are computed."""
     from fedjax_links.runner import stages
 
-    experiment = prepared.experiment
-    for label in experiment.algorithms:
-        lanes = experiment.plan.lanes_at_first(label)
-        if lanes:
-            stages.compile_ahead(prepared.programs, lanes)
-            return
+    plan = prepared.experiment.plan
+    by_algorithm = [plan.lanes_at_first(label) for label in plan.algorithms]
+    first_lanes = next(filter(None, by_algorithm), None)  # of this shard
+    if first_lanes:
+        stages.compile_ahead(prepared.programs, first_lanes)
 
 
 def _predict(experiment: 'Experiment') -> None:

@@ -70,7 +70,7 @@ def conv_as_matmul(
     form: Form | None = None,
     **options: Any,
 ) -> Array:
-    """Computes `jax.lax.conv_general_dilated`; on a CPU the plain case is a matrix product.
+    """Computes `jax.lax.conv_general_dilated`, the plain case as a matrix product (CPU, GPU).
 
     ``y[b, i, j, :] = sum_{u, v} x[b, i + u, j + v, :] K[u, v]``, in the form that `fastest_form`
     names: all shifts of the padded image side by side on the channel axis, or those of its columns
