@@ -11,6 +11,7 @@ from fedjax_links import evaluation
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels, styles
 from fedjax_links.plot.panels import Axes
+from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
 LETTERS_PER_INCH = 9
@@ -46,6 +47,7 @@ def level_bars(
     from matplotlib import rcParams
 
     checks.flags(legend=legend)
+    dataset.check_names(names or {}, levels)
     width = 0.84 / max(1, len(levels))
     axes = panels.axes_of(ax)
     # The layout will still widen the axes of a new figure.

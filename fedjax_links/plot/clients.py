@@ -10,6 +10,7 @@ from fedjax_links.base import Problem, Source
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels, styles
 from fedjax_links.plot.panels import Axes
+from fedjax_links.results import dataset
 
 _DISTANCE_BINS = 30
 _MOST_LISTED = 40
@@ -46,6 +47,7 @@ def participation_loss(
       ValueError: for losses of another length.
     """
     checks.flags(legend=legend)
+    dataset.check_names(names or {}, losses)
     rounds = np.asarray(counts)
     axes = panels.axes_of(ax)
     for label, look in styles.looks(losses).items():

@@ -106,16 +106,18 @@ def learning_curves(
     checks.flags(log=log, log_rounds=log_rounds, legend=legend)
     results = conversion.to_dataset(data, metric, rounds, names)
     num_evals = results.sizes['round']
-    predictions = panels.check_by_label('levels', levels, ())
-    positions = panels.check_by_label('against', against, (num_evals,))
-    exact_curves = panels.check_by_label('exact', exact, (3, num_evals), by_model=True)
+    labels = results['series'].values.tolist()
+    models = results['model'].values.tolist()
+    predictions = panels.check_by_label('levels', levels, (), labels)
+    positions = panels.check_by_label('against', against, (num_evals,), labels)
+    exact_curves = panels.check_by_label('exact', exact, (3, num_evals), labels, models)
     shown_metric = Metric(results.attrs['metric'])
     shown_names = dataset.names(results)
     curves_of_patterns = dataset.curves(results, model)
     if legend:
         _check_legend(max(map(_num_curves, curves_of_patterns.values())))
-    labels = [label for curves in curves_of_patterns.values() for label in curves]
-    look_of = styles.looks(dict.fromkeys(labels))
+    drawn = [label for curves in curves_of_patterns.values() for label in curves]
+    look_of = styles.looks(dict.fromkeys(drawn))
     is_fraction = shown_metric.is_fraction and not above
     limits = (0, 1) if is_fraction else (-np.inf, np.inf)
     options = _Options(window, band, above, log, log_rounds, limits)

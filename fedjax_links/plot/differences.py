@@ -77,7 +77,7 @@ def paired_differences(
     axes_of_panels = panels.several(
         ax, len(curves_of_patterns), len(base_of), longest_title
     )
-    wide = wide or {}
+    wide = panels.check_by_label('wide', wide, (), list(members))
 
     def draw_rows(axes: Axes, final: Mapping[str, np.ndarray]) -> None:
         for row, (label, base) in enumerate(base_of.items()):

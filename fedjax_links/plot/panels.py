@@ -3,7 +3,7 @@
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -141,7 +141,11 @@ def _literal_line(text: str) -> str:
 
 
 def check_by_label(
-    argument: str, by_label: object, shape: tuple[int, ...], *, by_model: bool = False
+    argument: str,
+    by_label: object,
+    shape: tuple[int, ...],
+    labels: Collection[str],
+    models: Collection[str] | None = None,
 ) -> Mapping[str, Any]:
     """Checks what is given by label, and returns it; an empty mapping for None.
 
@@ -149,26 +153,41 @@ def check_by_label(
       argument: its name.
       by_label: numbers of one shape by label.
       shape: that of each.
-      by_model: whether each label has a mapping from candidate models to such numbers.
+      labels: those that there are.
+      models: the candidate models that there are, if each label has a mapping from them to such
+        numbers.
 
     Raises:
-      ValueError: for what is no mapping, another shape, or entries that are no numbers.
+      ValueError: for what is no mapping, an unknown label or model, another shape, or entries that
+        are no numbers.
     """
     if by_label is None:
         return {}
     if not isinstance(by_label, Mapping):
         raise errors.invalid(argument, 'be values by label', errors.text_of(by_label))
     for label, values in by_label.items():
-        if by_model and not isinstance(values, Mapping):
+        checks.choice(argument, label, labels)
+        if models is None:
+            _check_shape(argument, label, values, shape)
+            continue
+        if not isinstance(values, Mapping):
             got = f'{errors.text_of(values)} for {label!r}'
             raise errors.invalid(argument, 'be values by label and model', got)
-        for entry in values.values() if by_model else [values]:
-            array = checks.numbers(argument, entry)
-            if array.shape != shape:
-                requirement = f'have shape {list(shape)} for each label'
-                got = f'shape {list(array.shape)} for {label!r}'
-                raise errors.invalid(argument, requirement, got)
+        for model, entry in values.items():
+            checks.choice(argument, model, models)
+            _check_shape(argument, label, entry, shape)
     return by_label
+
+
+def _check_shape(
+    argument: str, label: str, values: object, shape: tuple[int, ...]
+) -> None:
+    """Raises unless the values of a label are numbers of some shape."""
+    array = checks.numbers(argument, values)
+    if array.shape != shape:
+        requirement = f'have shape {list(shape)} for each label'
+        got = f'shape {list(array.shape)} for {label!r}'
+        raise errors.invalid(argument, requirement, got)
 
 
 def name_of(name: str, model: str, *, always: bool = False) -> str:

@@ -60,8 +60,8 @@ def to_dataset(
     metric = results.attrs['metric'] if metric is None else metric
     metrics = [name for name, v in results.items() if v.dims == dataset.DIMS]
     checks.choice('metric', metric, metrics)
-    if names is not None and not isinstance(names, Mapping):
-        raise errors.invalid('names', 'be names by label', errors.text_of(names))
+    if names is not None:
+        dataset.check_names(names, dataset.all_labels(results))
     shown_names = {**dataset.read_attribute(results, 'names'), **(names or {})}
     return results.assign_attrs(metric=metric, names=dataset.as_json(shown_names))
 

@@ -254,6 +254,25 @@ def counterpart(members: Members, label: str, algorithm: str) -> str | None:
     return None
 
 
+def check_names(names: object, labels: Iterable[str]) -> None:
+    """Raises unless names to show are texts by label, each label one that is shown."""
+    if not isinstance(names, Mapping):
+        raise errors.invalid('names', 'be names by label', errors.text_of(names))
+    known = list(dict.fromkeys(labels))
+    for label, name in names.items():
+        checks.choice('names', label, known)
+        checks.text('names', name)
+
+
+def all_labels(results: LabelledResults) -> list[str]:
+    """Lists the labels that can have another name: of series, algorithms and patterns."""
+    labels: dict[str, None] = {}
+    for series, (algorithm, _) in points(results).items():
+        labels |= dict.fromkeys([algorithm, series])
+    labels |= dict.fromkeys(results['pattern'].values.tolist())
+    return [label for label in labels if label]
+
+
 def names(results: LabelledResults) -> dict[str, str]:
     """Returns what to show in place of labels of patterns, algorithms and series."""
     chosen: dict[str, str] = read_attribute(results, 'names')

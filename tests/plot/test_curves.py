@@ -313,19 +313,19 @@ DATA = {'fedavg': np.ones((2, 3)), 'mifa': np.ones((2, 3))}
             '`rounds` must be left out for the results of a run',
         ),
         (
-            lambda: plot.learning_curves(DATA, against={'a': [1, 2]}),
-            "`against` must have shape [3] for each label, got shape [2] for 'a'.",
+            lambda: plot.learning_curves(DATA, against={'mifa': [1, 2]}),
+            "`against` must have shape [3] for each label, got shape [2] for 'mifa'.",
         ),
         (
-            lambda: plot.learning_curves(DATA, levels={'a': 'high'}),
+            lambda: plot.learning_curves(DATA, levels={'mifa': 'high'}),
             "`levels` must be a number, got 'high'.",
         ),
         (
-            lambda: plot.learning_curves(DATA, exact={'a': {'server': [1, 2, 3]}}),
-            "`exact` must have shape [3, 3] for each label, got shape [3] for 'a'.",
+            lambda: plot.learning_curves(DATA, exact={'mifa': {'server': [1, 2, 3]}}),
+            "`exact` must have shape [3, 3] for each label, got shape [3] for 'mifa'.",
         ),
         (
-            lambda: plot.learning_curves(DATA, exact={'a': [1, 2, 3]}),
+            lambda: plot.learning_curves(DATA, exact={'mifa': [1, 2, 3]}),
             '`exact` must be values by label and model, got [1, 2, 3]',
         ),
         (lambda: plot.learning_curves(DATA, model='sever'), "did you mean 'server'?"),

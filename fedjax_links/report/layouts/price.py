@@ -118,6 +118,7 @@ def price(
     shown_metric = view.metric(metric)
     checks.choice('against', against, _AXES)
     config, links = _config_and_links(view)
+    _check_traffic(view, config, traffic or {})
     first_mask = next(iter(links.masks[view.patterns[0]].values()))
     devices = cost_model.devices(
         first_mask.shape[1], step=step, uplink=uplink, downlink=downlink
@@ -313,6 +314,18 @@ def _messages_of(
         raise errors.invalid('local_steps', requirement, None)
     name = algorithm if algorithm in traffic else options['name']
     return _Messages(_traffic_of(algorithm, name, traffic), options, local_steps)
+
+
+def _check_traffic(view: RunView, config: Section, traffic: Section) -> None:
+    """Raises for messages of an algorithm that the run does not have."""
+    sections = config.get('algorithms', {})
+    names = dict.fromkeys(view.algorithms)
+    for label in view.algorithms:
+        name = nested.section(sections.get(label) or {}).get('name')
+        if isinstance(name, str):
+            names[name] = None
+    for name in traffic:
+        checks.choice('traffic', name, names)
 
 
 def _traffic_of(algorithm: str, name: str, traffic: Section) -> cost_model.Traffic:

@@ -180,6 +180,10 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
             '`traffic.fedavg.up` must be at least 0, got -1.',
         ),
         ({'traffic': {'fedavg': {'upp': 1}}}, "`traffic.fedavg` has no 'upp'"),
+        (
+            {'traffic': {'fedavgg': {'up': 1}}},
+            "`traffic` has no 'fedavgg'; did you mean 'fedavg'?",
+        ),
     ],
 )
 def test_a_mistake_is_named(folder, options, message):

@@ -1,0 +1,50 @@
+"""What a picture says by label is of a label that it shows."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import plot
+from tests import refusals
+
+VALUES = {'fedavg': [0.1, 0.2, 0.3], 'fedpbc': [0.2, 0.3, 0.4]}
+BAND = [[0.1, 0.2, 0.3]] * 3
+
+
+def curves(**options):
+    return plot.learning_curves(VALUES, 'loss', **options)
+
+
+CALLS = {
+    'names of curves': lambda label: curves(names={label: 'FedAvg'}),
+    'names of bars': lambda label: plot.level_bars(
+        {'fedavg': [[0.1, 0.2]]}, ['equal'], names={label: 'FedAvg'}
+    ),
+    'names of clients': lambda label: plot.participation_loss(
+        [1, 2], {'fedavg': [0.1, 0.2]}, names={label: 'FedAvg'}
+    ),
+    'names of differences': lambda label: plot.paired_differences(
+        VALUES, names={label: 'FedAvg'}
+    ),
+    'levels': lambda label: curves(levels={label: 0.1}),
+    'exact': lambda label: curves(exact={label: {'server': BAND}}),
+    'against': lambda label: curves(against={label: [1, 2, 3]}),
+    'wide': lambda label: plot.paired_differences(VALUES, wide={label: 0.1}),
+}
+
+
+@pytest.mark.parametrize('call', CALLS)
+def test_an_unknown_label_is_refused_with_the_nearest(call):
+    CALLS[call]('fedavg')
+    with refusals.names(call.partition(' ')[0], "no 'fedavgg'", "mean 'fedavg'"):
+        CALLS[call]('fedavgg')
+
+
+def test_an_exact_curve_is_of_a_model_that_there_is():
+    with refusals.names('exact', "no 'sever'", "mean 'server'"):
+        curves(exact={'fedavg': {'sever': BAND}})
+
+
+@pytest.mark.parametrize('name', [None, 3, np.zeros(2)])
+def test_a_name_to_show_is_a_text(name):
+    with refusals.names('names', 'text'):
+        curves(names={'fedavg': name})
