@@ -179,6 +179,7 @@ def _work_left(
             folder,
             states,
             allow_changed=surroundings.allow_changed,
+            compare_programs=True,
         )
         run = runs.read(folder)
     except errors.InvalidError as error:

@@ -55,11 +55,12 @@ def check_folder(
     initial_states: hooks.InitialStates | None = None,
     *,
     allow_changed: bool = False,
+    compare_programs: bool = False,
 ) -> None:
     """Raises for a folder of another experiment, before anything is described or compiled.
 
     Programs and data are compared here if the config differs. A run compares them in any case,
-    under the lock of the folder.
+    under the lock of the folder; a dry run, which takes no lock, asks for it here.
 
     Args:
       programs: of the plan.
@@ -67,6 +68,7 @@ def check_folder(
       folder: where it is to run.
       initial_states: as in `loop.run`.
       allow_changed: as in `loop.run`.
+      compare_programs: whether programs and data are compared under the same config, too.
 
     Raises:
       ValueError: naming what differs.
@@ -78,7 +80,8 @@ def check_folder(
     facts = recorded_facts(programs, plan, initial_states or hooks.InitialStates())
     config, plain_facts = json.loads(json.dumps([plan.config, facts]))
     identity = None
-    if stored.config != config and not allow_changed:
+    may_differ = compare_programs or stored.config != config
+    if may_differ and not allow_changed:
         with plan.precision():
             identity = Identities(plan).of_run()
     descriptions.check_same(

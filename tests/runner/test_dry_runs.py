@@ -7,14 +7,15 @@ import sys
 
 import pytest
 
-from fedjax_links import experiment, runs
-from fedjax_links.core import reprs
+from fedjax_links import algorithms, experiment, runs
+from fedjax_links.core import errors, reprs
 from fedjax_links.machines.compile_clock import CompileClock
 from fedjax_links.runner import dry_runs, lane_batch, program_cache, timing
 from tests.experiment.configs import tuned
 
 CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
 PROBS = {'name': 'label_dependent', 'minimum': 0.2}  # by seed, but one program
+LINKS = {'name': 'bernoulli', 'probs': PROBS}
 PATTERNS = {
     'bernoulli': {'name': 'bernoulli', 'probs': PROBS},
     'markov': {'name': 'markov', 'probs': PROBS, 'up_rate': 0.3},
@@ -198,6 +199,22 @@ def test_a_folder_of_other_data_counts_where_allowed(monkeypatch, tmp_path):
     text, counts = counts_left(config, tmp_path, allow_changed=True)
     assert 'folder   holds ' in text
     assert counts[2] == reprs.duration(0)
+
+
+def test_a_folder_of_other_programs_is_refused_as_by_the_run(monkeypatch, tmp_path):
+    """The config is the same; the algorithm that it names was edited since."""
+    config = tuned(tuning=None, client=CLIENT, links=LINKS, patterns=None)
+    config['algorithms'] = {'fedavg': {}}
+    experiment.build(config).run(tmp_path)
+    take(monkeypatch, round=1.0)
+    monkeypatch.setitem(algorithms.ALGORITHMS, 'fedavg', algorithms.ALGORITHMS['area'])
+    edited = experiment.build(config)
+    with pytest.raises(errors.InvalidError, match='--allow_changed') as refused:
+        edited.run(tmp_path)
+    text, _ = counts_left(config, tmp_path)
+    assert f'folder   is not counted: {refused.value}\n' in text
+    text, _ = counts_left(config, tmp_path, allow_changed=True)
+    assert 'folder   holds ' in text
 
 
 @pytest.mark.slow
