@@ -174,6 +174,18 @@ def seed(argument: str, value: object) -> None:
     static_int(argument, value, minimum=0, maximum=2**32 - 1)
 
 
+def vector(argument: str, value: ArrayLike) -> np.ndarray:
+    """Converts to a vector, whatever it holds; raises for an empty one or another shape."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # Rows of unequal length.
+        got = errors.text_of(value)
+        raise errors.invalid(argument, 'be a non-empty vector', got) from None
+    if array.ndim != 1 or array.size == 0:
+        raise errors.invalid(argument, 'be a non-empty vector', f'shape {array.shape}')
+    return array
+
+
 def ids(
     argument: str, value: ArrayLike, *, limit: int | None = None
 ) -> NDArray[np.int64]:
@@ -188,13 +200,7 @@ def ids(
     Raises:
       ValueError: for another shape or dtype, or a number out of range.
     """
-    try:
-        array = np.asarray(value)
-    except ValueError:  # Rows of unequal length.
-        got = errors.text_of(value)
-        raise errors.invalid(argument, 'be a non-empty vector', got) from None
-    if array.ndim != 1 or array.size == 0:
-        raise errors.invalid(argument, 'be a non-empty vector', f'shape {array.shape}')
+    array = vector(argument, value)
     if not np.issubdtype(array.dtype, np.integer):
         names = _HOW_TO_NUMBER_NAMES if array.dtype.kind in 'OUS' else ''
         raise errors.invalid(argument, f'have an integer dtype{names}', array.dtype)

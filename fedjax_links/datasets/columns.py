@@ -47,12 +47,7 @@ def class_ids(argument: str, labels: ArrayLike) -> NDArray[np.int64]:
     Raises:
       ValueError: for another shape, or labels that are no whole numbers.
     """
-    try:
-        array = np.asarray(labels)
-    except ValueError:  # Rows of unequal length.
-        requirement = 'be a non-empty vector'
-        raise errors.invalid(argument, requirement, errors.text_of(labels)) from None
-    return checks.ids(argument, as_classes(array))
+    return checks.ids(argument, as_classes(checks.vector(argument, labels)))
 
 
 def check_numbers(argument: str, array: np.ndarray) -> None:

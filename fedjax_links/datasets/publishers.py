@@ -118,6 +118,7 @@ def fetch(
       ValueError: if the download fails, if files are not the published ones, or the disk is full.
       ImportError: if files must be downloaded and pooch is not installed.
     """
+    checks.flags(progressbar=progressbar)
     recipe = checks.entry('data', name, RECIPES)
     file = npz_file(name, data_dir)
     folder = _local_folder(name, recipe, mirror)

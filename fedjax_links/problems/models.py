@@ -30,6 +30,7 @@ class Softmax(nn.Module):
     @nn.compact
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
+        checks.flags(zero=self.zero)
         kind: Any = {'kernel_init': nn.initializers.zeros} if self.zero else {}
         dense = nn.Dense(self.num_classes, dtype=check_dtype(self.dtype), **kind)
         return as_logits(dense(flatten(features)), self.dtype)
@@ -99,6 +100,7 @@ class CNN(nn.Module):
           features: the images.
           train: whether to drop units, for which the ``dropout`` key is needed.
         """
+        checks.flags(kaiming=self.kaiming, train=train)
         check_widths('channels', self.channels)
         check_widths('hidden', self.hidden)
         checks.static_int('kernel_size', self.kernel_size, maximum=2**10)
@@ -168,6 +170,7 @@ class GRU(nn.Module):
     @nn.compact
     def __call__(self, tokens: Array) -> Array:
         """Logits [B, num_classes], or [B, L, num_classes], of tokens int[B, L]."""
+        checks.flags(every_token=self.every_token)
         check_widths('hidden', [self.hidden])
         checks.static_int('layers', self.layers, maximum=2**10)
         activations: Any = _embed(self, tokens, self.embedding)
@@ -209,6 +212,7 @@ class Transformer(nn.Module):
     @nn.compact
     def __call__(self, tokens: Array) -> Array:
         """Logits [B, num_classes], or [B, L, num_classes], of tokens int[B, L]."""
+        checks.flags(every_token=self.every_token)
         checks.static_int('layers', self.layers, maximum=2**10)
         checks.static_int('heads', self.heads, maximum=2**10)
         if self.hidden % self.heads:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import FederationState, PyTree, RoundMetrics
-from fedjax_links.core import errors, reprs
+from fedjax_links.core import checks, errors, reprs
 from fedjax_links.results import conversion, dataset
 from fedjax_links.results.dataset import LabelledResults
 
@@ -115,6 +115,7 @@ class SimulationResult(NamedTuple):
         """
         import pandas
 
+        checks.flags(per_round=per_round)
         if not self.evals and not per_round:
             requirement = (
                 'have evaluations (`eval_every`); `per_round=True` shows the rounds'

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjax_links import simulation
 from fedjax_links.base import Algorithm, LinkSample
-from fedjax_links.core import tree
+from fedjax_links.core import checks, tree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.machines import devices
@@ -54,7 +54,14 @@ def check_algorithm(
 
     Raises:
       AssertionError: naming the first broken promise.
+      ValueError: for a promise that is neither True nor False.
     """
+    checks.flags(
+        full_participation_is_fedavg=full_participation_is_fedavg,
+        empty_round_keeps_server=empty_round_keeps_server,
+        uses_links=uses_links,
+        trains_on_batches=trains_on_batches,
+    )
     entry = AlgorithmEntry(
         make_algorithm,
         full_participation_is_fedavg=full_participation_is_fedavg,

@@ -1,5 +1,6 @@
 """Public functions refuse vectors, texts and complex numbers where one real number is meant."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -13,8 +14,12 @@ from fedjax_links import (
     plot,
     problems,
     runs,
+    simulation,
+    testing,
 )
 from fedjax_links.analysis.theorems import link_marginals
+from fedjax_links.datasets import publishers
+from fedjax_links.problems import models
 from tests import refusals
 
 LABELS = np.arange(60) % 3
@@ -123,7 +128,26 @@ def test_parts_of_a_pattern_are_a_list(patterns):
 
 
 RUN = 'a folder that is not read'
+SIMULATED = simulation.SimulationResult(None, None, {})
+
+
+def apply(model, features=None):
+    """Initialises a model, which checks its options."""
+    features = np.zeros((1, 3), np.int32) if features is None else features
+    return model.init(jax.random.key(0), features)
+
+
 FLAGS = {
+    'zero': lambda v: apply(models.Softmax(3, zero=v)),
+    'kaiming': lambda v: apply(models.CNN(3, kaiming=v), np.zeros((1, 4, 4, 1))),
+    'every_token of units': lambda v: apply(models.GRU(3, every_token=v)),
+    'every_token of blocks': lambda v: apply(models.Transformer(3, every_token=v)),
+    'progressbar': lambda v: publishers.fetch('mnist', progressbar=v),
+    'per_round': lambda v: SIMULATED.to_pandas(per_round=v),
+    'uses_links': lambda v: testing.check_algorithm(None, uses_links=v),
+    'prob_is_marginal': lambda v: testing.check_participation(
+        PATTERN, prob_is_marginal=v
+    ),
     'reset of links': lambda v: participation.cyclic([0.5, 0.3], reset=v),
     'reset of a chain': lambda v: analysis.link_chains.cyclic([0.5, 0.3], reset=v),
     'reset of a law': lambda v: link_marginals.cyclic_marginals([0.5, 0.3], reset=v),
