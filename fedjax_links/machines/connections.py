@@ -10,6 +10,7 @@ size, and hangs up on anybody who does not greet as a process of this package do
 """
 
 import contextlib
+import errno
 import os
 import queue
 import selectors
@@ -41,6 +42,7 @@ _LEFT = -1  # in place of a size: the sender leaves with all others
 _GONE = -2  # in place of a size: process i is gone, as -2 - i
 _HELLO = struct.Struct('>12sqq')
 _NAME = b'fedjax_links'
+_WELCOME = b'+'  # the answer to a greeting
 _GREETING_SECONDS = 2  # for what comes as soon as a process is connected
 _LARGEST = 2**28  # bytes of a message
 _LOOPBACK = ('127.', '::1')
@@ -165,8 +167,8 @@ def meet(host: str, port: int, process_id: int, count: int) -> Connections:
     """
     deadline = time.monotonic() + _JOIN_SECONDS
     if process_id:
-        sockets = {0: _reach_first(host, port, deadline)}
-        sockets[0].sendall(_HELLO.pack(_NAME, process_id, count))
+        greeting = _HELLO.pack(_NAME, process_id, count)
+        sockets = {0: _reach_first(host, port, greeting, deadline)}
     else:
         sockets = _accept_others(host, port, count, deadline)
     for connection in sockets.values():
@@ -329,14 +331,16 @@ def _read_greeting(connection: socket.socket, count: int) -> int | None:
     try:
         greeting = _receive(connection, _HELLO.size)
         name, process_id, its_count = _HELLO.unpack(greeting)
+        if name != _NAME or not 1 <= process_id < max(count, its_count):
+            return None
+        connection.settimeout(None)
+        # Also to one that expects another number, or it would try again when this one has ended.
+        connection.sendall(_WELCOME)
     except (OSError, struct.error):  # it is silent, or sends too little
-        return None
-    if name != _NAME or not 1 <= process_id < max(count, its_count):
         return None
     if its_count != count:
         value = f'{count} in process 0 and {its_count} in process {process_id}'
         raise errors.invalid('num_processes', 'be the same in all of them', value)
-    connection.settimeout(None)
     return int(process_id)
 
 
@@ -353,11 +357,16 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     return content
 
 
-def _reach_first(host: str, port: int, deadline: float) -> socket.socket:
-    """Returns the connection of any other process to the first one."""
+def _reach_first(
+    host: str, port: int, greeting: bytes, deadline: float
+) -> socket.socket:
+    """Returns the connection of any other process to the first one, which has welcomed it.
+
+    It tries again if the first one hangs up, as on a process that stood still before it greeted.
+    """
     while True:
         try:
-            connection = socket.create_connection((host, port), timeout=10)
+            return _greet_first(host, port, greeting, deadline)
         except OSError as error:
             has_no_name = isinstance(error, socket.gaierror)
             seconds = _NAME_SECONDS if has_no_name else _JOIN_SECONDS
@@ -366,9 +375,28 @@ def _reach_first(host: str, port: int, deadline: float) -> socket.socket:
                 value = f'{host}:{port}: {error.strerror or error}'
                 raise errors.invalid('coordinator', requirement, value) from None
             time.sleep(0.2)
-        else:
-            connection.settimeout(None)
-            return connection
+
+
+def _greet_first(
+    host: str, port: int, greeting: bytes, deadline: float
+) -> socket.socket:
+    """Connects to process 0 and waits for its welcome.
+
+    Raises:
+      OSError: if process 0 cannot be reached, or hangs up.
+    """
+    connection = socket.create_connection((host, port), timeout=10)
+    try:
+        _keep_alive(connection)
+        connection.settimeout(max(0.01, deadline - time.monotonic()))
+        connection.sendall(greeting)
+        if connection.recv(len(_WELCOME)) != _WELCOME:
+            raise ConnectionAbortedError(errno.ECONNABORTED, 'process 0 hung up')
+        connection.settimeout(None)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def _pass_on(source: socket.socket, sink: socket.socket) -> None:

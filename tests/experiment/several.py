@@ -100,11 +100,11 @@ assert len(alone.columns['round']) == 4
 
 
 def environment(variables=None):
-    """That of a user, who gives XLA no flags, and more variables."""
+    """That of a user, who gives XLA no flags, and more variables; SIGABRT prints all stacks."""
     inherited = {
         name: value for name, value in os.environ.items() if name != 'XLA_FLAGS'
     }
-    return {**inherited, **(variables or {})}
+    return {**inherited, 'PYTHONFAULTHANDLER': '1', **(variables or {})}
 
 
 def command(folder, *flags):
@@ -214,9 +214,18 @@ def wait_for(folder, num_lines, processes):
 
 
 def ended(processes, timeout=300):
-    """Exit statuses, and what each process says to stderr; none is left behind."""
+    """Exit statuses, and what each process says to stderr; none is left behind.
+
+    Where one does not end, the error shows where each of them stands.
+    """
     try:
         output = [process.communicate(timeout=timeout)[1] for process in processes]
+    except subprocess.TimeoutExpired as error:
+        for process in processes:
+            process.send_signal(signal.SIGABRT)
+        stacks = [process.communicate(timeout=timeout)[1] for process in processes]
+        statuses = [process.returncode for process in processes]
+        raise AssertionError(f'{error}: {statuses}\n' + '\n'.join(stacks)) from None
     finally:
         for process in processes:
             process.kill()

@@ -34,6 +34,22 @@ joined.exchange(b'the end')
 joined.leave(together=True)
 """
 
+STANDS_STILL = """
+import socket, time
+
+connect = socket.create_connection
+
+
+def connect_and_stand_still(*arguments, **options):
+    connection = connect(*arguments, **options)
+    socket.create_connection = connect
+    time.sleep(3)
+    return connection
+
+
+socket.create_connection = connect_and_stand_still
+"""
+
 
 def run(end, started=(0, 1, 2), counts=(3, 3, 3), port=None, host='127.0.0.1'):
     """Exit statuses and what is said, of the processes in their order."""
@@ -126,6 +142,31 @@ def test_strangers_at_the_port_change_nothing():
         stranger.settimeout(30)
         assert stranger.recv(1) == b''  # process 0 has hung up
         stranger.close()
+
+
+def test_a_process_that_stands_still_as_it_greets_joins():
+    """It stands still for longer than process 0 waits for a greeting."""
+    port, first = start_first()
+    stopped = subprocess.Popen(
+        [
+            sys.executable,
+            '-c',
+            STANDS_STILL + PROGRAM,
+            str(port),
+            '1',
+            '3',
+            'together',
+            '127.0.0.1',
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    statuses, output = run('together', started=(2,), port=port)
+    assert (statuses, output) == ([0], [(RECEIVED, '')])
+    assert stopped.communicate(timeout=90) == (RECEIVED, '')
+    assert first.communicate(timeout=90) == (RECEIVED, '')
 
 
 def start_first():
