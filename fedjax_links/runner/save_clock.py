@@ -2,6 +2,8 @@
 
 import time
 
+_TIME_PER_SAVE = 10  # from one save to the next, in times that the first one took
+
 
 class SaveClock:
     """Says when to save: every few seconds, and for at most a tenth of the time."""
@@ -14,7 +16,7 @@ class SaveClock:
           num_clocks: how many clocks share the tenth.
         """
         self._seconds = seconds
-        self._time_per_save = 10 * num_clocks
+        self._time_per_save = _TIME_PER_SAVE * num_clocks
         self._due = time.monotonic() + seconds
 
     def is_due(self) -> bool:

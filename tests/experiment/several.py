@@ -23,9 +23,10 @@ import time
 def get_config():
     from fedjax_links.core import memory
     from fedjax_links.storage import atomic_files
-    from fedjax_links.runner import stages
+    from fedjax_links.runner import save_clock, stages
 
     stages._SAVE_SECONDS = 0.05
+    save_clock._TIME_PER_SAVE = 2
     write_atomically = atomic_files.write
 
     def counted(path, content):
@@ -57,7 +58,7 @@ def get_config():
         'num_seeds': 1,
     }
 """
-"""Both algorithms keep a table, which four devices divide; a save is due some ten times a second.
+"""Both algorithms keep a table, which four devices divide; they save for up to half of the time.
 
 The disk of a process with SECONDS_TO_SYNC takes so long for every file that it must have written.
 """
