@@ -17,6 +17,8 @@ from scipy.sparse import linalg as sparse_linalg
 from fedjax_links.analysis import _checks
 
 MAX_COHORTS = 200_000
+_MOST_STATES_SOLVED = 2_000  # by a linear system, whose time grows fast
+_MOST_STEPS = 10_000
 
 
 class CohortLaw(NamedTuple):
@@ -257,10 +259,11 @@ def _all_draws(
 def long_run_law(transition: sparse.csr_array, start: np.ndarray) -> np.ndarray:
     """Computes the long-run fraction of rounds in each state.
 
-    It is zero for transient states. One linear system determines two things: the visits to
-    transient states, which balance with the start, and the laws within closed classes.
-    Each class has one equation too many. So the balance of its first state is replaced:
-    the law's total is the probability with which a run reaches the class.
+    It is zero for transient states. A chain of many states is followed until its law stands still.
+    Otherwise one linear system determines two things: the visits to transient states, which balance
+    with the start, and the laws within closed classes. Each class has one equation too many. So the
+    balance of its first state is replaced: the law's total is the probability with which a run
+    reaches the class.
 
     Args:
       transition: sparse float64[S, S], row-stochastic.
@@ -274,6 +277,10 @@ def long_run_law(transition: sparse.csr_array, start: np.ndarray) -> np.ndarray:
     sources, targets = transition.nonzero()
     leaves = np.unique(label[sources[label[sources] != label[targets]]])
     recurs = ~np.isin(label, leaves)
+    if size > _MOST_STATES_SOLVED:
+        law = _limit_of_steps(transition, start)
+        if law is not None:
+            return np.where(recurs, np.maximum(law, np.finfo(np.float64).tiny), 0.0)
     classes = np.setdiff1d(label, leaves)
     _, firsts = np.unique(label, return_index=True)
     stays = sparse.diags_array(recurs.astype(np.float64))
@@ -288,6 +295,33 @@ def long_run_law(transition: sparse.csr_array, start: np.ndarray) -> np.ndarray:
     right = np.append((start * ~recurs)[others], member @ start)
     law = sparse_linalg.spsolve(system, right)
     return np.where(recurs, np.maximum(law, np.finfo(np.float64).tiny), 0.0)
+
+
+def _limit_of_steps(
+    transition: sparse.csr_array, start: np.ndarray
+) -> np.ndarray | None:
+    """Follows a run that stays where it is in half of the rounds, until its law stands still.
+
+    Half of the steps end in the same long-run law, and a period is gone. A law that a step changes
+    by rounding errors alone is as good as the solution of a linear system in float64.
+
+    Args:
+      transition: sparse float64[S, S], row-stochastic.
+      start: float64[S], law of the first state.
+
+    Returns:
+      float64[S]; None if it still moves after `_MOST_STEPS`.
+    """
+    flow = transition.T.tocsr()
+    law = start
+    for _ in range(_MOST_STEPS):
+        next_law = (law + flow @ law) / 2
+        next_law /= next_law.sum()
+        change = np.abs(next_law - law).sum()
+        law = next_law
+        if change <= 2 * np.finfo(np.float64).eps:
+            return law
+    return None
 
 
 def _product_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from fedjax_links import analysis
+from fedjax_links.analysis import cohort_chain
 from tests.analysis import enumeration
 from tests.analysis.refusals import refuses
 
@@ -65,7 +66,8 @@ def num_states(clients, separation, cohort):
 
 
 @pytest.mark.parametrize(
-    'clients, separation, cohort', [(5, 0, 2), (5, 3, 1), (7, 1, 3), (6, 1, 2)]
+    'clients, separation, cohort',
+    [(5, 0, 2), (5, 3, 1), (7, 1, 3), (6, 1, 2), (9, 4, 1)],  # the last has many states
 )
 def test_product_design_has_the_closed_form(rng, clients, separation, cohort):
     weights = rng.uniform(0.1, 1.0, size=clients)
@@ -163,6 +165,31 @@ def test_cyclic_order_has_the_law_of_the_first_pass():
     assert sum(
         results[state] for state in ((0, 1, 2), (2, 0, 1), (1, 2, 0))
     ) == pytest.approx(clockwise, rel=1e-12)
+
+
+MANY_STATES = {
+    'a separation per client': (np.arange(1.0, 12.0), [1, 2, 3] * 3 + [1, 2], 2),
+    'weights far apart': (10.0 ** -np.arange(9.0), [4] * 9, 1),
+    'every order for ever': (np.arange(1.0, 8.0), [6] * 7, 1),
+}
+
+
+@pytest.mark.parametrize(
+    'weights, waits, cohort', MANY_STATES.values(), ids=MANY_STATES
+)
+def test_many_states_followed_have_the_law_of_the_linear_system(
+    monkeypatch, weights, waits, cohort
+):
+    def law():
+        chain = analysis.minimum_separation_chain(
+            weights, waits, cohort, max_states=15_000
+        )
+        return chain.stationary
+
+    followed = law()
+    assert len(followed) > cohort_chain._MOST_STATES_SOLVED
+    monkeypatch.setattr(cohort_chain, '_MOST_STEPS', 1)  # too few to stand still
+    np.testing.assert_allclose(followed, law(), rtol=1e-9, atol=1e-15)
 
 
 def test_chain_without_memory_has_one_state():
