@@ -89,7 +89,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 'The paper shows Debiasing FedAvg at the loss of uniform sampling, faster for '
                 'larger R; FedAvg less biased for larger R; Debiasing FedAvg lowest of three for '
                 f'R = 8; no numbers. {presets.debiasing(code)} Deviations: '
-                f'{presets.replaced(dataset)}{shortened}{presets.SAMPLES}'
+                f'{presets.data_deviations(dataset)}{shortened}{presets.SAMPLES_DEVIATION}'
                 'rates tuned at R = 5; 60 local steps for everyone in '
                 f'place of one epoch; nothing set aside, test data evaluate; examples weighed '
                 f'equally. {network}With --quick: {quick_data}, 10 local steps, 150 '

@@ -84,8 +84,9 @@ def get_config(argument: str = '') -> ConfigDict:
                 'rates': {'name': 'rates'},
             },
             'caption': (
-                f'{comparison}{presets.debiasing(code)} Deviations: {presets.replaced(dataset)}'
-                f'{presets.SAMPLES}the '
+                f'{comparison}{presets.debiasing(code)} Deviations: '
+                f'{presets.data_deviations(dataset)}'
+                f'{presets.SAMPLES_DEVIATION}the '
                 'paper states "three convolution layers" and rates of order 1e-3; partition, '
                 f'batch, local work and rounds here are those of its MNIST code, {network}rates '
                 f'are tuned at R = 10. With --quick: {quick_data}, 5 local steps, 150 rounds.'

@@ -43,7 +43,7 @@ def get_config(argument: str = '') -> ConfigDict:
         'caption': (
             f'{presets.BAND}, as in the paper, whose main text with this figure was not '
             f'available. Deviations: {presets.WARM_UP}'
-            f'{presets.replaced(dataset, own_rates=True)}'
+            f'{presets.data_deviations(dataset, own_rates=True)}'
             f'{presets.selection(code, dataset)}; minibatches '
             'with replacement; loss as the mean over examples. With --quick: '
             f'{presets.quick_data(dataset)}, cycles of 50 rounds, rates of our own.'

@@ -57,7 +57,8 @@ def get_config(argument: str = '') -> ConfigDict:
         'caption': (
             f'{presets.BAND}. '
             'The paper reports similar curves, the regularised pattern marginally ahead. '
-            f'Deviations: {presets.replaced(dataset)}rate and length, not stated, are those of the '
+            f'Deviations: {presets.data_deviations(dataset)}'
+            'rate and length, not stated, are those of the '
             'search for the initial rates; minibatches with replacement; loss as the mean over '
             f'examples. With --quick: {presets.quick_data(dataset)}, five per round.'
         ),

@@ -54,7 +54,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'Local rates are those after the warm-up. The paper reports that large rates are '
             'unstable and that at the smallest one eta = 10 is ahead; it leaves out FashionMNIST '
             f'at 0.1 (NaN). Deviations: nothing is left out; {presets.WARM_UP}'
-            f'{presets.replaced(dataset)}'
+            f'{presets.data_deviations(dataset)}'
             f'{presets.selection(code, dataset)}; minibatches with replacement; '
             f'loss as the mean over examples. With --quick: {presets.quick_data(dataset)}, cycles '
             'of 50 rounds.'

@@ -51,7 +51,7 @@ def get_config(argument: str = '') -> ConfigDict:
             f'{presets.BAND}. The '
             'paper reports that eta = 5, 10 and 15 do alike, 2 and 20 worse, 20 as it fluctuates '
             f'more. Deviations: {presets.WARM_UP}'
-            f'{presets.replaced(dataset, own_rates=True)}'
+            f'{presets.data_deviations(dataset, own_rates=True)}'
             f'{presets.selection(code, dataset)}; minibatches '
             'with replacement; loss as the mean over examples. With --quick: '
             f'{presets.quick_data(dataset)}, cycles of 50 rounds, a rate of our own.'

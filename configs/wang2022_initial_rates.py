@@ -59,7 +59,8 @@ def get_config(argument: str = '') -> ConfigDict:
         'caption': (
             'The paper finds the same best rate for both kinds of participation: 0.1 for '
             'FashionMNIST, 0.05 for CIFAR-10. '
-            f'Deviations: {presets.replaced(dataset)}chosen by one seed, as their number is not '
+            f'Deviations: {presets.data_deviations(dataset)}'
+            'chosen by one seed, as their number is not '
             'stated; minibatches with replacement; loss as the mean over examples. With --quick: '
             f'{presets.quick_data(dataset)}, five per round, two rates.'
         ),

@@ -66,7 +66,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'levels': {'name': 'levels', 'tail': 0.03},
         },
         'caption': (
-            f'{comparison}Deviations: {presets.WARM_UP}{presets.replaced(dataset)}'
+            f'{comparison}Deviations: {presets.WARM_UP}{presets.data_deviations(dataset)}'
             'chosen by the training loss at the '
             f'end of one seed, as the criterion is not stated; {presets.selection(code, dataset)}; '
             f'minibatches with replacement. With --quick: {presets.quick_data(dataset)}, cycles of '

@@ -53,16 +53,16 @@ def get_config(argument: str = '') -> ConfigDict:
     small = dataset in presets.SMALL_DATASETS
     quick_size = 'synthetic images, 20 clients and 40 rounds'
     replaced = (
-        f'{presets.replaced(dataset)}'
+        f'{presets.data_deviations(dataset)}'
         'the last 100 rounds are seen every {config.eval_every}; '
     )
     tuned = 'tuned at the middle value; '
-    gamma = '' if parameter == 'gamma' else presets.GAMMA
+    gamma = '' if parameter == 'gamma' else presets.GAMMA_DEVIATION
     if small:
         quick_size = '20 clients and 108 rounds'
-        tuned = presets.TUNED_WITH_CARE
+        tuned = presets.TUNING_DEVIATION
         replaced = (
-            f'{presets.replaced(dataset)}'
+            f'{presets.data_deviations(dataset)}'
             '{config.num_rounds} rounds in place of 10,000, evaluated every {config.eval_every} in '
             'place of every 10, so that all of the sine is seen; '
         )
@@ -93,7 +93,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'The paper shows bars without numbers: FedPBC ahead of the algorithms without memory '
             '(all but MIFA and FedAvg known) except for alpha = 1 and sigma_0 = 1, where FedAU is. '
             f'Deviations: {replaced}values that neither text nor code name are ours; '
-            f'{presets.SAMPLES}{tuned}{gamma}{presets.OWNED}{presets.RIVALS}'
+            f'{presets.SAMPLES_DEVIATION}{tuned}{gamma}{presets.LABEL_LINKS_DEVIATION}{presets.F3AST_DEVIATION}'
             'FedPBC at the mean of its client models. '
             f'{presets.departures(code, "training", dataset=dataset)} With --quick: {quick_size}, '
             'whose levels mean nothing.'
@@ -102,5 +102,5 @@ def get_config(argument: str = '') -> ConfigDict:
     }
     config['tuning']['pattern'] = 'value2'
     if small:
-        config |= {**presets.careful(code), 'num_rounds': 1_998}
+        config |= {**presets.small_tuning(code), 'num_rounds': 1_998}
     return ConfigDict(config)

@@ -58,9 +58,9 @@ def get_config(argument: str = '') -> ConfigDict:
                 'curves': {'name': 'curves'},
             },
             'caption': (
-                f'Deviations: {presets.replaced(dataset)}{presets.SAMPLES}'
+                f'Deviations: {presets.data_deviations(dataset)}{presets.SAMPLES_DEVIATION}'
                 'the last 100 rounds are seen every {config.eval_every}; '
-                f'{presets.GAMMA}{presets.OWNED}{presets.CYCLES}{presets.RIVALS}'
+                f'{presets.GAMMA_DEVIATION}{presets.LABEL_LINKS_DEVIATION}{presets.CYCLES_DEVIATION}{presets.F3AST_DEVIATION}'
                 'rates tuned on the time-varying Bernoulli links. '
                 f'{presets.departures(code, "links", "training", dataset=dataset)} '
                 'FedPBC is evaluated at the mean of its '

@@ -24,8 +24,8 @@ def get_config(argument: str = '') -> ConfigDict:
     """Returns the comparison's settings.
 
     Args:
-      argument: ``clean`` or ``noisy``, and ``as_released`` or ``first_commit`` for the rules of the
-        released code.
+      argument: ``clean`` or ``noisy``, and ``as_released`` or ``first_commit`` for the
+        algorithms of the released code.
     """
     labels, code = common.chosen(argument, ('clean', 'noisy'), presets.CODES)
     model = {'name': 'mlp', 'hidden': (64,)}
@@ -37,7 +37,7 @@ def get_config(argument: str = '') -> ConfigDict:
         network = 'no hidden layer'
         data = ', a fifth of them mislabelled'
         noise = {'label_noise': {'rate': 0.2}}
-    careful = presets.careful(code)
+    careful = presets.small_tuning(code)
     careful['tuning'] |= {'learning_rates': (0.08, 0.4, 2.0), 'grow': 5}
     return ConfigDict(
         {
@@ -50,7 +50,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 **noise,
                 'seed': 0,
             },
-            **presets.in_small(code),
+            **presets.small_experiment(code),
             **careful,
             'redraw': 'by_seed',
             'num_seeds': 10,
@@ -63,8 +63,8 @@ def get_config(argument: str = '') -> ConfigDict:
                 '{config.problem.num_clients} clients in place of 100; {config.num_rounds} rounds, '
                 'evaluated every {config.eval_every}, so that all of a cycle is seen, in place of '
                 f'4,000; a network with {network} in place of convolutions; '
-                f'{presets.TUNED_WITH_CARE}{presets.SAMPLES}'
-                f'{presets.GAMMA}{presets.OWNED}{presets.CYCLES}{presets.RIVALS}'
+                f'{presets.TUNING_DEVIATION}{presets.SAMPLES_DEVIATION}'
+                f'{presets.GAMMA_DEVIATION}{presets.LABEL_LINKS_DEVIATION}{presets.CYCLES_DEVIATION}{presets.F3AST_DEVIATION}'
                 f'{presets.departures(code, "links", "training")} FedPBC is evaluated at the mean '
                 'of its client models, as in the released code.'
             ),

@@ -37,16 +37,16 @@ def get_config(argument: str = '') -> ConfigDict:
     """Returns the comparison's settings.
 
     Args:
-      argument: ``as_released`` or ``first_commit`` for the rules of the released code; ``rules``
-        for two rules as written beside the same as released; ``decided`` for one pattern, with as
-        many seeds as verdicts need; ``betas`` for F3AST at the paper's six values of beta;
-        ``samples`` for a minibatch per step beside one per round.
+      argument: ``as_released`` or ``first_commit`` for the algorithms of the released code;
+        ``rules`` for two algorithms as written beside the same as released; ``decided`` for one
+        pattern, with as many seeds as verdicts need; ``betas`` for F3AST at the six values of beta
+        of the paper; ``samples`` for a minibatch per step beside one per round.
     """
     parts = ('table', 'rules', 'decided', 'betas', 'samples')
     code, which = common.chosen(argument, presets.CODES, parts)
     if which in _SHORT:
         return ConfigDict(_short(which, code))
-    shared = presets.in_small(code) | presets.careful(code)
+    shared = presets.small_experiment(code) | presets.small_tuning(code)
     algorithms = shared['algorithms']
     tuning = dict(shared['tuning'])
     quick = {
@@ -90,8 +90,9 @@ def get_config(argument: str = '') -> ConfigDict:
             'seeds': {'until': 'decided', 'least': 5, 'most': 20, 'margin': 0.005},
             'caption': (
                 'Time-varying Bernoulli links of Table 1 of Xiang et al. (2024) on '
-                f'{presets.replaced("gaussians").partition(";")[0]}. Deviations: '
-                f'{presets.TUNED_WITH_CARE}{presets.SAMPLES}{presets.GAMMA}{presets.OWNED}{presets.RIVALS}'
+                f'{presets.data_deviations("gaussians").partition(";")[0]}. Deviations: '
+                f'{presets.TUNING_DEVIATION}{presets.SAMPLES_DEVIATION}{presets.GAMMA_DEVIATION}'
+                f'{presets.LABEL_LINKS_DEVIATION}{presets.F3AST_DEVIATION}'
                 'no other pattern.'
             ),
         }
@@ -111,11 +112,11 @@ def get_config(argument: str = '') -> ConfigDict:
         'eval_every': 93,
         'names': tuple(n for n in labels.items() if n[0] in {*patterns, *algorithms}),
         'caption': (
-            f'{paper if which == "table" else ""}Deviations: {presets.replaced("gaussians")}'
+            f'{paper if which == "table" else ""}Deviations: {presets.data_deviations("gaussians")}'
             '{config.num_rounds} rounds, evaluated every {config.eval_every}, so that all of a '
-            f'cycle is seen, in place of 4,000; {presets.TUNED_WITH_CARE}{presets.SAMPLES}'
-            f'{presets.GAMMA}{presets.OWNED}'
-            f'{presets.CYCLES}{presets.RIVALS}'
+            f'cycle is seen, in place of 4,000; {presets.TUNING_DEVIATION}'
+            f'{presets.SAMPLES_DEVIATION}{presets.GAMMA_DEVIATION}{presets.LABEL_LINKS_DEVIATION}'
+            f'{presets.CYCLES_DEVIATION}{presets.F3AST_DEVIATION}'
             f'{presets.departures(code, "links", "training")}'
         ),
         'quick': {
@@ -134,7 +135,7 @@ def get_config(argument: str = '') -> ConfigDict:
 
 def _short(which: str, code: str) -> common.PaperSection:
     """Returns a part that is neither tuned nor run to the end."""
-    shared = presets.in_small(code)
+    shared = presets.small_experiment(code)
     if which == 'betas':
         algorithms = {
             f'beta{k}': {**shared['algorithms']['f3ast'], 'beta': beta}
@@ -152,7 +153,7 @@ def _short(which: str, code: str) -> common.PaperSection:
         algorithms, names = presets.sample_pairs()
         names = {'fedavg': 'FedAvg', 'fedpbc': 'FedPBC', **names}
         title = 'A minibatch per step and per round (Xiang et al. 2024, Algorithm 1)'
-        clause = presets.BY_ROUND
+        clause = presets.PAIRED_SAMPLES_DEVIATION
     return {
         **{name: value for name, value in shared.items() if name != 'tuning'},
         **presets.setting('gaussians', code),
@@ -170,10 +171,11 @@ def _short(which: str, code: str) -> common.PaperSection:
         ),
         'reports': {'levels': {'name': 'levels'}, 'curves': {'name': 'curves'}},
         'caption': (
-            f'Deviations: {presets.replaced("gaussians")}{{config.num_rounds}} rounds in place of '
+            f'Deviations: {presets.data_deviations("gaussians")}'
+            '{config.num_rounds} rounds in place of '
             '4,000, and links of one kind; client rate {config.client.learning_rate}, which tuning '
             'chose for these algorithms in Table 1 in small, server rate 1; '
-            f'{presets.SAMPLES}{clause}{presets.GAMMA}{presets.OWNED}'
+            f'{presets.SAMPLES_DEVIATION}{clause}{presets.GAMMA_DEVIATION}{presets.LABEL_LINKS_DEVIATION}'
             f'{presets.departures(code, "training")}'
         ),
         'quick': {

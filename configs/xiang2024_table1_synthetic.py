@@ -22,14 +22,14 @@ def get_config(argument: str = '') -> ConfigDict:
     """Returns the comparison's settings.
 
     Args:
-      argument: ``as_released`` or ``first_commit`` for the rules of the released code.
+      argument: ``as_released`` or ``first_commit`` for the algorithms of the released code.
     """
     (code,) = common.chosen(argument, presets.CODES)
     return ConfigDict(
         {
             'title': 'Table 1 of Xiang et al. 2024 in small: synthetic images',
             'problem': presets.small_problem(50, 3_000, code),
-            **presets.in_small(code),
+            **presets.small_experiment(code),
             'tuning': {
                 'grow': 0,
                 'learning_rates': (0.5, 0.2, 0.1, 0.05, 0.02),
@@ -47,7 +47,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 'evaluated every {config.eval_every}; no augmentation; client rates from '
                 '{config.tuning.learning_rates} on time-varying Bernoulli links after '
                 '{config.tuning.num_rounds} rounds, server rate 1; '
-                f'{presets.SAMPLES}{presets.GAMMA}{presets.OWNED}{presets.CYCLES}{presets.RIVALS}'
+                f'{presets.SAMPLES_DEVIATION}{presets.GAMMA_DEVIATION}{presets.LABEL_LINKS_DEVIATION}{presets.CYCLES_DEVIATION}{presets.F3AST_DEVIATION}'
                 f'{presets.departures(code, "links", "training")} FedPBC is evaluated '
                 'at the mean of its client models, as in the released code.'
             ),

@@ -53,7 +53,7 @@ def get_config(argument: str = '') -> ConfigDict:
             "Levels and the paper's rounds are those of CIFAR-10, to compare orders; the best end "
             'at 65.0 and 65.5 % there. '
         )
-    shared = presets.experiment(code) | (presets.careful(code) if small else {})
+    shared = presets.experiment(code) | (presets.small_tuning(code) if small else {})
     table = {'name': 'fedjax_links.papers.xiang2024.tables:table2', 'dataset': printed}
     return ConfigDict(
         {
@@ -76,9 +76,9 @@ def get_config(argument: str = '') -> ConfigDict:
                 'rates': {'name': 'rates'},
             },
             'caption': (
-                f'{comparison}Deviations: {presets.replaced(dataset)}'
-                f'{presets.TUNED_WITH_CARE if small else ""}{presets.SAMPLES}'
-                f'{presets.GAMMA}{presets.OWNED}{presets.RIVALS}'
+                f'{comparison}Deviations: {presets.data_deviations(dataset)}'
+                f'{presets.TUNING_DEVIATION if small else ""}{presets.SAMPLES_DEVIATION}'
+                f'{presets.GAMMA_DEVIATION}{presets.LABEL_LINKS_DEVIATION}{presets.F3AST_DEVIATION}'
                 'tuning on these links; FedPBC at the mean of its client models. '
                 f'{presets.departures(code, "training", dataset=dataset)} '
                 f'Accuracy, sampled every {eval_every} '

@@ -1,6 +1,6 @@
-"""Trajectories of amplified FedAvg in the plane, with one client a round in turn."""
+"""Draws trajectories of amplified FedAvg in the plane, with one client a round in turn."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -23,9 +23,9 @@ _START = np.array([1.0, 2.0])
 def triangle() -> Problem:
     """Places three clients in the plane whose optima form an equilateral triangle.
 
-    ``F_n(x) = 0.5 ||x - z_n||^2`` with z = (-1, 0), (1, 0), (0, sqrt 3) and x^0 = (1, 2); the
+    ``F_n(x) = 0.5 ||x - z_n||^2`` with z = (-1, 0), (1, 0), (0, sqrt 3) and x^0 = (1, 2). The
     optimum of the mean is (0, 1 / sqrt 3). With one client a round in turn, FedAvg circles around
-    it; amplified updates go to it.
+    it, while amplified updates reach it.
 
     Returns:
       The problem, see `problems.quadratic`.
@@ -50,12 +50,12 @@ def toy_trajectories(
       local_steps: I, gradient steps per round.
 
     Returns:
-      Columns ``learning_rate``, ``amplification``, ``round``, ``amplified`` (1 for a point behind a
+      Columns ``learning_rate``, ``amplification``, ``round``, ``amplified`` (1 for a point after a
       jump), ``x``, ``y`` and ``distance`` (to the optimum), and the exact ``exact_x`` and
-      ``exact_y``; the end of a block has two rows, before and behind the jump.
+      ``exact_y``. The end of a block has two rows, before and after the jump.
 
     Raises:
-      ValueError: naming the field, its value and the nearest valid name.
+      ValueError: for a rate or an amplification that is not positive, or a step count below 1.
 
     References:
       Wang and Ji 2022, Figures B.1 and B.2.
@@ -83,62 +83,26 @@ def toy_trajectories(
     models = np.asarray(result.evals['server'], np.float64)[:, 0]
     parts: list[dict[str, Any]] = []
     for points, (rate, factor) in zip(models, settings, strict=True):
-        part = {'learning_rate': rate, 'amplification': factor}
+        setting = {'learning_rate': rate, 'amplification': factor}
         path = _path(np.vstack([start, points]), optimum, factor)
-        left = (1 - rate) ** local_steps
-        models_exact = exact_models(_START, _CORNERS, left, factor)
-        exact = _path(models_exact, optimum, factor)
-        parts.append({**part, **path, 'exact_x': exact['x'], 'exact_y': exact['y']})
+        contraction = (1 - rate) ** local_steps
+        exact = _path(
+            exact_models(_START, _CORNERS, contraction, factor), optimum, factor
+        )
+        exact_columns = {'exact_x': exact['x'], 'exact_y': exact['y']}
+        parts.append({**setting, **path, **exact_columns})
 
     def draw(figure: Any) -> None:
         all_axes = panels.grid(figure, len(parts), 4, sharex=True, sharey=True)
-        marks: dict[str, Any] = {'linestyle': 'none', 'markersize': 8}
-        star = marks | {'markersize': 15}
         for axes, part in zip(all_axes, parts, strict=True):
-            x = part['x']
-            y = part['y']
-            amplified = part['amplified'][1:]
-            axes.plot(
-                *targets.T, '^', color=plot.COLOURS[0], label="clients' optima", **marks
-            )
-            axes.plot(x[0], y[0], 's', color=plot.COLOURS[4], label='start', **marks)
-            axes.plot(*optimum, '*', color=plot.COLOURS[1], label='optimum', **star)
-            axes.plot([], [], '.-', color=plot.EXACT, linewidth=1, label='local steps')
-            if amplified.any():
-                axes.plot(
-                    [], [], color=plot.COLOURS[5], linewidth=2, label='amplification'
-                )
-            for k, jump in enumerate(amplified):
-                colour, width = (plot.COLOURS[5], 2.0) if jump else (plot.EXACT, 1.0)
-                axes.plot(x[k : k + 2], y[k : k + 2], color=colour, linewidth=width)
-            axes.plot(x, y, '.', color=plot.EXACT, markersize=4)
-            axes.plot(
-                part['exact_x'],
-                part['exact_y'],
-                'o',
-                mfc='none',
-                color=plot.COLOURS[2],
-                markersize=8,
-                linestyle='none',
-                label='exact',
-            )
-            last = f'after round {_ROUNDS}'
-            axes.plot(
-                x[-1],
-                y[-1],
-                'D',
-                mfc='none',
-                color=plot.COLOURS[4],
-                label=last,
-                **marks,
-            )
+            _mark_start_and_optima(axes, part, targets, optimum)
+            _draw_path(axes, part)
+            _mark_exact_points_and_end(axes, part)
             axes.grid(alpha=0.25)
             axes.set_aspect('equal')
-            title = (
-                r'$\gamma$ = {learning_rate:g}, $\eta$ = {amplification:g}'.format_map(
-                    part
-                )
-            )
+            rate = part['learning_rate']
+            factor = part['amplification']
+            title = rf'$\gamma$ = {rate:g}, $\eta$ = {factor:g}'
             axes.set_title(title, fontsize=10)
         lines = all_axes[-1].get_legend_handles_labels()
         figure.legend(*lines, loc='outside lower center', ncols=7, frameon=False)
@@ -161,19 +125,60 @@ def toy_trajectories(
     return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
 
 
+_MARKS: dict[str, Any] = {'linestyle': 'none', 'markersize': 8}
+_HOLLOW = {**_MARKS, 'mfc': 'none'}
+
+
+def _mark_start_and_optima(
+    axes: Any, part: Mapping[str, Any], targets: np.ndarray, optimum: np.ndarray
+) -> None:
+    """Marks the clients' optima, the initial model and the optimum of the mean."""
+    start = part['x'][0], part['y'][0]
+    star = {**_MARKS, 'markersize': 15}
+    optima = {'label': "clients' optima", **_MARKS}
+    axes.plot(*targets.T, '^', color=plot.COLOURS[0], **optima)
+    axes.plot(*start, 's', color=plot.COLOURS[4], label='start', **_MARKS)
+    axes.plot(*optimum, '*', color=plot.COLOURS[1], label='optimum', **star)
+
+
+def _draw_path(axes: Any, part: Mapping[str, Any]) -> None:
+    """Draws a path: local steps in one colour, jumps in another."""
+    x = part['x']
+    y = part['y']
+    jumps = part['amplified'][1:]
+    axes.plot([], [], '.-', color=plot.EXACT, linewidth=1, label='local steps')
+    if jumps.any():
+        axes.plot([], [], color=plot.COLOURS[5], linewidth=2, label='amplification')
+    for k, is_jump in enumerate(jumps):
+        colour = plot.COLOURS[5] if is_jump else plot.EXACT
+        width = 2.0 if is_jump else 1.0
+        axes.plot(x[k : k + 2], y[k : k + 2], color=colour, linewidth=width)
+    axes.plot(x, y, '.', color=plot.EXACT, markersize=4)
+
+
+def _mark_exact_points_and_end(axes: Any, part: Mapping[str, Any]) -> None:
+    """Marks the exact points of a path, and its last simulated point."""
+    exact_x = part['exact_x']
+    exact_y = part['exact_y']
+    axes.plot(exact_x, exact_y, 'o', color=plot.COLOURS[2], label='exact', **_HOLLOW)
+    end = part['x'][-1], part['y'][-1]
+    label = f'after round {_ROUNDS}'
+    axes.plot(*end, 'D', color=plot.COLOURS[4], label=label, **_HOLLOW)
+
+
 def exact_models(
-    start: np.ndarray, targets: np.ndarray, left: float, factor: float
+    start: np.ndarray, targets: np.ndarray, contraction: float, factor: float
 ) -> np.ndarray:
     """Computes the models after each round, where clients take part in turn.
 
-    A round leaves a fraction of the distance to the client's optimum, ``x' = z + a (x - z)``.
-    The end of a block multiplies the way of the block by eta.
+    A round leaves a fraction a of the distance to the client's optimum, ``x' = z + a (x - z)``.
+    The end of a block multiplies by eta what the block has changed.
 
     Args:
       start: float64[d], x^0.
       targets: float64[N, d], the clients' optima z.
-      left: a, of the local steps of a round.
-      factor: eta.
+      contraction: a, of all local steps of a round.
+      factor: eta, the amplification.
 
     Returns:
       float64[16, d].
@@ -182,7 +187,7 @@ def exact_models(
     reference = start
     for number in range(1, _ROUNDS + 1):
         target = targets[(number - 1) % len(targets)]
-        model = target + left * (models[-1] - target)
+        model = target + contraction * (models[-1] - target)
         if number % _PERIOD == 0:
             model = reference + factor * (model - reference)
             reference = model
@@ -193,7 +198,16 @@ def exact_models(
 def _path(
     models: np.ndarray, optimum: np.ndarray, factor: float
 ) -> dict[str, np.ndarray]:
-    """Points in order, the round behind each, and whether it was reached by a jump."""
+    """Returns the points of a path by column, with the models before and after each jump.
+
+    Args:
+      models: float64[T + 1, 2], after each round.
+      optimum: float64[2].
+      factor: eta, the amplification; 1 for none.
+
+    Returns:
+      Columns ``round``, ``amplified``, ``x``, ``y`` and ``distance``.
+    """
     rounds = np.arange(len(models))
     jumps = rounds[_PERIOD::_PERIOD] if factor != 1 else rounds[:0]
     reference = models[jumps - _PERIOD]

@@ -21,7 +21,7 @@ from tests.datasets import real_images
 pytestmark = pytest.mark.slow
 
 NUM_CLIENTS = 100
-FEDAVG = images.Rule('fedavg')
+FEDAVG = images.AlgorithmOptions('fedavg')
 MNIST_COUNTS = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 MOMENTS = {
     'mnist': (0.1307, 0.3081, MNIST_COUNTS),

@@ -4,10 +4,10 @@ from fedjax_links.papers import common
 from fedjax_links.papers.common import PaperSection
 
 CODES = ('paper', 'as_released')
-"""Whose rules are run: those of the paper, or of its notebook where it differs."""
+"""Whose algorithms run: those of the paper, or of its notebook where it differs."""
 SMALL = 'gaussians'
 """What small versions have in place of images."""
-SAMPLES = (
+SAMPLES_DEVIATION = (
     'minibatches of {config.client.batch_size} with replacement, where its listing has full '
     'gradients and its notebook passes over the data; '
 )
@@ -23,7 +23,10 @@ ALGORITHM_NAMES = (
 
 
 def separated(separation: int, *, exponent: float = 1.5) -> PaperSection:
-    """Selects one of M groups per round, ``p_g ~ g^-exponent`` among those that waited R."""
+    """Returns links that select one of M groups per round, among those that waited R rounds.
+
+    Group g has a weight proportional to ``g^-exponent``.
+    """
     return {
         'name': 'minimum_separation',
         'weights': {'name': 'power', 'exponent': exponent, 'count': NUM_GROUPS},
@@ -39,7 +42,7 @@ def patterns(separations: tuple[int, ...]) -> dict[str, PaperSection]:
 
 
 def pattern_names(separations: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
-    """Names of `patterns`, in this order."""
+    """Returns labels and names of `patterns`, in this order."""
     return (*((f'R{r:02d}', f'R = {r}') for r in separations), ('uniform', 'uniform'))
 
 
@@ -66,7 +69,7 @@ def debiasing(code: str) -> str:
 
 
 def learning_rates(rates: tuple[float, ...], code: str) -> tuple[float, ...]:
-    """Rates to try; each of them also M times smaller where debiasing ends M times larger."""
+    """Returns rates to try, also M times smaller ones where debiasing ends M times larger."""
     return rates + tuple(rate / NUM_GROUPS for rate in rates if code == 'as_released')
 
 
@@ -85,7 +88,7 @@ def problem(dataset: str) -> PaperSection:
     }
 
 
-def replaced(dataset: str) -> str:
+def data_deviations(dataset: str) -> str:
     """Says what small versions have in place of images, for a caption's deviations."""
     if dataset != SMALL:
         return ''

@@ -5,7 +5,7 @@ from fedjax_links.papers import printed
 
 
 def table1(*, dataset: str, split: str) -> dict[tuple[str, str], PrintedAccuracy]:
-    """Accuracies, without deviations.
+    """Returns the printed accuracies, which have no deviations.
 
     Args:
       dataset: ``'CIFAR-10'``.

@@ -63,7 +63,7 @@ def quick_problem(dataset: str) -> PaperSection:
     return common.synthetic_images(50, 2_000, difficulty=0.5, partition=_SIMILARITY)
 
 
-def replaced(dataset: str, *, own_rates: bool = False) -> str:
+def data_deviations(dataset: str, *, own_rates: bool = False) -> str:
     """Says what the small version has in place of the paper's, for a caption's deviations.
 
     Args:

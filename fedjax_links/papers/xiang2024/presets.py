@@ -1,11 +1,11 @@
-"""Xiang et al. 2024, section 7.2: image classification over six kinds of unreliable uplinks."""
+"""Describes Xiang et al. 2024, section 7.2: image classification over six kinds of uplinks."""
 
 from fedjax_links.papers import common
 from fedjax_links.papers.common import PaperSection
 
 CODES = ('paper', 'as_released', 'first_commit')
-"""Which algorithms run: the paper's, those of its repository where it differs, or those of the
-repository's first commit, whose FedPBC is another one."""
+"""Whose algorithms run: those of the paper, of its repository where it differs, or of the
+repository's first commit, whose FedPBC differs again."""
 PATTERN_NAMES = (
     ('bernoulli', 'Bernoulli time-invariant'),
     ('bernoulli_sine', 'Bernoulli time-varying'),
@@ -29,24 +29,28 @@ SMALL_DATASETS = {'gaussians': 'Gaussian classes'}
 NUM_ROUNDS = {'svhn': 4_000, 'cifar10': 10_000, 'cinic10': 10_000, 'gaussians': 9_999}
 F3AST_BETAS = (0.01, 0.005, 0.001, 0.0005, 0.0001, 0.00005)
 """The paper's grid for F3AST. It names no winner; the first is that of the released code."""
-SAMPLES = (
+SAMPLES_DEVIATION = (
     'a minibatch of {config.client.batch_size} per {config.client.resample}, drawn with '
     'replacement, where the listing draws a sample per round and the released code 16 examples '
     'per step (the text has no size); '
 )
 """How clients draw their examples, for the deviations of a caption."""
-GAMMA = 'gamma is 0.4, as in the released code; '
+GAMMA_DEVIATION = 'gamma is 0.4, as in the released code; '
 """What is ours in time-varying links, for the deviations of a caption."""
-BY_ROUND = 'the algorithms named so draw once per round, as the listing does; '
-"""What is ours in `sample_pairs`, for the same."""
-OWNED = (
+PAIRED_SAMPLES_DEVIATION = (
+    'the algorithms named so draw once per round, as the listing does; '
+)
+"""What is ours in `sample_pairs`, for the deviations of a caption."""
+LABEL_LINKS_DEVIATION = (
     'links follow the labels that clients own, where the text has the shares that these are drawn '
     'from; '
 )
-"""What is ours in label-dependent links, for the same."""
-CYCLES = 'cyclic links begin at whole rounds and are up in at least one a cycle; '
+"""What is ours in label-dependent links, for the deviations of a caption."""
+CYCLES_DEVIATION = (
+    'cyclic links begin at whole rounds and are up in at least one a cycle; '
+)
 """What is ours in cyclic links, whose offset is uniform over an interval in the text."""
-RIVALS = "F3AST's beta is 0.01, of the paper's grid of six; "
+F3AST_DEVIATION = "F3AST's beta is 0.01, of the paper's grid of six; "
 """What is fixed here and tuned in the paper, for the deviations of a caption."""
 _RELEASED = 'fedjax_links.papers.xiang2024.released'
 _DEPARTURES = {
@@ -59,7 +63,7 @@ _DEPARTURES = {
 
 
 def partition(code: str) -> PaperSection:
-    """Uses Dirichlet(0.1), of equal volume as in the text, or unequal as in the released code."""
+    """Returns the options of Dirichlet(0.1) shares: equal volumes, or unequal as released."""
     if code != 'paper':
         return {'partition': 'dirichlet_unequal', 'alpha': 0.1}
     # Clients are served by number, as they were when the records were made.
@@ -67,17 +71,16 @@ def partition(code: str) -> PaperSection:
 
 
 def problem(dataset: str, code: str) -> PaperSection:
-    """Deals prepared data to 100 clients, with the data set's network and augmentation."""
+    """Returns a section ``problem``: prepared data on 100 clients, network and augmentation."""
     return common.images(
         'xiang', dataset, 100, released=code != 'paper', **partition(code)
     )
 
 
 def setting(dataset: str, code: str) -> PaperSection:
-    """Returns problem and seeds of an experiment, on images or in small.
+    """Returns problem and seeds of an experiment on images, or of its small version.
 
-    Small clients of the paper draw their own labels, those of the released code have unequal
-    volumes.
+    In small, clients draw their own labels (``code='paper'``), or have unequal volumes.
     """
     if dataset not in SMALL_DATASETS:
         return {'problem': problem(dataset, code)}
@@ -89,8 +92,8 @@ def setting(dataset: str, code: str) -> PaperSection:
     }
 
 
-def replaced(dataset: str) -> str:
-    """Says what becomes of images, or is in their place, for a caption's deviations."""
+def data_deviations(dataset: str) -> str:
+    """Says how images are changed or replaced, for the deviations of a caption."""
     if dataset not in SMALL_DATASETS:
         return (
             'images are padded by 4 before they are cropped, as in the released code; '
@@ -99,7 +102,7 @@ def replaced(dataset: str) -> str:
 
 
 def small_problem(num_clients: int, num_train: int, code: str) -> PaperSection:
-    """Deals `common.synthetic_images` by the partition of the paper or its code; needs no file."""
+    """Returns a section ``problem`` of synthetic images, which need no file."""
     partition_section = partition(code)
     return common.synthetic_images(
         num_clients, num_train, difficulty=0.6, partition=partition_section
@@ -107,11 +110,11 @@ def small_problem(num_clients: int, num_train: int, code: str) -> PaperSection:
 
 
 def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> PaperSection:
-    """Makes link probabilities that follow the labels a client holds.
+    """Returns a section of link probabilities that follow the labels of a client.
 
     Args:
-      sigma: sigma_0, standard deviation of the logarithm of a class's weight.
-      minimum: delta, the smallest probability.
+      sigma: sigma_0, standard deviation of the logarithm of a class's weight, at least 0.
+      minimum: delta, the smallest probability, in [0, 1].
 
     Returns:
       A section ``probs`` of links.
@@ -120,7 +123,7 @@ def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> PaperSection:
 
 
 def sine(gamma: float = 0.4) -> PaperSection:
-    """Varies in time; gamma is 0.4 by the released code, the text does not say."""
+    """Returns a section of a sine schedule. The released code has gamma 0.4, the text has none."""
     return {'name': 'sine', 'gamma': gamma, 'period': 40}
 
 
@@ -160,41 +163,47 @@ def algorithms(code: str) -> dict[str, PaperSection]:
 
 
 def sample_pairs() -> tuple[dict[str, PaperSection], dict[str, str]]:
-    """Pairs FedAvg and FedPBC with a minibatch per step with the same with one per round.
+    """Returns FedAvg and FedPBC, each with a minibatch per step and with one per round.
 
     Returns:
       Sections of algorithms, and names of those that draw per round.
     """
-    once = {'client': {'resample': 'round'}}
-    labels = ('fedavg', 'fedpbc')
-    sections: dict[str, PaperSection] = {label: {} for label in labels}
-    sections |= {f'{label}_round': {'name': label, **once} for label in labels}
+    by_round = {'resample': 'round'}
+    sections: dict[str, PaperSection] = {
+        'fedavg': {},
+        'fedpbc': {},
+        'fedavg_round': {'name': 'fedavg', 'client': by_round},
+        'fedpbc_round': {'name': 'fedpbc', 'client': by_round},
+    }
     names = {'fedavg_round': 'FedAvg, per round', 'fedpbc_round': 'FedPBC, per round'}
     return sections, names
 
 
 def departures(code: str, *kinds: str, dataset: str = '') -> str:
-    """Says which departures of the released code from the text are in force, for a caption.
+    """Says which departures of the released code from the text apply, for a caption.
 
     Args:
       code: one of `CODES`.
-      *kinds: ``'links'`` where all six link patterns are met, ``'training'`` where the algorithms
-        are run.
-      dataset: which images they are run on.
+      *kinds: ``'links'`` for a figure of all six link patterns, ``'training'`` for one that runs
+        the algorithms.
+      dataset: the images that they run on; empty for none.
 
     Returns:
       A sentence.
     """
-    listed: list[str | None] = [_DEPARTURES[kind] for kind in kinds]
-    listed += [common.IMAGE_DEPARTURES.get(dataset), _DEPARTURES.get(code)]
+    texts: list[str | None] = [_DEPARTURES[kind] for kind in kinds]
+    texts += [common.IMAGE_DEPARTURES.get(dataset), _DEPARTURES.get(code)]
     source = 'As in the released code, and not in the text'
     if code == 'paper':
         source = 'As in the text, and so without what the released code has'
-    return f'{source}: {", ".join(filter(None, listed))}.'
+    return f'{source}: {", ".join(filter(None, texts))}.'
 
 
 def experiment(code: str) -> PaperSection:
-    """Returns what section 7.2's experiments share, without title, problem, length, reports."""
+    """Returns what the experiments of section 7.2 share.
+
+    Title, problem, number of rounds and reports are missing.
+    """
     return {
         'patterns': patterns(code),
         'client': {
@@ -223,7 +232,7 @@ def experiment(code: str) -> PaperSection:
 def quick(
     dataset: str, code: str, *, learning_rates: tuple[float, ...], tuning_rounds: int
 ) -> PaperSection:
-    """Returns the section ``quick``: 20 clients, and synthetic images for real ones."""
+    """Returns the section ``quick``: 20 clients, and synthetic images in place of real ones."""
     problem = small_problem(20, 600, code)
     num_rounds = 40
     tuning: PaperSection = {'server_lrs': (1.0,)}
@@ -242,7 +251,7 @@ def quick(
     }
 
 
-def in_small(code: str) -> PaperSection:
+def small_experiment(code: str) -> PaperSection:
     """Returns `experiment` for small versions of Table 1, beside SVHN's test accuracy."""
     reports: PaperSection = {
         name: {'name': name} for name in ('levels', 'rates', 'bars', 'curves')
@@ -251,11 +260,11 @@ def in_small(code: str) -> PaperSection:
     return {**experiment(code), 'reports': reports}
 
 
-def careful(code: str) -> PaperSection:
-    """Returns small versions' tuning in place of the paper's, whose grids are for images.
+def small_tuning(code: str) -> PaperSection:
+    """Returns the tuning of small versions, since the paper's grids are for images.
 
     The client rate of each algorithm is tuned for each pattern, at full length and by three seeds,
-    until the best lies inside the grid. The server rate is 1; that of FedAvg-all is 10, as it
+    until the best lies inside the grid. The server rate is 1. That of FedAvg-all is 10, because it
     divides by all clients, of which about a tenth is active.
     """
     return {
@@ -269,10 +278,10 @@ def careful(code: str) -> PaperSection:
     }
 
 
-TUNED_WITH_CARE = (
+TUNING_DEVIATION = (
     'client rates tuned on every pattern, server rate 1, of FedAvg all 10; '
 )
-"""The same for a caption."""
+"""What `small_tuning` does, for the deviations of a caption."""
 
 
 def table1(dataset: str, split: str) -> PaperSection:

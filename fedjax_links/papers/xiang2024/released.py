@@ -1,8 +1,8 @@
-"""What the repository of Xiang et al. 2024 runs where it differs from the paper.
+"""Reproduces what the repository of Xiang et al. 2024 runs where it differs from the paper.
 
-None of these is an algorithm or a pattern to use: each reproduces one departure, for chasing
-published numbers. Departures that need nothing here: MIFA with ``memory='delta'`` under a decaying
-rate, and clients of unequal volume (the partition ``dirichlet_unequal``).
+Use none of these for new work: each reproduces one departure, to explain published numbers.
+Two departures need nothing here: MIFA with ``memory='delta'`` under a decaying rate, and clients of
+unequal volume (the partition ``dirichlet_unequal``).
 
 Repository: github.com/mingxiang12/FedPBC at 2f6770c, unless another commit is named.
 """
@@ -43,8 +43,8 @@ def fedavg_known_last_client(
     clean = fedavg_known(local_train, server_lr=server_lr)
 
     def round_step(state, ctx, problem):
-        last = jnp.broadcast_to(ctx.links.prob[-1], ctx.links.prob.shape)
-        links = ctx.links._replace(prob=last)
+        last_prob = jnp.broadcast_to(ctx.links.prob[-1], ctx.links.prob.shape)
+        links = ctx.links._replace(prob=last_prob)
         return clean.round_step(state, ctx._replace(links=links), problem)
 
     return clean._replace(round_step=round_step)
@@ -59,12 +59,14 @@ def f3ast_positions_as_ids(
 ) -> Algorithm:
     """Builds F3AST that takes positions in the list of active clients for client ids.
 
-    With ``budget`` or more active clients, the positions with the lowest rates *within the list of
-    active clients* are trained as if they were ids, active or not (FedPBC varying_main.py:109-121,
-    static_main.py:96-108); with fewer, all active ones are. Equal rates are settled in favour of
-    the last position, as a reversed stable sort does. The repository's sort, NumPy's default, is
-    not stable: how it settles ties hangs on NumPy's version and the processor, from 11 entries on
-    at the latest, which no rule can reproduce. Otherwise as `f3ast`.
+    With ``budget`` or more active clients, it takes the positions of the lowest rates *within the
+    list of active clients*. The clients with these positions as ids train, active or not (FedPBC
+    varying_main.py:109-121, static_main.py:96-108). With fewer, all active clients train. Otherwise
+    it is `f3ast`.
+
+    Of equal rates the last position wins, as in a reversed stable sort. The repository uses NumPy's
+    default sort, which is not stable. From 11 entries on at the latest, its ties depend on NumPy's
+    version and the processor, which no algorithm can reproduce.
 
     Args:
       local_train: the client program L_i.
@@ -79,15 +81,17 @@ def f3ast_positions_as_ids(
 
     def round_step(state, ctx, problem):
         active = base.participants(ctx.links)
-        listed = cohorts.make_cohort(active)
-        occupied = jnp.arange(problem.num_clients) < listed.size
-        rates = jnp.where(occupied, cohorts.gather(listed, state.rate), jnp.inf)
-        mistaken = lowest(rates[::-1], budget)[::-1]
-        chosen = jnp.where(listed.size >= budget, mistaken, active)
+        active_cohort = cohorts.make_cohort(active)
+        occupied = jnp.arange(problem.num_clients) < active_cohort.size
+        rates = jnp.where(occupied, cohorts.gather(active_cohort, state.rate), jnp.inf)
+        # `lowest` prefers the first of equal rates; on the reversed list that is the last.
+        is_lowest = lowest(rates[::-1], budget)[::-1]
+        # The mistake: positions in the list serve as client ids.
+        chosen = jnp.where(active_cohort.size >= budget, is_lowest, active)
         rate = ((1 - beta) * state.rate + beta * chosen).astype(state.rate.dtype)
-        over = local_train, ctx, problem, state.server
+        cohort = cohorts.make_cohort(chosen)
         deltas, metrics = common.sum_deltas(
-            *over, 1 / rate, cohorts.make_cohort(chosen)
+            local_train, ctx, problem, state.server, 1 / rate, cohort
         )
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
         return F3astState(server, rate), metrics
@@ -146,7 +150,7 @@ def reduced_cyclic(
 
     The code resets at rounds 0, 100, 200, ... and uses the time-varying ``p_i^t`` of those rounds,
     where the sine of period 40 vanishes. With the default gamma participation is 40 % below that of
-    the pattern without reset, to which the published tables compare it; the paper does not mention
+    the pattern without reset, to which the published tables compare it. The paper does not mention
     the factor. The intended form is ``cyclic(probs, reset=True)``.
 
     Args:

@@ -5,7 +5,7 @@ from fedjax_links.papers import printed
 
 
 def table1(*, dataset: str, split: str) -> dict[tuple[str, str], PrintedAccuracy]:
-    """Accuracies.
+    """Returns the printed accuracies.
 
     Args:
       dataset: ``'SVHN'``, ``'CIFAR-10'`` or ``'CINIC-10'``.
