@@ -169,7 +169,7 @@ def small_images(small: bool) -> dict[str, Any]:
 
     def run(keys: jax.Array, data: Any) -> Any:
         return jax.vmap(
-            lambda key: images.engine(key, data, workload, fashion.RULE, links)
+            lambda key: images.engine(key, data, workload, fashion.ALGORITHM, links)
         )(keys)
 
     program, compiling = common.compile_program(run, keys, data)
@@ -194,7 +194,9 @@ def many_clients(small: bool) -> dict[str, Any]:
     data = images.problem(workload, module)
     links = participation.uniform_cohort(workload.num_clients, pfl.COHORT_SIZE)
     program, compiling = common.compile_program(
-        lambda key, data: images.engine(key, data, workload, pfl.RULE, links), key, data
+        lambda key, data: images.engine(key, data, workload, pfl.ALGORITHM, links),
+        key,
+        data,
     )
     seconds = seconds_of(program, key, data, repeats=1)
     return {
@@ -213,7 +215,10 @@ def colour_images(small: bool) -> dict[str, Any]:
         links = cifar.links(workload)
         program, compiling = common.compile_program(
             functools.partial(
-                images.engine, workload=workload, rule=images.Rule(name), links=links
+                images.engine,
+                workload=workload,
+                algorithm=images.AlgorithmOptions(name),
+                links=links,
             ),
             jax.random.key(0),
             data,

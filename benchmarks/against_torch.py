@@ -1,4 +1,4 @@
-"""A workload through the engine against PyTorch loops in an interpreter of their own."""
+"""Compares a workload through the engine with PyTorch loops in another interpreter."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ def written(
     data: Problem,
     plan: images.Schedule,
     workload: images.Workload,
-    rule: images.Rule,
+    algorithm: images.AlgorithmOptions,
     *,
     channels_last: bool = False,
     compiled: bool = False,
@@ -38,7 +38,7 @@ def written(
     return session.job(
         **{torch_loop.PREFIX + name: array for name, array in flat.items()},
         **plan._asdict(),
-        **rule._asdict(),
+        **algorithm._asdict(),
         features=np.asarray(data.data.features),
         labels=np.asarray(data.data.labels),
         learning_rate=workload.learning_rate,
@@ -61,7 +61,7 @@ def result(session: interpreters.Session, job: Path) -> Any:
 def compare(
     module: nn.Module,
     workload: images.Workload,
-    rule: images.Rule,
+    algorithm: images.AlgorithmOptions,
     links: Participation,
     *,
     repeats: int,
@@ -73,7 +73,7 @@ def compare(
     Args:
       module: the network, of layers that `torch_loop.network` knows.
       workload: its size.
-      rule: the algorithm.
+      algorithm: the algorithm.
       links: the pattern.
       repeats: timed runs of each.
       targets: least ratio of the engine's speed to that of each loop.
@@ -88,7 +88,8 @@ def compare(
 
         def in_torch(params, data, plan, workload, **options):
             return result(
-                session, written(session, params, data, plan, workload, rule, **options)
+                session,
+                written(session, params, data, plan, workload, algorithm, **options),
             )
 
         _, options = next(iter(loops.values()))
@@ -96,14 +97,16 @@ def compare(
         twin = functools.partial(
             in_torch, channels_last=not options.get('channels_last', False)
         )
-        proof = proofs.prove(key, module, workload, rule, links, reference, twin)
+        proof = proofs.prove(key, module, workload, algorithm, links, reference, twin)
         program, compile_seconds = common.compile_program(
-            lambda key, data: images.engine(key, data, workload, rule, links), key, data
+            lambda key, data: images.engine(key, data, workload, algorithm, links),
+            key,
+            data,
         )
         params = images.initial_params(key, data)
         plan = images.schedule(key, links, workload)
         jobs = {
-            name: written(session, params, data, plan, workload, rule, **options)
+            name: written(session, params, data, plan, workload, algorithm, **options)
             for name, (_, options) in loops.items()
         }
         calls: dict[str, Callable[[], Any]] = {
@@ -123,7 +126,7 @@ def compare(
     }
     rows = [
         summary.ratio_row(
-            f'{rule.name}, speed relative to {label}',
+            f'{algorithm.name}, speed relative to {label}',
             timings[name].seconds,
             timings['engine'].seconds,
             target,
@@ -132,9 +135,9 @@ def compare(
         for (name, (label, _)), target in zip(loops.items(), targets, strict=True)
     ]
     return {
-        'rule': rule._asdict(),
+        'algorithm': algorithm._asdict(),
         **proof,
-        'clients_trained_per_round': images.clients_trained(plan, rule),
+        'clients_trained_per_round': images.clients_trained(plan, algorithm),
         'threads': {'engine': common.num_cores(), 'torch': int(last['threads'])},
         'torch': str(last['version']),
         'programs': common.rates(timings, workload.num_rounds, digits=3),
@@ -143,5 +146,5 @@ def compare(
 
 
 def seconds_of(session: interpreters.Session, job: Path) -> float:
-    """Seconds that a job takes where it runs."""
+    """Returns the seconds that a job takes where it runs."""
     return session.run(job)[1]

@@ -53,7 +53,7 @@ def measure(quick: bool) -> dict[str, Any]:
             **against_torch.compare(
                 NETWORK,
                 workload,
-                images.Rule(name),
+                images.AlgorithmOptions(name),
                 links(workload),
                 repeats=1 if quick else 5,
                 targets=TARGETS[name],

@@ -24,7 +24,7 @@ WORKLOAD = images.Workload(
     proof_rate=0.001,  # PyTorch's two layouts part by .7 % at .02, and the engine by 7 % at .05
 )
 QUICK = WORKLOAD._replace(num_rounds=2, proof_rounds=2)
-RULE = images.Rule('amplified_fedavg', period=2, amplification=2.0)
+ALGORITHM = images.AlgorithmOptions('amplified_fedavg', period=2, amplification=2.0)
 COHORT_SIZE = 10
 NETWORK = architectures.wang_fashion_mnist(10)
 
@@ -44,7 +44,12 @@ def measure(quick: bool) -> dict[str, Any]:
     workload = QUICK if quick else WORKLOAD
     pattern = links(workload, COHORT_SIZE)
     record = against_torch.compare(
-        NETWORK, workload, RULE, pattern, repeats=3 if quick else 7, targets=TARGETS
+        NETWORK,
+        workload,
+        ALGORITHM,
+        pattern,
+        repeats=3 if quick else 7,
+        targets=TARGETS,
     )
     return {'settings': {**workload._asdict(), 'cohort_size': COHORT_SIZE}, **record}
 

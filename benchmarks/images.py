@@ -1,8 +1,8 @@
-"""What the image benchmarks share: federations of images, a run's schedule, a plain JAX loop.
+"""Shares what image benchmarks need: federations of images, a run's schedule, a plain JAX loop.
 
-The schedule of a run, who delivers and which examples every local step takes, is worked out from
-the run's key by hand. Loops outside the engine, in JAX here and in PyTorch in
-`benchmarks.torch_loop`, follow it.
+The schedule of a run says whose upload arrives and which examples each local step takes. It is
+computed from the run's key without the engine. Loops outside the engine, in JAX here and in PyTorch
+in `benchmarks.torch_loop`, follow it.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from fedjax_links.core import prng
 
 
 class Workload(NamedTuple):
-    """Size of a workload.
+    """Holds the size of a workload.
 
     Attributes:
       num_clients: N.
@@ -52,8 +52,8 @@ class Workload(NamedTuple):
     dataset: str | None = None
 
 
-class Rule(NamedTuple):
-    """The algorithm of a workload, for the engine and for loops written by hand.
+class AlgorithmOptions(NamedTuple):
+    """Names the algorithm of a workload, for the engine and for loops written by hand.
 
     Attributes:
       name: ``'fedavg'``, ``'fedpbc'`` or ``'amplified_fedavg'``.
@@ -67,7 +67,7 @@ class Rule(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """What a run draws at random besides the initial model.
+    """Holds what a run draws at random besides the initial model.
 
     Attributes:
       masks: bool[T, N], whose uplink delivers.
@@ -101,22 +101,28 @@ def problem(workload: Workload, module: nn.Module) -> Problem:
 
 
 def engine(
-    key: jax.Array, data: Problem, workload: Workload, rule: Rule, links: Participation
+    key: jax.Array,
+    data: Problem,
+    workload: Workload,
+    algorithm: AlgorithmOptions,
+    links: Participation,
 ) -> Any:
     """Runs the workload through `simulate`; returns the final model and every round's loss."""
-    program = local_training.local_sgd(
+    client_program = local_training.local_sgd(
         workload.learning_rate,
         local_steps=workload.local_steps,
         batch_size=workload.batch_size,
     )
-    options = (
-        {'period': rule.period, 'amplification': rule.amplification}
-        if rule.name == 'amplified_fedavg'
-        else {}
-    )
-    algorithm = getattr(algorithms, rule.name)(program, **options)
+    options = {}
+    if algorithm.name == 'amplified_fedavg':
+        options = {'period': algorithm.period, 'amplification': algorithm.amplification}
+    factory = getattr(algorithms, algorithm.name)
     result = simulation.simulate(
-        key, algorithm, links, data, num_rounds=workload.num_rounds
+        key,
+        factory(client_program, **options),
+        links,
+        data,
+        num_rounds=workload.num_rounds,
     )
     return result.state.algorithm.server, result.rounds.loss_sum
 
@@ -127,7 +133,7 @@ def initial_params(key: jax.Array, data: Problem) -> Any:
 
 
 def schedule(key: jax.Array, links: Participation, workload: Workload) -> Schedule:
-    """Links and minibatches of the rounds of a run, the latter by hand."""
+    """Draws the links of a run, and without the engine its minibatches."""
     fold = jax.random.fold_in
 
     def step_rows(t, client, step):
@@ -152,7 +158,7 @@ def by_hand(
     module: nn.Module,
     plan: Schedule,
     workload: Workload,
-    rule: Rule,
+    algorithm: AlgorithmOptions,
 ) -> Any:
     """Runs the workload as Python loops over rounds and clients, without the engine.
 
@@ -195,7 +201,7 @@ def by_hand(
     losses = []
     for t, (mask, rows) in enumerate(zip(plan.masks, plan.rows, strict=True)):
         active = np.flatnonzero(mask)
-        everyone = rule.name == 'fedpbc'
+        everyone = algorithm.name == 'fedpbc'
         training = range(workload.num_clients) if everyone else active
         results = {
             i: train(clients[i] if everyone else server, rows[i]) for i in training
@@ -205,15 +211,15 @@ def by_hand(
             server = mean([results[i][0] for i in active])
         if everyone:
             clients = [server if mask[i] else results[i][0] for i in training]
-        if rule.name == 'amplified_fedavg' and (t + 1) % rule.period == 0:
+        if algorithm.name == 'amplified_fedavg' and (t + 1) % algorithm.period == 0:
             server = reference = jax.tree.map(
-                lambda r, x: r + rule.amplification * (x - r), reference, server
+                lambda r, x: r + algorithm.amplification * (x - r), reference, server
             )
     return server, np.asarray(losses)
 
 
-def clients_trained(plan: Schedule, rule: Rule) -> float:
+def clients_trained(plan: Schedule, algorithm: AlgorithmOptions) -> float:
     """Returns the mean over the rounds of the number of clients that train."""
-    return float(
-        plan.masks.shape[1] if rule.name == 'fedpbc' else plan.masks.sum(1).mean()
-    )
+    if algorithm.name == 'fedpbc':
+        return float(plan.masks.shape[1])
+    return float(plan.masks.sum(1).mean())

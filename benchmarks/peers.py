@@ -191,14 +191,26 @@ def compiled(quick: bool) -> dict[str, Any]:
         small = fashion.QUICK
         colour = cifar.QUICK
     records: dict[str, Any] = {}
-    for name, module, workload, rule, links in (
-        ('fashion', fashion.NETWORK, small, fashion.RULE, fashion.links(small, 10)),
-        ('cifar', cifar.NETWORK, colour, images.Rule('fedavg'), cifar.links(colour)),
+    for name, module, workload, algorithm, links in (
+        (
+            'fashion',
+            fashion.NETWORK,
+            small,
+            fashion.ALGORITHM,
+            fashion.links(small, 10),
+        ),
+        (
+            'cifar',
+            cifar.NETWORK,
+            colour,
+            images.AlgorithmOptions('fedavg'),
+            cifar.links(colour),
+        ),
     ):
         records[name] = against_torch.compare(
             module,
             workload,
-            rule,
+            algorithm,
             links,
             repeats=1 if quick else 5,
             targets=[None],

@@ -18,7 +18,7 @@ from fedjax_links.problems.convolution import conv_as_matmul, dense_product, max
 
 TARGET_SECONDS = 60.0
 COHORT_SIZE = 50
-RULE = images.Rule('fedavg')
+ALGORITHM = images.AlgorithmOptions('fedavg')
 WORKLOAD = images.Workload(
     num_clients=1000,
     num_examples=50,
@@ -76,16 +76,20 @@ def compare(
     pattern = participation.uniform_cohort(workload.num_clients, cohort_size)
 
     def by_hand(params, data, plan, workload, module=module):
-        return images.by_hand(params, data, module, plan, workload, RULE)
+        return images.by_hand(params, data, module, plan, workload, ALGORITHM)
 
     xla = module.clone(
         convolution=jax.lax.conv_general_dilated, product=jax.lax.dot_general
     )
     plain = functools.partial(by_hand, module=xla)
-    proof = proofs.prove(key, module, workload, RULE, pattern, plain, by_hand)
+    proof = proofs.prove(key, module, workload, ALGORITHM, pattern, plain, by_hand)
     timed = workload._replace(num_rounds=num_timed)
     timings, _ = common.alternate(
-        {'engine': lambda key, data: images.engine(key, data, timed, RULE, pattern)},
+        {
+            'engine': lambda key, data: images.engine(
+                key, data, timed, ALGORITHM, pattern
+            )
+        },
         (key, data),
         repeats=repeats,
     )

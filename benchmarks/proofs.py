@@ -1,16 +1,16 @@
-"""Proofs that a workload through the engine computes what another program computes.
+"""Proves that a workload through the engine computes what another program computes.
 
-Rounding alone cannot part two correct programs by much, unless it turns a ReLU on or off or changes
-which entry of a pooling window is the largest; after some steps of a network with 40,000 units per
-image it does, and then correct programs part as far as the chosen rate takes them. Hence two parts:
+Rounding alone separates two correct programs little, unless it turns a ReLU on or off or changes
+which entry of a pooling window is the largest. After some steps of a network with 40,000 units per
+image it does. Then correct programs differ by as much as the rate moves a model. Hence two parts:
 
 * **One local step** of every active client, on images that leave every unit clear of its threshold,
   must agree as closely as float32 sums do.
 * **Several rounds**, at a rate that may be smaller than the workload's, must agree as closely as
   two orders of the same sums do in the other program, up to a small factor and a few units.
 
-Differences are taken per array of the model: the distance of the two results over the distance that
-the other program moved from the initial model.
+The difference of an array of the model is the distance of the two results, over the distance that
+the other program moved it from the initial model.
 """
 
 import dataclasses
@@ -30,16 +30,16 @@ _PRODUCTS_PER_STEP = 8  # four layers, forward and backward, one after the other
 _CANDIDATES = 64
 
 SPREAD_FACTOR = 4.0
-"""Allowed multiple of the reference's own spread. Errors of correct programs are of one scale, so
-their distances are as well; four leaves room for sums that the reference's two orders share."""
+"""Allowed multiple of the reference's own spread. Errors of correct programs have one scale, and so
+have their distances. Four leaves room for sums that the reference's two orders share."""
 
 FEW_UNITS = 1e-3
-"""Always allowed in several rounds, since a unit may turn between one pair of programs and not
-between another. A unit is one of about 10 x 16 x 1,568 terms of random sign in one of 15 steps of
-the smallest of these workloads: ``1 / (15 sqrt(250,880)) = 1.3e-4`` of the distance moved."""
+"""Difference that is always allowed after several rounds, since a unit may turn between one pair of
+programs and not between another. A unit is one of about 10 x 16 x 1,568 terms of random sign in one
+of 15 steps of the smallest workload: ``1 / (15 sqrt(250,880)) = 1.3e-4`` of the distance moved."""
 
 MOST_SPREAD = 0.01
-"""Largest spread, relative to the distance moved, at which several rounds still prove something."""
+"""Largest spread, relative to the distance moved, at which several rounds prove anything."""
 
 Program = Callable[[Any, Problem, images.Schedule, images.Workload], Any]
 
@@ -48,7 +48,7 @@ def prove(
     key: jax.Array,
     module: nn.Module,
     workload: images.Workload,
-    rule: images.Rule,
+    algorithm: images.AlgorithmOptions,
     links: Participation,
     reference: Program,
     twin: Program,
@@ -59,7 +59,7 @@ def prove(
       key: the run's.
       module: the network.
       workload: a single step is run at unit rate, then ``proof_rounds`` at ``proof_rate``.
-      rule: the algorithm.
+      algorithm: the algorithm.
       links: the pattern; someone must deliver in the first round.
       reference: ``(params, data, plan, workload) -> (model, losses)``, the other program.
       twin: the reference with its sums in another order.
@@ -72,39 +72,63 @@ def prove(
         agreement would mean nothing.
     """
     data = images.problem(workload, module)
-    step = workload._replace(num_rounds=1, local_steps=1, learning_rate=1.0)
-    clear = clear_of_thresholds(key, data, module, step, links)
-    ours, reference_model, start = _run(key, clear, step, rule, links, reference)
-    single = _within(
-        difference(ours, reference_model, start),
-        rounding(start, step),
-        f'{rule.name}, a step',
-    )
-
+    one_step = workload._replace(num_rounds=1, local_steps=1, learning_rate=1.0)
+    clear_data = clear_of_thresholds(key, data, module, one_step, links)
     rounds = workload._replace(
         num_rounds=workload.proof_rounds, learning_rate=workload.proof_rate
     )
-    ours, reference_model, start = _run(key, data, rounds, rule, links, reference)
-    other = twin(start, data, images.schedule(key, links, rounds), rounds)
-    spread = difference(other, reference_model, start)
-    if not spread <= MOST_SPREAD:
-        raise ValueError(
-            f'{rule.name}: two orders of the same sums differ by {spread:.3g}.'
-        )
-    limit = max(SPREAD_FACTOR * spread, FEW_UNITS)
-    several = _within(
-        difference(ours, reference_model, start), limit, f'{rule.name}, rounds'
-    )
     return {
         'proof': {
-            'one_step': single,
-            'rounds': {'num_rounds': rounds.num_rounds, 'spread': spread, **several},
+            'one_step': _prove_one_step(
+                key, clear_data, one_step, algorithm, links, reference
+            ),
+            'rounds': _prove_rounds(
+                key, data, rounds, algorithm, links, reference, twin
+            ),
         }
     }
 
 
+def _prove_one_step(
+    key: jax.Array,
+    data: Problem,
+    workload: images.Workload,
+    algorithm: images.AlgorithmOptions,
+    links: Participation,
+    reference: Program,
+) -> dict[str, float]:
+    """Proves that one local step agrees to rounding."""
+    ours, expected, start = _run(key, data, workload, algorithm, links, reference)
+    tolerance = rounding(start, workload)
+    gap = difference(ours, expected, start)
+    return _within(gap, tolerance, f'{algorithm.name}, a step')
+
+
+def _prove_rounds(
+    key: jax.Array,
+    data: Problem,
+    workload: images.Workload,
+    algorithm: images.AlgorithmOptions,
+    links: Participation,
+    reference: Program,
+    twin: Program,
+) -> dict[str, float]:
+    """Proves that several rounds agree about as closely as two orders of the same sums."""
+    ours, expected, start = _run(key, data, workload, algorithm, links, reference)
+    plan = images.schedule(key, links, workload)
+    spread = difference(twin(start, data, plan, workload), expected, start)
+    if not spread <= MOST_SPREAD:
+        raise ValueError(
+            f'{algorithm.name}: two orders of the same sums differ by {spread:.3g}.'
+        )
+    tolerance = max(SPREAD_FACTOR * spread, FEW_UNITS)
+    gap = difference(ours, expected, start)
+    proof = _within(gap, tolerance, f'{algorithm.name}, rounds')
+    return {'num_rounds': workload.num_rounds, 'spread': spread, **proof}
+
+
 def rounding(params: Any, workload: images.Workload) -> float:
-    """Returns the tolerance for what float32 sums round, without a change of any unit's state.
+    """Returns the tolerance for the rounding of float32 sums, if no unit turns on or off.
 
     A sum of n products rounds by about ``sqrt(n)`` units of ``2^-24`` of its terms, n at most the
     longest input of a layer; a step chains eight such sums, and the errors of the steps add up.
@@ -134,10 +158,9 @@ def difference(actual: Any, expected: Any, start: Any) -> float:
         expected_model,
         _as_float64(start),
     )
-    by_losses = np.max(np.abs(losses - expected_losses)) / np.max(
-        np.abs(expected_losses)
-    )
-    return float(max(by_losses, *jax.tree.leaves(gaps)))
+    largest_loss = np.max(np.abs(expected_losses))
+    loss_gap = np.max(np.abs(losses - expected_losses)) / largest_loss
+    return float(max(loss_gap, *jax.tree.leaves(gaps)))
 
 
 def clear_of_thresholds(
@@ -178,7 +201,7 @@ def clear_of_thresholds(
 
 
 def is_clear(module: nn.Module, params: Any, image: jax.Array) -> jax.Array:
-    """Tells whether no unit of one image is within rounding of a threshold: bool[].
+    """Returns whether no unit of one image is within rounding of a threshold: bool[].
 
     Every layer but the last counts as followed by ReLU, every convolution by pooling too. The
     margin is eight roundings of a sum as long as the layer's input.
@@ -224,18 +247,21 @@ def _run(
     key: jax.Array,
     data: Problem,
     workload: images.Workload,
-    rule: images.Rule,
+    algorithm: images.AlgorithmOptions,
     links: Participation,
     reference: Program,
 ) -> tuple[Any, Any, Any]:
-    """Results of the engine and of the reference, and the model that both start from."""
+    """Returns the results of the engine and the reference, and the model that both start from."""
     start = images.initial_params(key, data)
-    run = jax.jit(lambda key, data: images.engine(key, data, workload, rule, links))
+    run = jax.jit(
+        lambda key, data: images.engine(key, data, workload, algorithm, links)
+    )
     plan = images.schedule(key, links, workload)
     return run(key, data), reference(start, data, plan, workload), start
 
 
 def _within(gap: float, tolerance: float, what: str) -> dict[str, float]:
+    """Returns a difference and its tolerance; raises if it is larger."""
     if not gap <= tolerance:
         raise ValueError(
             f'{what}: results differ by {gap:.3g}, more than {tolerance:.3g}.'
@@ -244,4 +270,5 @@ def _within(gap: float, tolerance: float, what: str) -> dict[str, float]:
 
 
 def _as_float64(values: Any) -> Any:
+    """Converts the leaves of a pytree to float64 arrays of NumPy."""
     return jax.tree.map(lambda a: np.asarray(a, np.float64), values)

@@ -35,7 +35,7 @@ def measure(quick: bool) -> dict[str, Any]:
         'fashion_mnist': against_torch.compare(
             fashion.NETWORK,
             fashion_workload,
-            fashion.RULE,
+            fashion.ALGORITHM,
             fashion.links(fashion_workload, fashion.COHORT_SIZE),
             repeats=repeats,
             targets=TARGETS,
@@ -43,7 +43,7 @@ def measure(quick: bool) -> dict[str, Any]:
         'cifar10': against_torch.compare(
             cifar.NETWORK,
             cifar_workload,
-            images.Rule('fedavg'),
+            images.AlgorithmOptions('fedavg'),
             cifar.links(cifar_workload),
             repeats=repeats,
             targets=TARGETS,

@@ -1,4 +1,4 @@
-"""Records of benchmarks as a table for docs/speed.md and a picture.
+"""Writes the table of docs/speed.md from records of benchmarks, and draws them.
 
 A record becomes rows, one per target: what was measured, in which unit, and whether that is enough.
 """
@@ -15,18 +15,18 @@ Record = Mapping[str, Any]
 
 
 class Row(NamedTuple):
-    """One line of the table.
+    """Holds one line of the table.
 
     Attributes:
       benchmark: name of the record.
       what: the work, and what it is compared with.
-      measured: value of what the target is about.
-      unit: of both; ``'x'`` for ratios.
+      measured: the value that the target bounds.
+      unit: of value and target; ``'x'`` for ratios.
       target: bound on the value; None for none.
       at_most: whether the target is an upper bound.
       detail: more about the measurement; may be empty.
-      spread: least and largest of the timed turns, or None.
-      previous: what the previous release took, where that is what it is compared with.
+      spread: least and largest value of the repeats; None for a single one.
+      previous: value of the previous release; None where that is not compared.
     """
 
     benchmark: str
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met; None without one."""
+        """Returns whether the target is met; None without one."""
         if self.target is None:
             return None
         if self.at_most:
@@ -50,22 +50,21 @@ class Row(NamedTuple):
 
     @property
     def reference(self) -> float | None:
-        """What a picture compares with: the target, else the previous release, else a peer's 1."""
+        """Returns what a value is compared with: target, previous release, or a ratio of 1."""
         reference = self.previous if self.target is None else self.target
         return 1.0 if reference is None and self.unit == 'x' else reference
 
     def times_better(self, value: float) -> float:
-        """How many times better than `reference` a value is; more is always better."""
+        """Returns how many times better than `reference` a value is; more is always better."""
         assert self.reference is not None
         return self.reference / value if self.at_most else value / self.reference
 
     def cells(self) -> list[str]:
-        """Texts of the table's columns."""
-        spread = (
-            ''
-            if self.spread is None
-            else f' ({self.spread[0]:.3g} to {self.spread[1]:.3g})'
-        )
+        """Returns the texts of the table's columns."""
+        spread = ''
+        if self.spread is not None:
+            least, largest = self.spread
+            spread = f' ({least:.3g} to {largest:.3g})'
         detail = f'; {self.detail}' if self.detail else ''
         if self.previous is not None:
             detail += f'; previous release {_number(self.previous)}'
@@ -78,13 +77,11 @@ class Row(NamedTuple):
 
 def rows(record: Record) -> list[Row]:
     """Returns the rows that a record's benchmark states; none if it states none."""
-    return [
-        Row(
-            record['benchmark'],
-            **{**row, 'spread': tuple(row['spread']) if row.get('spread') else None},
-        )
-        for row in record.get('rows', ())
-    ]
+    stated = []
+    for fields in record.get('rows', ()):
+        spread = tuple(fields['spread']) if fields.get('spread') else None
+        stated.append(Row(record['benchmark'], **{**fields, 'spread': spread}))
+    return stated
 
 
 def read(folder: Path = RESULTS) -> list[Record]:
@@ -204,17 +201,17 @@ def ratio_row(
     target: float | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Returns a record's row for a ratio of seconds that were measured in turns.
+    """Returns a record's row for a ratio of seconds that were measured alternately.
 
     Args:
       what: the work and what it is compared with.
-      numerator: seconds by turn.
-      denominator: likewise.
+      numerator: seconds, one per repeat.
+      denominator: seconds, one per repeat.
       target: bound on the median ratio.
       **more: further fields of `Row`.
 
     Returns:
-      The row as plain values: the median over the turns, and the least and largest ratio.
+      The row as plain values: the median, least and largest ratio over the repeats.
     """
     ratios = [a / b for a, b in zip(numerator, denominator, strict=True)]
     return {**values_row(what, ratios, 'x', target), **more}
@@ -227,11 +224,11 @@ def values_row(
     target: float | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Returns a record's row for a value measured several times; less is better, but for x.
+    """Returns a record's row for a repeated measurement; less is better, except of ratios.
 
     Args:
       what: the work.
-      values: by turn.
+      values: one per repeat.
       unit: of the values.
       target: bound on their median.
       **more: further fields of `Row`.
@@ -239,12 +236,22 @@ def values_row(
     Returns:
       The row as plain values: the median, and the least and largest value.
     """
-    spread = [round(min(values), 3), round(max(values), 3)] if len(values) > 1 else None
-    row = {'what': what, 'measured': round(statistics.median(values), 3), 'unit': unit}
-    return {**row, 'target': target, 'at_most': unit != 'x', 'spread': spread, **more}
+    spread = None
+    if len(values) > 1:
+        spread = [round(min(values), 3), round(max(values), 3)]
+    row = {
+        'what': what,
+        'measured': round(statistics.median(values), 3),
+        'unit': unit,
+        'target': target,
+        'at_most': unit != 'x',
+        'spread': spread,
+    }
+    return {**row, **more}
 
 
 def _where(record: Record) -> str:
+    """Describes device, versions and date of a record."""
     device = record['device']
     cores = f'{device["cores"]} cores of ' if device['platform'] == 'cpu' else ''
     versions = f'jax {device["jax"]}, Python {device["python"]}'
@@ -252,12 +259,21 @@ def _where(record: Record) -> str:
 
 
 def _cost(group: Iterable[Record]) -> str:
-    """Says what other work there was before them, and how long they took together."""
-    busy = [r['device']['busy_cores'] for r in group if 'busy_cores' in r['device']]
-    took = [r['took_seconds'] for r in group if 'took_seconds' in r]
-    others = f'; other work kept at most {max(busy):.2g} cores busy' if busy else ''
-    return others + (f'; {sum(took) / 60:.1f} minutes in all' if took else '')
+    """Says how busy other work kept the machine, and how long the records took together."""
+    busy_cores = [
+        record['device']['busy_cores']
+        for record in group
+        if 'busy_cores' in record['device']
+    ]
+    seconds = [record['took_seconds'] for record in group if 'took_seconds' in record]
+    text = ''
+    if busy_cores:
+        text += f'; other work kept at most {max(busy_cores):.2g} cores busy'
+    if seconds:
+        text += f'; {sum(seconds) / 60:.1f} minutes in all'
+    return text
 
 
 def _number(value: float) -> str:
+    """Formats a value with three digits, or whole from 100 on."""
     return f'{value:,.0f}' if abs(value) >= 100 else f'{value:.3g}'

@@ -34,7 +34,7 @@ SIMULATED = len(KINDS) * len(DIMS) * len(BAYES)
 POINTS = SIMULATED + 20  # those at equal distances, of theory alone
 DIGITS_DIMS = (2, 3, 5)
 DIGITS_LINKS = ((0.05, 10.0), (0.1, 10.0), (0.1, 2.0), (0.3, 10.0))
-RULES = ('equidistant', 'quadratic', 'pairs', 'confusion')
+FORMULAS = ('equidistant', 'quadratic', 'pairs', 'confusion')
 CLASSES = 10
 CLIENTS = 100
 EXAMPLES = 2000
@@ -156,14 +156,14 @@ def point(index: int) -> tuple[Point, Setting]:
         ratios = np.subtract.outer(np.log(shares), np.log(shares))
         return float(np.sum(boundaries.mass * ratios**2) / 4)
 
-    rules = (
+    formulas = (
         lambda shares: -accuracy(means, shares),
         quadratic,
         lambda shares: analysis.skewed_loss(boundaries, shares),
         lambda shares: analysis.skewed_loss(matrix, shares),
         lambda shares: -analysis.equidistant_skewed_accuracy(distance, shares),
     )
-    lost = [100 * (rule(fedavg) - rule(equal)) for rule in rules]
+    lost = [100 * (formula(fedavg) - formula(equal)) for formula in formulas]
     mass = 50 * float(boundaries.mass.sum())
     features = means[labels.ravel()] + rng.normal(size=(labels.size, dim))
     theory = Point(kind, dim, bayes, alpha, sigma, mass, *lost)
@@ -263,17 +263,17 @@ def record() -> None:
 
 
 def table(rows: list[Point]) -> Iterator[str]:
-    """Returns how far each rule and the runs are from the exact loss, by Bayes accuracy."""
-    titles = 'Bayes accuracy', 'exact loss', *RULES, 'simulated'
+    """Returns how far each formula and the runs are from the exact loss, by Bayes accuracy."""
+    titles = 'Bayes accuracy', 'exact loss', *FORMULAS, 'simulated'
     yield f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|'
     for bayes in BAYES:
         of = [row for row in rows if row.bayes == bayes and row.kind != 'equidistant']
         lost = [row.exact for row in of]
         cells = [f'{min(lost):.2f} to {max(lost):.2f}']
-        for rule in (*RULES, 'simulated'):
-            off = np.array([getattr(row, rule) - row.exact for row in of])
+        for formula in (*FORMULAS, 'simulated'):
+            off = np.array([getattr(row, formula) - row.exact for row in of])
             known = np.abs(off[~np.isnan(off)])
-            size = f' ({known.size})' if rule == 'simulated' else ''
+            size = f' ({known.size})' if formula == 'simulated' else ''
             if known.size:
                 cells.append(
                     f'{np.sqrt(np.mean(known**2)):.2f}, {known.max():.2f}{size}'
@@ -291,11 +291,11 @@ def draw(rows: list[Point]) -> None:
         ('pairs', 'sum over boundaries'),
         ('confusion', 'the same, from a confusion matrix'),
     )
-    for ax, (rule, title) in zip(axes, panels, strict=True):
+    for ax, (formula, title) in zip(axes, panels, strict=True):
         for kind, mark in (*zip(KINDS, 'os', strict=True), ('equidistant', 'x')):
             of = [row for row in rows if row.kind == kind]
             ax.plot(
-                [getattr(r, rule) for r in of],
+                [getattr(r, formula) for r in of],
                 [r.exact for r in of],
                 mark,
                 ms=5,
@@ -303,7 +303,7 @@ def draw(rows: list[Point]) -> None:
             )
         ran = [row for row in rows if not np.isnan(row.simulated)]
         ax.plot(
-            [getattr(r, rule) for r in ran],
+            [getattr(r, formula) for r in ran],
             [r.simulated for r in ran],
             'k.',
             ms=4,

@@ -31,9 +31,9 @@ def differences() -> Iterator[str]:
     (pattern,) = view.patterns
 
     def difference(
-        rule: tuple[str, float, float], base: tuple[str, float, float]
+        algorithm: tuple[str, float, float], base: tuple[str, float, float]
     ) -> str:
-        label, other = (_label(view, *each) for each in (rule, base))
+        label, other = (_label(view, *each) for each in (algorithm, base))
         key = run_view.FinalKey(pattern, label, view.main_models[label])
         paired = view.paired_difference(ends, key, other)
         return (
@@ -55,12 +55,12 @@ def differences() -> Iterator[str]:
             yield f'| {loss:g} | {prob:g} | {" | ".join(cells)} |'
 
 
-def _label(view: run_view.RunView, rule: str, loss: float, prob: float) -> str:
+def _label(view: run_view.RunView, algorithm: str, loss: float, prob: float) -> str:
     labels = {'links.pattern.loss': loss, 'links.prob': prob}
     return next(
         k
         for k, (name, at) in view.members.items()
-        if (name, dict(at)) == (rule, labels)
+        if (name, dict(at)) == (algorithm, labels)
     )
 
 

@@ -1,10 +1,11 @@
-"""All rules of the maps of studies/records/ in one picture, FedPBC beside each, and what it took.
+"""Draws all algorithms of the maps of studies/records/, FedPBC beside each, and what it took.
 
 python -m studies.map_leads
 
-Tables by map: every rule against FedAvg and FedPBC against every rule, as one number, the mean over
-all points, by seed, with its interval over seeds and, in brackets, with tuning; and how many lanes
-the verdicts took beside the least number of seeds that is the same for all pairs and gives as many.
+It also prints tables by map. The first compares every algorithm with FedAvg, and FedPBC with every
+algorithm. Each comparison is one number, the mean over all points, with its interval over seeds
+and, in brackets, including tuning. The second has the number of lanes that the verdicts took,
+beside the least equal number of seeds for all pairs that gives as many verdicts.
 """
 
 from collections.abc import Iterator

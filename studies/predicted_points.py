@@ -65,7 +65,7 @@ class Point(NamedTuple):
 
     @property
     def is_near(self) -> bool:
-        """Whether the prediction is within 0.3 points or three standard errors."""
+        """Returns whether the prediction is within 0.3 points or three standard errors."""
         return abs(self.simulated - self.predicted) <= max(NEAR, ERRORS * self.error)
 
 

@@ -16,7 +16,7 @@ from fedjax_links import base, evaluation, experiment, runs, simulation
 from fedjax_links.report import run_view
 
 RECORD = Path(__file__).parent / 'records' / 'quorum'
-RULES = {'fedavg': 'FedAvg', 'fedau': 'FedAU', 'scaffold': 'SCAFFOLD'}
+ALGORITHMS = {'fedavg': 'FedAvg', 'fedau': 'FedAU', 'scaffold': 'SCAFFOLD'}
 BUDGETS = (1.0, 2.0, 5.0, 10.0, 20.0)
 """Minutes."""
 
@@ -50,7 +50,7 @@ def _durations(
 
 
 def rows() -> Iterator[str]:
-    """Yields rows by rule and k: minutes of 1,000 rounds, accuracy after minutes and at the end.
+    """Yields rows by algorithm and k: minutes of 1,000 rounds, accuracies by time and at the end.
 
     Means over the seeds with 95 % intervals.
     """
@@ -60,9 +60,9 @@ def rows() -> Iterator[str]:
     titles = ' | '.join(f'{budget:g} min' for budget in BUDGETS)
     yield f'| algorithm | round ends with | 1,000 rounds, min | {titles} | at the end |'
     yield f'{"| --- " * (4 + len(BUDGETS))}|'
-    for rule, title in RULES.items():
+    for algorithm, title in ALGORITHMS.items():
         for pattern, clock in minutes.items():
-            key = run_view.FinalKey(pattern, rule, 'server')
+            key = run_view.FinalKey(pattern, algorithm, 'server')
             values = view.curve(metric.name, key)
             cells = []
             for budget in BUDGETS:

@@ -66,7 +66,7 @@ class ProgramVerdict(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Tells whether the error is within its bound."""
+        """Returns whether the error is within its bound."""
         return self.error <= self.bound
 
 

@@ -47,11 +47,11 @@ _MODELS: Mapping[str, Any] = {
 }
 _PEERS = [name for name, entry in ALGORITHMS.items() if entry.traffic.peers]
 STANDARD: Mapping[str, Mapping[str, Any]] = {
-    'rules': {'rules': {name: name for name in ALGORITHMS}},
-    'patterns': {'rules': {'fedavg': 'fedavg'}, 'patterns': [*PARTICIPATION]},
-    'peers': {'rules': {name: name for name in _PEERS}, 'patterns': ['peers']},
+    'algorithms': {'algorithms': {name: name for name in ALGORITHMS}},
+    'patterns': {'algorithms': {'fedavg': 'fedavg'}, 'patterns': [*PARTICIPATION]},
+    'peers': {'algorithms': {name: name for name in _PEERS}, 'patterns': ['peers']},
     **{
-        name: {'rules': {name: 'fedpbc'}, 'model': model}
+        name: {'algorithms': {name: 'fedpbc'}, 'model': model}
         for name, model in _MODELS.items()
     },
 }
@@ -67,7 +67,7 @@ def experiment_of(source: Section | str) -> Experiment:
 
 def _standard(
     title: str,
-    rules: Mapping[str, str],
+    algorithms: Mapping[str, str],
     patterns: Sequence[str] = ('bernoulli',),
     model: Any = 'softmax',
 ) -> Experiment:
@@ -75,7 +75,7 @@ def _standard(
 
     Args:
       title: its name.
-      rules: names of algorithms, by label.
+      algorithms: names of algorithms, by label.
       patterns: names of patterns.
       model: of the problem.
     """
@@ -90,7 +90,7 @@ def _standard(
             num_clients=_NUM_CLIENTS, alpha=0.5, seed=0, model=model
         )
 
-    def algorithm(name: str) -> Algorithm:
+    def make_algorithm(name: str) -> Algorithm:
         entry = ALGORITHMS[name]
         make: Any = entry.client_program or local_training.local_sgd
         program = make(0.1, local_steps=3, batch_size=4, **entry.client_example)
@@ -101,7 +101,7 @@ def _standard(
         title=title,
         problem=problem,
         patterns={name: PARTICIPATION[name].example(_NUM_CLIENTS) for name in patterns},
-        algorithms={label: algorithm(name) for label, name in rules.items()},
+        algorithms={label: make_algorithm(name) for label, name in algorithms.items()},
         num_rounds=_NUM_ROUNDS,
         eval_every=_NUM_ROUNDS,
     )

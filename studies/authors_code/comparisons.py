@@ -1,4 +1,4 @@
-"""The comparisons by name: each runs code of theirs and a rule of ours, and says how far apart."""
+"""Lists the comparisons by name: each runs their code and our algorithm, and compares."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ def _clients(module: Any, *extra: Any) -> None:
 
 
 def fedpbc(folder: Path) -> Iterator[Row]:
-    """FedPBC's repository: all its rules over its own samplers, static and varying."""
+    """FedPBC's repository: all its algorithms over its own samplers, static and varying."""
     settings = {
         'total_rounds': 5 * ROUNDS,
         'eval_freq': 5,
@@ -39,7 +39,7 @@ def fedpbc(folder: Path) -> Iterator[Row]:
     client = program(0.3, 5, 'inverse_sqrt')
     entry = fl.ALGORITHMS
     eta = {'server_lr': 1.3}
-    rules: dict[str, tuple[str, Algorithm, str]] = {
+    algorithms: dict[str, tuple[str, Algorithm, str]] = {
         'fedpbc': ('FedPBC', entry['fedpbc'](client, **eta), 'client_mean'),
         'fedavg': ('FedAvg', entry['fedavg'](client, **eta), 'server'),
         'fedall': ('FedAvg-all', entry['fedavg_all'](client, **eta), 'server'),
@@ -50,7 +50,7 @@ def fedpbc(folder: Path) -> Iterator[Row]:
     }
     last = released.fedavg_known_last_client(client, **eta)
     links = [('bernoulli', 0), ('bernoulli', 1), ('markov-0.05', 0), ('cyclic-100', 0)]
-    for name, (shown, rule, model) in rules.items():
+    for name, (shown, algorithm, model) in algorithms.items():
         for unreliable, varying in links if name in ('fedpbc', 'fedavg') else links[:2]:
             seen: list[Any] = []
 
@@ -67,7 +67,11 @@ def fedpbc(folder: Path) -> Iterator[Row]:
             masks, probs = standing.as_masks(seen[0])
             where = f'{unreliable}, {"varying" if varying else "static"}'
             yield row(
-                name, shown, where, path, federation.ours(rule, masks, probs, model)
+                name,
+                shown,
+                where,
+                path,
+                federation.ours(algorithm, masks, probs, model),
             )
             if name == 'fedknown':
                 path_of_last = federation.ours(last, masks, probs, model)
@@ -81,7 +85,7 @@ def fedpbc(folder: Path) -> Iterator[Row]:
 
 
 def fedau(folder: Path) -> Iterator[Row]:
-    """FedAU's repository: FedAU and the rules beside it."""
+    """FedAU's repository: FedAU and the algorithms beside it."""
     lib = standing.torch()
     settings = {
         'device': lib.device('cpu'),
@@ -107,7 +111,7 @@ def fedau(folder: Path) -> Iterator[Row]:
     }
     client = program(0.2, 5)
     eta = {'server_lr': 1.3}
-    rules = {
+    algorithms = {
         'adaptive': ('FedAU, K = 7', fl.ALGORITHMS['fedau'](client, cutoff=7, **eta)),
         'average_participating': ('FedAvg', fl.ALGORITHMS['fedavg'](client, **eta)),
         'average_all': ('FedAvg-all', fl.ALGORITHMS['fedavg_all'](client, **eta)),
@@ -115,7 +119,7 @@ def fedau(folder: Path) -> Iterator[Row]:
         'fedvarp': ('FedVARP', fl.ALGORITHMS['fedvarp'](client, **eta)),
         'mifa': ('MIFA', fl.ALGORITHMS['mifa'](client, **eta)),
     }
-    for name, (shown, rule) in rules.items():
+    for name, (shown, algorithm) in algorithms.items():
         for links in ('bernoulli', 'markov-0.05', 'cyclic-20')[
             : 3 if name == 'adaptive' else 1
         ]:
@@ -132,7 +136,7 @@ def fedau(folder: Path) -> Iterator[Row]:
                 shown,
                 links,
                 path,
-                federation.ours(rule, *standing.as_masks(seen[0])),
+                federation.ours(algorithm, *standing.as_masks(seen[0])),
             )
 
 
@@ -155,13 +159,13 @@ def fedawe(folder: Path) -> Iterator[Row]:
     eta = {'server_lr': 1.3}
     clip = standing.function_of(folder / 'dataset' / 'dataset.py', 'clip')
     clipped = fl.ALGORITHMS['fedawe'](client, innovation_clip=0.5, **eta)
-    rules = {
+    algorithms = {
         'fedawe': ('FedAWE, clip 0.5', clipped),
         'fedavg': ('FedAvg', fl.ALGORITHMS['fedavg'](client, **eta)),
         'fedau': ('FedAU, K = 50', fl.ALGORITHMS['fedau'](client, **eta)),
         'mifa': ('MIFA', fl.ALGORITHMS['mifa'](client, **eta)),
     }
-    for name, (shown, rule) in rules.items():
+    for name, (shown, algorithm) in algorithms.items():
         seen: list[Any] = []
 
         def prepare(module: Any, seen: list[Any] = seen) -> None:
@@ -174,10 +178,12 @@ def fedawe(folder: Path) -> Iterator[Row]:
         )
         masks, probs = standing.as_masks(seen[0])
         path = run_result.path(1 if name == 'fedawe' else 0)
-        yield row(name, shown, 'Bernoulli', path, federation.ours(rule, masks, probs))
+        yield row(
+            name, shown, 'Bernoulli', path, federation.ours(algorithm, masks, probs)
+        )
         if name == 'fedawe':
             mean = run_result.path(0).mean(axis=1)
-            options = federation.ours(rule, masks, probs, 'client_mean')
+            options = federation.ours(algorithm, masks, probs, 'client_mean')
             yield row(name, 'FedAWE, mean of the clients', 'Bernoulli', mean, options)
 
 
@@ -235,14 +241,18 @@ def amplified(folder: Path) -> Iterator[Row]:
         if warmup:
             schedule = fl.learning_rates.warmup(0.2, initial=0.4, rounds=warmup)
             rate = fl.local_training.local_sgd(schedule, local_steps=5)
-        rule = fl.ALGORITHMS['amplified_fedavg'](
+        algorithm = fl.ALGORITHMS['amplified_fedavg'](
             rate, period=period, amplification=factor, start_round=warmup
         )
         shown = f'amplified FedAvg, P = {period}, eta = {factor:g}'
         shown += f', warm-up {warmup}' if warmup else ''
         masks = np.array(seen)
         yield row(
-            'main.py, -permute 0', shown, '3 of 8', path, federation.ours(rule, masks)
+            'main.py, -permute 0',
+            shown,
+            '3 of 8',
+            path,
+            federation.ours(algorithm, masks),
         )
 
 

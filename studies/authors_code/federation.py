@@ -1,4 +1,4 @@
-"""One small federation for both sides, and what our rules do on it.
+"""Makes one small federation for both sides, and runs our algorithms on it.
 
 Softmax regression in double precision on clients of unequal volume, each of whom takes all of its
 examples in every step. So both sides see the same gradients, whatever order batches come in.
@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
     Attributes:
       theirs: what ran of theirs.
-      ours: the rule of ours.
+      ours: our algorithm.
       links: what decided who takes part.
       difference: the largest of any parameter in any round.
       moved: how far theirs is from its start at most, in one parameter.

@@ -59,8 +59,8 @@ def mifa(folder: Path) -> Iterator[Row]:
         kind.aggregate = aggregated
         kind(options, dataset, 'results').train()
     del lib
-    rule = fl.ALGORITHMS['mifa'](program(0.5, 3, 'inverse'), memory='gradient')
-    own = federation.ours(rule, np.array(masks))
+    algorithm = fl.ALGORITHMS['mifa'](program(0.5, 3, 'inverse'), memory='gradient')
+    own = federation.ours(algorithm, np.array(masks))
     yield row(
         'FDU_nowait_Trainer',
         "MIFA, memory='gradient'",
@@ -134,14 +134,14 @@ def debias(folder: Path) -> Iterator[Row]:
         server.federated_learning(num_rounds=ROUNDS, lr=rate)
         client = program(rate, 3)
         if option:
-            rule = released.debiased_fedavg_horizon(
+            algorithm = released.debiased_fedavg_horizon(
                 client, num_rounds=ROUNDS, groups=groups
             )
             shown = 'Debiasing FedAvg, `debiased_fedavg_horizon`'
         else:
-            rule = fl.ALGORITHMS['fedavg'](client)
+            algorithm = fl.ALGORITHMS['fedavg'](client)
             shown = 'FedAvg'
-        own = federation.ours(rule, np.array(masks))
+        own = federation.ours(algorithm, np.array(masks))
         yield row(name, shown, 'groups, R = 1', np.stack(path), own)
 
 
@@ -190,14 +190,18 @@ def flgo(folder: Path) -> Iterator[Row]:
                 _all_by_examples(),
             ),
         ]
-        for name, option, shown, rule in cases:
+        for name, option, shown, algorithm in cases:
             module = importlib.import_module(
                 f'flgo.algorithm.{"fedbase" if name == "fedavg" else name}'
             )
             path = _flgo_path(lib, module, name, option, Net, masks)
             text = f'{name}, {option}' if option else name
             yield row(
-                text, shown, 'Bernoulli, 3 empty', path, federation.ours(rule, masks)
+                text,
+                shown,
+                'Bernoulli, 3 empty',
+                path,
+                federation.ours(algorithm, masks),
             )
 
 
@@ -223,7 +227,7 @@ def _steps() -> np.ndarray:
 
 
 def _weighted(name: str, **options: Any) -> list[tuple[str, str, str, Any]]:
-    """Returns a rule with both ways to weigh, by FLGo's names of them."""
+    """Returns an algorithm with both ways to weigh, by FLGo's names of them."""
     make = fl.ALGORITHMS[name]
     shown = {'fednova': 'FedNova', 'fedavg': 'FedAvg'}[name]
     client = program(0.1, 4, **options)

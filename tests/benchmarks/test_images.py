@@ -34,41 +34,41 @@ TINY = images.Workload(
     num_rounds=4,
     proof_rounds=4,
 )
-RULES = [
-    images.Rule('fedavg'),
-    images.Rule('fedpbc'),
-    images.Rule('amplified_fedavg', period=2, amplification=2.0),
+ALGORITHMS = [
+    images.AlgorithmOptions('fedavg'),
+    images.AlgorithmOptions('fedpbc'),
+    images.AlgorithmOptions('amplified_fedavg', period=2, amplification=2.0),
 ]
 
 
-def pattern(rule):
-    if rule.name == 'amplified_fedavg':
+def pattern(algorithm):
+    if algorithm.name == 'amplified_fedavg':
         return fashion.links(TINY, cohort_size=2, active_rounds=2)
     return participation.bernoulli(np.full(TINY.num_clients, 0.3))
 
 
-def by_hand(rule, module=NETWORK):
+def by_hand(algorithm, module=NETWORK):
     def program(params, data, plan, workload):
-        return images.by_hand(params, data, module, plan, workload, rule)
+        return images.by_hand(params, data, module, plan, workload, algorithm)
 
     return program
 
 
-def prove(rule, other=None, twin=None, workload=TINY):
-    """The engine with ``rule`` against loops with XLA's convolution."""
+def prove(algorithm, other=None, twin=None, workload=TINY):
+    """The engine with ``algorithm`` against loops with XLA's convolution."""
     xla = NETWORK.clone(convolution=jax.lax.conv_general_dilated)
-    reference = by_hand(other or rule, xla)
-    twin = twin or by_hand(other or rule)
+    reference = by_hand(other or algorithm, xla)
+    twin = twin or by_hand(other or algorithm)
     key = jax.random.key(3)
-    return proofs.prove(key, NETWORK, workload, rule, pattern(rule), reference, twin)[
-        'proof'
-    ]
+    return proofs.prove(
+        key, NETWORK, workload, algorithm, pattern(algorithm), reference, twin
+    )['proof']
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('rule', RULES)
-def test_the_engine_is_a_plain_loop(rule):
-    proof = prove(rule)
+@pytest.mark.parametrize('algorithm', ALGORITHMS)
+def test_the_engine_is_a_plain_loop(algorithm):
+    proof = prove(algorithm)
     assert proof['one_step']['difference'] <= proof['one_step']['tolerance'] < 1e-5
     assert proof['rounds']['tolerance'] == proofs.FEW_UNITS
     assert proof['rounds']['difference'] < 1e-4  # so small a network turns no unit
@@ -77,7 +77,7 @@ def test_the_engine_is_a_plain_loop(rule):
 @pytest.mark.slow
 def test_a_proof_tells_the_algorithms_apart():
     with pytest.raises(ValueError, match='amplified_fedavg, rounds: results differ'):
-        prove(RULES[2], RULES[2]._replace(amplification=1.99))
+        prove(ALGORITHMS[2], ALGORITHMS[2]._replace(amplification=1.99))
 
 
 @pytest.mark.slow
@@ -91,12 +91,12 @@ def test_a_proof_notices_one_example_of_one_step():
             np.arange(client * 4, client * 4 + 4), rows[0, client, 0, 0]
         )
         rows[0, client, 0, 0] = others[0]
-        return by_hand(RULES[0])(params, data, plan._replace(rows=rows), workload)
+        return by_hand(ALGORITHMS[0])(params, data, plan._replace(rows=rows), workload)
 
     key = jax.random.key(3)
-    links = pattern(RULES[0])
+    links = pattern(ALGORITHMS[0])
     with pytest.raises(ValueError, match='fedavg, a step: results differ'):
-        proofs.prove(key, NETWORK, TINY, RULES[0], links, swapped, swapped)
+        proofs.prove(key, NETWORK, TINY, ALGORITHMS[0], links, swapped, swapped)
 
 
 @pytest.mark.slow
@@ -104,12 +104,12 @@ def test_a_reference_that_parts_from_its_twin_proves_nothing():
     other_rate = TINY._replace(learning_rate=0.06)
 
     def twin(params, data, plan, _):
-        return by_hand(RULES[0])(params, data, plan, other_rate)
+        return by_hand(ALGORITHMS[0])(params, data, plan, other_rate)
 
     with pytest.raises(
         ValueError, match='fedavg: two orders of the same sums differ by'
     ):
-        prove(RULES[0], twin=twin)
+        prove(ALGORITHMS[0], twin=twin)
 
 
 def test_rounding_grows_with_the_steps():
@@ -172,7 +172,7 @@ def test_images_are_clear_of_thresholds_by_more_than_rounding(image, clear):
 @pytest.mark.slow
 def test_the_images_of_the_first_step_are_clear():
     key = jax.random.key(3)
-    links = pattern(RULES[0])
+    links = pattern(ALGORITHMS[0])
     data = images.problem(TINY, NETWORK)
     clear = proofs.clear_of_thresholds(key, data, NETWORK, TINY, links)
     plan = images.schedule(key, links, TINY)
@@ -186,13 +186,13 @@ def test_the_images_of_the_first_step_are_clear():
 
 
 def test_a_schedule_is_that_of_the_run():
-    plan = images.schedule(jax.random.key(0), pattern(RULES[2]), TINY)
+    plan = images.schedule(jax.random.key(0), pattern(ALGORITHMS[2]), TINY)
     assert plan.rows.shape == (4, 10, 2, 3)
     np.testing.assert_array_equal(plan.masks.sum(axis=1), 2)
     owners = plan.rows // TINY.num_examples
     assert np.all(owners == np.arange(10)[:, None, None])
-    assert images.clients_trained(plan, RULES[2]) == 2
-    assert images.clients_trained(plan, RULES[1]) == 10
+    assert images.clients_trained(plan, ALGORITHMS[2]) == 2
+    assert images.clients_trained(plan, ALGORITHMS[1]) == 10
 
 
 def test_networks_have_as_many_parameters_as_those_of_the_papers():
@@ -237,10 +237,12 @@ def torch_session():
         yield session
 
 
-@pytest.mark.parametrize('rule', cases([(rule,) for rule in RULES], [(RULES[2],)]))
-def test_the_engine_is_the_pytorch_loop(rule, torch_session):
+@pytest.mark.parametrize(
+    'algorithm', cases([(algorithm,) for algorithm in ALGORITHMS], [(ALGORITHMS[2],)])
+)
+def test_the_engine_is_the_pytorch_loop(algorithm, torch_session):
     record = against_torch.compare(
-        NETWORK, TINY, rule, pattern(rule), repeats=1, targets=(1.0, 1.0)
+        NETWORK, TINY, algorithm, pattern(algorithm), repeats=1, targets=(1.0, 1.0)
     )
     json.dumps(record)
     for part in record['proof'].values():
@@ -253,12 +255,12 @@ def test_the_engine_is_the_pytorch_loop(rule, torch_session):
 
 @pytest.mark.slow
 def test_the_engine_is_the_pytorch_loop_compiled(torch_session):
-    rule = RULES[0]
+    algorithm = ALGORITHMS[0]
     record = against_torch.compare(
         NETWORK,
         TINY,
-        rule,
-        pattern(rule),
+        algorithm,
+        pattern(algorithm),
         repeats=1,
         targets=[None],
         loops=peers.COMPILED,
@@ -272,15 +274,15 @@ def test_the_engine_is_the_pytorch_loop_compiled(torch_session):
 def test_a_job_at_rate_zero_returns_the_model_and_flaxs_losses(torch_session):
     """Rate zero: what comes back is what was handed over, and losses are the network's."""
     key = jax.random.key(0)
-    links = pattern(RULES[0])
+    links = pattern(ALGORITHMS[0])
     still = TINY._replace(num_rounds=1, local_steps=1, learning_rate=0.0)
     data = images.problem(still, NETWORK)
     params = images.initial_params(key, data)
     plan = images.schedule(key, links, still)
-    job = against_torch.written(torch_session, params, data, plan, still, RULES[0])
+    job = against_torch.written(torch_session, params, data, plan, still, ALGORITHMS[0])
     model, losses = against_torch.result(torch_session, job)
     jax.tree.map(np.testing.assert_array_equal, model, dict(params))
-    _, expected = by_hand(RULES[0])(params, data, plan, still)
+    _, expected = by_hand(ALGORITHMS[0])(params, data, plan, still)
     assert expected[0] > 0
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
 

@@ -131,7 +131,7 @@ def test_the_standard_list_has_every_rule_pattern_and_model():
         name: float64_reference.experiment_of(name)
         for name in float64_reference.STANDARD
     }
-    assert list(results['rules'].algorithms) == list(ALGORITHMS)
+    assert list(results['algorithms'].algorithms) == list(ALGORITHMS)
     assert list(results['patterns'].patterns) == list(PARTICIPATION)
     assert set(MODELS) <= {*results, 'softmax'}
     for name, experiment in results.items():

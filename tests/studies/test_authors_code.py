@@ -56,7 +56,7 @@ def test_no_table_of_the_page_is_of_anything_else():
 
 
 def test_rules_agree_to_rounding_but_where_the_page_says_why():
-    """Differences are of theirs: every other row is far below what the rules moved."""
+    """Differences are of theirs: every other row is far below what the algorithms moved."""
     explained = {('fedpbc', 'fedknown', 'known p')}
     for name, rows in command.recorded().items():
         for row in rows:

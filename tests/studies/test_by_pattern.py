@@ -1,4 +1,4 @@
-"""Tables by rule and pattern: the pages have them, and a cell is as counted from the lanes."""
+"""Tables by algorithm and pattern: the pages have them, and a cell is as counted from the lanes."""
 
 import numpy as np
 import pytest

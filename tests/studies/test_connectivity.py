@@ -18,8 +18,8 @@ def test_the_page_has_the_tables():
 def test_a_cell_is_counted_from_the_lanes():
     columns = runs.read(connectivity.RECORD).columns
     ends = []
-    for rule in ('s2s', 'fedpbc'):
-        rows = (columns['stage'] == 'main') & (columns['algorithm'] == rule)
+    for algorithm in ('s2s', 'fedpbc'):
+        rows = (columns['stage'] == 'main') & (columns['algorithm'] == algorithm)
         rows &= (columns['links.pattern.loss'] == 0.95) & (columns['links.prob'] == 0.1)
         rows &= columns['round'] == 500
         order = np.argsort(columns['seed'][rows])
