@@ -20,7 +20,7 @@ from fedjax_links.local_training import ClientProgram
 
 
 class AmplifiedState(NamedTuple):
-    """State of amplified FedAvg.
+    """Holds the state of amplified FedAvg.
 
     Attributes:
       server: the server model x_t.

@@ -27,7 +27,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class AmplifiedScaffoldState(NamedTuple):
-    """State of amplified SCAFFOLD.
+    """Holds the state of amplified SCAFFOLD.
 
     Attributes:
       server: the server model x.

@@ -22,7 +22,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class AreaState(NamedTuple):
-    """State of AREA.
+    """Holds the state of AREA.
 
     Attributes:
       server: the server model x^t.

@@ -26,7 +26,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class Ca2flState(NamedTuple):
-    """State of CA2FL.
+    """Holds the state of CA2FL.
 
     Attributes:
       server: the server model x.

@@ -28,7 +28,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class Transitions(NamedTuple):
-    """How often each client's activity changed from one round to the next.
+    """Counts how often each client's activity changed from one round to the next.
 
     Attributes:
       num_rounds: int32[], rounds so far.
@@ -46,7 +46,7 @@ class Transitions(NamedTuple):
 
 
 class CaFedState(NamedTuple):
-    """State of CA-Fed.
+    """Holds the state of CA-Fed.
 
     Attributes:
       server: the server model x^t.

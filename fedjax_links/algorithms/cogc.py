@@ -65,7 +65,7 @@ def cogc(local_train: ClientProgram, *, tolerance: int) -> Algorithm:
     checks.static_int('tolerance', tolerance, minimum=0)
 
     def decodes(links: Links, computing: Array) -> Array:
-        """Tells whether at least N - r complete sums arrive, bool[]."""
+        """Returns whether at least N - r complete sums arrive, bool[]."""
         num_clients = len(computing)
         neighbours, edges = base.peers(links)
         complete = computing & links.mask

@@ -38,7 +38,7 @@ _LARGEST_MAX_AGE = 2**29
 
 
 class ServerState(NamedTuple):
-    """State of algorithms whose clients keep nothing.
+    """Holds the state of algorithms whose clients keep nothing.
 
     Attributes:
       server: the server model x^t.
@@ -48,7 +48,7 @@ class ServerState(NamedTuple):
 
 
 class ClientsState(NamedTuple):
-    """State of algorithms whose clients keep models.
+    """Holds the state of algorithms whose clients keep models.
 
     Attributes:
       server: the server model x^t.
@@ -99,7 +99,7 @@ def client_model_algorithm(
 
 
 class MemoryState(NamedTuple):
-    """State of algorithms whose server remembers one row per client.
+    """Holds the state of algorithms whose server remembers one row per client.
 
     Attributes:
       server: the server model x^t.

@@ -24,7 +24,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class DebiasedState(NamedTuple):
-    """State of Debiasing FedAvg.
+    """Holds the state of Debiasing FedAvg.
 
     Attributes:
       server: the server model x_t.

@@ -30,7 +30,7 @@ from fedjax_links.local_training import ClientProgram
 
 
 class F3astState(NamedTuple):
-    """State of F3AST.
+    """Holds the state of F3AST.
 
     Attributes:
       server: the server model x^t.

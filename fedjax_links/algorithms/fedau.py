@@ -24,7 +24,7 @@ from fedjax_links.local_training import ClientProgram
 
 
 class FedAUState(NamedTuple):
-    """State of FedAU.
+    """Holds the state of FedAU.
 
     Attributes:
       server: the server model x^t.

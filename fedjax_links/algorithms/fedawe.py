@@ -27,7 +27,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class FedAWEState(NamedTuple):
-    """State of FedAWE.
+    """Holds the state of FedAWE.
 
     Attributes:
       server: the server model x^t.

@@ -26,7 +26,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class FedBuffState(NamedTuple):
-    """State of FedBuff.
+    """Holds the state of FedBuff.
 
     Attributes:
       server: the server model x.

@@ -30,7 +30,7 @@ _LARGEST = 1e30
 
 
 class FedOptState(NamedTuple):
-    """State of FedOpt.
+    """Holds the state of FedOpt.
 
     Attributes:
       server: the server model x.
@@ -116,7 +116,7 @@ def fedopt(
 
 
 class ServerMoments(NamedTuple):
-    """State of the optimizers of Algorithm 2.
+    """Holds the state of the optimizers of Algorithm 2.
 
     Attributes:
       first: m_t of the pseudo-gradients, like the parameters.

@@ -28,7 +28,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class FedStaleAsyncState(NamedTuple):
-    """State of FedStaleAsync.
+    """Holds the state of FedStaleAsync.
 
     Attributes:
       server: the server model x.

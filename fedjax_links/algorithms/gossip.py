@@ -24,7 +24,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class GossipState(NamedTuple):
-    """State of clients without a server.
+    """Holds the state of clients without a server.
 
     Attributes:
       clients: the client models x_i^t, leaves [N, ...].

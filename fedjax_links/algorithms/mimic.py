@@ -24,7 +24,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class MimicState(NamedTuple):
-    """State of MimiC.
+    """Holds the state of MimiC.
 
     Attributes:
       server: the server model x.

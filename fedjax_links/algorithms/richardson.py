@@ -24,7 +24,7 @@ from fedjax_links.core.references import cite
 
 
 class RichardsonState(NamedTuple):
-    """States of the algorithm at two local rates.
+    """Holds the states of the algorithm at two local rates.
 
     Attributes:
       once: its state at the local rate g.

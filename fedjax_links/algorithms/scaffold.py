@@ -22,7 +22,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
 class ScaffoldState(NamedTuple):
-    """State of SCAFFOLD.
+    """Holds the state of SCAFFOLD.
 
     Attributes:
       server: the server model x.

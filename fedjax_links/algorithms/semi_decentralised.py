@@ -5,17 +5,32 @@ References:
   learning.
 """
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ClientsState
-from fedjax_links.base import Algorithm, Array, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Problem,
+    PyTree,
+    RoundContext,
+    RoundMetrics,
+    Step,
+)
 from fedjax_links.clients import cohorts, peers
 from fedjax_links.core import checks, references, tree
 from fedjax_links.core.records import Section
-from fedjax_links.local_training import ClientProgram, Contribution, Train
+from fedjax_links.local_training import (
+    ClientProgram,
+    Contribution,
+    LocalUpdate,
+    Train,
+)
 
 
 @references.cite('rodio2025unified')
@@ -62,12 +77,33 @@ def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     References:
       Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
     """
-    step = _make_step(local_train, server_every, to_all=False)
+    checks.integer('server_every', server_every)
+
+    def local_model(x_i: PyTree, update: LocalUpdate) -> PyTree:
+        # As in `fedpbc`, for equal bits.
+        return tree.add_scaled(x_i, 1.0, update.delta)
+
+    def upload_of(y_i: PyTree) -> PyTree:
+        return y_i
 
     def round_step(
         state: ClientsState, ctx: RoundContext, problem: Problem
     ) -> Step[ClientsState]:
-        return step(state, ctx, problem)
+        uploads = _is_upload(ctx, server_every)
+        upload_sum, y, metrics = _train_and_gossip(
+            local_train, ctx, problem, state.clients, uploads, local_model, upload_of
+        )
+
+        # Server: average the models that arrived; an empty round keeps x.
+        num_uploads = jnp.sum(uploads, dtype=jnp.int32)
+        mean = tree.divide(upload_sum, num_uploads)
+        new_server = tree.cast_like(mean, state.server)
+        server = tree.select(num_uploads > 0, new_server, state.server)
+
+        # Broadcast to the clients whose upload arrived.
+        receivers = uploads & base.receives(ctx.links)
+        clients = tree.fill_rows(receivers, tree.cast_like(server, y), y)
+        return ClientsState(server, clients), metrics._replace(num_active=num_uploads)
 
     return common.client_model_algorithm(round_step)
 
@@ -113,12 +149,33 @@ def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     References:
       Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
     """
-    step = _make_step(local_train, server_every, to_all=True)
+    checks.integer('server_every', server_every)
+
+    def local_model(x_i: PyTree, update: LocalUpdate) -> PyTree:
+        return update.params
 
     def round_step(
         state: ClientsState, ctx: RoundContext, problem: Problem
     ) -> Step[ClientsState]:
-        return step(state, ctx, problem)
+        def upload_of(y_i: PyTree) -> PyTree:
+            # Displacements, as in `fedavg`, for equal bits.
+            return tree.subtract(y_i, state.server)
+
+        uploads = _is_upload(ctx, server_every)
+        upload_sum, y, metrics = _train_and_gossip(
+            local_train, ctx, problem, state.clients, uploads, local_model, upload_of
+        )
+
+        # Server: average the models that arrived; an empty round keeps x.
+        num_uploads = jnp.sum(uploads, dtype=jnp.int32)
+        mean = tree.divide(upload_sum, num_uploads)
+        new_server = tree.add_scaled(state.server, 1.0, mean)
+        server = tree.select(num_uploads > 0, new_server, state.server)
+
+        # Broadcast to all clients, unless no upload arrived.
+        receivers = base.reached(ctx.links) & (num_uploads > 0)
+        clients = tree.fill_rows(receivers, tree.cast_like(server, y), y)
+        return ClientsState(server, clients), metrics._replace(num_active=num_uploads)
 
     return common.client_model_algorithm(round_step)
 
@@ -130,56 +187,51 @@ def semi_decentralised_senders(mask: np.ndarray, options: Section) -> np.ndarray
     return np.asarray(mask & is_server_round[:, None])
 
 
-def _make_step(
-    local_train: ClientProgram, server_every: int, *, to_all: bool
-) -> common.RoundStep:
-    """Builds the round that S2S and S2A share; ``to_all`` is S2A's broadcast."""
-    checks.integer('server_every', server_every)
+def _is_upload(ctx: RoundContext, server_every: int) -> Array:
+    """Returns whose upload arrives, bool[N]: nobody's between server rounds."""
+    is_server_round = (ctx.round + 1) % server_every == 0
+    return base.delivers(ctx.links) & is_server_round
 
-    def round_step(
-        state: ClientsState, ctx: RoundContext, problem: Problem
-    ) -> Step[ClientsState]:
-        links = ctx.links
-        is_server_round = (ctx.round + 1) % server_every == 0
-        uploads = base.delivers(links) & is_server_round
 
-        def upload_of(model: PyTree) -> PyTree:
-            """Returns what the server adds up: displacements in S2A, models in S2S."""
-            return tree.subtract(model, state.server) if to_all else model
+def _train_and_gossip(
+    local_train: ClientProgram,
+    ctx: RoundContext,
+    problem: Problem,
+    clients: PyTree,
+    uploads: Array,
+    local_model: Callable[[PyTree, LocalUpdate], PyTree],
+    upload_of: Callable[[PyTree], PyTree],
+) -> tuple[PyTree, PyTree, RoundMetrics]:
+    """Trains all clients that can compute, mixes their models, and sums the uploads.
 
-        def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
-            update = train(x_i)
-            z_i = update.params if to_all else tree.add_scaled(x_i, 1.0, update.delta)
-            contribution = Contribution(upload_of(z_i), update.loss)
-            nothing = tree.zeros_like(contribution)
-            return tree.select(uploads[i], contribution, nothing), z_i
+    Args:
+      local_train: the client program L_i.
+      ctx: the round.
+      problem: the problem.
+      clients: the client models x_i, leaves [N, ...].
+      uploads: bool[N], whose upload arrives.
+      local_model: ``(x_i, update) -> z_i``, the locally trained model.
+      upload_of: ``y_i -> `` what client i uploads.
 
-        # Every client that can compute trains from its own model.
-        cohort = cohorts.computing(links)
-        upload_sum, z, metrics = common.train(
-            local_train, ctx, problem, client, state.clients, cohort
-        )
+    Returns:
+      The sum of the uploads that arrive; the mixed models y_i, leaves [N, ...]; the metrics.
+    """
 
-        # Gossip: y_i = sum_j M_ij z_j.
-        y = peers.mix(links, z)
-        if base.has_peers(links):
-            upload_sum = peers.sum_rows(upload_of, cohorts.make_cohort(uploads), y)
+    def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
+        update = train(x_i)
+        z_i = local_model(x_i, update)
+        contribution = Contribution(upload_of(z_i), update.loss)
+        nothing = tree.zeros_like(contribution)
+        return tree.select(uploads[i], contribution, nothing), z_i
 
-        # Server: average the uploads that arrived; an empty round keeps x.
-        num_uploads = jnp.sum(uploads, dtype=jnp.int32)
-        mean = tree.divide(upload_sum, num_uploads)
-        if to_all:
-            new_server = tree.add_scaled(state.server, 1.0, mean)
-        else:
-            new_server = tree.cast_like(mean, state.server)
-        server = tree.select(num_uploads > 0, new_server, state.server)
+    # Every client that can compute trains from its own model.
+    cohort = cohorts.computing(ctx.links)
+    upload_sum, z, metrics = common.train(
+        local_train, ctx, problem, client, clients, cohort
+    )
 
-        # Broadcast: to all clients (S2A), or to those whose upload arrived (S2S).
-        if to_all:
-            receivers = base.reached(links) & (num_uploads > 0)
-        else:
-            receivers = uploads & base.receives(links)
-        clients = tree.fill_rows(receivers, tree.cast_like(server, y), y)
-        return ClientsState(server, clients), metrics._replace(num_active=num_uploads)
-
-    return round_step
+    # Gossip: y_i = sum_j M_ij z_j. Without links between clients y = z, whose sum is known.
+    y = peers.mix(ctx.links, z)
+    if base.has_peers(ctx.links):
+        upload_sum = peers.sum_rows(upload_of, cohorts.make_cohort(uploads), y)
+    return upload_sum, y, metrics

@@ -17,7 +17,7 @@ _STREAM = 0x554E  # keeps the draw apart from what the algorithm draws at the se
 
 
 class UniformIterateState(NamedTuple):
-    """State of the algorithm and the model that was drawn.
+    """Holds the state of the algorithm and the model that was drawn.
 
     Attributes:
       algorithm: the state of the algorithm.

@@ -114,7 +114,7 @@ def _s2s(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
 
 
 def _s2a(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
-    """Is `_s2s`, but all clients receive the mean."""
+    """Computes a round of S2A: as `_s2s`, but all clients receive the mean."""
     mixed = ctx.mixing @ ctx.trained(models)
     if not ctx.active.any():
         return x, mixed
@@ -129,7 +129,7 @@ def _gossip(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
 
 
 def _fedpbc(ctx: Round, x: np.ndarray, models: np.ndarray) -> State:
-    """Is `_s2s` without edges between clients."""
+    """Computes a round of FedPBC, which is `_s2s` without edges between clients."""
     return _s2s(ctx._replace(mixing=np.eye(len(models))), x, models)
 
 

@@ -2,11 +2,12 @@ r"""Computes means and variances of FedAvg and FedPBC on quadratics, by round an
 
 On ``F_i(x) = 0.5 ||x - u_i||^2`` a round of either algorithm is linear in the models. Its
 random coefficients do not depend on the models if links are independent from round to
-round. So the first two moments obey linear recursions that close, and the noise floor is
-a number. All models start at zero: another start is the same problem with targets
-measured from there.
+round. So the first two moments obey closed linear recursions, and the noise floor
+solves a linear system. All models start at zero. For another start, measure the targets from
+there.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -40,8 +41,8 @@ class FedavgMoments(NamedTuple):
       mean: float64[T + 1, d], ``E[x^t]`` for t = 0..T.
       variance: float64[T + 1, d], variance of each coordinate of x^t; its sum over the last axis
         is the trace of the covariance.
-      limit_mean: float64[d], ``sum_i w_i u_i``.
-      limit_covariance: float64[d, d].
+      limit_mean: float64[d], limit of the mean, ``sum_i w_i u_i``.
+      limit_covariance: float64[d, d], limit of the covariance.
     """
 
     mean: np.ndarray
@@ -59,8 +60,8 @@ class FedpbcMoments(NamedTuple):
       client_mean: float64[T + 1, d], the mean of the client models: not random.
       server_mean: float64[T + 1, d], ``E[x^t]``.
       server_mean_square: float64[T + 1], ``E ||x^t - x*||^2``.
-      limit_server_mean: float64[d].
-      limit_server_mean_square: the square of the server model's noise floor, bias included.
+      limit_server_mean: float64[d], limit of ``E[x^t]``.
+      limit_server_mean_square: its limit, the noise floor of the server model squared.
     """
 
     client_mean: np.ndarray
@@ -107,16 +108,18 @@ def fedpbc_fixed_point(
     References:
       Xiang et al., CDC 2023, Algorithm 2 and Section IV (the recursion for the client models).
     """
-    probs, targets, factor = _checked(probs, targets, learning_rate, local_steps)
+    probs, targets, contraction = _checked(probs, targets, learning_rate, local_steps)
     weights = independent_links.fedavg_weights(probs)
     mixing = independent_links.expected_mixing_matrix(probs)
     centre = targets.mean(axis=0)
     # I - a M is conditioned worst in the direction of consensus. Solving for the offsets
     # from x* keeps that direction out of the rounding error.
     offsets = targets - centre
-    system = np.eye(weights.size) - factor * mixing
-    clients = (1.0 - factor) * linalg.solve(system, mixing @ offsets, assume_a='sym')
-    server = weights @ (factor * clients + (1.0 - factor) * offsets)
+    system = np.eye(weights.size) - contraction * mixing
+    clients = (1.0 - contraction) * linalg.solve(
+        system, mixing @ offsets, assume_a='sym'
+    )
+    server = weights @ (contraction * clients + (1.0 - contraction) * offsets)
     return FedpbcFixedPoint(
         clients=clients + centre,
         client_mean=clients.mean(axis=0) + centre,
@@ -142,7 +145,7 @@ def fedavg_mean_and_covariance(
     * ``Cov(x') = (P_0 + q a^2) Cov(x) + q (1 - a)^2 C_u + P_0 q (1 - a)^2 D D^T`` with
       ``D = E[x] - m_u``; the last term comes from rounds being empty at random.
 
-    The limits are ``m_u`` and ``(1 - a) / (1 + a) C_u``: empty rounds only slow the approach.
+    The limits are ``m_u`` and ``(1 - a) / (1 + a) C_u``. Empty rounds change only the speed.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -170,25 +173,26 @@ def fedavg_mean_and_covariance(
     """
     from scipy import signal  # slow to import, so only here
 
-    probs, targets, factor = _checked(probs, targets, learning_rate, local_steps)
+    probs, targets, contraction = _checked(probs, targets, learning_rate, local_steps)
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
     targets = targets.reshape(len(probs), -1)
-    pull = 1.0 - factor
+    progress = 1.0 - contraction
     non_empty = cohort_sizes.non_empty_probability(probs)
     limit_mean = independent_links.fedavg_weights(probs) @ targets
     covariance = cohort_sizes.mean_covariance(probs, targets - limit_mean) / non_empty
 
-    offset = np.outer((1.0 - non_empty * pull) ** np.arange(rounds + 1), -limit_mean)
-    # v' = keep v + added.
-    keep = 1.0 - non_empty * (1.0 - factor**2)
+    mean_decay = 1.0 - non_empty * progress
+    offset = np.outer(mean_decay ** np.arange(rounds + 1), -limit_mean)
+    # The variance follows v^{t+1} = variance_decay v^t + new_variance^t from v^0 = 0.
+    variance_decay = 1.0 - non_empty * (1.0 - contraction**2)
     spread = np.diagonal(covariance) + (1.0 - non_empty) * offset**2
-    added = non_empty * pull**2 * spread
-    variance = signal.lfilter([0.0, 1.0], [1.0, -keep], added, axis=0)
+    new_variance = non_empty * progress**2 * spread
+    variance = signal.lfilter([0.0, 1.0], [1.0, -variance_decay], new_variance, axis=0)
     return FedavgMoments(
         mean=limit_mean + offset,
         variance=variance,
         limit_mean=limit_mean,
-        limit_covariance=pull / (1.0 + factor) * covariance,
+        limit_covariance=progress / (1.0 + contraction) * covariance,
     )
 
 
@@ -227,54 +231,118 @@ def fedpbc_mean_and_covariance(
     References:
       Xiang et al., CDC 2023, Algorithm 2, Section IV and Eq. (3).
     """
-    probs, targets, factor = _checked(probs, targets, learning_rate, local_steps)
+    probs, targets, contraction = _checked(probs, targets, learning_rate, local_steps)
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
     targets = targets.reshape(len(probs), -1)
     centre = targets.mean(axis=0)
-    offsets = targets - centre
-    size = len(targets)
-    pull = 1.0 - factor
-    non_empty = cohort_sizes.non_empty_probability(probs)
-    shares = cohort_sizes.reciprocal_means(probs)
-    mixing = independent_links.expected_mixing_matrix(probs)
-    gossip = cohort_sizes.gossip_map(probs)
-    pairs = cohort_sizes.pair_means(probs, power=2)
+    system = _FedpbcSystem(
+        contraction=contraction,
+        offsets=targets - centre,
+        non_empty=cohort_sizes.non_empty_probability(probs),
+        weights=cohort_sizes.reciprocal_means(probs),
+        mixing=independent_links.expected_mixing_matrix(probs),
+        gossip=cohort_sizes.gossip_map(probs),
+        pairs=cohort_sizes.pair_means(probs, power=2),
+    )
+    server_means, mean_squares = _fedpbc_server_moments(system, -centre, rounds)
+    limit = fedpbc_fixed_point(probs, targets, learning_rate, local_steps)
+    client_mean = centre - np.outer(contraction ** np.arange(rounds + 1), centre)
+    return FedpbcMoments(
+        client_mean=client_mean,
+        server_mean=server_means + centre,
+        server_mean_square=mean_squares,
+        limit_server_mean=limit.server,
+        limit_server_mean_square=_fedpbc_limit_mean_square(
+            system, limit.clients - centre
+        ),
+    )
 
-    clients = np.tile(-centre, (size, 1))
+
+class _FedpbcSystem(NamedTuple):
+    """Holds what FedPBC's moments depend on; models are measured from x*.
+
+    Attributes:
+      contraction: a.
+      offsets: float64[N, d], the targets' distances from x*.
+      non_empty: probability of a round with an active client.
+      weights: float64[N], ``E[1{i in A} / |A|]``, zero for empty rounds.
+      mixing: float64[N, N], ``E[W]``.
+      gossip: maps H, float64[N, N], to ``E[W H W]``.
+      pairs: float64[N, N], ``E[1{i, j in A} / |A|^2]``.
+    """
+
+    contraction: float
+    offsets: np.ndarray
+    non_empty: float
+    weights: np.ndarray
+    mixing: np.ndarray
+    gossip: Callable[[np.ndarray], np.ndarray]
+    pairs: np.ndarray
+
+    def trained(self, clients: np.ndarray) -> np.ndarray:
+        """Returns ``E[Z] = a E[X] + (1 - a) U``, float64[N, d]."""
+        return self.contraction * clients + (1.0 - self.contraction) * self.offsets
+
+    def second_moment(self, covariance: np.ndarray, trained: np.ndarray) -> np.ndarray:
+        """Returns ``H = a^2 Cov(X) + E[Z] E[Z]^T``, float64[N, N], summed over coordinates."""
+        return self.contraction**2 * covariance + trained @ trained.T
+
+
+def _fedpbc_server_moments(
+    system: _FedpbcSystem, start: np.ndarray, num_rounds: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Computes mean and mean square of the server model after rounds 0 to T.
+
+    Args:
+      system: what the moments depend on.
+      start: float64[d], the initial model.
+      num_rounds: T.
+
+    Returns:
+      float64[T + 1, d] and float64[T + 1].
+    """
+    size = len(system.offsets)
+    empty = 1.0 - system.non_empty
+    clients = np.tile(start, (size, 1))
     covariance = np.zeros((size, size))
-    means = [-centre]
-    squares = [float(centre @ centre)]
-    for _ in range(rounds):
-        trained = factor * clients + pull * offsets
-        moment = factor**2 * covariance + trained @ trained.T
-        means.append((1.0 - non_empty) * means[-1] + shares @ trained)
-        square = float(np.sum(pairs * moment))
-        squares.append((1.0 - non_empty) * squares[-1] + square)
-        clients = mixing @ trained
-        covariance = gossip(moment) - clients @ clients.T
+    means = [start]
+    mean_squares = [float(start @ start)]
+    for _ in range(num_rounds):
+        trained = system.trained(clients)
+        moment = system.second_moment(covariance, trained)
+        means.append(empty * means[-1] + system.weights @ trained)
+        active_square = float(np.sum(system.pairs * moment))
+        mean_squares.append(empty * mean_squares[-1] + active_square)
+        clients = system.mixing @ trained
+        covariance = system.gossip(moment) - clients @ clients.T
+    return np.stack(means), np.array(mean_squares)
+
+
+def _fedpbc_limit_mean_square(system: _FedpbcSystem, clients: np.ndarray) -> float:
+    """Computes the limit of the server model's mean square.
+
+    The covariance of the client models solves ``C - a^2 E[W C W] = E[W Z Z^T W] - E[X] E[X]^T``,
+    where Z stands for its mean.
+
+    Args:
+      system: what the moments depend on.
+      clients: float64[N, d], the limit of the expected client models.
+    """
+    size = len(system.offsets)
 
     def residual_map(vector: np.ndarray) -> np.ndarray:
         covariance = vector.reshape(size, size)
-        return (covariance - factor**2 * gossip(covariance)).ravel()
+        mixed = system.gossip(covariance)
+        return (covariance - system.contraction**2 * mixed).ravel()
 
-    limit = fedpbc_fixed_point(probs, targets, learning_rate, local_steps)
-    clients = limit.clients - centre
-    trained = factor * clients + pull * offsets
-    shape = (size**2, size**2)
-    operator = sparse_linalg.LinearOperator(shape, residual_map, dtype=np.float64)
-    right = (gossip(trained @ trained.T) - clients @ clients.T).ravel()
-    covariance = sparse_linalg.cg(operator, right, rtol=1e-13, maxiter=10_000)[0]
-    moment = factor**2 * covariance.reshape(size, size) + trained @ trained.T
-    noise_floor = float(np.sum(pairs * moment)) / non_empty
-    client_mean = centre - np.outer(factor ** np.arange(rounds + 1), centre)
-    server_mean = np.stack(means) + centre
-    return FedpbcMoments(
-        client_mean=client_mean,
-        server_mean=server_mean,
-        server_mean_square=np.array(squares),
-        limit_server_mean=limit.server,
-        limit_server_mean_square=noise_floor,
+    trained = system.trained(clients)
+    operator = sparse_linalg.LinearOperator(
+        (size**2, size**2), residual_map, dtype=np.float64
     )
+    right_side = (system.gossip(trained @ trained.T) - clients @ clients.T).ravel()
+    solution, _ = sparse_linalg.cg(operator, right_side, rtol=1e-13, maxiter=10_000)
+    moment = system.second_moment(solution.reshape(size, size), trained)
+    return float(np.sum(system.pairs * moment)) / system.non_empty
 
 
 def _checked(

@@ -1,4 +1,7 @@
-"""The product-form stationary law against definitions, enumerated chains and printed values."""
+"""Tests the stationary law of minimum separation.
+
+It is compared with its definition, with enumerated chains and with reference values.
+"""
 
 import time
 from fractions import Fraction
@@ -11,6 +14,8 @@ from tests.analysis import enumeration
 from tests.analysis.enumeration import elementary_of_many
 from tests.analysis.refusals import refuses
 
+# The groups of Sun et al. 2025. Below, by separation R: the L1 distance of their selection law from
+# the uniform one, and the probability of the first group.
 GROUP_WEIGHTS = np.arange(1.0, 21.0) ** -1.5
 DISTANCES = {
     0: 1.1396,
@@ -33,18 +38,18 @@ FIRST_GROUP = {
 
 
 def exact_inclusion(weights, size):
-    """Inclusion probabilities in rational arithmetic: no rounding, no range."""
+    """Computes inclusion probabilities in rational arithmetic: no rounding, no overflow."""
     exact = [Fraction(float(weight)) for weight in weights]
-    full = elementary_of_many(exact, size)
-    return [
-        float(
-            exact[i] * elementary_of_many(exact[:i] + exact[i + 1 :], size - 1) / full
-        )
-        for i in range(len(exact))
-    ]
+    total = elementary_of_many(exact, size)
+    inclusion = []
+    for i, weight in enumerate(exact):
+        others = exact[:i] + exact[i + 1 :]
+        with_client = weight * elementary_of_many(others, size - 1)
+        inclusion.append(float(with_client / total))
+    return inclusion
 
 
-def test_three_clients_of_the_reference():
+def test_three_clients_of_proposition_3():
     law = analysis.minimum_separation_stationary((0.25, 0.25, 0.5), 1)
     np.testing.assert_allclose(law, (0.3, 0.3, 0.4), rtol=1e-14)
 
@@ -62,13 +67,11 @@ def test_groups_of_the_reference(separation):
 def test_law_is_the_ratio_of_elementary_polynomials(rng, cohort, separation):
     weights = rng.uniform(size=9)
     size = (separation + 1) * cohort
-    full = enumeration.elementary(weights, size)
-    expected = [
-        weights[i]
-        * enumeration.elementary(np.delete(weights, i), size - 1)
-        / (size * full)
-        for i in range(9)
-    ]
+    total = enumeration.elementary(weights, size)
+    expected = []
+    for i, weight in enumerate(weights):
+        others = enumeration.elementary(np.delete(weights, i), size - 1)
+        expected.append(weight * others / (size * total))
     law = analysis.minimum_separation_stationary(weights, separation, cohort)
     np.testing.assert_allclose(law, expected, rtol=1e-12)
 
@@ -104,9 +107,9 @@ def test_inclusion_survives_a_gap_of_hundreds_of_orders():
 
 def test_scale_of_the_weights_is_free(rng):
     weights = rng.uniform(size=30)
-    one = analysis.minimum_separation_stationary(weights, 6, 2)
-    other = analysis.minimum_separation_stationary(1e200 * weights, 6, 2)
-    np.testing.assert_allclose(one, other, rtol=1e-12)
+    law = analysis.minimum_separation_stationary(weights, 6, 2)
+    scaled = analysis.minimum_separation_stationary(1e200 * weights, 6, 2)
+    np.testing.assert_allclose(law, scaled, rtol=1e-12)
 
 
 def test_curve_of_five_hundred_clients(rng):

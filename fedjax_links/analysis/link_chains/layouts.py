@@ -61,8 +61,8 @@ class LinkLayout(NamedTuple):
         """Returns the block of each class, int64[C]."""
         num_listed = len(self.listed)
         blocks = [np.arange(num_listed)]
-        for number, group in enumerate(self.groups):
-            blocks.append(np.full(group.num_states, num_listed + number))
+        for group_index, group in enumerate(self.groups):
+            blocks.append(np.full(group.num_states, num_listed + group_index))
         return np.concatenate(blocks)
 
     def kind(self, group: int) -> ClientLinks:
@@ -73,16 +73,16 @@ class LinkLayout(NamedTuple):
     def class_is_up(self) -> np.ndarray:
         """Returns whether the clients of each class are up, bool[S, C]."""
         columns = [self.modes.masks]
-        for number in range(len(self.groups)):
-            columns.append(self.kind(number).is_up[self.modes.shared_state])
+        for group_index in range(len(self.groups)):
+            columns.append(self.kind(group_index).is_up[self.modes.shared_state])
         return np.concatenate(columns, axis=1)
 
     def class_counts(self) -> np.ndarray:
         """Returns the clients in each class, int64[S, K_1, ..., K_G, C]."""
         columns = [np.ones((*self.shape, len(self.listed)), np.int64)]
-        for number, group in enumerate(self.groups):
+        for group_index, group in enumerate(self.groups):
             shape = [1] * len(self.shape) + [group.num_states]
-            shape[1 + number] = len(group.counts)
+            shape[1 + group_index] = len(group.counts)
             counts = group.counts.reshape(shape)
             columns.append(np.broadcast_to(counts, (*self.shape, group.num_states)))
         return np.concatenate(columns, axis=-1)
@@ -98,29 +98,33 @@ class LinkLayout(NamedTuple):
     def block_probs(self) -> np.ndarray:
         """Returns the reported probability of each block's clients, float64[S, blocks]."""
         columns = [self.modes.probs]
-        for number in range(len(self.groups)):
-            columns.append(self.kind(number).prob[self.modes.shared_state][:, None])
+        for group_index in range(len(self.groups)):
+            columns.append(
+                self.kind(group_index).prob[self.modes.shared_state][:, None]
+            )
         return np.concatenate(columns, axis=1)
 
-    def law_of_configurations(self, modes: np.ndarray, *, is_start: bool) -> np.ndarray:
+    def law_of_configurations(
+        self, mode_law: np.ndarray, *, is_start: bool
+    ) -> np.ndarray:
         """Computes the law of configurations in the first round, or in the long run.
 
         Args:
-          modes: float64[S], the law of the modes of the listed clients in that round.
+          mode_law: float64[S], the law of the modes of the listed clients in that round.
           is_start: whether it is the first round.
 
         Returns:
           float64[S, K_1, ..., K_G].
         """
-        law = modes
-        for number, members in enumerate(self.members):
-            kind = self.kind(number)
+        law = mode_law
+        for group_index, members in enumerate(self.members):
+            kind = self.kind(group_index)
             if is_start:
                 law_of_client = kind.start[self.modes.shared_state]
             else:
                 law_of_client = self._stationary_states(kind)
             counts = counting.counts_law(len(members), law_of_client)
-            shape = [len(modes)] + [1] * number + [-1]
+            shape = [len(mode_law)] + [1] * group_index + [-1]
             law = law[..., None] * counts.reshape(shape)
         return law
 
@@ -154,14 +158,14 @@ class LinkLayout(NamedTuple):
         return law
 
     def move_counts(self, moments: np.ndarray) -> np.ndarray:
-        """Moves moments that involve no client of a group, float64[S, K_1, ..., ...]."""
+        """Applies a round's transition to moments [S, K_1, ..., ...] without a counted client."""
         moments = self.move_modes(moments)
-        for number, group in enumerate(self.groups):
-            moments = group.apply_counts(moments, 1 + number)
+        for group_index, group in enumerate(self.groups):
+            moments = group.apply_counts(moments, 1 + group_index)
         return moments
 
     def move_modes(self, moments: np.ndarray) -> np.ndarray:
-        """Moves the modes of what is listed, float64[S, ...]."""
+        """Applies a round's transition of the modes to moments, float64[S, ...]."""
         if len(moments) == 1:
             return moments
         flat = moments.reshape(len(moments), -1)
@@ -177,7 +181,7 @@ def layout_of(
     has_offsets: bool,
     num_pairs: int,
 ) -> LinkLayout:
-    """Chooses what is counted.
+    """Chooses which clients are counted and which are listed.
 
     Args:
       chain: the link chain.
@@ -192,18 +196,20 @@ def layout_of(
       The layout.
 
     Raises:
-      ValueError: if it is too large either way.
+      ValueError: if its moments have more than `MAX_ENTRIES` entries.
     """
     groups = exchangeable_groups(chain, curvature)
-    nobody: list[np.ndarray] = []
-    one_by_one = num_pairs * _num_entries(chain, nobody, has_rows, has_offsets)
-    counted = num_pairs * _num_entries(chain, groups, has_rows, has_offsets)
+    num_groups = len(groups)
+    no_groups: list[np.ndarray] = []
+    listed_entries = num_pairs * _num_entries(chain, no_groups, has_rows, has_offsets)
+    counted_entries = num_pairs * _num_entries(chain, groups, has_rows, has_offsets)
     if lump is None:
-        lump = counted < one_by_one
-    groups = groups if lump else nobody
-    entries = counted if lump else one_by_one
+        lump = counted_entries < listed_entries
+    entries = counted_entries
+    if not lump:
+        groups = no_groups
+        entries = listed_entries
     if entries > MAX_ENTRIES:
-        num_groups = len(exchangeable_groups(chain, curvature))
         requirement = f'need at most {MAX_ENTRIES:,} numbers in all for its moments'
         got = (
             f'{entries:,.0f} for {chain.num_clients} clients in {num_groups} groups '
@@ -235,15 +241,15 @@ def num_moments(
     has_offsets: bool,
     num_pairs: int,
 ) -> float:
-    """Bounds how many numbers the moments have, which is what the theory costs.
+    """Bounds how many entries the moments have, which decides the cost of the theory.
 
     Arguments are as in `layout_of`.
     """
-    nobody: list[np.ndarray] = []
+    no_groups: list[np.ndarray] = []
     groups = exchangeable_groups(chain, curvature)
-    one_by_one = _num_entries(chain, nobody, has_rows, has_offsets)
-    counted = _num_entries(chain, groups, has_rows, has_offsets)
-    return num_pairs * min(one_by_one, counted)
+    listed_entries = _num_entries(chain, no_groups, has_rows, has_offsets)
+    counted_entries = _num_entries(chain, groups, has_rows, has_offsets)
+    return num_pairs * min(listed_entries, counted_entries)
 
 
 def exchangeable_groups(chain: LinkChain, curvature: np.ndarray) -> list[np.ndarray]:
@@ -267,10 +273,20 @@ def exchangeable_groups(chain: LinkChain, curvature: np.ndarray) -> list[np.ndar
 def _num_entries(
     chain: LinkChain, groups: list[np.ndarray], has_rows: bool, has_offsets: bool
 ) -> float:
-    """Bounds how many numbers the moments have."""
+    """Bounds how many entries the moments of one pair of coordinates have.
+
+    Args:
+      chain: the link chain.
+      groups: the clients of each counted group; all other clients are listed.
+      has_rows: as in `layout_of`.
+      has_offsets: as in `layout_of`.
+
+    Returns:
+      The bound; infinity if a group has more than ``counting.MAX_COUNTS`` configurations.
+    """
     num_configurations = float(len(chain.start))
     num_listed = chain.num_clients
-    classes = 0
+    num_classes = 0
     for members in groups:
         kind = chain.kinds[chain.kind_of_client[members[0]]]
         num_states = kind.start.shape[1]
@@ -278,23 +294,23 @@ def _num_entries(
         if num_counts > counting.MAX_COUNTS:
             return np.inf
         num_configurations *= num_counts
-        classes += num_states
+        num_classes += num_states
         num_listed -= len(members)
     counted = np.concatenate([*groups, np.zeros(0, int)])
     for client in np.setdiff1d(np.arange(chain.num_clients), counted):
         kind = chain.kinds[chain.kind_of_client[client]]
         num_configurations *= kind.start.shape[1]
-    coordinates = 2
+    num_coordinates = 2  # The constant 1, and the server model.
     if has_rows:
-        coordinates += num_listed + classes
+        num_coordinates += num_listed + num_classes
     if has_offsets:
-        coordinates += classes
-    return num_configurations * coordinates**2
+        num_coordinates += num_classes
+    return num_configurations * num_coordinates**2
 
 
 def _num_counts(size: int, num_states: int) -> float:
     """Returns the number of configurations, ``C(size + m - 1, m - 1)``."""
     product = 1.0
-    for number in range(1, num_states):
-        product *= (size + number) / number
+    for state in range(1, num_states):
+        product *= (size + state) / state
     return round(product) if product < 1e15 else product

@@ -226,10 +226,10 @@ def _side(layout: LinkLayout, coordinates: Coordinates) -> _Side:
     """Lists the coordinates of v, or those of w, by group."""
     rest = np.arange(coordinates.size)
     by_group = []
-    for number, group in enumerate(layout.groups):
-        rest = np.intersect1d(rest, coordinates.others[number])
+    for group_index, group in enumerate(layout.groups):
+        rest = np.intersect1d(rest, coordinates.others[group_index])
         states = np.arange(group.num_states)
-        segments = [start + states for start in coordinates.segments[number]]
+        segments = [start + states for start in coordinates.segments[group_index]]
         by_group.append(np.concatenate([*segments, np.zeros(0, np.int64)]))
     return _Side(rest, by_group)
 
@@ -256,15 +256,15 @@ def _blocks(
     if is_symmetric:
         no_client = no_client[np.triu_indices(len(left.rest))]
     entries_by_groups.append(((), no_client.reshape(-1, 1)))
-    for number in range(len(layout.groups)):
-        families = [products[np.ix_(left.rest, right.by_group[number])]]
+    for group_index in range(len(layout.groups)):
+        families = [products[np.ix_(left.rest, right.by_group[group_index])]]
         if not is_symmetric:
-            families.append(products[np.ix_(left.by_group[number], right.rest)].T)
+            families.append(products[np.ix_(left.by_group[group_index], right.rest)].T)
         if squares:
-            families.append(squares[number][None])
+            families.append(squares[group_index][None])
         families = [family for family in families if family.size]
         if families:
-            entries_by_groups.append(((number,), np.concatenate(families)))
+            entries_by_groups.append(((group_index,), np.concatenate(families)))
     for pair in itertools.product(range(len(layout.groups)), repeat=2):
         first, second = pair
         if not is_symmetric or first <= second:
@@ -284,8 +284,8 @@ def _joint_moves(
 ) -> list[tuple[np.ndarray, list[counting.GroupMove]]]:
     """Lists how all groups move, with the modes on entering which they do."""
     numbers_by_mode = np.zeros((len(layout.modes.start), len(layout.groups)), np.int64)
-    for number, group in enumerate(layout.groups):
-        numbers_by_mode[:, number] = group.move_of_mode
+    for group_index, group in enumerate(layout.groups):
+        numbers_by_mode[:, group_index] = group.move_of_mode
     cases, case_of_mode = np.unique(numbers_by_mode, axis=0, return_inverse=True)
     moves = []
     for case, numbers in enumerate(cases):
@@ -358,8 +358,8 @@ def _all_clients(
 ) -> np.ndarray:
     """Numbers the configurations of all clients, int64[S, K_1, ...], by those of the others."""
     by_axis = [np.arange(len(layout.modes.start))]
-    for number, group in enumerate(layout.groups):
-        involved = [s for g, s in zip(groups, states, strict=True) if g == number]
+    for group_index, group in enumerate(layout.groups):
+        involved = [s for g, s in zip(groups, states, strict=True) if g == group_index]
         if not involved:
             by_axis.append(np.arange(len(group.counts)))
         elif len(involved) == 1:

@@ -349,20 +349,20 @@ def start_moments(
     squares = []
     has_offsets = any(scatter.any() for scatter in targets.scatter)
     fields = int(maps.second.has_rows) + int(has_offsets)
-    for number, group in enumerate(layout.groups):
+    for group_index, group in enumerate(layout.groups):
         part = slice(start, start + group.num_states)
         start += group.num_states
         of_group = np.zeros(
             (*law.shape, len(maps.pairs), group.num_states, fields, fields)
         )
         if has_offsets:
-            size = len(layout.members[number])
-            scatter = targets.scatter[number][maps.pairs[:, 0], maps.pairs[:, 1]]
+            size = len(layout.members[group_index])
+            scatter = targets.scatter[group_index][maps.pairs[:, 0], maps.pairs[:, 1]]
             here = counts[..., part] * law[..., None]
             # Offsets sum to zero: different ones have a negative product in the mean.
             one = scatter / size
             two = -scatter / (size * (size - 1))
-            at = coordinates.segments[number][-1] + np.arange(group.num_states)
+            at = coordinates.segments[group_index][-1] + np.arange(group.num_states)
             both = here[..., :, None] * counts[..., None, part]
             both = both - here[..., None] * np.eye(group.num_states)
             of_group[..., -1, -1] = here[..., None, :] * one[:, None]

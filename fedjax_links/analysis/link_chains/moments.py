@@ -213,22 +213,26 @@ class MomentMap(NamedTuple):
         layout = self.layout
         products = layout.move_modes(moments.products)
         squares = [layout.move_modes(part) for part in moments.squares]
-        for number in range(len(layout.groups)):
-            products, squares = self._move_group(products, squares, number)
+        for group_index in range(len(layout.groups)):
+            products, squares = self._move_group(products, squares, group_index)
         return Moments(products, tuple(squares))
 
     def _move_group(
-        self, products: np.ndarray, squares: list[np.ndarray], number: int
+        self, products: np.ndarray, squares: list[np.ndarray], group_index: int
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Moves the clients of one group."""
-        group = self.layout.groups[number]
-        axis = 1 + number
+        group = self.layout.groups[group_index]
+        axis = 1 + group_index
         num_states = group.num_states
-        left = [np.arange(at, at + num_states) for at in self.left.segments[number]]
-        right = [np.arange(at, at + num_states) for at in self.right.segments[number]]
+        left = [
+            np.arange(at, at + num_states) for at in self.left.segments[group_index]
+        ]
+        right = [
+            np.arange(at, at + num_states) for at in self.right.segments[group_index]
+        ]
         after = np.zeros_like(products)
-        rest_left = self.left.others[number]
-        rest_right = self.right.others[number]
+        rest_left = self.left.others[group_index]
+        rest_right = self.right.others[group_index]
         last = products.ndim - 1
 
         def at(rows: np.ndarray, columns: np.ndarray) -> tuple[Any, ...]:
@@ -244,7 +248,7 @@ class MomentMap(NamedTuple):
             after[index] = group.apply_one(products[index], axis, last)
         new_squares = []
         for other, part in enumerate(squares):
-            if other == number:
+            if other == group_index:
                 new_squares.append(group.apply_one(part, axis, part.ndim - 3))
             else:
                 new_squares.append(group.apply_counts(part, axis))
@@ -253,9 +257,11 @@ class MomentMap(NamedTuple):
             for second, columns in enumerate(right):
                 # Pairs of different clients, then each client with itself.
                 pairs = products[at(rows, columns)]
-                pairs[..., states, states] -= squares[number][..., first, second]
+                pairs[..., states, states] -= squares[group_index][..., first, second]
                 moved = group.apply_two(pairs, axis, last - 1, last)
-                moved[..., states, states] += new_squares[number][..., first, second]
+                moved[..., states, states] += new_squares[group_index][
+                    ..., first, second
+                ]
                 after[at(rows, columns)] = moved
         return after, new_squares
 

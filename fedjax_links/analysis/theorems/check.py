@@ -12,7 +12,7 @@ from fedjax_links.analysis.theorems.regularity import PatternConstants
 
 
 class TheoremRun(NamedTuple):
-    """What theorems ask of a run. None stands for what is not known.
+    """Holds what theorems ask of a run. None stands for what is not known.
 
     Attributes:
       learning_rate: the local rate, constant over rounds.
@@ -42,7 +42,7 @@ class TheoremRun(NamedTuple):
 
 
 class Assumption(NamedTuple):
-    """One assumption of a theorem.
+    """Describes an assumption of a theorem.
 
     Attributes:
       statement: what is assumed.
@@ -56,7 +56,7 @@ class Assumption(NamedTuple):
 
 
 class TheoremCheck(NamedTuple):
-    """What a theorem says of a run.
+    """Holds what a theorem says of a run.
 
     Attributes:
       theorem: its name.
@@ -77,12 +77,12 @@ class TheoremCheck(NamedTuple):
 
     @property
     def covers(self) -> bool:
-        """Whether every assumption is known to hold."""
+        """Returns whether every assumption is known to hold."""
         return all(assumption.holds is True for assumption in self.assumptions)
 
     @property
     def first_broken(self) -> Assumption | None:
-        """The first assumption that does not hold; None if none is known to be broken."""
+        """Returns the first assumption that does not hold; None if none is known to be broken."""
         for assumption in self.assumptions:
             if assumption.holds is False:
                 return assumption
@@ -90,7 +90,7 @@ class TheoremCheck(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """How many times the realised value the bound is; NaN if either is not known."""
+        """Returns the bound over the realised value; NaN if either is not known."""
         if math.isnan(self.bound) or math.isnan(self.realised):
             return math.nan
         return self.bound / self.realised if self.realised else math.inf

@@ -20,7 +20,7 @@ MAX_STATES = 3_000
 
 
 class GeometricDecay(NamedTuple):
-    """Constants of ``d_TV(P^k) <= C rho^k``.
+    """Holds the constants of ``d_TV(P^k) <= C rho^k``.
 
     Attributes:
       factor: C, the least one that holds for all rounds up to ``num_rounds``.

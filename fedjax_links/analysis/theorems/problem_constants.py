@@ -11,7 +11,7 @@ from fedjax_links.analysis.theorems import _numbers, gradient_runs
 
 
 class ProblemConstants(NamedTuple):
-    """What theorems ask of a problem. F is the mean of the clients' objectives.
+    """Holds what theorems ask of a problem. F is the mean of the clients' objectives.
 
     Attributes:
       num_clients: N.

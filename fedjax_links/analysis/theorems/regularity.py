@@ -19,7 +19,7 @@ from fedjax_links.analysis.theorems import _numbers
 
 
 class PatternConstants(NamedTuple):
-    """Constants of Assumption 3 for recorded weights q_t^n and gradient differences g_n.
+    """Holds constants of Assumption 3 for recorded weights q_t^n and gradient differences g_n.
 
     Attributes:
       block_deviation: delta~^2(P), the largest ``||1/P sum_t sum_n q_t^n g_n||^2`` of a block.
@@ -41,7 +41,7 @@ class PatternConstants(NamedTuple):
 
 
 class BlockDistances(NamedTuple):
-    """Distances of the blocks' weights from equal weights.
+    """Holds distances of the blocks' weights from equal weights.
 
     Attributes:
       distances: float64[B], ``sum_n |1/P sum_t q_t^n - 1/N|`` for each whole block; 0 to 2.

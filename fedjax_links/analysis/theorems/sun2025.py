@@ -25,7 +25,7 @@ from fedjax_links.analysis.theorems import _numbers
 
 
 class Theorem2Quantities(NamedTuple):
-    """Quantities of Theorem 2, for probabilities that sum to 1.
+    """Holds the quantities of Theorem 2, for probabilities that sum to 1.
 
     Attributes:
       least_cohort: q_B, the sum of the B smallest probabilities.
@@ -40,7 +40,7 @@ class Theorem2Quantities(NamedTuple):
 
 
 class Theorem4Terms(NamedTuple):
-    """Terms of Theorem 4 before its O(.), in the units of a squared gradient norm.
+    """Holds the terms of Theorem 4 before its O(.), in the units of a squared gradient norm.
 
     Attributes:
       start: ``32 L Delta_0 / (gamma (T - tau)) + 16 tau G^2 / (T - tau)``.
@@ -57,7 +57,7 @@ class Theorem4Terms(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The bound: the sum of the terms."""
+        """Returns the bound: the sum of the terms."""
         return sum(self)
 
 

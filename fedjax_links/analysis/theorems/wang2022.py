@@ -26,7 +26,7 @@ from fedjax_links.analysis.theorems import _numbers
 
 
 class Theorem31Terms(NamedTuple):
-    """Terms of Theorem 3.1, in the units of a squared gradient norm.
+    """Holds the terms of Theorem 3.1, in the units of a squared gradient norm.
 
     Attributes:
       start: ``8 (f(x_0) - f*) / (gamma eta I T)``.
@@ -44,7 +44,7 @@ class Theorem31Terms(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The bound: the sum of the terms."""
+        """Returns the bound: the sum of the terms."""
         return sum(self)
 
 

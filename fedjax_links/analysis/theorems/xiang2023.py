@@ -27,7 +27,7 @@ from fedjax_links.analysis.theorems import _numbers, local_drift
 
 
 class Theorem1Terms(NamedTuple):
-    """Terms of Theorem 1, in the units of a squared gradient norm.
+    """Holds the terms of Theorem 1, in the units of a squared gradient norm.
 
     Attributes:
       start: ``8 (F(x^0) - F*) / sqrt(m s T)``.
@@ -43,7 +43,7 @@ class Theorem1Terms(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The bound: the sum of the terms."""
+        """Returns the bound: the sum of the terms."""
         return sum(self)
 
 
