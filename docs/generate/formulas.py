@@ -230,7 +230,7 @@ class _Parser:
         return [dividend.latex, '/', divisor.latex]
 
     def begins_factor(self) -> bool:
-        """Whether a factor begins here."""
+        """Returns whether a factor begins here."""
         token = self.peek()
         if token in _RELATIONS:
             return False
@@ -241,7 +241,7 @@ class _Parser:
         )
 
     def begins_prefix(self) -> bool:
-        """Whether a sum, or a function without brackets, begins here."""
+        """Returns whether a sum, or a function without brackets, begins here."""
         token = self.peek()
         is_call = self.after_next() == '('
         return token in _OPERATORS or (token in _FUNCTIONS and not is_call)
