@@ -157,7 +157,7 @@ class ClientNames:
         self.others = tuple(map(str, others))
 
     def __eq__(self, other: object) -> bool:
-        """Tells that any two are equal."""
+        """Returns True: any two are equal."""
         return isinstance(other, ClientNames)
 
     def __hash__(self) -> int:
@@ -173,7 +173,7 @@ class ClientNames:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Problem:
-    """Client data, evaluation data and the functions that turn them into losses.
+    """Holds client data, evaluation data and the functions that turn them into losses.
 
     Examples are stored once, sorted by owner: client i owns rows ``offsets[i]`` to
     ``offsets[i] + counts[i]`` of each leaf of ``data``, so imbalance costs no memory. Or a `Source`

@@ -160,7 +160,7 @@ def for_problem(
 
 
 def direction(problem: Problem, metric: str) -> str | None:
-    """Tells whether a metric is better when larger or when smaller.
+    """Returns whether a metric is better when larger or when smaller.
 
     Args:
       problem: the problem whose ``larger_is_better`` decides.

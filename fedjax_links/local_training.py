@@ -46,7 +46,7 @@ _COPIES = 4
 
 
 class Contribution(NamedTuple):
-    """What one client adds to the round's sums.
+    """Holds what one client adds to the round's sums.
 
     Attributes:
       value: pytree to be summed over the cohort.

@@ -31,7 +31,7 @@ class Interval(NamedTuple):
 
     @property
     def excludes_zero(self) -> NDArray[np.bool_]:
-        """Tells where zero lies outside the interval, bool[...]; false where it is unknown."""
+        """Returns where zero lies outside the interval, bool[...]; false where it is unknown."""
         return np.abs(self.mean) > self.half_width
 
 

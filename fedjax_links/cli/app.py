@@ -31,7 +31,7 @@ flags.disclaim_key_flags()
 
 
 class _VersionFlag(flags.BooleanFlag):
-    """A flag that prints the version of the package and ends the command."""
+    """Defines a flag that prints the version of the package and ends the command."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -33,7 +33,7 @@ _FEW_STEPS = 10
 
 
 class LocalUpdate(NamedTuple):
-    """What a client holds after its local steps.
+    """Holds what a client has after its local steps.
 
     Attributes:
       params: L_i(start), the model after the local steps.
@@ -53,7 +53,7 @@ class LocalUpdate(NamedTuple):
 
 @reprs.described_by('run')
 class ClientProgram(NamedTuple):
-    """A client program.
+    """Describes what a client does in a round.
 
     Attributes:
       run: ``(start, client, round, key, problem, *, lr_scale=1.0, correction=None, proximal=None,

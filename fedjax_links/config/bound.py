@@ -28,11 +28,11 @@ _PAPERS = re.compile(r'fedjax_links\.papers(\.\w+)+')
 
 
 class RefusedImportError(errors.InvalidError):
-    """A name in a run folder that stands for code outside the package."""
+    """Refuses a name in a run folder that stands for code outside the package."""
 
 
 class Hole(NamedTuple):
-    """Stand in for a number that a program gets as an argument when it runs.
+    """Stands for a number that a program gets as an argument when it runs.
 
     Attributes:
       column: the column whose value it is.
@@ -117,7 +117,7 @@ def _name_of(factory: Factory) -> str:
 
 
 def _is_of_package(factory: Factory) -> bool:
-    """Tells whether a factory is one of this package."""
+    """Returns whether a factory is one of this package."""
     module = str(getattr(_function_of(factory), '__module__', None))
     return module.startswith(f'{__package__.partition(".")[0]}.')
 
@@ -175,14 +175,14 @@ def _forget_modules(folder: Path, modules_before: set[str]) -> None:
 
 
 def _lies_in(folder: Path, name: str) -> bool:
-    """Tells whether a top module is a folder's own, not one of an environment within it."""
+    """Returns whether a top module is a folder's own, not one of an environment within it."""
     spec = importlib.machinery.PathFinder.find_spec(name, [str(folder)])
     file = getattr(sys.modules.get(name), '__file__', None)
     return spec is not None and spec.origin == file
 
 
 def is_import(name: object) -> TypeGuard[str]:
-    """Tells whether a name stands for ``module:factory``, as the resolver reads it."""
+    """Returns whether a name stands for ``module:factory``, as the resolver reads it."""
     return isinstance(name, str) and ':' in name
 
 
@@ -211,7 +211,7 @@ def foreign_names(where: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _is_of_papers(name: str) -> bool:
-    """Tells whether a name stands for a function that a module of `fedjax_links.papers` defines."""
+    """Returns whether a name stands for a function of a module of `fedjax_links.papers`."""
     module_name, _, attribute = name.partition(':')
     if not _PAPERS.fullmatch(module_name):
         return False

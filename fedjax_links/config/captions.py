@@ -97,7 +97,7 @@ def fill_in(text: str, config: Section, *, is_complete: bool = True) -> str:
 
 
 def _is_left_out(path: str, config: Section) -> bool:
-    """Tells whether a path leads into a section that configs may have and this one has not."""
+    """Returns whether a path leads into a section that configs may have and this one has not."""
     # Not above, since it imports JAX, and commands show their help without it.
     from fedjax_links.config import schema
 

@@ -160,7 +160,7 @@ def _make_probs(path: str, value: Any, problem: Problem) -> np.ndarray:
 
 
 def _is_registered(factory: Factory) -> bool:
-    """Tells whether a pattern is one of this package."""
+    """Returns whether a pattern is one of this package."""
     return factory in PARTICIPATION.values()
 
 

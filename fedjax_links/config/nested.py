@@ -82,7 +82,7 @@ def _without_wrappers(value: Any) -> Any:
 
 
 def _refers_to_section(reference: 'FieldReference') -> bool:
-    """Tells whether a reference holds a section."""
+    """Returns whether a reference holds a section."""
     from ml_collections import ConfigDict
 
     kind = reference.get_type()
@@ -142,14 +142,14 @@ def _value_of_reference(reference: 'FieldReference', where: str) -> Any:
 
 
 def is_reference(value: object) -> TypeGuard['FieldReference']:
-    """Tells whether a value is a FieldReference, whose value other fields may share."""
+    """Returns whether a value is a FieldReference, whose value other fields may share."""
     from ml_collections import FieldReference
 
     return isinstance(value, FieldReference)
 
 
 def _is_missing(value: Any) -> bool:
-    """Tells whether a value is an unset placeholder."""
+    """Returns whether a value is an unset placeholder."""
     from ml_collections.config_dict import RequiredValueError
 
     try:

@@ -26,7 +26,7 @@ _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def is_concrete(value: object) -> bool:
-    """Tells whether ``value`` holds numbers that can be read now (it is no tracer)."""
+    """Returns whether ``value`` holds numbers that can be read now (it is no tracer)."""
     return not isinstance(value, jax.core.Tracer)
 
 
@@ -224,7 +224,7 @@ def choice(argument: str, value: object, valid: Collection[str]) -> None:
 
 
 def entry(argument: str, name: str, table: Mapping[str, Entry]) -> Entry:
-    """Looks up a name in a table; raises for a name that it has not."""
+    """Looks up a name in a table; raises for a name that is not in it."""
     choice(argument, name, table)
     return table[name]
 
@@ -246,7 +246,7 @@ def fits(argument: str, value: object, num_bytes: float) -> None:
 
 
 def is_text(value: object) -> bool:
-    """Tells whether a value is a text without signs that a terminal obeys."""
+    """Returns whether a value is a text without signs that a terminal obeys."""
     return isinstance(value, str) and all(c.isprintable() or c in '\n\t' for c in value)
 
 

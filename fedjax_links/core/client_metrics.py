@@ -102,7 +102,7 @@ def _personal_model_metrics(
 
 
 def is_by_batch(problem: Problem) -> bool:
-    """Tells whether a model's outputs for an example depend on the others of its batch."""
+    """Returns whether a model's outputs for an example depend on the others of its batch."""
     return bool(getattr(problem.metrics, 'by_batch', False))
 
 

@@ -25,7 +25,7 @@ _PROGRAMS: dict[Hashable, '_Program'] = {}
 
 
 class _Program:
-    """A jitted function; it sees its objects only while it is called, which is when it is traced.
+    """Holds a jitted function, which refers to its objects only while it is called and traced.
 
     Attributes:
       references: weak references to the functions that it was made of.
@@ -107,13 +107,13 @@ def _leaves_of(objects: Iterable[object]) -> Iterator[object]:
 
 
 def _are_lasting(functions: Sequence[object]) -> bool:
-    """Tells whether functions live as long as their owner; each access makes a new method."""
+    """Returns whether functions live as long as their owner; each access makes a new method."""
     temporary = types.MethodType | types.BuiltinMethodType
     return not any(isinstance(function, temporary) for function in functions)
 
 
 def _are_passable(arrays: PyTree) -> bool:
-    """Tells whether all leaves are arrays and all static fields can be hashed."""
+    """Returns whether all leaves are arrays and all static fields can be hashed."""
     leaves, structure = jax.tree.flatten(arrays)
     try:
         hash(structure)
@@ -130,5 +130,5 @@ def _state_outside_trace() -> object:
 
 
 def _is_outside_trace() -> bool:
-    """Tells whether nothing is being traced or transformed here."""
+    """Returns whether nothing is being traced or transformed here."""
     return bool(get_opaque_trace_state() == _state_outside_trace())

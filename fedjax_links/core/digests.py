@@ -34,7 +34,7 @@ ArrayOrNumber: TypeAlias = jax.Array | np.ndarray | np.generic | float
 
 
 def combine(parts: Sequence[str]) -> str:
-    """Returns one digest of several."""
+    """Combines digests, or other texts, to one digest."""
     return hashlib.sha256('\n'.join(parts).encode()).hexdigest()
 
 
@@ -69,18 +69,20 @@ def row_hashes(array: ArrayOrNumber) -> np.ndarray:
     row_bytes = values.nbytes // count
     num_words = math.ceil(row_bytes / 8)
     weights = np.random.default_rng(0).integers(0, 2**63, num_words, dtype=np.uint64)
-    weights = weights * np.uint64(2) + np.uint64(1)
+    weights = weights * np.uint64(2) + np.uint64(1)  # Odd, so no product loses bits.
     hashes = np.empty(count, np.uint64)
-    step = max(1, _CHUNK_BYTES // max(1, row_bytes))
-    for first in range(0, count, step):
-        rows = np.ascontiguousarray(values[first : first + step])
+    chunk_rows = max(1, _CHUNK_BYTES // max(1, row_bytes))
+    for first in range(0, count, chunk_rows):
+        rows = np.ascontiguousarray(values[first : first + chunk_rows])
         row_content = rows.reshape(len(rows), -1).view(np.uint8)
         padded = np.zeros((len(rows), 8 * num_words), np.uint8)
         padded[:, :row_bytes] = row_content.reshape(len(rows), -1)
         words = padded.view(np.uint64)
+        # A weighted sum alone is linear, so rows that differ in few bits could collide. Shifts
+        # before and after the product break that.
         mixed = (words ^ (words >> np.uint64(31))) * weights
         mixed = mixed ^ (mixed >> np.uint64(29))
-        hashes[first : first + step] = mixed.sum(axis=1, dtype=np.uint64)
+        hashes[first : first + chunk_rows] = mixed.sum(axis=1, dtype=np.uint64)
     return hashes
 
 
@@ -106,28 +108,28 @@ def of_program(function: Callable[..., PyTree], *arguments: PyTree) -> str:
 
 
 def of_jaxpr(closed: jax_core.ClosedJaxpr) -> str:
-    """Returns the digest of a `jax.extend.core.ClosedJaxpr`, its constants among it."""
-    return _ProgramDigests().closed(closed)
+    """Returns the digest of a `jax.extend.core.ClosedJaxpr`, its constants included."""
+    return _ProgramDigests().of_closed_jaxpr(closed)
 
 
 def of_structure(jaxpr: jax_core.Jaxpr) -> str:
     """Returns the digest of a `jax.extend.core.Jaxpr`, whatever its own constants are."""
-    return _ProgramDigests().open(jaxpr)
+    return _ProgramDigests().of_jaxpr(jaxpr)
 
 
 class _ProgramDigests:
-    """Computes digests of jaxprs, once for a jaxpr that occurs several times in others."""
+    """Computes digests of jaxprs, of each only once if it occurs several times."""
 
     def __init__(self) -> None:
-        # Jaxprs and digests by id. They keep the jaxprs alive, so that ids are not used again.
+        # Jaxprs and their digests, by id. Holding the jaxprs keeps ids from being reused.
         self._cache: dict[int, tuple[Any, str]] = {}
 
-    def closed(self, program: jax_core.ClosedJaxpr) -> str:
+    def of_closed_jaxpr(self, program: jax_core.ClosedJaxpr) -> str:
         """Returns the digest of a closed jaxpr, its constants included."""
         constants = [of_array(value) for value in program.consts]
-        return combine([self.open(program.jaxpr), *constants])
+        return combine([self.of_jaxpr(program.jaxpr), *constants])
 
-    def open(self, jaxpr: jax_core.Jaxpr) -> str:
+    def of_jaxpr(self, jaxpr: jax_core.Jaxpr) -> str:
         """Returns the digest of a jaxpr without its constants."""
         if id(jaxpr) in self._cache:
             _, digest = self._cache[id(jaxpr)]
@@ -172,9 +174,9 @@ class _ProgramDigests:
         if isinstance(value, Mapping | set | frozenset | list | tuple):
             return self._describe_collection(value)
         if isinstance(value, jax_core.ClosedJaxpr):
-            return self.closed(value)
+            return self.of_closed_jaxpr(value)
         if isinstance(value, jax_core.Jaxpr):
-            return self.open(value)
+            return self.of_jaxpr(value)
         if isinstance(value, np.ndarray | np.generic | jax.Array):
             return of_array(value)
         if isinstance(value, str | int | float | complex | bool | type(None)):
@@ -202,7 +204,7 @@ class _HostCode:
     """Describes functions of the host, whose code no jaxpr shows, and what they refer to."""
 
     def __init__(self) -> None:
-        # The number of each value so far, by id. Values stay alive, so that no id is used again.
+        # The number of each value so far, by id. Holding the values keeps ids from being reused.
         self._seen: dict[int, tuple[int, object]] = {}
 
     def describe(self, value: object) -> str:
@@ -236,7 +238,7 @@ class _HostCode:
             return f'{value.co_code.hex()} {value.co_names} {constants}'
         if not _is_of_user(value):
             return str(getattr(value, '__qualname__', type(value).__qualname__))
-        methods = [f for f in vars(type(value)).values() if callable(f)]
+        methods = [entry for entry in vars(type(value)).values() if callable(entry)]
         return f'object {self.describe([methods, _state_of(value)])}'
 
     def _describe_function(self, function: types.FunctionType) -> str:
@@ -257,29 +259,30 @@ class _HostCode:
 
 def _globals_of(function: types.FunctionType) -> dict[str, object]:
     """Returns the globals that a function and those within it refer to."""
-    waiting = [function.__code__]
+    remaining_codes = [function.__code__]
     values: dict[str, object] = {}
-    while waiting:
-        code = waiting.pop()
+    while remaining_codes:
+        code = remaining_codes.pop()
         names = [name for name in code.co_names if name in function.__globals__]
         values.update({name: function.__globals__[name] for name in names})
-        waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                remaining_codes.append(constant)
     return dict(sorted(values.items()))
 
 
 def _state_of(value: object) -> dict[str, object]:
-    """Returns the attributes of an object, those in slots too."""
-    slots = [
-        name
-        for kind in type(value).__mro__
-        for name in np.atleast_1d(getattr(kind, '__slots__', ())).tolist()
-    ]
+    """Returns the attributes of an object, also those in slots."""
+    slots: list[str] = []
+    for base in type(value).__mro__:
+        # One slot may be a text instead of a sequence.
+        slots += np.atleast_1d(getattr(base, '__slots__', ())).tolist()
     state = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     return {**state, **getattr(value, '__dict__', {})}
 
 
 def _is_of_user(value: object) -> bool:
-    """Tells whether a value is an object, no class, of a class in the user's code."""
+    """Returns whether a value is an instance of a class in the user's code."""
     if isinstance(value, type | types.ModuleType):
         return False
     if isinstance(value, types.SimpleNamespace):
@@ -295,14 +298,14 @@ def _is_of_user(value: object) -> bool:
 
 
 def _is_of_library(function: types.FunctionType) -> bool:
-    """Tells whether a function comes from an installed package, not from the user."""
+    """Returns whether a function comes from an installed package, not from the user."""
     file = Path(function.__code__.co_filename)
     # The cell of a notebook is no file.
     return file.is_file() and not errors.is_users_file(file)
 
 
 def _plain(array: ArrayOrNumber) -> np.ndarray:
-    """Returns a NumPy array with the bits of any array, those of typed keys too."""
+    """Converts an array of any kind, also of typed keys, to a NumPy array with its bits."""
     if isinstance(array, jax.Array) and jnp.issubdtype(
         array.dtype, jax.dtypes.prng_key
     ):

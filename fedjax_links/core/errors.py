@@ -31,7 +31,7 @@ _INSTALLED = {'site-packages', 'dist-packages'}  # of other environments on the 
 
 
 class InvalidError(ValueError):
-    """A user's mistake: ``path`` must ``requirement``, got ``value``.
+    """Reports a user's mistake: ``path`` must ``requirement``, got ``value``.
 
     Args:
       path: name of the offending argument as the caller wrote it, a field's place in a config
@@ -266,14 +266,14 @@ def innermost_user_frame(
 
 
 def is_users(function: Any) -> bool:
-    """Tells whether a function is a user's: neither of this package nor of an installed one."""
+    """Returns whether a function is a user's: neither of this package nor of an installed one."""
     function = inspect.unwrap(getattr(function, 'func', function))
     code = getattr(function, '__code__', None)
     return code is not None and is_users_file(Path(code.co_filename))
 
 
 def is_users_file(path: Path) -> bool:
-    """Tells whether a file is a user's: neither of this package nor of an installed one."""
+    """Returns whether a file is a user's: neither of this package nor of an installed one."""
     parents = path.resolve().parents
     is_library = any(
         parent in _LIBRARIES or parent.name in _INSTALLED for parent in parents
@@ -282,7 +282,7 @@ def is_users_file(path: Path) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tells whether the host or a device ran out of memory, by the errors of Python and XLA."""
+    """Returns whether the host or a device ran out of memory, by the errors of Python and XLA."""
     is_of_xla = type(error).__name__ in ('XlaRuntimeError', 'JaxRuntimeError')
     return isinstance(error, MemoryError) or (
         is_of_xla and 'RESOURCE_EXHAUSTED' in str(error)
@@ -290,7 +290,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class MissingPackageError(ImportError):
-    """An optional package is missing; the message says how to install it."""
+    """Reports that an optional package is missing, and how to install it."""
 
 
 def missing_package(purpose: str, packages: str) -> MissingPackageError:

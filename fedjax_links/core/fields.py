@@ -29,7 +29,7 @@ _LINE_WIDTH = 88
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """The declaration of a field.
+    """Declares a field of a config.
 
     Attributes:
       name: the field's name.
@@ -48,7 +48,7 @@ class Declaration:
     check: Check | None
 
     def accepts(self, value: object) -> bool:
-        """Tells whether a value is of the field's type; True and False are no numbers."""
+        """Returns whether a value is of the field's type; True and False are no numbers."""
         if isinstance(value, bool):
             return self.kind is bool
         members = get_args(self.kind) or (self.kind,)

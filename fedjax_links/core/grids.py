@@ -95,7 +95,7 @@ def points(columns: GridColumns, mode: str) -> list[Point]:
 
 
 def agree(point: Point, other: Point) -> bool:
-    """Tells whether two points have equal values in the columns that both have."""
+    """Returns whether two points have equal values in the columns that both have."""
     return all(point.get(name, value) == value for name, value in other.items())
 
 

@@ -16,7 +16,7 @@ from fedjax_links.core import digests
 
 
 class Traced(NamedTuple):
-    """A function as traced.
+    """Holds a traced function.
 
     Attributes:
       structure: equal for functions that differ only in the arrays that they close over.

@@ -49,7 +49,7 @@ def host_bytes(root: Path = Path('/')) -> int | None:
 
 
 class _GroupFiles(NamedTuple):
-    """Files with the memory of control groups, which differ by version.
+    """Names the files with the memory of control groups, which differ by version.
 
     Attributes:
       mount: of the groups, below ``sys/fs/cgroup``.

@@ -45,7 +45,7 @@ class TableShard:
 
 
 def in_shard_map() -> bool:
-    """Tells whether the function that is being traced runs inside a mesh."""
+    """Returns whether the function that is being traced runs inside a mesh."""
     return AXIS in jax.sharding.get_abstract_mesh().manual_axes
 
 

@@ -21,7 +21,7 @@ MetricsRow: TypeAlias = Mapping[str, Any]
 
 
 class LaneMetadata(TypedDict):
-    """What a store records about a lane.
+    """Holds what a store records about a lane.
 
     Attributes:
       labels: with the stage.

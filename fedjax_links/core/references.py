@@ -11,7 +11,7 @@ _ATTRIBUTE = 'references'
 
 
 class Reference(NamedTuple):
-    """A publication.
+    """Describes a publication.
 
     Attributes:
       bibtex: its BibTeX entry, a line for each field, in which authors are ``Given Family``.

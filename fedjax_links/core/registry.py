@@ -14,7 +14,7 @@ RegistryEntry = TypeVar('RegistryEntry')
 
 @reprs.described(reprs.registry_text)
 class Registry(dict[str, RegistryEntry]):
-    """Entries by name. The error for an unknown name says which name is nearest."""
+    """Maps names to entries. The error for an unknown name says which name is nearest."""
 
     def __missing__(self, name: str) -> RegistryEntry:
         """Raises a KeyError of one line."""
@@ -47,7 +47,7 @@ def check_client_program(local_train: object) -> None:
 
 
 class Traffic(NamedTuple):
-    """What the clients of an algorithm send, receive and compute.
+    """Describes what the clients of an algorithm send, receive and compute.
 
     Attributes:
       up: models that a client sends when its uplink delivers.
@@ -72,7 +72,7 @@ class Traffic(NamedTuple):
 
 @reprs.described(reprs.call_text)
 class AlgorithmEntry(NamedTuple):
-    """A registered algorithm; calling the entry calls its factory.
+    """Describes a registered algorithm; calling the entry calls its factory.
 
     Attributes:
       factory: ``(local_train, **hyper_parameters) -> Algorithm``.
@@ -124,7 +124,7 @@ class AlgorithmEntry(NamedTuple):
 
 @reprs.described(reprs.call_text)
 class ParticipationEntry(NamedTuple):
-    """A registered pattern; calling the entry calls its factory.
+    """Describes a registered pattern; calling the entry calls its factory.
 
     Attributes:
       factory: the pattern's factory.

@@ -108,12 +108,12 @@ def chance_of_equal(count: int) -> float:
 
 
 def equal_values_suffice(count: int, level: float) -> bool:
-    """Tells whether ``count`` equal values suffice to distinguish their mean from others."""
+    """Returns whether ``count`` equal values suffice to distinguish their mean from others."""
     return chance_of_equal(count) <= 1 - level
 
 
 def divergence_suffices(num_diverged: int, num_seeds: int) -> bool:
-    """Tells whether diverged runs distinguish an algorithm from one whose runs all converged.
+    """Returns whether diverged runs distinguish an algorithm from one whose runs all converged.
 
     Suppose that both diverge with the same chance q. Then one of them alone diverges k times or
     more with a probability of at most ``2 (1 - q)^S P(Binomial(S, q) >= k)``. For all q this is

@@ -179,7 +179,7 @@ def global_norm(x: PyTree) -> Array:
 
 
 def all_finite(x: PyTree) -> Array:
-    """Tells whether every entry of every leaf is finite: bool[]."""
+    """Returns whether every entry of every leaf is finite: bool[]."""
     checks = [jnp.all(jnp.isfinite(a)) for a in jax.tree.leaves(x)]
     return jnp.all(jnp.stack(checks)) if checks else jnp.array(True)
 

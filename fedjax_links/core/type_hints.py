@@ -27,7 +27,7 @@ _ITEMS = {int: 'whole numbers', float: 'numbers', str: 'names'}
 
 
 def matches_annotation(value: object, annotation: Any) -> bool:
-    """Tells whether a parameter takes a value; True where nothing is known.
+    """Returns whether a parameter takes a value; True where nothing is known.
 
     Args:
       value: anything; a value that is not plain always matches.
@@ -107,7 +107,7 @@ def _is_class(origin: object) -> bool:
 
 
 def _is_list_type(origin: type) -> bool:
-    """Tells whether values of a type stand as lists in a config."""
+    """Returns whether values of a type stand as lists in a config."""
     if origin in _WORDS or hasattr(origin, '_fields'):
         return False
     return issubclass(origin, Collection)
@@ -121,7 +121,7 @@ def _item(annotation: Any) -> Any:
 
 
 def _is_array(value: object) -> bool:
-    """Tells whether a list, perhaps of lists, holds numbers in rows of one length."""
+    """Returns whether a list, perhaps of lists, holds numbers in rows of one length."""
     try:
         return np.asarray(value).dtype.kind in 'biuf'
     except (TypeError, ValueError, OverflowError):

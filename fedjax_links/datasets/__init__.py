@@ -48,7 +48,7 @@ __all__ = [
 
 
 def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
-    """A published data set, from the npz that ``python -m fedjax_links data fetch`` makes of it.
+    """Reads a published data set from the npz that ``python -m fedjax_links data fetch`` writes.
 
     Args:
       name: as ``data list`` has it.

@@ -18,7 +18,7 @@ PathLike = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A labelled data set: examples to train on, their owners, and examples to test on.
+    """Holds a labelled data set: examples to train on, their owners, and examples to test on.
 
     Arrays keep the type that they are stored in. The compiled program scales pixels uint8 to
     [0, 1], and looks up tokens uint8, int16 or int32.

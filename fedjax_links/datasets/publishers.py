@@ -20,7 +20,7 @@ from fedjax_links.datasets.npz import Arrays, Dataset, PathLike, npz_file, save_
 
 
 class File(NamedTuple):
-    """A published file.
+    """Describes a published file.
 
     Attributes:
       url: its address. The part after the last slash is its name on a mirror and on the disk.

@@ -155,7 +155,7 @@ def _default_redraw(
 
 
 def _are_absent(sections: Any, paths: Iterable[FieldPath]) -> bool:
-    """Tells whether sections have no value at any of some paths."""
+    """Returns whether sections have no value at any of some paths."""
     values = [nested.value_at(sections, path, REQUIRED) for path in paths]
     return all(value is REQUIRED for value in values)
 

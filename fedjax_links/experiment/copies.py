@@ -44,7 +44,7 @@ def correct_config(fields: Section, original: Section) -> Section:
 
 
 def _is_same(value: object, other: object) -> bool:
-    """Tells whether a field is unchanged: plain values by value, other parts by identity."""
+    """Returns whether a field is unchanged: plain values by value, other parts by identity."""
     if value is other:
         return True
     is_plain = isinstance(value, bool | int | float | str)

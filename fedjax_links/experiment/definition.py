@@ -90,7 +90,7 @@ class Experiment(schema.Settings):
             object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
-        """Tells whether both were made from the same config, or else of the same parts."""
+        """Returns whether both were made from the same config, or else of the same parts."""
         if not isinstance(other, Experiment):
             return NotImplemented
         return self is other or self._identity() == other._identity()
@@ -115,7 +115,7 @@ class Experiment(schema.Settings):
 
     @functools.cached_property
     def plan(self) -> Plan:
-        """What a run needs: makers of the parts, lanes, and how results are judged."""
+        """Returns what a run needs: makers of the parts, lanes, and how results are judged."""
         columns = grids.flatten(self.grid)
         algorithms = parametrized.algorithm_makers(self.algorithms)
         patterns = parametrized.pattern_makers(self.patterns)

@@ -29,11 +29,11 @@ _thread_cache = threading.local()
 
 
 class Shardable(Protocol):
-    """The experiment that a job builds; `Experiment` stands above this module."""
+    """Describes the experiment that a job builds; `Experiment` stands above this module."""
 
     @property
     def plan(self) -> Plan:
-        """What running it takes."""
+        """Returns what running it takes."""
 
     def shard(self, index: int, count: int, *, by: str) -> 'Shardable':
         """Returns the same experiment with one shard of its lanes."""

@@ -42,7 +42,7 @@ from fedjax_links.storage import checkpoints
 
 
 class Fork(hooks.InitialStates):
-    """The states of a run's lanes after a round.
+    """Holds the states of a run's lanes after a round.
 
     Attributes:
       round: T.
@@ -162,7 +162,7 @@ class Fork(hooks.InitialStates):
         return state.participation
 
     def has_links(self, folder: Path, num_rounds: int) -> bool:
-        """Tells whether a folder has the realised links of so many rounds and of all seeds.
+        """Returns whether a folder has the realised links of so many rounds and of all seeds.
 
         To draw links again, a fork may have to advance lanes of the run again.
         """
@@ -239,7 +239,7 @@ class Fork(hooks.InitialStates):
         return changed
 
     def _same_pattern(self, lane: Lane, name: str) -> bool:
-        """Tells whether the pattern's section and seeds are those of the run's lane."""
+        """Returns whether the pattern's section and seeds are those of the run's lane."""
         facts = self._run.facts
         labels = self._run.lanes[name].labels
         streams_of_grid = facts['grid'].get(seeding.REDRAW_COLUMN, ())
@@ -323,7 +323,7 @@ def _section(config: Section, label: str, point: Point) -> Any:
 
 
 def _keeps_carry(section: Any) -> bool:
-    """Tells whether a section's pattern only has the carry of the pattern inside it."""
+    """Returns whether a section's pattern only has the carry of the pattern inside it."""
     if not isinstance(section, Mapping) or 'pattern' not in section:
         return False
     entry = PARTICIPATION.get(section.get('name', ''))

@@ -114,7 +114,7 @@ def _refuse_round(records: Sequence[runs.LaneRecord], round: int) -> NoReturn:
 
 
 def _diverged_in(record: runs.LaneRecord, round: int) -> bool:
-    """Tells whether the first bad round of a lane is this one."""
+    """Returns whether the first bad round of a lane is this one."""
     return any(
         metrics.get('first_bad_round') == round for metrics in record.records.values()
     )

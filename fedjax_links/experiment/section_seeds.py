@@ -14,7 +14,7 @@ Seeds = Mapping[str, int]
 
 
 class RandomPart(NamedTuple):
-    """A part of a section of links that is computed from the problem, perhaps at random.
+    """Describes a part of a section of links that the problem decides, perhaps at random.
 
     Attributes:
       path: of the part in the section.
@@ -83,12 +83,12 @@ def seed_paths(prefix: str, section: Any) -> dict[str, list[FieldPath]]:
 
 
 def is_random(section: object) -> bool:
-    """Tells whether a part of links takes a seed, or comes from a user's own factory."""
+    """Returns whether a part of links takes a seed, or comes from a user's own factory."""
     return any(part.is_users or part.has_seed for part in _random_parts(section))
 
 
 def has_log(section: object) -> bool:
-    """Tells whether links, or a part of them, are read from a log."""
+    """Returns whether links, or a part of them, are read from a log."""
     if isinstance(section, list | tuple):
         return any(map(has_log, section))
     if not isinstance(section, Mapping):

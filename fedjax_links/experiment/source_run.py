@@ -22,15 +22,15 @@ from fedjax_links.storage.identity import run_differences
 
 
 class Planned(Protocol):
-    """The experiment of a config; `Experiment` stands above this module."""
+    """Describes the experiment of a config; `Experiment` stands above this module."""
 
     @property
     def plan(self) -> Plan:
-        """What running it takes."""
+        """Returns what running it takes."""
 
 
 class SourceRun:
-    """The folder of a run, read as the source of a fork.
+    """Reads the folder of a run as the source of a fork.
 
     Attributes:
       folder: its path.
@@ -193,7 +193,7 @@ class SourceRun:
 
     @functools.cached_property
     def programs(self) -> program_cache.Programs:
-        """The programs of the run."""
+        """Returns the programs of the run."""
         assert self.config is not None
         with errors.context('fork_from'):
             config = prepare_recorded(

@@ -239,7 +239,7 @@ def addresses(host: str) -> list[str]:
 
 
 def _is_here(address: str) -> bool:
-    """Tells whether an address is one of this machine's."""
+    """Returns whether an address is one of this machine's."""
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     with (
         contextlib.suppress(OSError),

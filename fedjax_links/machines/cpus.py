@@ -59,7 +59,7 @@ def portable_variables() -> dict[str, str]:
 
 
 def is_portable() -> bool:
-    """Tells whether this process has the variables of `portable_variables`."""
+    """Returns whether this process has the variables of `portable_variables`."""
     has_flags = set(_XLA_FLAGS) <= set(os.environ.get('XLA_FLAGS', '').split())
     return has_flags and all(
         os.environ.get(name) == value for name, value in _VARIABLES.items()

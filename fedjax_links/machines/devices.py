@@ -106,7 +106,7 @@ def mesh(devices: Devices = None) -> jax.sharding.Mesh:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSlot:
-    """What a lane runs on: a device, a thread of a CPU, or a mesh of several devices.
+    """Describes what a lane runs on: a device, a thread of a CPU, or a mesh of several devices.
 
     Attributes:
       devices: at least one; those of a mesh may be of other processes, too.

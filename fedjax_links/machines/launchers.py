@@ -35,7 +35,7 @@ class Started(NamedTuple):
 
 
 class _Launcher(NamedTuple):
-    """Name the variables of a launcher.
+    """Names the variables of a launcher.
 
     Attributes:
       process_id: which process this is, from 0.
@@ -51,7 +51,7 @@ class _Launcher(NamedTuple):
 
 
 class _Array(NamedTuple):
-    """Name the variables of a job array; those that a scheduler does not have are empty.
+    """Names the variables of a job array; those that a scheduler does not have are empty.
 
     Attributes:
       task: the number of this task.

@@ -205,12 +205,12 @@ def _exit(status: int) -> None:
 
 
 def are_several() -> bool:
-    """Tells whether this process has joined others."""
+    """Returns whether this process has joined others."""
     return _open is not None
 
 
 def is_leader() -> bool:
-    """Tells whether this process leads and writes files; a process alone does."""
+    """Returns whether this process leads and writes files; a process alone does."""
     return _open is None or _open.process_id == 0
 
 

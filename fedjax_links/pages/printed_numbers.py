@@ -7,7 +7,7 @@ from fedjax_links.config import resolver
 
 
 class PrintedAccuracy(NamedTuple):
-    """An accuracy that a paper prints.
+    """Holds an accuracy that a paper prints.
 
     Attributes:
       mean: a fraction.

@@ -32,7 +32,7 @@ _BEST = ' (best)'  # behind bold cells where nothing is bold, as in a terminal
 
 
 class Table(NamedTuple):
-    """A small table.
+    """Holds a small table.
 
     Attributes:
       header: column names.
@@ -156,7 +156,7 @@ class Table(NamedTuple):
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
-    """Tells whether a column holds numbers, and nothing else but what stands for none."""
+    """Returns whether a column holds numbers, and nothing else but what stands for none."""
     others = [cell for cell in cells if not _CELL.match(cell)]
     return len(others) < len(cells) and all(cell in _NO_NUMBER for cell in others)
 

@@ -16,7 +16,7 @@ class PeriodicGroupsState(NamedTuple):
     """Holds the carry of `periodic_groups`.
 
     Attributes:
-      offset: int32[], rounds by which group 0's first turn is cut.
+      offset: int32[], rounds by which group 0's first turn is shorter.
     """
 
     offset: Array
@@ -28,19 +28,21 @@ def periodic_groups(
 ) -> Participation:
     """Makes groups of clients available in turn, ``active_rounds`` rounds each.
 
-    Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.
+    Group ``((t + offset) // active_rounds) mod G`` is available in round t. In each round S of its
+    clients participate, drawn uniformly without replacement and independently of other rounds.
 
-    The S clients are drawn uniformly without replacement, independently over rounds. The offset is
-    uniform on {0, ..., active_rounds - 1}, drawn once: group 0 has the first turn, cut by it.
+    The offset is drawn once, uniformly on {0, ..., active_rounds - 1}. Group 0 has the first turn,
+    which is shorter by the offset.
 
     Args:
       groups: int[N], group of each client; labels 0 to G - 1, each used.
       active_rounds: rounds of one turn, at least 1; a cycle has G turns.
-      cohort_size: S, at most the size of the smallest group.
+      cohort_size: S, from 1 to the size of the smallest group.
 
     Returns:
-      The pattern; given the offset it reports ``S / |group|`` for the available group, zero for the
-      others. Few of many clients are drawn in O(S) (`rejection_sampling`).
+      The pattern. Its ``prob``, given the offset, is ``S / |group|`` for clients of the available
+      group, and zero for others. A small cohort of many clients is drawn in O(S)
+      (`rejection_sampling`).
 
     Raises:
       ValueError: for labels with gaps or a cohort larger than a group.
@@ -66,8 +68,11 @@ def periodic_groups(
     num_clients = len(labels)
     group_probs = cohort_size / sizes
     kinds = Kinds(labels.tobytes())
-    few_of_many = rejection_sampling.is_worthwhile(num_clients, group_probs.max())
-    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    draws_by_rejection = rejection_sampling.is_worthwhile(
+        num_clients, group_probs.max()
+    )
+    # In the order of groups, group g has the positions group_bounds[g] to group_bounds[g + 1].
+    group_bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     clients_by_group = None
     if (np.diff(labels) < 0).any():
         clients_by_group = np.argsort(labels, kind='stable').astype(np.int32)
@@ -79,10 +84,10 @@ def periodic_groups(
     def sample(
         carry: PeriodicGroupsState, key: Key, round: Array
     ) -> CarryAndLinks[PeriodicGroupsState]:
-        turn = jnp.mod((round + carry.offset) // active_rounds, len(sizes))
-        if few_of_many:
-            first = jnp.asarray(bounds)[turn]
-            stop = jnp.asarray(bounds)[turn + 1]
+        group = jnp.mod((round + carry.offset) // active_rounds, len(sizes))
+        if draws_by_rejection:
+            first = jnp.asarray(group_bounds)[group]
+            stop = jnp.asarray(group_bounds)[group + 1]
 
             def propose(key: Key, count: int) -> Array:
                 position = first + prng.integers(key, (count,), stop - first)
@@ -92,8 +97,8 @@ def periodic_groups(
 
             ids = rejection_sampling.distinct(key, propose, cohort_size, num_clients)
         else:
-            ids = subset_sampling.uniform_subset(key, labels == turn, cohort_size)
-        prob = jnp.where(np.arange(len(sizes)) == turn, group_probs, 0)
+            ids = subset_sampling.uniform_subset(key, labels == group, cohort_size)
+        prob = jnp.where(np.arange(len(sizes)) == group, group_probs, 0)
         return carry, rejection_sampling.sample(ids, num_clients, prob, kinds)
 
     cycle = active_rounds * len(sizes)

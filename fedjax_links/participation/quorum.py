@@ -17,14 +17,15 @@ from fedjax_links.participation.always import always
 class Times(NamedTuple):
     """Describes how long clients take from the round's start until their result arrives.
 
-    In seconds it is ``fixed_i + median_i exp(sigma_i z)``, z standard normal, drawn afresh
-    in each round. The first term is constant, such as a payload over a rate. The second
-    varies, such as the time of local steps.
+    Client i takes ``fixed_i + median_i exp(sigma_i z)`` seconds, with a standard normal z drawn
+    in each round. The first term is constant, such as a payload over a rate. The second varies,
+    such as the time of local steps.
 
     Attributes:
-      median: float[N], at least 0.
-      sigma: one number or float[N], at least 0; 0 for times that never vary.
-      fixed: one number or float[N], at least 0.
+      median: float[N], seconds, at least 0: the median of the term that varies.
+      sigma: one number or float[N], at least 0: the standard deviation of its logarithm. With 0,
+        times never vary.
+      fixed: one number or float[N], seconds, at least 0.
     """
 
     median: ArrayLike
@@ -46,20 +47,20 @@ def quorum(
     ``links.duration``, from which costs are computed.
 
     Args:
-      times: of the clients; float[N] for times that never vary.
+      times: the `Times` of the clients; or float[N], seconds that never vary.
       quorum: k, from 1 to N.
-      grace: seconds to wait on from then, at least 0.
-      deadline: seconds, positive; None to wait for the quorum as long as it takes.
-      pattern: who is active; everybody by default. A round does not wait for others: with
-        fewer than k active, it waits for all of those. If the pattern has a duration, the
-        longer time counts.
+      grace: seconds between the k-th arrival and the end of the round, at least 0.
+      deadline: longest round in seconds, positive; None to wait for the quorum as long as it takes.
+      pattern: who is active; everybody by default. A round waits only for active clients: for all
+        of them if fewer than k are active. If the pattern has a duration, a round lasts at
+        least that long.
 
     Returns:
-      The pattern. ``prob`` is exact where all times have one law that varies, without pattern,
-      grace and deadline: ``k / N``; else NaN.
+      The pattern. ``prob`` is ``k / N`` where that is exact: all times have one law that varies,
+      and there is no pattern, grace or deadline. Otherwise it is NaN.
 
     Raises:
-      ValueError: for a value out of range.
+      ValueError: for a value out of range, or a pattern of another number of clients.
 
     Example:
       >>> import jax
@@ -73,13 +74,14 @@ def quorum(
     checks.per_client('times', times.median)
     num_clients = np.shape(times.median)[0]
 
-    def checked(name: str) -> Array:
+    def one_per_client(name: str) -> Array:
+        """Checks a field of the times, and returns it as float32[N]."""
         value = getattr(times, name)
         return schedules.each_within(f'times.{name}', value, num_clients, 0, 1e30)
 
-    median = checked('median')
-    sigma = checked('sigma')
-    fixed = checked('fixed')
+    median = one_per_client('median')
+    sigma = one_per_client('sigma')
+    fixed = one_per_client('fixed')
     checks.static_int('quorum', quorum, maximum=num_clients)
     checks.number_within('grace', grace, 0, 1e30)
     if deadline is not None:
@@ -95,17 +97,18 @@ def quorum(
     limit = np.inf if deadline is None else deadline
 
     def sample(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
-        active = base.participants(samples[0])
+        available_links = samples[0]
+        active = base.participants(available_links)
         normal = jax.random.normal(key, (num_clients,), jnp.float32)
         arrival = jnp.where(active, fixed + median * jnp.exp(sigma * normal), jnp.inf)
         # The k-th arrival, or the last one if fewer clients are active.
         num_awaited = jnp.minimum(quorum, active.sum())
         quorum_time = jnp.sort(arrival)[jnp.clip(num_awaited - 1, 0)]
-        round_end = jnp.where(active.any(), quorum_time, 0) + grace
-        round_end = jnp.minimum(round_end, limit)
+        quorum_time = jnp.where(active.any(), quorum_time, 0)
+        round_end = jnp.minimum(quorum_time + grace, limit)
         prob = jnp.full(num_clients, known_prob)
-        mask = samples[0].mask & (arrival <= round_end)
-        links = samples[0]._replace(mask=mask, prob=prob)
+        mask = available_links.mask & (arrival <= round_end)
+        links = available_links._replace(mask=mask, prob=prob)
         timing = LinkSample(active, prob, round_end)
         return links._replace(duration=combining.longest([links, timing]))
 
@@ -115,8 +118,8 @@ def quorum(
 
 def _is_exchangeable(times: Times, grace: float) -> bool:
     """Returns whether all clients have one law of times, which varies, and no grace."""
-    for part in times:
-        if not checks.is_concrete(part) or np.ptp(np.asarray(part)) > 0:
+    for values in times:
+        if not checks.is_concrete(values) or np.ptp(np.asarray(values)) > 0:
             return False
     if not checks.is_concrete(grace) or grace != 0:
         return False
@@ -128,10 +131,10 @@ def quorum_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
     options = inputs.options
     times = options['times']
     times = times if isinstance(times, Times) else Times(times)
-    has_limits = not (
-        options.get('deadline') is None and options.get('pattern') is None
-    )
-    if has_limits or not _is_exchangeable(times, options.get('grace', 0.0)):
+    has_deadline = options.get('deadline') is not None
+    has_pattern = options.get('pattern') is not None
+    is_exchangeable = _is_exchangeable(times, options.get('grace', 0.0))
+    if has_deadline or has_pattern or not is_exchangeable:
         return link_laws.LinkLaw('the first that arrive')
     size = np.size(times.median)
     return link_laws.exchangeable(

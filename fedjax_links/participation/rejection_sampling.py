@@ -32,7 +32,7 @@ Proposal = Callable[[Key, int], Array]
 
 
 def is_worthwhile(num_clients: int, share: float) -> bool:
-    """Tells whether drawing by rejection costs less than looking at all clients.
+    """Returns whether drawing by rejection costs less than looking at all clients.
 
     Args:
       num_clients: N.
@@ -43,7 +43,7 @@ def is_worthwhile(num_clients: int, share: float) -> bool:
 
 
 def rarely_collide(size: int, weights: NDArray[np.float64], left: float) -> bool:
-    """Tells whether `redraw_until_distinct` accepts one of e^3 sets of draws or more.
+    """Returns whether `redraw_until_distinct` accepts one of e^3 sets of draws or more.
 
     Args:
       size: B.

@@ -39,12 +39,12 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
 
     prob = cohort_size / num_clients
-    few_of_many = rejection_sampling.is_worthwhile(num_clients, prob)
+    draws_by_rejection = rejection_sampling.is_worthwhile(num_clients, prob)
 
     def sample(
         carry: PyTree, key: Key, round: Array
     ) -> tuple[PyTree, CohortLinkSample]:
-        if few_of_many:
+        if draws_by_rejection:
             propose = rejection_sampling.uniform(num_clients)
             ids = rejection_sampling.distinct(key, propose, cohort_size, num_clients)
         else:

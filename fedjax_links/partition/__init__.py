@@ -186,7 +186,7 @@ def class_mix(clients: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
 
 
 class PartitionReport(NamedTuple):
-    """A partition in numbers; ``str`` shows them on a terminal. C is 0 where nothing has a class.
+    """Holds a partition in numbers, which ``str`` formats. C is 0 where nothing has a class.
 
     Attributes:
       counts: int64[N], examples of each client.

@@ -226,7 +226,7 @@ def until_all_own(
 
 
 class Division(NamedTuple):
-    """Examples to train on and examples held out, by their rows in the data.
+    """Holds the rows in the data of examples to train on and of examples held out.
 
     Attributes:
       rows: int64[E], trained on.

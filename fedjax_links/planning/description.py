@@ -149,7 +149,7 @@ def _describe_redraws(plan: Plan) -> list[str]:
 
 
 def _has_draws(plan: Plan, stream: str) -> bool:
-    """Tells whether something draws a stream; all experiments draw those without a column."""
+    """Returns whether something draws a stream; all experiments draw those without a column."""
     column = seeding.COLUMNS.get(stream)
     return column is None or column in plan.data_and_link_columns
 

@@ -15,7 +15,7 @@ AUTO = 'auto'
 
 @dataclasses.dataclass(frozen=True)
 class LaneShard:
-    """The lanes of one of several processes.
+    """Describes the lanes of one of several processes.
 
     Attributes:
       index: of the process, from 0. ``count`` stands for 0, so users can also count from 1.

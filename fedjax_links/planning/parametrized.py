@@ -19,7 +19,7 @@ REQUIRED = object()
 
 
 class Maker(NamedTuple, Generic[Part]):
-    """A part of an experiment as a function of columns.
+    """Holds a part of an experiment as a function of columns.
 
     Attributes:
       make: ``columns as keywords -> part``.
@@ -183,5 +183,5 @@ def memoize(make: Callable[..., Part]) -> Callable[..., Part]:
 
 
 def is_built_in(value: object) -> bool:
-    """Tells whether a value is built into the compiled program, not one of its arguments."""
+    """Returns whether a value is built into the compiled program, not one of its arguments."""
     return not isinstance(value, float | np.floating | jax.Array)

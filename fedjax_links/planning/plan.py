@@ -15,7 +15,7 @@ from fedjax_links.planning.specification import Specification
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Plan(Specification):
-    """All that those need who run an experiment, look at it or report on it.
+    """Holds all that is needed to run an experiment, to preview it or to report on it.
 
     Parts and lanes are made when they are first asked for.
     """
@@ -29,7 +29,7 @@ class Plan(Specification):
 
     @functools.cached_property
     def schedule(self) -> LaneSchedule:
-        """Which lanes there are; a run asks a schedule of its own which of them it wants."""
+        """Returns which lanes there are. A run asks its own schedule which of them it wants."""
         return self.new_schedule()
 
     def new_schedule(self) -> LaneSchedule:
@@ -59,14 +59,14 @@ class Plan(Specification):
     # Who runs which.
 
     def owns(self, lane: Lane) -> bool:
-        """Whether a lane is in this share of the lanes."""
+        """Returns whether a lane is in this shard."""
         if self.share is None:
             return True
         return self.division.lanes[lane.name] == self.share.index
 
     @functools.cached_property
     def division(self) -> runs.RunDivision:
-        """How the lanes of all shares are divided."""
+        """Returns how the lanes are divided into shards."""
         share = self.share or lane_shards.LaneShard(0, 1)
         return self.divide(share.count, share.by)
 

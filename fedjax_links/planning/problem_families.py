@@ -116,7 +116,7 @@ def with_sizes(problem: Problem, fewest: int, most: int) -> Problem:
 
 
 def reads_sizes(bound: Bound | None) -> bool:
-    """Tells whether an algorithm may depend on the numbers of examples of the clients.
+    """Returns whether an algorithm may depend on the numbers of examples of the clients.
 
     On minibatches no algorithm of this package does. On full local data clients are padded to the
     largest one. Code from elsewhere may do anything.
@@ -143,7 +143,7 @@ def reads_sizes(bound: Bound | None) -> bool:
 
 
 def ignores_sizes(function: object) -> bool:
-    """Tells whether a function is from this package or optax, which ignore numbers of examples."""
+    """Returns whether this package or optax, which ignore numbers of examples, made a function."""
     function = getattr(function, 'factory', getattr(function, 'func', function))
     package = str(getattr(function, '__module__', None)).partition('.')[0]
     return package in (__package__.partition('.')[0], 'optax')
@@ -172,7 +172,7 @@ def reuse_equal(values: Tree, first: Tree) -> Tree:
 
 
 def varying_leaves(trees: Sequence[PyTree]) -> tuple[bool, ...]:
-    """Tells for each leaf of some pytrees whether it is another object in any of them."""
+    """Returns for each leaf of some pytrees whether it is another object in any of them."""
     columns = zip(*map(jax.tree.leaves, trees), strict=True)
     return tuple(any(leaf is not column[0] for leaf in column) for column in columns)
 

@@ -20,7 +20,7 @@ from fedjax_links.results.recorded import CellKey
 @fields.documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UntilDecided(Sequence[int]):
-    """The seeds of an experiment in which each pair takes as many as its verdict needs.
+    """Lists the seeds of an experiment in which each pair takes as many as its verdict needs.
 
     A pair is an algorithm and the baseline at a pattern and a point of the grid. After ``least``
     seeds, and then after a quarter more each time, `evaluation.decide` tests it. Its ``level``

@@ -24,7 +24,7 @@ from fedjax_links.planning.tuning import EdgeCounts, Tuning
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Specification:
-    """The parts of an experiment as functions of columns, its points, seeds and evaluation.
+    """Holds the parts of an experiment as functions of columns, its points, seeds and evaluation.
 
     Attributes:
       settings: the plain values of the experiment.
@@ -66,19 +66,19 @@ class Specification:
 
     @functools.cached_property
     def points(self) -> list[Point]:
-        """The points of the grid."""
+        """Returns the points of the grid."""
         return grids.points(self.columns, self.settings.grid_mode)
 
     @functools.cached_property
     def draws(self) -> seeding.Draws:
-        """Which seed each draw has."""
+        """Returns which seed each draw has."""
         tuning_seeds = self.tuning.seeds if self.tuning else ()
         streams_of_grid = self.columns.get(seeding.REDRAW_COLUMN, ())
         return seeding.Draws(self.redraw, [*self.seeds, *tuning_seeds], streams_of_grid)
 
     @functools.cached_property
     def candidates(self) -> dict[str, tuple[list[Any], EdgeCounts]]:
-        """By column all values that tuning may try, and where those that it tries first lie.
+        """Returns by column all values that tuning may try, and the indices of the first ones.
 
         What tuning adds at either end of a column ends before the first value that an algorithm
         refuses.
@@ -97,7 +97,7 @@ class Specification:
         return allowed
 
     def _accepts(self, column: str, value: object) -> bool:
-        """Whether all algorithms with a column can be made at a value, others at their first."""
+        """Returns whether all algorithms with a column can be made with a value in it."""
         tuned = self.tuning.grid if self.tuning else {}
         point = {name: values[0] for name, values in {**self.columns, **tuned}.items()}
         point[column] = value
@@ -111,12 +111,12 @@ class Specification:
 
     @property
     def tried(self) -> dict[str, list[Any]]:
-        """Columns of what tuning may try; none without tuning."""
+        """Returns the columns of what tuning may try; none without tuning."""
         return {name: values for name, (values, _) in self.candidates.items()}
 
     @functools.cached_property
     def data_and_link_columns(self) -> set[str]:
-        """The columns that makers of problems and patterns take."""
+        """Returns the columns that makers of problems and patterns take."""
         columns: set[str] = set()
         for pattern in self.patterns.values():
             columns |= pattern.columns.keys()
@@ -125,7 +125,7 @@ class Specification:
         return columns
 
     def columns_of(self, label: str, pattern: str) -> list[tuple[str, object]]:
-        """The columns that make a pattern, its problem or an algorithm, with their defaults."""
+        """Returns the columns of a pattern, its problem and an algorithm, with their defaults."""
         return [
             *self.problems[pattern].columns.items(),
             *self.patterns[pattern].columns.items(),
@@ -175,7 +175,7 @@ class Specification:
         return problem_families.with_sizes(problem, *sizes) if sizes else problem
 
     def _reads_sizes(self, lane: Lane) -> bool:
-        """Whether what trains or evaluates a lane may look at how many examples clients have."""
+        """Returns whether a lane may read how many examples clients have."""
         eval_fn = self.chosen_eval_fn
         if eval_fn is not None and not problem_families.ignores_sizes(eval_fn):
             return True
@@ -202,7 +202,7 @@ class Specification:
 
     @property
     def baseline(self) -> str:
-        """The algorithm that others are compared with."""
+        """Returns the algorithm that others are compared with."""
         if self.settings.baseline is not None:
             return self.settings.baseline
         if 'fedavg' in self.algorithms:
@@ -211,7 +211,7 @@ class Specification:
 
     @functools.cached_property
     def metric(self) -> str:
-        """The metric of tables and of tuning: by default the first that is better when larger."""
+        """Returns the metric of tables and tuning, by default the first to be maximised."""
         if self.settings.metric is not None:
             return self.settings.metric
         for name, direction in self.directions.items():
@@ -221,7 +221,7 @@ class Specification:
 
     @functools.cached_property
     def directions(self) -> Mapping[str, str | None]:
-        """``'max'``, ``'min'`` or None for unknown, by metric."""
+        """Returns ``'max'``, ``'min'`` or None for unknown, by metric."""
         problem = self.problem_at(next(iter(self.patterns)), self.points[0])
         stated = _metrics(problem, _problem_eval_fn(problem))
         directions: dict[str, str | None] = dict.fromkeys(
@@ -260,7 +260,7 @@ class Specification:
 
     @functools.cached_property
     def description(self) -> RunFacts:
-        """The facts that do not depend on this machine, as JSON values."""
+        """Returns the facts that do not depend on this machine, as JSON values."""
         labels = list(self.algorithms)
         facts: dict[str, Any] = {
             'title': self.settings.title,

@@ -20,7 +20,7 @@ from fedjax_links.results.dataset import Columns
 
 
 class TuningTrials(NamedTuple):
-    """The values that an algorithm was tuned over, on a pattern, at one point of the grid.
+    """Holds the values that an algorithm was tuned over, on a pattern, at one point of the grid.
 
     Attributes:
       pattern: label of the links.
@@ -48,7 +48,7 @@ class TuningTrials(NamedTuple):
 
     @property
     def chosen(self) -> Point:
-        """The values that did best; empty if all diverged."""
+        """Returns the values that did best; empty if all diverged."""
         return {} if self.best is None else self.values_at(self.best)
 
     def values_at(self, index: int) -> Point:
@@ -57,17 +57,17 @@ class TuningTrials(NamedTuple):
 
     @property
     def num_planned(self) -> int:
-        """The number of values to be tried, those done included."""
+        """Returns the number of values to be tried, those done included."""
         return int(self.search.planned[..., 0].sum())
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that is to be tried is done."""
+        """Returns whether all that is to be tried is done."""
         return len(self.scores) == self.num_planned
 
 
 class _Table(NamedTuple):
-    """The scores of an algorithm on a pattern at one point of the grid.
+    """Holds the scores of an algorithm on a pattern at one point of the grid.
 
     Attributes:
       scores: [*values, S], NaN where a trial diverged or is not done.
@@ -198,7 +198,7 @@ def _trials_of(
 
 
 def _has_value(value: object) -> bool:
-    """Tells whether a cell of a column holds a value: neither None nor NaN."""
+    """Returns whether a cell of a column holds a value: neither None nor NaN."""
     return value is not None and bool(value == value)
 
 
@@ -279,7 +279,7 @@ def count_done(columns: Columns, facts: RunFacts, label: str) -> int:
 
 
 def is_done(trials: Sequence[TuningTrials], count: int) -> bool:
-    """Whether an algorithm has tried all that there is to try.
+    """Returns whether an algorithm has tried all that there is to try.
 
     Args:
       trials: what it tried, see `read_trials`.

@@ -25,7 +25,7 @@ FIRST_TUNING_SEED = 10_000
 @fields.documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """How the values that suit each algorithm are found before the experiment proper.
+    """Describes how the values that suit each algorithm are found before the main stage.
 
     What is tried grows with what the trials so far have found, see `search`.
     """
@@ -103,7 +103,7 @@ class Tuning:
 
     @property
     def seeds(self) -> range:
-        """The seeds that a trial may have."""
+        """Returns the seeds that a trial may have."""
         return range(
             FIRST_TUNING_SEED, FIRST_TUNING_SEED + (self.most_seeds or self.num_seeds)
         )
@@ -127,7 +127,7 @@ def _extended(values: list[Any], steps: int) -> tuple[list[Any], EdgeCounts]:
 
 
 def _can_grow(values: list[Any]) -> bool:
-    """Tells whether values are rising or falling positive floats."""
+    """Returns whether values are rising or falling positive floats."""
     if len(values) < 2:
         return False
     if not all(isinstance(value, float) and value > 0 for value in values):
@@ -238,7 +238,7 @@ def _ties(
 
 
 def _is_behind(lost: np.ndarray) -> bool:
-    """Tells whether a value diverged, or is worse than the best beyond the noise of seeds.
+    """Returns whether a value diverged, or is worse than the best beyond the noise of seeds.
 
     One seed decides nothing. Equal differences of several do, as there is no noise.
 

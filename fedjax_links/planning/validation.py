@@ -332,7 +332,7 @@ def check_multiple(field: str, value: int, period: int) -> None:
 
 
 def num_points(columns: GridColumns, mode: str) -> int:
-    """The number of points of a grid, without listing them."""
+    """Returns the number of points of a grid, without listing them."""
     lengths = [len(values) for values in columns.values()]
     return math.prod(lengths) if mode == 'cross' else max(lengths, default=1)
 

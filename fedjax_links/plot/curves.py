@@ -20,7 +20,7 @@ _MARKERS_PER_LINE = 7
 
 
 class _Options(NamedTuple):
-    """How values become curves: see `learning_curves`.
+    """Describes how values become curves: see `learning_curves`.
 
     Attributes:
       window: evaluations that a moving average spans.

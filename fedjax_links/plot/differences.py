@@ -28,9 +28,10 @@ def paired_differences(
 ) -> Axes | np.ndarray:
     """Draws differences to a baseline with the same seeds, and their 95 % intervals.
 
-    Filled where the intervals exclude zero. Shares are in points of a per cent. Of a run whose
-    seeds went on until decided, intervals are those of `evaluation.decide` at the run's level, as
-    in its tables; a dashed line through the panel is one without end.
+    A point is filled where all its intervals exclude zero. Differences of fractions, such as
+    accuracies, are in percentage points. If the run added seeds until decided, intervals are those
+    of `evaluation.decide` at the run's level, as in its tables. A dashed line through the panel
+    stands for an infinite interval.
 
     ::
 
@@ -39,22 +40,23 @@ def paired_differences(
     Args:
       data: as in `learning_curves`, one panel per pattern; arrays may also be float[S], one final
         value per seed. Row s of every label has the same seed.
-      baseline: its label; that of the run, or the first label, by default. In a run over a grid, or
-        a sweep, everything is compared with the baseline at the same point, in the columns that
-        both have; what has no such point is left out.
+      baseline: label to compare with; by default that of the run, or else the first. In a run over
+        a grid, or a sweep, each series is compared with the baseline at the same point, in the
+        columns that both have. Series without such a point are left out.
       metric: as in `learning_curves`.
       model: as in `learning_curves`.
-      tail: share of the evaluations, the last ones, that each seed is averaged over.
-      names: what to call labels and patterns.
-      wide: half widths of second intervals by label, such as those that include tuning, as thin
-        lines.
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over, in [0, 1].
+      names: titles of labels and patterns.
+      wide: half width of a second interval by label, such as the interval including tuning, which
+        a thin line shows.
       ax: matplotlib axes, as many as there are panels; a new figure by default.
 
     Returns:
       The axes; an array of them where there are several panels.
 
     Raises:
-      ValueError: for an unknown baseline, metric or model, or seeds that are not paired.
+      ValueError: for an unknown baseline, metric or model, a ``tail`` out of range, or seeds that
+        are not paired.
     """
     checks.number_within('tail', tail, 0, 1)
     results = conversion.to_dataset(_with_evaluations(data), metric, names=names)
@@ -63,7 +65,7 @@ def paired_differences(
     until = dataset.read_attribute(results, 'until') or {}
     members = dataset.points(results)
     baseline = _baseline(members, baseline or results.attrs.get('baseline'))
-    base_of = _base_of_rows(members, baseline)
+    baseline_of = _baseline_of_rows(members, baseline)
 
     curves_of_patterns = dataset.curves(results, model)
     model_of = _first_models(curves_of_patterns.values())
@@ -71,21 +73,21 @@ def paired_differences(
         label: panels.name_of(shown_names[label], kind)
         for label, kind in model_of.items()
     }
-    row_titles = [titles[label] for label in base_of]
-    look_of = styles.looks(titles)
+    row_titles = [titles[label] for label in baseline_of]
+    look_by_label = styles.looks(titles)
     longest_title = max(map(len, row_titles), default=0)
     axes_of_panels = panels.several(
-        ax, len(curves_of_patterns), len(base_of), longest_title
+        ax, len(curves_of_patterns), len(baseline_of), longest_title
     )
     wide = panels.check_by_label('wide', wide, (), list(members))
 
     def draw_rows(axes: Axes, final: Mapping[str, np.ndarray]) -> None:
-        for row, (label, base) in enumerate(base_of.items()):
+        for row, (label, base) in enumerate(baseline_of.items()):
             if label not in final or base not in final:
                 continue  # The row stays empty.
             difference = _difference(final[label], final[base], until)
             wide_half_width = wide.get(label, 0.0)
-            colour = look_of[label].colour
+            colour = look_by_label[label].colour
             _draw_difference(
                 axes, row, difference, wide_half_width, shown_metric.scale, colour
             )
@@ -99,11 +101,11 @@ def paired_differences(
         draw_rows(axes, final)
         _name_rows(axes, row_titles)
         panels.name_panel(axes, results, pattern)
-    base_model = next((model_of[base] for base in base_of.values()), 'server')
+    base_model = next((model_of[base] for base in baseline_of.values()), 'server')
     base_title = panels.name_of(shown_names[baseline], base_model)
     words = shown_metric.words or 'value'
-    x_name = shown_metric.difference_title(f'{words} minus that of {base_title}')
-    _name_x_axes(axes_of_panels, x_name, is_new_figure=ax is None)
+    x_label = shown_metric.difference_title(f'{words} minus that of {base_title}')
+    _name_x_axes(axes_of_panels, x_label, is_new_figure=ax is None)
     return panels.as_returned(axes_of_panels)
 
 
@@ -126,7 +128,7 @@ def _name_rows(axes: Axes, titles: Sequence[str]) -> None:
 
 
 def _with_evaluations(data: Any) -> Any:
-    """Returns data whose arrays float[S] are one evaluation each: float[S, 1]."""
+    """Converts arrays float[S] in the data to one evaluation per seed, float[S, 1]."""
     if not isinstance(data, Mapping) or hasattr(data, 'data_vars'):
         return data
     return {
@@ -153,26 +155,26 @@ def _baseline(members: dataset.Members, baseline: str | None) -> str:
     return baseline
 
 
-def _base_of_rows(members: dataset.Members, baseline: str) -> dict[str, str]:
+def _baseline_of_rows(members: dataset.Members, baseline: str) -> dict[str, str]:
     """Returns the series that each series is compared with.
 
     Series that have no counterpart, and the baseline's series, are left out.
     """
-    base_of = {}
+    baseline_of = {}
     for label in members:
         if baseline in members:
             base: str | None = baseline
         else:
             base = dataset.counterpart(members, label, baseline)
         if base is not None and base != label:
-            base_of[label] = base
-    return base_of
+            baseline_of[label] = base
+    return baseline_of
 
 
 def _name_x_axes(axes_of_panels: list[Any], name: str, *, is_new_figure: bool) -> None:
-    """Names the horizontal axes; once for all panels of a new figure.
+    """Names the horizontal axes, or all of a new figure at once.
 
-    Such a figure has the names of rows at its left side alone.
+    Panels of a new figure share the names of their rows, which stand at its left side.
     """
     if is_new_figure and len(axes_of_panels) > 1:
         axes_of_panels[0].figure.supxlabel(name, fontsize='medium')
@@ -193,8 +195,8 @@ def _difference(
     Args:
       final: float[S], by seed.
       base: float[S'], of the baseline.
-      until: how seeds went on until decided; empty where their number was fixed. With it, the
-        first seeds count, as many as both have, and the interval holds at any number of seeds.
+      until: how seeds were added until decided; empty if their number was fixed. With it, only
+        the first seeds that both have count, and the interval holds at any number of seeds.
     """
     if until:
         num_seeds = min(len(final), len(base))

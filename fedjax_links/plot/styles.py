@@ -61,7 +61,7 @@ _COLOUR_OF_NAME = {
 
 
 class Look(NamedTuple):
-    """How one thing looks in every picture.
+    """Describes how one thing looks in every picture.
 
     Attributes:
       colour: one of `COLOURS`; its index says the hue and the rank.
@@ -74,12 +74,12 @@ class Look(NamedTuple):
 
     @property
     def hue(self) -> int:
-        """The index of its hue among the eight."""
+        """Returns the index of its hue among the eight."""
         return COLOURS.index(self.colour) % len(_HUES)
 
     @property
     def rank(self) -> int:
-        """From 0 to 3: which shade, line and hatching of its hue."""
+        """Returns which shade, line and hatching of its hue it has, from 0 to 3."""
         return COLOURS.index(self.colour) // len(_HUES)
 
     def line(self, model: str = 'server') -> Any:
@@ -88,13 +88,13 @@ class Look(NamedTuple):
 
     @property
     def marker(self) -> str:
-        """The marker of its points and lines: another one for every rank and variant of a hue."""
+        """Returns the marker of its points and lines, unique to each rank and variant of a hue."""
         offset = _MARKER_STEP * self.rank + self.variant
         return _MARKERS[(self.hue + offset) % len(_MARKERS)]
 
     @property
     def hatch(self) -> str | None:
-        """The hatching of its bars."""
+        """Returns the hatching of its bars."""
         return _HATCHES[self.rank] if not self.variant else 'xo+*'[self.variant % 4] * 3
 
     @property

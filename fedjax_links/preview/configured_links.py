@@ -142,7 +142,7 @@ def _flow_time(experiment: Experiment) -> float | None:
 
 
 def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
-    """Tells whether FedAvg and FedPBC run plain local SGD, the same at all points."""
+    """Returns whether FedAvg and FedPBC run plain local SGD, the same at all points."""
     algorithms = config['algorithms']
     has_options = any(algorithms.get(label) for label in ('fedavg', 'fedpbc'))
     if has_options or experiment.tuning is not None:
@@ -154,7 +154,7 @@ def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
 
 
 def is_redrawn(experiment: Experiment, label: str) -> bool:
-    """Tells whether seeds differ in a pattern's problem or in the quality of its links."""
+    """Returns whether seeds differ in a pattern's problem or in the quality of its links."""
     plan = experiment.plan
     redrawn = plan.draws.columns(None, plan.points[0]).keys()
     columns = plan.problems[label].columns.keys() | plan.patterns[label].columns.keys()

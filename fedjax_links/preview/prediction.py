@@ -255,7 +255,7 @@ class Predictor:
 def _loss_is_as_stated(
     problem: base.Problem, objective: base.LinearObjective, start: analysis.LinearModel
 ) -> bool:
-    """Tells whether the problem's loss of some examples is that of its objective.
+    """Returns whether the problem's loss of some examples is that of its objective.
 
     Both are evaluated at one model, a random step away from the initial one.
     """
@@ -303,7 +303,7 @@ def for_links(links: ConfiguredLinks, budget: Budget = QUICK) -> Predictions | N
 
 
 def _is_affordable(links: ConfiguredLinks, budget: Budget) -> bool:
-    """Tells whether anything can be predicted, by a Hessian or by a flow."""
+    """Returns whether anything can be predicted, by a Hessian or by a flow."""
     work = hessian_work(links.problem)
     if 0 < work <= budget.hessian:
         return True
@@ -313,7 +313,7 @@ def _is_affordable(links: ConfiguredLinks, budget: Budget) -> bool:
 
 
 def is_unequal(links: ConfiguredLinks) -> bool:
-    """Tells whether clients may differ in weight or steps for other reasons than their links."""
+    """Returns whether clients may differ in weight or steps for other reasons than their links."""
     config = links.experiment.config or {}
     sections = [config.get('client', {})]
     for section in config.get('algorithms', {}).values():

@@ -293,7 +293,7 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
 
 
 def _has_constants(problem: base.Problem) -> bool:
-    """Tells whether a problem is a linear model, or quadratics of one curvature per client."""
+    """Returns whether a problem is a linear model, or quadratics of one curvature per client."""
     if problem.random_loss_fn is not None:
         return False
     if problem.objective is not None:
@@ -303,7 +303,7 @@ def _has_constants(problem: base.Problem) -> bool:
 
 
 def _converges(problem: base.Problem, learning_rate: float) -> bool:
-    """Tells whether local steps on quadratics come closer to their targets."""
+    """Returns whether local steps on quadratics come closer to their targets."""
     if problem.objective is not None:
         return learning_rate > 0
     losses = vectors.quadratics_of(problem)
@@ -311,7 +311,7 @@ def _converges(problem: base.Problem, learning_rate: float) -> bool:
 
 
 def _rounds_are_independent(links: ConfiguredLinks) -> bool | None:
-    """Tells whether rounds are independent of each other; None if it is not known."""
+    """Returns whether rounds are independent of each other; None if it is not known."""
     if links.law.memoryless or links.name == 'bernoulli':
         return True
     has_memory = transition_probs(links.law) is not None

@@ -27,7 +27,7 @@ Convert = Callable[[Any], Any] | None
 
 
 class Examples(NamedTuple):
-    """What `from_arrays` and `from_flax` take first.
+    """Holds the first arguments of `from_arrays` and `from_flax`.
 
     Attributes:
       features: [E, ...].
@@ -164,7 +164,7 @@ def from_torch(
 
 
 def _has_length(value: Any) -> bool:
-    """Tells whether a value has entries; an array of no axis has none."""
+    """Returns whether a value has entries; an array of no axis has none."""
     try:
         len(value)
     except TypeError:

@@ -39,7 +39,7 @@ _EVALUATED = 100  # clients, whose made examples are kept
 
 
 class Partial(functools.partial[Any]):
-    """`functools.partial` that compares by value.
+    """Compares by value, unlike `functools.partial`.
 
     Example:
       >>> from fedjax_links.problems.arrays import Partial
@@ -63,7 +63,7 @@ class Partial(functools.partial[Any]):
 
 
 class Batch(NamedTuple):
-    """Examples side by side.
+    """Holds examples side by side.
 
     Attributes:
       features: [B, ...].

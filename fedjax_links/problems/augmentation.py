@@ -26,7 +26,7 @@ _LABEL_NOISE = (
 
 
 class ChannelStatistics(NamedTuple):
-    """Mean and standard deviation of each channel over a training set of images in [0, 1]."""
+    """Holds mean and standard deviation of each channel over a training set of images in [0, 1]."""
 
     mean: Sequence[float]
     deviation: Sequence[float]
@@ -148,7 +148,7 @@ def mirror(key: Key, images: Array) -> Array:
 
 
 def pad(images: Array, padding: int) -> Array:
-    """Images [B, H + 2 padding, W + 2 padding, C] with zeros around."""
+    """Returns images [B, H + 2 padding, W + 2 padding, C], padded with zeros."""
     return jnp.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
 
 
@@ -158,7 +158,7 @@ AUGMENTATIONS: Mapping[str, Augmentation] = Registry({'crop': crop, 'mirror': mi
 
 
 def chain(augment: Sequence[str | Augmentation]) -> Augmentation:
-    """Augmentations one after the other.
+    """Applies augmentations one after the other.
 
     Args:
       augment: names in `AUGMENTATIONS`, with their defaults, or functions ``(key, images) ->

@@ -262,7 +262,7 @@ def _dealt(
     num_clients: int | None,
     seed: int,
 ) -> np.ndarray:
-    """Owners that a partition makes up."""
+    """Holds the owners that a partition assigns."""
     if num_clients is None and held.train_clients is not None:
         requirement = (
             "be given, or `partition` 'natural' for the owners that the data name"

@@ -195,7 +195,7 @@ class Shifts(NamedTuple):
 
 
 def _output_size(images: Array, kernel: Array, padding: Padding) -> tuple[int, int]:
-    """Rows and columns of the result."""
+    """Returns the rows and columns of the result."""
     height = images.shape[1] + sum(padding[0]) - kernel.shape[0] + 1
     width = images.shape[2] + sum(padding[1]) - kernel.shape[1] + 1
     return height, width
@@ -218,7 +218,7 @@ def by_patches(images: Array, kernel: Array, padding: Padding) -> Array:
 
 
 def by_rows(images: Array, kernel: Array, padding: Padding) -> Array:
-    """Columns side by side before the product, rows added up after it.
+    """Concatenates columns before the product, and adds up rows after it.
 
     With ``U[b, r, j, (v, c)] = x[b, r, j + v - left, c]`` and K as a matrix ``[kw C, kh D]``:
     ``y[b, i, j] = sum_u (U K)[b, i + u - top, j, u]``. As many operations as by patches, on ``kw``

@@ -140,7 +140,7 @@ def gaussians(
 
 
 def simplex(num_points: int, distance: float) -> NDArray[np.float64]:
-    """Vertices of a regular simplex around the origin.
+    """Returns the vertices of a regular simplex around the origin.
 
     Args:
       num_points: K.

@@ -30,7 +30,7 @@ Labels = TypeVar('Labels', Array, np.ndarray)
 
 
 class ExampleMetric(NamedTuple):
-    """A metric.
+    """Describes a metric of examples.
 
     Attributes:
       means: ``(outputs, labels) -> [...]``, means over the examples of a chunk.
@@ -46,7 +46,7 @@ class ExampleMetric(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A loss and what can be measured beside it.
+    """Holds a loss and the metrics that suit it.
 
     Attributes:
       loss: mean over the examples of a batch.
@@ -257,7 +257,7 @@ def look_up(
 
 @dataclasses.dataclass(frozen=True)
 class ByName:
-    """Metrics by name, [] each, of a model's outputs for all examples.
+    """Computes metrics by name, [] each, of a model's outputs for all examples.
 
     Attributes:
       metrics: pairs of name and metric.

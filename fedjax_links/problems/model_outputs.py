@@ -12,7 +12,7 @@ from fedjax_links.core import errors
 
 
 class ModelOutputs(NamedTuple):
-    """What an abstract evaluation shows of a model.
+    """Holds what an abstract evaluation shows of a model.
 
     Attributes:
       outputs: shape and dtype, of two examples.

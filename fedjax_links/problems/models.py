@@ -15,7 +15,7 @@ from fedjax_links.problems.convolution import conv_as_matmul, dense_product, max
 
 
 class Softmax(nn.Module):
-    """Multinomial logistic regression.
+    """Computes multinomial logistic regression.
 
     Attributes:
       num_classes: number of outputs.
@@ -29,7 +29,7 @@ class Softmax(nn.Module):
 
     @nn.compact
     def __call__(self, features: Array) -> Array:
-        """Logits [B, num_classes] of features [B, ...]."""
+        """Returns the logits [B, num_classes] of features [B, ...]."""
         checks.flags(zero=self.zero)
         kind: Any = {'kernel_init': nn.initializers.zeros} if self.zero else {}
         dense = nn.Dense(self.num_classes, dtype=check_dtype(self.dtype), **kind)
@@ -37,7 +37,7 @@ class Softmax(nn.Module):
 
 
 class MLP(nn.Module):
-    """Fully connected layers with ReLU in between.
+    """Applies fully connected layers with ReLU in between.
 
     Attributes:
       num_classes: number of outputs.
@@ -54,7 +54,7 @@ class MLP(nn.Module):
 
     @nn.compact
     def __call__(self, features: Array) -> Array:
-        """Logits [B, num_classes] of features [B, ...]."""
+        """Returns the logits [B, num_classes] of features [B, ...]."""
         check_widths('hidden', self.hidden)
         options: Any = {'dot_general': self.product, 'dtype': check_dtype(self.dtype)}
         activations = flatten(features)
@@ -65,7 +65,7 @@ class MLP(nn.Module):
 
 
 class CNN(nn.Module):
-    """Convolutions, each with ReLU and 2 x 2 max-pooling; then fully connected layers with ReLU.
+    """Applies convolutions, each with ReLU and 2 x 2 max-pooling, then dense layers with ReLU.
 
     Convolutions keep the size of the image. All weights but the last layer's are Kaiming normal
     (`kaiming_normal`) with zero biases; the last layer is drawn as in `fan_in_uniform`.
@@ -94,7 +94,7 @@ class CNN(nn.Module):
 
     @nn.compact
     def __call__(self, features: Array, *, train: bool = False) -> Array:
-        """Logits [B, num_classes] of images [B, height, width, channels].
+        """Returns the logits [B, num_classes] of images [B, height, width, channels].
 
         Args:
           features: the images.
@@ -133,7 +133,7 @@ class CNN(nn.Module):
         return as_logits(logits, self.dtype)
 
     def _initializers(self, fan_in: int) -> dict[str, Any]:
-        """Those of the weights and of the biases."""
+        """Returns the initializers of the weights and of the biases."""
         if self.kaiming:
             return {'kernel_init': kaiming_normal, 'bias_init': nn.initializers.zeros}
         return {
@@ -143,7 +143,7 @@ class CNN(nn.Module):
 
 
 class GRU(nn.Module):
-    """Gated recurrent units over embedded tokens.
+    """Applies gated recurrent units to embedded tokens.
 
     Attributes:
       num_classes: number of outputs.
@@ -169,7 +169,7 @@ class GRU(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: Array) -> Array:
-        """Logits [B, num_classes], or [B, L, num_classes], of tokens int[B, L]."""
+        """Returns the logits [B, num_classes], or [B, L, num_classes], of tokens int[B, L]."""
         checks.flags(every_token=self.every_token)
         check_widths('hidden', [self.hidden])
         checks.static_int('layers', self.layers, maximum=2**10)
@@ -183,7 +183,7 @@ class GRU(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Blocks of causal attention over embedded tokens, normalised before each part.
+    """Applies blocks of causal attention to embedded tokens, normalised before each part.
 
     Attention has no biases: that of the keys would change nothing.
 
@@ -211,7 +211,7 @@ class Transformer(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: Array) -> Array:
-        """Logits [B, num_classes], or [B, L, num_classes], of tokens int[B, L]."""
+        """Returns the logits [B, num_classes], or [B, L, num_classes], of tokens int[B, L]."""
         checks.flags(every_token=self.every_token)
         checks.static_int('layers', self.layers, maximum=2**10)
         checks.static_int('heads', self.heads, maximum=2**10)
@@ -259,7 +259,7 @@ def _embed(module: GRU | Transformer, tokens: Array, width: int) -> Array:
 
 
 def _scores(module: GRU | Transformer, activations: Array) -> Array:
-    """Logits after every token, or after the last alone; called within a compact module."""
+    """Returns logits after every token, or after the last alone; called in a compact module."""
     read = activations if module.every_token else activations[:, -1]
     outputs = nn.Dense(module.num_classes, dtype=check_dtype(module.dtype))(read)
     return as_logits(outputs, module.dtype)

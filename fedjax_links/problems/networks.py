@@ -162,7 +162,7 @@ def _eval_outputs(
 
 @dataclasses.dataclass(frozen=True)
 class _Network:
-    """A module, and what it is applied to: prepared features like this example."""
+    """Holds a module, and an example of the prepared features that it is applied to."""
 
     module: nn.Module
     prepare: Callable[[Array], Array]
@@ -170,7 +170,7 @@ class _Network:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Those of the module in evaluation."""
+        """Returns the options of the module in evaluation."""
         takes_train = (
             'train' in inspect.signature(type(self.module).__call__).parameters
         )
@@ -243,7 +243,7 @@ def check_linen(argument: str, module: object) -> None:
 
 
 def is_nnx(module: object) -> bool:
-    """Tells whether an object is a module of flax.nnx, which linen's functions do not take."""
+    """Returns whether an object is a module of flax.nnx, which linen's functions do not take."""
     return any(base.__module__.startswith('flax.nnx') for base in type(module).__mro__)
 
 

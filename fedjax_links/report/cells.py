@@ -119,7 +119,7 @@ def map_cells(
       y: the column along the vertical axis, or `ROUND`.
       best_over: columns of which every algorithm takes the best value at a cell.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 
     Returns:
@@ -266,7 +266,7 @@ def _best_index(candidates: Sequence[Choice], metric: Metric) -> int:
 
 
 def _is_at_edge(point: Point, tried: GridColumns) -> bool:
-    """Tells whether a point has the first or last value of some column."""
+    """Returns whether a point has the first or last value of some column."""
     return any(
         point.get(name) in (values[0], values[-1]) for name, values in tried.items()
     )

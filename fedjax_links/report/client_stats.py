@@ -108,7 +108,7 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, Clients]:
 
 
 def _is_valid(clients: Clients) -> bool:
-    """Tells whether the fields are of the kinds that `save` writes."""
+    """Returns whether the fields are of the kinds that `save` writes."""
     checks = [_is_numeric(clients.weights, ndim=1), _is_text(clients.source)]
     checks += [_is_numeric(losses, ndim=1) for losses in clients.losses.values()]
     checks += [_is_text(reason) for reason in clients.missing.values()]
@@ -127,12 +127,12 @@ def _is_valid(clients: Clients) -> bool:
 
 
 def _is_text(text: object) -> bool:
-    """Tells whether something is a text without control characters."""
+    """Returns whether something is a text without control characters."""
     return isinstance(text, str) and text.isprintable()
 
 
 def _is_numeric(array: object, *, ndim: int) -> bool:
-    """Tells whether something is an array of real numbers with so many axes."""
+    """Returns whether something is an array of real numbers with so many axes."""
     if not isinstance(array, np.ndarray):
         return False
     return array.dtype.kind in 'fiu' and array.ndim == ndim

@@ -88,7 +88,7 @@ class PairedDifference(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Tells whether zero lies outside of the wider interval."""
+        """Returns whether zero lies outside of the wider interval."""
         width = self.half_width if self.wide is None else float(self.wide.half_width)
         return abs(self.mean) > width
 
@@ -187,7 +187,7 @@ class Verdicts:
                 self._survivors.add(_identity(difference))
 
     def survives(self, difference: PairedDifference) -> bool:
-        """Tells whether a difference of the page survives the correction."""
+        """Returns whether a difference of the page survives the correction."""
         return _identity(difference) in self._survivors
 
     def text(self, metric: Metric, difference: PairedDifference | None) -> str:

@@ -13,7 +13,7 @@ from fedjax_links.results import dataset, recorded
 
 
 class FinishedSeries(NamedTuple):
-    """The part of a run that pages are made of.
+    """Holds the part of a run that pages are made of.
 
     Attributes:
       series: labels, in the order of their algorithms' names.

@@ -40,7 +40,7 @@ TRAFFIC: Mapping[str, Traffic] = {
 
 
 class DeviceSpeeds(NamedTuple):
-    """Speeds of the clients.
+    """Holds the speeds of the clients.
 
     Attributes:
       step: float[N], seconds of a local step.
@@ -54,7 +54,7 @@ class DeviceSpeeds(NamedTuple):
 
 
 class RoundCosts(NamedTuple):
-    """Cumulative costs after each number of rounds; entry 0 is the start.
+    """Holds cumulative costs after each number of rounds; entry 0 is the start.
 
     Attributes:
       seconds: float64[T + 1], simulated wall-clock time.
@@ -179,7 +179,7 @@ def _check_shapes(mask: np.ndarray, table: DeviceSpeeds) -> None:
 
 
 def _everyone_trains(traffic: Traffic, options: Section) -> bool:
-    """Tells whether clients train whose message does not arrive."""
+    """Returns whether clients train whose message does not arrive."""
     if traffic.everyone is not None:
         return traffic.everyone
     return bool(options.get('compute', traffic.default) == 'all')

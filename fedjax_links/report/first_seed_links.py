@@ -10,7 +10,7 @@ from fedjax_links import runs
 
 
 class FirstSeedLinks(NamedTuple):
-    """The realised links of the first seed.
+    """Holds the realised links of the first seed.
 
     Attributes:
       mask: bool[T, N], which clients took part.

@@ -9,23 +9,23 @@ from fedjax_links.core import errors
 
 
 class HasInterval(Protocol):
-    """A mean and half the width of its interval, such as `statistics.Interval`."""
+    """Describes a mean and half the width of its interval, such as `statistics.Interval`."""
 
     @property
     def mean(self) -> Any:
-        """The mean."""
+        """Returns the mean."""
 
     @property
     def half_width(self) -> Any:
-        """Half the width of the interval; NaN where it is unknown."""
+        """Returns half the width of the interval; NaN where it is unknown."""
 
 
 class HasDifference(HasInterval, Protocol):
-    """A difference with its interval."""
+    """Describes a difference with its interval."""
 
     @property
     def excludes_zero(self) -> bool | np.ndarray:
-        """Tells whether zero lies outside the interval."""
+        """Returns whether zero lies outside the interval."""
 
 
 class Metric(NamedTuple):
@@ -41,7 +41,7 @@ class Metric(NamedTuple):
 
     @property
     def is_fraction(self) -> bool:
-        """Tells whether the metric is a fraction of examples."""
+        """Returns whether the metric is a fraction of examples."""
         return 'accuracy' in self.name.split('_')
 
     @property

@@ -20,7 +20,7 @@ _LANE_DIMS = ('series', 'pattern', 'seed', 'round')
 
 
 class _RowIndex(NamedTuple):
-    """Where each row of the run stands in arrays over series, patterns, seeds and rounds.
+    """Holds the index of each row of the run in arrays over series, patterns, seeds and rounds.
 
     Attributes:
       shape: numbers of series, patterns, seeds and rounds.

@@ -128,7 +128,7 @@ class InitialStates:
         return None
 
     def has_links(self, folder: Path, num_rounds: int) -> bool:
-        """Tells whether a folder has realised links that need not be drawn again."""
+        """Returns whether a folder has realised links that need not be drawn again."""
         return False
 
 

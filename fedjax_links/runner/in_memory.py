@@ -104,7 +104,7 @@ class InMemoryStore:
         """
 
     def is_due(self, clock: SaveClock) -> bool:
-        """Tells whether it is time to save."""
+        """Returns whether it is time to save."""
         return False
 
     def acquire(self, lane: str) -> bool:

@@ -189,7 +189,7 @@ class LaneBatch:
 
     @functools.cached_property
     def layout(self) -> mesh_layouts.Layout | None:
-        """The layout of the state on a mesh, which has one lane; None without a mesh."""
+        """Returns the layout of the state on a mesh, which has one lane; None without a mesh."""
         if self.program.layout is None:
             return None
         return self.program.layout(*self.init_args())

@@ -291,7 +291,7 @@ class _AlgorithmLoop:
         return [list(group) for _, group in groups]
 
     def _is_needed(self, lane: Lane) -> bool:
-        """Tells whether a lane runs in this process, or a lane of this process waits for it."""
+        """Returns whether a lane runs in this process, or a lane of this process waits for it."""
         if self._is_open or self.plan.owns(lane):
             return True
         return lane.stage == TUNING and lane.algorithm in self._awaited

@@ -125,7 +125,7 @@ def _check_traces(programs: Programs, lane: Lane) -> None:
 
 
 def _has_users_parts(plan: Plan, lane: Lane) -> bool:
-    """Tells whether functions of a lane's algorithm or problem are code of the user."""
+    """Returns whether functions of a lane's algorithm or problem are code of the user."""
     algorithm = plan.algorithm_at(lane.algorithm, lane.point)
     problem = plan.problem_of(lane)
     functions = (*algorithm, problem.loss_fn, problem.init_params)

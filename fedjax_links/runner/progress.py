@@ -131,7 +131,7 @@ class Progress(Callback):
 
 
 def in_ipython() -> bool:
-    """Tells whether this code runs in a notebook, or another shell of IPython."""
+    """Returns whether this code runs in a notebook, or another shell of IPython."""
     shell = sys.modules.get('IPython')
     return shell is not None and shell.get_ipython() is not None
 

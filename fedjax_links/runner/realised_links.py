@@ -59,7 +59,7 @@ def record_links(
 
 
 def has_record(programs: Programs, initial_states: InitialStates, folder: Path) -> bool:
-    """Tells whether a folder already has the links that `record_links` would draw.
+    """Returns whether a folder already has the links that `record_links` would draw.
 
     Args:
       programs: as in `record_links`.
@@ -85,7 +85,7 @@ def _is_complete(
     initial_states: InitialStates,
     stored: Mapping[str, np.ndarray],
 ) -> bool:
-    """Tells whether stored links have all rounds, patterns and seeds, and no others."""
+    """Returns whether stored links have all rounds, patterns and seeds, and no others."""
     plan = programs.plan
     names = _recorded_names(programs)
     kinds = ['mask', 'mean_prob']

@@ -20,7 +20,7 @@ class SaveClock:
         self._due = time.monotonic() + seconds
 
     def is_due(self) -> bool:
-        """Tells whether it is time to save."""
+        """Returns whether it is time to save."""
         return time.monotonic() >= self._due
 
     def postpone(self, began: float) -> None:

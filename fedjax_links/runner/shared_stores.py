@@ -127,7 +127,7 @@ class SharedFolder(stores.RunFolder):
         self._lock.write_info(rounds=sum(map(self.rounds, lanes)))
 
     def request_lanes(self, lanes: Sequence[str], ended: bool = False) -> None:
-        """As `InMemoryStore.request_lanes`, in the folder."""
+        """Implements `InMemoryStore.request_lanes`, in the folder."""
         new = {*self._division.optional}.intersection(lanes) - self._requested
         if not new and not ended:
             return
@@ -149,7 +149,7 @@ class SharedFolder(stores.RunFolder):
         self.saves = {**runs.saves(self.path), **claimed_here}
 
     def acquire(self, lane: str) -> bool:
-        """As `InMemoryStore.acquire`; reads the lane again.
+        """Implements `InMemoryStore.acquire`; reads the lane again.
 
         If no process had claimed the lane at the last `refresh`, its saves are those of then. A
         process that advanced it since and is gone is not noticed: some rounds then run again.
@@ -176,7 +176,7 @@ class SharedFolder(stores.RunFolder):
         return True
 
     def _is_current(self, lane: str, files: Mapping[int, Path]) -> bool:
-        """Tells whether these are still the saves of a lane, as far as is cheap to see."""
+        """Returns whether these are still the saves of a lane, as far as is cheap to see."""
         num_rounds = runs.rounds_of_lane(lane, self.facts)
         last = runs.checkpoint_file(self.path, lane, num_rounds)
         if last.exists() and last not in files.values():
@@ -185,7 +185,7 @@ class SharedFolder(stores.RunFolder):
         return lane not in self._claimed and exist
 
     def release(self, lane: str) -> None:
-        """As `InMemoryStore.release`."""
+        """Implements `InMemoryStore.release`."""
         if lane in self._claims:
             self._claims.pop(lane).release()
             super().release(lane)
@@ -201,7 +201,7 @@ class SharedFolder(stores.RunFolder):
         return None if info is None else str(info['holder'])
 
     def columns(self) -> dict[str, np.ndarray]:
-        """As `InMemoryStore.columns`; reads what other processes have saved."""
+        """Implements `InMemoryStore.columns`; reads what other processes have saved."""
         for lane in self._metadata:
             has_more = self.rounds(lane) > self._rounds_read.get(lane, 0)
             if lane not in self._claims and has_more:
@@ -211,17 +211,17 @@ class SharedFolder(stores.RunFolder):
     def save(
         self, lane: str, state: PyTree, round: int, parts: Sequence[Section] = ()
     ) -> None:
-        """As `InMemoryStore.save`."""
+        """Implements `InMemoryStore.save`."""
         super().save(lane, state, round, parts)
         self._rounds_read[lane] = round
 
     def _read_lane(self, lane: str) -> None:
-        """As `RunFolder._read_lane`."""
+        """Implements `RunFolder._read_lane`."""
         super()._read_lane(lane)
         self._rounds_read[lane] = self.rounds(lane)
 
     def _drop_metrics(self, lane: str) -> None:
-        """As `RunFolder._drop_metrics`."""
+        """Implements `RunFolder._drop_metrics`."""
         super()._drop_metrics(lane)
         self._rounds_read.pop(lane, None)
 
@@ -293,7 +293,7 @@ class ReplicatedStore:
         )
 
     def columns(self) -> dict[str, np.ndarray]:
-        """As `InMemoryStore.columns`."""
+        """Implements `InMemoryStore.columns`."""
 
         def plain_columns() -> dict[str, list[Any]]:
             columns = self.leaders.columns()
@@ -303,7 +303,7 @@ class ReplicatedStore:
         return {name: runs.as_column(values) for name, values in plain.items()}
 
     def restore(self, lane: str, like: PyTree) -> PyTree:
-        """As `InMemoryStore.restore`; each process reads its own rows of divided tables."""
+        """Implements `InMemoryStore.restore`; each process reads its own rows of divided tables."""
         path = self._file(lane, self.rounds(lane))
         content = processes.ask_leader(lambda: checkpoints.read_verified(path))
         load = functools.partial(
@@ -312,7 +312,7 @@ class ReplicatedStore:
         return processes.do_in_all(lambda: load(path, like))
 
     def save(self, lane: str, state: PyTree, round: int) -> None:
-        """As `InMemoryStore.save`; before, each process writes its rows of divided tables."""
+        """Implements `InMemoryStore.save`; first each process writes its rows of divided tables."""
         path = self._file(lane, round)
         parts: list[Any] = []
         if self._folder:
@@ -328,7 +328,7 @@ class ReplicatedStore:
         _of_leader(save_here)
 
     def close(self) -> None:
-        """As `InMemoryStore.close`, without the other processes, which may have ended."""
+        """Implements `InMemoryStore.close`, without the other processes, which may have ended."""
         if self.leaders is not None:
             self.leaders.close()
 

@@ -79,12 +79,12 @@ class _InFlightBatch:
 
     @property
     def is_done(self) -> bool:
-        """Whether the last round is behind them."""
+        """Returns whether the last round is behind them."""
         return self.batch.done == self.batch.lanes[0].num_rounds
 
     @property
     def is_idle(self) -> bool:
-        """Whether all periods that were dispatched are collected."""
+        """Returns whether all periods that were dispatched are collected."""
         return self.batch.done == self.batch.round
 
     def note_time(self, num_periods: int) -> None:
@@ -368,7 +368,7 @@ class LaneScheduler:
         return [LaneGroup(part, size) for part in _parts(lanes, size)]
 
     def _compiles(self, parts: Sequence[list[Lane]], width: int) -> bool:
-        """Tells whether batches of all devices can be compiled and fit into memory."""
+        """Returns whether batches of all devices can be compiled and fit into memory."""
         batches = [
             LaneBatch(self.programs, part, slot, width)
             for part, slot in zip(parts, self.programs.slots, strict=False)

@@ -126,7 +126,7 @@ class RunFolder(InMemoryStore):
         return [line for lane in self._in_order() for line in self._lines.get(lane, ())]
 
     def columns(self) -> dict[str, np.ndarray]:
-        """As `InMemoryStore.columns`."""
+        """Implements `InMemoryStore.columns`."""
         for lane in list(self._unread):
             self._read_lines(lane)
         return super().columns()
@@ -191,12 +191,12 @@ class RunFolder(InMemoryStore):
         return record
 
     def register_lanes(self, lanes: Mapping[str, LaneMetadata]) -> None:
-        """As `InMemoryStore.register_lanes`."""
+        """Implements `InMemoryStore.register_lanes`."""
         super().register_lanes(lanes)
         self._unwritten.extend(lanes)
 
     def set_progress_total(self, lanes: Mapping[str, int]) -> None:
-        """As `InMemoryStore.set_progress_total`."""
+        """Implements `InMemoryStore.set_progress_total`."""
         total = {lane: self.rounds(lane) for lane in self.saves} | dict(lanes)
         self._lock.write_info(
             lanes=len(total),
@@ -205,11 +205,11 @@ class RunFolder(InMemoryStore):
         )
 
     def rounds(self, lane: str) -> int:
-        """As `InMemoryStore.rounds`."""
+        """Implements `InMemoryStore.rounds`."""
         return max(self.saves.get(lane) or [0])
 
     def restore(self, lane: str, like: PyTree) -> PyTree:
-        """As `InMemoryStore.restore`.
+        """Implements `InMemoryStore.restore`.
 
         Raises:
           ValueError: if it holds another kind of state, or was changed since it was opened.
@@ -217,7 +217,7 @@ class RunFolder(InMemoryStore):
         return checkpoints.load(self.saves[lane][self.rounds(lane)], like)
 
     def acquire(self, lane: str) -> bool:
-        """As `InMemoryStore.acquire`.
+        """Implements `InMemoryStore.acquire`.
 
         Raises:
           ValueError: if the folder is of a machine whose bits may differ from this one's.
@@ -234,12 +234,12 @@ class RunFolder(InMemoryStore):
         return True
 
     def release(self, lane: str) -> None:
-        """As `InMemoryStore.release`."""
+        """Implements `InMemoryStore.release`."""
         self._running.discard(lane)
         self._lock.update_info(running=len(self._running))
 
     def append(self, lane: str, rows: Sequence[MetricsRow]) -> None:
-        """As `InMemoryStore.append`."""
+        """Implements `InMemoryStore.append`."""
         if lane in self._unread:
             self._read_lines(lane)
         super().append(lane, rows)
@@ -254,7 +254,7 @@ class RunFolder(InMemoryStore):
     def save(
         self, lane: str, state: PyTree, round: int, parts: Sequence[Section] = ()
     ) -> None:
-        """As `InMemoryStore.save`; the last two saves of each lane are kept."""
+        """Implements `InMemoryStore.save`; the last two saves of each lane are kept."""
         metadata = {name: self._metadata[lane][name] for name in ('labels', 'place')}
         metadata[runs.FINGERPRINT] = self._fingerprint
         metadata[runs.IDENTITY] = dataclasses.asdict(self._identity_of(lane))
@@ -272,16 +272,16 @@ class RunFolder(InMemoryStore):
             self._write_new_lines()
 
     def is_due(self, clock: SaveClock) -> bool:
-        """As `InMemoryStore.is_due`."""
+        """Implements `InMemoryStore.is_due`."""
         return clock.is_due()
 
     def save_links(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """As `InMemoryStore.save_links`."""
+        """Implements `InMemoryStore.save_links`."""
         with errors.on_disk(self.path):
             atomic_files.write(self.path / runs.LINKS, checksummed_npz.npz(arrays))
 
     def close(self) -> None:
-        """As `InMemoryStore.close`."""
+        """Implements `InMemoryStore.close`."""
         if self._metrics is not None:
             # The checkpoints have all lines, so a full disk loses none.
             with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ _NO_LANE = -1
 
 
 class _Cells:
-    """A column of plain values, stored as numbers and their types."""
+    """Holds a column of plain values, stored as numbers and their types."""
 
     def __init__(self, size: int) -> None:
         """Makes a column of missing values."""

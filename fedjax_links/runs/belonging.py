@@ -94,5 +94,5 @@ def check_of_run(
 
 
 def _agree(labels: LaneLabels, point: Point) -> bool:
-    """Tells whether a lane has the values of a point, in the columns that it takes."""
+    """Returns whether a lane has the values of a point, in the columns that it takes."""
     return all(labels.get(name, value) == value for name, value in point.items())

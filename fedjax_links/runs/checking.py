@@ -24,7 +24,7 @@ _Check = tuple[Callable[[Any], bool], str]
 
 
 def is_label(value: object) -> bool:
-    """Tells whether a value is a label, which can be a part of a file's name."""
+    """Returns whether a value is a label, which can be a part of a file's name."""
     if not isinstance(value, str) or not value.isprintable():
         return False
     return (
@@ -35,12 +35,12 @@ def is_label(value: object) -> bool:
 
 
 def is_count(value: object, least: int = 0, most: int = 2**31 - 1) -> bool:
-    """Tells whether a value is a whole number within bounds."""
+    """Returns whether a value is a whole number within bounds."""
     return type(value) is int and least <= value <= most
 
 
 def _is_plain(value: object) -> bool:
-    """Tells whether a value is a number, a text or None, or a list or a section of such."""
+    """Returns whether a value is a number, a text or None, or a list or a section of such."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
     if isinstance(value, Mapping):
@@ -250,7 +250,7 @@ def check_about(where: object, about: object) -> None:
 
 
 def _are_lane_labels(labels: object) -> bool:
-    """Tells whether values are the labels of a lane: of known types, on one line each."""
+    """Returns whether values are the labels of a lane: of known types, on one line each."""
     if not isinstance(labels, Mapping):
         return False
     if not all(type(labels.get(name)) is kind for name, kind in _LABELS.items()):

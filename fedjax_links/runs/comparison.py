@@ -22,7 +22,7 @@ _MAX_LANES = 3
 
 
 class Difference(NamedTuple):
-    """Where two runs differ.
+    """Describes where two runs differ.
 
     Attributes:
       round: rounds completed.
@@ -54,7 +54,7 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """How two runs differ.
+    """Describes how two runs differ.
 
     Attributes:
       sections: lines on what differs besides numbers, by title: ``config.json`` if both have one,
@@ -73,7 +73,7 @@ class Comparison(NamedTuple):
 
     @property
     def equal(self) -> bool:
-        """Tells whether all lanes, metrics and states saved after the same round are equal."""
+        """Returns whether all lanes, metrics and states saved after the same round are equal."""
         has_same_lanes = (
             not self.sections[ONLY_FIRST] and not self.sections[ONLY_SECOND]
         )

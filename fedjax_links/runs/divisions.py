@@ -15,7 +15,7 @@ from fedjax_links.storage.run_files import CLAIMS, FAILURES, LANES
 
 @dataclasses.dataclass(frozen=True)
 class RunDivision:
-    """How the lanes of a run are divided.
+    """Describes how the lanes of a run are divided into shards.
 
     Attributes:
       count: into how many shards.

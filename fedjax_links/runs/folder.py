@@ -66,7 +66,7 @@ _NEEDED_FACTS = {'algorithms', 'num_rounds'}
 
 @dataclasses.dataclass(frozen=True)
 class LaneRecord:
-    """The saves of a lane, and what they say.
+    """Holds the saves of a lane, and what they say.
 
     Attributes:
       name: names its files.

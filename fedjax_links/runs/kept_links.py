@@ -38,7 +38,7 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
 
 
 class RecordedLinks(NamedTuple):
-    """Realised links that a run recorded, from round ``first_round`` on.
+    """Holds realised links that a run recorded, from round ``first_round`` on.
 
     Attributes:
       masks: bool[T, N], who took part, by pattern and seed.

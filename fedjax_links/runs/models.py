@@ -66,12 +66,12 @@ def model(
 
 
 def _are_of_state(leaves: Mapping[str, np.ndarray]) -> bool:
-    """Tells whether leaves are those of a federation's state, rather than of a model alone."""
+    """Returns whether leaves are those of a federation's state, rather than of a model alone."""
     return any(key.startswith('.algorithm.') for key in leaves)
 
 
 def _lies_in(prefix: str, key: str) -> bool:
-    """Tells whether a leaf is that field of a state, or part of it."""
+    """Returns whether a leaf is that field of a state, or part of it."""
     return key == prefix or key.startswith((f'{prefix}.', f'{prefix}['))
 
 

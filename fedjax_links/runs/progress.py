@@ -22,7 +22,7 @@ _SECONDS_PER_HOUR = 3600
 
 
 class ShardStatus(NamedTuple):
-    """How far a shard is.
+    """Holds the progress of a shard.
 
     Attributes:
       shard: its number.
@@ -40,7 +40,7 @@ class ShardStatus(NamedTuple):
 
 
 class Status(NamedTuple):
-    """How far a run is.
+    """Holds the progress of a run.
 
     Attributes:
       lanes: how many there are, tuning included, as far as its start knew.
@@ -79,7 +79,7 @@ def status(folder: str | Path) -> Status:
 
 
 class _Lanes(NamedTuple):
-    """The lanes of a run, by name.
+    """Returns the lanes of a run, by name.
 
     Attributes:
       files: the saves of each lane that was started, by rounds.
@@ -99,7 +99,7 @@ class _Lanes(NamedTuple):
 
 
 class _ShardProgress(NamedTuple):
-    """The progress of a shard, and how fast it is.
+    """Returns the progress of a shard, and its speed.
 
     Attributes:
       status: for the user.

@@ -10,7 +10,7 @@ _TEMPORARY = re.compile(r'\..+\.\d+-[0-9a-f]{8}\.partial')
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replaces a file, so that a crash leaves either all of it or the old one."""
+    """Replaces a file, so that a crash leaves either its old or its new content whole."""
     temporary = temporary_name(path)
     try:
         with temporary.open('wb') as file:
@@ -20,7 +20,7 @@ def write(path: Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    # The folder's entry must reach the disk, too.
+    # Without this, a power cut can lose the renaming though the content is on the disk.
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -29,18 +29,18 @@ def write(path: Path, content: bytes) -> None:
 
 
 def temporary_name(path: Path) -> Path:
-    """Returns a name beside a file that no other process or thread uses."""
+    """Returns a path in the folder of a file that no other process or thread uses."""
     unique = f'{os.getpid()}-{secrets.token_hex(4)}'
     return path.with_name(f'.{path.name}.{unique}.partial')
 
 
 def is_temporary(path: Path) -> bool:
-    """Tells whether a path is a `temporary_name`."""
+    """Returns whether a path is a `temporary_name`."""
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
 def remove_temporaries(folder: Path, name: str) -> None:
-    """Removes what killed processes left of writing a file of a folder."""
+    """Removes temporary files that killed processes left of a file in a folder."""
     for file in folder.glob(f'.{glob.escape(name)}.*'):
         if is_temporary(file):
             file.unlink(missing_ok=True)

@@ -44,7 +44,7 @@ _RowRange = Callable[[int], tuple[int, int]]
 
 
 class DamagedError(errors.InvalidError):
-    """A checkpoint that is missing or was changed."""
+    """Reports a checkpoint that is missing or was changed."""
 
 
 def pack(

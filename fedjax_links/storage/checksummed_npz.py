@@ -79,7 +79,7 @@ def rows(path: Path, name: str, first: int, stop: int) -> np.ndarray:
 
 
 def is_verified(path: Path, digest: str | None = None) -> bool:
-    """Tells whether a file has, bit for bit, content that `npz` made.
+    """Returns whether a file has, bit for bit, content that `npz` made.
 
     Args:
       path: of the file; it is read in chunks.

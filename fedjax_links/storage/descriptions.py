@@ -25,7 +25,7 @@ _MAX_CLAUSES = 3
 
 
 class Description(NamedTuple):
-    """What a folder says of its experiment.
+    """Holds what a folder says of its experiment.
 
     Attributes:
       facts: labels, metrics, grid, seeds: what reports need.
@@ -39,7 +39,7 @@ class Description(NamedTuple):
 
 
 class FieldDifference(NamedTuple):
-    """A field in which two descriptions of an experiment differ.
+    """Names a field in which two descriptions of an experiment differ.
 
     Attributes:
       field: its dotted path.
@@ -197,7 +197,7 @@ def _ignored_fields(facts: RunFacts, *, may_grow: bool) -> list[str]:
 
 
 def _metric_decides(facts: RunFacts) -> bool:
-    """Tells whether the metric decides what runs."""
+    """Returns whether the metric decides what runs."""
     return facts.get('tuning') is not None or 'until' in facts
 
 

@@ -52,7 +52,7 @@ def read_json(folder: Path, name: str) -> Any:
 
 
 def has_digest(path: Path) -> bool:
-    """Tells whether this package wrote a JSON file: it has a digest, right or wrong."""
+    """Returns whether this package wrote a JSON file: it has a digest, right or wrong."""
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError):

@@ -36,7 +36,7 @@ _KINDS = {
 
 
 class FileLock:
-    """A lock that this process holds."""
+    """Holds a lock until it is closed."""
 
     def __init__(self, path: Path, file: IO[str]) -> None:
         """Wraps a file that `acquire` has locked."""
@@ -116,7 +116,7 @@ def acquire(path: Path, **facts: object) -> FileLock | None:
 
 
 def _is_file_at(path: Path, file: IO[str]) -> bool:
-    """Tells whether an open file is still the one at a path."""
+    """Returns whether an open file is still the one at a path."""
     try:
         return os.fstat(file.fileno()).st_ino == path.stat().st_ino
     except FileNotFoundError:
@@ -179,7 +179,7 @@ def read_info(path: Path) -> Section:
 
 
 def is_lock(path: Path) -> bool:
-    """Tells whether a file is a lock: it is empty, or holds what a holder wrote."""
+    """Returns whether a file is a lock: it is empty, or holds what a holder wrote."""
     if not path.is_file():
         return False
     if path.stat().st_size == 0:

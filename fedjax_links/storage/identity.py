@@ -29,7 +29,7 @@ RowDigests = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class LaneIdentity:
-    """The programs and data of one lane.
+    """Identifies the programs and data of one lane.
 
     Attributes:
       version: of this package.
@@ -57,7 +57,7 @@ class LaneIdentity:
 
 @dataclasses.dataclass(frozen=True)
 class RunIdentity:
-    """The programs and data of a run, as its folder keeps them.
+    """Identifies the programs and data of a run, as its folder keeps them.
 
     Attributes:
       lanes: by algorithm and pattern, ``fedavg on links``, the identity of their first lane.
@@ -213,7 +213,7 @@ def lane_differences(
 
 
 def are_of_one_series(one: LaneIdentity, other: LaneIdentity) -> bool:
-    """Tells whether two lanes may be the same but for their seeds, as far as is known.
+    """Returns whether two lanes may be the same but for their seeds, as far as is known.
 
     Args:
       one: of a lane.

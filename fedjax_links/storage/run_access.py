@@ -36,7 +36,7 @@ from fedjax_links.storage.run_files import (
 
 
 class Kind(enum.Enum):
-    """What a path holds that a user names as run folder."""
+    """Describes what a path holds that a user names as run folder."""
 
     NOTHING = 'nothing'
     STARTED = 'a run that was stopped before it had a description'
@@ -62,7 +62,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def _is_written_first(entry: Path) -> bool:
-    """Tells whether a run writes such an entry before `EXPERIMENT`."""
+    """Returns whether a run writes such an entry before `EXPERIMENT`."""
     if atomic_files.is_temporary(entry):
         return True
     if entry.name == CHECKPOINTS:

@@ -29,7 +29,7 @@ _ABSENT_CLIENT = 19
 
 
 class AlgorithmFacts(NamedTuple):
-    """What a run shows about an algorithm.
+    """Holds what a run shows about an algorithm.
 
     Attributes:
       needs_prob: whether the server model depends on the links' probabilities.
@@ -99,7 +99,7 @@ def receive_time(run: 'Rounds') -> str:
 
 
 def trains_unavailable_clients(run: 'Rounds') -> bool:
-    """Tells whether all clients count as training in a round in which one cannot compute."""
+    """Returns whether all clients count as training in a round in which one cannot compute."""
     _, num_computing = run.rounds(cannot_compute=_ABSENT_CLIENT)
     return num_computing[_VARIED_ROUND] == _NUM_CLIENTS
 

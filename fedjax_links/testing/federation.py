@@ -194,7 +194,7 @@ def _params(params, key, problem):
 
 
 class Runs:
-    """The runs of one algorithm that its checks look at; each program is compiled once.
+    """Holds the runs of one algorithm that its checks read; each program is compiled once.
 
     Attributes:
       algorithm: the algorithm on minibatches.
@@ -238,22 +238,22 @@ class Runs:
 
     @functools.cached_property
     def of_fedavg(self) -> 'Runs':
-        """The runs of FedAvg with the same client program."""
+        """Returns the runs of FedAvg with the same client program."""
         return Runs(self.traits._replace(factory=fedavg, example={}))
 
     @functools.cached_property
     def rounds(self) -> facts.Rounds:
-        """A few rounds on quadratics, under any kind of links."""
+        """Runs a few rounds on quadratics, under any kind of links."""
         return self.rounds_with()
 
     @functools.cached_property
     def standard(self) -> simulation.SimulationResult:
-        """The run on minibatches, over the links of the test federation."""
+        """Returns the run on minibatches, over the links of the test federation."""
         return self.run(self.key, self.problem, self.links)
 
     @functools.cached_property
     def full_batches(self) -> simulation.SimulationResult:
-        """The same run on full batches."""
+        """Returns the same run on full batches."""
         return self.run_full_batches(self.key, self.problem, self.links)
 
     @functools.cached_property
@@ -310,6 +310,6 @@ class Runs:
 
     @functools.cached_property
     def full_participation(self) -> simulation.SimulationResult:
-        """The run on minibatches, with all clients active in all rounds."""
+        """Returns the run on minibatches, with all clients active in all rounds."""
         links = realised_links(peers=self.peers, everyone=True)
         return self.run(self.key, self.problem, links)

@@ -23,7 +23,7 @@ PARTICIPATION_CHECKS = Suite()
 
 
 class Promises(NamedTuple):
-    """What a pattern promises beyond the contract.
+    """Describes what a pattern promises beyond the contract.
 
     Attributes:
       cohort_size: number of active clients of every round, where it is fixed.

@@ -16,7 +16,7 @@ _COLUMNS = ('client', 'start', 'end')
 
 
 class Intervals(NamedTuple):
-    """Intervals in which clients are available, half open: ``[start, end)``.
+    """Holds the intervals ``[start, end)`` in which clients are available.
 
     `intervals` builds one from arrays, the readers in `trace_formats` from files.
 

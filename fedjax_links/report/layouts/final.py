@@ -24,7 +24,7 @@ def metrics(view: RunView, *, tail: float | None = None) -> Page:
 
     Args:
       view: what ran.
-      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 
     Returns:
@@ -55,7 +55,7 @@ def best(
     Args:
       view: what ran.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 
     Returns:
@@ -114,7 +114,7 @@ def bars(
     Args:
       view: what ran.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 
     Returns:
@@ -184,7 +184,7 @@ def spread(
     Args:
       view: what ran.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 
     Returns:

@@ -32,7 +32,7 @@ def final(
       best: ``bold`` marks the best mean under each pattern, and all that cannot be told apart from
         it; ``plain`` marks nothing.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 
     Returns:
@@ -116,7 +116,7 @@ def _best_keys(view: RunView, final_metrics: FinalMetrics) -> set[FinalKey]:
 
 
 def _is_open(difference: PairedDifference) -> bool:
-    """Tells whether a difference may be zero; a series that diverged is behind."""
+    """Returns whether a difference may be zero; a series that diverged is behind."""
     return not (math.isnan(difference.mean) or difference.excludes_zero)
 
 

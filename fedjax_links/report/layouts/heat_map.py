@@ -62,7 +62,7 @@ def heat_map(
         cell by its mean over seeds. If two algorithms have different numbers of values to take
         from, the interval of their difference has no end.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over, a
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over, a
         tenth by default; not with rounds as an axis.
       margin: differences up to it are equivalent, in the unit of the metric; by default that of
         seeds until decided, else none.

@@ -47,7 +47,7 @@ def levels(
     Args:
       view: what ran.
       metric: which metric; that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
       margin: differences up to it are equivalent, in the unit of the metric; by default that of
         seeds until decided, else none.
@@ -176,7 +176,7 @@ def _with_differences(
       differences: of all rows.
       compared: series that have a baseline.
       metric: which metric.
-      tail: share of the evaluations that each seed is averaged over.
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over.
     """
 
     def draw(axes: Axes, pattern: str) -> None:

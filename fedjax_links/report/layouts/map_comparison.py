@@ -22,7 +22,7 @@ words = np.vectorize(operator.attrgetter('word'), otypes=[object])
 
 
 class ComparedMap:
-    """Final metrics over a map, their differences to the baseline, and who is best.
+    """Holds final metrics over a map, their differences to the baseline, and who is best.
 
     Attributes:
       view: the run.
@@ -260,7 +260,7 @@ class ComparedMap:
 
     @property
     def has_equivalent(self) -> bool:
-        """Tells whether some lead or difference is equivalent to none."""
+        """Returns whether some lead or difference is equivalent to none."""
         words = [difference.word for difference in self.differences]
         return evaluation.ALIKE in [*self.leads.flat, *words]
 

@@ -36,12 +36,12 @@ Speed = float | str | Mapping[str, Any]
 
 
 class _Messages(NamedTuple):
-    """What the clients of a series (an algorithm at a grid point) send and compute.
+    """Holds what the clients of a series (an algorithm at a grid point) send and compute.
 
     Attributes:
       traffic: the messages of its algorithm.
       options: of the algorithm, as in a config.
-      local_steps: of a round.
+      local_steps: local steps of a round, one number or one per client.
     """
 
     traffic: cost_model.Traffic
@@ -50,7 +50,7 @@ class _Messages(NamedTuple):
 
 
 class _SeriesCosts(NamedTuple):
-    """Cumulative costs of a series at each evaluation, for the seeds that have links.
+    """Holds cumulative costs of a series at each evaluation, for the seeds that have links.
 
     Attributes:
       by_title: float64[S, E], by title of a column.
@@ -91,25 +91,26 @@ def price(
     """Shows what a run would have cost on devices of some speeds.
 
     `fedjax_links.report.cost_model` describes the model. It needs the links that the run recorded:
-    those of the first seed, and of all seeds with ``log: ('links',)``. The tables hold seeds with
-    links. The picture shows all seeds, against the mean cost of those with links.
+    those of the first seed, and of all seeds with ``log: ('links',)``. Tables have the costs of the
+    seeds with recorded links. The picture has the curves of all seeds against the mean of these
+    costs.
 
     Args:
       view: the run.
       step: seconds of a local step: a number, or a section of ``DEVICE_SPEEDS``.
       uplink: bytes per second; likewise.
       downlink: bytes per second; likewise.
-      targets: values of the metric whose cost to show.
+      targets: values of the metric; the table shows what it costs to reach each.
       metric: which metric; that of the results by default.
       against: the picture's horizontal axis, ``'hours'`` or ``'gigabytes'``.
-      overhead: seconds that each round lasts in addition.
+      overhead: seconds, at least 0, that each round lasts in addition.
       model_bytes: bytes of a model; those of the problem's parameters by default.
       local_steps: local steps of a round; the config's by default.
       traffic: by algorithm, ``up``, ``down`` and ``everyone`` of `cost_model.Traffic`; needed for
         an algorithm that is not registered, and replaces the registry's for others.
 
     Returns:
-      A table of totals and of the costs of the targets; curves.
+      A page with a table of totals and costs of targets, and learning curves against a cost.
 
     Raises:
       ValueError: for unknown names, numbers out of range, links that were not recorded or that the
@@ -208,7 +209,7 @@ def _target_costs(
     costs: _SeriesCosts,
     target: float,
 ) -> dict[str, str]:
-    """Writes the cost of reaching a target, a cell for hours and one for gigabytes."""
+    """Formats the cost of reaching a target: a cell for hours and one for gigabytes."""
     all_seeds = view.data['seed'].values.tolist()
     seed_indices = [all_seeds.index(seed) for seed in costs.seeds]
     values = view.curve(metric.name, key)[seed_indices]
@@ -222,10 +223,10 @@ def _target_costs(
 def _caption(
     view: RunView, metric: Metric, num_seeds: int, *, has_targets: bool
 ) -> str:
-    """Explains the columns."""
-    part = '' if num_seeds == view.num_seeds else f'{num_seeds} of '
+    """Explains the columns of the table."""
+    fraction = '' if num_seeds == view.num_seeds else f'{num_seeds} of '
     caption = (
-        f'What {int(view.rounds[-1]):,} rounds cost, mean over {part}{view.seeds}: simulated '
+        f'What {int(view.rounds[-1]):,} rounds cost, mean over {fraction}{view.seeds}: simulated '
         'hours, each round as long as its slowest awaited client, or as its pattern says; bytes '
         'that all clients sent and received (GB: 1e9), models per message; hours that all clients '
         'trained.'

@@ -57,14 +57,14 @@ def curves(
       view: what ran.
       metrics: which ones, one block of panels each; that of the run by default.
       lines: ``'algorithms'`` (one panel per pattern) or ``'patterns'`` (one per algorithm).
-      smoothing: share of the evaluations that a moving average spans; 0 for none.
+      smoothing: fraction of the evaluations that a moving average spans; 0 for none.
       band: ``'interval'`` of the mean over seeds (95 %), or standard ``'deviation'`` of all that
         the mean is taken over: seeds, and the evaluations that a moving average spans.
       above: what is subtracted from the metrics, such as a known minimum.
       log: logarithmic axis of values.
       log_rounds: logarithmic axis of rounds, which shows the first ones; round 0 is left out.
       columns: panels side by side.
-      tail: share of the evaluations, the last ones, by whose mean in the first metric a point is
+      tail: fraction of the evaluations, the last ones, by whose mean in the first metric a point is
         best.
       against: another horizontal axis, as the layout ``price`` gives it: its name, and float[E] by
         pattern and series.
@@ -171,7 +171,7 @@ def overview(
     Args:
       view: what ran.
       pattern: which links; the first by default.
-      tail: share of the evaluations, the last ones, by whose mean a point is best.
+      tail: fraction of the evaluations, the last ones, by whose mean a point is best.
 
     Returns:
       A page without tables. Of more than 24 series each algorithm's best is drawn.
