@@ -2,8 +2,8 @@
 
   python -m fedjax_links simulate --config=configs/depth.py --workdir=runs/depth
 
-Fifteen minutes on two CPU cores, `images` and `digits` ten each, `long` thirty on busy ones
-(studies/depth.md, which has the outcome). With --quick three minutes, most to compile.
+It takes fifteen minutes on two CPU cores; `images` and `digits` take ten each, `long` thirty on
+busy ones. With --quick it takes three minutes, mostly to compile. studies/depth.md has the results.
 
 Softmax regression and networks with one and two hidden layers of 64, on `gaussians` that overlap
 (Bayes accuracy 70 %, the default), on `images` drawn by the package and on `digits`; a small

@@ -2,8 +2,8 @@
 
   python -m fedjax_links simulate --config=configs/exactness.py --workdir=runs/exactness
 
-One to three minutes on two CPU cores, twenty seconds with --quick. After a colon the links:
-`bernoulli`, which is the default, `cyclic`, `groups`.
+It takes one to three minutes on two CPU cores, twenty seconds with --quick. After a colon stand the
+links: `bernoulli`, which is the default, `cyclic` or `groups`.
 
 Quadratics whose optima differ between clients, the counterexample of Xiang et al. (2023, 2024) with
 forty clients: the first half delivers rarely, the second often, independently in every round

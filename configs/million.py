@@ -1,9 +1,9 @@
-"""A million clients on quadratics, a hundred in each round, uniformly or at least 20 rounds apart.
+"""A million clients on quadratics, a hundred in each round: uniformly, or 20 rounds apart or more.
 
   python -m fedjax_links simulate --config=configs/million.py --workdir=runs/million
 
-About half a minute and 1 GiB on two CPU cores: a round looks at the hundred alone, and what is kept
-of all clients (counters, clocks) is saved every few seconds like anything else.
+It takes about half a minute and 1 GiB on two CPU cores. A round computes only for its hundred
+clients. A checkpoint every few seconds holds the counters and clocks of all clients.
 """
 
 from ml_collections import ConfigDict

@@ -2,8 +2,8 @@
 
   python -m fedjax_links figure --config=configs/sun2025_figure1.py --workdir=runs/sun1
 
-Three seconds on two CPU cores, as with `--quick`; not measured on a GPU. Every point is exact,
-nothing is simulated.
+It takes three seconds on two CPU cores, as with `--quick`. It was not measured on a GPU. Every
+point is exact, nothing is simulated.
 
 The paper reports that the L1 distance of pi_R to the uniform law falls with R for N = 500, B = 1,
 and prints no numbers. Deviations: its "random p_i > 0" are not specified, so three kinds of weights

@@ -2,14 +2,17 @@
 
   python -m fedjax_links simulate --config=configs/sun2025_figure2.py --workdir=runs/sun2
 
-About a minute on two CPU cores, not measured on a GPU; with --quick about 20 seconds.
+It takes about a minute on two CPU cores, with --quick about 20 seconds. It was not measured on a
+GPU.
 
 The paper shows (a) that the loss to which FedAvg converges is lower for larger R and (b) that
-Debiasing FedAvg reaches, for every R, the loss of sampling the groups uniformly; no numbers. Here
-(a) holds up to R = 15, and debiasing ends below uniform sampling at every R: docs/papers.md.
-Deviations: values of R, step size, local steps and rounds are not stated (ours: full gradients, 5
-steps at 0.5, constant; 5,000 rounds); the loss has the printed sign, plus; p_g ~ g^-1.5 over 20
-contiguous groups of 5 clients, as stated. The loss cannot go below 0.27206, its minimum.
+Debiasing FedAvg reaches, for every R, the loss of sampling the groups uniformly. It prints no
+numbers. Here (a) holds up to R = 15, and debiasing ends below uniform sampling at every R:
+docs/papers.md.
+
+Deviations: the paper does not state the values of R, step size, local steps and rounds. Ours are
+full gradients, 5 steps at a constant 0.5, and 5,000 rounds. The loss has the printed sign, plus. As
+stated, p_g ~ g^-1.5 over 20 contiguous groups of 5 clients. The minimum of the loss is 0.27206.
 """
 
 from ml_collections import ConfigDict
@@ -18,7 +21,7 @@ from fedjax_links.papers.sun2025 import presets
 
 SEPARATIONS = (0, 5, 10, 15, 19)
 MINIMUM = 0.27206
-"""Of the loss, to five digits."""
+"""The minimum of the loss, to five digits."""
 
 
 def get_config() -> ConfigDict:

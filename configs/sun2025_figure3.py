@@ -2,20 +2,25 @@
 
   python -m fedjax_links simulate --config=configs/sun2025_figure3.py --workdir=runs/sun3
 
-Needs prepared MNIST. The full size takes hours on a CPU; not run, its cost: studies/full_size.md.
-With --quick, a few minutes on two CPU cores: synthetic images. After a colon, gaussians is a small
-version that needs no data: classes that overlap, softmax regression, all else as it was; six
-minutes of one CPU core, recorded in docs/papers.md; --quick, half a minute.
+It needs prepared MNIST. The full size takes hours on a CPU and was not run; studies/full_size.md
+has its cost. With --quick it takes a few minutes on two CPU cores, on synthetic images. After a
+colon, gaussians is a small version that needs no data: classes that overlap and softmax regression,
+all else as it was. It takes six minutes of one CPU core, or half a minute with --quick. Its results
+are in docs/papers.md.
 
 The paper shows (a) that Debiasing FedAvg converges to the loss of uniform sampling, faster for
 larger R, (b) that FedAvg's bias is smaller for larger R, and (c) Debiasing FedAvg below FedVARP and
-FedAvg for R = 8; no numbers. Deviations: its rates belong to the released code's form of debiasing
-(rate times T / count) and cannot be carried over, so rates are tuned at R = 5; 60 local steps for
-everyone stand for one epoch of unequal clients; no training image is set aside for validation, the
-test images evaluate; the loss weighs examples, not clients, equally; caption and notebook disagree
-on R in (c) (8 and 5), both are run. :mnist,short has R = 0 and 5 alone beside uniform sampling,
-and half of the rounds. :mnist,as_released or :gaussians,as_released runs the released
-form of debiasing and tries smaller rates as well.
+FedAvg for R = 8. It prints no numbers.
+
+Deviations: its rates belong to the released code's form of debiasing (rate times T / count) and
+cannot be carried over, so rates are tuned at R = 5. All clients take 60 local steps in place of one
+epoch of unequal clients. No training image is set aside for validation; the test images evaluate.
+The loss weighs examples, not clients, equally. Caption and notebook disagree on R in (c), 8 and 5,
+so both are run.
+
+:mnist,short has only R = 0 and 5 beside uniform sampling, and half of the rounds.
+:mnist,as_released or :gaussians,as_released runs the released form of debiasing and tries smaller
+rates as well.
 """
 
 from ml_collections import ConfigDict

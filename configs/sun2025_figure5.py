@@ -2,21 +2,21 @@
 
   python -m fedjax_links figure --config=configs/sun2025_figure5.py --workdir=runs/sun5
 
-About 30 seconds on two CPU cores, 15 with `--quick`; not measured on a GPU.
+It takes about 30 seconds on two CPU cores, 15 with `--quick`. It was not measured on a GPU.
 
 The paper reports for N = 100, B = 1 that the "effective" selection law approaches pi_R faster for
-larger R, without numbers; p is not specified. Two readings are drawn, and they disagree:
+larger R, without numbers. It does not specify p. The figure shows two readings, which disagree:
 
-* the law eta_R(t) of the client selected in round t, as its Eq. (5) defines it. Larger R is SLOWER:
+* The law eta_R(t) of the client selected in round t, as its Eq. (5) defines it. Larger R is SLOWER:
   R = 0 is stationary from the start, R = 1 after two rounds, R = 80 not after 300. The enumerated
-  chain says the same of small federations (N = 6, equal weights: spectral gap 1, 0.8, 0.5, 0.275,
-  0.115 for R = 0 to 4; mixing time tau_mix 1, 1, 3, 7, 15, and 1, 2, 8, 20, 65 with weights
-  i^-1.5).
-* the shares of the selections up to round t in one run, which is what counting sees. Larger R is
-  faster, as the paper reports: waiting spreads the selections evenly.
+  chain of small federations agrees. For N = 6 and equal weights, R = 0 to 4 have spectral gaps of
+  1, 0.8, 0.5, 0.275 and 0.115. Their mixing times tau_mix are 1, 1, 3, 7 and 15, and with weights
+  i^-1.5 they are 1, 2, 8, 20 and 65.
+* The fractions of the selections up to round t in one run, which is what counting measures. Larger
+  R is faster, as the paper reports: waiting spreads the selections evenly.
 
-Deviations: uniform draws stand in for p; the law is exact for R <= 1 and estimated from 2000 runs
-otherwise, between two estimates that are too small and too large on average.
+Deviations: uniform draws replace p. The law is exact for R <= 1. Otherwise 2000 runs estimate it,
+between two estimates that are too small and too large on average.
 """
 
 from ml_collections import ConfigDict

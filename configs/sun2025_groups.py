@@ -2,7 +2,7 @@
 
   python -m fedjax_links figure --config=configs/sun2025_groups.py --workdir=runs/sun_groups
 
-14 seconds on two CPU cores, 10 with `--quick`; not measured on a GPU.
+It takes 14 seconds on two CPU cores, 10 with `--quick`. It was not measured on a GPU.
 
 The paper selects one of M = 20 groups of 5 clients per round with p_g proportional to g^-1.5 and
 prints no distances. Exact: 1.1396, 0.6434, 0.4581, 0.3545, 0.1405, 0.0331, 0 for R = 0, 5, 8, 10,

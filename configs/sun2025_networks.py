@@ -2,8 +2,8 @@
 
   python -m fedjax_links figure --config=configs/sun2025_networks.py --workdir=runs/sun_nets
 
-Three seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten; nothing
-is trained, so there is nothing for a GPU to do.
+It takes three seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten.
+Nothing is trained, so there is nothing for a GPU to do.
 
 The paper says "three-layer fully-connected" without widths. Deviation: the layers are those of
 the released notebook; 1,853,778 parameters follow from them.

@@ -2,16 +2,17 @@
 
   python -m fedjax_links simulate --config=configs/sun2025_table1.py --workdir=runs/sun_table1
 
-Needs prepared CIFAR-10. The full size takes a day on a CPU; not run, its cost:
-studies/full_size.md. With --quick, a few minutes on two CPU cores: synthetic images. After a colon,
-gaussians is a small version that needs no data: classes that overlap, softmax regression, all else
-as it was; two and a half minutes on two CPU cores, recorded in docs/papers.md; --quick, half a
-minute.
+It needs prepared CIFAR-10. The full size takes a day on a CPU and was not run; studies/full_size.md
+has its cost. With --quick it takes a few minutes on two CPU cores, on synthetic images. After a
+colon, gaussians is a small version that needs no data: classes that overlap and softmax regression,
+all else as it was. It takes two and a half minutes on two CPU cores, or half a minute with --quick.
+Its results are in docs/papers.md.
 
 The paper prints training and test accuracies for R = 5, 10, 15; the report prints them beside ours.
-Debiasing FedAvg is ahead of FedVARP and FedAvg throughout. Deviations: of the setting only "three
-convolution layers" and rates "of order 1e-3" are stated; partition, batch, local work and rounds
+Debiasing FedAvg is ahead of FedVARP and FedAvg throughout. Deviations: the paper states
+only "three convolution layers" and rates "of order 1e-3". Partition, batch, local work and rounds
 are those of the MNIST experiment's code, the network is ours, and rates are tuned at R = 10.
+
 :cifar10,as_released or :gaussians,as_released runs the released form of debiasing and tries smaller
 rates as well.
 """

@@ -3,21 +3,24 @@
   python -m fedjax_links simulate --config=configs/wang2022_figure1.py:fashion_mnist \
       --workdir=runs/wang1
 
-After the colon: fashion_mnist or cifar10, which must have been prepared, and as_released for the
-released selection of clients (:fashion_mnist,as_released). The full size takes weeks on a CPU;
-not run, its cost: studies/full_size.md. With --quick, minutes on two CPU cores: synthetic images,
-cycles of 50 rounds. :gaussians is a small version that needs no data: classes that overlap, softmax
-regression, 250 clients and the length of FashionMNIST; a quarter of an hour of one CPU core
-(--dry_run says more, as it times wait-full in the warm-up), recorded in docs/papers.md; --quick,
-half a minute.
+After the colon stands fashion_mnist or cifar10, which must have been prepared. Add as_released for
+the released selection of clients (:fashion_mnist,as_released). The full size takes weeks on a CPU
+and was not run; studies/full_size.md has its cost. With --quick it takes minutes on two CPU cores,
+on synthetic images with cycles of 50 rounds.
+
+:gaussians is a small version that needs no data: classes that overlap, softmax regression, 250
+clients and the length of FashionMNIST. It takes a quarter of an hour of one CPU core, or half a
+minute with --quick. (--dry_run says more, as it times wait-full in the warm-up.) Its results are in
+docs/papers.md.
 
 The paper's main text, with the figure, was not available. Its appendix and released commands give
-the methods and the rates (Table D.1), and say that amplification is ahead. Deviations: the appendix
-gives no length of the phase at the initial rate, so ours is that of its search for this rate (2,000
-or 4,000 rounds with clients that are always available); the client selection never picks a client
-twice in a round (the released code does in 5 % of them; as_released does, but trains such a client
-once); minibatches are drawn with replacement; the loss is the mean over examples, where the
-released code divides by the number of samples once more.
+the methods and the rates (Table D.1), and say that amplification is ahead.
+
+Deviations: the appendix gives no length of the phase at the initial rate. Ours is that of its
+search for this rate, 2,000 or 4,000 rounds with clients that are always available. The selection
+never picks a client twice in a round. The released code does in 5 % of them, and so does
+as_released, which trains such a client once. Minibatches are drawn with replacement. The loss is
+the mean over examples, where the released code divides by the number of samples once more.
 """
 
 from ml_collections import ConfigDict

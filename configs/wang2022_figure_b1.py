@@ -2,8 +2,8 @@
 
   python -m fedjax_links figure --config=configs/wang2022_figure_b1.py --workdir=runs/wang_b1
 
-Three to five seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten;
-not measured on a GPU.
+It takes three to five seconds on two CPU cores, and the same with `--quick`, which has nothing to
+shorten. It was not measured on a GPU.
 
 The paper reports that the model goes round the optimum in a cycle that is wide for large gamma,
 comes near slowly for small gamma, and has not arrived after 15 rounds in any panel; it prints no

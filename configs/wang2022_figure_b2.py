@@ -2,8 +2,8 @@
 
   python -m fedjax_links figure --config=configs/wang2022_figure_b2.py --workdir=runs/wang_b2
 
-Three to five seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten;
-not measured on a GPU.
+It takes three to five seconds on two CPU cores, and the same with `--quick`, which has nothing to
+shorten. It was not measured on a GPU.
 
 The paper reports that amplifying every P = 3 rounds leads to the optimum, with gamma times eta as
 in Figure B.1; it prints no numbers. Deviation: it does not state the number of local steps I. It is

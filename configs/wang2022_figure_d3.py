@@ -3,12 +3,14 @@
   python -m fedjax_links simulate --config=configs/wang2022_figure_d3.py:fashion_mnist \
       --workdir=runs/wang_d3
 
-After the colon: fashion_mnist or cifar10, which must have been prepared, and as_released for the
-released selection of clients (:fashion_mnist,as_released). The full size takes weeks on a CPU;
-not run, its cost: studies/full_size.md. With --quick, minutes on two CPU cores: synthetic images,
-cycles of 50 rounds. :gaussians is a small version that needs no data: classes that overlap, softmax
-regression, 250 clients and the length of FashionMNIST; 26 minutes of one CPU core, recorded
-in docs/papers.md; --quick, half a minute.
+After the colon stands fashion_mnist or cifar10, which must have been prepared. Add as_released for
+the released selection of clients (:fashion_mnist,as_released). The full size takes weeks on a CPU
+and was not run; studies/full_size.md has its cost. With --quick it takes minutes on two CPU cores,
+on synthetic images with cycles of 50 rounds.
+
+:gaussians is a small version that needs no data: classes that overlap, softmax regression, 250
+clients and the length of FashionMNIST. It takes 26 minutes of one CPU core, or half a minute with
+--quick. Its results are in docs/papers.md.
 
 The paper reports that factors 5, 10 and 15 do alike, especially near convergence, and that 2 and 20
 do worse, 20 as it fluctuates more. Deviations: as in wang2022_figure1.py.

@@ -3,10 +3,10 @@
   python -m fedjax_links simulate --config=configs/wang2022_initial_rates.py:fashion_mnist \
       --workdir=runs/wang_initial
 
-After the colon: fashion_mnist or cifar10, which must have been prepared. :gaussians is a small
-version that needs no data: classes that overlap, softmax regression, 250 clients and the length of
-FashionMNIST, which takes about a minute on two CPU cores. The other two need a GPU or hours, and
-were not run. With --quick, less than a minute.
+After the colon stands fashion_mnist or cifar10, which must have been prepared. :gaussians is a
+small version that needs no data: classes that overlap, softmax regression, 250 clients and the
+length of FashionMNIST. It takes about a minute on two CPU cores. The other two need a GPU or hours,
+and were not run. With --quick each takes less than a minute.
 
 The paper tries eight rates with clients that are always available and takes the one of least
 training loss after 2,000 or 4,000 rounds: 0.1 for FashionMNIST, 0.05 for CIFAR-10, and the same for

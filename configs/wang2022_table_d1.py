@@ -3,13 +3,15 @@
   python -m fedjax_links simulate --config=configs/wang2022_table_d1.py:fashion_mnist \
       --workdir=runs/wang_rates
 
-After the colon: fashion_mnist or cifar10, which must have been prepared, and as_released for the
-released selection of clients (:fashion_mnist,as_released). The full size takes weeks on a CPU;
-not run, its cost: studies/full_size.md. With --quick, minutes on two CPU cores: synthetic images,
-cycles of 50 rounds. :gaussians is a small version that needs no data: classes that overlap, softmax
-regression, 250 clients and the length of FashionMNIST; a quarter of an hour of one CPU core
-(--dry_run says more, as it times wait-full in the warm-up), recorded in docs/papers.md; --quick,
-half a minute.
+After the colon stands fashion_mnist or cifar10, which must have been prepared. Add as_released for
+the released selection of clients (:fashion_mnist,as_released). The full size takes weeks on a CPU
+and was not run; studies/full_size.md has its cost. With --quick it takes minutes on two CPU cores,
+on synthetic images with cycles of 50 rounds.
+
+:gaussians is a small version that needs no data: classes that overlap, softmax regression, 250
+clients and the length of FashionMNIST. It takes a quarter of an hour of one CPU core, or half a
+minute with --quick. (--dry_run says more, as it times wait-full in the warm-up.) Its results are in
+docs/papers.md.
 
 The paper prints 0.1 and 0.05 for the waiting methods, 1e-5 and 5e-5 without amplification, 1e-5 and
 5e-6 with it, from {1, .1, .01, .001, .0001} times the initial rate; the report prints them beside

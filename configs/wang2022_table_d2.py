@@ -2,8 +2,8 @@
 
   python -m fedjax_links figure --config=configs/wang2022_table_d2.py --workdir=runs/wang_table_d2
 
-Three seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten; nothing
-is trained, so there is nothing for a GPU to do.
+It takes three seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten.
+Nothing is trained, so there is nothing for a GPU to do.
 
 The paper lists kernels, padding and widths, from which 228,586 and 2,218,314 parameters follow; it
 prints no totals. Deviations: none; its softmax is part of the loss here.

@@ -2,7 +2,7 @@
 
   python -m fedjax_links figure --config=configs/xiang2023_figure2.py --workdir=runs/cdc2
 
-About 20 seconds on two CPU cores, five with `--quick`; not measured on a GPU.
+It takes about 20 seconds on two CPU cores, five with `--quick`. It was not measured on a GPU.
 
 The paper reports, without numbers, that FedPBC reaches the optimum for all pairs of probabilities
 if all clients compute (a), that FedAvg does so for p0 = p1 only, and that FedPBC keeps a bias if

@@ -2,8 +2,9 @@
 
   python -m fedjax_links simulate --config=configs/xiang2023_figure3.py --workdir=runs/cdc3
 
-A quarter of an hour on two busy CPU cores, not measured on a GPU; with --quick about 40 seconds.
-After a colon, printed_rates tunes over the paper's list of rates; that was not run.
+It takes a quarter of an hour on two busy CPU cores, with --quick about 40 seconds. It was not
+measured on a GPU. After a colon, printed_rates tunes over the paper's list of rates, which was not
+run.
 
 The paper shows training curves, without numbers: FedPBC is ahead of FedAvg (a) with probabilities
 0.05 and 0.9 that stay, (b) with jitter of +-0.02, and (c) reaches the same point in both.

@@ -2,7 +2,7 @@
 
   python -m fedjax_links figure --config=configs/xiang2024_figure2.py --workdir=runs/xiang2
 
-Seven seconds on two CPU cores, six with `--quick`; not measured on a GPU.
+It takes seven seconds on two CPU cores, six with `--quick`. It was not measured on a GPU.
 
 The paper reports the exact limit 150 p2 / (1 + p2) for p1 = 0.5 and u = (0, 100). Deviation: the
 simulated points are ours; step size, local steps and rounds are free, as the limit does not depend

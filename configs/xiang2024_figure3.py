@@ -2,7 +2,7 @@
 
   python -m fedjax_links figure --config=configs/xiang2024_figure3.py --workdir=runs/xiang3
 
-About 40 seconds on two CPU cores, five with `--quick`; not measured on a GPU.
+It takes about 40 seconds on two CPU cores, five with `--quick`. It was not measured on a GPU.
 
 The paper reports that both algorithms come similarly close to the optimum for p0 = p1, that FedPBC
 comes much closer than FedAvg otherwise, and errors around 1e-3; it puts what remains down to

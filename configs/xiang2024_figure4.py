@@ -2,7 +2,7 @@
 
   python -m fedjax_links figure --config=configs/xiang2024_figure4.py --workdir=runs/xiang4
 
-Three seconds on two CPU cores, as with `--quick`; not measured on a GPU.
+It takes three seconds on two CPU cores, as with `--quick`. It was not measured on a GPU.
 
 The paper shows one draw of class weights r from a log-normal with sigma 10, and a histogram of the
 p_i without clipping (delta = 0) of which most fall below 0.1. Deviations: its draws are not

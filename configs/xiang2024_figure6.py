@@ -2,15 +2,16 @@
 
   python -m fedjax_links figure --config=configs/xiang2024_figure6.py --workdir=runs/xiang6
 
-Nine seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten; not
-measured on a GPU.
+It takes nine seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten.
+It was not measured on a GPU.
 
 The paper shows one link for each of p = 0.01, 0.1, 0.5, 0.9 over 80 rounds, and over 400 for the
 cyclic kinds (cycle of 100). It says that links are up less often in (b) than in (a), and even less
 in (c) and (d). That is false for (c), which is up as often as (a): `python -m studies.computed`.
-Deviations: its random draws are not published, so ours differ; gamma is not stated, 0.4 is the
-default of the released code; the non-homogeneous Markov links keep their memory as the text says.
-After a colon, :as_released shows the links of the released code, which redraws them in every round
+
+Deviations: its random draws are not published, so ours differ. It does not state gamma; 0.4 is the
+default of the released code. The non-homogeneous Markov links keep their memory, as the text says.
+After a colon, :as_released shows the links of the released code. That redraws them in every round
 and resets cyclic links at 0.6 of their probability.
 """
 

@@ -2,7 +2,7 @@
 
   python -m fedjax_links figure --config=configs/xiang2024_figure7.py --workdir=runs/xiang7
 
-Two seconds on two CPU cores, as with `--quick`; not measured on a GPU.
+It takes two seconds on two CPU cores, as with `--quick`. It was not measured on a GPU.
 
 The paper gives a table of q* = P(off -> on) = 0.05 and q = 0.05 (1 - p) / p, or q = 1 and
 q* = p / (1 - p) where that q would exceed one, and a diagram of the two states. It prints nothing

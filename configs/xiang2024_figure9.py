@@ -2,13 +2,15 @@
 
   python -m fedjax_links simulate --config=configs/xiang2024_figure9.py:gamma --workdir=runs/gamma
 
-After the colon: alpha (a), gamma (b), delta (c) or sigma (d), and as_released (:alpha,as_released)
-or first_commit as for xiang2024_table1.py. The full size needs prepared CIFAR-10 and takes weeks on
-a CPU; not run, its cost: studies/full_size.md. With --quick, a few minutes on two CPU cores: bars
-of the same form on synthetic images, without their meaning. :alpha,gaussians is a small version
-that needs no data: Gaussian classes that overlap, as in xiang2024_table1_gaussians.py, 1,998
-rounds, rates tuned as there at every value. Five minutes on two CPU cores, recorded in
-docs/papers.md; --quick, half a minute.
+After the colon stands alpha (a), gamma (b), delta (c) or sigma (d). Add as_released
+(:alpha,as_released) or first_commit as for xiang2024_table1.py. The full size needs prepared
+CIFAR-10, takes weeks on a CPU and was not run; studies/full_size.md has its cost. With --quick it
+takes a few minutes on two CPU cores. The bars have the same form, on synthetic images, without
+their meaning.
+
+:alpha,gaussians is a small version that needs no data: Gaussian classes that overlap, as in
+xiang2024_table1_gaussians.py, 1,998 rounds, and rates tuned as there at every value. It takes five
+minutes on two CPU cores, or half a minute with --quick. Its results are in docs/papers.md.
 
 The paper shows bars of test accuracy over the last 100 of 10,000 rounds, without numbers: FedPBC is
 ahead of the algorithms without memory except for alpha = 1 and sigma_0 = 1, where FedAU is; MIFA is

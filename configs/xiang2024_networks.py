@@ -2,8 +2,8 @@
 
   python -m fedjax_links figure --config=configs/xiang2024_networks.py --workdir=runs/xiang_nets
 
-Three seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten; nothing
-is trained, so there is nothing for a GPU to do.
+It takes three seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten.
+Nothing is trained, so there is nothing for a GPU to do.
 
 The paper says "customized CNNs" and prints neither layers nor sizes. Deviation: the layers are
 those of the released code; 273,706, 551,786 and 1,193,130 parameters follow from them.

@@ -2,12 +2,12 @@
 
   python -m fedjax_links simulate --config=configs/xiang2024_table1.py:svhn --workdir=runs/svhn
 
-After the colon: svhn, cifar10 or cinic10, whose data must have been prepared, and as_released
+After the colon stands svhn, cifar10 or cinic10, whose data must have been prepared. Add as_released
 (:svhn,as_released) or first_commit for what the released code does differently. On a CPU the full
-size takes weeks (FedPBC trains all 100 clients in every round); not run, its cost:
-studies/full_size.md. With --quick, minutes on two CPU cores: tables of the same form on synthetic
-images, without their meaning. Two versions that fit two cores have been run:
-xiang2024_table1_gaussians.py and xiang2024_table1_digits.py.
+size takes weeks, since FedPBC trains all 100 clients in every round. It was not run;
+studies/full_size.md has its cost. With --quick it takes minutes on two CPU cores. The tables have
+the same form, on synthetic images, without their meaning. Two versions that fit two cores have been
+run: xiang2024_table1_gaussians.py and xiang2024_table1_digits.py.
 
 The paper reports FedPBC ahead of all algorithms without memory on every pattern and data set, but
 for one test accuracy on CIFAR-10 (FedAU, by 0.2); the report prints its numbers beside ours.

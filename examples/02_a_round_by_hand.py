@@ -12,9 +12,9 @@
 # %% [markdown]
 # # A round, composed by hand
 #
-# A round is a pure function of what the algorithm holds, what the links do and a key. Here one is
-# called without the driver, its steps are taken apart, and a few of them are shown to be what
-# `fl.simulate` runs.
+# A round is a pure function of the algorithm's state, the links and a key. This notebook calls one
+# round without `fl.simulate`, repeats its steps by hand, and shows that `fl.simulate` runs the same
+# rounds.
 
 # %%
 import jax
@@ -36,9 +36,9 @@ from fedjax_links import (
 # %% [markdown]
 # ## Four clients
 #
-# Client i wants to be at u_i: F_i(x) = (x - u_i)² / 2. The optimum is the mean, 3. One local step
-# at rate 1/2 goes half the way from wherever the client is to u_i. With FedPBC every client keeps
-# a model of its own, trains it in every round, and averages with the others that are active.
+# Client i minimises F_i(x) = (x - u_i)² / 2, so its own optimum is u_i. The optimum of the mean is
+# 3. One local step at rate 1/2 moves a client's model half the way to u_i. With FedPBC every client
+# keeps its own model and trains it in every round. Active clients then average their models.
 
 # %%
 targets = np.array([0.0, 2.0, 4.0, 6.0])
@@ -52,15 +52,15 @@ print('server:', state.server, ' clients:', state.clients.ravel())
 # %% [markdown]
 # ## Links of one round
 #
-# Clients 0 and 3 get through. `prob` is what algorithms that know the probabilities are told; this
-# one does not ask.
+# The uplinks of clients 0 and 3 deliver. `prob` is for algorithms that know the probabilities.
+# FedPBC does not read it.
 
 # %%
 links = base.LinkSample(
     mask=jnp.array([True, False, False, True]), prob=jnp.full(4, 0.5)
 )
 context = simulation.round_context(key, 0, links)
-after, metrics = algorithm.round_step(state, context, problem)
+new_state, metrics = algorithm.round_step(state, context, problem)
 print('active:', metrics.num_active, ' computing:', metrics.num_computing)
 
 # %% [markdown]
@@ -75,10 +75,10 @@ matrix = mixing.mixing_matrix(links.mask)
 mixed = matrix @ trained
 print('client  before  trained  after')
 for i in range(4):
-    print(
-        f'{i:6} {state.clients[i, 0]:7.2f} {trained[i, 0]:8.2f} {after.clients[i, 0]:6.2f}'
-    )
-print('server:', after.server)
+    before = state.clients[i, 0]
+    after = new_state.clients[i, 0]
+    print(f'{i:6} {before:7.2f} {trained[i, 0]:8.2f} {after:6.2f}')
+print('server:', new_state.server)
 
 # %%
 figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.8), layout='constrained')
@@ -88,21 +88,22 @@ plot.mixing_matrix(analysis.expected_mixing_matrix([0.5] * 4), ax=right).set_tit
 )
 
 # %% [markdown]
-# W is symmetric and its rows sum to one, so it leaves the mean of the client models where it is:
-# that is why FedPBC is not biased by who is active. FedAvg has no such memory: it moves to the mean
-# of the active clients.
+# W is symmetric and its rows sum to one, so it keeps the mean of the client models. That is why the
+# active clients do not bias FedPBC. FedAvg has no such memory: it moves to the mean of the active
+# clients.
 
 # %%
 fedavg = fl.ALGORITHMS['fedavg'](local_training.local_sgd(0.5, local_steps=1))
-moved, _ = fedavg.round_step(fedavg.init(jnp.array([1.0]), problem), context, problem)
-print('mean of the client models:', trained.mean(), '->', after.clients.mean())
-print("FedAvg's server:", moved.server)
+fedavg_state = fedavg.init(jnp.array([1.0]), problem)
+new_fedavg_state, _ = fedavg.round_step(fedavg_state, context, problem)
+print('mean of the client models:', trained.mean(), '->', new_state.clients.mean())
+print("FedAvg's server:", new_fedavg_state.server)
 
 # %% [markdown]
 # ## Many rounds
 #
-# A pattern draws the links; `realised_links` shows which ones a run with this key meets. A loop
-# over `round_step` is then what `fl.simulate` compiles into one program.
+# A pattern draws the links, and `realised_links` returns those of a run with this key.
+# `fl.simulate` compiles a loop over `round_step` into one program.
 
 # %%
 probs = np.array([0.9, 0.5, 0.3, 0.1])
@@ -133,15 +134,15 @@ below.legend(
 )
 
 # %% [markdown]
-# An inactive client goes to its own target: client 3, rarely active, stays near 6 and falls when
-# its link comes up. The server sees the active clients alone. The mean of all client models goes
-# to the optimum as if nothing were wrong. Key numbers:
+# An inactive client moves to its own target: client 3 is rarely active, so it stays near 6, and
+# falls when its link comes up. The server averages only the active clients. The mean of all client
+# models reaches the optimum as if all links were up. Key numbers:
 
 # %%
 np.testing.assert_allclose(trained.ravel(), [0.5, 1.5, 2.5, 3.5])
-np.testing.assert_allclose(after.clients, mixed, atol=1e-6)
-np.testing.assert_allclose(after.clients.ravel(), [2.0, 1.5, 2.5, 2.0])
-np.testing.assert_allclose(moved.server, [2.0])
+np.testing.assert_allclose(new_state.clients, mixed, atol=1e-6)
+np.testing.assert_allclose(new_state.clients.ravel(), [2.0, 1.5, 2.5, 2.0])
+np.testing.assert_allclose(new_fedavg_state.server, [2.0])
 np.testing.assert_allclose(matrix, analysis.mixing_matrix([1, 0, 0, 1]), atol=1e-7)
 np.testing.assert_allclose(matrix @ matrix, matrix, atol=1e-7)
 np.testing.assert_allclose(states[-1].clients, run.state.algorithm.clients, atol=1e-6)

@@ -12,9 +12,9 @@
 # %% [markdown]
 # # An algorithm of your own
 #
-# FedLin (Mitra et al. 2021) is not in the package. [fedlin.py](fedlin.py) has it in thirty lines,
-# and nothing else is edited: it is checked by the conformance suite, run from a notebook, swept
-# over rates, and compared with FedAvg by the same command that runs everything else.
+# FedLin (Mitra et al. 2021) is not in the package. [fedlin.py](fedlin.py) has it in forty lines,
+# and nothing else changes. This notebook checks it by the conformance suite, runs it, sweeps it
+# over rates, and compares it with FedAvg by the usual command.
 
 # %%
 import inspect
@@ -41,17 +41,16 @@ from fedjax_links import (
 print(inspect.getsource(fedlin.fedlin))
 
 # %% [markdown]
-# `train_cohort` is the paper's "for each client": its body is written for one client, with the row
-# that this client keeps. `train` takes the local steps; `correction` is added to every gradient.
-# FedLin goes over the cohort twice, since clients need the mean of the gradients before they move.
+# `train_cohort` is the paper's "for each client". Its body is written for one client, with the row
+# that this client keeps. `train` takes the local steps, and adds `correction` to every gradient.
+# FedLin trains the cohort twice, since clients need the mean of the gradients before they move.
 #
-# ## Checked in one call
+# ## Check it in one call
 #
-# Unavailable clients never influence the server, the order of clients does not matter, a run in
-# pieces is the run in one, `jit`, `vmap` and eager agree, an empty round is defined, types are
-# stable, float64 agrees with float32. What does not hold for a method is switched off by name: with
-# full participation FedLin is not FedAvg, and its clients take the gradient of all their examples,
-# not of their batches alone.
+# The suite checks, for example, that unavailable clients never influence the server, that the order
+# of clients does not matter, and that a resumed run equals an uninterrupted one. A keyword switches
+# off what does not hold for an algorithm. With full participation FedLin is not FedAvg. Its clients
+# take the gradient of all their examples, not only of their batches.
 
 # %%
 testing.check_algorithm(
@@ -59,10 +58,10 @@ testing.check_algorithm(
 )
 
 # %% [markdown]
-# ## The same rule as a NumPy loop
+# ## Compare it with a NumPy loop
 #
-# The suite cannot know whether this is FedLin. A loop in float64 over the links that the run met
-# does.
+# The suite cannot know whether this is FedLin. So compare it with a loop in float64 over the links
+# of the run.
 
 # %%
 targets = np.random.default_rng(0).normal(size=(6, 3))
@@ -91,14 +90,14 @@ difference = np.abs(run.state.algorithm.server - server).max()
 print(f'largest difference to the loop: {difference:.1e}')
 
 # %% [markdown]
-# ## Swept
+# ## Sweep it
 #
-# A rate is a number inside one compiled program. FedLin ends at the optimum, to
-# rounding, at every rate here; FedAvg would end where its implicit weights have it, which is known.
+# A rate is a number inside one compiled program. FedLin ends at the optimum, to rounding, at every
+# rate here. FedAvg would end at the limit that its implicit weights give, which is known exactly.
 
 # %%
 rates = [0.02, 0.05, 0.1]
-swept = fl.sweep(
+sweep_result = fl.sweep(
     lambda rate: fedlin.fedlin(local_training.local_sgd(rate, local_steps=4)),
     lambda: pattern,
     problem,
@@ -107,7 +106,7 @@ swept = fl.sweep(
     num_rounds=300,
     eval_every=10,
 )
-distances = np.asarray(swept.evals['server']['distance'])
+distances = np.asarray(sweep_result.evals['server']['distance'])
 bias = np.linalg.norm(
     analysis.fedavg_fixed_point(probs, targets) - targets.mean(axis=0)
 )
@@ -121,10 +120,10 @@ axes.axhline(bias, color='black', linestyle=':', label='FedAvg, exact limit')
 axes.legend(fontsize=8)
 
 # %% [markdown]
-# ## Run by the command
+# ## Run it by the command
 #
-# [fedlin_config.py](fedlin_config.py) names it `fedlin:fedlin`, a function of a file beside the
-# config. Resuming, reports, tables and pictures come with that.
+# [fedlin_config.py](fedlin_config.py) names it `fedlin:fedlin`, a function in a file beside the
+# config. Such a run can be resumed, and has reports, tables and pictures.
 
 # %%
 folder = Path(fedlin.__file__).parent
@@ -135,19 +134,21 @@ subprocess.run(command, capture_output=True, text=True, check=True)
 results = fl.runs.read(workdir)
 
 # %% [markdown]
-# ## Compared
+# ## Compare it with FedAvg
 #
-# Both algorithms met the same federations, links and batches, seed by seed, so the interval is that
-# of the paired difference. It is over draws of the federation too: the command redraws data,
-# partition and link probabilities with each seed.
+# At each seed both algorithms have the same federation, links and batches, so the interval is that
+# of the paired difference. Each seed also redraws data, partition and link probabilities, so the
+# interval covers these draws.
 
 # %%
-ends = {}
+final_accuracies = {}
 for name in ('fedavg', 'fedlin'):
     last = (results['algorithm'] == name) & (results['round'] > 300)
     scores = results['server/eval_accuracy'][last]
-    ends[name] = scores.reshape(8, -1).mean(axis=1)
-gain = evaluation.paired_interval(ends['fedlin'], ends['fedavg'])
+    final_accuracies[name] = scores.reshape(8, -1).mean(axis=1)
+gain = evaluation.paired_interval(
+    final_accuracies['fedlin'], final_accuracies['fedavg']
+)
 print(
     f'FedLin minus FedAvg: {100 * gain.mean:.1f} ± {100 * gain.half_width:.1f} points'
 )
@@ -155,7 +156,7 @@ print(
 # %%
 figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.8), layout='constrained')
 plot.learning_curves(results, ax=left)
-axes = plot.paired_differences(ends, 'fedavg', 'accuracy', ax=right)
+axes = plot.paired_differences(final_accuracies, 'fedavg', 'accuracy', ax=right)
 
 # %%
 lines = inspect.getsource(fedlin.fedlin).splitlines()

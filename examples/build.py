@@ -11,7 +11,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 MOST_BYTES = 300_000
-"""Of a stored notebook."""
+"""Largest size of a stored notebook."""
 
 
 def scripts() -> list[Path]:

@@ -42,16 +42,9 @@ def fedlin(local_train, *, server_lr=1.0):
         cohort = cohorts.participating(ctx.links)
 
         def gradient(train, i, old_gradient):
-            update = one_step.run(
-                state.server,
-                i,
-                ctx.round,
-                ctx.client_key,
-                problem=problem,
-                keep_gradient=True,
-            )
-            change = tree.subtract(update.gradient, old_gradient)
-            return local_training.Contribution(change, 0.0), update.gradient
+            new_gradient = train(state.server, keep_gradient=True).gradient
+            change = tree.subtract(new_gradient, old_gradient)
+            return local_training.Contribution(change, 0.0), new_gradient
 
         def model(train, i, g_i):
             update = train(state.server, correction=tree.subtract(mean, g_i))
@@ -59,7 +52,7 @@ def fedlin(local_train, *, server_lr=1.0):
 
         # First exchange: g moves by the changes of the active clients' gradients.
         changes, gradients = local_training.train_cohort(
-            local_train, cohort, ctx, problem, gradient, state.gradients
+            one_step, cohort, ctx, problem, gradient, state.gradients
         )
         mean = tree.add_scaled(state.mean, 1 / problem.num_clients, changes.value)
 

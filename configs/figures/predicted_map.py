@@ -313,9 +313,8 @@ def _drawing(
     axes: Mapping[str, Sequence[float]], differences: Sequence[Difference]
 ) -> Callable[[Any], None]:
     few = max(len(axes['sigma']), len(axes['bayes_accuracy'])) <= _FEW
-    x, y = (
-        [f'{value:g}' for value in axes[name]] for name in ('sigma', 'bayes_accuracy')
-    )
+    x = [f'{value:g}' for value in axes['sigma']]
+    y = [f'{value:g}' for value in axes['bayes_accuracy']]
 
     def draw(figure: Any) -> None:
         shape = len(differences), len(axes['alpha'])
