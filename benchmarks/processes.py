@@ -1,8 +1,8 @@
-"""Processes of one machine: seeds as shards of a run, and the clients of a round on one mesh.
+"""Times processes of one machine: seeds as shards of a run, and clients of a round on a mesh.
 
 Weak scaling: K processes run K seeds. Strong scaling: K processes share the clients of every round
-of one seed. Both are the command ``simulate``. Their metrics must be those of one process, to the
-byte. A short run is subtracted from a long one, so start and compilation do not count.
+of one seed. Both run the command ``simulate``. Their metrics must be those of one process, to the
+byte. The time of a long run minus that of a short one leaves out start and compilation.
 """
 
 import json
@@ -22,7 +22,7 @@ QUICK_COUNTS = 1, 2
 SHORT = 10
 """Rounds of the run that is subtracted."""
 REPEATS = 3
-"""Of all runs, in turn."""
+"""How often all runs are repeated."""
 CONFIG = {
     'title': 'Processes',
     'problem': {
@@ -40,7 +40,7 @@ CONFIG = {
 
 
 def run(folder: Path, num_rounds: int, num_seeds: int, flags: list[list[str]]) -> float:
-    """Runs a command for each list of flags at the same time; returns seconds until all ended.
+    """Runs a command for each list of flags at the same time, and returns the seconds of all.
 
     Raises:
       RuntimeError: if one of them fails.
@@ -105,32 +105,43 @@ def measure(quick: bool) -> dict[str, Any]:
     repeats = 1 if quick else REPEATS
     steady: dict[tuple[str, int], list[float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        base = Path(scratch)
         for repeat in range(repeats):
-            for kind, flags_of in (('weak', shard_flags), ('strong', mesh_flags)):
+            for kind in ('weak', 'strong'):
                 results: dict[int, list[str]] = {}
                 for count in counts:
-                    num_seeds = count if kind == 'weak' else 1
-                    name = f'{kind}{count}-{repeat}'
-                    seconds = [
-                        run(
-                            base / f'{name}-{rounds}',
-                            rounds,
-                            num_seeds,
-                            flags_of(count),
-                        )
-                        for rounds in (SHORT, num_rounds)
-                    ]
-                    steady.setdefault((kind, count), []).append(seconds[1] - seconds[0])
-                    print(kind, count, *seconds, file=sys.stderr, flush=True)
-                    results[count] = metrics_of_first_seed(
-                        base / f'{name}-{num_rounds}'
-                    )
+                    folder = Path(scratch, f'{kind}{count}-{repeat}')
+                    seconds, metrics = _steady_seconds(kind, count, num_rounds, folder)
+                    steady.setdefault((kind, count), []).append(seconds)
+                    results[count] = metrics
                 _prove(kind, results)
     return {
         'settings': {**CONFIG, 'num_rounds': num_rounds},
         'rows': [*_rows('weak', counts, steady), *_rows('strong', counts, steady)],
     }
+
+
+def _steady_seconds(
+    kind: str, count: int, num_rounds: int, folder: Path
+) -> tuple[float, list[str]]:
+    """Times the rounds of a run beyond `SHORT`.
+
+    Args:
+      kind: ``'weak'`` or ``'strong'``.
+      count: number of processes.
+      num_rounds: rounds of the long run.
+      folder: names of the run folders start with it.
+
+    Returns:
+      The seconds, and the metrics of seed 0 of the long run.
+    """
+    num_seeds = count if kind == 'weak' else 1
+    flags_of = shard_flags if kind == 'weak' else mesh_flags
+    short_folder = folder.with_name(f'{folder.name}-{SHORT}')
+    long_folder = folder.with_name(f'{folder.name}-{num_rounds}')
+    short_seconds = run(short_folder, SHORT, num_seeds, flags_of(count))
+    long_seconds = run(long_folder, num_rounds, num_seeds, flags_of(count))
+    print(kind, count, short_seconds, long_seconds, file=sys.stderr, flush=True)
+    return long_seconds - short_seconds, metrics_of_first_seed(long_folder)
 
 
 def _prove(kind: str, results: dict[int, list[str]]) -> None:
@@ -147,13 +158,13 @@ def _rows(
     rows = []
     for count in counts[1:]:
         work = count if kind == 'weak' else 1
-        what = (
-            f'{count} processes with a seed each: rounds per second relative to one'
-            if kind == 'weak'
-            else f'{count} processes that share the clients of a round: speed relative to one'
-        )
-        one = [work * seconds for seconds in steady[kind, 1]]
-        rows.append(summary.ratio_row(what, one, steady[kind, count]))
+        what = f'{count} processes that share the clients of a round: speed relative to one'
+        if kind == 'weak':
+            what = (
+                f'{count} processes with a seed each: rounds per second relative to one'
+            )
+        one_process = [work * seconds for seconds in steady[kind, 1]]
+        rows.append(summary.ratio_row(what, one_process, steady[kind, count]))
     return rows
 
 

@@ -33,7 +33,8 @@ def differences() -> Iterator[str]:
     def difference(
         algorithm: tuple[str, float, float], base: tuple[str, float, float]
     ) -> str:
-        label, other = (_label(view, *each) for each in (algorithm, base))
+        label = _label(view, *algorithm)
+        other = _label(view, *base)
         key = run_view.FinalKey(pattern, label, view.main_models[label])
         paired = view.paired_difference(ends, key, other)
         return (

@@ -172,10 +172,8 @@ def level(columns: dict[str, np.ndarray], algorithm: str, model: str) -> Level:
     order = np.lexsort(keys)
     rates = np.unique(keys[-1])
     shape = len(rates), len(np.unique(keys[1])), -1
-    accuracy, training = (
-        columns[f'{model}/{metric}'][mine][order].reshape(shape)
-        for metric in ('eval_accuracy', 'train_accuracy')
-    )
+    accuracy = columns[f'{model}/eval_accuracy'][mine][order].reshape(shape)
+    training = columns[f'{model}/train_accuracy'][mine][order].reshape(shape)
     last = round(TAIL * accuracy.shape[-1])
     late = accuracy[..., -last:].mean(axis=-1)
     best = int(late.mean(axis=-1).argmax())

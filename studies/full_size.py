@@ -199,10 +199,8 @@ def extrapolated(
     problem = planned.problem_at(next(iter(planned.patterns)), planned.plan.points[0])
     steps = trained * configs.client_of(values, label)['local_steps']
     step = cost.step[configs.batch_of(values, label, problem)]
-    operations, moved = (
-        steps * step[k] + evaluated * cost.num_examples * cost.example[k]
-        for k in range(2)
-    )
+    operations = steps * step[0] + evaluated * cost.num_examples * cost.example[0]
+    moved = steps * step[1] + evaluated * cost.num_examples * cost.example[1]
     busy = trained * measured.processor + evaluated * cost.evaluation
     return {
         'lanes': len(lanes),

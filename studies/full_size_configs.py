@@ -1,4 +1,4 @@
-"""Configs of `full_size`: on random images, cut to a few rounds, and in small to count clients."""
+"""Makes the configs of `full_size`: random images and few rounds, or small to count clients."""
 
 import importlib
 import pathlib
@@ -13,7 +13,7 @@ from fedjax_links.config import nested
 from fedjax_links.datasets import npz
 
 STAND_INS = {
-    # images for training, for testing, shape
+    # Numbers of images for training and testing, and the shape of one.
     'cifar10': (50_000, 10_000, (32, 32, 3)),
     'cinic10': (90_000, 90_000, (32, 32, 3)),
     'fashion_mnist': (60_000, 10_000, (28, 28, 1)),
@@ -25,39 +25,36 @@ COUNTED_ROUNDS = 500
 Values = dict[str, Any]
 
 
-def write_stand_in(name: str, folder: pathlib.Path, share: float = 1.0) -> None:
+def write_stand_in(name: str, folder: pathlib.Path, fraction: float = 1.0) -> None:
     """Writes 8-bit noise in the shape of a data set, where its loader looks first.
 
     Args:
       name: in `STAND_INS`.
       folder: the ``data_dir`` of the config.
-      share: of the images.
+      fraction: of the images, in (0, 1].
     """
     *counts, shape = STAND_INS[name]
     rng = np.random.default_rng(0)
     arrays = {}
     for split, count in zip(('train', 'test'), counts, strict=True):
-        num_images = round(count * share)
+        num_images = round(count * fraction)
         size = num_images * int(np.prod(shape))
-        arrays[f'{split}_features'] = np.frombuffer(rng.bytes(size), np.uint8).reshape(
-            num_images, *shape
-        )
+        noise = np.frombuffer(rng.bytes(size), np.uint8)
+        arrays[f'{split}_features'] = noise.reshape(num_images, *shape)
         arrays[f'{split}_labels'] = np.arange(num_images) % 10
     np.savez(npz.npz_file(name, folder), **arrays)
 
 
 def full(name: str, argument: str, folder: pathlib.Path) -> Values:
-    """Returns a config as written, that looks for its data in a folder."""
+    """Returns a config as written, except that it reads its data from a folder."""
     module = importlib.import_module(f'configs.{name}')
     values = nested.full(module.get_config(argument).to_dict())
-    return {
-        **values,
-        'problem': {**values['problem'], 'data': {'data_dir': str(folder)}},
-    }
+    problem = {**values['problem'], 'data': {'data_dir': str(folder)}}
+    return {**values, 'problem': problem}
 
 
 def _trimmed(values: Values) -> Values:
-    """Cuts a config down to one seed, one of the rates that it would try, no reports."""
+    """Cuts a config down to one seed and one of the rates to try, without reports."""
     dropped = ('tuning', 'names', 'reports', 'baseline', 'caption', 'evaluate_start')
     others = {name: value for name, value in values.items() if name not in dropped}
     client = dict(values['client'])
@@ -67,21 +64,22 @@ def _trimmed(values: Values) -> Values:
     return {**others, 'client': client, 'num_seeds': 1}
 
 
-def shortened(values: Values, turn: int, num_rounds: int) -> Values:
-    """Returns one algorithm over one pattern, the first ``turn`` of them skipped, for two periods.
+def shortened(values: Values, index: int, num_rounds: int) -> Values:
+    """Returns the config of one algorithm over one pattern, for two evaluation periods.
 
     Args:
       values: the config as written.
-      turn: from 0; the larger number of algorithms and patterns meets all of them.
+      index: of the algorithm and of the pattern, modulo their numbers. The indices below the
+        larger number reach all of them.
       num_rounds: even.
 
     Returns:
-      The config, whose warm-ups and blocks take one of the periods.
+      The config, whose warm-ups and blocks take one period.
     """
     period = num_rounds // 2
     values = _trimmed(values)
-    algorithm = list(values['algorithms'])[turn % len(values['algorithms'])]
-    pattern = list(values['patterns'])[turn % len(values['patterns'])]
+    algorithm = list(values['algorithms'])[index % len(values['algorithms'])]
+    pattern = list(values['patterns'])[index % len(values['patterns'])]
     section = {
         name: period if name in ('start_round', 'period') else value
         for name, value in values['algorithms'][algorithm].items()
@@ -110,15 +108,18 @@ def clients_per_round(
 ) -> dict[str, float]:
     """Counts the clients that train in a round after the warm-up, by algorithm.
 
-    Counted on a small problem with the same clients, whose labels are as unevenly spread, over
-    the longest block of an algorithm if that is longer.
+    The count is from a small problem with the same clients, whose labels are as unevenly spread.
+
+    Args:
+      values: the config.
+      num_rounds: rounds to count, or those of the longest block of an algorithm if that is longer.
     """
     values = _trimmed(values)
-    num_rounds = max(
-        num_rounds, *(v.get('period', 0) for v in values['algorithms'].values())
-    )
-    algorithms = {label: dict(v) for label, v in values['algorithms'].items()}
+    algorithms = {
+        label: dict(section) for label, section in values['algorithms'].items()
+    }
     for section in algorithms.values():
+        num_rounds = max(num_rounds, section.get('period', 0))
         section.pop('client', None)
         if 'start_round' in section:
             section['start_round'] = 0
@@ -136,24 +137,20 @@ def clients_per_round(
         'eval_every': num_rounds,
     }
     columns = experiment.build(values).run().columns
-    return {
-        label: float(
-            columns['rounds/num_computing'][columns['algorithm'] == label].mean()
-            / num_rounds
-        )
-        for label in algorithms
-    }
+    means = {}
+    for label in algorithms:
+        num_computing = columns['rounds/num_computing'][columns['algorithm'] == label]
+        means[label] = float(num_computing.mean() / num_rounds)
+    return means
 
 
 def client_of(values: Values, label: str) -> Values:
-    """Returns what the clients of an algorithm do."""
+    """Returns the section ``client`` of an algorithm."""
     changes = values['algorithms'][label].get('client') or {}
     return {**values['client'], **changes}
 
 
 def batch_of(values: Values, label: str, problem: Problem) -> int:
-    """Examples of a local step; all that a client has where the config says 0."""
-    return (
-        client_of(values, label)['batch_size']
-        or problem.num_examples // problem.num_clients
-    )
+    """Returns the examples of a local step: all of a client's where the config says 0."""
+    batch_size: int = client_of(values, label)['batch_size']
+    return batch_size or problem.num_examples // problem.num_clients

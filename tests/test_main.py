@@ -172,16 +172,21 @@ def test_the_console_command_is_the_same(tmp_path):
     (tmp_path / 'configs' / 'mine.py').write_text(config)
     known = {**os.environ, 'PYTHONPATH': str(ROOT)}
     for words in (['simulat'], ['simulate', '--config=configs/mine.py']):
-        here, there = (
-            subprocess.run(
-                [sys.executable, *start, *words],
-                cwd=tmp_path,
-                env=known,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            for start in (['-m', 'fedjax_links'], [str(script)])
+        here = subprocess.run(
+            [sys.executable, *['-m', 'fedjax_links'], *words],
+            cwd=tmp_path,
+            env=known,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        there = subprocess.run(
+            [sys.executable, *[str(script)], *words],
+            cwd=tmp_path,
+            env=known,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert here.returncode == there.returncode != 0
         assert (here.stdout, here.stderr) == (there.stdout, there.stderr)

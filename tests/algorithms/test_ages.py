@@ -61,10 +61,8 @@ def test_age_zero_is_fedavg_to_the_bit(x64, seed, name):
     setting = quadratic_loops.hard_setting(seed)
     program = harness.client_program(setting)
     aged = algorithms.ALGORITHMS[name](program, server_lr=1.3, max_age=0)
-    (path, _), (expected, _) = (
-        harness.run(setting, rule)
-        for rule in (aged, algorithms.fedavg(program, server_lr=1.3))
-    )
+    path, _ = harness.run(setting, aged)
+    expected, _ = harness.run(setting, algorithms.fedavg(program, server_lr=1.3))
     np.testing.assert_array_equal(path, expected)
 
 
@@ -95,9 +93,8 @@ def test_sgd_of_unit_rate_is_the_rule_to_the_bit(x64, seed, name):
     make = algorithms.ALGORITHMS[name]
     options = WITH_OPTIMIZERS[name]
     with_sgd = make(program, **options, server_optimizer=optax.sgd(1.0))
-    (path, _), (expected, _) = (
-        harness.run(setting, rule) for rule in (with_sgd, make(program, **options))
-    )
+    path, _ = harness.run(setting, with_sgd)
+    expected, _ = harness.run(setting, make(program, **options))
     np.testing.assert_array_equal(path, expected)
 
 

@@ -21,7 +21,8 @@ def test_it_follows_the_listing(x64, memory, chunk_size):
 
 def test_the_two_memories_differ_exactly_when_the_rate_varies(x64):
     setting = quadratic_loops.hard_setting()
-    delta, gradient = (memory_loops.mifa(setting, m)[0] for m in ('delta', 'gradient'))
+    delta = memory_loops.mifa(setting, 'delta')[0]
+    gradient = memory_loops.mifa(setting, 'gradient')[0]
     harness.assert_caught(delta, gradient)
     constant = setting._replace(rate=lambda t: 0.1)
     expected = memory_loops.mifa(constant, 'delta')[0]

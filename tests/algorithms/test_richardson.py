@@ -33,10 +33,8 @@ def test_it_is_two_runs_on_the_same_links(x64, rule):
     setting = quadratic_loops.gentle_setting()._replace(server_lr=1.0)
     loop = getattr(quadratic_loops, rule)
     twice = setting._replace(rate=lambda t: 2 * setting.rate(t))
-    once, double = (
-        np.asarray(loop(s)[0] if rule == 'fedpbc' else loop(s))
-        for s in (setting, twice)
-    )
+    once = np.asarray(loop(setting)[0] if rule == 'fedpbc' else loop(setting))
+    double = np.asarray(loop(twice)[0] if rule == 'fedpbc' else loop(twice))
     algorithm = extrapolated(rule)(harness.client_program(setting))
     path, result = harness.run(setting, algorithm)
     np.testing.assert_allclose(path, 2 * once - double, rtol=0, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Small files of data and logs that configs name, made on the fly, intact and spoilt."""
+"""Makes small files of data and logs that configs name, intact and spoilt."""
 
 import io
 import json
@@ -92,9 +92,10 @@ def write(rng: random.Random) -> Files:
     names = list(_EVERYDAY)
     if rng.random() < 0.5:
         names = rng.sample(NAMES, NUM_OWNERS)
-        names = [name for name in names if name.strip() or rng.random() < 0.3] or [
-            'ann'
-        ]
+        # Keep few blank names.
+        names = [name for name in names if name.strip() or rng.random() < 0.3]
+        if not names:
+            names = ['ann']
         names += [f'{name}2' for name in names[: NUM_OWNERS - len(names)]]
     return _files(rng, names, is_spoilt=rng.random() < 0.35)
 
@@ -105,6 +106,7 @@ def intact(rng: random.Random) -> Files:
 
 
 def _files(rng: random.Random, names: list[str], *, is_spoilt: bool) -> Files:
+    """Makes the files of clients with these names."""
     arrays = _arrays(rng, names)
     rows = _intervals(rng, names)
     leaf = {'users': names, 'user_data': _users(rng, names)}
@@ -132,6 +134,7 @@ def _files(rng: random.Random, names: list[str], *, is_spoilt: bool) -> Files:
 
 
 def _arrays(rng: random.Random, names: list[str]) -> dict[str, Any]:
+    """Makes the arrays of an npz with images of three classes."""
     samples = np.random.default_rng(rng.randrange(2**32))
     owners = np.repeat(names, 5)
     arrays: dict[str, Any] = {
@@ -151,6 +154,8 @@ def _arrays(rng: random.Random, names: list[str]) -> dict[str, Any]:
 
 
 def _users(rng: random.Random, names: list[str]) -> dict[str, Any]:
+    """Makes the examples by user of a JSON file in LEAF's format."""
+
     def rows(count: int) -> dict[str, Any]:
         x = [[rng.random(), rng.random()] for _ in range(count)]
         return {'x': x, 'y': [rng.choice((0, 1, 2)) for _ in range(count)]}
@@ -159,6 +164,7 @@ def _users(rng: random.Random, names: list[str]) -> dict[str, Any]:
 
 
 def _intervals(rng: random.Random, names: list[str]) -> list[list[Any]]:
+    """Makes rows of name, start and end."""
     rows = []
     for name in names:
         start = rng.randrange(0, 3)
@@ -170,6 +176,7 @@ def _intervals(rng: random.Random, names: list[str]) -> list[list[Any]]:
 
 
 def _events(rows: list[list[Any]]) -> list[list[Any]]:
+    """Converts intervals to rows of name, time and state."""
     return [
         [name, time, state]
         for name, *times in rows
@@ -178,6 +185,7 @@ def _events(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 def _timer(rows: list[list[Any]], name: str) -> dict[str, Any]:
+    """Converts the intervals of a client to FLASH's format."""
     ready = [[start, end] for owner, start, end in rows if owner == name]
     return {'trace_start': 0, 'trace_end': 20, 'ready_time': ready}
 
@@ -187,18 +195,18 @@ def _csv(
 ) -> bytes:
     rows = [list(row) for row in rows]
     separator = ','
-    code = 'utf-8'
+    encoding = 'utf-8'
     if is_spoilt:
-        header, separator, code = _spoil_rows(rng, header, rows)
+        header, separator, encoding = _spoil_rows(rng, header, rows)
     lines = [header, *rows]
     text = '\n'.join(separator.join(_cell(cell) for cell in line) for line in lines)
-    return text.encode(code)
+    return text.encode(encoding)
 
 
 def _spoil_rows(
     rng: random.Random, header: tuple[str, ...], rows: list[list[Any]]
 ) -> tuple[tuple[str, ...], str, str]:
-    """Spoils rows in place; returns the header, what stands between cells, and the encoding."""
+    """Spoils rows in place, and returns the header, the separator of cells and the encoding."""
     if rng.random() < 0.3:
         row = rng.choice(rows)
         column = rng.randrange(len(row))
@@ -222,18 +230,16 @@ def _spoil_rows(
     if rng.random() < 0.1:
         header = tuple(rng.sample([*header, 'Client', 'begin'], 3))
     separator = rng.choice([',', ',', ',', ',', ',', ';', '\t'])
-    return (
-        header,
-        separator,
-        rng.choice(['utf-8', 'utf-8', 'utf-8', 'utf-8-sig', 'utf-16']),
-    )
+    encoding = rng.choice(['utf-8', 'utf-8', 'utf-8', 'utf-8-sig', 'utf-16'])
+    return header, separator, encoding
 
 
 def _cell(value: Any) -> str:
+    """Formats a cell of a CSV file, in quotes if it needs them."""
     text = str(value)
-    return (
-        '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\n') else text
-    )
+    if not any(character in text for character in ',"\n'):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _spoil_tree(tree: Any, rng: random.Random) -> None:
@@ -249,24 +255,20 @@ def _spoil_tree(tree: Any, rng: random.Random) -> None:
 
 
 def _containers(tree: Any) -> list[Any]:
-    result = [tree] if isinstance(tree, dict | list) else []
-    parts = (
-        tree.values()
-        if isinstance(tree, dict)
-        else tree
-        if isinstance(tree, list)
-        else ()
-    )
-    for part in parts:
-        result += _containers(part)
-    return result
+    """Lists all dictionaries and lists in a tree, itself first."""
+    if not isinstance(tree, dict | list):
+        return []
+    found = [tree]
+    for part in tree.values() if isinstance(tree, dict) else tree:
+        found += _containers(part)
+    return found
 
 
 def _spoil_bytes(content: bytes, rng: random.Random) -> bytes:
-    where = rng.randrange(len(content))
-    return rng.choice(
-        [b'', content[:where], content[:where] + b'\xff\x00' + content[where:]]
-    )
+    """Empties a file, cuts it, or puts two bytes into it."""
+    offset = rng.randrange(len(content))
+    start = content[:offset]
+    return rng.choice([b'', start, start + b'\xff\x00' + content[offset:]])
 
 
 def _spoil_labels(arrays: dict[str, Any], rng: random.Random) -> None:

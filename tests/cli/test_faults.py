@@ -73,7 +73,7 @@ def stop(process, folder, number, status):
     process.send_signal(number)
     output = process.communicate(timeout=60)[1]
     assert process.returncode == status
-    assert f'all is saved in {folder}, and the same command goes on.' in output
+    assert f'all is saved in {folder}, and the same command resumes.' in output
     assert 'Traceback' not in output
     assert last_save(folder) == (100 * num_lines(folder), num_lines(folder))
 

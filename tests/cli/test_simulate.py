@@ -204,7 +204,8 @@ def test_a_comparison_goes_on_and_its_words_may_change(tmp_path):
     command = ['simulate', f'--config={config}', f'--workdir={folder}']
     first = run(*command)
     assert first.returncode == 0, first.stderr
-    report, metrics = ((folder / n).read_text() for n in ('report.md', 'metrics.jsonl'))
+    report = (folder / 'report.md').read_text()
+    metrics = (folder / 'metrics.jsonl').read_text()
     assert report.count('| mifa | server |') == 2
 
     shorter = run(*command, '--config.num_rounds=5')

@@ -65,7 +65,7 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
     assert lines[4].endswith(' % in round 2, 1 of 3 seeds')
     assert lines[5:] == ['open     fedpbc']
     after = lines_of(f'--workdir={tmp_path}')
-    assert after[0] == 'run      nobody is at work; the command of the run goes on'
+    assert after[0] == 'run      nobody is at work; the command of the run resumes it'
     assert after[1] == 'lanes    3 of 6 done, 0 running, 1 lost, 2 not begun'
     planned.run(tmp_path)
     last = lines_of(f'--workdir={tmp_path}')

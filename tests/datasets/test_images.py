@@ -55,7 +55,9 @@ def test_digits_parts_keep_the_order_of_the_data(source):
 
 
 def test_digits_split_depends_on_the_seed_alone():
-    first, again, other = (datasets.digits(seed=seed) for seed in (0, 0, 1))
+    first = datasets.digits(seed=0)
+    again = datasets.digits(seed=0)
+    other = datasets.digits(seed=1)
     for name, value in vars(first).items():
         np.testing.assert_array_equal(value, getattr(again, name))
     assert (first.test_features != other.test_features).any()
@@ -161,10 +163,9 @@ def test_examples_of_a_class_differ_and_labels_are_shuffled():
 
 
 def test_draws_depend_on_the_seed_alone():
-    first, again, other = (
-        datasets.synthetic_images(num_train=50, num_test=20, seed=seed)
-        for seed in (3, 3, 4)
-    )
+    first = datasets.synthetic_images(num_train=50, num_test=20, seed=3)
+    again = datasets.synthetic_images(num_train=50, num_test=20, seed=3)
+    other = datasets.synthetic_images(num_train=50, num_test=20, seed=4)
     for name, value in vars(first).items():
         np.testing.assert_array_equal(value, getattr(again, name))
     assert (first.train_features != other.train_features).mean() > 0.5

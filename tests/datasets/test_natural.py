@@ -57,9 +57,9 @@ def test_celeba_is_all_its_splits_and_cut_square(tmp_path):
         owned.write_parquet(path, image, celeb_id=ids, Smiling=smiles, Male=smiles)
         rows[split] = grey, smiles, ids
     data = fetch('celeba', tmp_path, mirror=str(tmp_path / 'given'))
-    grey, smiles, ids = (
-        np.concatenate([part[k] for part in rows.values()]) for k in range(3)
-    )
+    grey = np.concatenate([part[0] for part in rows.values()])
+    smiles = np.concatenate([part[1] for part in rows.values()])
+    ids = np.concatenate([part[2] for part in rows.values()])
     assert data.train_features.shape == (6, 84, 84, 3)
     # Scaling mixes the outermost rows with those outside the square.
     inside = data.train_features[:, 2:-2]

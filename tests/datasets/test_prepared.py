@@ -204,9 +204,9 @@ def test_array_record_in_small_chunks(
 
 def test_splits_follow_one_another(tmp_path, prepared):
     parts = prepared('svhn_cropped', (32, 32, 3), extra_splits=['extra'])
-    plain, more = (
-        datasets.from_tfds('svhn_cropped', data_dir=tmp_path, train=train)
-        for train in (['train'], ['train', 'extra'])
+    plain = datasets.from_tfds('svhn_cropped', data_dir=tmp_path, train=['train'])
+    more = datasets.from_tfds(
+        'svhn_cropped', data_dir=tmp_path, train=['train', 'extra']
     )
     np.testing.assert_array_equal(
         more.train_features[: prepared_data.TRAIN], plain.train_features

@@ -110,14 +110,14 @@ def check_is_that_of_one_process(home, folder='runs/map', report=True):
     """Compares all that is kept with a run in one process."""
     left_out = ('.old',) if report else ('report.md', '.png', 'clients.npz')
     full = files_of_one_process((home / 'configs' / 'comparison.py').read_text())
-    full, result = (
-        {
-            name: content
-            for name, content in files.items()
-            if not name.endswith(left_out)
-        }
-        for files in (full, last_files_of(home / folder))
-    )
+    full = {
+        name: content for name, content in full.items() if not name.endswith(left_out)
+    }
+    result = {
+        name: content
+        for name, content in last_files_of(home / folder).items()
+        if not name.endswith(left_out)
+    }
     assert result == full
 
 

@@ -15,16 +15,11 @@ import fedjax_links as fl
 from tests import ROOT
 from tests.cli import command
 
-README, START, COMMANDS, BESIDE, PAPER = (
-    (ROOT / path).read_text()
-    for path in (
-        'README.md',
-        'docs/start.md',
-        'docs/commands.md',
-        'docs/beside.md',
-        'docs/paper.md',
-    )
-)
+README = (ROOT / 'README.md').read_text()
+START = (ROOT / 'docs/start.md').read_text()
+COMMANDS = (ROOT / 'docs/commands.md').read_text()
+BESIDE = (ROOT / 'docs/beside.md').read_text()
+PAPER = (ROOT / 'docs/paper.md').read_text()
 
 
 def blocks(language, text=README):

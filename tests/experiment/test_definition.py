@@ -200,9 +200,8 @@ def test_a_start_that_ends_between_its_files_can_go_on(tmp_path):
         tuned(tuning=None, client={'learning_rate': 0.1, 'local_steps': 1})
     )
     planned.run(tmp_path / 'whole')
-    config, facts = (
-        tmp_path / 'whole' / name for name in (fl.runs.CONFIG, fl.runs.EXPERIMENT)
-    )
+    config = tmp_path / 'whole' / fl.runs.CONFIG
+    facts = tmp_path / 'whole' / fl.runs.EXPERIMENT
     assert (
         config.stat().st_mtime_ns < facts.stat().st_mtime_ns
     )  # a kill leaves the first alone

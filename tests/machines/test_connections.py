@@ -84,7 +84,7 @@ RECEIVED = (
 )
 GONE = (
     'error: process {} of 3 has ended or cannot be reached; the same command, given to each of '
-    'them, goes on from the last save.\n'
+    'them, resumes from the last save.\n'
 )
 
 

@@ -17,7 +17,8 @@ def test_lanes_in_turn_are_those_asked_for():
     rows = {'shift': np.arange(4.0, dtype=np.float32), 'key': keys}
 
     def fn(lane, shared):
-        key, other = (jax.random.fold_in(lane['key'], index) for index in (1, 2))
+        key = jax.random.fold_in(lane['key'], 1)
+        other = jax.random.fold_in(lane['key'], 2)
         return {
             'shifted': lane['shift'] + 1,
             'key': key,
@@ -33,7 +34,8 @@ def test_lanes_in_turn_are_those_asked_for():
                 result[name][:count], expected[name][:count], rtol=1e-6
             )
             np.testing.assert_array_equal(result[name][count:], 0)
-        data, same = (jax.random.key_data(r['key'])[:count] for r in (result, expected))
+        data = jax.random.key_data(result['key'])[:count]
+        same = jax.random.key_data(expected['key'])[:count]
         np.testing.assert_array_equal(data, same)
 
 

@@ -69,8 +69,10 @@ def test_a_pod_of_an_indexed_job(monkeypatch):
     there = 'train-a-0.jaxpods.default.svc:55527'
     assert launchers.started_as(POD) == (there, 4, 3, 'JOB_COMPLETION_INDEX')
     monkeypatch.setattr(socket, 'getfqdn', lambda host: host)  # without a service
-    refused = r'^`coordinator` must be given, or JAX_COORDINATOR_ADDRESS, as JOB_COMPLETION_INDEX'
-    with pytest.raises(ValueError, match=refused):
+    requirement = (
+        r'be given \(or JAX_COORDINATOR_ADDRESS set\), because JOB_COMPLETION_INDEX'
+    )
+    with pytest.raises(ValueError, match=rf'^`coordinator` must {requirement}'):
         launchers.started_as(POD)
 
 

@@ -55,7 +55,9 @@ def test_every_example_has_one_owner_and_every_client_an_example(name, num_clien
 
 @pytest.mark.parametrize('name', PARTITIONERS)
 def test_seed_decides_everything(name):
-    first, again, other = (PARTITIONERS[name](20, seed) for seed in (0, 0, 1))
+    first = PARTITIONERS[name](20, 0)
+    again = PARTITIONERS[name](20, 0)
+    other = PARTITIONERS[name](20, 1)
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -77,7 +79,8 @@ def test_similarity_equals_the_plain_loop(num_clients, similarity):
     if num_clients > 10:
         for n in range(num_clients):
             for c in range(10):
-                low, high = (int(np.round(k * num_clients / 10)) for k in (c, c + 1))
+                low = int(np.round(c * num_clients / 10))
+                high = int(np.round((c + 1) * num_clients / 10))
                 if low <= n < high:
                     owned_class[n] = c
     sizes = [0] * num_clients

@@ -105,14 +105,16 @@ def traced(runs, algorithm, fewest, most):
 @pytest.mark.parametrize('name', cases(ALGORITHMS, ['fedavg', 'gossip', 'scaffold']))
 def test_no_algorithm_on_minibatches_looks_at_sizes(name):
     runs = Runs(ALGORITHMS[name])
-    one, other = (traced(runs, runs.algorithm, *sizes) for sizes in ((2, 6), (1, 23)))
+    one = traced(runs, runs.algorithm, 2, 6)
+    other = traced(runs, runs.algorithm, 1, 23)
     assert one == other
 
 
 def test_full_local_data_are_padded_to_the_largest_client():
     runs = Runs(ALGORITHMS['fedavg'])
     algorithm = ALGORITHMS['fedavg'](local_training.local_sgd(0.1, local_steps=1))
-    one, other = (traced(runs, algorithm, *sizes) for sizes in ((2, 6), (1, 23)))
+    one = traced(runs, algorithm, 2, 6)
+    other = traced(runs, algorithm, 1, 23)
     assert one != other
 
 

@@ -70,7 +70,8 @@ def test_a_lane_is_the_run_that_its_seed_alone_would_give(problem):
         for model, metrics in expected.evals.items():
             for name, value in metrics.items():
                 np.testing.assert_allclose(result[f'{model}/{name}'], value, rtol=1e-6)
-    first, last = (planned.problem_at('links', {}, seed) for seed in (0, 2))
+    first = planned.problem_at('links', {}, 0)
+    last = planned.problem_at('links', {}, 2)
     assert not np.array_equal(first.data.features, last.data.features)
 
 
@@ -124,7 +125,8 @@ def test_full_local_data_of_unequal_sizes_share_a_program_too():
 @pytest.mark.parametrize('stream', seeding.STREAMS)
 def test_a_stream_alone_follows_the_seed(stream):
     planned = experiment.build(alone(stream))
-    first, second = (planned.problem_at('links', {}, seed) for seed in (0, 1))
+    first = planned.problem_at('links', {}, 0)
+    second = planned.problem_at('links', {}, 1)
     same_labels = np.array_equal(first.data.labels, second.data.labels)
     same_sizes = np.array_equal(first.counts, second.counts)
     same_test = np.array_equal(first.eval_data.features, second.eval_data.features)
@@ -146,7 +148,8 @@ def test_a_stream_alone_follows_the_seed(stream):
 
 def test_algorithms_of_a_seed_meet_the_same_problem_and_links():
     planned = experiment.build(config())
-    one, other = (planned.plan.schedule.main(label) for label in ('fedavg', 'fedpbc'))
+    one = planned.plan.schedule.main('fedavg')
+    other = planned.plan.schedule.main('fedpbc')
     for a, b in zip(one, other, strict=True):
         assert planned.problem_at(a.pattern, a.point, a.seed) is planned.problem_at(
             b.pattern, b.point, b.seed
@@ -189,9 +192,8 @@ def test_an_interrupted_run_resumes_its_draws_for_debugging_too(tmp_path):
     with pytest.raises(experiment.Stop):
         planned.run(tmp_path / 'ended', [_End()])
     planned.run(tmp_path / 'ended')
-    first, second = (
-        (tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')
-    )
+    first = (tmp_path / 'whole' / 'metrics.jsonl').read_bytes()
+    second = (tmp_path / 'ended' / 'metrics.jsonl').read_bytes()
     assert first == second
     results = list(nan_debugger.debug_round(planned, tmp_path / 'whole', 1))
     assert len(results) == 2

@@ -1,4 +1,4 @@
-"""Seeds until decided, against a loop over lists and unbroken runs."""
+"""Tests seeds until decided against a loop over lists and uninterrupted runs."""
 
 import itertools
 
@@ -48,12 +48,11 @@ def test_later_looks_are_a_quarter_apart():
 
 
 def needed(values, base, *, least, most, margin):
-    """How many seeds a pair takes, by asking after each look."""
+    """Returns how many seeds a pair takes, by a test after each look."""
     count = least
     while count < most:
-        differences = [
-            base[k] - values[k] for k in range(count)
-        ]  # a loss: smaller is better
+        # Of a loss, smaller is better.
+        differences = [base[k] - values[k] for k in range(count)]
         if evaluation.decide(differences, margin=margin).word != evaluation.UNDECIDED:
             return count
         count += count // 4 or 1
@@ -62,14 +61,14 @@ def needed(values, base, *, least, most, margin):
 
 @pytest.fixture(scope='module')
 def full_run(tmp_path_factory):
-    """A run in one piece."""
+    """Returns the folder of an uninterrupted run."""
     folder = tmp_path_factory.mktemp('whole') / 'run'
     experiment.build(CONFIG).run(folder)
     return folder
 
 
 def ends(run, label, pattern):
-    """By seed, the mean of the last two of four evaluations."""
+    """Returns by seed the mean of the last two of four evaluations."""
     model = 'client_mean' if label == 'fedpbc' else 'server'
     is_series = (
         (run['stage'] == 'main')
@@ -82,9 +81,7 @@ def ends(run, label, pattern):
     return [run[f'{model}/loss'][late & (run['seed'] == seed)].mean() for seed in seeds]
 
 
-def test_every_pair_takes_as_many_seeds_as_a_loop_by_hand(
-    full_run,
-):
+def test_every_pair_takes_as_many_seeds_as_a_loop_by_hand(full_run):
     run = runs.read(full_run)
     counts = {}
     for pattern in CONFIG['patterns']:
@@ -99,7 +96,8 @@ def test_every_pair_takes_as_many_seeds_as_a_loop_by_hand(
 
 def test_near_ties_run_with_the_seeds_of_what_was_chosen(full_run):
     run = runs.read(full_run)
-    tie, main = (run['stage'] == stage for stage in ('tie', 'main'))
+    tie = run['stage'] == 'tie'
+    main = run['stage'] == 'main'
     assert tie.any()
     for label, pattern in itertools.product(CONFIG['algorithms'], CONFIG['patterns']):
         is_series = (run['algorithm'] == label) & (run['pattern'] == pattern)
@@ -119,11 +117,11 @@ def test_near_ties_run_with_the_seeds_of_what_was_chosen(full_run):
 def test_interrupted_or_sharded_it_has_the_bytes_of_one_run(full_run, tmp_path):
     planned = experiment.build(CONFIG)
     for after in (50, 200, 300):
-        left = itertools.count(after, -1)
+        num_left = itertools.count(after, -1)
 
         class Stopping(experiment.Callback):
-            def on_period(self, lane, record, left=left):
-                if not next(left):
+            def on_period(self, lane, record, num_left=num_left):
+                if not next(num_left):
                     raise experiment.Stop
 
         with pytest.raises(experiment.Stop):
@@ -221,7 +219,7 @@ def test_the_first_seed_of_a_config_leaves_room_too(first):
 
 def test_shares_by_seed_are_refused(tmp_path):
     with pytest.raises(
-        ValueError, match=r'^`allow_mixed` must be left out where seeds go on'
+        ValueError, match=r'^`allow_mixed` must be left out where seeds are added'
     ):
         experiment.build(CONFIG).shard(0, 2, by='seed').run(tmp_path)
 
@@ -232,22 +230,19 @@ def test_a_number_of_seeds_beside_it_is_refused():
 
 
 @pytest.mark.parametrize('heavy', [False, True])
-def test_few_of_a_thousand_equal_sweeps_get_a_verdict(
-    heavy,
-):
-    """Of 1,000 pairs with equal means fewer than 51, each looked at until it is decided."""
+def test_few_of_a_thousand_equal_sweeps_get_a_verdict(heavy):
+    """Of 1,000 pairs with equal means fewer than 51, each tested until it is decided."""
     rng = np.random.default_rng(0)
-    draw = (
-        (lambda size: rng.standard_t(4, size=size))
-        if heavy
-        else (lambda s: rng.normal(size=s))
-    )
+
+    def draw(size):
+        return rng.standard_t(4, size=size) if heavy else rng.normal(size=size)
+
     shared = 3 * draw((1000, 1, 50))
     separate = draw((1000, 2, 50))
     until = {'least': 5, 'margin': 0.0, 'level': 0.95}
     wrong = 0
     for first, second in shared + separate:
-        count = sequential_seeds._needed(first - second, until, 50)
+        count = sequential_seeds._num_seeds_needed(first - second, until, 50)
         verdict = evaluation.decide((first - second)[:count]).word
         assert count == 50 or verdict != evaluation.UNDECIDED
         wrong += verdict != evaluation.UNDECIDED

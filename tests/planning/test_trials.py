@@ -282,9 +282,8 @@ def test_a_model_has_a_rate_of_its_own_under_a_label_of_its_own():
         metric='distance',
         tuning=tuning,
     ).run()
-    labels, mains = (
-        run.dataset[name].values.tolist() for name in ('algorithm', 'main_model')
-    )
+    labels = run.dataset['algorithm'].values.tolist()
+    mains = run.dataset['main_model'].values.tolist()
     assert dict(zip(labels, mains, strict=True)) == tuning.model
     for label, model in tuning.model.items():
         (tried,) = trials.read_trials(run.columns, run.facts, label)

@@ -95,11 +95,11 @@ def test_algorithms_that_share_seeds_of_tuning_choose_together():
     """Both have the same scores, so they always choose the same, and their difference stays."""
     scores = [[2.0, 0.0, 1.1], [0.0, 2.0, 1.0]]
     near = {1: np.array([5.0, 6.0])}
-    one, other = (
-        tuning_uncertainty.of_series(
-            np.array([1.0, 2.0]) + shift, tried(scores, [1]), near, 'max'
-        )
-        for shift in (0.0, 10.0)
+    one = tuning_uncertainty.of_series(
+        np.array([1.0, 2.0]) + 0.0, tried(scores, [1]), near, 'max'
+    )
+    other = tuning_uncertainty.of_series(
+        np.array([1.0, 2.0]) + 10.0, tried(scores, [1]), near, 'max'
     )
     rows, shares = one.minus(other)
     assert rows.tolist() == [[-10.0, -10.0], [0.0, 0.0]]

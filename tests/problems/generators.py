@@ -90,13 +90,14 @@ def draw_regression_clients(*, num_clients, dimension, heterogeneity, shift, see
     rng = np.random.default_rng([seed, 0x5243])
     common = rng.standard_normal(dimension)
     common /= np.sqrt(sum(common**2))
-    spread, shifts = (
-        [
-            rng.standard_normal(dimension) / np.sqrt(dimension)
-            for _ in range(num_clients)
-        ]
-        for _ in range(2)
-    )
+
+    def unit_vectors():
+        """Draws a vector of unit length on average for each client."""
+        draws = [rng.standard_normal(dimension) for _ in range(num_clients)]
+        return [draw / np.sqrt(dimension) for draw in draws]
+
+    spread = unit_vectors()
+    shifts = unit_vectors()
     vectors = [common + heterogeneity * deviation for deviation in spread]
     return np.array(vectors), np.array(
         [shift * shift_of_client for shift_of_client in shifts]

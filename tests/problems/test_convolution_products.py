@@ -54,9 +54,9 @@ SHAPES = [
 @pytest.mark.parametrize('leading, inputs, outputs', cases(SHAPES, SHAPES[1:4]))
 def test_values_and_gradients_are_those_of_lax(rng, leading, inputs, outputs, wrap):
     features, weights = arrays(rng, leading, inputs, outputs)
-    actual, expected = (
-        wrap(functools.partial(value_and_grads, product))(features, weights)
-        for product in (dense_product, jax.lax.dot_general)
+    actual = wrap(functools.partial(value_and_grads, dense_product))(features, weights)
+    expected = wrap(functools.partial(value_and_grads, jax.lax.dot_general))(
+        features, weights
     )
     np.testing.assert_array_equal(actual[1], expected[1])
     assert_close(actual, expected, inputs + np.prod(leading))
@@ -128,9 +128,9 @@ def test_second_derivatives_in_reverse_mode(rng):
 
 def test_gradients_keep_the_type_and_the_precision(rng):
     features, weights = (a.astype(jnp.bfloat16) for a in arrays(rng, (4,), 6, 5))
-    actual, expected = (
-        value_and_grads(product, features, weights, precision='highest')
-        for product in (dense_product, jax.lax.dot_general)
+    actual = value_and_grads(dense_product, features, weights, precision='highest')
+    expected = value_and_grads(
+        jax.lax.dot_general, features, weights, precision='highest'
     )
     for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         assert a.dtype == b.dtype == jnp.bfloat16
@@ -162,9 +162,13 @@ def test_gradients_keep_the_type_and_the_precision(rng):
 )
 def test_anything_else_goes_to_lax_unchanged(rng, shapes, axes, options):
     lhs, rhs = (jnp.asarray(rng.standard_normal(shape, np.float32)) for shape in shapes)
-    actual, expected = (
-        str(jax.make_jaxpr(lambda a, b: product(a, b, axes, **options))(lhs, rhs))  # noqa: B023
-        for product in (dense_product, jax.lax.dot_general)
+    actual = str(
+        jax.make_jaxpr(lambda a, b: dense_product(a, b, axes, **options))(lhs, rhs)
+    )
+    expected = str(
+        jax.make_jaxpr(lambda a, b: jax.lax.dot_general(a, b, axes, **options))(
+            lhs, rhs
+        )
     )
     assert actual == expected
 
@@ -209,10 +213,8 @@ def test_networks_start_as_before_and_train_alike(rng, name):
             start, inputs
         )
 
-    (start, end), (expected_start, expected_end) = (
-        train(module.clone(product=product))
-        for product in (dense_product, jax.lax.dot_general)
-    )
+    start, end = train(module.clone(product=dense_product))
+    expected_start, expected_end = train(module.clone(product=jax.lax.dot_general))
     assert module.product is dense_product
     jax.tree.map(np.testing.assert_array_equal, start, expected_start)
     assert_close(end, expected_end, 8 * 8 * 4 * steps)

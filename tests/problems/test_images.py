@@ -177,9 +177,8 @@ def test_evaluation_sees_images_as_they_are():
         augmented.loss_fn(params, augmented.data), plain.loss_fn(params, plain.data)
     )
     for part in ('data', 'eval_data'):
-        measured, expected = (
-            p.metrics(params, getattr(p, part)) for p in (augmented, plain)
-        )
+        measured = augmented.metrics(params, getattr(augmented, part))
+        expected = plain.metrics(params, getattr(plain, part))
         assert measured == expected
     losses = {
         float(augmented.random_loss_fn(params, augmented.data, jax.random.key(i)))
@@ -192,9 +191,11 @@ def test_evaluation_sees_images_as_they_are():
 def test_normalising_in_the_program_is_normalising_beforehand():
     raw = dataset()
     augment = ('crop',)
-    train_part, test_part = (
-        augmentation.normalise(part / np.float32(255), 'fashion_mnist')
-        for part in (raw.train_features, raw.test_features)
+    train_part = augmentation.normalise(
+        raw.train_features / np.float32(255), 'fashion_mnist'
+    )
+    test_part = augmentation.normalise(
+        raw.test_features / np.float32(255), 'fashion_mnist'
     )
     ahead = dataclasses.replace(raw, train_features=train_part, test_features=test_part)
     inside = build(raw, normalise='fashion_mnist', augment=augment)
@@ -244,10 +245,9 @@ def test_full_data_of_unequal_clients_are_augmented_one_by_one():
     labels = np.arange(23) % CLASSES
     test = {'test_features': pixels(1), 'test_labels': np.zeros(24, int)}
     data = datasets.Dataset(pixels(0, 23), labels, **test)
-    at_once, alone, plain = (
-        train(build(data, augment=names), batch_size=None, num_rounds=1)
-        for names in ((together,), ('mirror',), ())
-    )
+    at_once = train(build(data, augment=(together,)), batch_size=None, num_rounds=1)
+    alone = train(build(data, augment=('mirror',)), batch_size=None, num_rounds=1)
+    plain = train(build(data, augment=()), batch_size=None, num_rounds=1)
     assert apart(at_once, alone) < 1e-6
     assert apart(alone, plain) > 1e-2
 
@@ -317,7 +317,8 @@ def test_pixels_take_a_quarter_of_the_memory():
     small = build(data, **options)
     large = build(floats, **options)
     for part in ('data', 'eval_data'):
-        stored, scaled = (np.asarray(getattr(p, part).features) for p in (small, large))
+        stored = np.asarray(getattr(small, part).features)
+        scaled = np.asarray(getattr(large, part).features)
         assert stored.dtype == np.uint8
         assert 4 * stored.nbytes == scaled.nbytes
         np.testing.assert_array_equal(stored / np.float32(255), scaled)

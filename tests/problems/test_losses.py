@@ -162,10 +162,10 @@ def test_a_vector_of_labels_and_a_column_of_outputs_go_together(
 @pytest.mark.usefixtures('as_users_have_it')
 def test_a_column_of_classes_is_a_vector_of_them():
     classes = np.array([1, 0, 1, 1])
-    column, vector = (
-        from_module(labels, outputs=2, loss='cross_entropy', metrics=None)
-        for labels in (classes[:, None], classes)
+    column = from_module(
+        classes[:, None], outputs=2, loss='cross_entropy', metrics=None
     )
+    vector = from_module(classes, outputs=2, loss='cross_entropy', metrics=None)
     np.testing.assert_array_equal(column.data.labels, vector.data.labels)
     params = start_of(vector)
     by_hand = problems.Batch(vector.data.features, vector.data.labels[:, None])
@@ -293,7 +293,8 @@ def test_losses_of_regression_by_hand():
     assert losses.absolute_error(outputs, labels) == pytest.approx(3.5 / 3)
     assert losses.squared_error(outputs, labels) == pytest.approx(9.25 / 3)
     assert losses.huber(outputs, labels) == pytest.approx((0.125 + 2.5) / 3)
-    r2, mae = (losses.LOSSES['huber'].metrics[name] for name in ('r2', 'mae'))
+    r2 = losses.LOSSES['huber'].metrics['r2']
+    mae = losses.LOSSES['huber'].metrics['mae']
     perfect = [
         metric.finish(metric.means(labels, labels), labels) for metric in (r2, mae)
     ]
@@ -359,7 +360,8 @@ def test_arrays_take_a_loss_by_name_too():
     )
     params = start_of(flax)
     assert plain.larger_is_better == ('r2',)
-    result, other = (measured(p, params, p.eval_data) for p in (plain, flax))
+    result = measured(plain, params, plain.eval_data)
+    other = measured(flax, params, flax.eval_data)
     np.testing.assert_allclose(list(result.values()), list(other.values()), rtol=1e-5)
     assert plain.loss_fn(params, plain.data) == pytest.approx(
         float(other['loss']), rel=1e-6

@@ -95,9 +95,8 @@ def test_sun_s_networks_are_drawn_uniformly(name):
 
 
 def test_layers_and_seeds_are_drawn_apart():
-    first, second = (
-        init(models.CNN(10, channels=(4, 4)), (8, 8, 4), seed) for seed in (0, 1)
-    )
+    first = init(models.CNN(10, channels=(4, 4)), (8, 8, 4), 0)
+    second = init(models.CNN(10, channels=(4, 4)), (8, 8, 4), 1)
     assert not np.array_equal(first['Conv_0']['kernel'], first['Conv_1']['kernel'])
     assert not np.array_equal(first['Conv_0']['kernel'], second['Conv_0']['kernel'])
     assert not np.array_equal(first['Dense_1']['bias'], second['Dense_1']['bias'])
@@ -241,10 +240,8 @@ def test_units_are_dropped_by_seed_and_step(counts, batch_size):
 @pytest.mark.slow
 def test_dropout_draws_do_not_move_the_batches():
     """A rate too small to drop anything trains as no dropout does."""
-    tiny, none = (
-        train(classification((4, 6), dropped(rate), IMAGES), batch_size=3)
-        for rate in (1e-7, 0.0)
-    )
+    tiny = train(classification((4, 6), dropped(1e-07), IMAGES), batch_size=3)
+    none = train(classification((4, 6), dropped(0.0), IMAGES), batch_size=3)
     for a, b in zip(jax.tree.leaves(tiny), jax.tree.leaves(none), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 

@@ -75,10 +75,9 @@ def numpy_transformer(params, tokens):
             read = layer_norm(params[f'LayerNorm_{2 * layer}'], x)
             added = np.zeros_like(x)
             for head in range(2):
-                query, key, value = (
-                    read @ p[name]['kernel'][:, head]
-                    for name in ('query', 'key', 'value')
-                )
+                query = read @ p['query']['kernel'][:, head]
+                key = read @ p['key']['kernel'][:, head]
+                value = read @ p['value']['kernel'][:, head]
                 for index in range(len(text)):
                     logits = key[: index + 1] @ query[index] / np.sqrt(4)
                     seen = scipy.special.softmax(logits) @ value[: index + 1]
@@ -126,7 +125,8 @@ def test_in_bfloat16_parameters_gradients_and_scores_are_float32(name, rng):
     tokens = rng.integers(0, 5, (8, 6)).astype(np.int32)
     half = SMALL[name].clone(dtype='bfloat16')
     params = {'params': init(half, tokens)}
-    ours, exact = (jax.jit(m.apply)(params, tokens) for m in (half, SMALL[name]))
+    ours = jax.jit(half.apply)(params, tokens)
+    exact = jax.jit(SMALL[name].apply)(params, tokens)
     assert ours.dtype == jnp.float32
     # A few dozen roundings of 2^-9 each, most of which average out.
     assert 0 < np.abs(ours - exact).max() <= 10 * 2**-9 * np.abs(exact).max()

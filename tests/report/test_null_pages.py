@@ -50,10 +50,8 @@ def page_of(levels, until):
                 ).word
                 if word != evaluation.UNDECIDED:
                     break
-        one, other = (
-            tuning_uncertainty.of_series(values[:count])
-            for values in (values_of_rule, base)
-        )
+        one = tuning_uncertainty.of_series(values_of_rule[:count])
+        other = tuning_uncertainty.of_series(base[:count])
         results.append(page.difference(METRIC, one, other))
     return results, page.verdicts(results)
 

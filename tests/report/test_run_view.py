@@ -84,7 +84,8 @@ def test_curves_are_by_pattern_seed_and_evaluation():
 def test_the_order_of_lines_does_not_matter(rng):
     text = lines('fedavg', level)
     shuffled = [text[position] for position in rng.permutation(len(text))]
-    straight, mixed = (accuracy_of(of(t)) for t in (text, shuffled))
+    straight = accuracy_of(of(text))
+    mixed = accuracy_of(of(shuffled))
     np.testing.assert_array_equal(straight, mixed)
 
 

@@ -203,10 +203,8 @@ def test_results_go_to_netcdf_and_come_back(run, swept, tmp_path, engine, kind):
         assert dataset.read_attribute(back, 'directions') == dataset.read_attribute(
             result, 'directions'
         )
-        ours, theirs = (
-            fl.plot.learning_curves(of, 'loss', ax=Figure().subplots())
-            for of in (result, back)
-        )
+        ours = fl.plot.learning_curves(result, 'loss', ax=Figure().subplots())
+        theirs = fl.plot.learning_curves(back, 'loss', ax=Figure().subplots())
         lines = [
             np.concatenate([line.get_xydata() for line in a.lines])
             for a in (ours, theirs)

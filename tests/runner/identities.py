@@ -1,13 +1,13 @@
-"""What an experiment is of, for tests of folders that run nothing."""
+"""Gives lanes an identity, for tests of folders that run nothing."""
 
 from fedjax_links.storage.identity import LaneIdentity, RunIdentity
 
 
 class OneIdentity:
-    """Says the same of every lane."""
+    """Gives every lane the same identity."""
 
     def __init__(self, version='1'):
-        """Keeps the identity."""
+        """Makes the identity."""
         self.lane = LaneIdentity(version, machine='m', programs={}, columns={}, data={})
 
     def of_lane(self, lane):

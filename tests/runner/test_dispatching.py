@@ -35,7 +35,8 @@ def test_the_number_of_periods_in_a_dispatch_changes_no_bit(
     programs = Programs(planned.plan, side_by_side=side_by_side)
     lanes = interleaved(planned, label)
     lanes = lanes if side_by_side else lanes[:1]
-    one_by_one, at_once = (LaneBatch(programs, lanes) for _ in range(2))
+    one_by_one = LaneBatch(programs, lanes)
+    at_once = LaneBatch(programs, lanes)
     for group in (one_by_one, at_once):
         group.start()
     records = [one_by_one.advance_period() for _ in range(7)]

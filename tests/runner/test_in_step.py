@@ -11,7 +11,7 @@ from tests.experiment import several
 
 GONE = (
     'error: process {} of 2 has ended or cannot be reached; the same command, given to each of '
-    'them, goes on from the last save.\n'
+    'them, resumes from the last save.\n'
 )
 
 
@@ -120,7 +120,7 @@ def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, full_run):
     both[1].send_signal(signal.SIGTERM)
     statuses, output = several.ended(both)
     assert statuses == [130, 143]
-    stopped = f'Stopped; all is saved in {folder}, and the same command goes on.\n'
+    stopped = f'Stopped; all is saved in {folder}, and the same command resumes.\n'
     assert [text.splitlines(keepends=True)[-1] for text in output] == [stopped, stopped]
 
     statuses, output = several.ended(

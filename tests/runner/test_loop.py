@@ -107,9 +107,8 @@ def test_problems_can_differ_by_pattern():
         )
     )
     results = planned.run()
-    first, second = (
-        planned.problem_at(pattern, {}) for pattern in ('bernoulli', 'cohort')
-    )
+    first = planned.problem_at('bernoulli', {})
+    second = planned.problem_at('cohort', {})
     assert first is not second
     points = {pattern: {'client.learning_rate': 0.1} for pattern in planned.patterns}
     assert_lanes_are_plain_simulations(planned, results, 'fedavg', points)
@@ -199,7 +198,8 @@ def test_a_grid_changes_links_data_and_built_in_values():
 @pytest.mark.slow
 def test_side_by_side_lanes_agree_to_rounding():
     planned = experiment.build(tuned())
-    one_by_one, together = (running.run(planned, side_by_side=s) for s in (False, True))
+    one_by_one = running.run(planned, side_by_side=False)
+    together = running.run(planned, side_by_side=True)
     order = [
         np.lexsort(
             [

@@ -98,7 +98,8 @@ def test_a_process_reads_its_rows_from_the_parts_with_them(path, bounds):
 
 
 def test_a_save_whose_part_has_changed_or_is_absent_is_damaged(path):
-    part, other = (checkpoints.part_file(path, index) for index in range(2))
+    part = checkpoints.part_file(path, 0)
+    other = checkpoints.part_file(path, 1)
     content = part.read_bytes()
     for changed in (
         other.read_bytes(),

@@ -105,7 +105,7 @@ def test_hours_add_up_training_and_evaluations():
 
 
 def test_stand_ins_have_the_shape_and_share_of_the_data(tmp_path):
-    configs.write_stand_in('svhn', tmp_path, share=0.01)
+    configs.write_stand_in('svhn', tmp_path, fraction=0.01)
     data = datasets.published('svhn', data_dir=tmp_path)
     assert data.train_features.shape == (733, 32, 32, 3)
     assert data.test_features.shape == (260, 32, 32, 3)

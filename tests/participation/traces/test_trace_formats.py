@@ -294,7 +294,7 @@ def test_dates_count_from_midnight_and_default_to_utc(write):
 
 def test_what_the_page_prints_of_names_is_so(capsys):
     page = (Path(__file__).parents[3] / 'docs' / 'availability.md').read_text()
-    run_block('client_names=found.names')
+    run_block('client_names=columns.names')
     shown = page.split('```text\n')[1].partition('```')[0]
     assert capsys.readouterr().out == shown
 

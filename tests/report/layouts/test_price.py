@@ -149,10 +149,8 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
     options = json.dumps({**SPEEDS, 'against': 'gigabytes'})
     path = tmp_path / 'price.json'
     path.write_text(options)
-    one, other = (
-        command('report', f'--workdir={folder}', f'--price={g}')
-        for g in (options, path)
-    )
+    one = command('report', f'--workdir={folder}', f'--price={options}')
+    other = command('report', f'--workdir={folder}', f'--price={path}')
     assert one.returncode == 0, one.stderr
     assert one.stdout == other.stdout
     assert 'models up / down' in one.stdout
