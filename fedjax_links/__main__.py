@@ -180,6 +180,7 @@ def _print_sections(sections: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def _first_line(text: str | None) -> str:
+    """Returns the first line of a docstring; empty without one."""
     return (text or '').strip().partition('\n')[0]
 
 

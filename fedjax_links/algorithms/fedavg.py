@@ -148,11 +148,12 @@ def fedavg_all(
     def round_step(
         state: ServerState, ctx: RoundContext, problem: Problem
     ) -> Step[ServerState]:
+        # Active clients train from x^t. The server divides their sum by N, not by |A|.
         relative_counts = common.relative_counts(problem, weights)
-        deltas, metrics = common.sum_deltas(
+        delta_sum, metrics = common.sum_deltas(
             local_train, ctx, problem, state.server, relative_counts
         )
-        mean = tree.divide(deltas, jnp.asarray(problem.num_clients))
+        mean = tree.divide(delta_sum, jnp.asarray(problem.num_clients))
         return ServerState(tree.add_scaled(state.server, server_lr, mean)), metrics
 
     return common.server_only_algorithm(round_step)

@@ -79,6 +79,7 @@ def gossip(local_train: ClientProgram) -> Algorithm:
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(x_i)
+            # Nothing is summed, as there is no server.
             return Contribution((), update.loss), update.params
 
         _, z, metrics = common.train(

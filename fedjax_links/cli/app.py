@@ -94,13 +94,12 @@ def run(
             arguments: list[str] = values(argv)
             return arguments
         except flags.UnrecognizedFlagError as error:
-            own_flags = [flag.name for flag in values.get_key_flags_for_module(argv[0])]
-            has_config = config is not None
-            fail(
-                configs.nearest_flag(
-                    error, [*values], own_flags=own_flags, has_config=has_config
-                )
+            command_flags = values.get_key_flags_for_module(argv[0])
+            own_flags = [flag.name for flag in command_flags]
+            message = configs.nearest_flag(
+                error, [*values], own_flags=own_flags, has_config=config is not None
             )
+            fail(message)
         except (flags.Error, errors.InvalidError) as error:
             fail(error)
 

@@ -30,7 +30,7 @@ def main(args: flags.FlagValues, *folders: str) -> None:
     from fedjax_links.runs import export
 
     if args.metrics is not None and not args.archive:
-        raise errors.invalid('metrics', 'go with --archive', 'it without')
+        raise errors.invalid('metrics', 'go with --archive', args.metrics)
     if args.archive:
         written = export.archive(folders[0], args.to, metrics=args.metrics)
     else:

@@ -33,7 +33,7 @@ def define_flags() -> None:
     """Defines the flags of the command."""
     paths.define(
         'workdir',
-        'Folder of the run, runs/NAME of the config by default; an interrupted run goes on.',
+        'Folder of the run, runs/NAME of the config by default; an interrupted run resumes.',
     )
     flags.DEFINE_bool(
         'start_over',
@@ -42,7 +42,7 @@ def define_flags() -> None:
     )
     paths.define(
         'fork_from',
-        'Folder of a run whose lanes the new ones go on from; needs --at_round.',
+        'Folder of a run from whose lanes the new ones start; needs --at_round.',
     )
     flags.DEFINE_integer(
         'at_round',
@@ -208,7 +208,7 @@ def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
         )
     except experiment.Stop:
         print(
-            f'Stopped; all is saved in {folder}, and the same command goes on.',
+            f'Stopped; all is saved in {folder}, and the same command resumes.',
             file=sys.stderr,
         )
         return signals.exit_status

@@ -90,7 +90,7 @@ def _status_lines(status: 'Status', is_done: bool) -> Iterator[str]:
 def _next_step(status: 'Status', is_done: bool) -> str:
     """Says which command comes next if no process runs lanes."""
     if not is_done:
-        return 'nobody is at work; the command of the run goes on'
+        return 'nobody is at work; the command of the run resumes it'
     if status.shards:
         return 'finished; merge joins its shards'
     return 'finished; report makes tables and pictures of it'

@@ -29,8 +29,8 @@ def watched(watch: Watch) -> Iterator[None]:
     It serves debugging.
 
     Args:
-      watch: called with a client's id, its number of local steps and what `client_data`
-        would return; it returns what `client_data` returns instead.
+      watch: called with a client's id, its number of local steps, and the inputs and loss of
+        `client_data`. `client_data` then returns what ``watch`` returns.
     """
     token = _WATCH.set(watch)
     try:
@@ -51,17 +51,17 @@ def client_data(
     """Returns the scan inputs of the local steps and the loss of one of them.
 
     Args:
-      problem: whose data.
+      problem: the problem that has the data.
       client: int32[], the client's id.
       key: the client's key of this round.
       local_steps: s, the length of the scan.
       batch_size: rows drawn per step; None takes the client's full data in every step.
       resample: ``'step'`` draws rows, and what the loss draws, for each local step; ``'round'``
-        draws them once, as the first step does, for all local steps.
+        draws them once for all local steps, as ``'step'`` does for the first.
 
     Returns:
       Inputs with leaves [s, ...]: indices of rows for minibatches, and step numbers if the loss is
-      random. And ``(params, a step's inputs) -> []``, the mean loss of that step.
+      random. Second, ``(params, inputs of a step) -> []``, the mean loss of that step.
     """
     data, offset, count = problem.examples_of(client)
     is_shared = resample == 'round'
@@ -120,4 +120,5 @@ def client_data(
 
 
 def _take(data: PyTree, indices: Array) -> PyTree:
+    """Takes rows [B, ...] of data; indices beyond the last row take the last."""
     return jax.tree.map(lambda a: jnp.take(a, indices, axis=0, mode='clip'), data)

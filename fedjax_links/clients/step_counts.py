@@ -1,6 +1,7 @@
-"""Says how many local steps a client takes: fixed, by its epochs, or drawn in each round."""
+"""Computes how many local steps a client takes: fixed, by its epochs, or drawn in each round."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -13,6 +14,8 @@ from fedjax_links.base import Array, Key, Problem
 from fedjax_links.core import checks, errors, prng
 
 StepsOf: TypeAlias = Callable[[Problem, Array, Key], tuple[int, Array | None]]
+"""``(problem, client, key) -> (most, num_steps)``: the most steps of any client, a Python int, and
+the client's number, int32[]; None if all clients take the most."""
 
 MOST_STEPS = 10**6
 _STEPS_STREAM = 2**32 - 2  # no local step has this number, and the loss has another
@@ -25,11 +28,21 @@ def steps_of(
     client_steps: ArrayLike | None,
     min_steps: int | None,
 ) -> StepsOf:
-    """Checks what says how many steps clients take.
+    """Checks the options of local work, and returns the function that counts a client's steps.
+
+    Args:
+      local_steps: the most steps of any client; None with ``local_epochs``.
+      local_epochs: epochs of each client; None with ``local_steps``.
+      batch_size: examples of a step; None for all of a client's examples.
+      client_steps: int[N], steps of each client, from 1 to ``local_steps``; None for the most.
+      min_steps: least number of steps, to draw the number uniformly in each round; None not to
+        draw.
 
     Returns:
-      ``(problem, client, key) -> (most, own)``: the most steps of any client, a Python int, and
-      the client's own, int32[]; None where everyone takes the most.
+      The function, see `StepsOf`.
+
+    Raises:
+      InvalidError: for options that exclude each other, are out of range or need too much memory.
     """
     if (local_steps is None) == (local_epochs is None):
         value = None if local_steps is None else f'{local_steps} beside {local_epochs}'
@@ -37,9 +50,9 @@ def steps_of(
     if local_steps is not None:
         checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
         _check_batches(local_steps, batch_size)
-        client_num_steps = (
-            None if client_steps is None else _as_steps(client_steps, local_steps)
-        )
+        client_num_steps = None
+        if client_steps is not None:
+            client_num_steps = _as_steps(client_steps, local_steps)
         _check_min_steps(min_steps, local_steps, client_steps)
         return functools.partial(_fixed_steps, local_steps, client_num_steps, min_steps)
     checks.static_int('local_epochs', local_epochs, maximum=MOST_STEPS)
@@ -60,38 +73,39 @@ def _fixed_steps(
     client: Array,
     key: Key,
 ) -> tuple[int, Array | None]:
-    """Looks up a client's steps as `steps_of` does, or draws those of the round."""
-    most: Array | None = None
+    """Looks up a client's number of steps, or draws that of the round; see `StepsOf`."""
+    client_most: Array | None = None
     if client_num_steps is not None:
         count = problem.num_clients
         if len(client_num_steps) != count:
             requirement = f"have one entry for each of the problem's {count} clients"
             raise errors.invalid('client_steps', requirement, len(client_num_steps))
-        most = client_num_steps[client]
+        client_most = client_num_steps[client]
     if min_steps is None:
-        return local_steps, most
+        return local_steps, client_most
     steps_key = jax.random.fold_in(key, np.uint32(_STEPS_STREAM))
-    num_choices = jnp.asarray(local_steps if most is None else most) - min_steps + 1
+    most = local_steps if client_most is None else client_most
+    num_choices = jnp.asarray(most) - min_steps + 1
     return local_steps, min_steps + prng.integers(steps_key, (), num_choices)
 
 
 def _steps_of_epochs(
     epochs: int, batch_size: int | None, problem: Problem, client: Array, key: Key
 ) -> tuple[int, Array | None]:
-    """Counts the steps of some epochs as `steps_of` does: ``ceil(E n_i / B)``."""
+    """Counts the steps of some epochs, ``ceil(E n_i / B)``; see `StepsOf`."""
     del key
     if batch_size is None:
         return epochs, None
-    largest = problem.max_examples
-    most = -(-epochs * largest // batch_size)
-    most_epochs = (
-        min(MOST_STEPS * batch_size, checks.LARGEST_INT - batch_size) // largest
-    )
-    checks.static_int('local_epochs', epochs, maximum=most_epochs)
-    _check_batches(most, batch_size)
-    if problem.min_examples == largest:
-        return most, None
-    return most, (epochs * problem.counts[client] + (batch_size - 1)) // batch_size
+    most_examples = problem.max_examples
+    # Neither the steps nor the int32 sum below may overflow.
+    most_draws = min(MOST_STEPS * batch_size, checks.LARGEST_INT - batch_size)
+    checks.static_int('local_epochs', epochs, maximum=most_draws // most_examples)
+    most_steps = math.ceil(epochs * most_examples / batch_size)
+    _check_batches(most_steps, batch_size)
+    if problem.min_examples == most_examples:
+        return most_steps, None
+    num_draws = epochs * problem.counts[client]
+    return most_steps, (num_draws + (batch_size - 1)) // batch_size
 
 
 def _check_min_steps(
@@ -113,6 +127,7 @@ def _check_batches(num_steps: int, batch_size: int | None) -> None:
 
 
 def _as_steps(client_steps: ArrayLike, local_steps: int) -> Array:
+    """Checks the steps of each client, and returns them as int32[N]."""
     checks.per_client('client_steps', client_steps)
     steps = checks.array_module(client_steps).asarray(client_steps)
     if not jnp.issubdtype(steps.dtype, jnp.integer):

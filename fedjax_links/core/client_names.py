@@ -17,10 +17,10 @@ def check_names(
     """Refuses names of recorded clients that are not those of the data.
 
     Args:
-      argument: the recording, for errors.
-      known: its names.
+      argument: the argument that holds the recording, for errors.
+      known: names of the recorded clients.
       expected: names of the clients of the data.
-      others: names of owners in the data who do not train, which the recording may have, too.
+      others: names of owners in the data who do not train. The recording may have them, too.
 
     Raises:
       ValueError: with the first names that either side misses, or a name that stands twice.
@@ -42,6 +42,7 @@ def check_names(
 
 
 def _check_unique(argument: str, names: Sequence[str]) -> None:
+    """Refuses a name that stands twice."""
     if len(set(names)) < len(names):
         name, _ = collections.Counter(names).most_common(1)[0]
         raise errors.invalid(argument, 'name each client once', f'{name!r} twice')
@@ -51,9 +52,9 @@ def check_order(argument: str, known: Sequence[str], expected: Sequence[str]) ->
     """Refuses recorded clients that are not those of the data, in their order.
 
     Args:
-      argument: the recording, for errors.
-      known: its names; empty where it has none.
-      expected: names of the clients of the data; likewise.
+      argument: the argument that holds the recording, for errors.
+      known: names of the recorded clients; empty if they have none.
+      expected: names of the clients of the data; empty if they have none.
 
     Raises:
       ValueError: as `check_names`; or for another order.
@@ -61,7 +62,9 @@ def check_order(argument: str, known: Sequence[str], expected: Sequence[str]) ->
     if not known or not expected or list(known) == list(expected):
         return
     check_names(argument, known, expected)
-    first = next(i for i, name in enumerate(expected) if known[i] != name)
+    first = 0
+    while known[first] == expected[first]:
+        first += 1
     requirement = (
         "have the data's clients in their order, as `clients=problem.client_names` of "
         '`participation.trace` puts them'

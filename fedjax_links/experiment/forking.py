@@ -126,7 +126,7 @@ class Fork(hooks.InitialStates):
             if pair in checked and self._run.config is not None:
                 continue
             checked.add(pair)
-            leaves = self._run.stored(name, self.round)
+            leaves = self._run.saved_leaves(name, self.round)
             if leaves is None:
                 # Without a checkpoint, the lane will be advanced to a state of these shapes.
                 past_lane = self._run.lane(name, self.round)
@@ -148,7 +148,7 @@ class Fork(hooks.InitialStates):
         if lane.name in self._ready:
             return self._ready.pop(lane.name)
         name = self._run.counterpart(lane)
-        leaves = self._run.stored(name, self.round) or self._advanced(name)
+        leaves = self._run.saved_leaves(name, self.round) or self._advanced(name)
         return self._fitted(lane, name, leaves)
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
@@ -277,7 +277,7 @@ class Fork(hooks.InitialStates):
         """Reads the last undamaged checkpoint before the round; None if there is none."""
         for num_rounds in sorted(self._run.lanes[name].states, reverse=True):
             if num_rounds < self.round:
-                stored = self._run.stored(name, num_rounds)
+                stored = self._run.saved_leaves(name, num_rounds)
                 if stored:
                     return stored
         return None

@@ -22,7 +22,7 @@ from fedjax_links.storage.identity import run_differences
 
 
 class Planned(Protocol):
-    """Describes the experiment of a config; `Experiment` stands above this module."""
+    """Describes the part of `Experiment` that this module uses, as it cannot import it."""
 
     @property
     def plan(self) -> Plan:
@@ -76,34 +76,35 @@ class SourceRun:
         if self.identity is None:
             raise self._changed('nothing says of which programs and data it is')
         if self.config is None:
-            here = environment.version()
+            current_version = environment.version()
             versions = {lane.version for lane in self.identity.lanes.values()}
             changed = [
-                f'fedjax_links is {version} and not {here}'
-                for version in versions - {here}
+                f'fedjax_links is {version} and not {current_version}'
+                for version in versions - {current_version}
             ]
         else:
             try:
-                now = Identities(self.programs.plan).of_run()
+                current_identity = Identities(self.programs.plan).of_run()
             except bound.RefusedImportError:
                 return  # No lane can be advanced again, so only checkpoints are read.
-            changed = run_differences(self.identity, now)
+            changed = run_differences(self.identity, current_identity)
         if changed:
             raise self._changed('; '.join(changed[:3]))
 
     def _changed(self, what: str) -> errors.InvalidError:
+        """Builds the error for a run that has changed."""
         requirement = (
-            'hold a run of what it says today (--allow_changed goes on all the same)'
+            'hold a run whose programs and data are unchanged (--allow_changed '
+            'continues anyway)'
         )
         return errors.invalid('fork_from', requirement, f'{self.folder}, where {what}')
-
-    # Its lanes.
 
     def counterpart(self, lane: Lane) -> str:
         """Finds the lane of the run that a lane of a fork resumes.
 
-        Labels of algorithm and pattern agree, or there is only one; seeds agree; and so do the
-        columns of the run's grid that have several values and that both lanes have.
+        Both lanes have the same seed, and the same labels of algorithm and pattern, unless the run
+        has only one of these. They agree in the columns of the run's grid that have several values
+        and that both lanes have.
 
         Returns:
           Its name.
@@ -149,39 +150,38 @@ class SourceRun:
         return labels[0]
 
     def _lacks(self, what: str, present: Sequence[object]) -> errors.InvalidError:
+        """Builds the error for a seed or a label that the run does not have."""
         shown = ', '.join(map(str, present))
         return errors.invalid(
             'fork_from', f'hold {what}', f'{self.folder} with {shown}'
         )
 
-    def stored(self, name: str, round: int) -> dict[str, Any] | None:
-        """Reads the leaves of a lane's state in a checkpoint; None if there is no whole one."""
+    def saved_leaves(self, name: str, round: int) -> dict[str, Any] | None:
+        """Reads the leaves of a lane's state after a round; None without an intact checkpoint."""
         path = self.lanes[name].states.get(round)
         if path is not None:
             with contextlib.suppress(checkpoints.DamagedError):  # or removed since
                 return checkpoints.leaves(path)
         return None
 
-    # What runs again.
-
     def lane(self, name: str, round: int) -> Lane:
         """Returns a lane of the run, to advance it to a round.
 
         Raises:
-          ValueError: if nothing says what it does, or it would do otherwise here.
+          ValueError: if the run has no config, or its lane would now compute something else.
         """
         record = self.lanes[name]
         if self.config is None:
-            rounds = [done for done in record.states if self.stored(name, done)]
+            rounds = [done for done in record.states if self.saved_leaves(name, done)]
             requirement = f'be a round with a checkpoint of {name}, as {self.folder} has no config'
             present = ', '.join(map(str, rounds)) or 'none'
             raise errors.invalid(
                 'at_round', requirement, f'{round}; there is {present}'
             )
         facts = self.programs.plan.facts()
-        here = {key: facts[key] for key in ('draws', 'numerics')}
-        then = {key: self.facts.get(key, value) for key, value in here.items()}
-        difference = runs.first_difference(then, here, 'run')
+        current = {key: facts[key] for key in ('draws', 'numerics')}
+        recorded = {key: self.facts.get(key, value) for key, value in current.items()}
+        difference = runs.first_difference(recorded, current, 'run')
         if difference:
             field, old, new = difference
             requirement = (

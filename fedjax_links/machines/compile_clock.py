@@ -12,19 +12,19 @@ _COMPILED = '/jax/core/compile/backend_compile_duration'
 
 
 class CompileClock:
-    """Counts while its context is open.
+    """Counts compile seconds while its context is open.
 
-    A later process finds in the cache what was compiled here, so these seconds are spent once.
+    A later process finds in the cache what was compiled here, so it does not spend these seconds.
 
     Attributes:
-      seconds: of all threads together.
+      seconds: sum over all threads.
     """
 
     def __init__(self) -> None:
-        """Counts nothing yet."""
+        """Creates the clock, at zero seconds."""
         self.seconds = 0.0
         self._thread = threading.local()
-        self._adding = threading.Lock()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         """Begins to count."""
@@ -56,6 +56,6 @@ class CompileClock:
         if event != _COMPILED:
             return
         if getattr(self._thread, 'is_missing', False):
-            with self._adding:
+            with self._lock:
                 self.seconds += duration_secs
         self._thread.is_missing = False

@@ -142,7 +142,7 @@ class Connections:
             sys.stdout.flush()
             print(
                 f'error: process {gone} of {self._count} has ended or cannot be reached; the same '
-                'command, given to each of them, goes on from the last save.',
+                'command, given to each of them, resumes from the last save.',
                 file=sys.stderr,
                 flush=True,
             )

@@ -1,4 +1,4 @@
-"""Tell how this process was started, from the variables that launchers of processes set."""
+"""Finds out how this process was started, from the variables that launchers of processes set."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fedjax_links.core import errors
 
-# as JAX chooses them
+# JAX chooses ports from these.
 _FIRST_PORT = 61440
 _NUM_PORTS = 4096
 _PORT_OF_PODS = 55527
@@ -50,7 +50,7 @@ class _Launcher(NamedTuple):
     needed: str = ''
 
 
-class _Array(NamedTuple):
+class _JobArray(NamedTuple):
     """Names the variables of a job array; those that a scheduler does not have are empty.
 
     Attributes:
@@ -109,7 +109,7 @@ def array_task(variables: Variables = os.environ) -> Started | None:
 
 
 def _check_numbers(
-    array: _Array, task: int, first: int, last: int | None, count: int
+    array: _JobArray, task: int, first: int, last: int | None, count: int
 ) -> None:
     """Raises for a job array whose numbers have gaps."""
     if last is not None and last - first + 1 != count:
@@ -140,7 +140,8 @@ def started_as(variables: Variables = os.environ) -> Started | None:
         coordinator = coordinator or launcher.address(variables)
         if not coordinator:
             requirement = (
-                f'be given, or JAX_COORDINATOR_ADDRESS, as {launcher.process_id} is'
+                'be given (or JAX_COORDINATOR_ADDRESS set), because '
+                f'{launcher.process_id} is set'
             )
             raise errors.invalid('coordinator', requirement, None)
         return Started(coordinator, count, process_id, launcher.process_id)
@@ -201,13 +202,13 @@ _LAUNCHERS = (
     _Launcher('JOB_COMPLETION_INDEX', 'JAX_NUM_PROCESSES', _address_of_pods),
 )
 _ARRAYS = (
-    _Array(
+    _JobArray(
         task='SLURM_ARRAY_TASK_ID',
         first='SLURM_ARRAY_TASK_MIN',
         last='SLURM_ARRAY_TASK_MAX',
         num_tasks='SLURM_ARRAY_TASK_COUNT',
     ),
-    _Array('SGE_TASK_ID', first='SGE_TASK_FIRST', last='SGE_TASK_LAST'),
-    _Array('LSB_JOBINDEX', last='LSB_JOBINDEX_END'),
-    _Array('SKYPILOT_JOB_RANK', num_tasks='SKYPILOT_NUM_JOBS'),
+    _JobArray('SGE_TASK_ID', first='SGE_TASK_FIRST', last='SGE_TASK_LAST'),
+    _JobArray('LSB_JOBINDEX', last='LSB_JOBINDEX_END'),
+    _JobArray('SKYPILOT_JOB_RANK', num_tasks='SKYPILOT_NUM_JOBS'),
 )

@@ -84,9 +84,7 @@ class Plan(Specification):
         if by == lane_shards.SEED and isinstance(
             self.seeds, sequential_seeds.UntilDecided
         ):
-            requirement = (
-                'be left out where seeds go on until decided, on machines of one kind'
-            )
+            requirement = 'be left out where seeds are added until decided, on machines of one kind'
             raise errors.invalid('allow_mixed', requirement, True)
         shards: dict[str, int] = {}
         shard_of_seed: dict[int, int] = {}

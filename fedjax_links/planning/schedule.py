@@ -1,7 +1,7 @@
 """Schedules the lanes of an experiment: those that the metrics so far ask for.
 
 An algorithm is tuned. Then its main lanes run at the values that tuning chose, and then its near
-ties. If seeds go on until decided, further seeds follow. `LaneSchedule.lanes_to_run` is a pure
+ties. If seeds are added until decided, further seeds follow. `LaneSchedule.lanes_to_run` is a pure
 function of the metrics. One process, shards and jobs of an executor call it again whenever lanes
 are done, until all lanes that it lists have run.
 """
@@ -125,7 +125,7 @@ class LaneSchedule:
         return [lane for lane in lanes if lane.position[1] < least]
 
     def _least_seeds(self) -> int:
-        """Returns how many seeds each pair has at least, if seeds go on until decided."""
+        """Returns how many seeds each pair has at least, if seeds are added until decided."""
         return int(self._spec.description['until']['least'])
 
     def possible(self, label: str) -> list[Lane]:

@@ -1,7 +1,6 @@
 """Decides from the metrics how many seeds each pair of algorithm and baseline still needs."""
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -39,20 +38,20 @@ class UntilDecided(Sequence[int]):
     )
     most: int = declare('Seeds of a pair that stays undecided.', example=20, default=50)
     margin: float = declare(
-        'Differences up to it make no difference, in the unit of the metric, so that a pair can '
-        'be decided to be equal.',
+        'Largest difference that does not matter, in the unit of the metric, so that a pair can '
+        'be decided to be alike.',
         example=0.01,
         default=0.0,
         check=fields.number_within(0, math.inf),
     )
     level: float = declare(
-        'Probability that a pair is never given a false verdict.',
+        'Probability that a pair never gets a false verdict.',
         example=0.99,
         default=0.95,
         check=fields.number_within(0, 1),
     )
     tail: float = declare(
-        'Portion of the evaluations, the last ones, that each seed is averaged over, in reports '
+        'Fraction of the evaluations, the last ones, that each seed is averaged over, in reports '
         'too unless they say otherwise.',
         example=0.2,
         default=0.1,
@@ -113,14 +112,15 @@ def seeds_needed(columns: Columns, facts: RunFacts) -> dict[str, dict[CellKey, i
         if label == baseline:
             continue
         for key, by_seed in final_metrics[label].items():
-            base_key = counterpart(key, final_metrics[baseline])
-            if base_key is None:
+            baseline_key = counterpart(key, final_metrics[baseline])
+            if baseline_key is None:
                 continue
-            base_by_seed = final_metrics[baseline][base_key]
-            differences = common(facts['seeds'], by_seed, base_by_seed)
-            count = _needed(sign * differences, until, len(facts['seeds']))
+            baseline_by_seed = final_metrics[baseline][baseline_key]
+            differences = paired_differences(facts['seeds'], by_seed, baseline_by_seed)
+            count = _num_seeds_needed(sign * differences, until, len(facts['seeds']))
             needed[label][key] = count
-            needed[baseline][base_key] = max(count, needed[baseline].get(base_key, 0))
+            baseline_count = needed[baseline].get(baseline_key, 0)
+            needed[baseline][baseline_key] = max(count, baseline_count)
     return needed
 
 
@@ -139,28 +139,39 @@ def counterpart(key: CellKey, others: Iterable[CellKey]) -> CellKey | None:
     return None
 
 
-def common(
+def paired_differences(
     seeds: Sequence[int], values: Mapping[int, float], others: Mapping[int, float]
 ) -> np.ndarray:
     """Returns differences by seed, over the first seeds that both have: float[S]."""
-    both = list(
-        itertools.takewhile(lambda seed: seed in values and seed in others, seeds)
-    )
-    if not both:
+    pairs = []
+    for seed in seeds:
+        if seed not in values or seed not in others:
+            break
+        pairs.append((values[seed], others[seed]))
+    if not pairs:
         return np.zeros(0)
-    return student.paired(
-        [values[seed] for seed in both], [others[seed] for seed in both]
-    )
+    columns = np.array(pairs)
+    return student.paired(columns[:, 0], columns[:, 1])
 
 
-def _needed(differences: np.ndarray, until: Section, most: int) -> int:
-    """Returns the number of seeds at which a pair is decided, or the next one to test it at."""
+def _num_seeds_needed(differences: np.ndarray, until: Section, most: int) -> int:
+    """Returns the number of seeds at which a pair is decided, or the next one to test it at.
+
+    Args:
+      differences: float[S], of the seeds so far; NaN where a run diverged.
+      until: the fields of `UntilDecided.facts`.
+      most: the largest number of seeds.
+    """
     for count in looks(until['least'], most):
-        known = differences[:count]
-        # A pair is not known that far yet, or decided because a run diverged.
-        if len(known) < count or np.isnan(known).any():
-            break
-        verdict = evaluation.decide(known, margin=until['margin'], level=until['level'])
+        tested = differences[:count]
+        if len(tested) < count:
+            return count
+        # A diverged run decides the pair.
+        if np.isnan(tested).any():
+            return count
+        verdict = evaluation.decide(
+            tested, margin=until['margin'], level=until['level']
+        )
         if verdict.word != evaluation.UNDECIDED:
-            break
-    return count
+            return count
+    return most

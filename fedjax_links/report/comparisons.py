@@ -68,11 +68,11 @@ class PairedDifference(NamedTuple):
 
     Attributes:
       mean: the mean of the first minus the second.
-      half_width: half the width of its interval over seeds. If seeds go on until decided, the
+      half_width: half the width of its interval over seeds. If seeds are added until decided, the
         interval holds at any number of seeds.
       wide: the interval that includes tuning; None if no near ties ran.
-      p_value: the p-value of a difference of zero, tuning included. If seeds go on until decided,
-        it holds at any number of seeds, too.
+      p_value: the p-value of a difference of zero, tuning included. If seeds are added until
+        decided, it holds at any number of seeds, too.
       word: `evaluation.AHEAD` and the like, by the wider interval; '' if it is unknown which way
         the metric is better.
       compared: the pattern and the metrics of both; equal for two labels with the same numbers,
@@ -114,10 +114,10 @@ def judge(
       rows: float[J, S], for what tuning chose and then for what it might have chosen.
       shares: float[J], how often each row comes out.
       margin: up to which differences are equivalent.
-      until: how seeds go on until decided; empty if their number is fixed.
+      until: how seeds are added until decided; empty if their number is fixed.
 
     Returns:
-      The mean of the first row. If seeds go on until decided, intervals and p-value hold at any
+      The mean of the first row. If seeds are added until decided, intervals and p-value hold at any
       number of seeds.
     """
     over_seeds = evaluation.seed_interval(rows[0])
@@ -161,7 +161,7 @@ class Verdicts:
         Args:
           differences: all of the page; None for a row without one.
           margin: up to which differences are equivalent.
-          until: how seeds went on until decided; empty if their number was fixed.
+          until: how seeds were added until decided; empty if their number was fixed.
         """
         known = [
             difference

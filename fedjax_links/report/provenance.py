@@ -25,7 +25,7 @@ def lines(run: runs.Results) -> list[str]:
     changes = run.facts.get(run_files.CHANGED)
     if changes:
         listed = '; '.join(changes)
-        texts.append(f'Changed while it ran, and gone on with all the same: {listed}.')
+        texts.append(f'Changed while it ran, and continued anyway: {listed}.')
     return texts
 
 

@@ -388,7 +388,7 @@ class RunFolder(InMemoryStore):
             clauses = ['nothing says of which programs and data it is']
         if clauses:
             requirement = 'hold lanes of the same programs and data'
-            requirement += ' (--allow_changed goes on all the same)'
+            requirement += ' (--allow_changed continues anyway)'
             value = f'{self.path} with {lane}, where {clauses[0]}'
             raise errors.invalid('workdir', requirement, value)
 

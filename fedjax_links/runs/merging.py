@@ -213,7 +213,7 @@ def _check_complete(
     has_ended = any(division.ended for division in divisions)
     if 'until' in facts and divisions and not has_ended:
         requirement = (
-            'have run until all pairs are decided (a shard that is started goes on)'
+            'have run until all pairs are decided (a shard that is started continues)'
         )
         raise errors.invalid('workdir', requirement, target)
 

@@ -153,7 +153,7 @@ def check_same(
         shown += _without_config_fields(new_clauses, config_clauses)[:_MAX_CLAUSES]
         requirement = (
             'be new or hold a run with the same config, programs and data '
-            '(--allow_changed goes on all the same)'
+            '(--allow_changed continues anyway)'
         )
         raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
     return list(dict.fromkeys([*allowed_before, *clauses]))
@@ -167,7 +167,8 @@ def _first_fact_difference(
     if first is not None:
         return f'{first.field} is {first.there!r} and not {first.here!r}'
     # Programs have no names of metrics, and lines of both names would be of one run.
-    old_names, names = (sorted(facts.get('directions', ())) for facts in (there, here))
+    old_names = sorted(there.get('directions', ()))
+    names = sorted(here.get('directions', ()))
     if old_names != names:
         return f'the metrics are {", ".join(old_names)} and not {", ".join(names)}'
     return None

@@ -2,7 +2,7 @@
 
 A lock is the operating system's (``flock``), which ends when its process ends, however that
 happens. A network disk must support such locks, as NFS 4 and Lustre with ``-o flock`` do.
-Without locks no process can know what others run, so a run is refused.
+Without locks no process can know what others run, so the package refuses to run.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ _KINDS = {
 
 
 class FileLock:
-    """Holds a lock until it is closed."""
+    """Holds a lock until it is released, or the process ends."""
 
     def __init__(self, path: Path, file: IO[str]) -> None:
         """Wraps a file that `acquire` has locked."""
@@ -68,12 +68,12 @@ class FileLock:
           **facts: as in `write_info`.
         """
         self._info |= facts
-        began = os.fstat(self._file.fileno()).st_mtime_ns
+        start_ns = os.fstat(self._file.fileno()).st_mtime_ns
         self._write()
-        os.utime(self._file.fileno(), ns=(began, began))
+        os.utime(self._file.fileno(), ns=(start_ns, start_ns))
 
     def _write(self) -> None:
-        """Writes the facts over those before, so that a reader always finds some."""
+        """Overwrites the previous facts in place, so that a reader never finds an empty file."""
         text = json.dumps(self._info)
         num_bytes = os.fstat(self._file.fileno()).st_size
         self._file.seek(0)
@@ -216,6 +216,7 @@ def _lock(file: IO[str], *, shared: bool = False) -> bool:
 
 
 def _without_locks(path: str, reason: str) -> errors.InvalidError:
+    """Builds the error for a disk or an operating system without locks."""
     requirement = 'lie on a disk with file locks (flock), such as a local one'
     return errors.invalid('workdir', requirement, f'{Path(path).parent}: {reason}')
 

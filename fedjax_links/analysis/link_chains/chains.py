@@ -232,18 +232,17 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
         targets = targets[which] * size + after
         start = (start[:, None] * kind.start[shared]).ravel()
         shared = np.repeat(shared, size)
-        own = np.tile(np.arange(size), len(states))
-        states = np.column_stack([np.repeat(states, size, axis=0), own])
+        client_states = np.tile(np.arange(size), len(states))
+        states = np.column_stack([np.repeat(states, size, axis=0), client_states])
         # Modes that no run enters are left out.
         is_reached = _reached(start, sources, targets)
-        number = np.cumsum(is_reached) - 1
-        start, shared, states = (
-            start[is_reached],
-            shared[is_reached],
-            states[is_reached],
-        )
+        new_index = np.cumsum(is_reached) - 1
+        start = start[is_reached]
+        shared = shared[is_reached]
+        states = states[is_reached]
         leaves = is_reached[sources]
-        sources, targets = number[sources[leaves]], number[targets[leaves]]
+        sources = new_index[sources[leaves]]
+        targets = new_index[targets[leaves]]
         rates = rates[leaves]
     shape = (len(start), len(start))
     matrix = sparse.csr_array((rates, (sources, targets)), shape=shape)

@@ -8,8 +8,8 @@ The clients of a class are exchangeable and equally up or down. So a round does
 
 where s_c sums the rows of class c and t_c its targets. A *set* has the clients of blocks
 that the algorithm treats alike. The coefficients depend on how many clients of each set are
-up. They are what the algorithm in `linear_rounds.RULES` makes of unit vectors of one or two
-clients of each class.
+up. To find them, the algorithm in `linear_rounds.RULES` is applied to unit vectors of one or
+two clients of each class.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,17 +30,17 @@ RoundMaker = Callable[[np.ndarray, np.ndarray, np.ndarray], Round]
 class ClassRounds(NamedTuple):
     """Holds the coefficients of a round in each configuration.
 
-    The leading axes are those of the configurations; C classes.
+    The leading axes are those of the configurations. C is the number of classes.
 
     Attributes:
-      alpha: float64[...].
-      rho: float64[..., C].
-      beta: float64[..., C].
-      gamma: float64[..., C].
-      epsilon: float64[..., C, C].
-      kappa: float64[..., C].
-      theta: float64[..., C, C].
-      zeta: float64[..., C].
+      alpha: float64[...], of the server model in the new server model.
+      rho: float64[..., C], of the sums of rows in the new server model.
+      beta: float64[..., C], of the sums of targets in the new server model.
+      gamma: float64[..., C], of the server model in a new row.
+      epsilon: float64[..., C, C], of the sums of rows (last axis) in a new row.
+      kappa: float64[..., C], of a row in its own new row, in addition.
+      theta: float64[..., C, C], of the sums of targets (last axis) in a new row.
+      zeta: float64[..., C], of a target in its own new row, in addition.
     """
 
     alpha: np.ndarray
@@ -85,6 +85,7 @@ def class_rounds(
     num_up = np.zeros((*num_up_by_block.shape[:-1], len(sizes)))
     for block, label in enumerate(set_of_block):
         num_up[..., label] += num_up_by_block[..., block]
+    # A case is what the coefficients depend on: who is up and, for some algorithms, how probably.
     cases = num_up
     if needs_probs:
         probs = layout.block_probs().reshape(len(is_up), *num_groups * (1,), -1)
@@ -150,13 +151,13 @@ def _response(
     by_role = np.zeros((num_roles, len(server)))
     by_role[present] = new_rows[first[present]]
     # How a client acts on another one of its role.
-    others = np.zeros((num_roles, len(server)))
-    pairs = np.flatnonzero(members > 1)
-    others[pairs] = new_rows[first[pairs] + 1]
+    by_role_on_others = np.zeros((num_roles, len(server)))
+    several = np.flatnonzero(members > 1)
+    by_role_on_others[several] = new_rows[first[several] + 1]
     epsilon = by_role[:, row_columns].copy()
     theta = by_role[:, target_columns].copy()
-    epsilon_own = np.diagonal(others[:, row_columns])
-    theta_own = np.diagonal(others[:, target_columns])
+    epsilon_own = np.diagonal(by_role_on_others[:, row_columns])
+    theta_own = np.diagonal(by_role_on_others[:, target_columns])
     kappa = np.diagonal(epsilon) - epsilon_own
     zeta = np.diagonal(theta) - theta_own
     np.fill_diagonal(epsilon, epsilon_own)
@@ -174,16 +175,17 @@ def _response(
 
 
 def _stacked(maps: list[ClassRounds]) -> ClassRounds:
+    """Stacks coefficients along a new first axis."""
     return ClassRounds(*(np.stack(arrays) for arrays in zip(*maps, strict=True)))
 
 
 def _without_conserved(
     maps: ClassRounds, sizes: np.ndarray, num_up: np.ndarray
 ) -> ClassRounds:
-    """Takes away what rounds conserve, such as the sum of MimiC's corrections.
+    """Removes what rounds conserve, such as the sum of MimiC's corrections.
 
-    It is zero at the start, and so it stays. We subtract it after each round, so that it
-    also stays out of the map's eigenvalues.
+    It is zero at the start, so it stays zero. The maps subtract it after each round, which also
+    removes it from their eigenvalues.
 
     Args:
       maps: by case and role.
@@ -191,7 +193,7 @@ def _without_conserved(
       num_up: float64[cases, G].
 
     Returns:
-      The maps, with equal results for states without conserved parts.
+      The maps. They give the same results for states whose conserved part is zero.
     """
     sets = np.repeat(np.arange(len(sizes)), 2)
     members = np.zeros((len(num_up), len(sets)))
@@ -202,16 +204,20 @@ def _without_conserved(
     change = np.zeros((len(num_up), 1 + 2 * len(sets), 1 + len(sizes)))
     change[:, 0, 0] = maps.alpha - 1.0
     change[:, 0, 1:] = (members * maps.gamma) @ to_set
-    for start, from_server, between, own, one in (
-        (1, maps.rho, maps.epsilon, maps.kappa, 1.0),
-        (1 + len(sets), maps.beta, maps.theta, maps.zeta, 0.0),
-    ):
-        rows = slice(start, start + len(sets))
-        change[:, rows, 0] = from_server
+    present = members > 0
+
+    def set_changes(between: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Returns by role how the sums of rows of each set change, float64[cases, 2 G, G]."""
         sums = np.einsum('kr,krs,rb->ksb', members, between, to_set)
-        sums += (own - one)[:, :, None] * to_set
-        change[:, rows, 1:] = sums * (members > 0)[:, :, None]
-        change[:, rows, 0] *= members > 0
+        sums += own[:, :, None] * to_set
+        return np.where(present[:, :, None], sums, 0.0)
+
+    row_columns = slice(1, 1 + len(sets))
+    target_columns = slice(1 + len(sets), None)
+    change[:, row_columns, 0] = np.where(present, maps.rho, 0.0)
+    change[:, row_columns, 1:] = set_changes(maps.epsilon, maps.kappa - 1.0)
+    change[:, target_columns, 0] = np.where(present, maps.beta, 0.0)
+    change[:, target_columns, 1:] = set_changes(maps.theta, maps.zeta)
     # Coordinates in which the functional's norm is that over clients.
     scale = np.concatenate([[1.0], np.sqrt(sizes)])
     change = (change / scale).reshape(-1, len(scale))
@@ -235,8 +241,8 @@ def _by_class(maps: ClassRounds, case: np.ndarray, role: np.ndarray) -> ClassRou
 
     Args:
       maps: by case and role.
-      case: int64[...].
-      role: int64[..., C].
+      case: int64[...], the case of each configuration.
+      role: int64[..., C], the role of each class in each configuration.
 
     Returns:
       The coefficients.

@@ -208,22 +208,21 @@ def _configurations(size: int, num_states: int) -> np.ndarray:
     """Lists the counts of `size` clients in lexicographic order, int64[K, m]."""
     rows = np.zeros((1, 0), np.int64)
     for _ in range(num_states - 1):
-        left = size - rows.sum(axis=1)
-        repeated = np.repeat(rows, left + 1, axis=0)
-        counts = np.concatenate([np.arange(n + 1) for n in left])
+        remaining = size - rows.sum(axis=1)
+        repeated = np.repeat(rows, remaining + 1, axis=0)
+        counts = np.concatenate([np.arange(count + 1) for count in remaining])
         rows = np.column_stack([repeated, counts])
     return np.column_stack([rows, size - rows.sum(axis=1)])
 
 
 def _additions(smaller: np.ndarray, larger: np.ndarray) -> np.ndarray:
     """Finds the configurations that one more client makes, int64[m, K']."""
-    number = {tuple(counts): index for index, counts in enumerate(larger.tolist())}
-    units = np.eye(smaller.shape[1], dtype=np.int64)
-    found = [
-        [number[tuple(counts)] for counts in (smaller + unit).tolist()]
-        for unit in units
-    ]
-    return np.array(found, np.int64)
+    index_of = {tuple(counts): index for index, counts in enumerate(larger.tolist())}
+    indices = []
+    for unit in np.eye(smaller.shape[1], dtype=np.int64):
+        new_counts = (smaller + unit).tolist()
+        indices.append([index_of[tuple(counts)] for counts in new_counts])
+    return np.array(indices, np.int64)
 
 
 def _with_one_more(

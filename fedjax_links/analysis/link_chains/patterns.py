@@ -122,9 +122,10 @@ def semi_markov(
     is_row = is_row and rows.min() >= 0 and rows.max() < size
     _checks.require(is_row, 'kinds', f'name rows 0 to {size - 1}', kinds)
     laws = []
-    for number in range(size):
-        up_law = _checks.checked_survival('up', up_laws[number % len(up_laws)])
-        down_law = _checks.checked_survival('down', down_laws[number % len(down_laws)])
+    for row in range(size):
+        # One row stands for all clients.
+        up_law = _checks.checked_survival('up', up_laws[row % len(up_laws)])
+        down_law = _checks.checked_survival('down', down_laws[row % len(down_laws)])
         laws.append(_sojourns(up_law, down_law))
     return LinkChain(
         sparse.csr_array(np.ones((1, 1))), np.ones(1), tuple(laws), rows.astype(int)
@@ -189,9 +190,9 @@ def cyclic(
     before its first block. Everybody starts down.
 
     Args:
-      probs: float[N] in [0, 1], shares of a cycle that clients are active.
-      cycle_length: L, at least 2.
-      reset: draw the offsets afresh every L rounds.
+      probs: float[N] in [0, 1], fractions of a cycle in which clients are active.
+      cycle_length: L, rounds of a cycle, at least 2.
+      reset: whether offsets are redrawn every L rounds.
 
     Returns:
       The chain.
@@ -213,15 +214,15 @@ def cyclic(
     active = np.maximum(1, np.rint(length * links)).astype(int)
     inactive = np.maximum(1, length - active)
     reset = _checks.checked_flag('reset', reset)
-    own_period = np.full_like(active, length) if reset else active + inactive
-    period = int(np.lcm.reduce(own_period))
+    client_periods = np.full_like(active, length) if reset else active + inactive
+    period = int(np.lcm.reduce(client_periods))
     phases = np.arange(period)
     distinct, kind_of_client = np.unique(active, return_inverse=True)
     kinds = []
     for rounds in distinct:
         client = int(np.argmax(active == rounds))
         offsets = np.arange(inactive[client])
-        turn = (phases[:, None] - offsets) % own_period[client]
+        rounds_since_start = (phases[:, None] - offsets) % client_periods[client]
         law = np.full(len(offsets), 1.0 / len(offsets))
         transition = np.tile(np.eye(len(offsets)), (period, 1, 1))
         if reset:
@@ -230,8 +231,8 @@ def cyclic(
             ClientLinks(
                 transition,
                 np.tile(law, (period, 1)),
-                turn < rounds,
-                np.full(period, rounds / own_period[client]),
+                rounds_since_start < rounds,
+                np.full(period, rounds / client_periods[client]),
             )
         )
     return LinkChain(*_phases(period), tuple(kinds), kind_of_client)
@@ -294,11 +295,16 @@ def _sojourns(up: np.ndarray, down: np.ndarray) -> ClientLinks:
     down = down[down > 0]
     size = len(up) + len(down)
     transition = np.zeros((size, size))
-    for law, first, other in ((up, 0, len(up)), (down, len(up), 0)):
+
+    def fill_rows(law: np.ndarray, first: int, first_of_other: int) -> None:
+        """Fills the rows of a state: a link grows older, or changes to the other state."""
         ages = first + np.arange(len(law))
-        stays = np.append(law[1:] / law[:-1], 0.0)
-        transition[ages[:-1], ages[1:]] = stays[:-1]
-        transition[ages, other] += 1.0 - stays
+        stay_probs = np.append(law[1:] / law[:-1], 0.0)
+        transition[ages[:-1], ages[1:]] = stay_probs[:-1]
+        transition[ages, first_of_other] += 1.0 - stay_probs
+
+    fill_rows(up, 0, len(up))
+    fill_rows(down, len(up), 0)
     start = np.concatenate([up, down])
     start = start / start.sum()
     is_up = np.arange(size) < len(up)

@@ -168,9 +168,9 @@ def methods(
     """
     waits = {'name': 'wait_for_all', 'period': period, 'start_round': warm_up_rounds}
     clients = {name: {'learning_rate': rate} for name, rate in (rates or {}).items()}
-    waiting, plain, jumping = (
-        clients.get(name, {}) for name in ('waiting', 'plain', 'amplified')
-    )
+    waiting = clients.get('waiting', {})
+    plain = clients.get('plain', {})
+    jumping = clients.get('amplified', {})
     return {
         'wait_minibatch': {**waits, 'client': waiting},
         'wait_full': {**waits, 'client': {**waiting, 'batch_size': 0}},

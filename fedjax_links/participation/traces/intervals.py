@@ -236,7 +236,9 @@ def _from_frame(frame: Any) -> Intervals:
         got = errors.text_of([str(name) for name in frame.columns])
         requirement = 'have columns client, start and end, in seconds'
         raise errors.invalid('intervals', requirement, got)
-    client, start, end = (np.asarray(frame[name]) for name in _COLUMNS)
+    client = np.asarray(frame['client'])
+    start = np.asarray(frame['start'])
+    end = np.asarray(frame['end'])
     for name, times in (('start', start), ('end', end)):
         if times.dtype.kind not in 'iuf':
             requirement = (

@@ -65,12 +65,12 @@ def look_alike(
 
     Each of the N clients takes the rates of a client of the log, drawn with replacement, and
     is up or down independently of all others. `look_alike.daily_rates` fits the rates. Within
-    an hour such chains stay up and down for geometric times; clients of logs often do not.
-    `look_alike.losses` measures what each law leaves out.
+    an hour such chains stay up and down for geometric times, which clients of logs often do
+    not. `look_alike.losses` measures what each law leaves out.
 
     Args:
       intervals: the log, as in `trace`; time 0 is midnight.
-      num_clients: N, any number.
+      num_clients: N, at least 1, more or fewer than in the log.
       tick: seconds per round, a whole part of a day.
       rounds: how many rounds of the log are used, as in `availability`.
       wrap: as in `availability`.
@@ -84,7 +84,8 @@ def look_alike(
       The pattern. Its ``prob`` is exact: by time of day, from midnight on, or stationary.
 
     Raises:
-      ValueError: as for `availability`, if the tick does not divide the day, or for an unknown law.
+      ValueError: as for `availability`; for a tick that does not divide the day; for an unknown
+        law.
 
     Example:
       >>> import jax
@@ -107,22 +108,28 @@ def look_alike(
     # A fit holds a few float64 tables [C, L].
     checks.fits('tick', tick, 32.0 * day_length * mask.shape[1])
     fitted = daily_rates(mask, rounds_per_day=day_length)
-    chosen = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
+    log_clients = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
     if law == 'nearest':
-        left_out = losses(mask, rounds_per_day=day_length)
-        if left_out.of_markov > left_out.of_semi_markov:
+        loss = losses(mask, rounds_per_day=day_length)
+        law = 'markov'
+        if loss.of_markov > loss.of_semi_markov:
             law = 'semi_markov'
     if law == 'semi_markov':
-        return _semi_markov(mask, chosen)
-    return _markov(fitted, chosen)
+        return _semi_markov(mask, log_clients)
+    return _markov(fitted, log_clients)
 
 
-def _markov(fitted: DailyRates, chosen: NDArray[np.int64]) -> Participation:
-    """Makes chains with the rates of clients of a log, int[N]."""
-    num_clients = len(chosen)
+def _markov(fitted: DailyRates, log_clients: NDArray[np.int64]) -> Participation:
+    """Makes chains with the rates of clients of a log.
+
+    Args:
+      fitted: the rates.
+      log_clients: int[N], the client of the log that each client imitates.
+    """
+    num_clients = len(log_clients)
     day_length = len(fitted.up_by)
-    rise = schedules.as_floats(fitted.rise[chosen])
-    fall = schedules.as_floats(fitted.fall[chosen])
+    rise = schedules.as_floats(fitted.rise[log_clients])
+    fall = schedules.as_floats(fitted.fall[log_clients])
     up_by = schedules.as_floats(fitted.up_by)
     down_by = schedules.as_floats(fitted.down_by)
     marginal = schedules.as_floats(fitted.marginal)
@@ -132,7 +139,7 @@ def _markov(fitted: DailyRates, chosen: NDArray[np.int64]) -> Participation:
 
     def init(key: Key) -> MarkovState:
         # Round 0 is the first of a day, so the state before it has the law of the last one.
-        return MarkovState(up=uniforms(key) < marginal[-1][chosen])
+        return MarkovState(up=uniforms(key) < marginal[-1][log_clients])
 
     def sample(
         carry: MarkovState, key: Key, round: Array
@@ -141,7 +148,7 @@ def _markov(fitted: DailyRates, chosen: NDArray[np.int64]) -> Participation:
         rise_now = rise * jnp.asarray(up_by)[time]
         fall_now = fall * jnp.asarray(down_by)[time]
         up = move(carry.up, uniforms(key), rise_now, fall_now)
-        prob = jnp.asarray(marginal)[time][chosen]
+        prob = jnp.asarray(marginal)[time][log_clients]
         return MarkovState(up=up), LinkSample(mask=up, prob=prob)
 
     return Participation(init, sample, num_clients, cycle=day_length)
@@ -197,25 +204,36 @@ def _distance_from_geometric(record: NDArray[np.bool_]) -> float:
     mean = _ratio(record.sum(axis=0).astype(float), counts.astype(float))
     rounds = np.arange(1, 1 + pooled.max())
     observed = (pooled[:, None] > rounds).mean(axis=0)
-    # A geometric time of this mean goes on with probability 1 - 1 / mean.
+    # A geometric time of this mean lasts another round with probability 1 - 1 / mean.
     stay_prob = 1 - _ratio(np.ones(len(mean)), mean)[:, None]
     geometric = counts @ stay_prob**rounds / counts.sum()
     return float(np.abs(observed - geometric).max())
 
 
-def _durations(up: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns how long a record that repeats stays up each time; empty if it never changes."""
-    changes = np.flatnonzero(up != np.roll(up, 1))
-    lengths = np.diff(changes, append=changes[:1] + len(up))
-    return lengths[up[changes]]
+def _durations(record: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns how long a client stays in a state each time; empty if it never changes.
+
+    Args:
+      record: bool[T], whether it is in the state; assumed to repeat.
+    """
+    changes = np.flatnonzero(record != np.roll(record, 1))
+    lengths = np.diff(changes, append=changes[:1] + len(record))
+    return lengths[record[changes]]
 
 
-def _semi_markov(mask: NDArray[np.bool_], chosen: NDArray[np.int64]) -> Participation:
-    """Makes clients with the observed laws of times up and down of clients of a log, int[N]."""
-    always = mask[:, chosen].all(axis=0)
-    never = ~mask[:, chosen].any(axis=0)
-    # Clients of the same client in the log share its laws.
-    clients, kinds = np.unique(chosen, return_inverse=True)
+def _semi_markov(
+    mask: NDArray[np.bool_], log_clients: NDArray[np.int64]
+) -> Participation:
+    """Makes clients with the times up and down that were observed of clients of a log.
+
+    Args:
+      mask: bool[T, L], the log.
+      log_clients: int[N], the client of the log that each client imitates.
+    """
+    always = mask[:, log_clients].all(axis=0)
+    never = ~mask[:, log_clients].any(axis=0)
+    # Clients that imitate the same client share its laws.
+    clients, kinds = np.unique(log_clients, return_inverse=True)
     up_law = _observed_laws(mask[:, clients])
     down_law = _observed_laws(~mask[:, clients])
     moving = semi_markov(up_law, down_law, kinds=kinds)
@@ -318,7 +336,9 @@ def _scaling_factors(
     for _ in range(_SWEEPS):
         rows = _ratio(row_events, exposure @ columns)
         columns = _ratio(column_events, rows @ exposure)
-    columns = columns / (float(columns @ column_weights) or 1.0)
+    mean = float(columns @ column_weights)
+    if mean > 0:
+        columns = columns / mean
     return _ratio(row_events, exposure @ columns), columns
 
 
