@@ -1,4 +1,4 @@
-"""Unreliable links: `micro` with Bernoulli(0.1) uplinks, where the number of clients varies.
+"""Times unreliable links: `micro` with Bernoulli(0.1) uplinks, where the number of clients varies.
 
 Proven equal to the program that trains everybody and masks; timed against it and against `micro`.
 Other chunk sizes show what a program of one width can reach.

@@ -1,4 +1,4 @@
-"""Bernoulli links on 32 x 32 x 3 images: FedAvg and FedPBC against a PyTorch loop.
+"""Times Bernoulli links on 32 x 32 x 3 images: FedAvg and FedPBC against a PyTorch loop.
 
 Xiang et al.'s CIFAR-10 experiment on images of noise: 100 clients, 5 steps of batch 16, their
 network. Links are as those that depend on labels: most clients at the lower clip, a few far above,

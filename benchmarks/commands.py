@@ -19,7 +19,7 @@ print(done.returncode, seconds, peak * (1 if sys.platform == 'darwin' else 1024)
 
 
 class Done(NamedTuple):
-    """What a command took.
+    """Holds what a command took.
 
     Attributes:
       seconds: from start to end.

@@ -1,4 +1,4 @@
-"""What the benchmarks share: timing by alternation, a named device, one JSON record."""
+"""Shares what benchmarks need: timing by alternation, a named device, one JSON record."""
 
 import argparse
 import datetime
@@ -18,7 +18,7 @@ import fedjax_links
 
 
 class Timing(NamedTuple):
-    """How long a program took.
+    """Holds how long a program took.
 
     Attributes:
       compile_seconds: tracing, lowering and compiling, once.
@@ -30,7 +30,7 @@ class Timing(NamedTuple):
 
     @property
     def median(self) -> float:
-        """Median seconds of a call."""
+        """Returns the median seconds of a call."""
         return float(np.median(self.seconds))
 
 

@@ -1,4 +1,4 @@
-"""Convolution as a matrix product against XLA's own, in the local training of one cohort.
+"""Times convolution as a matrix product against XLA's own, in the local training of one cohort.
 
 The FashionMNIST network of Wang and Ji: 10 clients, 5 steps of batch 16. The clients train side by
 side (vmap) or one after another (scan); both take their steps in a scan.
@@ -21,7 +21,7 @@ TOLERANCE = 1e-4  # float32, a few steps; ties in pooling are rare on noise
 
 
 class Settings(NamedTuple):
-    """Size of the workload."""
+    """Holds the size of the workload."""
 
     num_clients: int = 10
     local_steps: int = 5
@@ -52,7 +52,7 @@ def network(settings: Settings, convolution: Callable[..., jax.Array]) -> nn.Mod
 
 
 def inputs(settings: Settings) -> tuple[Any, jax.Array, jax.Array]:
-    """Parameters, images [N, steps, B, H, W, 1] of noise, and labels [N, steps, B]."""
+    """Returns parameters, images [N, steps, B, H, W, 1] of noise, and labels [N, steps, B]."""
     rng = np.random.default_rng(0)
     shape = (settings.num_clients, settings.local_steps, settings.batch_size)
     side = settings.image_size

@@ -1,4 +1,4 @@
-"""Periodic availability on 28 x 28 images: amplified FedAvg against a PyTorch loop.
+"""Times periodic availability on 28 x 28 images: amplified FedAvg against a PyTorch loop.
 
 Wang and Ji's FashionMNIST experiment on images of noise: 250 clients in five groups that are
 available in turns, 10 of the available per round, 5 steps of batch 16, their network.

@@ -1,4 +1,4 @@
-"""Programs that do the same work in interpreters of their own, started once and told when to run.
+"""Runs the same work in other interpreters, each started once and told when to run.
 
 ``PEER_PYTHON_TORCH``, ``PEER_PYTHON_FLOWER``, ``PEER_PYTHON_FEDJAX`` and
 ``PEER_PYTHON_PFL_RESEARCH`` name these interpreters; without one it is that of this process.
@@ -41,7 +41,7 @@ def missing(name: str) -> str | None:
 
 
 class Session:
-    """A peer's process, which waits for jobs; a context manager.
+    """Runs a peer's process, which waits for jobs, in a context.
 
     Between two jobs it sleeps, so that jobs can be timed in turns with something else.
     """

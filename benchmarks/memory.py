@@ -1,4 +1,4 @@
-"""Peak memory of programs, each in a process of its own, data and compiler included.
+"""Measures peak memory of programs, each in a separate process, data and compiler included.
 
 python -m benchmarks.memory NAME runs one of them and measures nothing.
 """
@@ -43,7 +43,7 @@ def fedpbc() -> Any:
 
 
 def sweep() -> Any:
-    """Seeds of `micro` as lanes."""
+    """Runs seeds of `micro` as lanes."""
     settings = micro.Settings(num_rounds=100)
     client = local_training.local_sgd(
         settings.learning_rate,

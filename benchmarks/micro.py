@@ -1,4 +1,4 @@
-"""Orchestration: 10,000 small rounds through `simulate` and through a scan written by hand.
+"""Times orchestration: 10,000 small rounds through `simulate` and through a scan written by hand.
 
 Softmax regression, 100 clients x 64 samples, 32 features, 10 classes, 10 uniform clients per round,
 5 local steps of batch 16. The plain program draws the same links and batches from the same keys.
@@ -20,7 +20,7 @@ TOLERANCE = 2e-5  # float32, 10,000 rounds; training is convex and forgets round
 
 
 class Settings(NamedTuple):
-    """Size of the workload."""
+    """Holds the size of the workload."""
 
     num_clients: int = 100
     num_samples: int = 64

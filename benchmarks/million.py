@@ -1,4 +1,4 @@
-"""A million clients, and a hundred million: cohorts of 100, drawn by every pattern that names them.
+"""Times a million and a hundred million clients: cohorts of 100 by every pattern that names them.
 
 Softmax regression. The cost of a round is compared with that of the same round among 10,000
 clients, in programs that go on from a state which they overwrite. Examples of a hundred million
@@ -121,7 +121,7 @@ def realised_cohorts(
 
 
 class Rounds:
-    """The rounds of one size, which go on from the state that the last call left."""
+    """Runs rounds of one size from the state that the last call left."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The same work in other programs, each in an interpreter that has it (`benchmarks.interpreters`).
+"""Does the same work in other programs, each in an interpreter that has it (`interpreters`).
 
 python -m benchmarks.peer_loops fedjax
 
@@ -69,7 +69,7 @@ def client_round(message: Any, context: Any) -> Any:
 
 
 def flower(source: str) -> Result:
-    """Flower's simulation engine on Ray, an actor per core, with clients in NumPy."""
+    """Runs Flower's simulation engine on Ray, an actor per core, with clients in NumPy."""
     from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
     from flwr.clientapp import ClientApp
     from flwr.serverapp import ServerApp
@@ -82,7 +82,7 @@ def flower(source: str) -> Result:
     num_clients = len(problem['features'])
 
     class OnSchedule(FedAvg):
-        """FedAvg of the scheduled clients; any nodes do their work."""
+        """Averages the scheduled clients; any nodes do their work."""
 
         def configure_train(
             self, server_round: int, arrays: Any, config: Any, grid: Any
@@ -128,7 +128,7 @@ def flower(source: str) -> Result:
 
 
 def fedjax(source: str) -> Result:
-    """FedJAX's FedAvg, with its default backend."""
+    """Runs FedJAX's FedAvg with its default backend."""
     import fedjax as peer
     import jax
     import jax.numpy as jnp
@@ -169,7 +169,7 @@ def fedjax(source: str) -> Result:
 
 
 def pfl_research(source: str) -> Result:
-    """pfl-research's federated averaging in its simulated backend, with a model in PyTorch."""
+    """Runs pfl-research's federated averaging, simulated, with a model in PyTorch."""
     import torch
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.algorithm.base import NNAlgorithmParams
@@ -184,7 +184,7 @@ def pfl_research(source: str) -> Result:
     problem = load(source)
 
     class Linear(torch.nn.Module):
-        """Softmax regression, with what pfl asks of a model."""
+        """Defines softmax regression, with what pfl asks of a model."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -201,7 +201,7 @@ def pfl_research(source: str) -> Result:
             return {}
 
     class Clock(TrainingProcessCallback):
-        """When each round was done."""
+        """Records when each round was done."""
 
         def after_central_iteration(self, metrics: Any, model: Any, **_: Any) -> Any:
             stamps.append(time.perf_counter())

@@ -1,4 +1,4 @@
-"""Other programs for the same work: PyTorch compiled, Flower's simulation, FedJAX, pfl-research.
+"""Times other programs for the same work: PyTorch compiled, Flower, FedJAX and pfl-research.
 
 Each runs in an interpreter of its own (`benchmarks.interpreters`). Compiled PyTorch follows
 `fashion` and `cifar` as `benchmarks.against_torch` has it. The others run FedAvg as
@@ -44,7 +44,7 @@ are zero in its convolutions, which the proof refuses."""
 
 
 class Peer(NamedTuple):
-    """Another simulator.
+    """Describes another simulator.
 
     Attributes:
       label: what rows call it.

@@ -1,4 +1,4 @@
-"""A thousand clients on 32 x 32 x 3 images, sized for a GPU: FedAvg with cohorts of 50.
+"""Times a thousand clients on 32 x 32 x 3 images, sized for a GPU: FedAvg with cohorts of 50.
 
 50 images per client, 5 steps of batch 10, two 3 x 3 convolutions of 32 and 64 channels, pooling, a
 hidden layer of 128; 1,500 rounds. The engine alone, proven equal to a plain loop with XLA's own
@@ -31,7 +31,7 @@ CPU_ROUNDS = 3
 
 
 class Network(nn.Module):
-    """Two convolutions without padding, one pooling, one hidden layer.
+    """Applies two convolutions without padding, one pooling, one hidden layer.
 
     Attributes:
       channels: outputs of the convolutions.

@@ -1,4 +1,4 @@
-"""Long runs on quadratics: FedAvg and FedPBC, 100 clients, 100 dimensions, 100 local steps.
+"""Times long runs on quadratics: FedAvg and FedPBC, 100 clients, 100 dimensions, 100 local steps.
 
 2,500 rounds under Bernoulli links, 3 seeds. The plain programs step all clients in one array with
 the gradient written out; FedAvg's masks those that the links drop. Both return the losses at the
@@ -20,7 +20,7 @@ TOLERANCE = 1e-5  # float32, contracting
 
 
 class Settings(NamedTuple):
-    """Size of the workload."""
+    """Holds the size of the workload."""
 
     num_clients: int = 100
     dimension: int = 100

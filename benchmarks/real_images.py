@@ -1,4 +1,4 @@
-"""Published images instead of noise: two experiments of the papers against a PyTorch loop.
+"""Times published images instead of noise: two experiments of the papers against a PyTorch loop.
 
 The workloads are those of `fashion` and `cifar`, with as many of the first images of FashionMNIST
 and CIFAR-10 as they have examples. `TFDS_DATA_DIR` names the folder of the data, as for configs.

@@ -1,4 +1,4 @@
-"""Four seeds of `micro` on two threads of a CPU against one; a lane has the same bits on both."""
+"""Times four seeds of `micro` on two threads of a CPU against one; lanes have the same bits."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def _compiled(settings: micro.Settings, data: Problem, count: int) -> Any:
-    """Returns what runs the seeds on the first devices."""
+    """Returns a function that runs the seeds on the first ``count`` devices."""
     links = participation.uniform_cohort(settings.num_clients, settings.cohort_size)
 
     def lane(seed: jax.Array, data: Problem) -> Any:

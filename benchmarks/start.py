@@ -1,4 +1,4 @@
-"""How soon something happens: help, an error, the first program, the quickstart at first and again.
+"""Times how soon something happens: help, an error, the first program, the quickstart twice.
 
 Commands run in processes of their own. Every first run of the quickstart has an empty compilation
 cache, and the next one that of the first.

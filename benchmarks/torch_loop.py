@@ -1,4 +1,4 @@
-"""Federated rounds as a straightforward PyTorch loop: one client after the other.
+"""Runs federated rounds as a straightforward PyTorch loop: one client after the other.
 
 Network, initial weights, data, links and minibatches are given in a file, as
 `benchmarks.against_torch` writes it, so that what comes out can be compared with the engine's.

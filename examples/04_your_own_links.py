@@ -40,7 +40,7 @@ from fedjax_links.participation import trace_formats
 
 # %%
 def masts(mast_of, *, prob=0.8, fail=0.05, repair=0.2):
-    """Client i delivers where its mast, a two-state chain, is up, and its own draw allows."""
+    """Makes client i deliver where its mast, a two-state chain, is up, and its own draw allows."""
     mast_of = jnp.asarray(mast_of)
     num_clients = len(mast_of)
     num_masts = int(mast_of.max()) + 1

@@ -56,7 +56,7 @@ print(partition.report(owners, train[1]))
 
 # %%
 class Network(nn.Module):
-    """Thirty measurements, sixteen hidden units, two classes."""
+    """Maps thirty measurements by sixteen hidden units to two classes."""
 
     @nn.compact
     def __call__(self, x):
@@ -77,7 +77,7 @@ axes = plot.partition(linen)
 
 # %%
 def classifier(init_params, scores):
-    """A problem of `scores(params, features)`, float[B, C]."""
+    """Makes a problem of `scores(params, features)`, float[B, C]."""
 
     def loss(params, batch):
         losses = optax.softmax_cross_entropy_with_integer_labels(
@@ -110,7 +110,7 @@ def classifier(init_params, scores):
 
 # %%
 def as_pairs(key):
-    """The linen module's first parameters as [(kernel, bias), (kernel, bias)]."""
+    """Returns the linen module's first parameters as [(kernel, bias), (kernel, bias)]."""
     layers = linen.init_params(key)
     return [
         (layers[f'Dense_{i}']['kernel'], layers[f'Dense_{i}']['bias']) for i in range(2)
@@ -133,7 +133,7 @@ plain = classifier(as_pairs, scores)
 
 # %%
 class Nnx(nnx.Module):
-    """The same network, with state of its own until it is split."""
+    """Defines the same network, with state of its own until it is split."""
 
     def __init__(self, rngs):
         self.hidden = nnx.Linear(30, 16, rngs=rngs)
@@ -165,7 +165,7 @@ class Transformed(NamedTuple):
 
 
 def init(rng, x):
-    """He's law for the kernels, as Haiku has its modules in a dictionary."""
+    """Draws kernels by He's law, as Haiku has its modules in a dictionary."""
     first, second = jax.random.split(rng)
     draw = jax.nn.initializers.he_normal()
     return {

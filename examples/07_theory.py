@@ -35,7 +35,7 @@ from fedjax_links.problems import models
 
 
 def deviations(values, exact):
-    """Means over seeds, the first axis, minus exact values, in standard errors."""
+    """Returns means over seeds, the first axis, minus exact values, in standard errors."""
     error = np.std(values, axis=0, ddof=1) / np.sqrt(len(values))
     return (np.mean(values, axis=0) - exact) / error
 

@@ -43,7 +43,7 @@ seeds = range(8)
 
 
 def distances(name, links, grid):
-    """float[points, seeds, evaluations] by candidate model, distances to the optimum."""
+    """Returns distances to the optimum by candidate model, float[points, seeds, evaluations]."""
     result = fl.sweep(
         lambda: fl.ALGORITHMS[name](client),
         links,

@@ -106,7 +106,7 @@ client = local_training.local_sgd(0.05, local_steps=3, batch_size=16)
 
 
 def accuracy(params, key, problem):
-    """Accuracy on the test images: of all, and of each kind."""
+    """Computes the accuracy on the test images: of all, and of each kind."""
     del key
     (layer,) = params.values()
     pixels = problem.eval_data.features

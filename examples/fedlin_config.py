@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The settings of the comparison."""
+    """Returns the settings of the comparison."""
     return ConfigDict(
         {
             'title': 'FedLin over label-dependent uplinks',

@@ -46,7 +46,7 @@ SEEDS = 2
 
 
 class Point(NamedTuple):
-    """A line of the record; accuracies and their differences in per cent.
+    """Holds a line of the record; accuracies and their differences in per cent.
 
     Attributes:
       kind: of the class means.
@@ -81,7 +81,7 @@ class Point(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What runs of a point need.
+    """Holds what runs of a point need.
 
     Attributes:
       means: float[10, d], of the classes.
@@ -105,7 +105,7 @@ def accuracy(means: np.ndarray, shares: np.ndarray) -> float:
 def class_means(
     kind: str, dim: int, bayes: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Means of ten classes, scaled to a Bayes accuracy: independent, or in four clusters."""
+    """Draws means of ten classes for a Bayes accuracy: independent, or in four clusters."""
     means = rng.normal(size=(CLASSES, dim))
     if kind == 'clustered':
         centres = rng.normal(size=(4, dim))
@@ -171,7 +171,7 @@ def point(index: int) -> tuple[Point, Setting]:
 
 
 def simulated(setting: Setting) -> tuple[float, float]:
-    """FedPBC's client mean minus FedAvg, and the standard error of it.
+    """Returns FedPBC's client mean minus FedAvg, and its standard error.
 
     Runs begin at Bayes' rule for equal shares, so that FedPBC has to stay and FedAvg to leave:
     steps small enough for either's limit tell clusters apart too slowly. Features are centred and
@@ -365,7 +365,7 @@ def digits(dim: int) -> tuple[float, np.ndarray]:
 
 
 def digits_table() -> Iterator[str]:
-    """Means over the draws, and how far the law is off at single draws."""
+    """Returns means over the draws, and how far the law is off at single draws."""
     titles = (
         'components',
         'accuracy',

@@ -33,7 +33,7 @@ Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Side(NamedTuple):
-    """The lanes of an algorithm on a pattern, and the model that is looked at."""
+    """Names the lanes of an algorithm on a pattern, and the model to compare."""
 
     algorithm: str
     pattern: str
@@ -57,7 +57,7 @@ def fluctuation(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 class Claim(NamedTuple):
-    """One sentence of a paper.
+    """Holds one claim of a paper.
 
     Attributes:
       item: figure or table.
@@ -98,7 +98,7 @@ class Claim(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The difference of a pair over its seeds.
+    """Holds the difference of a pair over its seeds.
 
     Attributes:
       label: of the pair.

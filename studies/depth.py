@@ -67,7 +67,7 @@ _RATE = 0.3
 
 
 class Level(NamedTuple):
-    """An algorithm's model at the best of its rates, by the mean over seeds.
+    """Names an algorithm's model at the best of its rates, by the mean over seeds.
 
     Attributes:
       rate: of the clients, with an arrow to where none was tried.
@@ -83,7 +83,7 @@ class Level(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A model on data of a size.
+    """Describes a model on data of a size.
 
     Attributes:
       problem: section of the config that the point has.
@@ -101,12 +101,12 @@ class Point(NamedTuple):
 
     @property
     def data(self) -> str:
-        """What the problem is called."""
+        """Returns what the problem is called."""
         return str(self.problem['name'])
 
     @property
     def ahead(self) -> np.ndarray:
-        """FedPBC's client mean minus FedAvg, in points, float[S]."""
+        """Returns FedPBC's client mean minus FedAvg, in points, float[S]."""
         return 100 * (
             self.levels['client mean'].accuracy - self.levels['FedAvg'].accuracy
         )
@@ -196,7 +196,7 @@ def weights(point: Point, seed: int) -> tuple[Problem, np.ndarray, np.ndarray]:
 
 
 def population(point: Point) -> np.ndarray | None:
-    """FedAvg's and FedPBC's limits by seed, accuracies float[2, S]; None for digits.
+    """Computes FedAvg's and FedPBC's limits by seed, accuracies float[2, S]; None for digits.
 
     Bayes' rule for the class shares that unequal and equal weights give: exact for Gaussian
     classes, for images with the `scores` of the model itself.

@@ -45,7 +45,7 @@ NUM_CORES = 2
 
 
 class Costs(NamedTuple):
-    """Of a problem, by its compiled programs.
+    """Holds the costs of a problem, by its compiled programs.
 
     Attributes:
       step: operations and bytes of a client's local step, by batch size.
@@ -141,7 +141,7 @@ def _evaluate_few(params: Any, key: Any, problem: Problem) -> Any:
 
 
 class Measured(NamedTuple):
-    """An algorithm that has run.
+    """Holds the measurement of an algorithm.
 
     Attributes:
       wall: seconds of a round, of the compiled program's second period.
@@ -214,7 +214,7 @@ def extrapolated(
 
 
 class Known:
-    """What configs share, measured once: stand-in data, programs of a network, clients by links."""
+    """Measures once what configs share: stand-in data, programs of a network, clients by links."""
 
     def __init__(self, folder: pathlib.Path, share: float = 1.0) -> None:
         """Knows nothing yet.
@@ -238,7 +238,7 @@ class Known:
         return configs.full(name, argument, self._folder)
 
     def costs(self, values: Values, planned: Experiment, problem: Problem) -> Costs:
-        """Those of the config's problem."""
+        """Returns the costs of the config's problem."""
         batches = {
             configs.batch_of(values, label, problem) for label in values['algorithms']
         }

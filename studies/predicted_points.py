@@ -43,7 +43,7 @@ SEEDS = 3
 
 
 class Point(NamedTuple):
-    """An algorithm at a setting and a pattern, accuracies in per cent.
+    """Describes an algorithm at a setting and a pattern, accuracies in per cent.
 
     Attributes:
       setting: Bayes accuracy, alpha, sigma, seed of the draw.

@@ -25,7 +25,7 @@ MODELS = (('fedavg', 'server'), ('fedpbc', 'client_mean'), ('fedpbc', 'server'))
 
 
 class Setting(NamedTuple):
-    """A row of a table.
+    """Holds a row of a table.
 
     Attributes:
       name: of the row.

@@ -26,7 +26,7 @@ SUN_ROUNDS = 20_000
 
 
 class Row(NamedTuple):
-    """A setting of a paper beside its theorem.
+    """Describes a setting of a paper beside its theorem.
 
     Attributes:
       setting: which run of which paper.

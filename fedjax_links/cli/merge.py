@@ -3,9 +3,9 @@
 python -m fedjax_links merge --workdir=runs/map
 python -m fedjax_links merge --workdir=runs/map node1/map node2/map
 
-For shards that shared a folder, --workdir alone is enough; else name the folder of each shard. The
-report computes losses of clients and laws of links from the experiment. If the config names your
-modules, --allow_imports imports them, from the working folder too.
+If the shards shared a folder, --workdir alone is enough. Otherwise name the folder of each shard.
+The report computes losses of clients and laws of links from the experiment. If the config names
+your modules, --allow_imports imports them, also from the working folder.
 """
 
 import sys

@@ -59,7 +59,13 @@ def mix(links: Links, client_tree: PyTree) -> PyTree:
 def sum_rows(
     of_row: Callable[[PyTree], PyTree], cohort: Cohort, client_tree: PyTree
 ) -> PyTree:
-    """Sums a function of the members' rows, in float32 at least."""
+    """Sums a function of the members' rows, in float32 at least.
+
+    Args:
+      of_row: ``row -> `` a pytree, the summand of a client.
+      cohort: the clients to sum over.
+      client_tree: leaves [N, ...], as in `mix`.
+    """
     return _map_reduce(lambda i, row: (of_row(row), row), cohort, client_tree)[0]
 
 

@@ -1,4 +1,4 @@
-"""Client programs: local steps by SGD or any optax optimizer, proximal, of unequal number.
+"""Makes client programs: local steps by SGD or an optax optimizer, proximal, of unequal number.
 
 A client program is what one client does with a model during one round: a pure function of the start
 point, the client id, the round and the client's key. It knows nothing of the other clients. Its

@@ -1,4 +1,4 @@
-"""Local learning rates over the rounds: pure functions ``round -> rate``.
+"""Makes local learning rates over the rounds: pure functions ``round -> rate``.
 
 A schedule goes where a rate goes, as in ``local_sgd(inverse_sqrt(0.1), local_steps=5)``. The base
 rate may be a tracer, so that a sweep compiles once; rounds count from 0. `LEARNING_RATES` names

@@ -1,4 +1,4 @@
-"""The schema of a config: each field is declared once, and everything reads it here.
+"""Declares each field of a config once; everything reads it here.
 
 `ExperimentConfig` declares the fields of an experiment, with their type, default, meaning, example
 and check. Those that are plain values of an `Experiment` too are inherited from `Settings`. A new

@@ -22,8 +22,8 @@ def by_client(params: Params, problem: Problem) -> Mapping[str, Array]:
       problem: a problem whose evaluation data have owners.
 
     Returns:
-      float[M] by metric, M clients: those that do not train come after the N that do. NaN for
-      clients without evaluation data. Without ``r2``, which is of all examples.
+      float[M] by metric, for M clients: first the N that train, then those that do not. Clients
+      without evaluation data have NaN. There is no ``r2``, which needs all examples.
 
     Raises:
       ValueError: if the evaluation data have no owners.
@@ -34,7 +34,7 @@ def by_client(params: Params, problem: Problem) -> Mapping[str, Array]:
 def pooled_and_per_client_metrics(
     params: Params, problem: Problem
 ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
-    """Computes the metrics of all evaluation data together, [] each, and those `by_client`."""
+    """Computes the metrics of all evaluation data together, [] each, and those of `by_client`."""
     rows = eval_rows(problem)
     count = rows.counts.size
     means_of, finish = _means_and_finish(problem)
@@ -81,7 +81,7 @@ def personal_model_metrics(
 def _personal_model_metrics(
     client_models: Params, problem: Problem, max_examples: int
 ) -> Mapping[str, Array]:
-    """Computes `personal_model_metrics` where no client has more than so many examples."""
+    """Computes `personal_model_metrics`; ``max_examples`` is the most of any client."""
     rows = eval_rows(problem)
     slots = jnp.arange(max_examples)
     means_of, finish = _means_and_finish(problem)
@@ -128,6 +128,7 @@ def _means_and_finish(
 def _unchanged(
     means: Mapping[str, Array], labels: Array | None = None
 ) -> Mapping[str, Array]:
+    """Returns metrics that are means over examples as they are."""
     del labels
     return means
 

@@ -1,4 +1,4 @@
-"""Pytree arithmetic, with and without a leading client axis.
+"""Computes with pytrees, with and without a leading client axis.
 
 Results keep the dtypes of their first pytree, so a scan's carry never changes type.
 """

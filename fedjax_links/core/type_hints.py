@@ -1,4 +1,4 @@
-"""Match plain values of configs with the annotations of parameters, and say what they ask for.
+"""Matches plain values of configs with annotations of parameters, and describes annotations.
 
 A config holds plain values: numbers, text, lists, sections, None. The signature of a factory says
 which of them it takes. The factory itself checks ranges, and all that is not plain: arrays,
@@ -51,6 +51,7 @@ def matches_annotation(value: object, annotation: Any) -> bool:
 
 
 def _items_match(values: Sequence[object], annotation: Any) -> bool:
+    """Returns whether every item of a list matches an annotation."""
     return all(matches_annotation(value, annotation) for value in values)
 
 
@@ -103,6 +104,7 @@ def _types(annotation: Any) -> Any:
 
 
 def _is_class(origin: object) -> bool:
+    """Returns whether an annotation is a class that `isinstance` can test."""
     return isinstance(origin, type) and not getattr(origin, '_is_protocol', False)
 
 

@@ -1,4 +1,4 @@
-"""Printed tables of papers, kept as CSV files beside their readers."""
+"""Reads printed tables of papers from CSV files beside their readers."""
 
 import csv
 from importlib import resources

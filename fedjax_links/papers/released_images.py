@@ -1,4 +1,4 @@
-"""Augmentation as the released code of Xiang et al. 2024 and of Wang and Ji 2022 has it.
+"""Augments as the released code of Xiang et al. 2024 and of Wang and Ji 2022 does.
 
 Crops and mirror images are drawn once for a whole minibatch. What else that code does to images
 stands in `common.images`.

@@ -1,4 +1,4 @@
-"""What a plan says of itself in a few lines: problems, the work ahead, draws, and warnings."""
+"""Describes a plan in a few lines: problems, the work ahead, draws, and warnings."""
 
 import itertools
 import math

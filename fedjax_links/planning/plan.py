@@ -1,4 +1,4 @@
-"""What an experiment comes down to: its parts, its lanes, and who runs which of them."""
+"""Defines what an experiment comes down to: its parts, its lanes, and who runs which of them."""
 
 import dataclasses
 import functools

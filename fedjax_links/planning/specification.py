@@ -1,4 +1,4 @@
-"""What is to be simulated and how it is judged, as the lanes of a plan need it."""
+"""Specifies what is to be simulated and how it is judged, as the lanes of a plan need it."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""What tuning found so far, read from the metrics alone."""
+"""Reads from the metrics what tuning found so far."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

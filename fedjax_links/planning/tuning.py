@@ -1,4 +1,4 @@
-"""What a user says of tuning, and which values are tried next.
+"""Holds what a user says of tuning, and chooses which values are tried next.
 
 What is tried next is a pure function of scores: the answer is the same whenever it is computed.
 """

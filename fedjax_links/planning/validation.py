@@ -1,4 +1,4 @@
-"""What fits together in an experiment, and how large one can be."""
+"""Checks what fits together in an experiment, and how large it is."""
 
 import itertools
 import math

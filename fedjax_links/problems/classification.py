@@ -1,4 +1,4 @@
-"""Classification spread over clients: of images, and of texts as tokens."""
+"""Makes classification problems of images, and of texts as tokens, spread over clients."""
 
 import dataclasses
 import inspect

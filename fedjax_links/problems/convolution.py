@@ -1,4 +1,4 @@
-"""Convolution as a matrix product, 2 x 2 max-pooling and dense layers, in compiled loops.
+"""Computes convolutions as matrix products, 2 x 2 max-pooling and dense layers.
 
 In a compiled loop on a CPU, and under `vmap` over the weights of many clients, XLA's own
 convolution is far slower than a matrix product of shifted images with the kernel. Values and

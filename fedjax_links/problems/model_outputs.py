@@ -1,4 +1,4 @@
-"""What a model returns, found out without computing it."""
+"""Finds out what a model returns without computing it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

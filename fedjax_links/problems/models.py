@@ -1,4 +1,4 @@
-"""Flax models for classification: of vectors, images and sequences of tokens."""
+"""Defines flax models for classification: of vectors, images and sequences of tokens."""
 
 import math
 from collections.abc import Callable, Sequence

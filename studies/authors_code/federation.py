@@ -89,7 +89,7 @@ def ours(
 
 
 class Row(NamedTuple):
-    """One comparison of two paths.
+    """Holds a comparison of two paths.
 
     Attributes:
       theirs: what ran of theirs.

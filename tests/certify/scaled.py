@@ -1,4 +1,4 @@
-"""A model of scaled layers, and a compiler's fault in them."""
+"""Defines a model of scaled layers, and a compiler's fault in them."""
 
 from flax import linen as nn
 
@@ -8,23 +8,23 @@ SCALE = 3.0
 
 
 def layer(features, weights, bias):
-    """``SCALE (x W + b)``."""
+    """Computes ``SCALE (x W + b)``."""
     return SCALE * (features @ weights + bias[None])
 
 
 def faulty_layer(features, weights, bias):
-    """What XLA has made of it on a GPU: the factor of the bias is gone."""
+    """Computes what XLA made of it on a GPU: the factor of the bias is gone."""
     return SCALE * (features @ weights) + bias[None]
 
 
 class Scaled(nn.Module):
-    """One scaled layer."""
+    """Applies one scaled layer."""
 
     num_classes: int
 
     @nn.compact
     def __call__(self, features):
-        """Logits."""
+        """Returns the logits."""
         flat = features.reshape(len(features), -1)
         shape = flat.shape[1], self.num_classes
         weights = self.param('weights', nn.initializers.lecun_normal(), shape)
@@ -34,5 +34,5 @@ class Scaled(nn.Module):
 
 
 def scaled_digits(num_clients):
-    """Digits with that model."""
+    """Makes digits with that model."""
     return problems.digits(num_clients=num_clients, model=Scaled, alpha=0.5)

@@ -56,8 +56,8 @@ class LinkModes(NamedTuple):
       masks: bool[M, N], who is up.
       probs: float64[M, N], what the pattern reports as probabilities.
       start: float64[M], law of the mode in the first round.
-      stationary: float64[M], share of the rounds of a long run in each mode. Where several
-        classes of modes recur, each has the mass with which a run reaches it.
+      stationary: float64[M], fraction of the rounds of a long run in each mode. If several
+        classes of modes recur, each has the probability with which a run reaches it.
       shared_state: int64[M], state of the shared chain.
       client_states: int64[M, N], states of the clients' own chains.
     """
@@ -192,6 +192,7 @@ def shared_links(is_up: np.ndarray, prob: np.ndarray) -> ClientLinks:
 
 
 def _only_stationary_law(transition: sparse.csr_array) -> np.ndarray:
+    """Computes the stationary law of a chain; raises if it has several."""
     first = np.zeros(transition.shape[0])
     first[0] = 1.0
     last = np.zeros(transition.shape[0])
@@ -259,6 +260,7 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
 
 
 def _check_sizes(chain: LinkChain, num_modes: int, num_transitions: int) -> None:
+    """Raises for more modes or transitions than can be listed."""
     if num_modes <= MAX_MODES and num_transitions <= MAX_TRANSITIONS:
         return
     requirement = (

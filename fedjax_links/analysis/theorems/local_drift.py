@@ -1,4 +1,4 @@
-r"""Local drift: how far several local steps leave the direction of the first one.
+r"""Bounds local drift: how far several local steps leave the direction of the first one.
 
 References:
   Xiang et al., CDC 2023, Lemma 3; journal version 2024, Lemma 1.

@@ -1,4 +1,4 @@
-r"""Mixing and staleness of links whose probabilities change, and of cohorts of fixed size.
+r"""Bounds mixing and staleness of links with changing probabilities, and of fixed cohorts.
 
 References:
   Xiang et al., journal version 2024, Proposition 2 and Lemma 3.

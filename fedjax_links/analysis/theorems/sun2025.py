@@ -1,4 +1,4 @@
-r"""Theory of FedAvg under a minimum separation: column sums, Theorems 2 and 4.
+r"""Computes theory of FedAvg under a minimum separation: column sums, Theorems 2 and 4.
 
 The chain is `fedjax_links.analysis.minimum_separation_chain`. Its mixing time is
 `fedjax_links.analysis.theorems.mixing_times.mixing_time`. The assumptions of the bounds:

@@ -1,4 +1,4 @@
-r"""Theory of amplified FedAvg: Theorem 3.1, its conditions and rates.
+r"""Computes theory of amplified FedAvg: Theorem 3.1, its conditions and rates.
 
 Weights of a round are ``q_t^n``: ``1 / |A|`` for the active clients, else 0. Blocks of P rounds
 begin at ``t_0 = 0, P, 2 P, ...``; amplification multiplies each block's update by eta. The

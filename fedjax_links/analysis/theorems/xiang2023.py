@@ -1,4 +1,4 @@
-r"""Theory of FedPBC, conference version: local drift, descent, consensus error, Theorem 1.
+r"""Computes theory of FedPBC, conference version: drift, descent, consensus error, Theorem 1.
 
 All bounds are on the mean over rounds of the squared gradient norm at the mean client model,
 ``1/T sum_t E ||grad F(xbar^t)||^2``. They rest on these assumptions:

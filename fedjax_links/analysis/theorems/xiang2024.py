@@ -1,4 +1,4 @@
-r"""Theory of FedPBC, journal version: descent, consensus error, Theorem 1.
+r"""Computes theory of FedPBC, journal version: descent, consensus error, Theorem 1.
 
 All bounds are on ``1/T sum_t E ||grad F(xbar^t)||^2`` at the mean client model. They rest on the
 assumptions of `fedjax_links.analysis.theorems.xiang2023` and on ``L >= 1``. Rounds must be

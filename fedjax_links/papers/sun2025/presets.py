@@ -1,4 +1,4 @@
-"""Sun et al. 2025, section 6 and appendix: groups that wait R rounds between selections."""
+"""Describes Sun et al. 2025, section 6 and appendix: groups wait R rounds between selections."""
 
 from fedjax_links.papers import common
 from fedjax_links.papers.common import PaperSection

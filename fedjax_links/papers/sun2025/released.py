@@ -1,4 +1,4 @@
-"""What the notebook of Sun et al. 2025 runs where it differs from the paper.
+"""Reproduces what the notebook of Sun et al. 2025 runs where it differs from the paper.
 
 For chasing published numbers only. Notebook: debias_fedavg.ipynb of debias_fl at a3a809b.
 """

@@ -1,4 +1,4 @@
-"""What Sun et al. 2025 print in Table 1."""
+"""Reads Table 1 of Sun et al. 2025."""
 
 from fedjax_links.pages.printed_numbers import PrintedAccuracy
 from fedjax_links.papers import printed

@@ -1,4 +1,4 @@
-"""Wang and Ji 2022, section 6 and appendix D: amplified updates under periodic availability."""
+"""Describes Wang and Ji 2022, section 6, appendix D: amplification, periodic availability."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What the repository of Wang and Ji 2022 draws where it differs from the paper.
+"""Reproduces what the repository of Wang and Ji 2022 draws where it differs from the paper.
 
 For chasing published numbers only.
 """

@@ -1,4 +1,4 @@
-"""What Wang and Ji 2022 print in Table D.1."""
+"""Reads Table D.1 of Wang and Ji 2022."""
 
 from fedjax_links.papers import printed
 

@@ -1,4 +1,4 @@
-"""What Xiang et al. 2024 print in Tables 1 and 2."""
+"""Reads Tables 1 and 2 of Xiang et al. 2024."""
 
 from fedjax_links.pages.printed_numbers import PrintedAccuracy
 from fedjax_links.papers import printed

@@ -1,4 +1,4 @@
-"""Recorded availability as intervals of time, one row for each time that a client is up."""
+"""Represents recorded availability by intervals, one row for each time that a client is up."""
 
 import warnings
 from collections.abc import Iterable, Sequence
