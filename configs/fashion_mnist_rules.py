@@ -3,10 +3,10 @@
   python -m fedjax_links simulate --config=configs/fashion_mnist_rules.py --workdir=runs/rules
 
 Run `python -m fedjax_links data fetch fashion_mnist` first. 60,000 images lie at a hundred clients
-(Dirichlet, alpha = 0.1), with uplinks that depend on their labels. Softmax regression, 304 rounds.
-Each seed redraws partition, links and batches, the same for all algorithms. Each algorithm has a
-client rate for each pattern, tuned by one further seed until the best lies inside the grid. Half an
-hour on two CPU cores. With --quick, a minute on synthetic images.
+(Dirichlet, alpha = 0.1), with uplinks that depend on their labels. They train softmax regression
+for 304 rounds. Each seed redraws partition, links and batches, the same for all algorithms. Each
+algorithm has a client rate for each pattern, tuned by one further seed until the best lies inside
+the grid. It takes half an hour on two CPU cores, with --quick a minute on synthetic images.
 """
 
 from ml_collections import ConfigDict
@@ -58,7 +58,7 @@ def get_config() -> ConfigDict:
             'baseline': 'fedavg',
             'metric': 'eval_accuracy',
             'num_rounds': 304,
-            'eval_every': 19,  # all of the cycles of 100 and 40 rounds are seen
+            'eval_every': 19,  # Evaluations reach all phases of the cycles of 100 and 40 rounds.
             'redraw': 'by_seed',
             'num_seeds': 5,
             'quick': {

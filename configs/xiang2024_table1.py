@@ -10,15 +10,17 @@ the same form, on synthetic images, without their meaning. Two versions that fit
 run: xiang2024_table1_gaussians.py and xiang2024_table1_digits.py.
 
 The paper reports FedPBC ahead of all algorithms without memory on every pattern and data set, but
-for one test accuracy on CIFAR-10 (FedAU, by 0.2); the report prints its numbers beside ours.
-Deviations: the caption has all of them. Minibatches have 16 examples, as in the released code, and
-are drawn with replacement, one for each local step, where the listing draws one sample a round; the
-last 100 rounds are seen in ten evaluations; rates are tuned on the time-varying Bernoulli
-links, server rates with them; gamma is 0.4, the default of the released code, as the text does not
-state it; partitions have equal volume, non-homogeneous Markov links keep their memory and cyclic
-links with reset their probability, as the text says. With as_released none of the three, the known
-probability is the last client's for everyone, and F3AST takes positions for ids; with first_commit
-FedPBC moves twice as well.
+for one test accuracy on CIFAR-10 (FedAU, by 0.2). The report prints its numbers beside ours.
+
+Deviations: the caption has all of them. Minibatches have 16 examples, as in the released code. They
+are drawn with replacement, one for each local step, where the listing draws one sample a round. Ten
+evaluations cover the last 100 rounds. Client and server rates are tuned on the time-varying
+Bernoulli links. The text does not state gamma; it is 0.4, the default of the released code. As the
+text says, partitions have equal volume, non-homogeneous Markov links keep their memory, and cyclic
+links with reset keep their probability.
+
+None of these three holds with as_released. There the known probability is the last client's for
+everyone, and F3AST takes positions for ids. With first_commit FedPBC also moves twice.
 """
 
 from ml_collections import ConfigDict
