@@ -1,4 +1,4 @@
-"""Commands in processes of their own: how long they take and how much memory."""
+"""Measures how long commands take in separate processes, and how much memory."""
 
 import os
 import subprocess
@@ -18,12 +18,12 @@ print(done.returncode, seconds, peak * (1 if sys.platform == 'darwin' else 1024)
 """  # small itself: a process counts what it held when its parent started it
 
 
-class Done(NamedTuple):
+class CommandCost(NamedTuple):
     """Holds what a command took.
 
     Attributes:
       seconds: from start to end.
-      gibibytes: its largest memory.
+      gibibytes: its peak memory, GiB.
     """
 
     seconds: float
@@ -35,7 +35,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     *,
     status: int = 0,
-) -> Done:
+) -> CommandCost:
     """Runs ``python ARGUMENTS``, with modules as compiled by earlier runs, like installed ones.
 
     Args:
@@ -44,7 +44,7 @@ def run(
       status: the exit status expected.
 
     Raises:
-      RuntimeError: if it ends otherwise, with the end of what it said.
+      RuntimeError: for another exit status, with the end of its error output.
     """
     inherited = dict(os.environ)
     inherited.pop('PYTHONDONTWRITEBYTECODE', None)
@@ -59,4 +59,4 @@ def run(
     ended, seconds, peak = launched.stdout.split()
     if int(ended) != status:
         raise RuntimeError(launched.stderr[-500:])
-    return Done(float(seconds), float(peak) / 2**30)
+    return CommandCost(float(seconds), float(peak) / 2**30)

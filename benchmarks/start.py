@@ -21,7 +21,7 @@ PREVIOUS_GIBIBYTES = 0.670
 """Of the first run at commit 5540510 on an x86-64 CPU, jax 0.10.2, Python 3.11."""
 
 
-def simulate(*arguments: str, cache: Path, status: int = 0) -> commands.Done:
+def simulate(*arguments: str, cache: Path, status: int = 0) -> commands.CommandCost:
     """Runs the command ``simulate`` with its programs in a cache."""
     environment = {'JAX_COMPILATION_CACHE_DIR': str(cache)}
     command = ['-m', 'fedjax_links', 'simulate', *arguments]

@@ -5,13 +5,15 @@
 It takes one to three minutes on two CPU cores, twenty seconds with --quick. After a colon stand the
 links: `bernoulli`, which is the default, `cyclic` or `groups`.
 
-Quadratics whose optima differ between clients, the counterexample of Xiang et al. (2023, 2024) with
-forty clients: the first half delivers rarely, the second often, independently in every round
-(`bernoulli`) or in one stretch of a cycle each (`cyclic`); or groups take turns (`groups`), as in
-Wang and Ji (2022) and Crawshaw and Liu (2024). Full gradients, so that whatever scatter is left is
-that of the links. Every algorithm has the best of twelve rates. Papers claim exact and linear
-convergence for FOCUS under any of these (Ying, Li and Yang 2025), for amplified SCAFFOLD under
-periodic participation, and no bias for FedPBC. studies/exactness.md has the outcome.
+Clients have quadratics with different optima, the counterexample of Xiang et al. (2023, 2024) with
+forty clients. The first half delivers rarely, the second often: independently in every round
+(`bernoulli`), or in one stretch of a cycle each (`cyclic`). Or groups take turns (`groups`), as in
+Wang and Ji (2022) and Crawshaw and Liu (2024). Gradients are full, so all scatter comes from the
+links. Every algorithm has the best of twelve rates.
+
+Papers claim exact and linear convergence for FOCUS under any of these (Ying, Li and Yang 2025), for
+amplified SCAFFOLD under periodic participation, and no bias for FedPBC. studies/exactness.md has
+the results.
 """
 
 from ml_collections import ConfigDict
@@ -19,8 +21,6 @@ from ml_collections import ConfigDict
 from fedjax_links.papers import common
 
 RATES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002)
-
-
 NAMES = (
     ('fedavg', 'FedAvg'),
     ('fedbuff', 'FedBuff'),

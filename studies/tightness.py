@@ -2,7 +2,7 @@
 
   python -m studies.tightness [FOLDER]
 
-A few seconds on one CPU core. Without a folder nothing is written but the table.
+It takes a few seconds on one CPU core. Without a folder it prints only the table.
 """
 
 import math
@@ -30,11 +30,11 @@ class Row(NamedTuple):
 
     Attributes:
       setting: which run of which paper.
-      rate_used: the paper's own; NaN where it prints none.
+      rate_used: the local rate that the paper used; NaN if it prints none.
       rate_cap: the largest rate that the theorem covers.
-      exact_at_used: the mean squared gradient norm of the paper's run; NaN where not known.
+      exact_at_used: the mean squared gradient norm of the paper's run; NaN if unknown.
       bound_at_cap: the theorem's bound at the largest rate and the paper's number of rounds.
-      exact_at_cap: what such a run has.
+      exact_at_cap: the mean squared gradient norm of such a run.
       broken: the first assumption that the paper's run breaks.
     """
 

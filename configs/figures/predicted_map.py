@@ -1,9 +1,9 @@
-"""FedAvg's and FedPBC's limits over overlap, inequality of links and heterogeneity, not simulated.
+"""Maps FedAvg's and FedPBC's limits over overlap, inequality of links and heterogeneity, exactly.
 
-On Gaussian classes at equal distances all is known: FedAvg's implicit weights under independent
-links are exact (`analysis.fedavg_weights`), the minimiser of weighted losses is Bayes' rule for the
-weighted class shares (`analysis.gaussian_minimiser`), and its accuracy one integral
-(`analysis.equidistant_skewed_accuracy`). FedPBC has equal weights. See studies/map.md.
+Nothing is simulated: on Gaussian classes at equal distances all is known. FedAvg's implicit weights
+under independent links are exact (`analysis.fedavg_weights`). The minimiser of weighted losses is
+Bayes' rule for the weighted class fractions (`analysis.gaussian_minimiser`), and its accuracy is
+one integral (`analysis.equidistant_skewed_accuracy`). FedPBC has equal weights. See studies/map.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ _CONTOURS = (0.5, 1, 2, 5, 10, 20, 30)
 
 
 class Limits(NamedTuple):
-    """Accuracies of the limits of small steps and many rounds.
+    """Holds accuracies in the limit of small steps and many rounds.
 
     Attributes:
       fedavg: FedAvg's model, float[A, B, S, D] by alpha, Bayes accuracy, sigma and draw.
@@ -149,7 +149,7 @@ def predicted_map(
         sizes and smallest probability in place of all others, and its simulated differences; empty
         for none.
       best_over: columns of that run of which both algorithms take the best value at a cell.
-      tail: share of that run's evaluations that are averaged over.
+      tail: fraction of that run's evaluations, the last ones, that are averaged over, in [0, 1].
 
     Returns:
       The figure.
@@ -191,7 +191,7 @@ def predicted_map(
 
 
 class Difference(NamedTuple):
-    """A difference of FedPBC to FedAvg in points of a per cent.
+    """Holds a difference of FedPBC to FedAvg in percentage points.
 
     Attributes:
       name: predicted, simulated, or both.
@@ -265,7 +265,7 @@ def _as_columns(
 
 
 def _some(values: Sequence[float]) -> list[int]:
-    """Places of a few values, the first and the last among them."""
+    """Returns the indices of a few values, the first and the last among them."""
     count = min(len(values), _MOST_SHOWN)
     return np.unique(
         np.rint(np.linspace(0, len(values) - 1, count)).astype(int)
@@ -277,41 +277,44 @@ def _table(
     differences: Sequence[Difference],
     num_draws: int,
 ) -> Table:
+    """Makes a table of the differences at some points."""
     columns = _some(axes['sigma'])
-    first, *rest = (f'{axes["sigma"][column]:g}' for column in columns)
-    rows = [
-        [
-            difference.name,
-            f'{alpha:g}',
-            f'{axes["bayes_accuracy"][row]:g}',
-            *(
-                _cell(
-                    difference.interval.mean[index, row, column],
-                    difference.interval.half_width[index, row, column],
-                )
-                for column in columns
-            ),
-        ]
-        for difference in differences
-        for index, alpha in enumerate(axes['alpha'])
-        for row in _some(axes['bayes_accuracy'])
-    ]
+    sigmas = [f'{axes["sigma"][column]:g}' for column in columns]
+    rows = []
+    for difference in differences:
+        mean = difference.interval.mean
+        half_width = difference.interval.half_width
+        for index, alpha in enumerate(axes['alpha']):
+            for row in _some(axes['bayes_accuracy']):
+                labels = [difference.name, f'{alpha:g}']
+                labels.append(f'{axes["bayes_accuracy"][row]:g}')
+                cells_of_row = [
+                    _cell(mean[index, row, column], half_width[index, row, column])
+                    for column in columns
+                ]
+                rows.append([*labels, *cells_of_row])
     caption = (
         f'FedPBC minus FedAvg, accuracy in points, mean over {num_draws} draws of partition and '
         'link quality; ± is the 95 % interval over draws (Student t).'
     )
-    header = ['difference', 'alpha', 'bayes accuracy', f'sigma {first}', *rest]
+    sigmas[0] = f'sigma {sigmas[0]}'
+    header = ['difference', 'alpha', 'bayes accuracy', *sigmas]
     return Table(header, rows, caption)
 
 
-def _cell(mean: float, half: float) -> str:
-    shown = f'{round(mean, 1) + 0.0:+.1f}'  # no -0.0
-    return shown + ('' if np.isnan(half) else f' ± {half:.1f}')
+def _cell(mean: float, half_width: float) -> str:
+    """Formats a difference with its interval."""
+    # Adding zero turns -0.0 into 0.0.
+    text = f'{round(mean, 1) + 0.0:+.1f}'
+    if not np.isnan(half_width):
+        text += f' ± {half_width:.1f}'
+    return text
 
 
 def _drawing(
     axes: Mapping[str, Sequence[float]], differences: Sequence[Difference]
 ) -> Callable[[Any], None]:
+    """Returns a function that draws a row of panels for each difference."""
     few = max(len(axes['sigma']), len(axes['bayes_accuracy'])) <= _FEW
     x = [f'{value:g}' for value in axes['sigma']]
     y = [f'{value:g}' for value in axes['bayes_accuracy']]
@@ -322,6 +325,7 @@ def _drawing(
         scale_ends = [
             np.nanmax(np.abs([0.0, *d.interval.mean.ravel()])) for d in differences
         ]
+        # What is predicted and what is simulated have one scale.
         scale_ends[:2] = [max(scale_ends[:2])] * len(scale_ends[:2])
         for row, (difference, most) in enumerate(
             zip(differences, scale_ends, strict=True)

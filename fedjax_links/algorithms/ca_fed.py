@@ -80,9 +80,9 @@ def ca_fed(
     rising p_i. It drops a client if G falls by ``tolerance`` or more, but never the last.
 
     The objective is ``G = mean_included(g_i) + kappa max_i(g_i) d^2``. Here g_i is the running loss
-    of client i above its least loss F_i*, and d is the share of dropped clients, the total
-    variation distance to equal weights. The first term is what remains to be gained on the included
-    clients, the second bounds the bias. With few clients that differ much, the default kappa drops
+    of client i above its least loss F_i*, and d is the fraction of dropped clients, which is the
+    total variation distance to equal weights. The first term is what the included clients can still
+    gain, the second bounds the bias. With few clients that differ much, the default kappa drops
     some in every round, so x ends at the optimum of the others.
 
     The loss f_i of an active client is that of x^t on the batch of its first local step, as
@@ -91,10 +91,11 @@ def ca_fed(
 
     With an infinite tolerance no client is dropped, which is `algorithms.fedavg_known` to the bit.
 
-    What is open: correlations that are not given are estimated, as the share of active rounds
-    after active ones minus that after inactive ones. Both begin at one half, with the weight of one
-    round. The authors' code takes both chains' parameters from an oracle or adds a prior around
-    them. Ties go to the lowest id. Clients weigh the same in the objective.
+    Choices that the paper leaves open: without ``correlations`` the server estimates them, as the
+    fraction of active rounds after active ones minus that after inactive ones. Both begin at one
+    half, with the weight of one round. The authors' code takes both chains' parameters from an
+    oracle or adds a prior around them. Ties go to the lowest id. Clients weigh the same in the
+    objective.
 
     Link semantics: clients whose uplink delivers receive x^t and report their loss. The included
     ones among them compute and upload. p_i is ``links.prob`` of the round: where a pattern does not
@@ -187,12 +188,12 @@ def ca_fed(
         # Server: drop clients by falling correlation, then by rising probability.
         transitions = _count(state.transitions, active)
         if transitions is None:
-            lags = _per_client('correlations', known_correlations, num_clients)
+            lambdas = _per_client('correlations', known_correlations, num_clients)
         else:
-            lags = _estimate(transitions)
+            lambdas = _estimate(transitions)
         gaps = losses - _per_client('optimal_losses', optimal_losses, num_clients)
         included = jnp.ones(num_clients, bool)
-        for order in (jnp.argsort(-jnp.abs(lags)), jnp.argsort(ctx.links.prob)):
+        for order in (jnp.argsort(-jnp.abs(lambdas)), jnp.argsort(ctx.links.prob)):
             included = _drop(included, order, gaps, bias_weight, tolerance)
 
         # Server: add the updates of the included clients weighted by 1 / p_i, divided by N.
@@ -267,16 +268,15 @@ def _count(transitions: Transitions | None, active: Array) -> Transitions | None
     """Counts a round; the first follows none."""
     if transitions is None:
         return None
-    num_rounds, was_active, after_active, up_after_active, up_after_inactive = (
-        transitions
-    )
-    becomes_active = active & ~was_active & (num_rounds > 0)
+    was_active = transitions.was_active
+    stays_active = was_active & active
+    becomes_active = active & ~was_active & (transitions.num_rounds > 0)
     return Transitions(
-        num_rounds=num_rounds + 1,
+        num_rounds=transitions.num_rounds + 1,
         was_active=active,
-        after_active=after_active + was_active,
-        up_after_active=up_after_active + (was_active & active),
-        up_after_inactive=up_after_inactive + becomes_active,
+        after_active=transitions.after_active + was_active,
+        up_after_active=transitions.up_after_active + stays_active,
+        up_after_inactive=transitions.up_after_inactive + becomes_active,
     )
 
 

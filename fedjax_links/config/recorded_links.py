@@ -1,7 +1,7 @@
 """Reads what was recorded: links and models of an earlier run, and logs of availability.
 
-These are the only parts of a config that read files. A relative path is looked for beside the
-config file first (while `CONFIG_FOLDER` names its folder), and in the working directory else.
+These are the only parts of a config that read files. A relative path names a file beside the config
+file (while `CONFIG_FOLDER` names its folder), or else one in the working directory.
 """
 
 import contextvars
@@ -34,10 +34,10 @@ def locate(argument: str, path: object) -> Path:
         the home.
 
     Returns:
-      The path beside the config file if something is there, else as it is.
+      The path beside the config file if that exists, else the path as it is.
 
     Raises:
-      ValueError: if it is no text.
+      ValueError: if it is no path, or empty.
     """
     if not isinstance(path, str | Path) or not str(path):
         raise errors.invalid(argument, 'be a path', repr(path))
@@ -55,18 +55,19 @@ def recorded(
 ) -> Participation:
     """Plays back the realised links of an earlier run.
 
-    Round t has the participants of the run's round t, to the bit; behind its last round the
-    recording begins again. Of a forked run the rounds from the fork on are known, and stand at
-    their own numbers. Links with separate states are recorded, and come back, as who took part;
-    links between clients come back, too. Reported probabilities are the run's, where it kept them
-    (``log: ('links',)``), and NaN otherwise, as for every pattern that knows none; algorithms that
-    divide by them need them kept.
+    Round t has the participants of the run's round t, to the bit. After its last round the
+    recording starts over. A forked run has recorded only the rounds from the fork on, which keep
+    their numbers. Of links with separate uplink, downlink and compute states, only who took part
+    is recorded. Links between clients are recorded, too.
+
+    Reported probabilities are the run's if it logged them (``log: ('links',)``), and NaN otherwise.
+    Algorithms that divide by them need the log.
 
     Args:
       folder: of the run.
       num_clients: N, which must be the run's.
-      pattern: label of one of its patterns; may be left out if it has only one.
-      seed: one of its seeds, the first by default; others are kept with ``log: ('links',)``.
+      pattern: label of one of its patterns; None if it has only one.
+      seed: one of its seeds, by default the first. Others need ``log: ('links',)`` in that run.
 
     Returns:
       The pattern; it has no carry.
@@ -88,7 +89,7 @@ def recorded(
     if mask.shape[1] != num_clients:
         requirement = f'hold links of {num_clients} clients'
         raise errors.invalid('folder', requirement, f'{path} with {mask.shape[1]}')
-    # Of a fork the first rounds are unknown: the others stand at their own numbers.
+    # A fork lacks the first rounds. Shift the others to their own numbers.
     shift = links.first_round
     prob = links.probs.get(label, {}).get(seed)
     if prob is not None:

@@ -176,7 +176,7 @@ class Experiment(schema.Settings):
         run in one folder first help to tune; `runs.merge` joins them.
 
         Args:
-          index: from 0 to ``count - 1``, or from 1 to ``count``, which is 0.
+          index: from 0 to ``count - 1``. ``count`` stands for 0, so users can also count from 1.
           count: number of shards.
           by: ``'program'``; or ``'seed'`` for shards on machines of different kinds, so that all
             lanes of a seed stay on one.

@@ -66,11 +66,14 @@ def duplex(
             raise errors.invalid(name, requirement, errors.text_of(part))
 
     def merge(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
-        up, down, work = samples
-        prob = up.prob * work.prob * down.prob
-        taking_part = up._replace(prob=prob, duration=combining.longest(samples))
+        uplinks, downlinks, compute_links = samples
+        prob = uplinks.prob * compute_links.prob * downlinks.prob
+        duration = combining.longest(samples)
         return base.directed(
-            taking_part, up.mask & work.mask, down.mask, compute=work.mask
+            uplinks._replace(prob=prob, duration=duration),
+            uplinks.mask & compute_links.mask,
+            downlinks.mask,
+            compute=compute_links.mask,
         )
 
     return combining.combine('duplex', list(parts.values()), merge)

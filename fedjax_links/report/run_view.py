@@ -36,7 +36,7 @@ class RunView:
 
     Attributes:
       title: one line.
-      caption: what was reported elsewhere, and all deviations; may be empty.
+      caption: what its paper reports, and all deviations; may be empty.
       data: the finished series in the order of their names (`results.dataset`).
       tuning: the trials of each tuned series, for each pattern that it was tuned on.
       missing: labels of algorithms that are not finished; if in tuning, with the progress.
@@ -97,6 +97,7 @@ class RunView:
 
     @functools.cached_property
     def _names(self) -> dict[str, str]:
+        """Returns the names that pages show, by label."""
         return dataset.names(self.data)
 
     @property

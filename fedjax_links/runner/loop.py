@@ -337,19 +337,17 @@ class _AlgorithmLoop:
         )
         scheduler.run(lanes, coming)
 
-    # With other processes in the same folder.
-
     def _finish_with_others(self, lanes: Sequence[Lane]) -> None:
         """Runs lanes of one stage, waiting for those that others hold."""
         reported: set[str] = set()  # processes whose names callbacks have received
         while True:
             self.store.refresh()
-            left = self._left(lanes)
-            if not left:
+            unfinished = self._unfinished(lanes)
+            if not unfinished:
                 self.store.register_lanes({lane.name: lane.metadata for lane in lanes})
                 return
-            self._attempt(left)
-            self._wait(self._left(left), reported)
+            self._attempt(unfinished)
+            self._wait(self._unfinished(unfinished), reported)
 
     def _wait(self, lanes: Sequence[Lane], reported: set[str]) -> None:
         """Waits a moment for lanes that others hold; adds new holders to the reported ones."""
@@ -366,7 +364,7 @@ class _AlgorithmLoop:
         self.listeners.notify('on_wait', text)
         time.sleep(_POLL_SECONDS)
 
-    def _left(self, lanes: Iterable[Lane]) -> list[Lane]:
+    def _unfinished(self, lanes: Iterable[Lane]) -> list[Lane]:
         """Returns the lanes that are neither done nor failed."""
         return [
             lane
@@ -388,7 +386,7 @@ class _AlgorithmLoop:
             if len(lanes) == 1:
                 self._note_failure(lanes[0], error)
                 return
-            for lane in self._left(lanes):
+            for lane in self._unfinished(lanes):
                 self._attempt([lane])
 
     def _note_failure(self, lane: Lane, error: Exception) -> None:

@@ -61,10 +61,12 @@ def has_digest(path: Path) -> bool:
 
 
 def _digest_of(values: Section) -> str:
+    """Returns the digest of values, whatever their order."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _changed(path: Path, requirement: str) -> errors.InvalidError:
+    """Builds the error for a file that has changed."""
     hint = '--start_over sets them aside and begins again'
     return errors.invalid(
         'workdir', f'{requirement} ({hint})', f'{path}, which has changed'

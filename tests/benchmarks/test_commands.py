@@ -48,7 +48,7 @@ def test_rows_show_regressions_and_which_targets_are_met(module, monkeypatch):
 
     def run(arguments, environment=None, *, status=0):
         ran.append((*arguments, status))
-        return commands.Done(seconds=0.5, gibibytes=0.25)
+        return commands.CommandCost(seconds=0.5, gibibytes=0.25)
 
     monkeypatch.setattr(commands, 'run', run)
     monkeypatch.setattr(start, 'compile_seconds', lambda repeats: [0.5] * repeats)

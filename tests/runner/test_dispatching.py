@@ -19,7 +19,7 @@ MIXED = {
 
 
 def interleaved(planned, label):
-    """Its lanes at the first point, of one pattern and of the other in turn."""
+    """Returns an algorithm's lanes at the first point, of both patterns alternately."""
     lanes = planned.plan.schedule.main(label)
     lanes = [lane for lane in lanes if lane.point == lanes[0].point]
     return sorted(lanes, key=lambda lane: (lane.seed, lane.pattern))
