@@ -18,9 +18,9 @@ epoch of unequal clients. No training image is set aside for validation; the tes
 The loss weighs examples, not clients, equally. Caption and notebook disagree on R in (c), 8 and 5,
 so both are run.
 
-:mnist,short has only R = 0 and 5 beside uniform sampling, and half of the rounds.
-:mnist,as_released or :gaussians,as_released runs the released form of debiasing and tries smaller
-rates as well.
+A part, :mnist,short, has only R = 0 and 5 beside uniform sampling, and half of the rounds. With
+:mnist,as_released or :gaussians,as_released the released form of debiasing runs, and smaller rates
+are tried as well.
 """
 
 from ml_collections import ConfigDict

@@ -13,8 +13,8 @@ Debiasing FedAvg is ahead of FedVARP and FedAvg throughout. Deviations: the pape
 only "three convolution layers" and rates "of order 1e-3". Partition, batch, local work and rounds
 are those of the MNIST experiment's code, the network is ours, and rates are tuned at R = 10.
 
-:cifar10,as_released or :gaussians,as_released runs the released form of debiasing and tries smaller
-rates as well.
+With :cifar10,as_released or :gaussians,as_released the released form of debiasing runs, and smaller
+rates are tried as well.
 """
 
 from ml_collections import ConfigDict

@@ -8,8 +8,8 @@ the released selection of clients (:fashion_mnist,as_released). The full size ta
 and was not run; studies/full_size.md has its cost. With --quick it takes minutes on two CPU cores,
 on synthetic images with cycles of 50 rounds.
 
-:gaussians is a small version that needs no data: classes that overlap, softmax regression, 250
-clients and the length of FashionMNIST. It takes a quarter of an hour of one CPU core, or half a
+A small version, :gaussians, needs no data: classes that overlap, softmax regression, 250 clients
+and the length of FashionMNIST. It takes a quarter of an hour of one CPU core, or half a
 minute with --quick. (--dry_run says more, as it times wait-full in the warm-up.) Its results are in
 docs/papers.md.
 

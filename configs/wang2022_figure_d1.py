@@ -8,8 +8,8 @@ hours on a CPU and was not run; studies/full_size.md has its cost. :fashion_mnis
 the rounds and four seeds. By its first 2,000 rounds it takes an hour of two CPU cores; it was not
 run to its end. With --quick it takes a few minutes on two CPU cores, on synthetic images.
 
-:gaussians is a small version that needs no data: classes that overlap, softmax regression, 250
-clients and the length of FashionMNIST. It takes three quarters of a minute on two CPU cores, or
+A small version, :gaussians, needs no data: classes that overlap, softmax regression, 250 clients
+and the length of FashionMNIST. It takes three quarters of a minute on two CPU cores, or
 half a minute with --quick. Its results are in docs/papers.md.
 
 The paper reports similar curves, the regularised pattern marginally ahead. Deviations: it does

@@ -8,8 +8,8 @@ the released selection of clients (:fashion_mnist,as_released). The full size ta
 and was not run; studies/full_size.md has its cost. With --quick it takes minutes on two CPU cores,
 on synthetic images with cycles of 50 rounds.
 
-:gaussians is a small version that needs no data: classes that overlap, softmax regression, 250
-clients and the length of FashionMNIST. It takes 46 minutes of one CPU core, or half a minute with
+A small version, :gaussians, needs no data: classes that overlap, softmax regression, 250 clients
+and the length of FashionMNIST. It takes 46 minutes of one CPU core, or half a minute with
 --quick. Its results are in docs/papers.md.
 
 The paper reports that large rates are unstable, and that at the smallest one amplification is

@@ -8,7 +8,7 @@ CIFAR-10, takes weeks on a CPU and was not run; studies/full_size.md has its cos
 takes a few minutes on two CPU cores. The bars have the same form, on synthetic images, without
 their meaning.
 
-:alpha,gaussians is a small version that needs no data: Gaussian classes that overlap, as in
+A small version, :alpha,gaussians, needs no data: Gaussian classes that overlap, as in
 xiang2024_table1_gaussians.py, 1,998 rounds, and rates tuned as there at every value. It takes five
 minutes on two CPU cores, or half a minute with --quick. Its results are in docs/papers.md.
 

@@ -1,4 +1,4 @@
-"""FedAvg's loss over label-dependent links by the boundaries of classes: studies/boundary.md.
+"""Computes FedAvg's loss over label-dependent links by boundaries of classes: boundary.md.
 
 python -m studies.boundary                # the picture, from studies/records/boundary.csv
 python -m studies.boundary --simulate     # the record again

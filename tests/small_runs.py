@@ -1,4 +1,4 @@
-"""Small simulations of one federation, compiled once, and comparisons of their results."""
+"""Runs small simulations of one federation, compiled once, and compares their results."""
 
 import functools
 
@@ -15,14 +15,8 @@ from fedjax_links import (
 from fedjax_links.testing import federation
 
 NUM_CLIENTS = federation.NUM_CLIENTS
-
-
 NUM_ROUNDS = federation.NUM_ROUNDS
-
-
 PROBS = np.linspace(0.2, 0.8, NUM_CLIENTS)
-
-
 KEY = jax.random.key(31)
 
 
@@ -50,14 +44,8 @@ def compiled(jit, make, links, num_rounds, eval_every, eval_fn):
 
 
 BERNOULLI = participation.bernoulli(PROBS)
-
-
 MARKOV = participation.markov(PROBS, 0.3)
-
-
 NAMED = participation.uniform_cohort(NUM_CLIENTS, 2)
-
-
 AS_USERS_COMPILE = pytest.mark.slow, pytest.mark.optimised
 
 

@@ -1,4 +1,4 @@
-"""Figures of Xiang et al. 2024, redone: links, exact and drawn, and what one does to a limit."""
+"""Redraws figures of Xiang et al. 2024: links, exact and drawn, and what one does to a limit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -166,12 +166,16 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
 
 
 def _exact(p: np.ndarray) -> dict[str, np.ndarray]:
-    up, down = rates(p, _UP_RATE, np)
-    share = analysis.markov_stationary(up, down)
-    memory = analysis.markov_autocorrelation(up, down, 1)
-    return dict(
-        zip(_QUANTITIES, (up, down, share, memory, 1 / down, 1 / up), strict=True)
-    )
+    """Computes the exact quantities at probabilities p."""
+    up_rate, down_rate = rates(p, _UP_RATE, np)
+    return {
+        'up_rate': up_rate,
+        'down_rate': down_rate,
+        'share_up': analysis.markov_stationary(up_rate, down_rate),
+        'correlation': analysis.markov_autocorrelation(up_rate, down_rate, 1),
+        'rounds_up': 1 / down_rate,
+        'rounds_down': 1 / up_rate,
+    }
 
 
 def _estimates(up: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -185,17 +189,23 @@ def _estimates(up: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     rise = _ratio(rises, downs)
     fall = _ratio(falls, ups)
     share = _ratio(up.sum(axis=0), np.full(up.shape[1:], len(up)))
-    memory = 1 - fall[0] - rise[0], fall[1] + rise[1]
-    ratios = rise, fall, share, memory, _ratio(ups, falls), _ratio(downs, rises)
-    size = up.shape[-1]
-    estimates = [
-        (value[..., 0], size * stats.sem(parts, axis=-1)) for value, parts in ratios
-    ]
-    return dict(zip(_QUANTITIES, estimates, strict=True))
+    ratios = {
+        'up_rate': rise,
+        'down_rate': fall,
+        'share_up': share,
+        'correlation': (1 - fall[0] - rise[0], fall[1] + rise[1]),
+        'rounds_up': _ratio(ups, falls),
+        'rounds_down': _ratio(downs, rises),
+    }
+    num_links = up.shape[-1]
+    return {
+        name: (value[..., 0], num_links * stats.sem(parts, axis=-1))
+        for name, (value, parts) in ratios.items()
+    }
 
 
 def _ratio(counts: np.ndarray, out_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ratios of totals over links [..., 1], and what each adds to its error to first order."""
+    """Returns ratios of totals over links [..., 1], and each link's part of the error."""
     total = out_of.sum(axis=-1, keepdims=True)
     ratio = counts.sum(axis=-1, keepdims=True) / total
     return ratio, (counts - ratio * out_of) / total

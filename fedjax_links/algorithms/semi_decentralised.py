@@ -211,7 +211,7 @@ def _train_and_gossip(
       clients: the client models x_i, leaves [N, ...].
       uploads: bool[N], whose upload arrives.
       local_model: ``(x_i, update) -> z_i``, the locally trained model.
-      upload_of: ``y_i -> `` what client i uploads.
+      upload_of: ``y_i -> upload``, what client i uploads.
 
     Returns:
       The sum of the uploads that arrive; the mixed models y_i, leaves [N, ...]; the metrics.

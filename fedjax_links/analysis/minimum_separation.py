@@ -9,6 +9,8 @@ union of the window is a conditional Poisson sample of size ``n = (R + 1) B``, a
 share of selections is its inclusion probability over n.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
@@ -64,7 +66,7 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
     down = special.expit(-logits)
     angles, weights_of_angles = _half_circle(np.sqrt(np.sum(up * down)), num_clients)
     z = np.exp(1j * angles)
-    num_chunks = -(-num_clients * angles.size // _CHUNK_ELEMENTS)
+    num_chunks = math.ceil(num_clients * angles.size / _CHUNK_ELEMENTS)
     chunks = np.array_split(logits, num_chunks)
 
     def factors(chunk: np.ndarray) -> np.ndarray:

@@ -62,7 +62,7 @@ def sum_rows(
     """Sums a function of the members' rows, in float32 at least.
 
     Args:
-      of_row: ``row -> `` a pytree, the summand of a client.
+      of_row: ``row -> pytree``, the summand of a client.
       cohort: the clients to sum over.
       client_tree: leaves [N, ...], as in `mix`.
     """

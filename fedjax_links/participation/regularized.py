@@ -1,5 +1,6 @@
 """Deals cohorts from a shuffled deck of clients: regularised participation."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -54,7 +55,7 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     """
     checks.static_int('num_clients', num_clients)
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
-    period = -(-num_clients // cohort_size)
+    period = math.ceil(num_clients / cohort_size)
 
     def shuffled(key: Key) -> Array:
         position = subset_sampling.random_order(key, num_clients).position
@@ -91,6 +92,6 @@ def regularized_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Returns the exact law of `regularized`."""
     size = inputs.options['cohort_size']
     num_clients = inputs.options['num_clients']
-    period = -(-num_clients // size)
+    period = math.ceil(num_clients / size)
     description = f'every client once in {period} rounds, {size} at a time'
     return link_laws.exchangeable(description, num_clients, 1 / period, period=period)

@@ -1,5 +1,7 @@
 """Partitions that cut each class into parts, one for each client that has some of it."""
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -48,7 +50,7 @@ def pathological(
     """
     labels, rng = begin(labels, num_clients, seed)
     classes, sizes = np.unique(labels, return_counts=True)
-    fewest = -(-classes.size // num_clients)
+    fewest = math.ceil(classes.size / num_clients)
     checks.static_int(
         'classes_per_client', classes_per_client, minimum=fewest, maximum=classes.size
     )

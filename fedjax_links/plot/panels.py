@@ -81,7 +81,7 @@ def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Axes]:
     from matplotlib import pyplot
 
     columns = min(_MAX_COLUMNS, count)
-    height = max(_PANEL[1], height) * -(-count // columns) + 0.6
+    height = max(_PANEL[1], height) * math.ceil(count / columns) + 0.6
     width = _PANEL[0] * columns + 0.6 + _LETTER * letters
     return grid(
         pyplot.figure(figsize=(width, height), layout='constrained'), count, columns
@@ -100,7 +100,7 @@ def grid(
       **options: of ``figure.subplots``.
     """
     columns = min(columns, count)
-    num_rows = -(-count // columns)
+    num_rows = math.ceil(count / columns)
     axes_grid = figure.subplots(num_rows, columns, squeeze=False, **options)
     for axes in axes_grid.flat[count:]:
         axes.set_visible(False)
@@ -251,7 +251,7 @@ def finish(
 def draw_shares(
     axes: Axes, values: np.ndarray, label: str, colorbar: bool, **options: Any
 ) -> None:
-    """Draws an image of shares, on a square-root scale so that small ones show.
+    """Draws an image of fractions, on a square-root scale so that small ones show.
 
     Args:
       axes: matplotlib axes.
@@ -262,7 +262,8 @@ def draw_shares(
     """
     from matplotlib import colors
 
-    norm = colors.PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
+    largest = float(values.max())
+    norm = colors.PowerNorm(0.5, vmin=0, vmax=largest if largest else 1.0)
     image = axes.imshow(
         values, cmap='Blues', interpolation='nearest', norm=norm, **options
     )
@@ -271,7 +272,7 @@ def draw_shares(
 
 
 def in_per_cent(axis: Axis) -> None:
-    """Writes shares along an axis in per cent."""
+    """Writes fractions along an axis in per cent."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0, symbol=' %'))
@@ -305,7 +306,7 @@ def legend(axes: Axes, *, outside: bool = False) -> None:
     is_long = len(names) > _MAX_INSIDE or max(map(len, names)) > _MAX_LETTERS_INSIDE
     where: dict[str, Any] = {}
     if (outside or is_long) and axes.figure.get_layout_engine() is not None:
-        columns = -(-len(names) // _MAX_LEGEND_ROWS)
+        columns = math.ceil(len(names) / _MAX_LEGEND_ROWS)
         where = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1), 'ncols': columns}
     axes.legend(frameon=False, fontsize='small', **where)
 

@@ -1,5 +1,7 @@
 """Shows final metrics: all of them, best points, bars, and their spread over seeds."""
 
+import math
+
 import numpy as np
 
 from fedjax_links import plot
@@ -167,7 +169,7 @@ def bars(
 
     def resize(paper_width: float) -> Page:
         columns = panels.legend_columns(list(names.values()), paper_width / PAPER_SCALE)
-        legend_rows = -(-len(names) // columns)
+        legend_rows = math.ceil(len(names) / columns)
         height = PAPER_SCALE * (2.6 + 0.22 * legend_rows)
         return page._replace(size=(paper_width, height))
 
