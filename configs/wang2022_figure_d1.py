@@ -5,8 +5,8 @@
 
 After the colon stands fashion_mnist or cifar10, which must have been prepared. The full size takes
 hours on a CPU and was not run; studies/full_size.md has its cost. :fashion_mnist,short has half of
-the rounds and four seeds. By its first 2,000 rounds it takes an hour of two CPU cores; it was not
-run to its end. With --quick it takes a few minutes on two CPU cores, on synthetic images.
+the rounds and four seeds. It took an hour of two CPU cores, and its results are in docs/papers.md.
+With --quick it takes a few minutes on two CPU cores, on synthetic images.
 
 A small version, :gaussians, needs no data: classes that overlap, softmax regression, 250 clients
 and the length of FashionMNIST. It takes three quarters of a minute on two CPU cores, or

@@ -21,8 +21,17 @@ FIRST_OF_PAPER = [
     for paper in ('sun2025', 'wang2022', 'xiang2023', 'xiang2024')
 ]
 FEW = 20  # evaluations of a run that are run again; warm-ups end before
-ON_IMAGES = {'sun2025_figure3_mnist_short': 'mnist'}
+ON_IMAGES = {
+    'sun2025_figure3_mnist_short': 'mnist',
+    'wang2022_figure_d1_fashion_mnist_short': 'fashion_mnist',
+}
 """Runs on published images, of which two evaluations are run again."""
+BOUNDS = {'wang2022_figure_d1_fashion_mnist_short': 1e-2}
+"""Bounds on differences, if not 2e-3; that of two lanes exceeds them in some metric.
+
+A network at the rate 0.1 makes 0.006 of what another compiler rounds differently in 50 rounds. As
+the record was compiled, the bits are those of the record.
+"""
 PATTERN = {'wang2022_figure_d2_gaussians': 'rate1'}
 """A record's label of one of the rates that the config has in its grid now."""
 
@@ -337,7 +346,20 @@ def test_the_first_rounds_of_a_run_again(run, monkeypatch, tmp_path_factory):
     np.testing.assert_array_equal(again['round'], columns['round'][rows])
     metrics = [name for name in columns if name.startswith('server/')]
     assert metrics
+    bound = BOUNDS.get(run, 2e-3)
     for name in metrics:
         remaining = columns[name][rows]
-        np.testing.assert_allclose(again[name], remaining, rtol=2e-3, atol=2e-3)
+        np.testing.assert_allclose(again[name], remaining, rtol=bound, atol=bound)
         assert np.ptp(remaining) > 0.01  # it learns, so that another lane would be seen
+
+
+@pytest.mark.parametrize('run', BOUNDS)
+def test_a_wide_bound_still_tells_lanes_apart(run):
+    columns = runs.read(claim_of.ARCHIVES / run).columns
+    early = columns['round'] <= 2 * config(run)['eval_every']
+    values = np.array([columns[name] for name in columns if name.startswith('server/')])
+    pattern = next(iter(config(run)['patterns']))
+    rows = early & (columns['pattern'] == pattern)
+    lanes = [values[:, rows & (columns['seed'] == seed)] for seed in range(4)]
+    for other in lanes[1:]:
+        assert np.abs(other - lanes[0]).max() > 2 * BOUNDS[run]
