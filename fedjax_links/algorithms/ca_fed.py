@@ -291,8 +291,5 @@ def _estimate(transitions: Transitions) -> Array:
 
 def _per_client(argument: str, values: Numbers, num_clients: int) -> Array:
     """Returns one number for all clients, or one for each, as float[N]."""
-    shape = np.shape(values)
-    if shape not in ((), (num_clients,)):
-        requirement = f'be one number or {num_clients}'
-        raise errors.invalid(argument, requirement, f'shape {shape}')
+    checks.one_or_each(argument, values, num_clients)
     return jnp.broadcast_to(jnp.asarray(values, jnp.result_type(float)), num_clients)

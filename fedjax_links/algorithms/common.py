@@ -384,7 +384,8 @@ def check_server_rates(
 
     Most optimizers normalise the gradient, so that a rate beside theirs would have no effect.
     """
-    if server_lr is not None:
+    is_needed = default is not None and server_optimizer is None
+    if server_lr is not None or is_needed:
         checks.positive_number('server_lr', server_lr)
     is_number = isinstance(server_lr, int | float)
     is_default = server_lr is None or (is_number and server_lr == default)

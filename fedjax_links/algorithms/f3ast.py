@@ -160,10 +160,7 @@ def f3ast_senders(mask: np.ndarray, options: Section) -> np.ndarray:
 
 def _initial_rates(initial_rate: Numbers, num_clients: int) -> Array:
     """Returns the rates before round 0, float[N]."""
-    shape = np.shape(initial_rate)
-    if shape not in ((), (num_clients,)):
-        requirement = f'be one number or {num_clients}'
-        raise errors.invalid('initial_rate', requirement, f'shape {shape}')
+    checks.one_or_each('initial_rate', initial_rate, num_clients)
     rates = jnp.asarray(initial_rate, jnp.result_type(float))
     return jnp.broadcast_to(rates, (num_clients,))
 

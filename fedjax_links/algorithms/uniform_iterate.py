@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 
 from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import prng, tree
+from fedjax_links.core import contracts, prng, tree
 from fedjax_links.core.references import cite
 
 _STREAM = 0x554E  # keeps the draw apart from what the algorithm draws at the server
@@ -64,6 +64,7 @@ def uniform_iterate(algorithm: Algorithm) -> Algorithm:
     References:
       Sun et al. 2025, Algorithm 1, line 12; Vitter 1985 for the draw.
     """
+    contracts.check_algorithm(algorithm)
 
     def init(params: Params, problem: Problem) -> UniformIterateState:
         return UniformIterateState(algorithm.init(params, problem), params)

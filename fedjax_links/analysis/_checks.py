@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.core import errors
 
+_LARGEST_INT = 2**63 - 1
+
 
 def require(is_valid: object, name: str, requirement: str, got: object) -> None:
     """Raises an error unless a condition holds."""
@@ -15,15 +17,27 @@ def require(is_valid: object, name: str, requirement: str, got: object) -> None:
         raise errors.invalid(name, requirement, got)
 
 
-def as_doubles(name: str, values: object) -> np.ndarray:
-    """Returns real numbers or flags as float64, or raises an error."""
+def as_array(name: str, values: object, requirement: str) -> np.ndarray:
+    """Returns what is given as an array, whatever it holds; raises for ragged rows."""
     try:
-        array = np.asarray(values)
-    except ValueError:  # Rows of unequal length.
-        raise errors.invalid(name, 'hold numbers', errors.text_of(values)) from None
-    if array.dtype.kind in 'OSUcmM':
+        return np.asarray(values)
+    except ValueError:
+        raise errors.invalid(name, requirement, errors.text_of(values)) from None
+
+
+def as_doubles(name: str, values: object) -> np.ndarray:
+    """Returns real numbers as float64, or raises an error; True and False are no numbers."""
+    array = as_array(name, values, 'hold numbers')
+    if array.dtype.kind not in 'fiu' or _has_flag(values):
         raise errors.invalid(name, 'hold numbers', errors.text_of(values))
     return array.astype(np.float64)
+
+
+def _has_flag(value: object) -> bool:
+    """Returns whether a list, or a list in it, holds True or False beside numbers."""
+    if isinstance(value, list | tuple):
+        return any(map(_has_flag, value))
+    return isinstance(value, bool)
 
 
 def checked_number(name: str, value: object) -> float:
@@ -31,6 +45,34 @@ def checked_number(name: str, value: object) -> float:
     array = as_doubles(name, value)
     require(array.ndim == 0, name, 'be one number', errors.text_of(value))
     return float(array)
+
+
+def checked_at_least_zero(name: str, value: object) -> float:
+    """Returns one finite real number of at least 0 as a float."""
+    number = checked_number(name, value)
+    require(0 <= number < np.inf, name, 'be finite and at least 0', value)
+    return number
+
+
+def checked_kind(name: str, value: object, kind: type, what: str) -> None:
+    """Raises unless `value` is of a class; `what` describes one."""
+    require(isinstance(value, kind), name, f'be {what}', errors.text_of(value))
+
+
+def checked_shape(
+    name: str, array: np.ndarray, shape: tuple[int, ...], what: str
+) -> np.ndarray:
+    """Returns one number, or numbers of a shape, as an array of that shape.
+
+    Args:
+      name: of the argument.
+      array: its value.
+      shape: that it has if it is not one number.
+      what: the shape in words.
+    """
+    fits = array.shape in ((), shape)
+    require(fits, name, f'be one number or {what}', f'shape {array.shape}')
+    return np.broadcast_to(array, shape)
 
 
 def checked(
@@ -104,6 +146,7 @@ def checked_client_weights(name: str, values: ArrayLike) -> np.ndarray:
 def checked_rate(name: str, values: ArrayLike) -> np.ndarray:
     """Returns transition probabilities of any shape as float64."""
     array = as_doubles(name, values)
+    require(array.size, name, 'hold numbers', errors.text_of(values))
     return checked(name, array, (array >= 0) & (array <= 1), 'lie in [0, 1]')
 
 
@@ -121,10 +164,7 @@ def checked_masks(
     name: str, values: ArrayLike, *, ndim: int | None = None
 ) -> np.ndarray:
     """Returns participation masks as bool[..., N]; integers 0 and 1 are accepted."""
-    try:
-        array = np.asarray(values)
-    except ValueError:  # Rows of unequal length.
-        raise errors.invalid(name, 'be boolean', errors.text_of(values)) from None
+    array = as_array(name, values, 'be boolean')
     if array.ndim == 0 or array.size == 0 or (ndim is not None and array.ndim != ndim):
         expected = '[T, N]' if ndim == 2 else '[..., N]'
         raise errors.invalid(name, f'be non-empty {expected}', f'shape {array.shape}')
@@ -134,12 +174,13 @@ def checked_masks(
 
 
 def checked_int(
-    name: str, value: Any, *, minimum: int, maximum: int | None = None
+    name: str, value: Any, *, minimum: int, maximum: int | None = _LARGEST_INT
 ) -> int:
     """Returns `value` as a Python int in range; floats and booleans are refused."""
     is_int = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_int or value < minimum:
-        raise errors.invalid(name, f'be an integer of at least {minimum}', f'{value!r}')
+        got = errors.text_of(value)
+        raise errors.invalid(name, f'be an integer of at least {minimum}', got)
     if maximum is not None and value > maximum:
         raise errors.invalid(name, f'be at most {maximum}', value)
     return int(value)

@@ -202,15 +202,21 @@ def cohort_draws(
     return _all_draws(weights, waits, size, design, max_states)
 
 
+def check_chain(chain: object) -> None:
+    """Raises for what is no chain of minimum separation."""
+    what = 'a chain, as `analysis.minimum_separation_chain` returns'
+    _checks.checked_kind('chain', chain, MinimumSeparationChain, what)
+
+
 def _checked_separation(
     weights: ArrayLike, separation: ArrayLike, cohort_size: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Checks weights float64[N], separations int64[N] and the cohort's size."""
     weights = _checks.checked_weights('weights', weights)
-    waits = np.asarray(separation)
+    requirement = 'be an integer of at least 0, or one per client'
+    waits = _checks.as_array('separation', separation, requirement)
     are_counts = waits.dtype.kind in 'iu' and np.all(waits >= 0)
     is_valid = are_counts and waits.shape in ((), weights.shape)
-    requirement = 'be an integer of at least 0, or one per client'
     _checks.require(is_valid, 'separation', requirement, f'{separation!r}')
     waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)

@@ -236,7 +236,7 @@ def _normal_rule(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def class_means(means: ArrayLike) -> np.ndarray:
     """Checks the means of classes and returns them as float64[C, d]."""
-    centres = np.asarray(means, np.float64)
+    centres = _checks.as_doubles('means', means)
     is_valid = centres.ndim == 2 and len(centres) > 1 and np.isfinite(centres).all()
     got = f'shape {centres.shape}'
     _checks.require(is_valid, 'means', 'be finite, [C, d], C >= 2', got)

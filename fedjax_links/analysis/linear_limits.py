@@ -197,8 +197,12 @@ def weighted_gradient_flow(
         features, labels, clients, weights, **options
     )
     at_zero = np.zeros(objective.penalty.size * objective.num_outputs)
+    if start is not None:
+        _checks.checked_kind('start', start, linear_models.LinearModel, 'a LinearModel')
     point = at_zero if start is None else start.parameters.ravel()
-    _checks.require(0 <= time < np.inf, 'time', 'be finite and at least 0', time)
+    time = _checks.checked_at_least_zero('time', time)
+    if most_gradients is not None:
+        _checks.checked_number('most_gradients', most_gradients)
     smoothness = objective.smoothness()
     steps = _checks.checked_int('num_steps', num_steps, minimum=1)
     growth = np.log1p(smoothness * time) / steps

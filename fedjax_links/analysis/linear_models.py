@@ -40,7 +40,7 @@ class LinearModel(NamedTuple):
 
     def scores(self, features: ArrayLike) -> np.ndarray:
         """Returns the scores float64[E, C] of features [E, ...]."""
-        rows = np.asarray(features, np.float64)
+        rows = as_rows(features)
         return rows.reshape(len(rows), -1) @ self.coefficients + self.intercept
 
     @property
@@ -239,6 +239,13 @@ class WeightedLoss(NamedTuple):
         return LinearModel(table[:-1], table[-1])
 
 
+def as_rows(features: ArrayLike) -> np.ndarray:
+    """Returns features as float64; True and False are 1 and 0."""
+    rows = _checks.as_array('features', features, 'hold numbers')
+    is_flags = rows.dtype == np.bool_
+    return _checks.as_doubles('features', rows.astype(int) if is_flags else rows)
+
+
 def weighted_loss(
     features: ArrayLike,
     labels: ArrayLike,
@@ -253,15 +260,15 @@ def weighted_loss(
     names = ', '.join(_LOSSES)
     is_known = isinstance(loss, str) and loss in _LOSSES
     _checks.require(is_known, 'loss', f'be one of {names}', f'{loss!r}')
-    rows = np.asarray(features, np.float64)
+    rows = as_rows(features)
     is_valid = rows.ndim > 1 and rows.size > 0 and np.isfinite(rows).all()
     _checks.require(
         is_valid, 'features', 'be finite, [E, d]', f'shape {list(rows.shape)}'
     )
     client_weights = _checks.checked_client_weights('weights', weights)
     shares = _shares(client_weights, clients, len(rows))
-    targets, outputs = _targets(np.asarray(labels), loss, num_classes, len(rows))
-    _checks.require(0 <= l2 < np.inf, 'l2', 'be finite and at least 0', l2)
+    targets, outputs = _targets(labels, loss, num_classes, len(rows))
+    penalty = _checks.checked_at_least_zero('l2', l2)
     counted = shares > 0
     rows = rows.reshape(len(rows), -1)[counted]
     design = np.append(rows, np.ones((len(rows), 1)), axis=1)
@@ -274,15 +281,15 @@ def weighted_loss(
         blocks=[slice(start, start + block) for start in range(0, size, block)],
         num_outputs=outputs,
         loss=_LOSSES[loss],
-        penalty=np.append(np.full(width - 1, float(l2)), 0.0),
+        penalty=np.append(np.full(width - 1, penalty), 0.0),
     )
 
 
 def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.ndarray:
     """Returns ``w_i / n_i`` of each example's owner."""
-    owners = np.asarray(clients)
     last = weights.size - 1
     requirement = f'be int[{num_examples}], an owner for each example'
+    owners = _checks.as_array('clients', clients, requirement)
     is_valid = owners.shape == (num_examples,) and owners.dtype.kind in 'iu'
     got = f'{owners.dtype}{list(owners.shape)}'
     _checks.require(is_valid, 'clients', requirement, got)
@@ -297,15 +304,16 @@ def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.nd
 
 
 def _targets(
-    labels: np.ndarray, loss: str, num_classes: int | None, num_examples: int
+    given: ArrayLike, loss: str, num_classes: int | None, num_examples: int
 ) -> tuple[np.ndarray, int]:
     """Returns labels as the loss takes them, and the number of outputs."""
     requirement = f'have one row per example ({num_examples})'
+    labels = _checks.as_array('labels', given, requirement)
     shape = list(labels.shape)
     has_rows = shape[:1] == [num_examples]
     _checks.require(has_rows, 'labels', requirement, f'shape {shape}')
     if loss == LEAST_SQUARES:
-        targets = labels.astype(np.float64).reshape(num_examples, -1)
+        targets = _checks.as_doubles('labels', labels).reshape(num_examples, -1)
         return targets, targets.shape[1]
     is_valid = labels.ndim == 1 and labels.dtype.kind in 'iu'
     _checks.require(
@@ -313,6 +321,8 @@ def _targets(
     )
     if loss == LOGISTIC:
         num_classes = 2
+    if num_classes is not None:
+        _checks.checked_int('num_classes', num_classes, minimum=2)
     top = int(labels.max()) if num_classes is None else num_classes - 1
     known = (labels >= 0) & (labels <= top)
     _checks.checked('labels', labels, known, f'lie in 0 to {top}')

@@ -285,7 +285,9 @@ def all_links(
     if neighbours is None:
         # A client that is its own neighbour has none.
         neighbours = np.arange(size)[:, None]
-    graph = peer_links.graph_of(neighbours, edge_probs)
+    graph = peer_links.graph_of(neighbours, edge_probs, argument='edge_probs')
+    num_rows = len(graph.matrix)
+    _checks.require(num_rows == size, 'neighbours', f'have {size} rows', num_rows)
     link_probs = np.r_[probs, graph.probs]
     requirement = f'leave at most {_MOST_LINKS} links in all'
     got = f'{size} uplinks, {len(graph.probs)} edges'

@@ -57,9 +57,10 @@ def markov_autocorrelation(
       Levin and Peres, Markov Chains and Mixing Times, 2017 (two-state chains).
     """
     up, down = _checked_rates(up_rate, down_rate)
-    lags = np.asarray(lag)
+    requirement = 'hold integers of at least 0'
+    lags = _checks.as_array('lag', lag, requirement)
     is_valid = lags.dtype.kind in 'iu' and np.all(lags >= 0)
-    _checks.require(is_valid, 'lag', 'hold integers of at least 0', f'{lag!r}')
+    _checks.require(is_valid, 'lag', requirement, f'{lag!r}')
     return (1.0 - up - down) ** lags
 
 
@@ -294,7 +295,7 @@ def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:
        [0.577 1.   ]]
     """
     links = _checks.checked_probs('probs', probs)
-    up = float(_checks.checked_rate('share', share))
+    up = float(_checks.checked_rate('share', _checks.checked_number('share', share)))
     rates = links * up
     spread = np.sqrt(np.outer(rates * (1 - rates), rates * (1 - rates)))
     covariance = np.outer(links, links) * up * (1 - up)

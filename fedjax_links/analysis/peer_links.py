@@ -255,12 +255,15 @@ def semi_decentralised_rate(
     return float(np.clip(values[-1], 0.0, 1.0))
 
 
-def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> RandomGraph:
+def graph_of(
+    neighbours: ArrayLike, probs: ArrayLike, *, argument: str = 'probs'
+) -> RandomGraph:
     """Builds the graph of neighbours.
 
     Args:
       neighbours: int[N, K].
       probs: P(an edge is up), one number or float[N, K].
+      argument: the name of ``probs`` in errors.
 
     Returns:
       The graph.
@@ -268,7 +271,7 @@ def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> RandomGraph:
     Raises:
       ValueError: if ``neighbours`` is no graph or ``probs`` no probabilities.
     """
-    table = np.asarray(neighbours)
+    table = _checks.as_array('neighbours', neighbours, 'be int[N, K]')
     is_table = table.ndim == 2 and table.dtype.kind in 'iu'
     got = f'{table.dtype}{list(table.shape)}'
     _checks.require(is_table, 'neighbours', 'be int[N, K]', got)
@@ -277,7 +280,12 @@ def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> RandomGraph:
     _checks.checked('neighbours', table, known, f'lie in [0, {size - 1}]')
     # -1 stands for "no edge", since an edge may be up with probability zero.
     matrix = np.full((size, size), -1.0)
-    edge_probs = np.broadcast_to(_checks.checked_rate('probs', probs), table.shape)
+    edge_probs = _checks.checked_shape(
+        argument,
+        _checks.checked_rate(argument, probs),
+        table.shape,
+        f'have shape {list(table.shape)}',
+    )
     np.put_along_axis(matrix, table, edge_probs, axis=1)
     np.fill_diagonal(matrix, -1.0)
     is_symmetric = np.array_equal(matrix, matrix.T)

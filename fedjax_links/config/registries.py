@@ -131,6 +131,8 @@ def _equal(problem: Problem, *, value: float) -> np.ndarray:
       problem: the problem.
       value: that of all clients.
     """
+    checks.number('value', value)
+    checks.finite('value', value)
     return np.full(problem.num_clients, value)
 
 
@@ -142,6 +144,9 @@ def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
       first: value of the first half.
       second: value of the second half.
     """
+    for name, value in (('first', first), ('second', second)):
+        checks.number(name, value)
+        checks.finite(name, value)
     is_first = np.arange(problem.num_clients) < problem.num_clients // 2
     return np.where(is_first, first, second)
 
@@ -153,10 +158,12 @@ def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
       problem: the problem, with N clients.
       values: N numbers.
     """
+    checks.per_client('values', values)
     if len(values) != problem.num_clients:
         raise errors.invalid(
             'values', f'have {problem.num_clients} entries', len(values)
         )
+    checks.finite('values', values)
     return np.asarray(values, float)
 
 
@@ -173,6 +180,7 @@ def _power(
     if count is None:
         count = problem.num_clients
     checks.static_int('count', count, maximum=problem.num_clients)
+    checks.number('exponent', exponent)
     with np.errstate(all='ignore'):
         weights: np.ndarray = np.arange(1.0, count + 1) ** -exponent
     if not np.isfinite(weights).all():
@@ -254,7 +262,8 @@ def _device_times(
             raise errors.invalid(name, requirement, errors.text_of(speed))
     checks.static_int('local_steps', local_steps)
     size = bytes_of_model(problem) if model_bytes is None else model_bytes
-    checks.positive('model_bytes', size)
+    checks.positive_number('model_bytes', size)
+    checks.number_within('sigma', sigma, 0, 100)
     ones = np.ones(problem.num_clients)
     training = local_steps * np.asarray(step, float) * ones
     upload = size / np.asarray(uplink, float)
@@ -273,8 +282,9 @@ def lognormal(
       sigma: standard deviation of the logarithm.
       seed: seed of the draw.
     """
-    checks.positive('median', median)
-    checks.within('sigma', sigma, 0, 100)
+    checks.static_int('num_clients', num_clients)
+    checks.positive_number('median', median)
+    checks.number_within('sigma', sigma, 0, 100)
     checks.static_int('seed', seed, minimum=0)
     rng = np.random.default_rng([int(seed), _SPEEDS_STREAM])
     return median * np.exp(sigma * rng.standard_normal(num_clients))

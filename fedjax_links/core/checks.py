@@ -26,13 +26,30 @@ _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def is_concrete(value: object) -> bool:
-    """Returns whether ``value`` holds numbers that can be read now (it is no tracer)."""
+    """Returns whether ``value`` holds numbers that can be read now (none is a tracer)."""
+    if isinstance(value, list | tuple):
+        return all(map(is_concrete, value))
     return not isinstance(value, jax.core.Tracer)
 
 
 def array_module(*values: object) -> types.ModuleType:
     """Returns NumPy, which needs no compiler, or `jax.numpy` if one of the values is traced."""
     return np if all(map(is_concrete, values)) else jnp
+
+
+def shape(argument: str, value: Any) -> tuple[int, ...]:
+    """Returns the shape of a number, a list or an array, traced or not; raises for ragged rows."""
+    try:
+        return np.shape(value) if is_concrete(value) else jnp.asarray(value).shape
+    except (TypeError, ValueError):
+        raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
+
+
+def _has_flag(value: object) -> bool:
+    """Returns whether a list, or a list in it, holds True or False beside numbers."""
+    if isinstance(value, list | tuple):
+        return any(map(_has_flag, value))
+    return isinstance(value, bool)
 
 
 def numbers(argument: str, value: object) -> np.ndarray:
@@ -43,7 +60,8 @@ def numbers(argument: str, value: object) -> np.ndarray:
         # Rows of unequal length, for instance.
         raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
     dtype = array.dtype
-    if not (jnp.issubdtype(dtype, np.floating) or jnp.issubdtype(dtype, np.integer)):
+    is_real = jnp.issubdtype(dtype, np.floating) or jnp.issubdtype(dtype, np.integer)
+    if not is_real or _has_flag(value):
         is_list = isinstance(value, list | tuple)
         requirement = 'hold numbers' if is_list else 'be a number'
         raise errors.invalid(argument, requirement, errors.text_of(value))
@@ -57,9 +75,10 @@ def numbers(argument: str, value: object) -> np.ndarray:
 def number(argument: str, value: Any) -> None:
     """Raises unless ``value``, traced or not, is one number: it scales whole models."""
     if not is_concrete(value):
-        if value.shape:
+        traced_shape = shape(argument, value)
+        if traced_shape:
             raise errors.invalid(
-                argument, 'be one number', f'shape {list(value.shape)}'
+                argument, 'be one number', f'shape {list(traced_shape)}'
             )
     elif numbers(argument, value).ndim:
         raise errors.invalid(argument, 'be one number', errors.text_of(value))
@@ -112,13 +131,18 @@ def number_within(argument: str, value: object, low: float, high: float) -> None
 
 def per_client(argument: str, value: ArrayLike) -> None:
     """Raises unless ``value`` is a vector, not an empty one, whatever it holds."""
-    try:
-        shape = np.shape(value)
-    except (TypeError, ValueError):  # Rows of unequal length, or traced numbers.
-        raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
-    if len(shape) != 1 or not shape[0]:
+    sizes = shape(argument, value)
+    if len(sizes) != 1 or not sizes[0]:
         requirement = 'be a vector with one entry per client'
-        raise errors.invalid(argument, requirement, f'shape {shape}')
+        raise errors.invalid(argument, requirement, f'shape {sizes}')
+
+
+def one_or_each(argument: str, value: object, num_clients: int) -> None:
+    """Raises unless ``value``, traced or not, is one number or has one for each client."""
+    sizes = shape(argument, value)
+    if sizes not in ((), (num_clients,)):
+        requirement = f'be one number or {num_clients}'
+        raise errors.invalid(argument, requirement, f'shape {sizes}')
 
 
 def probabilities(argument: str, value: ArrayLike) -> None:
@@ -135,8 +159,9 @@ def static_int(
         requirement = (
             'be a Python integer: it sets shapes or loops and cannot be swept or traced'
         )
+        traced = jnp.asarray(value)
         raise errors.invalid(
-            argument, requirement, f'a traced {value.dtype}{list(value.shape)}'
+            argument, requirement, f'a traced {traced.dtype}{list(traced.shape)}'
         )
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise errors.invalid(argument, 'be a Python integer', errors.text_of(value))
@@ -160,6 +185,12 @@ def counts(**values: object) -> None:
     """Raises unless every argument, by name, is a Python integer and at least 1."""
     for argument, value in values.items():
         static_int(argument, value)
+
+
+def function(argument: str, value: object) -> None:
+    """Raises unless ``value`` can be called."""
+    if not callable(value):
+        raise errors.invalid(argument, 'be a function', errors.text_of(value))
 
 
 def flags(**values: object) -> None:

@@ -25,9 +25,18 @@ _DECODING = (OSError, SyntaxError, TypeError, ValueError, zlib.error)
 """What NumPy says of rows that are no arrays, and Pillow of files that are no images."""
 
 
-def as_array(value: object) -> np.ndarray:
-    """Converts to an array in the byte order of this machine, which JAX needs."""
-    array = np.asarray(value)
+def as_array(argument: str, value: object) -> np.ndarray:
+    """Converts to an array in the byte order of this machine, which JAX needs.
+
+    Raises:
+      ValueError: naming the argument, for rows of unequal length.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise errors.invalid(
+            argument, 'have one shape', errors.text_of(value)
+        ) from None
     return array.astype(array.dtype.newbyteorder('='), copy=False)
 
 
@@ -59,9 +68,8 @@ def check_numbers(argument: str, array: np.ndarray) -> None:
         raise errors.invalid(argument, _NUMBERS, array.dtype)
     finite = np.isfinite(array)
     if not finite.all():
-        raise errors.invalid(
-            argument, 'be finite', f'not so in row {np.argwhere(~finite)[0][0]}'
-        )
+        row = np.argwhere(np.atleast_1d(~finite))[0][0]
+        raise errors.invalid(argument, 'be finite', f'not so in row {row}')
     _check_fits(argument, array, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
@@ -135,7 +143,7 @@ def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
     else:
         rows = rows.to_numpy() if hasattr(rows, 'to_numpy') else rows
         is_stacked = isinstance(rows, np.ndarray) and rows.dtype != object
-        array = as_array(rows) if is_stacked else _stack(argument, rows)
+        array = as_array(argument, rows) if is_stacked else _stack(argument, rows)
     smaller = _SMALLER.get(array.dtype.name)
     if smaller is not None:
         _check_fits(argument, array, smaller)
@@ -166,7 +174,7 @@ def _stack(argument: str, rows: Iterable[object]) -> np.ndarray:
     shapes = sorted({str(array.shape) for array in arrays})
     if len(shapes) > 1:
         raise errors.invalid(argument, 'have one shape', ' and '.join(shapes[:2]))
-    return as_array(np.stack(arrays)) if arrays else np.zeros(0)
+    return as_array(argument, np.stack(arrays)) if arrays else np.zeros(0)
 
 
 def _row_of(argument: str, row: Any) -> np.ndarray:

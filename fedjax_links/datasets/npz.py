@@ -79,8 +79,8 @@ class Dataset:
         """Converts features and labels of a part, train or test, and checks that they fit."""
         features = f'{part}_features'
         labels = f'{part}_labels'
-        rows = columns.as_array(getattr(self, features))
-        classes = columns.as_classes(columns.as_array(getattr(self, labels)))
+        rows = columns.as_array(features, getattr(self, features))
+        classes = columns.as_classes(columns.as_array(labels, getattr(self, labels)))
         if rows.ndim < 2 or 0 in rows.shape:
             raise errors.invalid(
                 features, 'have shape [examples, ...]', list(rows.shape)

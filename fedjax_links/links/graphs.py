@@ -56,7 +56,8 @@ def from_edges(num_clients: int, edges: ArrayLike) -> Graph:
        [1 2]]
     """
     checks.static_int('num_clients', num_clients)
-    pairs = np.asarray(edges) if np.size(edges) else np.zeros((0, 2), int)
+    is_empty = 0 in checks.shape('edges', edges)
+    pairs = np.zeros((0, 2), int) if is_empty else np.asarray(edges)
     are_pairs = pairs.ndim == 2 and pairs.shape[1] == 2
     if not are_pairs or not np.issubdtype(pairs.dtype, np.integer):
         got = f'shape {pairs.shape}'

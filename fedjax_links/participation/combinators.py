@@ -112,9 +112,9 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
     """
     _check_parts(patterns)
     law = schedules.as_probs(probs, 'probs')
-    if np.shape(probs) != (len(patterns),):
+    if law.shape != (len(patterns),):
         requirement = f'have {len(patterns)} entries'
-        raise errors.invalid('probs', requirement, np.shape(probs)[0])
+        raise errors.invalid('probs', requirement, law.shape[0])
     if checks.is_concrete(probs):
         total = np.sum(np.asarray(probs, np.float64))
         if abs(total - 1) > 1e-5:
@@ -162,22 +162,32 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
        [1 0]]
     """
     _check_parts(patterns)
-    xp = checks.array_module(at_rounds)
-    rounds = xp.atleast_1d(xp.asarray(at_rounds))
-    if rounds.size and not jnp.issubdtype(rounds.dtype, jnp.integer):
-        got = errors.text_of(at_rounds)
-        raise errors.invalid('at_rounds', 'be whole numbers of rounds', got)
-    rounds = rounds.astype(np.int32)
-    if rounds.shape != (len(patterns) - 1,):
+    sizes = checks.shape('at_rounds', at_rounds)
+    num_rounds = 1 if sizes == () else sizes[0]
+    if len(sizes) > 1 or num_rounds != len(patterns) - 1:
         requirement = f'name {len(patterns) - 1} rounds for {len(patterns)} patterns'
-        raise errors.invalid('at_rounds', requirement, rounds.shape[0])
-    if checks.is_concrete(at_rounds) and (np.diff(np.atleast_1d(at_rounds)) <= 0).any():
-        raise errors.invalid('at_rounds', 'increase', np.asarray(at_rounds).tolist())
+        got = num_rounds if len(sizes) < 2 else f'shape {list(sizes)}'
+        raise errors.invalid('at_rounds', requirement, got)
+    rounds = _as_rounds(at_rounds)
 
     def pick(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         return _choose(samples, jnp.sum(round >= rounds))
 
     return combining.combine('switch', patterns, pick)
+
+
+def _as_rounds(at_rounds: ArrayLike) -> Array:
+    """Checks rounds that increase and returns them as int32[K - 1]."""
+    xp = checks.array_module(at_rounds)
+    rounds = xp.atleast_1d(xp.asarray(at_rounds))
+    if rounds.size and not jnp.issubdtype(rounds.dtype, jnp.integer):
+        got = errors.text_of(at_rounds)
+        raise errors.invalid('at_rounds', 'be whole numbers of rounds', got)
+    if checks.is_concrete(at_rounds):
+        checks.within('at_rounds', rounds, 0, checks.LARGEST_INT)
+        if (np.diff(rounds) <= 0).any():
+            raise errors.invalid('at_rounds', 'increase', rounds.tolist())
+    return rounds.astype(np.int32)
 
 
 def outage(

@@ -238,7 +238,7 @@ def _check_separation(
     separation: ArrayLike, weights: ArrayLike, cohort_size: int
 ) -> None:
     """Checks that B units stay selectable in each round, as far as values are concrete."""
-    num_units = np.shape(weights)[0]
+    (num_units,) = checks.shape('weights', weights)
     schedules.one_or_each('separation', separation, num_units)
     if not checks.is_concrete(separation):
         return

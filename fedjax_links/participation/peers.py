@@ -63,7 +63,7 @@ def peers(
         has_one_prob = False
     else:
         edges = _independent_edges(prob, graph.num_edges)
-        has_one_prob = np.ndim(prob) == 0
+        has_one_prob = not checks.shape('prob', prob)
     if edges.num_clients != max(graph.num_edges, 1):
         requirement = f"have the graph's {graph.num_edges} edges for clients"
         raise errors.invalid('prob', requirement, edges.num_clients)
@@ -93,12 +93,13 @@ def _independent_edges(prob: ArrayLike, num_edges: int) -> Participation:
     """Returns a pattern whose clients are the edges, at least one of them."""
     checks.within('prob', prob, 0, 1)
     xp = checks.array_module(prob)
-    if np.shape(prob) not in ((), (num_edges,)):
+    sizes = checks.shape('prob', prob)
+    if sizes not in ((), (num_edges,)):
         requirement = f"be a number or have the graph's {num_edges} edges for entries"
-        raise errors.invalid('prob', requirement, f'shape {np.shape(prob)}')
+        raise errors.invalid('prob', requirement, f'shape {sizes}')
     if num_edges == 0:
         return bernoulli(np.zeros(1))
-    return bernoulli(xp.broadcast_to(prob, (num_edges,)))
+    return bernoulli(xp.broadcast_to(xp.asarray(prob), (num_edges,)))
 
 
 def peers_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:

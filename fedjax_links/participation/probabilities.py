@@ -38,6 +38,7 @@ def class_weights(
     """
     checks.static_int('num_classes', num_classes)
     checks.seed('seed', seed)
+    checks.number('sigma', sigma)
     if not 0 <= sigma < math.inf:
         raise errors.invalid('sigma', 'be at least 0 and finite', sigma)
     z = np.random.default_rng([int(seed), _STREAM]).normal(0, sigma, num_classes)
@@ -71,7 +72,7 @@ def label_dependent_probs(
     References:
       Xiang et al., FedPBC, 2024 (journal version), experiments: 10 classes, sigma 10, minimum 0.02.
     """
-    mix = np.asarray(class_mix, np.float64)
+    mix = checks.numbers('class_mix', class_mix).astype(np.float64)
     if mix.ndim != 2 or 0 in mix.shape:
         raise errors.invalid(
             'class_mix', 'have one row per client', f'shape {mix.shape}'

@@ -72,7 +72,7 @@ def quorum(
     """
     times = times if isinstance(times, Times) else Times(times)
     checks.per_client('times', times.median)
-    num_clients = np.shape(times.median)[0]
+    (num_clients,) = checks.shape('times', times.median)
 
     def one_per_client(name: str) -> Array:
         """Checks a field of the times, and returns it as float32[N]."""

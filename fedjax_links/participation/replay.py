@@ -182,13 +182,14 @@ def _check_probs(
     """Checks that probabilities, if there are any, have one of the shapes."""
     if value is None:
         return
-    if np.shape(value) not in shapes:
+    sizes = checks.shape(argument, value)
+    if sizes not in shapes:
         allowed = ' or '.join(str(list(shape)) for shape in shapes)
         partner = '`mask`' if argument == 'prob' else '`edges`'
         requirement = f'have the shape of {partner} {allowed}'
-        raise errors.invalid(argument, requirement, list(np.shape(value)))
+        raise errors.invalid(argument, requirement, list(sizes))
     if checks.is_concrete(value):
-        checks.within(argument, np.nan_to_num(np.asarray(value)), 0, 1)
+        checks.within(argument, np.nan_to_num(checks.numbers(argument, value)), 0, 1)
 
 
 def _checked_directions(
@@ -225,11 +226,12 @@ def _checked_peers(
             raise errors.invalid('edge_prob', requirement, None)
         return None
     num_rounds, num_clients = shape
-    table_shape = np.shape(neighbours)
+    table_shape = checks.shape('neighbours', neighbours)
     if len(table_shape) != 2 or table_shape[0] != num_clients:
         requirement = f'have shape [{num_clients}, K]'
         raise errors.invalid('neighbours', requirement, list(table_shape))
     checks.within('neighbours', neighbours, 0, num_clients - 1)
+    checks.shape('edges', edges)
     is_up = checks.array_module(edges).asarray(edges)
     if is_up.shape != (num_rounds, *table_shape) or is_up.dtype != bool:
         requirement = f'be boolean, of shape {[num_rounds, *table_shape]}'

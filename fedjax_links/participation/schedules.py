@@ -274,11 +274,11 @@ def as_floats(value: Any) -> Array:
 
 def one_or_each(argument: str, value: Any, num_clients: int) -> Numbers:
     """Checks that a value is one number, or one for each client; makes a list an array."""
-    if np.shape(value) not in ((), (num_clients,)):
-        requirement = f'be one number or {num_clients}'
-        raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
+    if checks.is_concrete(value):
+        checks.numbers(argument, value)
+    checks.one_or_each(argument, value, num_clients)
     if isinstance(value, list | tuple):
-        return np.asarray(value, jnp.result_type(float))
+        return as_floats(value)
     return value
 
 

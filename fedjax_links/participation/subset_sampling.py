@@ -153,11 +153,12 @@ def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
       ValueError: if ``weights`` is no vector, or has a negative, infinite or NaN entry or no
         positive one.
     """
-    if np.ndim(weights) != 1 or 0 in np.shape(weights):
-        raise errors.invalid('weights', 'be a vector', f'shape {np.shape(weights)}')
-    values: Any = weights
+    sizes = checks.shape('weights', weights)
+    if len(sizes) != 1 or not sizes[0]:
+        raise errors.invalid('weights', 'be a vector', f'shape {sizes}')
+    values: Any = checks.array_module(weights).asarray(weights)
     if checks.is_concrete(weights):
-        values = np.asarray(weights, np.float64)
+        values = checks.numbers('weights', weights).astype(np.float64)
         is_valid = np.isfinite(values) & (values >= 0)
         if not is_valid.all():
             client = int(np.argmin(is_valid))

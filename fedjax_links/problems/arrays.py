@@ -124,11 +124,12 @@ def from_arrays(
     """
     owners = checks.ids('clients', clients)
     counts = _counts(owners, client_names)
-    rows = as_array(features)
-    targets = as_array(labels)
+    rows = as_array('features', features)
+    targets = as_array('labels', labels)
     for argument, array in (('features', rows), ('labels', targets)):
         check_rows(argument, array, 'entry of `clients`', len(owners))
     held_out = examples_held_out(eval_data, rows, num_clients=counts.size)
+    checks.function('init_params', init_params)
     params = jax.eval_shape(init_params, jax.random.key(0))
     if isinstance(loss_fn, str):
         name = loss_fn
@@ -145,7 +146,7 @@ def from_arrays(
             raise errors.invalid('eval_data', requirement, list(held_out[1].shape[1:]))
     data, owned = _by_owner(rows, targets, owners)
     examples, eval_owned = _evaluation_examples(data, held_out, counts.size)
-    names = client_names or ()
+    names = () if client_names is None else client_names
     return Problem(
         data=data,
         owned=owned,
@@ -186,8 +187,14 @@ def _counts(owners: np.ndarray, client_names: Sequence[object] | None) -> np.nda
     if not counts.all():
         got = f'none for client {np.argmin(counts)}'
         raise errors.invalid('clients', 'give every client an example', got)
-    if client_names is not None and len(client_names) < counts.size:
-        requirement = f'name each of the {counts.size} clients'
+    if client_names is None:
+        return counts
+    requirement = f'name each of the {counts.size} clients'
+    is_text = isinstance(client_names, str)
+    if is_text or not np.iterable(client_names):
+        got = errors.text_of(client_names)
+        raise errors.invalid('client_names', requirement, got)
+    if len(client_names) < counts.size:
         raise errors.invalid('client_names', requirement, f'{len(client_names)} names')
     return counts
 
@@ -216,6 +223,7 @@ def _by_function(
     loss_fn: Callable[[Params, Batch], Array], metrics: Metrics | Collection[str] | None
 ) -> Any:
     """Measures by a function of one's own, or by the loss alone."""
+    checks.function('loss_fn', loss_fn)
     if metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
     if isinstance(metrics, losses.ByName):
@@ -344,10 +352,12 @@ def examples_held_out(
     """
     if eval_data is None:
         return []
-    if len(eval_data) not in (2, 3):
+    is_list = isinstance(eval_data, tuple | list)
+    if not is_list or len(eval_data) not in (2, 3):
         requirement = 'be a pair (features, labels), or a triple with owners'
-        raise errors.invalid('eval_data', requirement, len(eval_data))
-    rows, labels, *owners = (as_array(part) for part in eval_data)
+        got = len(eval_data) if is_list else errors.text_of(eval_data)
+        raise errors.invalid('eval_data', requirement, got)
+    rows, labels, *owners = (as_array('eval_data', part) for part in eval_data)
     if labels.ndim and not len(labels):
         raise errors.invalid('eval_data', 'hold examples', 'none')
     for part in (rows, *owners):

@@ -8,7 +8,7 @@ import numpy as np
 from flax import linen as nn
 
 from fedjax_links.base import Array, Params, PyTree
-from fedjax_links.core import errors
+from fedjax_links.core import checks, errors
 
 
 class ModelOutputs(NamedTuple):
@@ -47,6 +47,7 @@ def eval_outputs(
       ValueError: where there is no row of outputs for each example, or features hold ids that the
         embedding does not have.
     """
+    checks.function(argument, predict)
     rows = next(iter(features.values()))
     two = np.zeros((2, *rows.shape[1:]), jax.dtypes.canonicalize_dtype(rows.dtype))
     layers = _Layers(features)

@@ -79,7 +79,7 @@ def from_flax(
     outputs_loss, measured = losses.look_up(loss, metrics)
     check_linen('module', module)
     prepare = preprocess or unchanged
-    rows = columns.as_array(features)
+    rows = columns.as_array('features', features)
     columns.check_numbers('features', rows)
     held_out = arrays.examples_held_out(eval_data, rows)
     row = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)

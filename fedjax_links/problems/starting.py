@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.core import errors, tree
+from fedjax_links.core import contracts, errors, tree
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -75,6 +75,7 @@ def with_initial_params(problem: Problem, params: Params) -> Problem:
       >>> print(f'{float(other.init_params(jax.random.key(0))[0]):.3f}')
       0.493
     """
+    contracts.check_problem(problem)
     shapes = jax.eval_shape(problem.init_params, jax.random.key(0))
     expected = tree.by_name(shapes)
     leaves = tree.by_name(params)

@@ -112,7 +112,7 @@ def quadratic(
         raise errors.invalid('targets', requirement, list(points.shape))
     # The error of `within` names the client by the last axis.
     checks.within('targets', points.T, -1e150, 1e150)
-    checks.within('noise', noise, 0, 1e150)
+    checks.number_within('noise', noise, 0, 1e150)
     start = _checked_start(initial_point, points)
     data: Any = jnp.asarray(points, jnp.result_type(float))
     if curvature is not None:

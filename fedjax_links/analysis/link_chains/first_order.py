@@ -125,6 +125,8 @@ def first_order_mean(
     is_valid = 0.0 < _checks.checked_number('learning_rate', learning_rate) < 2.0
     _checks.require(is_valid, 'learning_rate', 'lie in (0, 2)', learning_rate)
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
+    if cutoff is not None:
+        _checks.checked_int('cutoff', cutoff, minimum=1)
     epsilon = 1.0 - (1.0 - learning_rate) ** steps
     optimum = points.mean(axis=0)
     if algorithm == 'fedpbc':

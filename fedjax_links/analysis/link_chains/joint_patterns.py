@@ -193,6 +193,7 @@ def shared_shocks(
       >>> print(modes.stationary @ modes.masks)
       [0.125 0.125]
     """
+    _checks.checked_kind('chain', chain, LinkChain, 'a link chain')
     labels = _labels(groups)
     size = chain.num_clients
     _checks.require(len(labels) == size, 'groups', f'have {size} entries', len(labels))
@@ -201,8 +202,8 @@ def shared_shocks(
     fall = _checks.checked_rate('down_rate', down_rate)
     _checks.checked('up_rate', rise, rise > 0, 'be positive')
     _checks.checked('down_rate', fall, fall > 0, 'be positive')
-    rise = np.broadcast_to(rise, num_groups)
-    fall = np.broadcast_to(fall, num_groups)
+    rise = _checks.checked_shape('up_rate', rise, (num_groups,), 'one per group')
+    fall = _checks.checked_shape('down_rate', fall, (num_groups,), 'one per group')
     share = rise / (rise + fall)
     parts = []
     for up, down, prob in zip(rise, fall, share, strict=True):
@@ -234,13 +235,13 @@ def shared_shocks(
 
 def _labels(groups: ArrayLike, num_groups: int | None = None) -> np.ndarray:
     """Checks labels of groups, int64[N]: 0 to G - 1, each used."""
-    labels = np.asarray(groups)
+    requirement = 'have labels 0 to G - 1, each of them used'
+    labels = _checks.as_array('groups', groups, requirement)
     is_valid = labels.ndim == 1 and labels.dtype.kind in 'iu' and labels.size > 0
     if is_valid:
         used = np.unique(labels)
         count = len(used) if num_groups is None else num_groups
         is_valid = np.array_equal(used, np.arange(count))
-    requirement = 'have labels 0 to G - 1, each of them used'
     if num_groups is not None:
         requirement = f'have labels 0 to {num_groups - 1}, each of them used'
     _checks.require(is_valid, 'groups', requirement, f'{groups!r}')

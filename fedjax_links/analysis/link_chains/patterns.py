@@ -72,12 +72,14 @@ def markov(
             raise errors.invalid(
                 'up_rate', 'be left out beside correlation_time', up_rate
             )
-        times = np.asarray(correlation_time, np.float64)
+        times = _checks.as_doubles('correlation_time', correlation_time)
         _checks.checked('correlation_time', times, times > 0, 'be positive')
+        times = _per_client('correlation_time', times, table)
         redrawn = -np.expm1(-1.0 / times)
         return _two_state(table, table * redrawn, (1.0 - table) * redrawn)
     rate = _checks.checked_rate('up_rate', _UP_RATE if up_rate is None else up_rate)
     _checks.checked('up_rate', rate, rate > 0, 'be positive')
+    rate = _per_client('up_rate', rate, table)
     ratio = (1.0 - table) / np.where(table > 0, table, 1.0)
     is_capped = (table == 0) | (rate * ratio > 1)
     rise = np.where(is_capped, table / np.where(table < 1, 1.0 - table, 1.0), rate)
@@ -111,13 +113,15 @@ def semi_markov(
       >>> print(chain.num_modes, chain.kinds[0].prob.round(3))
       4 [0.571]
     """
-    up_laws = np.atleast_2d(np.asarray(up, np.float64))
-    down_laws = np.atleast_2d(np.asarray(down, np.float64))
+    up_laws = np.atleast_2d(_checks.as_doubles('up', up))
+    down_laws = np.atleast_2d(_checks.as_doubles('down', down))
     size = max(len(up_laws), len(down_laws))
     if not {len(up_laws), len(down_laws)} <= {1, size}:
         requirement = f'have 1 or {size} rows, as `up`'
         raise errors.invalid('down', requirement, len(down_laws))
-    rows = np.arange(size) if kinds is None else np.asarray(kinds)
+    rows = np.arange(size)
+    if kinds is not None:
+        rows = _checks.as_array('kinds', kinds, f'name rows 0 to {size - 1}')
     is_row = rows.ndim == 1 and rows.dtype.kind in 'iu' and rows.size > 0
     is_row = is_row and rows.min() >= 0 and rows.max() < size
     _checks.require(is_row, 'kinds', f'name rows 0 to {size - 1}', kinds)
@@ -240,11 +244,20 @@ def cyclic(
 
 def _periodic_probs(probs: ArrayLike) -> np.ndarray:
     """Checks probabilities of the rounds of a period, float64[K, N]."""
-    table = np.asarray(probs, np.float64)
+    table = _checks.as_doubles('probs', probs)
     is_table = table.ndim in (1, 2) and table.size > 0
     requirement = 'have shape [N], or [K, N] for a period of K rounds'
     _checks.require(is_table, 'probs', requirement, table.shape)
     return np.atleast_2d(_checks.checked_rate('probs', table))
+
+
+def _per_client(name: str, values: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Checks one number, one per client, or one per round and client of a period."""
+    num_rounds, num_clients = table.shape
+    if values.ndim == 2 and values.shape in ((1, num_clients), table.shape):
+        return np.broadcast_to(values, table.shape)
+    values = _checks.checked_shape(name, values, (num_clients,), 'one per client')
+    return np.broadcast_to(values, (num_rounds, num_clients))
 
 
 def _phases(period: int) -> tuple[sparse.csr_array, np.ndarray]:

@@ -10,28 +10,34 @@ _BISECTIONS = 200
 
 def positive(name: str, value: float) -> float:
     """Returns `value` as a positive finite float, or raises."""
-    number = float(value)
+    number = _checks.checked_number(name, value)
     _checks.require(math.isfinite(number) and number > 0, name, 'be positive', value)
     return number
 
 
 def at_least_zero(name: str, value: float) -> float:
     """Returns `value` as a float of at least 0, which may be infinite, or raises."""
-    number = float(value)
+    number = _checks.checked_number(name, value)
     _checks.require(number >= 0, name, 'be at least 0', value)
     return number
 
 
+def all_at_least_zero(**values: float) -> None:
+    """Raises unless all numbers, by name, are at least 0; they may be infinite."""
+    for name, value in values.items():
+        at_least_zero(name, value)
+
+
 def contraction(name: str, value: float) -> float:
     """Returns `value` as a float in [0, 1], or raises."""
-    number = float(value)
+    number = _checks.checked_number(name, value)
     _checks.require(0 <= number <= 1, name, 'lie in [0, 1]', value)
     return number
 
 
 def steps(name: str, value: int) -> int:
-    """Returns `value` as an integer of at least 1, or raises."""
-    return _checks.checked_int(name, value, minimum=1)
+    """Returns `value` as an integer of at least 1, of any size, or raises."""
+    return _checks.checked_int(name, value, minimum=1, maximum=None)
 
 
 def largest_rate(cap_at: Callable[[float], float]) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks, linear_models
 from fedjax_links.analysis.theorems import _numbers
+from fedjax_links.core import errors
 
 
 class TrainedClients(NamedTuple):
@@ -164,13 +165,22 @@ def client_objectives(
     Raises:
       ValueError: if an argument is out of range or the shapes disagree.
     """
-    ids = np.asarray(owners)
-    rows = np.asarray(features, np.float64)
+    rows = linear_models.as_rows(features)
+    _checks.require(rows.ndim > 1, 'features', 'be [E, d]', f'shape {rows.shape}')
+    ids = _checks.as_array('owners', owners, f'have {len(rows)} entries')
     fits = f'have {len(rows)} entries'
     _checks.require(ids.shape == (len(rows),), 'owners', fits, f'shape {ids.shape}')
-    targets = np.asarray(labels)
-    is_softmax = options.get('loss', linear_models.SOFTMAX) == linear_models.SOFTMAX
+    are_ids = ids.dtype.kind in 'iu' and ids.min(initial=0) >= 0
+    _checks.require(are_ids, 'owners', 'be int[E], from 0', errors.text_of(owners))
+    fits = f'have one row per example ({len(rows)})'
+    targets = _checks.as_array('labels', labels, fits)
+    has_rows = targets.shape[:1] == (len(rows),)
+    _checks.require(has_rows, 'labels', fits, f'shape {targets.shape}')
+    loss = options.get('loss', linear_models.SOFTMAX)
+    is_softmax = isinstance(loss, str) and loss == linear_models.SOFTMAX
     if is_softmax and options.get('num_classes') is None:
+        are_classes = targets.dtype.kind in 'iu'
+        _checks.require(are_classes, 'labels', 'be int[E]', f'dtype {targets.dtype}')
         options['num_classes'] = int(targets.max()) + 1
     num_clients = int(ids.max()) + 1
     counts = np.bincount(ids, minlength=num_clients)
@@ -199,6 +209,7 @@ def start_parameters(
     size = objectives[0].design.shape[1] * objectives[0].num_outputs
     if start is None:
         return np.zeros(size)
+    _checks.checked_kind('start', start, linear_models.LinearModel, 'a LinearModel')
     parameters = start.parameters.ravel()
     fits = f'have {size} parameters'
     _checks.require(parameters.size == size, 'start', fits, parameters.size)

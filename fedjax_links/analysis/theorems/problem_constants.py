@@ -72,7 +72,8 @@ def quadratic_constants(
       >>> print(known.smoothness, known.offset, known.dissimilarity, known.initial_gap)
       1.0 50.0 50.0 1250.0
     """
-    points = np.asarray(targets, np.float64)
+    points = _checks.as_doubles('targets', targets)
+    _checks.require(points.size, 'targets', 'hold numbers', f'shape {points.shape}')
     points = _checks.checked_targets('targets', points, len(np.atleast_1d(points)))
     points = points.reshape(len(points), -1)
     num_clients, dimension = points.shape

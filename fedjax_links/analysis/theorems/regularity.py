@@ -328,7 +328,7 @@ def uniform_cohort_block_deviation(
     References:
       Wang and Ji, NeurIPS 2022, independent participation of a subset of clients.
     """
-    vectors = np.asarray(gradient_differences, np.float64)
+    vectors = _checks.as_doubles('gradient_differences', gradient_differences)
     is_table = vectors.ndim == 2 and vectors.size > 0
     shape = f'shape {vectors.shape}'
     _checks.require(is_table, 'gradient_differences', 'be [N, d]', shape)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
-from fedjax_links.analysis.cohort_chain import MinimumSeparationChain
+from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, check_chain
 from fedjax_links.analysis.theorems import _numbers, mixing_times
 
 
@@ -275,6 +275,7 @@ def lemma2_order(mixing_time: int, num_rounds: int) -> float:
 
 def _checked_values(chain: MinimumSeparationChain, values: ArrayLike) -> np.ndarray:
     """Returns f as float64[N]."""
+    check_chain(chain)
     vector = _checks.checked_vector('values', values)
     fits = f'have {chain.marginal.size} entries'
     _checks.require(vector.size == chain.marginal.size, 'values', fits, vector.size)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
-from fedjax_links.analysis.cohort_chain import MinimumSeparationChain
+from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, check_chain
 from fedjax_links.analysis.theorems import _numbers
 
 
@@ -83,6 +83,7 @@ def column_sums(chain: MinimumSeparationChain) -> np.ndarray:
     References:
       Sun et al., ICLR 2025, Appendix D.1.
     """
+    check_chain(chain)
     return np.asarray(chain.transition.sum(axis=0)).ravel()
 
 
@@ -150,6 +151,7 @@ def remembered_selection(chain: MinimumSeparationChain, lag: int) -> float:
       Sun et al., ICLR 2025, proof of Lemma 10.
     """
     rounds = _checks.checked_int('lag', lag, minimum=0)
+    check_chain(chain)
     law = chain.selection
     for _ in range(rounds):
         law = chain.transition @ law
@@ -177,6 +179,7 @@ def least_lag(chain: MinimumSeparationChain, *, max_lag: int = 10_000) -> int | 
       Sun et al., ICLR 2025, conditions in the proof of Lemma 10.
     """
     limit = _numbers.steps('max_lag', max_lag)
+    check_chain(chain)
     law = chain.transition @ chain.selection
     allowed = math.sqrt(1.0 / 12.0)
     scale = math.sqrt(chain.marginal.size) / float(chain.marginal.min())
@@ -304,6 +307,7 @@ def theorem4_terms(
         dissimilarity=dissimilarity,
         remembered=remembered,
     )
+    _numbers.all_at_least_zero(largest_gradient=largest_gradient)
     bias = (8.0 * largest_gradient**2 + 36.0 * dissimilarity**2) * mismatch
     return terms._replace(bias=bias)
 
@@ -357,9 +361,14 @@ def lemma10_terms(
     """
     gamma = _numbers.positive('scale', scale)
     rounds = _numbers.steps('lag', lag)
-    total = _checks.checked_int('num_rounds', num_rounds, minimum=rounds + 1)
+    total = _checks.checked_int(
+        'num_rounds', num_rounds, minimum=rounds + 1, maximum=None
+    )
     largest = _numbers.positive('smoothness', smoothness)
     weighted = largest * _weight(largest_weight)
+    _numbers.all_at_least_zero(
+        initial_gap=initial_gap, dissimilarity=dissimilarity, remembered=remembered
+    )
     square = dissimilarity**2
     start = 32.0 * weighted * initial_gap / gamma + 16.0 * rounds * square
     by_rate = 3.0 + 6.0 * rounds**2 + 2.0 / largest + 3.0 / (16.0 * largest**2)

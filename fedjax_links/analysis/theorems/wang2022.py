@@ -150,6 +150,12 @@ def theorem31_terms(
     rounds = _numbers.steps('num_rounds', num_rounds)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
     square = _numbers.contraction('weight_square', weight_square)
+    _numbers.all_at_least_zero(
+        block_deviation=block_deviation,
+        round_deviation=round_deviation,
+        round_divergence=round_divergence,
+        noise=noise,
+    )
     _work(smoothness, local_steps, period)
     moved = (gamma * smoothness) ** 2
     noise_factor = 21.0 * moved * local_steps
@@ -288,6 +294,10 @@ def client_drift_bound(
       Wang and Ji, NeurIPS 2022, Lemma C.1.
     """
     steps = _numbers.steps('local_steps', local_steps)
+    _numbers.contraction('weight_square', weight_square)
+    _numbers.all_at_least_zero(
+        local_rate=local_rate, round_divergence=round_divergence, noise=noise
+    )
     spread = 6.0 * steps * round_divergence + noise**2 * (1.0 - weight_square)
     return 3.0 * steps * local_rate**2 * spread
 
@@ -337,6 +347,15 @@ def block_drift_bound(
     """
     steps = _numbers.steps('local_steps', local_steps)
     rounds = _numbers.steps('period', period)
+    _numbers.contraction('weight_square', weight_square)
+    _numbers.contraction('largest_weight_square', largest_weight_square)
+    _numbers.all_at_least_zero(
+        local_rate=local_rate,
+        gradient_square=gradient_square,
+        round_deviation=round_deviation,
+        round_divergence=round_divergence,
+        noise=noise,
+    )
     moved = (local_rate * steps) ** 2
     from_noise = largest_weight_square + (1.0 - weight_square) / (6.0 * rounds)
     return (

@@ -202,6 +202,13 @@ def descent_bound(
     kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
     constant = local_drift.drift_constant(learning_rate, smoothness, local_steps)
     clients = _numbers.steps('num_clients', num_clients)
+    _numbers.all_at_least_zero(
+        gradient_square=gradient_square,
+        consensus_error=consensus_error,
+        slope=slope,
+        offset=offset,
+        noise=noise,
+    )
     moved = learning_rate * local_steps
     square = (kappa * smoothness) ** 2
     from_noise = noise**2 * (square + 2.0 * smoothness * (1.0 / clients + square / 4.0))
@@ -254,6 +261,14 @@ def consensus_bound(
       Xiang et al., CDC 2023, Lemma 5.
     """
     rho = _numbers.contraction('mixing_rate', mixing_rate)
+    _numbers.steps('local_steps', local_steps)
+    _numbers.all_at_least_zero(
+        learning_rate=learning_rate,
+        mean_gradient_square=mean_gradient_square,
+        slope=slope,
+        offset=offset,
+        noise=noise,
+    )
     if rho == 1.0:
         return math.inf
     ratio = rho / (1.0 - math.sqrt(rho)) ** 2
@@ -339,6 +354,7 @@ def theorem1_terms(
     constant = local_drift.drift_constant(rate, smoothness, local_steps)
     rho = _numbers.contraction('mixing_rate', mixing_rate)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
+    _numbers.all_at_least_zero(offset=offset, noise=noise)
     square = (kappa * smoothness) ** 2
     moved = math.sqrt(num_clients * local_steps / num_rounds)
     reach = math.inf if rho == 1.0 else smoothness**2 / (1.0 - math.sqrt(rho)) ** 2

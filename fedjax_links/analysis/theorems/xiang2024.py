@@ -136,6 +136,12 @@ def descent_bound(
       Xiang et al., journal version 2024, Lemma 2.
     """
     kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
+    _numbers.all_at_least_zero(
+        gradient_square=gradient_square,
+        consensus_error=consensus_error,
+        offset=offset,
+        noise=noise,
+    )
     moved = learning_rate * local_steps
     drift = 1.0 + (kappa * smoothness) ** 2
     return (
@@ -183,6 +189,14 @@ def consensus_bound(
       Xiang et al., journal version 2024, Lemma 4.
     """
     rho = _numbers.contraction('mixing_rate', mixing_rate)
+    _numbers.steps('local_steps', local_steps)
+    _numbers.all_at_least_zero(
+        learning_rate=learning_rate,
+        mean_gradient_square=mean_gradient_square,
+        slope=slope,
+        offset=offset,
+        noise=noise,
+    )
     if rho == 1.0:
         return math.inf
     scale = rho * (learning_rate * local_steps) ** 2 / (1.0 - math.sqrt(rho)) ** 2
@@ -239,6 +253,7 @@ def theorem1_bound(
     kappa = local_drift.local_drift_factor(rate, smoothness, local_steps)
     rho = _numbers.contraction('mixing_rate', mixing_rate)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
+    _numbers.all_at_least_zero(offset=offset, noise=noise)
     start = 6.0 * gap / (rate * local_steps * rounds)
     variance = noise**2 + offset**2
     if variance == 0:

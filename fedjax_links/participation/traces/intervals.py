@@ -139,6 +139,7 @@ def intervals(
       [[1 1 1 1 0 0 0 1 1 0]
        [0 0 0 1 1 1 1 1 1 1]]
     """
+    checks.shape('client', client)
     ids = np.asarray(client)
     starts = checks.numbers('start', start).astype(float)
     ends = checks.numbers('end', end).astype(float)
