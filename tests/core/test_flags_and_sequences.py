@@ -170,6 +170,10 @@ PARTS = {
     'predict': lambda v: arrays(loss_fn='cross_entropy', predict=v),
     'eval_data': lambda v: arrays(eval_data=v),
     'client_names': lambda v: arrays(client_names=v),
+    'larger_is_better': lambda v: arrays(larger_is_better=v),
+    'clients': lambda v: participation.trace(
+        participation.intervals([0], [0.0], [5.0]), tick=1.0, clients=v
+    ),
     'problem': lambda v: problems.with_initial_params(v, np.zeros(1)),
     'algorithm': lambda v: algorithms.uniform_iterate(v),
     'chain of a law': lambda v: sun2025.column_sums(v),

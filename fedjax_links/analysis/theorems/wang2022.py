@@ -209,7 +209,7 @@ def corollary32_product(
     cap = rate_product_cap(
         smoothness=smoothness, local_steps=local_steps, period=period
     )
-    if noise == 0:
+    if _numbers.at_least_zero('noise', noise) == 0:
         return cap
     product = corollary33_product(
         smoothness=smoothness,

@@ -1,7 +1,7 @@
 """Represents recorded availability by intervals, one row for each time that a client is up."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +68,7 @@ class Intervals(NamedTuple):
         Raises:
           ValueError: if it lacks one of the names, has others, or has another number of clients.
         """
-        if isinstance(clients, str) or not isinstance(clients, Iterable):
+        if isinstance(clients, str) or not np.iterable(clients):
             got = errors.text_of(clients)
             raise errors.invalid('clients', 'be a list of names', got)
         selected = list(map(str, clients))
