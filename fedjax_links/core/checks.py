@@ -289,8 +289,8 @@ def text(argument: str, value: object) -> None:
 
 def names(argument: str, value: object) -> tuple[str, ...]:
     """Converts a collection of names to a tuple; raises for a text, which is often meant as one."""
-    is_list = isinstance(value, Collection) and np.iterable(value)
-    if isinstance(value, str) or not is_list:
+    is_text = isinstance(value, str)
+    if is_text or not isinstance(value, Collection) or not np.iterable(value):
         raise errors.invalid(argument, 'be a collection of names', repr(value))
     for name in value:
         if not isinstance(name, str):
