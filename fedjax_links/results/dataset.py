@@ -15,6 +15,7 @@ A netCDF file can hold all of it. So attributes are numbers or texts, some of th
 (``rounds.num_active``).
 """
 
+import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -255,13 +256,20 @@ def counterpart(members: Members, label: str, algorithm: str) -> str | None:
 
 
 def check_names(names: object, labels: Iterable[str]) -> None:
-    """Raises unless names to show are texts by label, each label one that is shown."""
+    """Raises unless names to show are texts by label.
+
+    Pictures share names, so those of labels that are not shown are allowed. But a label that is
+    nearly a shown one without a name is a mistake.
+    """
     if not isinstance(names, Mapping):
         raise errors.invalid('names', 'be names by label', errors.text_of(names))
     known = list(dict.fromkeys(labels))
+    unnamed = [label for label in known if label not in names]
     for label, name in names.items():
-        checks.choice('names', label, known)
         checks.text('names', name)
+        is_near = difflib.get_close_matches(str(label), unnamed, n=1, cutoff=0.8)
+        if not isinstance(label, str) or (label not in known and is_near):
+            checks.choice('names', label, known)
 
 
 def all_labels(results: LabelledResults) -> list[str]:

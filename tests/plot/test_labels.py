@@ -39,6 +39,12 @@ def test_an_unknown_label_is_refused_with_the_nearest(call):
         CALLS[call]('fedavgg')
 
 
+@pytest.mark.parametrize('call', [call for call in CALLS if call.startswith('names')])
+def test_pictures_of_parts_of_a_run_share_their_names(call):
+    CALLS[call]('bernoulli')
+    CALLS[call]('fedavg_all')
+
+
 def test_an_exact_curve_is_of_a_model_that_there_is():
     with refusals.names('exact', "no 'sever'", "mean 'server'"):
         curves(exact={'fedavg': {'sever': BAND}})
