@@ -48,16 +48,21 @@ def _column(path: str, values: object) -> list[Any]:
     """Returns a list of plain values; a column with floats holds its integers as floats, too."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise errors.invalid(path, 'be a list of values', errors.text_of(values))
-    column = [value.tolist() if hasattr(value, 'tolist') else value for value in values]
-    for value in column:
-        if not _is_plain(value):
-            requirement = 'hold numbers, names or lists'
-            raise errors.invalid(path, requirement, errors.text_of(value))
+    column = [_plain_value(path, value) for value in values]
     if not column:
         raise errors.invalid(path, 'be a list of at least one value', '[]')
     if any(isinstance(value, float) for value in column):
         return [float(value) if type(value) is int else value for value in column]
     return column
+
+
+def _plain_value(path: str, value: object) -> Any:
+    """Converts an entry of a column from an array, if it is one; raises if it is not plain."""
+    plain = value.tolist() if hasattr(value, 'tolist') else value
+    if not _is_plain(plain):
+        requirement = 'hold numbers, names or lists'
+        raise errors.invalid(path, requirement, errors.text_of(plain))
+    return plain
 
 
 def _is_plain(value: object) -> bool:

@@ -263,23 +263,29 @@ def number_owners(
         got = errors.text_of(names)
         raise errors.invalid('names', 'be a list of names', got)
     values = _as_list(argument, owners)
-    rows: dict[Any, int] = {}  # of the first example of each owner
-    try:
-        for row, value in enumerate(values):
-            rows.setdefault(value, row)
-    except TypeError:
-        got = errors.text_of(values[len(rows)])
-        requirement = 'name an owner by a text or a number'
-        raise errors.invalid(argument, requirement, got) from None
-    for value, row in rows.items():
-        if value is None or repr(value) in ('<NA>', 'NaT') or value != value:
-            raise errors.invalid(argument, 'name an owner', f'none for example {row}')
+    rows = _first_rows(argument, values)
     _check_kinds(argument, rows, names)
     numbers = {name: number for number, name in enumerate(names)}
     for value in sorted(rows.keys() - numbers.keys()):
         numbers[value] = len(numbers)
     clients = np.fromiter((numbers[value] for value in values), np.int32, len(values))
     return clients, tuple(numbers)
+
+
+def _first_rows(argument: str, owners: Sequence[Any]) -> dict[Any, int]:
+    """Returns the first example of each owner; raises for an owner that is missing or no name."""
+    rows: dict[Any, int] = {}
+    try:
+        for row, owner in enumerate(owners):
+            rows.setdefault(owner, row)
+    except TypeError:
+        got = errors.text_of(owners[len(rows)])
+        requirement = 'name an owner by a text or a number'
+        raise errors.invalid(argument, requirement, got) from None
+    for owner, row in rows.items():
+        if owner is None or repr(owner) in ('<NA>', 'NaT') or owner != owner:
+            raise errors.invalid(argument, 'name an owner', f'none for example {row}')
+    return rows
 
 
 def _as_list(argument: str, owners: Any) -> list[Any]:

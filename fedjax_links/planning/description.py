@@ -83,15 +83,18 @@ def _describe_work(plan: Plan) -> list[str]:
     line = f'work     {work}: {num_rounds:,} rounds'
     if num_further:
         line += f', and up to {num_further:,} more as results ask for'
-    lines = [line]
-    if plan.share is not None:
-        lanes = [lane for label in labels for lane in plan.lanes_at_first(label)]
-        algorithms = ', '.join(dict.fromkeys(lane.algorithm for lane in lanes))
-        lines.append(
-            f'shard    {plan.share.index} of {plan.share.count}: {len(lanes)} of '
-            f'{len(plan.division.lanes):,} lanes ({algorithms or "none"})'
-        )
-    return lines
+    return [line, *_describe_shard(plan)]
+
+
+def _describe_shard(plan: Plan) -> list[str]:
+    """Describes which lanes the shard of a plan has; nothing if the plan is whole."""
+    if plan.share is None:
+        return []
+    lanes = [lane for label in plan.algorithms for lane in plan.lanes_at_first(label)]
+    algorithms = ', '.join(dict.fromkeys(lane.algorithm for lane in lanes))
+    shard = f'{plan.share.index} of {plan.share.count}'
+    num_lanes = f'{len(lanes)} of {len(plan.division.lanes):,} lanes'
+    return [f'shard    {shard}: {num_lanes} ({algorithms or "none"})']
 
 
 def _factors(plan: Plan) -> list[str]:

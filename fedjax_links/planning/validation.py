@@ -75,10 +75,7 @@ def check_kinds(parts: Any) -> None:
         if not isinstance(entries, Mapping):
             requirement = "be by label, such as {'mine': ...}"
             raise errors.invalid(field, requirement, contracts.kind_of(entries))
-    is_list = isinstance(parts.seeds, Collection) and not isinstance(parts.seeds, str)
-    if not is_list or getattr(parts.seeds, 'shape', None) == ():
-        requirement = 'be a list of seeds, such as range(3)'
-        raise errors.invalid('seeds', requirement, errors.text_of(parts.seeds))
+    _check_seeds(parts.seeds)
     for field in ('patterns', 'algorithms', 'seeds'):
         entries = getattr(parts, field)
         if not len(entries):
@@ -88,6 +85,14 @@ def check_kinds(parts: Any) -> None:
         if value is not None and not isinstance(value, kind):
             requirement = f'be {description}, or None'
             raise errors.invalid(field, requirement, errors.text_of(value))
+
+
+def _check_seeds(seeds: object) -> None:
+    """Raises unless seeds are in a list, or in an array with an axis."""
+    is_list = isinstance(seeds, Collection) and not isinstance(seeds, str)
+    if not is_list or getattr(seeds, 'shape', None) == ():
+        requirement = 'be a list of seeds, such as range(3)'
+        raise errors.invalid('seeds', requirement, errors.text_of(seeds))
 
 
 def check(plan: Plan) -> None:

@@ -352,11 +352,7 @@ def examples_held_out(
     """
     if eval_data is None:
         return []
-    is_list = isinstance(eval_data, tuple | list)
-    if not is_list or len(eval_data) not in (2, 3):
-        requirement = 'be a pair (features, labels), or a triple with owners'
-        got = len(eval_data) if is_list else errors.text_of(eval_data)
-        raise errors.invalid('eval_data', requirement, got)
+    _check_num_parts(eval_data)
     rows, labels, *owners = (as_array('eval_data', part) for part in eval_data)
     if labels.ndim and not len(labels):
         raise errors.invalid('eval_data', 'hold examples', 'none')
@@ -369,6 +365,15 @@ def examples_held_out(
     limit = num_clients + len(labels)
     checked = [checks.ids('eval_data', column, limit=limit) for column in owners]
     return [rows, labels, *checked]
+
+
+def _check_num_parts(eval_data: tuple[ArrayLike, ...]) -> None:
+    """Raises unless there are features and labels, and perhaps owners."""
+    is_list = isinstance(eval_data, tuple | list)
+    if not is_list or len(eval_data) not in (2, 3):
+        requirement = 'be a pair (features, labels), or a triple with owners'
+        got = len(eval_data) if is_list else errors.text_of(eval_data)
+        raise errors.invalid('eval_data', requirement, got)
 
 
 def _by_owner(

@@ -43,17 +43,7 @@ def to_dataset(
     Raises:
       ValueError: naming what is unknown, or of the wrong shape.
     """
-    results = getattr(data, 'dataset', data)
-    if hasattr(results, 'data_vars'):
-        if rounds is not None:
-            requirement = 'be left out for the results of a run, which have their own'
-            raise errors.invalid('rounds', requirement, errors.text_of(rounds))
-    else:
-        is_labelled = isinstance(results, Mapping)
-        entries = results if is_labelled else {'simulation': results}
-        results = _entries_to_dataset(entries, metric)
-        if rounds is not None:
-            results = _with_rounds(results, rounds)
+    results = _labelled(getattr(data, 'dataset', data), metric, rounds)
     if not results.sizes['series']:
         folder = getattr(data, 'folder', None)
         raise errors.invalid('data', 'hold at least one evaluation', folder)
@@ -64,6 +54,20 @@ def to_dataset(
         dataset.check_names(names, dataset.all_labels(results))
     shown_names = {**dataset.read_attribute(results, 'names'), **(names or {})}
     return results.assign_attrs(metric=metric, names=dataset.as_json(shown_names))
+
+
+def _labelled(
+    data: Any, metric: str | None, rounds: ArrayLike | None
+) -> LabelledResults:
+    """Returns a data set as it is, and other results as the data set of one run."""
+    if hasattr(data, 'data_vars'):
+        if rounds is not None:
+            requirement = 'be left out for the results of a run, which have their own'
+            raise errors.invalid('rounds', requirement, errors.text_of(rounds))
+        return data
+    entries = data if isinstance(data, Mapping) else {'simulation': data}
+    results = _entries_to_dataset(entries, metric)
+    return results if rounds is None else _with_rounds(results, rounds)
 
 
 def _with_rounds(results: LabelledResults, rounds: ArrayLike) -> LabelledResults:

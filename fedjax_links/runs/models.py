@@ -98,13 +98,18 @@ def _find_lane(folder: Path, lane: str | LaneLabels | None) -> LaneRecord:
     _check_labels(labels, records)
     matching = [record for record in records if _has_labels(record, labels)]
     if len(matching) != 1:
-        requirement = 'be in the folder'
-        if records:
-            shown = '; '.join(record.text() for record in (matching or records)[:3])
-            requirement = f'name one lane of {folder}, such as {shown}'
         value = f'{labels}, which {len(matching)} have'
-        raise errors.invalid('lane', requirement, value)
+        examples = matching or records
+        raise errors.invalid('lane', _requirement_of_lane(folder, examples), value)
     return matching[0]
+
+
+def _requirement_of_lane(folder: Path, examples: Sequence[LaneRecord]) -> str:
+    """Says which lanes can be named."""
+    if not examples:
+        return 'be in the folder'
+    shown = '; '.join(record.text() for record in examples[:3])
+    return f'name one lane of {folder}, such as {shown}'
 
 
 def _main_lanes(folder: Path) -> list[LaneRecord]:

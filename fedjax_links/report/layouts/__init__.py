@@ -72,12 +72,15 @@ def default(view: RunView) -> Mapping[str, Section]:
         names.append('rates')
     if any(clients.measured for clients in view.clients.values()):
         names.append('clients')
-    redraws_streams = all(
-        seeding.REDRAW_COLUMN in point for _, point in view.members.values()
-    )
-    if redraws_streams and view.num_seeds > 1:
+    if view.num_seeds > 1 and _redraws_streams(view):
         names.append('spread')
     return {name: {'name': name} for name in names}
+
+
+def _redraws_streams(view: RunView) -> bool:
+    """Returns whether all points say which streams of the seeds are drawn anew."""
+    points = [point for _, point in view.members.values()]
+    return all(seeding.REDRAW_COLUMN in point for point in points)
 
 
 def build(view: RunView, reports: Section) -> dict[str, Page]:
