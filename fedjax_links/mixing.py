@@ -11,9 +11,10 @@ References: Xiang et al. 2023, section IV (the matrix before eq. 3).
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_links.base import Array, PyTree
-from fedjax_links.core import tree
+from fedjax_links.core import contracts, errors, tree
 
 
 def mixing_matrix(mask: Array) -> Array:
@@ -33,6 +34,7 @@ def mixing_matrix(mask: Array) -> Array:
        [0.  1.  0. ]
        [0.5 0.  0.5]]
     """
+    _check_mask(mask)
     active = mask.astype(jnp.result_type(float))
     pairs = active[:, None] * active[None, :]
     weight = 1 / jnp.maximum(jnp.sum(active), 1)
@@ -55,6 +57,8 @@ def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
       >>> print(mixing.active_mean(jnp.array([True, False, True]), jnp.array([1.0, 2.0, 5.0])))
       3.0
     """
+    _check_mask(mask)
+    _check_leaves(client_tree)
     active_rows = tree.select_rows(mask, client_tree, tree.zeros_like(client_tree))
     sums = jax.tree.map(
         lambda a: jnp.sum(a, axis=0, dtype=tree.sum_dtype(a.dtype)), active_rows
@@ -107,7 +111,39 @@ def metropolis_weights(neighbours: Array, edges: Array) -> Array:
     References:
       Rodio, Neglia, Chen and Larsson 2025.
     """
+    _check_edges(neighbours, edges)
     degrees = jnp.sum(edges, axis=1)
     larger_degree = jnp.maximum(degrees[:, None], degrees[neighbours])
     weights = 1 / (1 + larger_degree.astype(jnp.result_type(float)))
     return jnp.where(edges, weights, 0)
+
+
+def _check_mask(mask: object) -> None:
+    """Raises unless it is an array bool[N]."""
+    if _kind(mask) != ('b', 1):
+        raise errors.invalid('mask', 'be an array bool[N]', contracts.kind_of(mask))
+
+
+def _check_leaves(client_tree: PyTree) -> None:
+    """Raises for a leaf that is no array."""
+    for leaf in jax.tree.leaves(client_tree):
+        if not hasattr(leaf, 'shape'):
+            requirement = 'have arrays [N, ...] as leaves'
+            raise errors.invalid('client_tree', requirement, errors.text_of(leaf))
+
+
+def _check_edges(neighbours: Array, edges: Array) -> None:
+    """Raises unless these are arrays int[N, K] and bool[N, K]."""
+    if _kind(neighbours) not in {('i', 2), ('u', 2)}:
+        got = contracts.kind_of(neighbours)
+        raise errors.invalid('neighbours', 'be an array int[N, K]', got)
+    if _kind(edges) != ('b', 2) or np.shape(edges) != np.shape(neighbours):
+        requirement = f'be an array bool{list(np.shape(neighbours))}'
+        raise errors.invalid('edges', requirement, contracts.kind_of(edges))
+
+
+def _kind(value: object) -> tuple[str, int] | None:
+    """Returns the letter of an array's kind of dtype and its number of axes."""
+    if not (hasattr(value, 'dtype') and hasattr(value, 'ndim')):
+        return None
+    return value.dtype.kind, value.ndim

@@ -19,6 +19,7 @@ from fedjax_links.simulation import EvalFn, SimulationResult, simulate
 Values = Mapping[str, Mapping[str, Sequence[Any] | np.ndarray]]
 
 _MAKERS = ('algorithm', 'participation')
+_BY_MAKER = "hold columns by maker, as {'algorithm': {'learning_rate': [0.1, 0.2]}}"
 
 
 def sweep(
@@ -76,7 +77,7 @@ def sweep(
             raise errors.invalid(f'make_{name}', requirement, errors.text_of(maker))
     contracts.check_problem(problem)
     seed_column = prng.seed_column(seeds)
-    columns, num_points = _columns(grid or {})
+    columns, num_points = _columns({} if grid is None else grid)
     for name, maker in makers.items():
         _check_values(maker, columns[name])
     # One lane for each point and seed; the seeds of a point are consecutive.
@@ -94,7 +95,8 @@ def sweep(
         pattern = make_participation(**point['participation'])
         return run(jax.random.key(seed), algorithm, pattern, problem)
 
-    batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
+    if batching is None:
+        batching = 'map' if jax.default_backend() == 'cpu' else 'vmap'
     checks.choice('batching', batching, ('map', 'vmap'))
     side_by_side = batching == 'vmap'
     slots = devices_.device_slots(devices, one_thread=side_by_side)
@@ -170,10 +172,11 @@ def product(
       >>> print(grid['algorithm']['learning_rate'], grid['participation']['p'])
       [0.1 0.1 0.2 0.2] [0.5 0.9 0.5 0.9]
     """
+    if values is not None and not isinstance(values, Mapping):
+        raise errors.invalid('values', _BY_MAKER, errors.text_of(values))
     all_values = {**(values or {}), **by_maker}
     flat: dict[tuple[str, str], Sequence[Any] | np.ndarray] = {}
-    for maker, values_by_name in all_values.items():
-        checks.choice('grid', maker, _MAKERS)
+    for maker, values_by_name in _by_maker(all_values):
         for name, column in values_by_name.items():
             if np.ndim(column) == 0 or len(column) == 0:
                 raise errors.invalid(name, 'be a list of at least one value', column)
@@ -185,12 +188,25 @@ def product(
     return columns
 
 
+def _by_maker(
+    grid: Mapping[str, Mapping[str, Any]],
+) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """Returns the makers of a grid with their values by name; raises for anything else."""
+    if not isinstance(grid, Mapping):
+        raise errors.invalid('grid', _BY_MAKER, errors.text_of(grid))
+    for maker, values_by_name in grid.items():
+        checks.choice('grid', maker, _MAKERS)
+        if not isinstance(values_by_name, Mapping):
+            got = errors.text_of(values_by_name)
+            raise errors.invalid(f'grid.{maker}', 'hold columns by name', got)
+    return grid.items()
+
+
 def _columns(grid: Grid) -> tuple[dict[str, dict[str, np.ndarray]], int]:
     """Converts the grid to arrays, one dictionary per maker, and counts its points."""
     columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in _MAKERS}
     lengths: dict[str, int] = {}
-    for maker, values_by_name in grid.items():
-        checks.choice('grid', maker, _MAKERS)
+    for maker, values_by_name in _by_maker(grid):
         for name, values in values_by_name.items():
             columns[maker][name] = _numbers(name, values)
             lengths[name] = len(columns[maker][name])

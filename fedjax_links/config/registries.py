@@ -6,11 +6,13 @@ with a colon, ``module:factory``, stands for a user's function with the same arg
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 
@@ -18,7 +20,7 @@ from fedjax_links import algorithms, evaluation, local_training, partition, simu
 from fedjax_links.base import Problem
 from fedjax_links.clients import rates as learning_rates
 from fedjax_links.config import recorded_links
-from fedjax_links.core import checks, errors, tree
+from fedjax_links.core import checks, contracts, errors, tree
 from fedjax_links.core.registry import Registry
 from fedjax_links.links import graphs
 from fedjax_links.participation import durations, schedules
@@ -43,6 +45,10 @@ CLIENT_PROGRAMS: Factories = Registry(
 _SPEEDS_STREAM = 0x5052
 """Keeps speeds of devices apart from other draws that use the same seed."""
 _LARGEST = float(np.finfo(np.float32).max)
+_DTYPES = {'accumulator_dtype', 'mu_dtype'}
+_FLOATS = ('bfloat16', 'float16', 'float32', 'float64')
+_FLAGS = {'bias_correction', 'centered', 'eps_in_sqrt', 'nesterov'}
+_MAY_BE_NONE = {'momentum', *_DTYPES}
 _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
     **dict.fromkeys(('eps', 'eps_root', 'initial_accumulator_value'), (0, _LARGEST)),
@@ -54,19 +60,39 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 
 def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
     """Wraps a factory of optax so that its options are checked, as optax checks none of them."""
+    parameters = inspect.signature(factory)
 
     @functools.wraps(factory)
     def make(*args: Any, **options: Any) -> optax.GradientTransformation:
-        for option in options.keys() & _RANGES.keys():
-            if options[option] is not None and not callable(options[option]):
-                checks.within(option, options[option], *_RANGES[option])
-                if np.ndim(options[option]):
-                    raise errors.invalid(
-                        option, 'be a number', errors.text_of(options[option])
-                    )
+        for option, value in parameters.bind(*args, **options).arguments.items():
+            if value is not None or option not in _MAY_BE_NONE:
+                _check_option(option, value)
         return factory(*args, **options)
 
     return make
+
+
+def _check_option(option: str, value: Any) -> None:
+    """Raises unless an option of an optimizer of optax has a value of its kind."""
+    if option in _FLAGS:
+        checks.flags(**{option: value})
+    elif option in _DTYPES:
+        _check_float_dtype(option, value)
+    elif option in _RANGES and not (option == 'learning_rate' and callable(value)):
+        checks.number_within(option, value, *_RANGES[option])
+
+
+def _check_float_dtype(option: str, value: Any) -> None:
+    """Raises unless a value is a dtype of floating-point numbers or its name."""
+    if isinstance(value, str):
+        checks.choice(option, value, _FLOATS)
+        return
+    try:
+        is_float = jnp.issubdtype(jnp.dtype(value), jnp.floating)
+    except (TypeError, ValueError):
+        is_float = False
+    if not is_float:
+        raise errors.invalid(option, 'be a float dtype', errors.text_of(value))
 
 
 _OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)
@@ -117,6 +143,7 @@ def _label_dependent(
       minimum: the least probability of any client.
       seed: seed of the classes' weights.
     """
+    contracts.check_problem(problem)
     labels = getattr(problem.data, 'labels', None)
     if labels is None:
         raise errors.invalid('name', 'suit a problem with labels', "'label_dependent'")
@@ -131,6 +158,7 @@ def _equal(problem: Problem, *, value: float) -> np.ndarray:
       problem: the problem.
       value: that of all clients.
     """
+    contracts.check_problem(problem)
     checks.number('value', value)
     checks.finite('value', value)
     return np.full(problem.num_clients, value)
@@ -144,11 +172,12 @@ def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
       first: value of the first half.
       second: value of the second half.
     """
+    contracts.check_problem(problem)
     for name, value in (('first', first), ('second', second)):
         checks.number(name, value)
         checks.finite(name, value)
-    is_first = np.arange(problem.num_clients) < problem.num_clients // 2
-    return np.where(is_first, first, second)
+    num_clients = problem.num_clients
+    return np.where(np.arange(num_clients) < num_clients // 2, first, second)
 
 
 def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
@@ -158,11 +187,11 @@ def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
       problem: the problem, with N clients.
       values: N numbers.
     """
+    contracts.check_problem(problem)
     checks.per_client('values', values)
     if len(values) != problem.num_clients:
-        raise errors.invalid(
-            'values', f'have {problem.num_clients} entries', len(values)
-        )
+        requirement = f'have {problem.num_clients} entries'
+        raise errors.invalid('values', requirement, len(values))
     checks.finite('values', values)
     return np.asarray(values, float)
 
@@ -177,6 +206,7 @@ def _power(
       exponent: how fast they fall.
       count: how many, such as the number of groups; one for each client by default.
     """
+    contracts.check_problem(problem)
     if count is None:
         count = problem.num_clients
     checks.static_int('count', count, maximum=problem.num_clients)
@@ -195,6 +225,7 @@ def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
       problem: the problem.
       num_groups: from 1 to N.
     """
+    contracts.check_problem(problem)
     return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
 
 
@@ -223,12 +254,14 @@ def _packets_of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
       problem: the problem.
       packet_bytes: bytes in a packet.
     """
+    contracts.check_problem(problem)
     checks.static_int('packet_bytes', packet_bytes)
     return math.ceil(bytes_of_model(problem) / packet_bytes)
 
 
 def bytes_of_model(problem: Problem) -> int:
     """Returns how many bytes the parameters of a problem's model take."""
+    contracts.check_problem(problem)
     return tree.num_bytes(jax.eval_shape(problem.init_params, jax.random.key(0)))
 
 
@@ -253,6 +286,7 @@ def _device_times(
       sigma: standard deviation of the logarithm of the training time, from round to round.
       model_bytes: bytes of what is sent; a model of the problem by default.
     """
+    contracts.check_problem(problem)
     for name, speed in (('step', step), ('uplink', uplink), ('downlink', downlink)):
         checks.positive(name, speed)
         if np.shape(speed) not in ((), (problem.num_clients,)):
@@ -302,7 +336,7 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
 
     try:
         table = pandas.read_csv(path)
-        if column not in table:
+        if not isinstance(column, str) or column not in table:
             raise errors.unknown_name('column', column, table)
         values = table[column].to_numpy(float)
     except errors.InvalidError:

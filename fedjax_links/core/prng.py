@@ -136,7 +136,8 @@ def seed_column(seeds: Iterable[int]) -> np.ndarray:
       ValueError: for what is no list; for a seed outside ``[0, 2**32)``, in place of which JAX
         silently takes a small one; for a seed that comes twice, as its results are one sample.
     """
-    if not isinstance(seeds, Iterable) or isinstance(seeds, set | frozenset):
+    is_list = np.iterable(seeds) and not isinstance(seeds, set | frozenset)
+    if not is_list:
         raise errors.invalid('seeds', 'be a list of seeds', errors.text_of(seeds))
     seeds = list(seeds)
     for seed in seeds:

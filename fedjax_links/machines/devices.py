@@ -81,6 +81,10 @@ def choose(devices: Devices = None) -> list[jax.Device]:
             requirement = f'be at most {len(available)}, all there are'
             raise errors.invalid('devices', requirement, devices)
         return available[:devices]
+    if not np.iterable(devices):
+        raise errors.invalid(
+            'devices', 'be devices or their number', errors.text_of(devices)
+        )
     chosen = list(devices)
     wrong = [device for device in chosen if device not in available]
     if wrong or not chosen or len(set(chosen)) < len(chosen):

@@ -337,8 +337,9 @@ def _load(
 ) -> datasets.Dataset:
     """Loads a data set by name; a seed takes the place of that of a loader which has one."""
     if isinstance(dataset, datasets.Dataset):
-        if data:
-            raise errors.invalid('data', 'go with a data set by name', data)
+        if data is not None and not (isinstance(data, Mapping) and not data):
+            got = errors.text_of(data)
+            raise errors.invalid('data', 'go with a data set by name', got)
         return dataset
     if not isinstance(dataset, str) or dataset not in datasets.DATASETS:
         raise datasets.unknown('dataset', dataset, datasets.DATASETS)

@@ -99,10 +99,15 @@ def _check_leaf(
     name: str, expected: jax.ShapeDtypeStruct | Array, leaf: Array | np.ndarray
 ) -> None:
     """Checks that a leaf has the shape and kind of numbers of the problem's leaf."""
-    shape = np.shape(leaf)
-    dtype = jnp.result_type(leaf)
+    requirement = f'hold {expected.dtype}{list(expected.shape)} at {name!r}'
+    if isinstance(leaf, str | bytes):
+        raise errors.invalid('params', requirement, errors.text_of(leaf))
+    try:
+        shape = np.shape(leaf)
+        dtype = jnp.result_type(leaf)
+    except (TypeError, ValueError):  # A function, for instance.
+        raise errors.invalid('params', requirement, errors.text_of(leaf)) from None
     is_float = jnp.issubdtype(dtype, jnp.floating)
     expects_float = jnp.issubdtype(expected.dtype, jnp.floating)
     if shape != expected.shape or is_float != expects_float:
-        requirement = f'hold {expected.dtype}{list(expected.shape)} at {name!r}'
         raise errors.invalid('params', requirement, f'{dtype}{list(shape)}')

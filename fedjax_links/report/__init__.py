@@ -53,6 +53,8 @@ def write(
     from fedjax_links.report import client_stats, layouts, run_view
 
     checks.flags(allow_imports=allow_imports)
+    if not isinstance(added, Mapping | None):
+        raise errors.invalid('added', 'be pages by name', errors.text_of(added))
     if experiment is not None:
         _check_experiment(experiment)
         client_stats.save(experiment, run)
@@ -129,7 +131,7 @@ def save_pictures(
         checks.number_within('width', width, 2, 20)
     view = run_view.of_run(run, allow_imports=allow_imports)
     reports, _ = _reports_of(view)
-    for page in pages:
+    for page in checks.names('pages', pages):
         checks.choice('pages', page, [*reports, *layouts.LAYOUTS])
     if pages:
         reports = {page: reports.get(page, {'name': page}) for page in pages}

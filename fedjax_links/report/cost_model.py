@@ -134,11 +134,13 @@ def price(
     Raises:
       ValueError: for shapes that do not fit and numbers out of range.
     """
+    checks.shape('mask', mask)
     mask = np.asarray(mask)
+    _check_kinds(traffic, table, options)
     options = options or {}
     _check_shapes(mask, table)
-    checks.positive('model_bytes', model_bytes)
-    checks.within('overhead', overhead, 0, _LARGEST)
+    checks.positive_number('model_bytes', model_bytes)
+    checks.number_within('overhead', overhead, 0, _LARGEST)
     checks.within('local_steps', local_steps, 0, checks.LARGEST_INT)
     num_rounds, num_clients = mask.shape
 
@@ -151,7 +153,8 @@ def price(
     if durations is None:
         seconds = np.where(senders, awaited, 0.0).max(axis=1)
     else:
-        seconds = np.asarray(durations, float)
+        checks.within('durations', durations, 0, np.inf)
+        seconds = _of_shape('durations', durations, (num_rounds,), 'float[T]')
     if _everyone_trains(traffic, options):
         compute = np.full(num_rounds, training.sum())
     else:
@@ -159,7 +162,7 @@ def price(
     sent_bytes = model_bytes * senders.sum(axis=1, dtype=np.int64)
     peer_bytes = np.zeros(num_rounds)
     if edges is not None:
-        peer_bytes = edges.sum(axis=(1, 2)) * model_bytes
+        peer_bytes = _edges_up(edges, mask).sum(axis=(1, 2)) * model_bytes
     return RoundCosts(
         seconds=_cumulative(seconds + overhead),
         uplink=_cumulative(traffic.up * sent_bytes),
@@ -167,6 +170,38 @@ def price(
         compute=_cumulative(compute),
         peers=_cumulative(traffic.peers * peer_bytes),
     )
+
+
+def _check_kinds(traffic: object, table: object, options: object) -> None:
+    """Raises unless these are what an algorithm sends, a table of devices, and options."""
+    if not isinstance(traffic, Traffic):
+        requirement = "be an entry of `TRAFFIC`, such as TRAFFIC['fedavg']"
+        raise errors.invalid('traffic', requirement, errors.text_of(traffic))
+    if not isinstance(table, DeviceSpeeds):
+        requirement = 'be `DeviceSpeeds`, as `devices` makes them'
+        raise errors.invalid('table', requirement, errors.text_of(table))
+    if not isinstance(options, Mapping | None):
+        raise errors.invalid('options', 'be options by name', errors.text_of(options))
+
+
+def _of_shape(
+    argument: str, value: ArrayLike, shape: tuple[int, ...], what: str
+) -> np.ndarray:
+    """Returns float64 of a shape; raises for another one."""
+    if np.shape(value) != shape:
+        requirement = f'be {what}, of shape {list(shape)}'
+        raise errors.invalid(argument, requirement, f'shape {list(np.shape(value))}')
+    return np.asarray(value, float)
+
+
+def _edges_up(edges: ArrayLike, mask: np.ndarray) -> np.ndarray:
+    """Returns which edges are up, bool[T, N, K]; raises for anything else."""
+    checks.shape('edges', edges)
+    array = np.asarray(edges)
+    if array.ndim != 3 or array.shape[:2] != mask.shape or array.dtype != bool:
+        got = f'{array.dtype}{list(array.shape)}'
+        raise errors.invalid('edges', 'be bool[T, N, K]', got)
+    return array
 
 
 def _check_shapes(mask: np.ndarray, table: DeviceSpeeds) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedjax_links.core import checks, errors, paths
 from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.planning import trials
@@ -74,7 +76,7 @@ def merge(
         experiments, programs, data or kinds of machines.
     """
     checks.flags(allow_mixed=allow_mixed, allow_changed=allow_changed)
-    if isinstance(folders, str | Path) or not isinstance(folders, Iterable):
+    if isinstance(folders, str | Path) or not np.iterable(folders):
         folders = [paths.as_path(folders, 'folders')]
     absolute = [paths.as_path(folder).absolute() for folder in folders]
     parts = list(dict.fromkeys(absolute))

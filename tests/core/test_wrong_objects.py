@@ -1,0 +1,130 @@
+"""Functions refuse other kinds of objects by the argument's name."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import (
+    choices,
+    mixing,
+    participation,
+    pricing,
+    problems,
+    report,
+    sweeps,
+)
+from tests import refusals
+
+PATTERN = participation.bernoulli([0.5, 0.3])
+PROBLEM = problems.quadratic([[0.0], [4.0]])
+TABLES = {
+    'PROBS': {
+        'equal': {'value': 0.5},
+        'halves': {'first': 0.5, 'second': 0.2},
+        'label_dependent': {},
+        'listed': {'values': [0.5, 0.2]},
+    },
+    'WEIGHTS': {'power': {'exponent': 1.0}},
+    'GROUPS': {'contiguous': {'num_groups': 2}},
+    'PACKETS': {'of_model': {}},
+    'TIMES': {
+        'devices': {'step': 0.1, 'uplink': 1e5, 'downlink': 1e5, 'local_steps': 2}
+    },
+}
+
+
+@pytest.mark.parametrize('table', TABLES)
+@pytest.mark.parametrize('value', [None, 'a', 0.5, [0.5], {}])
+def test_tables_of_configs_need_a_problem(table, value):
+    for name, options in TABLES[table].items():
+        with refusals.names('problem', 'problem'):
+            getattr(choices, table)[name](value, **options)
+
+
+OPTIMIZER_OPTIONS = {
+    'centered': ('rmsprop', ['a', None, 1]),
+    'nesterov': ('sgd', ['a', None, 1]),
+    'mu_dtype': ('adam', ['', 'a', 'int32', 3, [1], {}]),
+    'accumulator_dtype': ('sgd', ['a', 3, bool]),
+    'learning_rate': ('adam', [None, 'a', -1.0, {}, [0.1, 0.2]]),
+    'b1': ('adam', [None, 'a', 1.5, True, np.add]),
+}
+
+
+@pytest.mark.parametrize('option', OPTIMIZER_OPTIONS)
+def test_options_of_optimizers_have_kinds(option):
+    name, values = OPTIMIZER_OPTIONS[option]
+    for value in values:
+        with refusals.names(option):
+            choices.OPTIMIZERS[name](**{'learning_rate': 0.1, option: value})
+    with refusals.names('learning_rate'):
+        choices.OPTIMIZERS[name](None)
+
+
+def test_valid_options_of_optimizers_pass():
+    choices.OPTIMIZERS['adam'](0.1, mu_dtype='bfloat16')
+    choices.OPTIMIZERS['sgd'](lambda step: 0.1, momentum=None, nesterov=False)
+
+
+@pytest.mark.parametrize('value', ['a', '', len])
+def test_what_is_no_number_is_no_initial_parameter(value):
+    with refusals.names('params'):
+        problems.with_initial_params(PROBLEM, value)
+
+
+MASK = jnp.array([True, False])
+NEIGHBOURS = jnp.array([[1], [0]])
+TRAFFIC = pricing.TRAFFIC['fedavg']
+SPEEDS = pricing.devices(2, step=0.1, uplink=1e6, downlink=1e6)
+ROUNDS = np.ones((3, 2), bool)
+
+
+def price(mask=ROUNDS, traffic=TRAFFIC, table=SPEEDS, model_bytes=100.0, **options):
+    """Calls `pricing.price` with defaults."""
+    return pricing.price(mask, traffic, table, model_bytes=model_bytes, **options)
+
+
+OBJECTS = {
+    'mask': lambda v: mixing.mix(v, jnp.zeros(2)),
+    'mask of a matrix': lambda v: mixing.mixing_matrix(v),
+    'client_tree': lambda v: mixing.active_mean(MASK, [v]),
+    'neighbours': lambda v: mixing.metropolis_weights(v, jnp.ones((2, 1), bool)),
+    'edges': lambda v: mixing.metropolis_weights(NEIGHBOURS, v),
+    'traffic': lambda v: price(traffic=v),
+    'table': lambda v: price(table=v),
+    'mask of a price': lambda v: price(mask=v),
+    'options': lambda v: price(options=v),
+    'durations': lambda v: price(durations=v),
+    'edges of a price': lambda v: price(edges=v),
+    'model_bytes': lambda v: price(model_bytes=v),
+    'grid': lambda v: sweep(grid=v),
+    'grid.algorithm': lambda v: sweep(grid={'algorithm': v}),
+    'batching': lambda v: sweep(batching=v),
+    'values': lambda v: sweeps.product(v),
+    'added': lambda v: report.write(None, added=v),
+}
+
+
+def sweep(**options):
+    """Sweeps nothing."""
+    return sweeps.sweep(
+        lambda: None, lambda: PATTERN, PROBLEM, seeds=[0], num_rounds=1, **options
+    )
+
+
+@pytest.mark.parametrize('argument', OBJECTS)
+@pytest.mark.parametrize('value', ['a', 'ab', [[0.5], [0.5, 0.1]], ['a', 'b'], len])
+def test_another_kind_of_object_costs_one_line(argument, value):
+    if argument == 'client_tree' and isinstance(value, list) and value != ['a', 'b']:
+        value = 0.5
+    with refusals.names(argument.partition(' ')[0]):
+        OBJECTS[argument](value)
+
+
+@pytest.mark.parametrize('value', [np.array(0), 0.5, None])
+def test_what_cannot_be_iterated_is_no_list(value):
+    with refusals.names('seeds'):
+        sweeps.sweep(lambda: None, lambda: PATTERN, PROBLEM, seeds=value, num_rounds=1)
+    if value is not None:
+        with refusals.names('devices'):
+            sweep(devices=value)
