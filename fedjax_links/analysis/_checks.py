@@ -54,6 +54,13 @@ def checked_at_least_zero(name: str, value: object) -> float:
     return number
 
 
+def checked_positive(name: str, value: object) -> float:
+    """Returns one finite real number above 0 as a float."""
+    number = checked_number(name, value)
+    require(0 < number < np.inf, name, 'be positive', value)
+    return number
+
+
 def checked_kind(name: str, value: object, kind: type, what: str) -> None:
     """Raises unless `value` is of a class; `what` describes one."""
     require(isinstance(value, kind), name, f'be {what}', errors.text_of(value))
@@ -184,6 +191,29 @@ def checked_int(
     if maximum is not None and value > maximum:
         raise errors.invalid(name, f'be at most {maximum}', value)
     return int(value)
+
+
+def check_memory(name: str, value: object, num_bytes: int) -> None:
+    """Raises if the system has no memory for an array that an argument makes so large."""
+    try:
+        np.empty(num_bytes, np.uint8)  # The system reserves it and fills nothing.
+    except (MemoryError, ValueError):
+        got = f'{errors.text_of(value)}, which takes {num_bytes:.3g} bytes'
+        raise errors.invalid(name, 'fit into memory', got) from None
+
+
+def checked_length(name: str, value: Any, *, minimum: int, num_bytes: int = 16) -> int:
+    """Returns `value`, the length of an array, as a Python int; raises if it fits no memory.
+
+    Args:
+      name: of the argument.
+      value: its value.
+      minimum: the least valid one.
+      num_bytes: of each entry.
+    """
+    length = checked_int(name, value, minimum=minimum, maximum=None)
+    check_memory(name, value, num_bytes * length)
+    return length
 
 
 def checked_flag(name: str, value: object) -> bool:

@@ -131,7 +131,7 @@ def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
     Raises:
       ValueError: if an argument is out of range, or half of a pair's predictions are wrong.
     """
-    table = np.asarray(confusion, np.float64)
+    table = _checks.as_doubles('confusion', confusion)
     square = table.ndim == 2 and len(table) == table.shape[1] > 1
     _checks.require(square, 'confusion', 'be [C, C], C >= 2', f'shape {table.shape}')
     is_valid = (np.isfinite(table) & (table >= 0)).all() and np.diag(table).all()
@@ -169,6 +169,8 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
     Raises:
       ValueError: if an argument is out of range.
     """
+    what = 'boundaries, as `gaussian_boundaries` makes them'
+    _checks.checked_kind('boundaries', boundaries, Boundaries, what)
     law = _checks.checked_vector('shares', shares)
     count = len(boundaries.mass)
     is_valid = law.size == count and np.all(law > 0)

@@ -113,7 +113,7 @@ def gaussian_minimiser(
     """
     centres = class_means(means)
     client_weights = _checks.checked_client_weights('weights', weights)
-    table = np.asarray(proportions, np.float64)
+    table = _checks.as_doubles('proportions', proportions)
     shape = (client_weights.size, len(centres))
     is_valid = table.shape == shape and (np.isfinite(table) & (table >= 0)).all()
     got = f'shape {list(table.shape)}'

@@ -149,10 +149,11 @@ def effective_weights(
         return EffectiveWeights(
             weights, standard_errors, exact=False, degrees_of_freedom=batches - 1.0
         )
-    if selection_law is not None:
-        weights = _checks.checked_law('selection_law', selection_law)
+    if probs is not None:
+        weights = fedavg_weights(probs)
     else:
-        weights = fedavg_weights(np.asarray(probs))
+        assert selection_law is not None
+        weights = _checks.checked_law('selection_law', selection_law)
     return EffectiveWeights(
         weights, np.zeros(weights.size), exact=True, degrees_of_freedom=np.inf
     )

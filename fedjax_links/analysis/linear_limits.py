@@ -291,8 +291,7 @@ def fedavg_finite_steps(
     weights = independent_links.fedavg_weights(probs)
     link_probs = np.asarray(probs, np.float64)
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
-    is_positive = 0 < learning_rate < np.inf
-    _checks.require(is_positive, 'learning_rate', 'be positive', learning_rate)
+    learning_rate = _checks.checked_positive('learning_rate', learning_rate)
     minimiser = weighted_minimiser(features, labels, clients, weights, **options)
     point = minimiser.model.parameters.ravel()
 

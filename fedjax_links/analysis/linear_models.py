@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from fedjax_links.analysis import _checks
+from fedjax_links.core import errors
 
 # BLAS computes a product of so few multiplications in one thread. On busy cores, threads
 # that wait for each other cost tens of times the work of such a small product.
@@ -151,7 +152,12 @@ def linear_loss(
     Returns:
       The loss.
     """
-    owners = np.zeros(len(np.asarray(labels)), int)
+    _checks.checked_kind('model', model, LinearModel, 'a `LinearModel`')
+    targets = _checks.as_array('labels', labels, 'hold a label for each example')
+    if targets.ndim == 0:
+        got = errors.text_of(labels)
+        raise errors.invalid('labels', 'hold a label for each example', got)
+    owners = np.zeros(len(targets), int)
     options.setdefault('num_classes', model.intercept.size)
     objective = weighted_loss(features, labels, owners, [1.0], **options)
     return objective.value_and_gradient(model.parameters)[0]

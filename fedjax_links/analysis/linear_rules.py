@@ -211,7 +211,7 @@ def quadratic_clients(
     if noise and rule in OTHER_NOISE:
         requirement = f'be 0 for {rule}, whose memories have another noise'
         raise errors.invalid('noise', requirement, noise)
-    steps = _checks.checked_int('local_steps', local_steps, minimum=1)
+    steps = _checks.checked_length('local_steps', local_steps, minimum=1)
     shrink = (1.0 - step_sizes)[:, None]
     # Noise of local steps adds to the target, scaled to what the target is multiplied by.
     variance_by_step = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)

@@ -61,7 +61,13 @@ def markov_autocorrelation(
     lags = _checks.as_array('lag', lag, requirement)
     is_valid = lags.dtype.kind in 'iu' and np.all(lags >= 0)
     _checks.require(is_valid, 'lag', requirement, f'{lag!r}')
-    return (1.0 - up - down) ** lags
+    remembered = 1.0 - up - down
+    try:
+        np.broadcast_shapes(remembered.shape, lags.shape)
+    except ValueError:
+        requirement = f'broadcast against the rates {remembered.shape}'
+        raise errors.invalid('lag', requirement, f'shape {lags.shape}') from None
+    return remembered**lags
 
 
 def gap_distribution(
@@ -93,7 +99,7 @@ def gap_distribution(
       [0.85   0.0075 0.0071]
     """
     up, down = _checked_rates(up_rate, down_rate)
-    longest = _checks.checked_int('max_gap', max_gap, minimum=1)
+    longest = _checks.checked_length('max_gap', max_gap, minimum=1)
     extra_rounds = np.arange(longest - 1)
     longer = (down * up)[..., None] * (1.0 - up)[..., None] ** extra_rounds
     return np.concatenate([(1.0 - down)[..., None], longer], axis=-1)
@@ -248,7 +254,7 @@ def semi_markov_autocorrelation(
 
     up_law = _checks.checked_survival('up', up)
     down_law = _checks.checked_survival('down', down)
-    length = 1 + _checks.checked_int('num_lags', num_lags, minimum=0)
+    length = 1 + _checks.checked_length('num_lags', num_lags, minimum=0)
     up_ends = _duration_law(up_law, length)
     down_ends = _duration_law(down_law, length)
     survival = np.pad(up_law, (0, length))

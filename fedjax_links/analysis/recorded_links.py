@@ -279,7 +279,7 @@ def expected_autocorrelation(
     Raises:
       ValueError: if a rate or lag is out of range.
     """
-    max_lag = _checks.checked_int('max_lag', max_lag, minimum=0)
+    max_lag = _checks.checked_length('max_lag', max_lag, minimum=0)
     up, down = _changing(up_rate, down_rate)
     variance = up * down / (up + down) ** 2
     if not variance.any():

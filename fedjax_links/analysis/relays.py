@@ -100,11 +100,22 @@ def colrel_variance(
       ValueError: for values that are no probabilities.
     """
     uplink = _checks.checked_probs('probs', probs)
-    edges = np.array(edge_probs, np.float64)
+    shape = (uplink.size, uplink.size)
+    edges = _square('edge_probs', edge_probs, shape)
+    _checks.checked_rate('edge_probs', edges)
     np.fill_diagonal(edges, 1.0)
     carrier, source = np.indices(edges.shape).reshape(2, -1)
-    alpha = np.asarray(weights, np.float64).ravel()
+    alpha = _square('weights', weights, shape).ravel()
+    _checks.checked('weights', alpha, np.isfinite(alpha), 'be finite')
     return float(alpha @ _colrel_variance(uplink, edges, carrier, source) @ alpha)
+
+
+def _square(name: str, values: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
+    """Returns a copy of a matrix float64[N, N]; raises for another shape."""
+    matrix = np.array(_checks.as_doubles(name, values))
+    got = f'shape {list(matrix.shape)}'
+    _checks.require(matrix.shape == shape, name, f'be {list(shape)}', got)
+    return matrix
 
 
 def _colrel_variance(

@@ -72,11 +72,12 @@ def weighted_finite_steps(
     rise = _checks.checked_rate('up_rate', up_rate)
     fall = _checks.checked_rate('down_rate', down_rate)
     _checks.checked('up_rate', rise, rise > 0, 'be positive')
-    factors = np.asarray(multipliers, np.float64)
-    _checks.checked('multipliers', factors, factors > 0, 'be positive')
+    factors = _checks.checked_weights('multipliers', multipliers)
+    num_clients = factors.size
+    rise = _checks.checked_shape('up_rate', rise, (num_clients,), f'{num_clients}')
+    fall = _checks.checked_shape('down_rate', fall, (num_clients,), f'{num_clients}')
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
-    is_positive = 0 < learning_rate < np.inf
-    _checks.require(is_positive, 'learning_rate', 'be positive', learning_rate)
+    learning_rate = _checks.checked_positive('learning_rate', learning_rate)
     probs = rise / (rise + fall)
     memory = 1.0 - rise - fall
     means = factors * probs

@@ -84,7 +84,7 @@ def test_values_out_of_range_are_refused():
             *arguments, **rates, learning_rate=0.0, local_steps=1
         )
     rates['multipliers'] = np.array([1.0, 1.0, 0.0, 1.0])
-    with refuses('`multipliers` must be positive, got 0.0.'):
+    with refuses('`multipliers` must be positive, got 0.0 at client 2.'):
         analysis.weighted_finite_steps(
             *arguments, **rates, learning_rate=0.1, local_steps=1
         )

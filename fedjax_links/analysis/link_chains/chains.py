@@ -158,6 +158,14 @@ def from_modes(
     """
     ups = _checks.checked_masks('masks', masks, ndim=2)
     size = len(ups)
+    if not sparse.issparse(transition):
+        transition = _checks.as_doubles('transition', transition)
+        _checks.require(
+            transition.ndim == 2,
+            'transition',
+            f'have shape [{size}, {size}]',
+            transition.shape,
+        )
     matrix = sparse.csr_array(transition, dtype=np.float64)
     matrix.eliminate_zeros()
     if matrix.shape != (size, size):
@@ -169,7 +177,12 @@ def from_modes(
         start = _only_stationary_law(matrix)
     law = _checks.checked_law('start', start)
     _checks.require(len(law) == size, 'start', f'have {size} entries', len(law))
-    known = np.full(ups.shape, np.nan) if probs is None else np.asarray(probs, float)
+    known = np.full(ups.shape, np.nan)
+    if probs is not None:
+        known = _checks.checked_rate('probs', probs)
+        fits = known.shape in (ups.shape, ups.shape[1:])
+        requirement = f'have shape {list(ups.shape)} or [{ups.shape[1]}]'
+        _checks.require(fits, 'probs', requirement, f'shape {known.shape}')
     known = np.broadcast_to(known, ups.shape)
     # Clients with equal columns are of one kind.
     columns = np.concatenate([ups, np.nan_to_num(known, nan=-1.0)])

@@ -164,6 +164,7 @@ def b_min_sep(probs: ArrayLike, separation: int) -> LinkChain:
     links = _checks.checked_probs('probs', probs)
     _checks.checked('probs', links, links > 0, 'be positive', ' at client {}')
     wait = _checks.checked_int('separation', separation, minimum=1) - 1
+    _checks.check_memory('separation', separation, 8 * (wait + 2) ** 2)
     distinct, kind_of_client = np.unique(links, return_inverse=True)
     kinds = []
     for prob in distinct:
@@ -214,7 +215,7 @@ def cyclic(
       Xiang et al., journal version 2024, Appendix B.
     """
     links = _checks.checked_probs('probs', probs)
-    length = _checks.checked_int('cycle_length', cycle_length, minimum=2)
+    length = _checks.checked_length('cycle_length', cycle_length, minimum=2)
     active = np.maximum(1, np.rint(length * links)).astype(int)
     inactive = np.maximum(1, length - active)
     reset = _checks.checked_flag('reset', reset)

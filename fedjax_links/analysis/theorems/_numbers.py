@@ -1,6 +1,5 @@
 """Checks of the numbers that theorems take, and the search for the largest valid rate."""
 
-import math
 from collections.abc import Callable
 
 from fedjax_links.analysis import _checks
@@ -10,9 +9,7 @@ _BISECTIONS = 200
 
 def positive(name: str, value: float) -> float:
     """Returns `value` as a positive finite float, or raises."""
-    number = _checks.checked_number(name, value)
-    _checks.require(math.isfinite(number) and number > 0, name, 'be positive', value)
-    return number
+    return _checks.checked_positive(name, value)
 
 
 def at_least_zero(name: str, value: float) -> float:

@@ -153,6 +153,8 @@ def check_theorem(
         bound 2.01e+05, realised 60, factor 3.35e+03
     """
     check = THEOREMS[_checks.checked_choice('theorem', theorem, THEOREMS)]
+    _checks.checked_kind('problem', problem, ProblemConstants, 'a `ProblemConstants`')
+    _checks.checked_kind('run', run, TheoremRun, 'a `TheoremRun`')
     return check(problem, run)
 
 

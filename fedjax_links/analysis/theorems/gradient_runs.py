@@ -62,7 +62,8 @@ def quadratic_clients(
       >>> print(clients.train(np.zeros((2, 1)), np.array([0, 1])).ravel())
       [0. 3.]
     """
-    points = np.asarray(targets, np.float64)
+    points = _checks.as_doubles('targets', targets)
+    _checks.require(points.size, 'targets', 'hold numbers', errors.text_of(targets))
     points = _checks.checked_targets('targets', points, len(np.atleast_1d(points)))
     points = points.reshape(len(points), -1)
     num_clients, dimension = points.shape
@@ -70,7 +71,7 @@ def quadratic_clients(
     curves = _checks.checked_weights('curvatures', slopes)
     fits = f'have {num_clients} entries'
     _checks.require(curves.size == num_clients, 'curvatures', fits, curves.size)
-    moved = np.asarray(learning_rate, np.float64) * curves
+    moved = _rates_of(learning_rate, num_clients) * curves
     in_range = bool(np.all((moved > 0.0) & (moved < 2.0)))
     _checks.require(in_range, 'learning_rate', 'lie in (0, 2)', learning_rate)
     factors = ((1.0 - moved) ** _numbers.steps('local_steps', local_steps))[:, None]
@@ -128,9 +129,7 @@ def linear_clients(
     """
     steps = _numbers.steps('local_steps', local_steps)
     objectives = client_objectives(features, labels, owners, **options)
-    rates = np.asarray(learning_rate, np.float64)
-    _checks.require(rates.min() > 0, 'learning_rate', 'be positive', learning_rate)
-    rates = np.broadcast_to(rates, (len(objectives),))
+    rates = _rates_of(learning_rate, len(objectives))
 
     def train(models: np.ndarray, ids: np.ndarray) -> np.ndarray:
         trained = np.array(models)
@@ -302,8 +301,20 @@ def amplified_fedavg_gradient_squares(
     return squares
 
 
+def _rates_of(learning_rate: ArrayLike, num_clients: int) -> np.ndarray:
+    """Returns positive local rates float64[N]."""
+    rates = _checks.as_doubles('learning_rate', learning_rate)
+    rates = _checks.checked_shape(
+        'learning_rate', rates, (num_clients,), f'{num_clients}'
+    )
+    is_valid = np.isfinite(rates) & (rates > 0)
+    return _checks.checked('learning_rate', rates, is_valid, 'be positive')
+
+
 def _masks_of(masks: ArrayLike, clients: TrainedClients) -> np.ndarray:
     """Returns masks bool[T, N] of these clients."""
+    what = 'clients, as `quadratic_clients` makes them'
+    _checks.checked_kind('clients', clients, TrainedClients, what)
     active = _checks.checked_masks('masks', masks, ndim=2)
     fits = f'have {clients.num_clients} clients'
     _checks.require(

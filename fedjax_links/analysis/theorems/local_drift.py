@@ -4,10 +4,15 @@ References:
   Xiang et al., CDC 2023, Lemma 3; journal version 2024, Lemma 1.
 """
 
+import math
+
 import numpy as np
 from scipy import special
 
+from fedjax_links.analysis import _checks
 from fedjax_links.analysis.theorems import _numbers
+
+_LARGEST_BUDGET = 1_000.0  # Beyond it the bound exceeds all floats.
 
 
 def local_drift_factor(
@@ -40,7 +45,7 @@ def local_drift_factor(
     """
     rate = _numbers.at_least_zero('learning_rate', learning_rate)
     step = rate * _numbers.positive('smoothness', smoothness)
-    steps = _numbers.steps('local_steps', local_steps)
+    steps = _checks.checked_length('local_steps', local_steps, minimum=1)
     if steps == 1:
         return 0.0
     # The series in eta L has positive terms, where the printed form cancels.
@@ -70,6 +75,8 @@ def local_drift_factor_bound(rate_budget: float) -> float:
       Xiang et al., CDC 2023, Remark 2.
     """
     budget = _numbers.at_least_zero('rate_budget', rate_budget)
+    if budget > _LARGEST_BUDGET:
+        return math.inf
     return float(special.hyp1f1(1.0, 3.0, budget))
 
 
@@ -93,5 +100,6 @@ def drift_constant(learning_rate: float, smoothness: float, local_steps: int) ->
       Xiang et al., CDC 2023, Lemma 4.
     """
     kappa = local_drift_factor(learning_rate, smoothness, local_steps)
-    square = (kappa * smoothness) ** 2
+    product = kappa * smoothness
+    square = product * product  # A power would raise where this is infinite.
     return square + 2.0 * smoothness * (1.0 + square / 4.0)

@@ -156,7 +156,7 @@ def expected_staleness_bound(least_prob: float) -> float:
 
 def _checked_rounds(probs: ArrayLike) -> np.ndarray:
     """Returns probabilities as float64[T, N]."""
-    rounds = np.asarray(probs, dtype=np.float64)
+    rounds = _checks.as_doubles('probs', probs)
     is_valid = rounds.ndim == 2 and rounds.size > 0
     _checks.require(is_valid, 'probs', 'be a non-empty [T, N]', f'shape {rounds.shape}')
     return _checks.checked_rate('probs', rounds)

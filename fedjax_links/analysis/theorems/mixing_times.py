@@ -60,7 +60,7 @@ def total_variation_curve(
       Sun et al., ICLR 2025, Appendix B.
     """
     matrix, law = _checked_chain(transition, stationary)
-    rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
+    rounds = _checks.checked_length('num_rounds', num_rounds, minimum=0)
     power = np.eye(len(law))
     distances = [_distance(power, law)]
     for _ in range(rounds):
@@ -109,6 +109,7 @@ def mixing_time(
       Sun et al., ICLR 2025, Definition 4.
     """
     matrix, law = _checked_chain(transition, stationary)
+    _checks.checked_number('epsilon', epsilon)
     _checks.require(0 < epsilon < 1, 'epsilon', 'lie in (0, 1)', epsilon)
     limit = _numbers.steps('max_rounds', max_rounds)
     if _distance(matrix, law) <= epsilon:
@@ -198,7 +199,7 @@ def _checked_chain(
     dense: Any = transition
     if sparse.issparse(transition):
         dense = dense.toarray()
-    matrix = np.asarray(dense, np.float64)
+    matrix = _checks.as_doubles('transition', dense)
     is_square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
     shape = f'shape {matrix.shape}'
     _checks.require(is_square, 'transition', 'be a square matrix', shape)

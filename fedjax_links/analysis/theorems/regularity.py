@@ -146,6 +146,7 @@ def regular_period(
     num_rounds, num_clients = rounds.shape
     limit = max(1, num_rounds // 2) if max_period is None else max_period
     limit = _checks.checked_int('max_period', limit, minimum=1, maximum=num_rounds)
+    tolerance = _checks.checked_at_least_zero('tolerance', tolerance)
     sums = np.concatenate([np.zeros((1, num_clients)), np.cumsum(rounds, axis=0)])
     for period in range(1, limit + 1):
         # Most periods fail in the first block, which is cheap to look at.
@@ -346,7 +347,7 @@ def uniform_cohort_block_deviation(
 
 def _checked_weights(weights: ArrayLike) -> np.ndarray:
     """Returns weights as float64[T, N]."""
-    rounds = np.asarray(weights, dtype=np.float64)
+    rounds = _checks.as_doubles('weights', weights)
     is_table = rounds.ndim == 2 and rounds.size > 0
     shape = f'shape {rounds.shape}'
     _checks.require(is_table, 'weights', 'be a non-empty [T, N]', shape)

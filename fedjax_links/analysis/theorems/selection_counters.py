@@ -45,7 +45,7 @@ def selection_covariances(
       Sun et al., ICLR 2025, Eq. (11) in the proof of Theorem 5.
     """
     vector = _checked_values(chain, values)
-    lags = _checks.checked_int('max_lag', max_lag, minimum=0)
+    lags = _checks.checked_length('max_lag', max_lag, minimum=0)
     covariances = np.zeros(lags + 1)
     if not chain.states.any():  # No separation: rounds are independent.
         probs = chain.selection[0]
@@ -87,7 +87,7 @@ def counter_mean_square_error(
     References:
       Sun et al., ICLR 2025, Theorem 5.
     """
-    rounds = _numbers.steps('num_rounds', num_rounds)
+    rounds = _checks.checked_length('num_rounds', num_rounds, minimum=1)
     covariances = selection_covariances(chain, values, max_lag=rounds - 1)
     lags = np.arange(rounds)
     multiplicity = np.where(lags == 0, 1.0, 2.0) * (1.0 - lags / rounds)
@@ -107,7 +107,7 @@ def counter_bias(
       chain: with one separation of at least 1 for all clients.
       values: float[N], f.
       start: float[S], the law mu of the state of round 0, whose newest cohort is S_0.
-      num_rounds: T, at least 1.
+      num_rounds: T, at least 1. The cost grows with T: two products with P for each round.
 
     Returns:
       The bias, in the units of f. It falls as 1 / T if the chain is aperiodic.
@@ -144,7 +144,7 @@ def counter_mean_square_error_from(
       chain: as in `counter_bias`.
       values: float[N], f.
       start: float[S], mu, as in `counter_bias`.
-      num_rounds: T, at least 1.
+      num_rounds: T, at least 1. The cost grows with T: two products with P for each round.
 
     Returns:
       The mean square error, in the units of f squared.
