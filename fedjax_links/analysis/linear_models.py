@@ -310,11 +310,11 @@ def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.nd
 
 
 def _targets(
-    given: ArrayLike, loss: str, num_classes: int | None, num_examples: int
+    raw_labels: ArrayLike, loss: str, num_classes: int | None, num_examples: int
 ) -> tuple[np.ndarray, int]:
     """Returns labels as the loss takes them, and the number of outputs."""
     requirement = f'have one row per example ({num_examples})'
-    labels = _checks.as_array('labels', given, requirement)
+    labels = _checks.as_array('labels', raw_labels, requirement)
     shape = list(labels.shape)
     has_rows = shape[:1] == [num_examples]
     _checks.require(has_rows, 'labels', requirement, f'shape {shape}')

@@ -116,8 +116,8 @@ def learning_curves(
     curves_of_patterns = dataset.curves(results, model)
     if legend:
         _check_legend(max(map(_num_curves, curves_of_patterns.values())))
-    drawn = [label for curves in curves_of_patterns.values() for label in curves]
-    look_of = styles.looks(dict.fromkeys(drawn))
+    curve_labels = [label for curves in curves_of_patterns.values() for label in curves]
+    look_of = styles.looks(dict.fromkeys(curve_labels))
     is_fraction = shown_metric.is_fraction and not above
     limits = (0, 1) if is_fraction else (-np.inf, np.inf)
     options = _Options(window, band, above, log, log_rounds, limits)
