@@ -259,6 +259,7 @@ def advance(
     prng.check(key)
     contracts.check_state(state, 'state')
     contracts.check_algorithm(algorithm)
+    contracts.check_problem(problem)
     contracts.check_rounds(links)
     count = len(jax.tree.leaves(links)[0])
     if meshes.in_shard_map():

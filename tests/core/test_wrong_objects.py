@@ -1,16 +1,20 @@
 """Functions refuse other kinds of objects by the argument's name."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedjax_links import (
+    algorithms,
     choices,
+    local_training,
     mixing,
     participation,
     pricing,
     problems,
     report,
+    simulation,
     sweeps,
 )
 from tests import refusals
@@ -128,3 +132,13 @@ def test_what_cannot_be_iterated_is_no_list(value):
     if value is not None:
         with refusals.names('devices'):
             sweep(devices=value)
+
+
+@pytest.mark.parametrize('value', [None, 'a', 0.5, [0.5], {}])
+def test_rounds_need_a_problem(value):
+    key = jax.random.key(0)
+    fedavg = algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))
+    state = simulation.init(key, fedavg, PATTERN, PROBLEM)
+    links = simulation.realised_links(key, PATTERN, num_rounds=2)
+    with refusals.names('problem', 'problem'):
+        simulation.advance(state, key, links, fedavg, value)
