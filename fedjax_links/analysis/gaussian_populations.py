@@ -68,13 +68,14 @@ def best_linear_fit(
     Raises:
       ValueError: if an argument is out of range.
     """
-    truths = np.asarray(vectors, np.float64)
-    centres = np.asarray(shifts, np.float64)
+    truths = _checks.as_doubles('vectors', vectors)
+    centres = _checks.as_doubles('shifts', shifts)
     shape = list(truths.shape)
     is_table = len(shape) == 2 and 0 not in shape
     _checks.require(is_table, 'vectors', 'have shape [N, d]', shape)
     same = centres.shape == truths.shape
     _checks.require(same, 'shifts', f'have shape {shape}', centres.shape)
+    _checks.checked_number('sigma', sigma)
     _checks.require(0 <= sigma < np.inf, 'sigma', 'be at least 0 and finite', sigma)
     num_clients, dimension = shape
     weights = np.ones(num_clients) if weights is None else weights

@@ -205,6 +205,7 @@ def label_noise(
     Raises:
       ValueError: if a number is out of range.
     """
+    prng.check(key)
     checks.static_int('num_classes', num_classes, minimum=2)
     true = checks.ids('labels', labels)
     if true.max() >= num_classes:

@@ -16,6 +16,9 @@ from tests import refusals
 CHAIN = analysis.link_chains.independent([0.5, 0.3])
 MODEL = analysis.LinearModel(np.zeros((1, 2)), np.zeros(2))
 OBJECTS = {
+    'vectors': lambda v: analysis.best_linear_fit(v, np.eye(2), sigma=1.0),
+    'shifts': lambda v: analysis.best_linear_fit(np.eye(2), v, sigma=1.0),
+    'sigma': lambda v: analysis.best_linear_fit(np.eye(2), np.eye(2), sigma=v),
     'problem of a theorem': lambda v: analysis.check_theorem('sun2025', v, None),
     'clients': lambda v: gradient_runs.fedpbc_gradient_squares(v, [[1, 0], [0, 1]]),
     'boundaries': lambda v: analysis.skewed_loss(v, [0.5, 0.5]),

@@ -89,6 +89,7 @@ def price(mask=ROUNDS, traffic=TRAFFIC, table=SPEEDS, model_bytes=100.0, **optio
 
 
 OBJECTS = {
+    'key': lambda v: problems.label_noise(v, [0, 1], num_classes=2, rate=0.1),
     'mask': lambda v: mixing.mix(v, jnp.zeros(2)),
     'mask of a matrix': lambda v: mixing.mixing_matrix(v),
     'client_tree': lambda v: mixing.active_mean(MASK, [v]),
