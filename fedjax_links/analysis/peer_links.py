@@ -213,10 +213,11 @@ def semi_decentralised_map(
       The map of a symmetric float64[N, N].
 
     Raises:
-      ValueError: if ``neighbours`` is no graph, or for values that are no probabilities.
+      ValueError: if ``neighbours`` is no graph, for values that are no probabilities, or for
+        another number of them.
     """
-    uplinks = cohort_sizes.gossip_map(_checks.checked_probs('probs', probs))
     between = metropolis_map(neighbours, edge_probs)
+    uplinks = cohort_sizes.gossip_map(_checked_uplinks(probs, neighbours))
     return lambda moment: uplinks(between(moment))
 
 
@@ -238,7 +239,8 @@ def semi_decentralised_rate(
       The rate, in [0, 1].
 
     Raises:
-      ValueError: if ``neighbours`` is no graph, or for values that are no probabilities.
+      ValueError: if ``neighbours`` is no graph, for values that are no probabilities, or for
+        another number of them.
 
     Example:
       >>> from fedjax_links import analysis
@@ -249,10 +251,21 @@ def semi_decentralised_rate(
       0.504
       0.103
     """
-    expected = independent_links.expected_mixing_matrix(probs)
-    moment = metropolis_map(neighbours, edge_probs)(expected)
+    between = metropolis_map(neighbours, edge_probs)
+    uplinks = _checked_uplinks(probs, neighbours)
+    moment = between(independent_links.expected_mixing_matrix(uplinks))
     values = np.linalg.eigvalsh(moment - 1.0 / len(moment))
     return float(np.clip(values[-1], 0.0, 1.0))
+
+
+def _checked_uplinks(probs: ArrayLike, neighbours: ArrayLike) -> np.ndarray:
+    """Returns probabilities of the uplinks, one for each client of a graph."""
+    uplinks = _checks.checked_probs('probs', probs)
+    num_clients = len(np.asarray(neighbours))
+    requirement = f'have one entry for each of the {num_clients} clients of the graph'
+    has_all = len(uplinks) == num_clients
+    _checks.require(has_all, 'probs', requirement, f'shape {list(uplinks.shape)}')
+    return uplinks
 
 
 def graph_of(

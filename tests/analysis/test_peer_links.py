@@ -7,9 +7,11 @@ import pytest
 from scipy import optimize
 
 from fedjax_links import analysis
+from fedjax_links.analysis import peer_links
 from fedjax_links.links import graphs
 from tests import refusals
 from tests.analysis import enumeration
+from tests.analysis.refusals import refuses
 from tests.reference import limits, peer_loops
 
 GRAPHS = {
@@ -209,3 +211,15 @@ def test_refusals():
         analysis.colrel_weights([0.5, 0.5], [[1, 0.3], [0.2, 1]])
     with refusals.names('tolerance'):
         analysis.cogc_probability(5, 0.5, 0.5, -1)
+
+
+@pytest.mark.parametrize(
+    'law', [analysis.semi_decentralised_rate, peer_links.semi_decentralised_map]
+)
+def test_there_is_an_uplink_for_each_client_of_the_graph(law):
+    ring = [[1, 3], [0, 2], [1, 3], [0, 2]]
+    law([0.2] * 4, ring, 0.5)
+    with refuses(
+        '`probs` must have one entry for each of the 4 clients of the graph, got shape [3].'
+    ):
+        law([0.2] * 3, ring, 0.5)
