@@ -12,7 +12,7 @@
 # %% [markdown]
 # # An algorithm of your own
 #
-# FedLin (Mitra et al. 2021) is not in the package. [fedlin.py](fedlin.py) has it in forty lines,
+# FedLin (Mitra et al. 2021) is not in the package. [fedlin.py](fedlin.py) has it in fifty lines,
 # and nothing else changes. This notebook checks it by the conformance suite, runs it, sweeps it
 # over rates, and compares it with FedAvg by the usual command.
 

@@ -119,8 +119,9 @@ def metropolis_weights(neighbours: Array, edges: Array) -> Array:
 
 
 def _check_mask(mask: object) -> None:
-    """Raises unless it is an array bool[N]."""
-    if _kind(mask) != ('b', 1):
+    """Raises unless it is an array bool[N], or one of zeros and ones."""
+    kind, ndim = _kind(mask) or ('', 0)
+    if kind not in 'biuf' or ndim != 1:
         raise errors.invalid('mask', 'be an array bool[N]', contracts.kind_of(mask))
 
 

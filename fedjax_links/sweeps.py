@@ -172,7 +172,7 @@ def product(
       >>> print(grid['algorithm']['learning_rate'], grid['participation']['p'])
       [0.1 0.1 0.2 0.2] [0.5 0.9 0.5 0.9]
     """
-    if values is not None and not isinstance(values, Mapping):
+    if values is not None and not hasattr(values, 'items'):
         raise errors.invalid('values', _BY_MAKER, errors.text_of(values))
     all_values = {**(values or {}), **by_maker}
     flat: dict[tuple[str, str], Sequence[Any] | np.ndarray] = {}
@@ -192,11 +192,11 @@ def _by_maker(
     grid: Mapping[str, Mapping[str, Any]],
 ) -> Iterable[tuple[str, Mapping[str, Any]]]:
     """Returns the makers of a grid with their values by name; raises for anything else."""
-    if not isinstance(grid, Mapping):
+    if not hasattr(grid, 'items'):
         raise errors.invalid('grid', _BY_MAKER, errors.text_of(grid))
     for maker, values_by_name in grid.items():
         checks.choice('grid', maker, _MAKERS)
-        if not isinstance(values_by_name, Mapping):
+        if not hasattr(values_by_name, 'items'):
             got = errors.text_of(values_by_name)
             raise errors.invalid(f'grid.{maker}', 'hold columns by name', got)
     return grid.items()

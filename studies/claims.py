@@ -24,7 +24,7 @@ MINUTES = {
     'sun2025_table1_gaussians': '3',
     'wang2022_figure1_gaussians': '15',
     'wang2022_figure2_gaussians': '30',
-    'wang2022_figure_d1_fashion_mnist_short': '50',
+    'wang2022_figure_d1_fashion_mnist_short': '54',
     'wang2022_figure_d1_gaussians': '1',
     'wang2022_figure_d2_gaussians': '46',
     'wang2022_figure_d3_gaussians': '26',

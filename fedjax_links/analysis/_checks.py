@@ -26,11 +26,21 @@ def as_array(name: str, values: object, requirement: str) -> np.ndarray:
 
 
 def as_doubles(name: str, values: object) -> np.ndarray:
-    """Returns real numbers as float64, or raises an error; True and False are no numbers."""
+    """Returns real numbers as float64, or raises an error.
+
+    True and False are no numbers, but a matrix of flags is one of zeros and ones.
+    """
     array = as_array(name, values, 'hold numbers')
-    if array.dtype.kind not in 'fiu' or _has_flag(values):
+    is_flag = array.ndim < 2 and array.dtype.kind == 'b'
+    if is_flag or not _has_numbers(array.dtype) or _has_flag(values):
         raise errors.invalid(name, 'hold numbers', errors.text_of(values))
     return array.astype(np.float64)
+
+
+def _has_numbers(dtype: np.dtype) -> bool:
+    """Returns whether arrays of a dtype hold real numbers, those of machine learning included."""
+    is_small_float = dtype.kind == 'V' and not dtype.name.startswith('void')
+    return dtype.kind in 'fiub' or is_small_float
 
 
 def _has_flag(value: object) -> bool:

@@ -309,7 +309,7 @@ def _limit_of_steps(
     """Follows a run that stays where it is in half of the rounds, until its law stands still.
 
     Half of the steps end in the same long-run law, and a period is gone. A law that a step changes
-    by rounding errors alone is as good as the solution of a linear system in float64.
+    by rounding errors alone is of the accuracy of a linear system's solution in float64.
 
     Args:
       transition: sparse float64[S, S], row-stochastic.

@@ -319,6 +319,7 @@ def _targets(
     has_rows = shape[:1] == [num_examples]
     _checks.require(has_rows, 'labels', requirement, f'shape {shape}')
     if loss == LEAST_SQUARES:
+        labels = labels.astype(np.int64) if labels.dtype == bool else labels
         targets = _checks.as_doubles('labels', labels).reshape(num_examples, -1)
         return targets, targets.shape[1]
     is_valid = labels.ndim == 1 and labels.dtype.kind in 'iu'

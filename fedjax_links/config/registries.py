@@ -47,6 +47,7 @@ _SPEEDS_STREAM = 0x5052
 _LARGEST = float(np.finfo(np.float32).max)
 _DTYPES = {'accumulator_dtype', 'mu_dtype'}
 _FLOATS = ('bfloat16', 'float16', 'float32', 'float64')
+_SCHEDULES = {'learning_rate', 'weight_decay'}  # may be functions of the step
 _FLAGS = {'bias_correction', 'centered', 'eps_in_sqrt', 'nesterov'}
 _MAY_BE_NONE = {'momentum', *_DTYPES}
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -78,7 +79,7 @@ def _check_option(option: str, value: Any) -> None:
         checks.flags(**{option: value})
     elif option in _DTYPES:
         _check_float_dtype(option, value)
-    elif option in _RANGES and not (option == 'learning_rate' and callable(value)):
+    elif option in _RANGES and not (option in _SCHEDULES and callable(value)):
         checks.number_within(option, value, *_RANGES[option])
 
 
@@ -132,6 +133,12 @@ EVAL_FNS: Factories = Registry(
 """``eval_fn``: returns ``(params, key, problem) -> metrics``."""
 
 
+def _check_clients(problem: object) -> None:
+    """Raises unless it is a problem, or has as many clients as there are edges between clients."""
+    if not hasattr(problem, 'num_clients'):
+        contracts.check_problem(problem)
+
+
 def _label_dependent(
     problem: Problem, *, sigma: float = 10.0, minimum: float = 0.02, seed: int = 0
 ) -> np.ndarray:
@@ -143,7 +150,7 @@ def _label_dependent(
       minimum: the least probability of any client.
       seed: seed of the classes' weights.
     """
-    contracts.check_problem(problem)
+    _check_clients(problem)
     labels = getattr(problem.data, 'labels', None)
     if labels is None:
         raise errors.invalid('name', 'suit a problem with labels', "'label_dependent'")
@@ -158,7 +165,7 @@ def _equal(problem: Problem, *, value: float) -> np.ndarray:
       problem: the problem.
       value: that of all clients.
     """
-    contracts.check_problem(problem)
+    _check_clients(problem)
     checks.number('value', value)
     checks.finite('value', value)
     return np.full(problem.num_clients, value)
@@ -172,7 +179,7 @@ def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
       first: value of the first half.
       second: value of the second half.
     """
-    contracts.check_problem(problem)
+    _check_clients(problem)
     for name, value in (('first', first), ('second', second)):
         checks.number(name, value)
         checks.finite(name, value)
@@ -187,7 +194,7 @@ def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
       problem: the problem, with N clients.
       values: N numbers.
     """
-    contracts.check_problem(problem)
+    _check_clients(problem)
     checks.per_client('values', values)
     if len(values) != problem.num_clients:
         requirement = f'have {problem.num_clients} entries'
@@ -206,7 +213,7 @@ def _power(
       exponent: how fast they fall.
       count: how many, such as the number of groups; one for each client by default.
     """
-    contracts.check_problem(problem)
+    _check_clients(problem)
     if count is None:
         count = problem.num_clients
     checks.static_int('count', count, maximum=problem.num_clients)
@@ -225,7 +232,7 @@ def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
       problem: the problem.
       num_groups: from 1 to N.
     """
-    contracts.check_problem(problem)
+    _check_clients(problem)
     return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
 
 
@@ -272,7 +279,7 @@ def _device_times(
     uplink: Any,
     downlink: Any,
     local_steps: int,
-    sigma: float = 0.0,
+    sigma: Any = 0.0,
     model_bytes: float | None = None,
 ) -> Times:
     """Times local steps, which vary, and the transfer of a model to a client and back.
@@ -283,7 +290,8 @@ def _device_times(
       uplink: bytes per second that a client sends, likewise.
       downlink: bytes per second that it receives, likewise.
       local_steps: local steps in a round.
-      sigma: standard deviation of the logarithm of the training time, from round to round.
+      sigma: standard deviation of the logarithm of the training time, from round to round:
+        a number, or one for each client.
       model_bytes: bytes of what is sent; a model of the problem by default.
     """
     contracts.check_problem(problem)
@@ -297,7 +305,8 @@ def _device_times(
     checks.static_int('local_steps', local_steps)
     size = bytes_of_model(problem) if model_bytes is None else model_bytes
     checks.positive_number('model_bytes', size)
-    checks.number_within('sigma', sigma, 0, 100)
+    checks.within('sigma', sigma, 0, 100)
+    checks.one_or_each('sigma', sigma, problem.num_clients)
     ones = np.ones(problem.num_clients)
     training = local_steps * np.asarray(step, float) * ones
     upload = size / np.asarray(uplink, float)

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import types
+import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -278,7 +279,12 @@ def fits(argument: str, value: object, num_bytes: float) -> None:
 
 def is_text(value: object) -> bool:
     """Returns whether a value is a text without signs that a terminal obeys."""
-    return isinstance(value, str) and all(c.isprintable() or c in '\n\t' for c in value)
+    if not isinstance(value, str):
+        return False
+    # Wide, narrow and other spaces are printable, too.
+    return all(
+        c.isprintable() or c in '\n\t' or unicodedata.category(c) == 'Zs' for c in value
+    )
 
 
 def text(argument: str, value: object) -> None:

@@ -190,8 +190,8 @@ def _counts(owners: np.ndarray, client_names: Sequence[object] | None) -> np.nda
     if client_names is None:
         return counts
     requirement = f'name each of the {counts.size} clients'
-    is_text = isinstance(client_names, str)
-    if is_text or not np.iterable(client_names):
+    is_list = hasattr(client_names, '__len__') and np.iterable(client_names)
+    if isinstance(client_names, str | set | Mapping) or not is_list:
         got = errors.text_of(client_names)
         raise errors.invalid('client_names', requirement, got)
     if len(client_names) < counts.size:

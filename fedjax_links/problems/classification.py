@@ -337,7 +337,7 @@ def _load(
 ) -> datasets.Dataset:
     """Loads a data set by name; a seed takes the place of that of a loader which has one."""
     if isinstance(dataset, datasets.Dataset):
-        if data is not None and not (isinstance(data, Mapping) and not data):
+        if data is not None and not (hasattr(data, 'items') and not len(data)):
             got = errors.text_of(data)
             raise errors.invalid('data', 'go with a data set by name', got)
         return dataset

@@ -53,7 +53,7 @@ def write(
     from fedjax_links.report import client_stats, layouts, run_view
 
     checks.flags(allow_imports=allow_imports)
-    if not isinstance(added, Mapping | None):
+    if added is not None and not hasattr(added, 'items'):
         raise errors.invalid('added', 'be pages by name', errors.text_of(added))
     if experiment is not None:
         _check_experiment(experiment)

@@ -180,7 +180,7 @@ def _check_kinds(traffic: object, table: object, options: object) -> None:
     if not isinstance(table, DeviceSpeeds):
         requirement = 'be `DeviceSpeeds`, as `devices` makes them'
         raise errors.invalid('table', requirement, errors.text_of(table))
-    if not isinstance(options, Mapping | None):
+    if options is not None and not hasattr(options, 'items'):
         raise errors.invalid('options', 'be options by name', errors.text_of(options))
 
 

@@ -15,7 +15,6 @@ A netCDF file can hold all of it. So attributes are numbers or texts, some of th
 (``rounds.num_active``).
 """
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -258,8 +257,8 @@ def counterpart(members: Members, label: str, algorithm: str) -> str | None:
 def check_names(names: object, labels: Iterable[str]) -> None:
     """Raises unless names to show are texts by label.
 
-    Pictures share names, so those of labels that are not shown are allowed. But a label that is
-    nearly a shown one without a name is a mistake.
+    Pictures share names, so those of labels that are not shown are allowed. But a label that is a
+    shown one misspelt, which has no name then, is a mistake.
     """
     if not isinstance(names, Mapping):
         raise errors.invalid('names', 'be names by label', errors.text_of(names))
@@ -267,9 +266,23 @@ def check_names(names: object, labels: Iterable[str]) -> None:
     unnamed = [label for label in known if label not in names]
     for label, name in names.items():
         checks.text('names', name)
-        is_near = difflib.get_close_matches(str(label), unnamed, n=1, cutoff=0.8)
-        if not isinstance(label, str) or (label not in known and is_near):
+        is_label = isinstance(label, str)
+        if not is_label or any(_is_misspelt(label, shown) for shown in unnamed):
             checks.choice('names', label, known)
+
+
+def _is_misspelt(label: str, expected: str) -> bool:
+    """Returns whether letters are exchanged, or one is missing or too many.
+
+    Variants of an algorithm and points of a grid differ in one letter or in digits.
+    """
+    if list(filter(str.isdigit, label)) != list(filter(str.isdigit, expected)):
+        return False
+    if len(label) == len(expected):
+        return label != expected and sorted(label) == sorted(expected)
+    longer, shorter = sorted((label, expected), key=len, reverse=True)
+    shortened = (longer[:i] + longer[i + 1 :] for i in range(len(longer)))
+    return shorter in shortened
 
 
 def all_labels(results: LabelledResults) -> list[str]:

@@ -75,7 +75,7 @@ class Surroundings:
       clock: of compilations since then.
       initial_states: what its lanes begin with.
       folder: of the run, whose finished rounds are not counted; None for a new one.
-      allow_changed: whether the run goes on in a folder of other programs.
+      allow_changed: whether the run resumes in a folder of other programs.
       after_lanes: called with the folder of the timed lanes of each algorithm.
       time_report: returns the seconds of the report, and those to compile what it needs; called
         once all lanes are timed.

@@ -68,6 +68,7 @@ def test_options_of_optimizers_have_kinds(option):
 def test_valid_options_of_optimizers_pass():
     choices.OPTIMIZERS['adam'](0.1, mu_dtype='bfloat16')
     choices.OPTIMIZERS['sgd'](lambda step: 0.1, momentum=None, nesterov=False)
+    choices.OPTIMIZERS['adamw'](0.1, weight_decay=lambda step: 0.1)
 
 
 @pytest.mark.parametrize('value', ['a', '', len])

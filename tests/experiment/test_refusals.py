@@ -123,7 +123,7 @@ REFUSED = [
     ),
     (
         client(optimizer={'name': 'sgd', 'momentum': []}),
-        'optimizer.momentum` must be a number',
+        'optimizer.momentum` must be one number',
     ),
     # Names and labels.
     ({'': 1}, "`config` has no ''; valid names: "),

@@ -179,7 +179,9 @@ def from_modes(
     _checks.require(len(law) == size, 'start', f'have {size} entries', len(law))
     known = np.full(ups.shape, np.nan)
     if probs is not None:
-        known = _checks.checked_rate('probs', probs)
+        known = _checks.as_doubles('probs', probs)
+        is_rate = np.isnan(known) | ((known >= 0) & (known <= 1))
+        _checks.checked('probs', known, is_rate, 'lie in [0, 1], or be NaN')
         fits = known.shape in (ups.shape, ups.shape[1:])
         requirement = f'have shape {list(ups.shape)} or [{ups.shape[1]}]'
         _checks.require(fits, 'probs', requirement, f'shape {known.shape}')

@@ -1,0 +1,85 @@
+"""Kinds of values that checks of other kinds must let through."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+import fedjax_links as fl
+from fedjax_links import analysis, choices, local_training, mixing, participation, plot
+from fedjax_links.analysis import link_chains
+
+SWAP = np.array([[False, True], [True, False]])
+PROBLEM = fl.problems.quadratic([[0.0], [4.0]])
+
+
+def test_small_floats_are_numbers():
+    probs = [0.5, 0.25, 0.75]
+    weights = analysis.fedavg_weights(jnp.asarray(probs, jnp.bfloat16))
+    np.testing.assert_array_equal(weights, analysis.fedavg_weights(probs))
+
+
+def test_a_matrix_of_flags_is_one_of_zeros_and_ones():
+    ones = np.ones((2, 2), bool)
+    assert analysis.colrel_variance([0.5, 0.3], ones, np.eye(2)) == (
+        analysis.colrel_variance([0.5, 0.3], np.ones((2, 2)), np.eye(2))
+    )
+    chain = link_chains.from_modes(SWAP, [[1, 0], [0, 1]])
+    np.testing.assert_array_equal(chain.modes().transition.toarray(), SWAP)
+
+
+def test_the_modes_of_a_chain_make_it_again():
+    modes = link_chains.from_modes([[0.5, 0.5], [0.2, 0.8]], [[1, 0], [0, 1]]).modes()
+    assert np.isnan(modes.probs).all()
+    again = link_chains.from_modes(
+        modes.transition, modes.masks, modes.start, modes.probs
+    )
+    np.testing.assert_array_equal(again.modes().masks, modes.masks)
+
+
+@pytest.mark.parametrize('dtype', [int, float])
+def test_masks_of_zeros_and_ones_mix(dtype):
+    mask = jnp.array([1, 0, 1], dtype)
+    np.testing.assert_array_equal(
+        mixing.mixing_matrix(mask), mixing.mixing_matrix(mask == 1)
+    )
+
+
+@pytest.mark.parametrize('kind', [dict, ConfigDict])
+def test_a_grid_is_any_mapping(kind):
+    def make_algorithm(learning_rate):
+        return fl.ALGORITHMS['fedavg'](
+            local_training.local_sgd(learning_rate, local_steps=1)
+        )
+
+    swept = fl.sweep(
+        make_algorithm,
+        lambda: participation.bernoulli([0.5, 0.5]),
+        PROBLEM,
+        seeds=[0],
+        num_rounds=2,
+        eval_fn=lambda params, key, problem: params[0],
+        grid=kind({'algorithm': {'learning_rate': [0.1, 0.2]}}),
+    )
+    assert swept.evals['server'].shape[:2] == (2, 1)
+
+
+@pytest.mark.parametrize(
+    'shown, other',
+    [
+        ('fedpbc_s2a', 'fedpbc_s2s'),
+        ('lr_0.1', 'lr_0.01'),
+        ('bernoulli_tv', 'bernoulli_ti'),
+    ],
+)
+def test_names_of_variants_that_are_not_shown_pass(shown, other):
+    plot.learning_curves({shown: [0.1, 0.2]}, 'loss', names={other: 'other'})
+
+
+def test_names_may_have_spaces_of_any_width():
+    names = {'fedavg': 'lr\u2009=\u20090.1', 'fedpbc': 'FedPBC\xa0(ours)'}
+    plot.learning_curves({name: [0.1, 0.2] for name in names}, 'loss', names=names)
+
+
+def test_edges_between_clients_have_probabilities_by_name():
+    assert choices.PROBS['equal'](PROBLEM, value=0.5).tolist() == [0.5, 0.5]
