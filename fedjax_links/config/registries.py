@@ -303,7 +303,9 @@ def _device_times(
             )
             raise errors.invalid(name, requirement, errors.text_of(speed))
     checks.static_int('local_steps', local_steps)
-    size = bytes_of_model(problem) if model_bytes is None else model_bytes
+    size = model_bytes
+    if size is None:
+        size = float(bytes_of_model(problem))  # may be above 2^31
     checks.positive_number('model_bytes', size)
     checks.within('sigma', sigma, 0, 100)
     checks.one_or_each('sigma', sigma, problem.num_clients)

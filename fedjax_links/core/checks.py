@@ -111,15 +111,25 @@ def finite(argument: str, value: object) -> None:
         raise errors.invalid(argument, 'be finite', f'{array[tuple(index)]!s}{where}')
 
 
-def within(argument: str, value: object, low: float, high: float) -> None:
-    """Raises unless every entry of a concrete number or array lies in ``[low, high]``."""
+def within(
+    argument: str, value: object, low: float, high: float, *, axis: str = 'client'
+) -> None:
+    """Raises unless every entry of a concrete number or array lies in ``[low, high]``.
+
+    Args:
+      argument: its name.
+      value: a number or an array.
+      low: the least valid number.
+      high: the largest one.
+      axis: what the last axis is over, for the error.
+    """
     if not is_concrete(value):
         return
     array = numbers(argument, value)
     is_outside = ~((array >= low) & (array <= high))  # True for NaN.
     if is_outside.any():
         index = np.argwhere(is_outside)[0]
-        where = '' if array.ndim == 0 else f' at client {index[-1]}'
+        where = '' if array.ndim == 0 else f' at {axis} {index[-1]}'
         requirement = f'lie in [{low:g}, {high:g}]'
         raise errors.invalid(argument, requirement, f'{array[tuple(index)]!s}{where}')
 

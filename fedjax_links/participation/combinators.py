@@ -184,7 +184,7 @@ def _as_rounds(at_rounds: ArrayLike) -> Array:
         got = errors.text_of(at_rounds)
         raise errors.invalid('at_rounds', 'be whole numbers of rounds', got)
     if checks.is_concrete(at_rounds):
-        checks.within('at_rounds', rounds, 0, checks.LARGEST_INT)
+        checks.within('at_rounds', rounds, 0, checks.LARGEST_INT, axis='entry')
         if (np.diff(rounds) <= 0).any():
             raise errors.invalid('at_rounds', 'increase', rounds.tolist())
     return rounds.astype(np.int32)

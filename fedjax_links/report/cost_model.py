@@ -153,7 +153,7 @@ def price(
     if durations is None:
         seconds = np.where(senders, awaited, 0.0).max(axis=1)
     else:
-        checks.within('durations', durations, 0, np.inf)
+        checks.within('durations', durations, 0, np.inf, axis='round')
         seconds = _of_shape('durations', durations, (num_rounds,), 'float[T]')
     if _everyone_trains(traffic, options):
         compute = np.full(num_rounds, training.sum())

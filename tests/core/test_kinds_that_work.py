@@ -1,4 +1,4 @@
-"""Kinds of values that checks of other kinds must let through."""
+"""What checks let through, and where they say that a value is."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +8,7 @@ from ml_collections import ConfigDict
 import fedjax_links as fl
 from fedjax_links import analysis, choices, local_training, mixing, participation, plot
 from fedjax_links.analysis import link_chains
+from tests import refusals
 
 SWAP = np.array([[False, True], [True, False]])
 PROBLEM = fl.problems.quadratic([[0.0], [4.0]])
@@ -83,3 +84,11 @@ def test_names_may_have_spaces_of_any_width():
 
 def test_edges_between_clients_have_probabilities_by_name():
     assert choices.PROBS['equal'](PROBLEM, value=0.5).tolist() == [0.5, 0.5]
+
+
+def test_what_is_out_of_range_stands_at_its_own_axis():
+    pattern = participation.bernoulli([0.5, 0.5])
+    with refusals.names('at_rounds', 'got -1 at entry 0'):
+        participation.switch([pattern] * 3, [-1, 5])
+    with refusals.names('p', 'got 2.0 at client 1'):
+        participation.bernoulli([0.5, 2.0])
