@@ -19,6 +19,7 @@ from fedjax_links.analysis import _checks
 MAX_COHORTS = 200_000
 _MOST_STATES_SOLVED = 2_000  # by a linear system, whose time grows fast
 _MOST_STEPS = 10_000
+_ROUNDING = 1e-6  # more than this is no rounding error of a law
 
 
 class CohortLaw(NamedTuple):
@@ -156,7 +157,7 @@ def minimum_separation_chain(
         (draws.probs, (draws.sources, draws.targets)), shape=shape
     )
     first_state = (np.arange(len(states)) == 0).astype(np.float64)
-    long_run = long_run_law(matrix, first_state)
+    long_run = long_run_law(matrix, first_state, argument='weights')
     recurs = np.flatnonzero(long_run)
     stationary = long_run[recurs]
     selection = selection[recurs]
@@ -262,7 +263,9 @@ def _all_draws(
     )
 
 
-def long_run_law(transition: sparse.csr_array, start: np.ndarray) -> np.ndarray:
+def long_run_law(
+    transition: sparse.csr_array, start: np.ndarray, *, argument: str = 'transition'
+) -> np.ndarray:
     """Computes the long-run fraction of rounds in each state.
 
     It is zero for transient states. A chain of many states is followed until its law stands still.
@@ -274,9 +277,13 @@ def long_run_law(transition: sparse.csr_array, start: np.ndarray) -> np.ndarray:
     Args:
       transition: sparse float64[S, S], row-stochastic.
       start: float64[S], law of the first state.
+      argument: the argument that made the chain, for errors.
 
     Returns:
       float64[S].
+
+    Raises:
+      ValueError: if rounding errors leave no law.
     """
     size = transition.shape[0]
     _, label = csgraph.connected_components(transition, connection='strong')
@@ -300,6 +307,11 @@ def long_run_law(transition: sparse.csr_array, start: np.ndarray) -> np.ndarray:
     )
     right = np.append((start * ~recurs)[others], member @ start)
     law = sparse_linalg.spsolve(system, right)
+    total = law[recurs].sum()
+    is_law = law.min() > -_ROUNDING and abs(total - 1.0) < _ROUNDING
+    requirement = 'have probabilities that float64 can tell apart in the long run'
+    got = f'probabilities of at least {law.min():.2g}, {total:.6g} in all'
+    _checks.require(is_law, argument, requirement, got)
     return np.where(recurs, np.maximum(law, np.finfo(np.float64).tiny), 0.0)
 
 

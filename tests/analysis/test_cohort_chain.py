@@ -192,6 +192,12 @@ def test_many_states_followed_have_the_law_of_the_linear_system(
     np.testing.assert_allclose(followed, law(), rtol=1e-9, atol=1e-15)
 
 
+def test_weights_too_far_apart_for_float64_are_refused():
+    message = '`weights` must have probabilities that float64 can tell apart'
+    with pytest.raises(ValueError, match=message):
+        analysis.minimum_separation_chain([1.0, 2.0, 3.0, 4.0, 5.0, 1e-16], 4)
+
+
 def test_chain_without_memory_has_one_state():
     chain = analysis.minimum_separation_chain([1.0, 2.0, 3.0], 0)
     assert chain.states.shape == (1, 3)
