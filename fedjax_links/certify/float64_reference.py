@@ -23,6 +23,7 @@ from fedjax_links import local_training, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Key, PyTree
 from fedjax_links.config import recorded_links, resolver
+from fedjax_links.core import checks
 from fedjax_links.core.records import Section
 from fedjax_links.datasets import Dataset
 from fedjax_links.experiment import build
@@ -56,12 +57,14 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Experiments that together have all algorithms, patterns and models of this package, by name."""
+_FORMER_NAMES = {'rules': 'algorithms'}
 
 
 def experiment_of(source: Section | str) -> Experiment:
     """Returns the experiment of a config, or one of `STANDARD`."""
     if isinstance(source, str):
-        return _standard(source, **STANDARD[source])
+        name = _FORMER_NAMES.get(source, source)
+        return _standard(name, **checks.entry('source', name, STANDARD))
     return build(source)
 
 

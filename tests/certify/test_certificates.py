@@ -14,7 +14,7 @@ from fedjax_links.certify.certificates import ProgramVerdict
 from fedjax_links.machines import environment
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems.classification import MODELS
-from tests import ROOT
+from tests import ROOT, refusals
 from tests.certify import scaled
 from tests.experiment.configs import values
 from tests.experiment.several import environment as users_environment
@@ -186,3 +186,10 @@ def test_this_machine_is_certified(tmp_path):
     named = {row['program'].partition(',')[0] for row in saved}
     assert set(ALGORITHMS) <= named
     assert {f'links of {name}' for name in PARTICIPATION} <= named
+
+
+def test_a_standard_experiment_has_a_name():
+    former = float64_reference.experiment_of('rules')
+    assert former.title == float64_reference.experiment_of('algorithms').title
+    with refusals.names('source', "no 'algoritms'", "mean 'algorithms'"):
+        float64_reference.experiment_of('algoritms')

@@ -24,7 +24,7 @@ MINORS = (13, 12)
 CERTIFY = """
 from fedjax_links.certify import certificates
 
-verdicts = list(certificates.certify('rules'))
+verdicts = list(certificates.certify('algorithms'))
 print(*(verdict.program for verdict in verdicts), sep='\\n')
 print([verdict for verdict in verdicts if not verdict.holds])
 """
