@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flax import linen
 
-from fedjax_links.core import checks, type_hints
+from fedjax_links.core import factory_options, type_hints
 from generate import formulas, text
 
 REQUIRED = 'required'
@@ -47,7 +47,7 @@ def of(factory: Callable[..., Any], supplied: Collection[str] = ()) -> list[Opti
     is_ours = not factory.__module__.startswith('optax')
     meanings, known = (
         documented(factory) if is_ours else {},
-        checks.annotations(factory),
+        factory_options.annotations(factory),
     )
     options = []
     for name, parameter in inspect.signature(factory).parameters.items():

@@ -103,7 +103,7 @@ def _sample_log(args: flags.FlagValues) -> tuple[str, 'MaskLinks', 'LinkLaw']:
       A title, the links, and their law.
     """
     from fedjax_links.config import recorded_links, registries
-    from fedjax_links.core import checks
+    from fedjax_links.core import checks, factory_options
     from fedjax_links.preview import links
 
     checks.choice('format', args.format, registries.TRACE_FORMATS)
@@ -115,7 +115,7 @@ def _sample_log(args: flags.FlagValues) -> tuple[str, 'MaskLinks', 'LinkLaw']:
         options['origin'] = configs.parse_value(args.origin)
     if args.utc_offset is not None:
         options['utc_offset'] = args.utc_offset
-    checks.options('format', reader, options, args.log)
+    factory_options.check('format', reader, options, args.log)
     log = recorded_links.read_log(
         'log', functools.partial(reader, **options), args.log, None
     )

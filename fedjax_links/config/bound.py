@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 from fedjax_links.config import recorded_links
-from fedjax_links.core import checks, errors
+from fedjax_links.core import errors, factory_options
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import Section
 
@@ -82,7 +82,7 @@ class Bound(NamedTuple):
         """
         options = _filled(dict(self.options), columns)
         args = _filled(self.args, columns)
-        checks.options(self.where, self.factory, options, *args)
+        factory_options.check(self.where, self.factory, options, *args)
         built = self._call(args, options)
         if not isinstance(built, self.kind):
             requirement = f'name what returns a {self.kind.__name__}'

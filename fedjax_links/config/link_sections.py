@@ -13,7 +13,7 @@ from fedjax_links.base import Participation, Problem
 from fedjax_links.config import nested, recorded_links, registries, resolver
 from fedjax_links.config.bound import Bound, Factory
 from fedjax_links.config.resolver import Options, parameters
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, factory_options
 from fedjax_links.core.records import Section
 from fedjax_links.participation import PARTICIPATION
 
@@ -110,7 +110,7 @@ def _fill_in_intervals(
     reader, reading = resolver.lookup(
         f'{path}.format', log_format, registries.TRACE_FORMATS
     )
-    checks.options(f'{path}.format', reader, reading, file)
+    factory_options.check(f'{path}.format', reader, reading, file)
     clients = None if 'num_clients' in accepted else problem
     with errors.context(path):
         options['intervals'] = recorded_links.read_log(
@@ -169,7 +169,7 @@ def _bind_parts(
 ) -> None:
     """Puts what the sections among the options stand for in their place."""
     is_registered = _is_registered(factory)
-    kinds = checks.annotations(getattr(factory, 'factory', factory))
+    kinds = factory_options.annotations(getattr(factory, 'factory', factory))
     names = [name for name in options if name != 'prob']
     if 'prob' in options:
         names.append('prob')  # after its graph

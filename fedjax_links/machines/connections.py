@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from fedjax_links.core import errors
+from fedjax_links.machines import ports
 
 _JOIN_SECONDS = 300
 _NAME_SECONDS = 60  # until a machine that starts, such as a pod, has a name
@@ -45,7 +46,6 @@ _NAME = b'fedjax_links'
 _WELCOME = b'+'  # the answer to a greeting
 _GREETING_SECONDS = 2  # for what comes as soon as a process is connected
 _LARGEST = 2**28  # bytes of a message
-_LOOPBACK = ('127.', '::1')
 
 
 class Connections:
@@ -157,7 +157,7 @@ def meet(host: str, port: int, process_id: int, count: int) -> Connections:
     """Waits for all processes.
 
     Args:
-      host: where process 0 listens, and nowhere else (`addresses`).
+      host: where process 0 listens, and nowhere else (`ports.addresses`).
       port: likewise.
       process_id: index of this process.
       count: number of processes.
@@ -217,59 +217,6 @@ def relay(host: str, port: int) -> int:
     return server.getsockname()[1]
 
 
-def addresses(host: str) -> list[str]:
-    """Finds the addresses of this machine that a name stands for, for process 0 to listen on.
-
-    Args:
-      host: a name or an address.
-
-    Returns:
-      The addresses. There are none if others know no address of this machine by that name, as on a
-      machine that calls itself 127.0.1.1, or if the name is that of a service in front of it.
-    """
-    try:
-        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
-    candidates = list(dict.fromkeys(str(address[0]) for *_, address in entries))
-    means_loopback = host == 'localhost' or host.startswith(_LOOPBACK)
-    if not means_loopback:
-        candidates = [text for text in candidates if not text.startswith(_LOOPBACK)]
-    return [address for address in candidates if _is_here(address)]
-
-
-def _is_here(address: str) -> bool:
-    """Returns whether an address is one of this machine's."""
-    family = socket.AF_INET6 if ':' in address else socket.AF_INET
-    with (
-        contextlib.suppress(OSError),
-        socket.socket(family, socket.SOCK_STREAM) as probe,
-    ):
-        probe.bind((address, 0))
-        return True
-    return False
-
-
-def free_port(host: str) -> int:
-    """Finds a free port on the addresses on which process 0 listens."""
-    with _listening(host, 0)[0] as server:
-        return int(server.getsockname()[1])
-
-
-def _listening(host: str, port: int) -> list[socket.socket]:
-    """Opens a port on the addresses of a name; on all addresses if it has none."""
-    servers: list[socket.socket] = []
-    for address in addresses(host):
-        family = socket.AF_INET6 if ':' in address else socket.AF_INET
-        common_port = servers[0].getsockname()[1] if servers else port
-        servers.append(socket.create_server((address, common_port), family=family))
-    if servers:
-        return servers
-    both = socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if both else socket.AF_INET
-    return [socket.create_server(('', port), family=family, dualstack_ipv6=both)]
-
-
 def _accept_others(
     host: str, port: int, count: int, deadline: float
 ) -> dict[int, socket.socket]:
@@ -298,12 +245,12 @@ def _accept_others(
 def _open_port(host: str, port: int) -> list[socket.socket]:
     """Opens the port of process 0, and warns if it is open on all addresses."""
     try:
-        servers = _listening(host, port)
+        servers = ports.listen(host, port)
     except OSError as error:
         requirement = 'have a port that is free on the machine of process 0'
         value = f'{port}: {os.strerror(error.errno or 0)}'
         raise errors.invalid('coordinator', requirement, value) from None
-    if not addresses(host):
+    if not ports.addresses(host):
         print(
             f'warning: {host} is no address that this machine knows as its own, so process 0 '
             f'listens on port {port} of all its addresses.',

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from fedjax_links.core import checks, errors
-from fedjax_links.machines import connections
+from fedjax_links.machines import connections, ports
 
 _T = TypeVar('_T')
 _MISTAKES = errors.InvalidError, errors.MissingPackageError
@@ -109,7 +109,7 @@ def _meeting_point() -> tuple[str, int]:
     host = coordinator.rpartition(':')[0].strip('[]') or names[0]
     if len(set(names)) == 1:
         host = 'localhost'
-    port = connections.free_port(host) if jax.process_index() == 0 else 0
+    port = ports.free_port(host) if jax.process_index() == 0 else 0
     return host, int(multihost_utils.broadcast_one_to_all(np.int32(port)))
 
 
@@ -169,12 +169,12 @@ def _joined(
 def _initialize_jax(host: str, count: int, process_id: int) -> None:
     """Starts JAX's own service in the first process, and connects the others to it."""
     jax.config.update('jax_enable_preemption_service', False)  # it would take SIGTERM
-    port = int(ask_leader(lambda: str(connections.free_port(host)).encode()))
+    port = int(ask_leader(lambda: str(ports.free_port(host)).encode()))
     options: dict[str, Any] = {'heartbeat_timeout_seconds': _HEARTBEAT_SECONDS}
     if process_id:
         address = f'127.0.0.1:{connections.relay(host, port)}'
     else:
-        addresses = connections.addresses(host)
+        addresses = ports.addresses(host)
         first_address = addresses[0] if addresses else '127.0.0.1'
         address = _joined_address(first_address, port)
         if addresses:  # otherwise JAX listens on all addresses

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.config import resolver, schema
-from fedjax_links.core import checks, fields
+from fedjax_links.core import factory_options, fields
 from fedjax_links.core.fields import declare
 from fedjax_links.core.records import Section
 from fedjax_links.pages import tables
@@ -216,7 +216,7 @@ def check(config: Section) -> FigureConfig:
     schema.check_required(config, declared)
     settings = FigureConfig(**config)
     factory, options = resolver.lookup('config.figure', settings.figure, {})
-    checks.options('config.figure', factory, options)
+    factory_options.check('config.figure', factory, options)
     return settings
 
 

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, factory_options
 from fedjax_links.core.records import Section
 from fedjax_links.core.registry import Registry
 from fedjax_links.datasets import columns
@@ -127,7 +127,7 @@ def bind(
     for option in options:
         if option not in names:
             raise errors.unknown_name('partition', option, {*others, *names} - {option})
-    checks.check_types('', function, options)
+    factory_options.check_types('', function, options)
     bound = function.keywords if isinstance(function, functools.partial) else {}
 
     def complete(num_clients: int | None, seed: int) -> Section:
@@ -135,7 +135,7 @@ def bind(
         seeds = {'seed': seed} if takes_seed else {}
         return {'num_clients': num_clients, **seeds, **options}
 
-    checks.options('partition', function, complete(1, 0), None)
+    factory_options.check('partition', function, complete(1, 0), None)
 
     def deal(labels: np.ndarray, num_clients: Any, seed: int) -> np.ndarray:
         checks.static_int('num_clients', num_clients, maximum=len(labels))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key
-from fedjax_links.core import checks, errors, prng
+from fedjax_links.core import checks, errors, factory_options, prng
 from fedjax_links.core.records import Section
 from fedjax_links.core.registry import Registry
 from fedjax_links.problems.arrays import Partial
@@ -61,7 +61,7 @@ def statistics(normalise: Statistics) -> ChannelStatistics:
         return checks.entry('normalise', normalise, CHANNEL_STATISTICS)
     channels = normalise
     if isinstance(channels, Mapping):
-        checks.options('normalise', ChannelStatistics, channels)
+        factory_options.check('normalise', ChannelStatistics, channels)
         channels = ChannelStatistics(**channels)
     if not isinstance(channels, ChannelStatistics):
         requirement = 'be a name, or have mean and deviation'
@@ -246,6 +246,6 @@ def with_label_noise(
     stream = jax.random.fold_in(jax.random.key(np.uint32(seed)), _LABEL_NOISE)
     key = jax.random.fold_in(stream, 0)  # of training labels
     noisy = functools.partial(label_noise, key, labels, num_classes=num_classes)
-    checks.options('label_noise', noisy, section)
+    factory_options.check('label_noise', noisy, section)
     with errors.context('label_noise'):
         return noisy(**section)

@@ -12,7 +12,7 @@ from flax import linen as nn
 from fedjax_links import datasets
 from fedjax_links import partition as partitions
 from fedjax_links.base import Array, ClientNames, Problem, PyTree
-from fedjax_links.core import checks, errors, numpy_random
+from fedjax_links.core import checks, errors, factory_options, numpy_random
 from fedjax_links.core.records import Section
 from fedjax_links.core.registry import Registry
 from fedjax_links.problems import augmentation, models
@@ -349,7 +349,7 @@ def _load(
             'data', f'be a section of options of {dataset!r}', repr(data)
         )
     options = dict(data or {})
-    checks.options('data', load, options)
+    factory_options.check('data', load, options)
     if seed is not None and 'seed' in inspect.signature(load).parameters:
         options['seed'] = seed
     with errors.context('data'):
@@ -387,7 +387,7 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
     if not callable(model):
         requirement = 'be a name, a section, a flax module or a function that makes one'
         raise errors.invalid('model', requirement, repr(model))
-    checks.options('model', model, options, None)
+    factory_options.check('model', model, options, None)
     module = model(num_classes, **options)
     if not isinstance(module, nn.Module):
         got = 'one of flax.nnx' if is_nnx(module) else f'a {type(module).__name__}'

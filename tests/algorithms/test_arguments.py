@@ -11,7 +11,7 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import algorithms, local_training
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.core import checks
+from fedjax_links.core import factory_options
 from tests import refusals
 
 PROGRAM = local_training.local_sgd(0.1, local_steps=1)
@@ -59,7 +59,7 @@ def make(name, **kwargs):
 NUMBERS = [
     (name, argument)
     for name, entry in ALGORITHMS.items()
-    for argument, annotation in checks.annotations(entry.factory).items()
+    for argument, annotation in factory_options.annotations(entry.factory).items()
     if isinstance(annotation, types.UnionType) and float in typing.get_args(annotation)
 ] + [('colrel', 'weights')]
 ENDLESS = {('ca_fed', 'tolerance')}

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from fedjax_links.machines import connections
+from fedjax_links.machines import connections, ports
 from tests import ROOT
 
 PROGRAM = """
@@ -198,18 +198,18 @@ def test_a_message_without_bounds_is_one_that_never_comes(size):
 
 
 def test_an_address_is_listened_on_where_it_is_ours():
-    assert connections.addresses('127.0.0.1') == ['127.0.0.1']
-    assert '127.0.0.1' in connections.addresses('localhost')
-    assert connections.addresses('203.0.113.7') == []  # of documents, nobody's
-    assert connections.addresses('no-such-host.invalid') == []
+    assert ports.addresses('127.0.0.1') == ['127.0.0.1']
+    assert '127.0.0.1' in ports.addresses('localhost')
+    assert ports.addresses('203.0.113.7') == []  # of documents, nobody's
+    assert ports.addresses('no-such-host.invalid') == []
 
 
 def test_a_host_name_that_hides_this_machine_binds_everywhere(monkeypatch):
     """As Debian calls a machine 127.0.1.1, where others reach it by another address."""
     known = [(socket.AF_INET, socket.SOCK_STREAM, 6, '', ('127.0.1.1', 0))]
     monkeypatch.setattr(socket, 'getaddrinfo', lambda *of, **options: known)
-    assert connections.addresses('a-machine') == []
-    assert connections.free_port('a-machine') > 0
+    assert ports.addresses('a-machine') == []
+    assert ports.free_port('a-machine') > 0
 
 
 def test_processes_that_do_not_meet_say_why():

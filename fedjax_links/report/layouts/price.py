@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.config import nested, registries
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, factory_options
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import build
 from fedjax_links.experiment.config import prepare_recorded
@@ -341,7 +341,7 @@ def _traffic_of(algorithm: str, name: str, traffic: Section) -> cost_model.Traff
       ValueError: for an algorithm whose messages are unknown, and numbers out of range.
     """
     if name in traffic:
-        checks.options(f'traffic.{name}', cost_model.Traffic, traffic[name])
+        factory_options.check(f'traffic.{name}', cost_model.Traffic, traffic[name])
         messages = cost_model.Traffic(**traffic[name])
         checks.static_int(f'traffic.{name}.up', messages.up, minimum=0)
         checks.static_int(f'traffic.{name}.down', messages.down, minimum=0)

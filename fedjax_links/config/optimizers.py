@@ -1,0 +1,76 @@
+"""Names optimizers for configs, and checks the options of those of optax."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from fedjax_links import algorithms
+from fedjax_links.core import checks, errors
+from fedjax_links.core.registry import Registry
+
+_LARGEST = float(np.finfo(np.float32).max)
+_DTYPES = {'accumulator_dtype', 'mu_dtype'}
+_FLOATS = ('bfloat16', 'float16', 'float32', 'float64')
+_SCHEDULES = {'learning_rate', 'weight_decay'}  # may be functions of the step
+_FLAGS = {'bias_correction', 'centered', 'eps_in_sqrt', 'nesterov'}
+_MAY_BE_NONE = {'momentum', *_DTYPES}
+_RANGES: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
+    **dict.fromkeys(('eps', 'eps_root', 'initial_accumulator_value'), (0, _LARGEST)),
+    **dict.fromkeys(('initial_scale', 'weight_decay'), (0, _LARGEST)),
+    'learning_rate': (float(np.finfo(np.float32).tiny), _LARGEST),
+}
+"""By option of an optimizer, the range of its values."""
+
+
+def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
+    """Wraps a factory of optax so that its options are checked, as optax checks none of them."""
+    parameters = inspect.signature(factory)
+
+    @functools.wraps(factory)
+    def make(*args: Any, **options: Any) -> optax.GradientTransformation:
+        for option, value in parameters.bind(*args, **options).arguments.items():
+            if value is not None or option not in _MAY_BE_NONE:
+                _check_option(option, value)
+        return factory(*args, **options)
+
+    return make
+
+
+def _check_option(option: str, value: Any) -> None:
+    """Raises unless an option of an optimizer of optax has a value of its kind."""
+    if option in _FLAGS:
+        checks.flags(**{option: value})
+    elif option in _DTYPES:
+        _check_float_dtype(option, value)
+    elif option in _RANGES and not (option in _SCHEDULES and callable(value)):
+        checks.number_within(option, value, *_RANGES[option])
+
+
+def _check_float_dtype(option: str, value: Any) -> None:
+    """Raises unless a value is a dtype of floating-point numbers or its name."""
+    if isinstance(value, str):
+        checks.choice(option, value, _FLOATS)
+        return
+    try:
+        is_float = jnp.issubdtype(jnp.dtype(value), jnp.floating)
+    except (TypeError, ValueError):
+        is_float = False
+    if not is_float:
+        raise errors.invalid(option, 'be a float dtype', errors.text_of(value))
+
+
+_OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)
+_SERVER_OPTIMIZERS = (algorithms.fedadagrad, algorithms.fedadam, algorithms.fedyogi)
+OPTIMIZERS: Mapping[str, Callable[..., Any]] = Registry(
+    {
+        **{factory.__name__: _checked(factory) for factory in _OPTAX},
+        **{factory.__name__: factory for factory in _SERVER_OPTIMIZERS},
+    }
+)
+"""Optimizers by name; those of optax take the rate as the first argument."""
