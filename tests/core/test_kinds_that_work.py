@@ -1,5 +1,7 @@
 """What checks let through, and where they say that a value is."""
 
+import types
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -82,8 +84,20 @@ def test_names_may_have_spaces_of_any_width():
     plot.learning_curves({name: [0.1, 0.2] for name in names}, 'loss', names=names)
 
 
-def test_edges_between_clients_have_probabilities_by_name():
-    assert choices.PROBS['equal'](PROBLEM, value=0.5).tolist() == [0.5, 0.5]
+@pytest.mark.parametrize(
+    'table, name, options',
+    [
+        ('PROBS', 'equal', {'value': 0.5}),
+        ('PROBS', 'halves', {'first': 0.5, 'second': 0.2}),
+        ('PROBS', 'listed', {'values': [0.1, 0.2, 0.3]}),
+        ('WEIGHTS', 'power', {'exponent': 1.0}),
+        ('GROUPS', 'contiguous', {'num_groups': 1}),
+    ],
+)
+def test_edges_between_clients_take_the_place_of_a_problem(table, name, options):
+    """As for `peers` in a config, where there are as many entries as edges."""
+    edges = types.SimpleNamespace(num_clients=3, data=None)
+    assert len(getattr(choices, table)[name](edges, **options)) == 3
 
 
 def test_what_is_out_of_range_stands_at_its_own_axis():
