@@ -31,6 +31,7 @@ ARGUMENTS = {
         ('gaussians', 'long', 'images', 'images_linear', 'digits', 'digits_linear'),
         (),
     ),
+    'fashion_mnist_rules': (('softmax', 'cnn'), ()),
     'exactness': (('bernoulli', 'cyclic', 'groups'), ()),
     'map': (('space', 'rounds', 'correlation'), ()),
     'xiang2024_figure9': (
