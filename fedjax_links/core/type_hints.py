@@ -39,20 +39,23 @@ def matches_annotation(value: object, annotation: Any) -> bool:
     if is_unknown or not is_plain:
         return True
     members = set(_members(annotation))
-    is_list = isinstance(value, list | tuple)
-    if is_list and members >= _ARRAY:
-        return _is_array(value)
+    if isinstance(value, list | tuple):
+        return _matches_list(value, members)
     if isinstance(value, bool) and members & _NUMBERS:
         return False  # A flag is no number.
-    candidates = [member for member in members if isinstance(value, _types(member))]
-    if not isinstance(value, list | tuple):
-        return bool(candidates)
-    return any(_items_match(value, _item(member)) for member in candidates)
+    return any(isinstance(value, _types(member)) for member in members)
 
 
-def _items_match(values: Sequence[object], annotation: Any) -> bool:
-    """Returns whether every item of a list matches an annotation."""
-    return all(matches_annotation(value, annotation) for value in values)
+def _matches_list(values: Sequence[object], members: Collection[Any]) -> bool:
+    """Returns whether some member of a union takes a list, and every item of it."""
+    if set(members) >= _ARRAY:
+        return _is_array(values)
+    for member in members:
+        if isinstance(values, _types(member)):
+            item = _item(member)
+            if all(matches_annotation(value, item) for value in values):
+                return True
+    return False
 
 
 def describe_annotation(annotation: Any) -> str:

@@ -93,14 +93,13 @@ def from_flax(
     outputs, embeds_features, by_batch = _eval_outputs(predict, params, features_of)
     if preprocess is None and not embeds_features:
         _warn_of_pixels(rows)
+    loss_fn: Any = loss
+    metrics_fn: Any = metrics
     if callable(loss):
         if {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
             _check_pairs(loss, outputs, np.asarray(labels))
         if larger_is_better is None:
             larger_is_better = ()
-    loss_fn: Any = loss
-    metrics_fn: Any = metrics
-    if callable(loss):
         loss_fn = Partial(arrays.loss_of_outputs, loss, predict)
         metrics_fn = None
         if by_batch:

@@ -20,6 +20,7 @@ from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
 
 if TYPE_CHECKING:
+    from fedjax_links.report.layouts.page import Page
     from fedjax_links.report.run_view import RunView
 
 __all__ = ['check', 'save_pictures', 'table', 'write']
@@ -121,7 +122,7 @@ def save_pictures(
       ValueError: if no algorithm is done, for an unknown page or form, pages without a picture, a
         width out of range, or a file of somebody else in the folder.
     """
-    from fedjax_links.report import layouts, paper_pictures, run_view
+    from fedjax_links.report import paper_pictures, run_view
     from fedjax_links.storage import outputs
 
     run = run if isinstance(run, runs.Results) else runs.read(run)
@@ -130,6 +131,19 @@ def save_pictures(
     if width is not None:
         checks.number_within('width', width, 2, 20)
     view = run_view.of_run(run, allow_imports=allow_imports)
+    files = paper_pictures.files(
+        view, _pages_with_pictures(view, pages), form=form, width=width
+    )
+    target = run.folder if folder is None else Path(folder)
+    if target is None:
+        raise errors.invalid('folder', 'be given, as the run is in memory', None)
+    return outputs.write('folder', target, files)
+
+
+def _pages_with_pictures(view: 'RunView', pages: Sequence[str]) -> dict[str, 'Page']:
+    """Builds pages of a report by name; all pages of the report if none is named."""
+    from fedjax_links.report import layouts
+
     reports, _ = _reports_of(view)
     for page in checks.names('pages', pages):
         checks.choice('pages', page, [*reports, *layouts.LAYOUTS])
@@ -139,11 +153,7 @@ def save_pictures(
     chosen = {page: built[page] for page in pages or built}
     if all(page.draw is None for page in chosen.values()):
         raise errors.invalid('pages', 'name one with a picture', ', '.join(chosen))
-    files = paper_pictures.files(view, chosen, form=form, width=width)
-    target = run.folder if folder is None else Path(folder)
-    if target is None:
-        raise errors.invalid('folder', 'be given, as the run is in memory', None)
-    return outputs.write('folder', target, files)
+    return chosen
 
 
 def table(

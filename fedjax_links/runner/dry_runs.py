@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ from fedjax_links.machines.compile_clock import CompileClock
 from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import MAIN, Lane
 from fedjax_links.planning.plan import Plan
-from fedjax_links.results.dataset import Columns
 from fedjax_links.runner import hooks, preflight, realised_links, timing
 from fedjax_links.runner.compilation import state_shape
 from fedjax_links.runner.program_cache import Programs
+from fedjax_links.runner.work_left import WorkLeft
 from fedjax_links.storage import run_files
 
 _MOST_LETTERS = 100
@@ -92,83 +92,14 @@ class Surroundings:
     time_report: Callable[[], tuple[float, float]] | None = None
 
 
-class _WorkLeft:
-    """Counts the rounds that the folder of a run does not hold yet."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        rounds_done: Mapping[str, int],
-        first_round: int,
-        columns: Columns | None = None,
-        *,
-        has_links: bool = False,
-    ) -> None:
-        """Takes what is done.
-
-        Args:
-          plan: of an experiment.
-          rounds_done: the last round that is saved, by name of the lane.
-          first_round: with which lanes of the experiment proper begin, as in a fork.
-          columns: the metrics, which say what else is to run; None before any.
-          has_links: whether the realised links are saved.
-        """
-        self.has_links = has_links
-        self._plan = plan
-        self._rounds_done = rounds_done
-        self._first_round = first_round
-        self._finished: set[str] = set()
-        if columns is not None:
-            required = plan.new_schedule().lanes_to_run(columns)
-            unfinished = {lane.algorithm for lane in self.lanes(required)}
-            self._finished = set(plan.algorithms) - unfinished
-
-    def rounds(self, lane: Lane) -> int:
-        """Counts the rounds of a lane that are left."""
-        num_before = self._first_round if lane.stage == MAIN else 0
-        num_done = max(num_before, self._rounds_done.get(lane.name, 0))
-        return max(0, lane.num_rounds - num_done)
-
-    def lanes(self, lanes: Iterable[Lane]) -> list[Lane]:
-        """Returns the lanes that are not finished."""
-        return [lane for lane in lanes if self.rounds(lane)]
-
-    def further_rounds(self, label: str) -> int:
-        """Bounds the rounds of an algorithm that are run only if results ask for them."""
-        if label in self._finished:
-            return 0
-        most = self._plan.max_extra_rounds(label)
-        at_first = {lane.name for lane in self._plan.lanes_at_first(label)}
-        num_done = sum(
-            lane.num_rounds - self.rounds(lane)
-            for lane in self._plan.schedule.possible(label)
-            if lane.name in self._rounds_done and lane.name not in at_first
-        )
-        return max(0, most - num_done)
-
-    def summary(self) -> str:
-        """Says how much the folder holds of the lanes that run in any case."""
-        lanes: list[Lane] = []
-        for label in self._plan.algorithms:
-            lanes += self._plan.lanes_at_first(label)
-        unfinished = self.lanes(lanes)
-        num_finished = len(lanes) - len(unfinished)
-        num_started = sum(lane.name in self._rounds_done for lane in unfinished)
-        started = f' and a part of {num_started}' if num_started else ''
-        return (
-            f'folder   holds {num_finished} of {count(len(lanes), "lane")}{started}; '
-            'programs to compile, and rounds and times of lanes, are of what is left'
-        )
-
-
 def _work_left(
     programs: Programs, surroundings: Surroundings
-) -> tuple[_WorkLeft, list[str]]:
+) -> tuple[WorkLeft, list[str]]:
     """Reads what the folder holds, and says it in lines: none for a new folder."""
     plan = programs.plan
     folder = surroundings.folder
     states = surroundings.initial_states
-    nothing_done = _WorkLeft(plan, {}, states.round)
+    nothing_done = WorkLeft(plan, {}, states.round)
     saved = {} if folder is None else runs.saves(folder)
     if folder is None or not saved:
         return nothing_done, []
@@ -188,7 +119,7 @@ def _work_left(
     # A changed run draws its links again.
     is_changed = surroundings.allow_changed or run_files.CHANGED in run.facts
     has_links = not is_changed and realised_links.has_record(programs, states, folder)
-    left = _WorkLeft(plan, rounds_done, states.round, run.columns, has_links=has_links)
+    left = WorkLeft(plan, rounds_done, states.round, run.columns, has_links=has_links)
     return left, [left.summary()]
 
 
@@ -210,11 +141,7 @@ def dry_run(
       The config with long values cut; a line per algorithm on lanes, states, memory and time; the
       sum.
     """
-    for name, value in (plan.config or plan.facts()).items():
-        text = json.dumps(value, default=str)
-        if len(text) > _MOST_LETTERS:
-            text = f'{text[:_MOST_LETTERS]} ...'
-        yield f'config   {name} = {text}'
+    yield from _config_lines(plan)
     programs = programs or Programs(plan)
     surroundings = surroundings or Surroundings()
     states = surroundings.initial_states
@@ -241,12 +168,21 @@ def dry_run(
     yield from _time_lines(cost)
 
 
+def _config_lines(plan: Plan) -> Iterator[str]:
+    """Shows the fields of the config, with long values cut."""
+    for name, value in (plan.config or plan.facts()).items():
+        text = json.dumps(value, default=str)
+        if len(text) > _MOST_LETTERS:
+            text = f'{text[:_MOST_LETTERS]} ...'
+        yield f'config   {name} = {text}'
+
+
 def _dry_run_algorithm(
     programs: Programs,
     label: str,
     timer: timing.LaneTimer,
     surroundings: Surroundings,
-    left: _WorkLeft,
+    left: WorkLeft,
     cost: RunCost,
 ) -> Iterator[str]:
     """Compiles and times an algorithm, and adds that to the cost of the run."""
@@ -259,50 +195,79 @@ def _dry_run_algorithm(
         f'{label:16s} {len(lanes) - len(main)} lanes of tuning and {len(main)} lanes in '
         f'{count(len(by_program), "program")}; a lane keeps {state}'
     )
-    algorithm_cost = RunCost()
-    num_rounds = 0
-    num_programs = 0
-    slowest = 0.0  # seconds of a round
-    peaks: dict[str, None] = {}
-    after = surroundings.after_lanes
+    timed = _time_algorithm(programs, by_program, timer, surroundings.after_lanes, left)
+    cost.compiling += timed.cost.compiling
+    cost.compiling_again += timed.cost.compiling_again
+    cost.lanes += timed.cost.lanes
+    cost.rounds += timed.cost.rounds
+    cost.further += left.further_rounds(label) * timed.seconds_per_round
+    cost.num_training += timed.cost.num_training
+    cost.links |= timed.cost.links
+    main_left = left.lanes(main)
+    if plan.settings.evaluate_start and main_left:
+        cost.num_evaluation += len(programs.by_program(main_left))
+    peak = f'needs {" or ".join(timed.peaks)} at its peak'
+    if not timed.num_rounds:
+        yield f'{"":16s} nothing is left; {peak}'
+        return
+    rate = _rate(1 / timed.seconds_per_round)
+    yield (
+        f'{"":16s} compiled in {timed.cost.compiling:.1f} s; {rate} rounds/s, '
+        f'{reprs.duration(timed.cost.seconds)} in all; {peak}'
+    )
+
+
+@dataclasses.dataclass
+class _TimedAlgorithm:
+    """Holds what the programs of an algorithm cost.
+
+    Attributes:
+      cost: of the lanes that are left.
+      num_rounds: that are left, of all lanes.
+      slowest: seconds of a round of the slowest program.
+      peaks: the memory that each program needs; a dictionary keeps their order.
+    """
+
+    cost: RunCost = dataclasses.field(default_factory=RunCost)
+    num_rounds: int = 0
+    slowest: float = 0.0
+    peaks: dict[str, None] = dataclasses.field(default_factory=dict)
+
+    @property
+    def seconds_per_round(self) -> float:
+        """The mean over the rounds that are left; that of the slowest program without any."""
+        return self.cost.rounds / self.num_rounds if self.num_rounds else self.slowest
+
+
+def _time_algorithm(
+    programs: Programs,
+    by_program: Iterable[Sequence[Lane]],
+    timer: timing.LaneTimer,
+    after_lanes: timing.AfterLanes | None,
+    left: WorkLeft,
+) -> _TimedAlgorithm:
+    """Compiles and times the programs of an algorithm."""
+    timed = _TimedAlgorithm()
     for same_program in by_program:
         # Lanes of tuning leave no final models.
         has_models = any(lane.stage == MAIN for lane in same_program)
-        unit = timer.time_program(same_program, after if has_models else None)
+        unit = timer.time_program(same_program, after_lanes if has_models else None)
         if has_models:
-            after = None
-        peaks[unit.peak] = None
-        slowest = max(slowest, unit.round)
+            after_lanes = None
+        timed.peaks[unit.peak] = None
+        timed.slowest = max(timed.slowest, unit.round)
         lanes_left = left.lanes(same_program)
         if not lanes_left:
             continue
         new_rounds = sum(map(left.rounds, lanes_left))
-        algorithm_cost.compiling += unit.compiling
-        algorithm_cost.compiling_again += unit.compiling_again
-        algorithm_cost.lanes += len(lanes_left) * unit.lane
-        algorithm_cost.rounds += new_rounds * unit.round
-        num_rounds += new_rounds
-        num_programs += 1
-        cost.links |= programs.by_structure(lanes_left).keys()
-    seconds_per_round = algorithm_cost.rounds / num_rounds if num_rounds else slowest
-    cost.compiling += algorithm_cost.compiling
-    cost.compiling_again += algorithm_cost.compiling_again
-    cost.lanes += algorithm_cost.lanes
-    cost.rounds += algorithm_cost.rounds
-    cost.further += left.further_rounds(label) * seconds_per_round
-    cost.num_training += num_programs
-    main_left = left.lanes(main)
-    if plan.settings.evaluate_start and main_left:
-        cost.num_evaluation += len(programs.by_program(main_left))
-    peak = f'needs {" or ".join(peaks)} at its peak'
-    if not num_rounds:
-        yield f'{"":16s} nothing is left; {peak}'
-        return
-    rate = _rate(1 / seconds_per_round)
-    yield (
-        f'{"":16s} compiled in {algorithm_cost.compiling:.1f} s; {rate} rounds/s, '
-        f'{reprs.duration(algorithm_cost.seconds)} in all; {peak}'
-    )
+        timed.num_rounds += new_rounds
+        timed.cost.compiling += unit.compiling
+        timed.cost.compiling_again += unit.compiling_again
+        timed.cost.lanes += len(lanes_left) * unit.lane
+        timed.cost.rounds += new_rounds * unit.round
+        timed.cost.num_training += 1
+        timed.cost.links |= programs.by_structure(lanes_left).keys()
+    return timed
 
 
 def _rate(rounds: float) -> str:

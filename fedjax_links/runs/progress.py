@@ -127,13 +127,13 @@ def _status(folder: Path, facts: RunFacts) -> Status:
     holders = [shard.holder for shard in shards if shard.holder is not None]
     done = {name for name in lengths if lanes.is_done(name)}
     started = (rounds.keys() & lengths.keys()) - done
-    num_running = 0
+    claimed: set[str] = set()
     if division is not None:
         claimed = _claimed_lanes(folder) & (lengths.keys() - done)
-        started = started | claimed
         num_running = sum(_is_running(folder, name) for name in claimed)
-    elif holders:
-        num_running = _num_running(folder, default=len(started))
+    else:
+        num_running = _num_running(folder, len(started)) if holders else 0
+    started = started | claimed
     num_lanes = _num_lanes(lanes, progress)
     # A lane that was saved at its end may be held a moment longer.
     num_running = min(num_running, num_lanes - len(done))

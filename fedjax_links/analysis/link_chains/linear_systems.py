@@ -103,8 +103,7 @@ def linear_system(
         edge_probs=edge_probs,
         needs_probs=algorithm in _NEED_PROBS,
     )
-    if not any(r.beta.any() or r.theta.any() or r.zeta.any() for _, r in branches):
-        raise errors.invalid('algorithm', 'move its models under some links', algorithm)
+    _check_moves(algorithm, branches)
     by_block = _targets_by_block(layout, clients)
     maps = moment_maps.moment_maps(layout, branches, by_block, has_rows=has_rows)
     models = {'server': np.eye(maps.second.left.size)[1]}
@@ -118,6 +117,16 @@ def _check_probs(algorithm: str, chain: LinkChain) -> None:
     if algorithm in _NEED_PROBS and any(np.isnan(k.prob).any() for k in chain.kinds):
         requirement = f'know probabilities, which {algorithm} needs'
         raise errors.invalid('chain', requirement, 'NaN')
+
+
+def _check_moves(
+    algorithm: str, branches: list[tuple[float, class_rounds.ClassRounds]]
+) -> None:
+    """Refuses an algorithm whose models no round changes."""
+    for _, rounds in branches:
+        if rounds.beta.any() or rounds.theta.any() or rounds.zeta.any():
+            return
+    raise errors.invalid('algorithm', 'move its models under some links', algorithm)
 
 
 def _sets_of_blocks(

@@ -78,6 +78,10 @@ class _Block(NamedTuple):
         return after.reshape(columns.shape)
 
 
+_EntriesByGroups = list[tuple[tuple[int, ...], np.ndarray]]
+"""Moments, int64[F, A], after the groups of the clients that they involve."""
+
+
 class _Side(NamedTuple):
     """Lists the coordinates of v, or those of w.
 
@@ -251,20 +255,13 @@ def _blocks(
     layout = moment_map.layout
     left = _side(layout, moment_map.left)
     right = _side(layout, moment_map.right)
-    entries_by_groups: list[tuple[tuple[int, ...], np.ndarray]] = []
     no_client = products[np.ix_(left.rest, right.rest)]
     if is_symmetric:
         no_client = no_client[np.triu_indices(len(left.rest))]
-    entries_by_groups.append(((), no_client.reshape(-1, 1)))
-    for group_index in range(len(layout.groups)):
-        families = [products[np.ix_(left.rest, right.by_group[group_index])]]
-        if not is_symmetric:
-            families.append(products[np.ix_(left.by_group[group_index], right.rest)].T)
-        if squares:
-            families.append(squares[group_index][None])
-        families = [family for family in families if family.size]
-        if families:
-            entries_by_groups.append(((group_index,), np.concatenate(families)))
+    entries_by_groups: _EntriesByGroups = [((), no_client.reshape(-1, 1))]
+    entries_by_groups += _entries_of_one_client(
+        products, squares, left, right, is_symmetric
+    )
     for pair in itertools.product(range(len(layout.groups)), repeat=2):
         first, second = pair
         if not is_symmetric or first <= second:
@@ -277,6 +274,27 @@ def _blocks(
         if entries.size:
             blocks.append(_block(layout, moves, groups, entries, is_symmetric))
     return blocks
+
+
+def _entries_of_one_client(
+    products: np.ndarray,
+    squares: list[np.ndarray],
+    left: _Side,
+    right: _Side,
+    is_symmetric: bool,
+) -> _EntriesByGroups:
+    """Collects the moments that involve one client; arguments as of `_blocks`."""
+    entries_by_groups: _EntriesByGroups = []
+    for group_index in range(len(left.by_group)):
+        families = [products[np.ix_(left.rest, right.by_group[group_index])]]
+        if not is_symmetric:
+            families.append(products[np.ix_(left.by_group[group_index], right.rest)].T)
+        if squares:
+            families.append(squares[group_index][None])
+        families = [family for family in families if family.size]
+        if families:
+            entries_by_groups.append(((group_index,), np.concatenate(families)))
+    return entries_by_groups
 
 
 def _joint_moves(

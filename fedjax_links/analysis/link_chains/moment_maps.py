@@ -89,29 +89,27 @@ def moment_maps(
     """
     num_classes = len(layout.class_blocks)
     num_counted = num_classes - len(layout.listed)
-    has_offsets = any(scatter.any() for scatter in targets.scatter)
-    rows = 2 if has_rows else -1
     after_rows = 2 + (num_classes if has_rows else 0)
-    offsets = after_rows if has_offsets else -1
-    size = after_rows + (num_counted if has_offsets else 0)
-    indices = _Indices(rows, offsets, size)
+    has_offsets = any(scatter.any() for scatter in targets.scatter)
+    indices = _Indices(2 if has_rows else -1, -1, after_rows)
+    if has_offsets:
+        indices = indices._replace(offsets=after_rows, size=after_rows + num_counted)
     dimension = targets.means.shape[1]
     pairs = np.array([(a, b) for a in range(dimension) for b in range(a, dimension)])
     everything = _coordinates(layout, indices)
     num_groups = len(layout.groups)
     nothing = Coordinates(1, num_groups * (np.zeros(1, int),), num_groups * ((),))
-    maps = []
-    for prob, rounds in branches:
-        maps.append((prob, _round_maps(layout, rounds, targets, indices)))
+    maps = tuple(
+        (prob, _round_maps(layout, rounds, targets, indices))
+        for prob, rounds in branches
+    )
     second = tuple((p, _paired(each, pairs)) for p, each in maps)
     mean = tuple((p, _with_one(each)) for p, each in maps)
     inner = np.arange(1, after_rows)
-    models = _coordinates(
-        layout, _Indices(rows - 1 if has_rows else -1, -1, len(inner))
-    )
+    models = _coordinates(layout, _Indices(1 if has_rows else -1, -1, len(inner)))
     homogeneous = tuple((p, _homogeneous(each, inner, has_rows)) for p, each in maps)
     only_mean = tuple((p, _with_one(each)) for p, each in homogeneous)
-    offset_columns = np.arange(after_rows, size)
+    offset_columns = np.arange(after_rows, indices.size)
     homogeneous_second = MomentMap(layout, models, models, homogeneous, has_rows)
     cross_map = _cross_map(homogeneous_second, num_counted) if has_offsets else None
     row_fields = slice(0, int(has_rows))

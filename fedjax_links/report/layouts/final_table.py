@@ -50,31 +50,54 @@ def final(
     best_keys: set[FinalKey] = set()
     if best == 'bold':
         best_keys = _best_keys(view, final_metrics)
-    cells = []
-    bold = []
-    has_arrows = False
-    for row, (label, model) in enumerate(view.main_models.items()):
-        texts = [_series_title(view, label, model)]
-        for column, pattern in enumerate(view.patterns, start=1):
-            key = FinalKey(pattern, label, model)
-            arrows = mark_edges(view, label, pattern)
-            has_arrows = has_arrows or bool(arrows)
-            texts.append(final_metrics.text(key) + arrows)
-            if key in best_keys:
-                bold.append((row, column))
-        cells.append(texts)
     sentences = [f'{final_metrics.caption()}.']
     if best_keys:
         sentences.append(_best_caption(view))
-    if has_arrows:
+    if _has_edges(view):
         sentences.append(EDGE_CAPTION)
     header = [rows, *map(view.name, view.patterns)]
     if len(view.patterns) == 1 and not is_transposed:
         header = [rows, final_metrics.metric.title]
-    table = tables.Table(header, cells, ' '.join(sentences), bold)
+    table = tables.Table(
+        header,
+        _cells(view, final_metrics),
+        ' '.join(sentences),
+        _bold_cells(view, best_keys),
+    )
     if is_transposed:
         table = _transpose(table)
     return Page(f'Final {final_metrics.metric.words} in one table', [table])
+
+
+def _cells(view: RunView, final_metrics: FinalMetrics) -> list[list[str]]:
+    """Returns a row for each algorithm: its title, then its metric by pattern."""
+    rows = []
+    for label, model in view.main_models.items():
+        texts = [_series_title(view, label, model)]
+        for pattern in view.patterns:
+            text = final_metrics.text(FinalKey(pattern, label, model))
+            texts.append(text + mark_edges(view, label, pattern))
+        rows.append(texts)
+    return rows
+
+
+def _bold_cells(view: RunView, best_keys: set[FinalKey]) -> list[tuple[int, int]]:
+    """Returns row and column of the best cells; column 0 has the titles."""
+    cells = []
+    for row, (label, model) in enumerate(view.main_models.items()):
+        for column, pattern in enumerate(view.patterns, start=1):
+            if FinalKey(pattern, label, model) in best_keys:
+                cells.append((row, column))
+    return cells
+
+
+def _has_edges(view: RunView) -> bool:
+    """Returns whether any tuned rate is at an edge of what was tried."""
+    return any(
+        mark_edges(view, label, pattern)
+        for label in view.main_models
+        for pattern in view.patterns
+    )
 
 
 def _series_title(view: RunView, label: str, model: str) -> str:
