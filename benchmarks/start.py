@@ -49,9 +49,8 @@ def measure(quick: bool) -> dict[str, Any]:
     cached = []
     with tempfile.TemporaryDirectory() as scratch:
         base = Path(scratch)
-        helps = [
-            simulate('--help', cache=base, status=1) for _ in range(repeats)
-        ]  # absl's status
+        # Absl's status.
+        helps = [simulate('--help', cache=base, status=1) for _ in range(repeats)]
         mistake = [QUICKSTART, '--config.num_rounds=-1', f'--workdir={base / "none"}']
         errors = [simulate(*mistake, cache=base, status=2) for _ in range(repeats)]
         for repeat in range(1 if quick else 3):

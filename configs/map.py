@@ -144,9 +144,8 @@ def get_config(argument: str = '') -> ConfigDict:
                 'grid': _nested(
                     {**{k: v[:2] for k, v in grid.items()}, OVERLAP: (0.6, 0.9)}
                 ),
-                'algorithms': {
-                    'amplified_scaffold': {'period': 40}
-                },  # of 80 rounds, not of 1,000
+                # Of 80 rounds, not of 1,000.
+                'algorithms': {'amplified_scaffold': {'period': 40}},
                 'num_rounds': 80,
                 'eval_every': 20 if is_early else 40,
                 **({'num_seeds': 2} if is_early else QUICK),

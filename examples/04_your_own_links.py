@@ -188,9 +188,8 @@ for name, mask in weeks.items():
 # not.
 
 # %%
-exact = np.asarray(their_links.prob[:144], float).mean(
-    axis=1
-)  # of a day of the look-alikes
+# Of a day of the look-alikes.
+exact = np.asarray(their_links.prob[:144], float).mean(axis=1)
 difference = (exact - days['phones'].mean(axis=0)).reshape(24, 6).mean(axis=1)
 print('largest difference by hour:', np.abs(difference).max().round(3))
 assert max(abs(error) for error in errors.values()) < 4

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
-jax.config.update(
-    'jax_traceback_in_locations_limit', 0
-)  # lines of source cost a twentieth
-gc.set_threshold(
-    10_000
-)  # the default takes a ninth of the time of tests that trace programs
+# Lines of source cost a twentieth.
+jax.config.update('jax_traceback_in_locations_limit', 0)
+# The default takes a ninth of the time of tests that trace programs.
+gc.set_threshold(10_000)
 
 KEYS_CHECKED = {'conformance'}
 """The default run looks for reused keys here, where every algorithm and every pattern runs.
@@ -48,10 +46,11 @@ COMPILE_FAST = {
 All tests do so and share programs; a test marked `optimised`, and a run with XLA_FLAGS of its own
 (`XLA_FLAGS= python -m pytest`), compile as users do.
 """
+# What does not know a flag ends the process without a word.
 if jax.__version_info__ < (
     0,
     11,
-):  # what does not know a flag ends the process without a word
+):
     AS_USERS_COMPILE['xla_cpu_use_fusion_emitters'] = True
     COMPILE_FAST['xla_cpu_use_fusion_emitters'] = False
 
@@ -94,9 +93,8 @@ def pytest_configure(config):
         folder = str(config.cache.mkdir('jax_programs'))
         jax.config.update('jax_compilation_cache_dir', folder)
         jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.05)
-        os.environ.setdefault(
-            'JAX_COMPILATION_CACHE_DIR', folder
-        )  # for processes that tests start
+        # For processes that tests start.
+        os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', folder)
         os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.05')
 
 

@@ -67,9 +67,8 @@ def test_commands_and_registries_are_listed(arguments, capsys):
     assert sections.keys() == expected.keys()
     for title, names in expected.items():
         lines = [line.split(maxsplit=1) for line in sections[title].splitlines()]
-        assert [name for name, _ in lines] == sorted(
-            names
-        )  # and every name has its line
+        # And every name has its line.
+        assert [name for name, _ in lines] == sorted(names)
     assert '  fedpbc ' in sections['algorithms']
     assert 'Runs FedPBC: clients train their own models' in sections['algorithms']
     positions = {

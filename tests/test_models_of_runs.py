@@ -88,9 +88,8 @@ def test_a_run_begins_with_the_model_of_another(first, tmp_path):
     expected = last(results, 'client_mean/eval_loss', **FEDPBC)
     starts = onward['server/eval_loss'][onward['round'] == 0]
     np.testing.assert_allclose(starts, [expected] * 2, rtol=1e-6)
-    assert (
-        len(set(onward['server/eval_loss'][onward['round'] == 4])) == 2
-    )  # seeds still differ
+    # Seeds still differ.
+    assert len(set(onward['server/eval_loss'][onward['round'] == 4])) == 2
 
 
 def test_a_run_begins_with_arrays_by_name(first, tmp_path):

@@ -48,9 +48,8 @@ def network_sizes(*, networks: Mapping[str, resolver.Section]) -> FigureResult:
         for axes, (label, layers) in zip(row, layers_by_label.items(), strict=True):
             names = ['{layer}\n{kernel}'.format_map(layer) for layer in layers]
             sizes = [layer['parameters'] for layer in layers]
-            axes.plot(
-                sizes, names, 'o', color=plot.COLOURS[0]
-            )  # a logarithmic axis has no zero
+            # A logarithmic axis has no zero.
+            axes.plot(sizes, names, 'o', color=plot.COLOURS[0])
             for name, size in zip(names, sizes, strict=True):
                 look = {'xytext': (6, 0), 'textcoords': 'offset points', 'va': 'center'}
                 axes.annotate(f'{size:,}', (size, name), fontsize=8, **look)

@@ -56,7 +56,7 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     Memory: one model and one integer per client.
 
     Args:
-      local_train: the client program, with alpha as its rate.
+      local_train: the client program; its learning rate is eta.
 
     Returns:
       The algorithm; models: ``server``. There is no server rate.
@@ -87,9 +87,8 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     ) -> Step[DebiasedState]:
         cohort = cohorts.participating(ctx.links)
         num_active = cohorts.num_members(cohort)
-        num_selected = cohorts.count_participants(
-            ctx.links, state.num_selected
-        )  # line 5
+        # Line 5.
+        num_selected = cohorts.count_participants(ctx.links, state.num_selected)
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             # Line 7: local steps with the rate eta nu_i.

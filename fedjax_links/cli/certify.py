@@ -1,10 +1,10 @@
-"""Certifies this device: its programs compute what they say, or which of them do not.
+"""Checks that this device computes correctly, program by program.
 
 python -m fedjax_links certify
 python -m fedjax_links certify --config=configs/quickstart.py --workdir=runs/quickstart
 
 Every program takes a few rounds on this device and, in another process, in double precision on a
-CPU. Where theory knows a mean, it is compared with that of many seeds. Without a config these are
+CPU. If the exact mean is known, the mean over many seeds is compared with it. Without a config these are
 the programs of the run in --workdir, or all algorithms, patterns and models of this package. The
 report goes to certificate.json in --workdir. The exit status is 1 if a program is off by more than
 its bound.
@@ -25,7 +25,11 @@ def define_flags() -> None:
         'workdir',
         'Folder of a run, or for the report; by default there is none.',
     )
-    flags.DEFINE_bool('portable', False, 'As of simulate.')
+    flags.DEFINE_bool(
+        'portable',
+        False,
+        'Compute the same bits on all CPUs with AVX2 and as many cores, slower; see simulate.',
+    )
     flags.DEFINE_bool(
         'allow_imports',
         False,

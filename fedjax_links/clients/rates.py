@@ -52,9 +52,8 @@ def inverse_sqrt(eta: Number) -> RateSchedule:
     checks.positive_number('eta', eta)
 
     def rate(round: Array) -> Array:
-        time = jnp.asarray(
-            round, jnp.result_type(float)
-        )  # whose quotient has full precision
+        # Whose quotient has full precision.
+        time = jnp.asarray(round, jnp.result_type(float))
         return eta / jnp.sqrt(time / 10 + 1)
 
     return rate

@@ -178,9 +178,8 @@ def _bind_client(path: str, section: Section, program: Factory) -> Bound:
         f'{path}.decay', decay, registries.LEARNING_RATES, rate
     )
     batch_size = options.get('batch_size')
-    if (
-        type(batch_size) is int and batch_size == 0
-    ):  # the full local data, but not False
+    # The full local data, but not False.
+    if type(batch_size) is int and batch_size == 0:
         options['batch_size'] = None
     if options.get('optimizer') is not None:
         optimizer = _bind_optimizer(f'{path}.optimizer', options['optimizer'], rate)

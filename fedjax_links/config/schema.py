@@ -17,8 +17,8 @@ from fedjax_links.core import checks, errors, fields, type_hints
 from fedjax_links.core.fields import Declaration, declare
 from fedjax_links.core.records import Section
 
-NAMED_SEEDS = 2**32
-"""How many seeds there are."""
+NUM_SEEDS = 2**32
+"""Number of distinct seeds, which are uint32."""
 
 _WELL_KNOWN = {
     'client': ('learning_rate', 'local_steps', 'batch_size', 'decay', 'optimizer'),
@@ -95,7 +95,7 @@ class Settings:
         check=fields.one_of('default', 'high', 'highest'),
     )
     metric: str | None = declare(
-        'What tables show and tuning goes by. By default the first that is better when larger, '
+        'The metric of tables and tuning. By default the first for which larger is better, or '
         'else the first.',
         example='eval_accuracy',
         default=None,
@@ -158,9 +158,9 @@ class ExperimentConfig(Settings):
         default={},
     )
     initial_params: Section | str | None = declare(
-        "The parameters that every run begins with, in place of the model's own draw: the path "
-        "of a run's folder or of an npz; or a section with that as ``folder``, ``lane`` (labels "
-        'that only that lane has), ``name`` (``server`` or ``client_mean``), ``at_round``.',
+        "Parameters that every run starts from, in place of the model's own draw: the path of a "
+        'run folder or of an npz, or a section. The section has ``folder``, ``lane`` (labels that '
+        'identify one lane), ``name`` (``server`` or ``client_mean``) and ``at_round``.',
         example='pretrained.npz',
         default=None,
     )
@@ -200,8 +200,8 @@ class ExperimentConfig(Settings):
         default=None,
     )
     redraw: Mapping[str, str] | str | None = declare(
-        '``by_seed`` or ``fixed``, by stream of draws or one for all. By default by seed is all '
-        'to which neither a section nor the grid gives a seed.',
+        '``by_seed`` or ``fixed``, by stream of draws or one for all. By default a stream is '
+        'redrawn by seed unless a section or the grid gives it a seed.',
         example={'partition': 'by_seed', 'init': 'fixed'},
         default=None,
     )
@@ -228,7 +228,7 @@ class ExperimentConfig(Settings):
     def __post_init__(self) -> None:
         """Checks the fields by themselves; whether they fit together shows in `Experiment`."""
         fields.check_values(self, 'config.')
-        last = NAMED_SEEDS - self.num_seeds
+        last = NUM_SEEDS - self.num_seeds
         checks.static_int('config.first_seed', self.first_seed, minimum=0, maximum=last)
 
 
@@ -374,9 +374,9 @@ def _check_alternatives(config: Section) -> None:
     if 'seeds' in config and 'num_seeds' in config:
         requirement = 'be left out, or else `config.num_seeds`'
         raise errors.invalid('config.seeds', requirement, config['seeds'])
-    tried = config.get('tuning', {}).get('learning_rates')
+    rates = config.get('tuning', {}).get('learning_rates')
     rate = config.get('client', {}).get('learning_rate')
-    if isinstance(tried, list | tuple) and rate is not None:
+    if isinstance(rates, list | tuple) and rate is not None:
         requirement = 'be left out, or else `config.client.learning_rate`'
-        value = f'{errors.text_of(list(tried))} beside {errors.text_of(rate)}'
+        value = f'{errors.text_of(list(rates))} beside {errors.text_of(rate)}'
         raise errors.invalid('config.tuning.learning_rates', requirement, value)

@@ -64,13 +64,14 @@ def digits(
         requirement = "be left out of 'digits'; the problem 'images' takes one"
         raise errors.invalid('dataset', requirement, options['dataset'])
     data_seed = seed if data_seed is None else data_seed
-    seeds: Any = {
-        'seed': seed,
-        'data_seed': data_seed,
-        'partition_seed': partition_seed,
-    }
     return images(
-        dataset='digits', num_clients=num_clients, model=model, **seeds, **options
+        dataset='digits',
+        num_clients=num_clients,
+        model=model,
+        seed=seed,
+        data_seed=data_seed,
+        partition_seed=partition_seed,
+        **options,
     )
 
 
@@ -83,21 +84,19 @@ def text(
     partition_seed: int | None = None,
     **options: Any,
 ) -> Problem:
-    """Builds a problem of texts, whose classes are what follows, such as the next character.
-
-    Texts are tokens [E, L].
+    """Builds a next-token problem: texts are tokens [E, L], and labels are the tokens that follow.
 
     Args:
       model: as in `images`: ``'gru'``, ``'transformer'``, or another that takes tokens.
       partition: as in `images`.
-      seed: as in `images`, and so are the next two.
-      data_seed: in its place for the data.
-      partition_seed: in its place for the partition.
+      seed: seed of the partition and label noise.
+      data_seed: seed of the data and label noise in its place.
+      partition_seed: seed of the partition in its place.
       **options: further options of `images`, ``dataset`` among them.
 
     Returns:
-      A problem with metrics ``loss`` and ``accuracy``, the share of what follows that is foreseen;
-      with labels [E, L], one for each token, ``perplexity`` too.
+      A problem with metrics ``loss`` and ``accuracy``, the fraction of next tokens predicted; with
+      labels [E, L], one for each token, ``perplexity`` too.
 
     Raises:
       ValueError: as `images` does.
@@ -117,12 +116,15 @@ def text(
     if 'tokens' in options:
         requirement = "be left out of 'text', which always has them"
         raise errors.invalid('tokens', requirement, options['tokens'])
-    seeds: Any = {
-        'seed': seed,
-        'data_seed': data_seed,
-        'partition_seed': partition_seed,
-    }
-    return images(model=model, partition=partition, tokens=True, **seeds, **options)
+    return images(
+        model=model,
+        partition=partition,
+        tokens=True,
+        seed=seed,
+        data_seed=data_seed,
+        partition_seed=partition_seed,
+        **options,
+    )
 
 
 def images(
@@ -147,11 +149,11 @@ def images(
 ) -> Problem:
     """Spreads a data set's training examples over clients; what is held out evaluates.
 
-    Models are evaluated on the test examples. Where these have owners, or examples of clients or
-    whole clients are held out, they are evaluated over clients too (`evaluation.over_clients`), and
-    test examples without owners do not count; clients held out, and owners of test examples alone,
-    have the numbers from N on. Without any, models are evaluated on the clients' training data.
-    Mistakes in names are found before anything is read.
+    Models are evaluated on the test examples, or on the clients' training data without any. If test
+    examples have owners, or if clients or examples are held out, models are also evaluated per
+    client (`evaluation.over_clients`). Test examples without owners are then dropped. Clients held
+    out, and owners of test examples alone, are numbered from N on. Mistakes in names are found
+    before anything is read.
 
     Args:
       dataset: a name in `datasets.DATASETS`, or a data set. Pixels stay uint8 in memory and are
@@ -172,7 +174,7 @@ def images(
       data: options of the data set's loader, such as ``data_dir`` or its own ``seed``.
       label_noise: ``rate`` of `problems.label_noise`, to make training labels wrong. The partition
         goes by the true labels; links that depend on labels see those that clients hold.
-      min_examples: as in `partition.divide`, and so are the next three; ``partition_seed`` draws.
+      min_examples: the fewest examples of a client, as in `partition.divide`.
       max_examples: the most that a client uses.
       holdout_clients: a number of clients, or a share below 1, who do not train.
       holdout_examples: share of each client's examples that is held out.
@@ -200,32 +202,37 @@ def images(
       >>> print(problem.num_clients, problem.data.features.dtype)
       3 uint8
     """
-    deal = partitions.bind(partition, partition_options, partitions.keywords(images))
+    assign = partitions.bind(partition, partition_options, partitions.keywords(images))
     channels = None if normalise is None else augmentation.statistics(normalise)
     checks.flags(tokens=tokens)
     augmented = augmentation.chain(augment)
-    _build_model(model, 10)
+    # A wrong model is refused before data are read. Any number of classes does.
+    _build_model(model, 2)
     noise_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
-    held = _load(dataset, data, data_seed)
-    features = held.train_features
-    natural = partition == 'natural'
+    loaded = _load(dataset, data, data_seed)
+    features = loaded.train_features
+    is_natural = partition == 'natural'
     if augment and features.ndim != 4:
         requirement = (
             'be empty for features other than images [height, width, channels]'
         )
         got = f'{tuple(augment)} for {list(features.shape[1:])}'
         raise errors.invalid('augment', requirement, got)
+    if is_natural:
+        owners_of_examples = _natural_owners(loaded)
+    else:
+        owners_of_examples = _assign_owners(loaded, assign, num_clients, partition_seed)
     division = partitions.divide(
-        _natural(held) if natural else _dealt(held, deal, num_clients, partition_seed),
-        num_clients=num_clients if natural else None,
+        owners_of_examples,
+        num_clients=num_clients if is_natural else None,
         min_examples=min_examples,
         max_examples=max_examples,
         holdout_clients=holdout_clients,
         holdout_examples=holdout_examples,
         seed=partition_seed,
     )
-    labels = held.train_labels
-    num_classes = held.num_classes
+    labels = loaded.train_labels
+    num_classes = loaded.num_classes
     labels = augmentation.with_label_noise(label_noise, noise_seed, labels, num_classes)
     try:
         problem = from_flax(
@@ -234,41 +241,39 @@ def images(
             division.clients,
             module=_build_model(model, num_classes),
             loss='cross_entropy' if labels.ndim == 1 else 'token_cross_entropy',
-            eval_data=_held_out(held, division, natural=natural),
+            eval_data=_eval_data(loaded, division, is_natural=is_natural),
             preprocess=_preprocess(features, channels, tokens=tokens),
             augment=augmented if augment else None,
         )
     except errors.InvalidError as error:  # a module is a model here
         raise error.at(re.sub('^module', 'model', error.path)) from error
-    return (
-        dataclasses.replace(problem, named=_named(held, division))
-        if natural
-        else problem
-    )
+    if is_natural:
+        return dataclasses.replace(problem, named=_client_names(loaded, division))
+    return problem
 
 
-def _natural(held: datasets.Dataset) -> np.ndarray:
-    """Returns the data's own owners."""
-    if held.train_clients is None:
+def _natural_owners(loaded: datasets.Dataset) -> np.ndarray:
+    """Returns int[E], the data's own owners."""
+    if loaded.train_clients is None:
         raise errors.invalid(
             'partition', 'be another for data without owners', "'natural'"
         )
-    return held.train_clients
+    return loaded.train_clients
 
 
-def _dealt(
-    held: datasets.Dataset,
-    deal: Callable[[np.ndarray, int | None, int], np.ndarray],
+def _assign_owners(
+    loaded: datasets.Dataset,
+    assign: Callable[[np.ndarray, int | None, int], np.ndarray],
     num_clients: int | None,
     seed: int,
 ) -> np.ndarray:
-    """Holds the owners that a partition assigns."""
-    if num_clients is None and held.train_clients is not None:
+    """Assigns an owner to each example by a partition."""
+    if num_clients is None and loaded.train_clients is not None:
         requirement = (
             "be given, or `partition` 'natural' for the owners that the data name"
         )
         raise errors.invalid('num_clients', requirement, None)
-    return deal(held.train_labels, num_clients, seed)
+    return assign(loaded.train_labels, num_clients, seed)
 
 
 def _preprocess(
@@ -283,31 +288,38 @@ def _preprocess(
     return unchanged if tokens else None
 
 
-def _named(held: datasets.Dataset, division: partitions.Division) -> ClientNames:
+def _client_names(
+    loaded: datasets.Dataset, division: partitions.Division
+) -> ClientNames:
     """Names those who train, then those who are held out, by their numbers, then all others."""
-    names = held.client_names
-    numbers = _numbers(held, division)
+    numbers = _client_numbers(loaded, division)
     num_clients = int(division.clients.max()) + 1
     num_left_out = int((numbers < 0).sum())
     by_number = np.argsort(numbers, kind='stable')
-    in_order = [names[owner] for owner in np.roll(by_number, -num_left_out).tolist()]
-    return ClientNames(in_order[:num_clients], in_order[num_clients:])
+    in_order = np.concatenate([by_number[num_left_out:], by_number[:num_left_out]])
+    names = [loaded.client_names[owner] for owner in in_order.tolist()]
+    return ClientNames(names[:num_clients], names[num_clients:])
 
 
-def _numbers(held: datasets.Dataset, division: partitions.Division) -> np.ndarray:
+def _client_numbers(
+    loaded: datasets.Dataset, division: partitions.Division
+) -> np.ndarray:
     """Returns the number of each owner in the problem, -1 for those left out.
 
     Those who train come first, then those who are held out, then owners of test examples alone.
     """
-    owners = _natural(held)
-    counts = np.bincount(owners, minlength=len(held.client_names))
-    new_numbers = np.cumsum(counts == 0) + division.numbers.max()
-    numbers = np.resize(division.numbers, counts.size)
-    return np.where(counts == 0, new_numbers, numbers)
+    owners = _natural_owners(loaded)
+    counts = np.bincount(owners, minlength=len(loaded.client_names))
+    numbers = np.full(counts.size, -1)
+    numbers[: division.numbers.size] = division.numbers
+    is_test_only = counts == 0
+    first = division.numbers.max() + 1
+    numbers[is_test_only] = first + np.arange(is_test_only.sum())
+    return numbers
 
 
-def _held_out(
-    held: datasets.Dataset, division: partitions.Division, *, natural: bool
+def _eval_data(
+    loaded: datasets.Dataset, division: partitions.Division, *, is_natural: bool
 ) -> PyTree:
     """Returns what to evaluate on: features, labels and, if they have any, owners.
 
@@ -317,14 +329,15 @@ def _held_out(
     examples = []
     rows = division.held_rows
     if len(rows):
-        train_rows = (held.train_features[rows], held.train_labels[rows])
+        train_rows = (loaded.train_features[rows], loaded.train_labels[rows])
         examples.append((*train_rows, division.held_clients))
-    features = held.test_features
-    labels = held.test_labels
+    features = loaded.test_features
+    labels = loaded.test_labels
     if features is None or labels is None:
         return examples[0] if examples else None
-    if natural and held.test_clients is not None and held.train_clients is not None:
-        owners = _numbers(held, division)[held.test_clients]
+    has_owners = loaded.test_clients is not None and loaded.train_clients is not None
+    if is_natural and has_owners:
+        owners = _client_numbers(loaded, division)[loaded.test_clients]
         is_known = owners >= 0
         examples.append((features[is_known], labels[is_known], owners[is_known]))
     if not examples:
@@ -337,7 +350,8 @@ def _load(
 ) -> datasets.Dataset:
     """Loads a data set by name; a seed takes the place of that of a loader which has one."""
     if isinstance(dataset, datasets.Dataset):
-        if data is not None and not (hasattr(data, 'items') and not len(data)):
+        is_empty = isinstance(data, Mapping) and not data
+        if data is not None and not is_empty:
             got = errors.text_of(data)
             raise errors.invalid('data', 'go with a data set by name', got)
         return dataset

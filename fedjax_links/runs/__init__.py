@@ -60,6 +60,7 @@ from fedjax_links.storage.run_files import CLAIMS as CLAIMS
 from fedjax_links.storage.run_files import FAILURES as FAILURES
 from fedjax_links.storage.run_files import LANES as LANES
 
+# What users call.
 __all__ = [
     'RecordedLinks',
     'Status',
@@ -68,4 +69,4 @@ __all__ = [
     'model',
     'read',
     'status',
-]  # What users call.
+]

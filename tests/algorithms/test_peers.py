@@ -232,9 +232,8 @@ def test_relays_halve_the_spread(x64):
     assert relayed[:, 0].mean() < 0.01
     assert alone[:, 0].mean() < 0.02
     for spreads, expected in ((relayed[:, 1], 0.027), (alone[:, 1], 0.050)):
-        error = spreads.std(ddof=1) / np.sqrt(
-            6
-        )  # one run has but some hundred free values
+        # One run has but some hundred free values.
+        error = spreads.std(ddof=1) / np.sqrt(6)
         assert abs(spreads.mean() - expected) < 4 * error + 0.0005
 
 

@@ -60,9 +60,8 @@ def test_rule_gives_the_means_of_random_sizes(rng, scale, num_clients):
     probs = scale * rng.uniform(size=num_clients)
     pmf = analysis.poisson_binomial_pmf(probs)
     sizes = np.arange(1.0, pmf.size + 1.0)
-    times, weights = cohort_sizes.quadrature(
-        np.append(probs, scale)
-    )  # serves `f` without a factor
+    # Serves `f` without a factor.
+    times, weights = cohort_sizes.quadrature(np.append(probs, scale))
     without = weights * np.exp(cohort_sizes.log_factors(probs, times).sum(axis=1))
     np.testing.assert_allclose(without.sum(), math.fsum(pmf / sizes), rtol=2e-14)
     np.testing.assert_allclose(without @ times, math.fsum(pmf / sizes**2), rtol=2e-14)

@@ -171,9 +171,8 @@ def test_mass_at_equal_distances_is_one_integral():
     assert abs(result.mass.sum() / 2 - 10 * expected) < 5 * result.error
     assert result.error < 1e-3 * result.mass.sum()
     share = expected * 5 * 2 / stats.norm.pdf(1)
-    of_draws = np.sqrt(
-        (1 - share) / share / (8 * 512)
-    )  # relative; the sequences scatter less
+    # Relative; the sequences scatter less.
+    of_draws = np.sqrt((1 - share) / share / (8 * 512))
     np.testing.assert_allclose(result.mass[off], expected, rtol=5 * of_draws)
 
 

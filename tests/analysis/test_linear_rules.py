@@ -221,9 +221,8 @@ def test_refusals():
         analysis.linear_rule('focus', PROBS, TARGETS, RATE, STEPS, noise=1.0)
     with refusals.names('probs'):
         analysis.linear_rule('fedavg', np.full(30, 0.5), np.zeros((30, 1)), RATE, STEPS)
-    with refusals.names(
-        'rule', 'cogc'
-    ):  # whose clients have no neighbours, so never a sum
+    # Whose clients have no neighbours, so never a sum.
+    with refusals.names('rule', 'cogc'):
         analysis.linear_rule('cogc', PROBS, TARGETS, RATE, STEPS, tolerance=2)
     with refusals.names('curvature'):
         problems.quadratic(TARGETS, curvature=[1.0, 2.0])

@@ -119,9 +119,10 @@ def test_fedpbc_removes_most_of_the_bias_of_fedavg():
 def test_fedavg_moments_equal_enumeration(rng, probs):
     targets, start = problem(rng, probs)
     means, seconds = propagate(probs, targets, 0.9**2, start, 300, fedavg_step)
+    # Measured from the start.
     moments = analysis.fedavg_mean_and_covariance(
         probs, targets - start, 0.1, 2, num_rounds=300
-    )  # measured from the start
+    )
     server = means[:, -1]
     square = seconds[:, -1, :, -1]
     covariance = square - np.einsum('ta,tb->tab', server, server)
@@ -137,9 +138,10 @@ def test_fedavg_moments_equal_enumeration(rng, probs):
 def test_fedpbc_moments_equal_enumeration(rng, probs):
     targets, start = problem(rng, probs)
     means, seconds = propagate(probs, targets, 0.9**2, start, 200, fedpbc_step)
+    # Measured from the start.
     moments = analysis.fedpbc_mean_and_covariance(
         probs, targets - start, 0.1, 2, num_rounds=200
-    )  # measured from the start
+    )
     centre = targets.mean(axis=0)
     gram = np.einsum('tiaja->tij', seconds)
     size = len(probs)

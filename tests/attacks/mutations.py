@@ -72,9 +72,8 @@ def mutated(seed: int) -> Case:
       seed: everything depends on it alone.
     """
     rng = random.Random(seed)
-    base = rng.choice(
-        [*sorted(everyday.BASES), *everyday.ON_FILES * 4]
-    )  # the cheap ones more often
+    # The cheap ones more often.
+    base = rng.choice([*sorted(everyday.BASES), *everyday.ON_FILES * 4])
     config = everyday.BASES[base](rng)
     done = [base]
     files = made_files.write(rng) if base in everyday.ON_FILES else {}

@@ -37,9 +37,8 @@ def test_a_dot_that_drops_the_factor_of_its_bias_is_found(monkeypatch, tmp_path)
     results = {verdict.program: verdict for verdict in certificates.certify(CONFIG)}
     assert all(verdict.holds for verdict in results.values())
     rounds = results['fedavg, links']
-    assert (
-        0 < rounds.error < rounds.bound / 10
-    )  # rounding, and not zero by comparing nothing
+    # Rounding, and not zero by comparing nothing.
+    assert 0 < rounds.error < rounds.bound / 10
     monkeypatch.setattr(scaled, 'layer', scaled.faulty_layer)
     results = {verdict.program: verdict for verdict in certificates.certify(CONFIG)}
     off = [name for name, verdict in results.items() if not verdict.holds]

@@ -31,12 +31,13 @@ def path(tmp_path):
     [
         ('num_rounds', '7', 7, 20),
         ('num_rounds', '7.0', 7.0, 20),
+        # A field that the file does not have.
         (
             'baseline',
             'mifa',
             'mifa',
             'not given',
-        ),  # a field that the file does not have
+        ),
         ('first_seed', '2', 2, 'not given'),
         ('evaluate_start', 'True', True, 'not given'),
         ('title', '2024', '2024', 'mine'),  # a text stays one

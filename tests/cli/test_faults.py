@@ -101,9 +101,8 @@ def test_ctrl_c_before_the_run_says_nothing(tmp_path):
     done = subprocess.run(
         [*COMMAND, f'--config={path}', f'--workdir={tmp_path / "run"}'],
         cwd=ROOT,
-        preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        ),  # may be ignored here
+        # May be ignored here.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         capture_output=True,
         text=True,
         timeout=60,

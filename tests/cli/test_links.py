@@ -98,9 +98,8 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
     seconds = shown('seconds')
     assert 'clients 1, rounds 48, empty rounds 37, clients never active 0' in seconds
     longest = next(line for line in seconds if line.startswith('longest gap'))
-    assert (
-        longest.split()[2:] == ['17'] * 5
-    )  # from the last hour of one night to the next
+    # From the last hour of one night to the next.
+    assert longest.split()[2:] == ['17'] * 5
     for name, arguments in {
         'hours': ['--unit=h'],
         'since 1970': ['--origin=1767225600'],

@@ -232,10 +232,11 @@ def test_python_builds_a_config_dict_as_a_command_does(tmp_path):
     for built in (experiment.build(config), experiment.build(FrozenConfigDict(config))):
         assert built == of_command
     built = experiment.build(config)
+    # As written, and so the baseline.
     assert list(built.algorithms) == [
         'fedpbc',
         'fedau',
-    ]  # as written, and so the baseline
+    ]
     assert list(built.patterns) == ['often', 'always']
     assert built.plan.facts()['baseline'] == 'fedpbc'
     config.num_rounds = 80

@@ -70,9 +70,8 @@ def test_a_terminal_has_one_line_for_all(tmp_path):
 @pytest.mark.usefixtures('slow')
 def test_what_a_shard_helps_with_counts_too(tmp_path):
     screen = Terminal()
-    planned().shard(0, 2).run(
-        tmp_path, [Progress(screen)]
-    )  # tunes for both, then runs its own
+    # Tunes for both, then runs its own.
+    planned().shard(0, 2).run(tmp_path, [Progress(screen)])
     assert ' 4/12 rounds [' in screen.getvalue()
     assert ' 16/16 rounds [' in last_words(screen.getvalue())
 
@@ -135,10 +134,11 @@ def test_a_file_is_told_where_a_run_goes_on(tmp_path):
 
     with pytest.raises(Stop):
         planned().run(tmp_path, [Cut()])
+    # And then there is nothing to do.
     for text in (
         ['Resumes after 16 rounds.'],
         [],
-    ):  # and then there is nothing to do
+    ):
         file = io.StringIO()
         planned().run(tmp_path, [Progress(file)])
         assert [

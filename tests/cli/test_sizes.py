@@ -9,12 +9,10 @@ TABLE = '--config=configs/xiang2024_table1.py'
 
 
 def test_quick_is_the_short_version_and_single_fields_still_hold(monkeypatch):
-    monkeypatch.setattr(
-        preflight, 'check', lambda *arguments: None
-    )  # 42 programs are traced and
-    monkeypatch.setattr(
-        dry_runs, 'dry_run', lambda *arguments: []
-    )  # compiled to be thrown away
+    # 42 programs are traced and.
+    monkeypatch.setattr(preflight, 'check', lambda *arguments: None)
+    # Compiled to be thrown away.
+    monkeypatch.setattr(dry_runs, 'dry_run', lambda *arguments: [])
     done = run(
         'simulate', f'{TABLE}:cifar10', '--quick', '--config.num_seeds=5', '--dry_run'
     )

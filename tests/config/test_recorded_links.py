@@ -62,9 +62,8 @@ def test_masks_and_wanted_probabilities_are_kept(tmp_path):
     pattern = recorded_links.recorded(tmp_path, num_clients=8)
     ours = simulation.realised_links(jax.random.key(7), pattern, num_rounds=8)
     mask = realised(build(links=MARKOV), 'links', 0).mask
-    np.testing.assert_array_equal(
-        ours.mask, np.concatenate([mask, mask])
-    )  # begins again
+    # Begins again.
+    np.testing.assert_array_equal(ours.mask, np.concatenate([mask, mask]))
     assert np.isnan(ours.prob).all()
     with pytest.raises(
         ValueError, match=r'`seed` must have its links kept in .*, as 0, got 1\.$'

@@ -87,18 +87,16 @@ def test_small_versions_keep_all_but_data_and_see_all_of_a_cycle(name, like):
     path = shipped.FOLDER / f'{name}.py'
     small = shipped.values(path, 'gaussians', 'full')
     large = shipped.values(path, like, 'full')
-    tuned = name.startswith(
-        'xiang'
-    )  # by itself, with care: rates of images are not those of blobs
+    # By itself, with care: rates of images are not those of blobs.
+    tuned = name.startswith('xiang')
     rates = {'learning_rate', 'server_lr'} if tuned else {'learning_rate'}
     for field in ('patterns', 'algorithms', 'client'):
         assert without(small[field], rates) == without(large[field], rates)
     if tuned:
         fields = {'learning_rates', 'num_seeds', 'ties', 'model'}
         assert small['tuning'].keys() - fields <= {'num_rounds'}
-        assert (
-            small['tuning'].get('num_rounds', 450) == 450
-        )  # of Table 2, whose levels come early
+        # Of Table 2, whose levels come early.
+        assert small['tuning'].get('num_rounds', 450) == 450
         assert small['tuning']['num_seeds'] >= 3
         assert 'tuned on every pattern' in small['caption']
     else:
@@ -111,9 +109,8 @@ def test_small_versions_keep_all_but_data_and_see_all_of_a_cycle(name, like):
             field, 'dirichlet'
         )
     if small['num_rounds'] != pytest.approx(large['num_rounds'], rel=0.011):
-        assert (
-            name == 'xiang2024_figure9'
-        )  # tuned at every value, for which it is shorter
+        # Tuned at every value, for which it is shorter.
+        assert name == 'xiang2024_figure9'
         assert f'in place of {large["num_rounds"]:,}' in small['caption']
     assert small['num_seeds'] >= large['num_seeds']
     assert small['redraw'] == 'by_seed'

@@ -13,13 +13,15 @@ from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import sum_updates
 
 NUMBERS = {'one': 1, 'two': 2, 'three': 3, 'four': 4, 'five': 5}
+# Divide by p_i.
 NEED_PROBABILITIES = {
     'ca_fed',
     'colrel',
     'fedavg_known',
     'fedstale',
     'fedstale_async',
-}  # divide by p_i
+}
+# From own models.
 BROADCAST_LATE = {
     'ca2fl',
     'fedpbc',
@@ -28,13 +30,14 @@ BROADCAST_LATE = {
     'fedstale_async',
     's2a',
     's2s',
-}  # from own models
+}
 CHOOSE_AMONG_THE_ACTIVE = {'ca_fed', 'f3ast'}
 EVERYBODY_TRAINS = {'cogc', 'colrel', 'fedpbc', 'gossip', 's2a', 's2s', 'wait_for_all'}
+# ColRel with weights, too: without, nobody relays where they differ.
 INACTIVE_CLIENTS_RECEIVE = {
     'cogc',
     's2a',
-}  # ColRel with weights, too: without, nobody relays where they differ
+}
 LOOK_AT_NO_UPLINK = {'gossip', 'wait_for_all'}
 MOVE_BY_MEMORY = {'fedstale', 'fedstale_async', 'focus', 'gossip', 'mifa'}
 MOVE_BY_THE_CLOCK = {'amplified_fedavg', 'amplified_scaffold', 'wait_for_all'}

@@ -68,11 +68,12 @@ def serving(folder, **options):
         ('mnist', published.write_mnist, 10),
         ('fashion_mnist', published.write_mnist, 10),
         ('cifar10', published.write_cifar10, 10),
+        # As many classes as there are.
         (
             'cifar100',
             published.write_cifar100,
             published.TRAIN,
-        ),  # as many classes as there are
+        ),
         ('svhn', lambda folder: published.write_svhn(folder, 'train', 'test'), 10),
         ('emnist', published.write_emnist, published.TRAIN),
         ('cinic10', published.write_cinic10, 10),

@@ -51,10 +51,11 @@ def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
         num_train=12, num_test=3, shape=(5, 6, 3), num_classes=4
     )
     owners = {'train_clients': ['b', 'c', 'b'] * 4, 'test_clients': ['c', 'a', 'b']}
+    # Also over an older file.
     for data in (
         samples,
         dataclasses.replace(samples, **owners),
-    ):  # also over an older file
+    ):
         datasets.save_npz(data, tmp_path / 'drawn.npz')
         again = datasets.from_npz(tmp_path / 'drawn.npz')
         for name, value in vars(data).items():

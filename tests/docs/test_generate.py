@@ -252,11 +252,12 @@ def test_every_page_has_its_line_in_the_contents():
     listed = {name for page in HAND_WRITTEN for name in contents(page)}
     pages = {path for path in HAND_WRITTEN if path.is_relative_to(DOCS)}
     names = {str(path.relative_to(DOCS).with_suffix('')) for path in pages}
+    # The last two among the studies.
     assert names - listed == {
         'index',
         'choosing',
         'papers',
-    }  # the last two among the studies
+    }
 
 
 def test_the_start_page_lists_at_most_twelve_others():

@@ -202,9 +202,8 @@ def test_a_start_that_ends_between_its_files_can_go_on(tmp_path):
     planned.run(tmp_path / 'whole')
     config = tmp_path / 'whole' / fl.runs.CONFIG
     facts = tmp_path / 'whole' / fl.runs.EXPERIMENT
-    assert (
-        config.stat().st_mtime_ns < facts.stat().st_mtime_ns
-    )  # a kill leaves the first alone
+    # A kill leaves the first alone.
+    assert config.stat().st_mtime_ns < facts.stat().st_mtime_ns
     killed = tmp_path / 'killed'
     killed.mkdir()
     shutil.copy(config, killed)

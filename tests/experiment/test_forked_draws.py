@@ -38,9 +38,8 @@ def test_links_resume_where_the_same_modes_are_written_otherwise(tmp_path):
 
 def test_links_of_other_draws_begin_afresh(tmp_path):
     redrawn(num_seeds=2).run(tmp_path)
-    other = redrawn(
-        num_seeds=2, redraw={'data': 'by_seed', 'links': 'fixed'}
-    )  # those of the first seed
+    # Those of the first seed.
+    other = redrawn(num_seeds=2, redraw={'data': 'by_seed', 'links': 'fixed'})
     fork = running.fork(other, tmp_path, 2)
     goes_on = {}
     for lane in other.plan.schedule.main('fedpbc'):

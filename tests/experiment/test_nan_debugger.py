@@ -46,9 +46,8 @@ def lines(client=BAD_CLIENT, sizes=(4,) * NUM_CLIENTS):
         loss_fn=loss_fn,
     )
     bad = np.flatnonzero(clients == client)[BAD_EXAMPLE]
-    features = problem.data.features.at[bad, 1].set(
-        jnp.nan
-    )  # the problem itself refuses that
+    # The problem itself refuses that.
+    features = problem.data.features.at[bad, 1].set(jnp.nan)
     data = problem.data._replace(features=features)
     return dataclasses.replace(problem, data=data, eval_data=data)
 

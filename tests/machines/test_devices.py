@@ -164,10 +164,11 @@ for name in sys.argv[1:]:
 @pytest.mark.parametrize(
     'names',
     [
+        # Models of clients; a clock, and tables of clients.
         (
             'fedpbc',
             'amplified_scaffold',
-        ),  # models of clients; a clock, and tables of clients
+        ),
         pytest.param(
             ('fedavg', 'fedbuff'),
             marks=pytest.mark.release(

@@ -97,11 +97,12 @@ def test_what_jax_is_told_comes_first():
         {**STEP, 'SLURM_STEP_NUM_TASKS': '1'},
         {**MPIRUN, 'OMPI_COMM_WORLD_SIZE': '1'},
         {**STEP, **MPIRUN, 'OMPI_COMM_WORLD_SIZE': '1'},
+        # A batch script itself.
         {
             'SLURM_JOB_ID': '7',
             'SLURM_PROCID': '0',
             'SLURM_NTASKS': '4',
-        },  # a batch script itself
+        },
         {
             'SLURM_ARRAY_TASK_ID': '3',
             'SLURM_ARRAY_TASK_COUNT': '8',

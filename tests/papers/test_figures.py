@@ -166,9 +166,8 @@ def test_most_label_dependent_probabilities_are_small():
     below = columns['clients'][columns['high'] < 0.1 + 1e-9].sum()
     error = np.sqrt(np.sum(columns['standard_error'][:2] ** 2))
     assert below > 50
-    assert below == pytest.approx(
-        76, abs=BOUND * 2 * error
-    )  # 400 other draws: 76 % +- 0.6
+    # 400 other draws: 76 % +- 0.6.
+    assert below == pytest.approx(76, abs=BOUND * 2 * error)
 
 
 SUN = 'figures.sun2025'

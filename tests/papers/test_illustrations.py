@@ -130,9 +130,8 @@ def test_networks_have_the_sizes_of_the_papers(name):
         assert columns['kernel'][rows].tolist() == [
             ' x '.join(map(str, k)) for k in kernels
         ]
-        listed = [
-            math.prod(kernel) + kernel[-1] for kernel in kernels
-        ]  # a bias per output
+        # A bias per output.
+        listed = [math.prod(kernel) + kernel[-1] for kernel in kernels]
         np.testing.assert_array_equal(columns['parameters'][rows], listed)
         assert sum(listed) == total
 

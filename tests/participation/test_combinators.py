@@ -334,10 +334,11 @@ def test_errors():
         lambda: outage(UP, start=0, stop=5, clients=[1, 7]),
         '`clients` must lie in [0, 2], got 7.',
     )
+    # No mask, and nothing to be cut off.
     for other, dtype in (
         (0.5, 'float64'),
         (True, 'bool'),
-    ):  # no mask, and nothing to be cut off
+    ):
         refuses(
             lambda other=other: outage(UP, start=0, stop=5, clients=[other]),
             f'`clients` must have an integer dtype, got {dtype}.',

@@ -127,17 +127,15 @@ def test_who_draws_by_rejection():
         periodic_groups(np.arange(n) % 4, active_rounds=2, cohort_size=10),
     ):
         assert rejects(pattern)
-    steep = (
-        np.arange(1.0, n + 1) ** -1.5
-    )  # one client has more than a third of the weight
+    # One client has more than a third of the weight.
+    steep = np.arange(1.0, n + 1) ** -1.5
     for pattern in (
         uniform_cohort(n - 1, 10),
         uniform_cohort(n, n // 2 + 1),
         periodic_groups(np.arange(n) % 4, active_rounds=2, cohort_size=n // 8 + 1),
         minimum_separation(np.ones(n), separation=3, cohort_size=n // 8 + 1),
-        minimum_separation(
-            falling, separation=0, cohort_size=200
-        ),  # some would meet, mostly
+        # Some would meet, mostly.
+        minimum_separation(falling, separation=0, cohort_size=200),
         minimum_separation(steep, separation=3, cohort_size=10, design='successive'),
         minimum_separation(falling, separation=np.where(np.arange(n) == 9, n // 2, 3)),
         minimum_separation(np.ones(n // 2), separation=3, groups=np.arange(n) // 2),

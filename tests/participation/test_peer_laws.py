@@ -64,9 +64,8 @@ def test_semi_markov_links_have_their_stationary_correlation(name):
     both = prob**2 + prob * (1 - prob) * memory[second - first]
     pairs = mask[:, first] * mask[:, second]
     assert agree(pairs, np.stack([both, both], axis=1)) > 50
-    assert (
-        agree(mask[..., 0] * mask[..., 1], np.full(num_rounds, prob**2)) > 5
-    )  # independent
+    # Independent.
+    assert agree(mask[..., 0] * mask[..., 1], np.full(num_rounds, prob**2)) > 5
     np.testing.assert_allclose(
         participation.semi_markov(up, down)
         .sample(pattern.init(jax.random.key(0)), jax.random.key(0), 0)[1]

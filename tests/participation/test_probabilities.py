@@ -94,9 +94,8 @@ def test_typical_figures_of_the_journal_setting():
     rounding = np.array([0.0005, 0.005, 0.005])
     difference = np.abs(np.mean(figures, axis=0) - [0.109, 0.59, 0.76])
     assert np.all(difference < Z * error + rounding)
-    assert np.all(
-        Z * error + rounding < [0.01, 0.05, 0.03]
-    )  # the bounds tell sigma 10 from 3
+    # The bounds tell sigma 10 from 3.
+    assert np.all(Z * error + rounding < [0.01, 0.05, 0.03])
 
 
 def test_works_on_what_clients_actually_hold():

@@ -7,9 +7,8 @@ from fedjax_links import partition
 from fedjax_links.core import numpy_random
 
 Z = 4.5  # two-sided: a false alarm in 7e-6 of comparisons
-LABELS = np.random.default_rng(1).integers(
-    7, size=1003
-)  # neither balanced nor divisible
+# Neither balanced nor divisible.
+LABELS = np.random.default_rng(1).integers(7, size=1003)
 
 
 def cut_unequal(labels, rng, num_clients, alpha):

@@ -7,9 +7,8 @@ from fedjax_links import partition
 from fedjax_links.partition import label_shares
 
 Z = 4.5
-LABELS = np.random.default_rng(1).integers(
-    7, size=1003
-)  # neither balanced nor divisible
+# Neither balanced nor divisible.
+LABELS = np.random.default_rng(1).integers(7, size=1003)
 
 
 @pytest.mark.parametrize('num_clients', [1, 4, 20, 1003])
@@ -277,9 +276,8 @@ bicycle bus motorcycle pickup_truck train, lawn_mower rocket streetcar tank trac
 
 
 def test_the_coarse_classes_of_cifar100_are_its_superclasses():
-    members = [
-        group.split() for group in CIFAR100.split(',')
-    ]  # in the superclasses' order
+    # In the superclasses' order.
+    members = [group.split() for group in CIFAR100.split(',')]
     names = sorted(name for group in members for name in group)
     expected = [
         next(g for g, group in enumerate(members) if name in group) for name in names

@@ -11,9 +11,8 @@ from fedjax_links import partition
 from fedjax_links.core import numpy_random
 
 Z = 4.5
-LABELS = np.random.default_rng(1).integers(
-    7, size=1003
-)  # neither balanced nor divisible
+# Neither balanced nor divisible.
+LABELS = np.random.default_rng(1).integers(7, size=1003)
 
 PARTITIONERS = {
     'iid': lambda n, seed: partition.iid(LABELS, num_clients=n, seed=seed),
@@ -126,9 +125,8 @@ def test_similarity_one_is_uniform():
         np.zeros(20_000, int), num_clients=50, similarity=1.0, seed=0
     )
     chi2 = np.sum((np.bincount(clients, minlength=50) - 400) ** 2 / 400)
-    assert abs(chi2 - 49) < 6.5 * np.sqrt(
-        2 * 49
-    )  # 49 degrees of freedom: false alarm below 1e-6
+    # 49 degrees of freedom: false alarm below 1e-6.
+    assert abs(chi2 - 49) < 6.5 * np.sqrt(2 * 49)
 
 
 @pytest.mark.parametrize('num_clients', [4, 7, 30])
@@ -144,9 +142,8 @@ def test_similarity_zero_is_a_class_per_client(num_clients):
 
 
 def test_label_shards_on_an_instance_counted_by_hand():
-    labels = np.array(
-        [2, 0, 1, 0, 2, 1, 0, 2]
-    )  # sorted: examples 1 3 | 6 2 | 5 0 | 4 7
+    # Sorted: examples 1 3 | 6 2 | 5 0 | 4 7.
+    labels = np.array([2, 0, 1, 0, 2, 1, 0, 2])
     clients = partition.label_shards(labels, num_clients=2, shards_per_client=2, seed=0)
     shards = clients[[[1, 3], [6, 2], [5, 0], [4, 7]]]
     np.testing.assert_array_equal(shards[:, 0], shards[:, 1])
@@ -168,9 +165,8 @@ def test_label_shards_volumes_and_classes():
 
 @pytest.mark.statistical
 def test_label_shards_are_dealt_uniformly():
-    labels = np.arange(
-        4
-    )  # four shards, two clients: shard 0 joins shard 1 in a third of the deals
+    # Four shards, two clients: shard 0 joins shard 1 in a third of the deals.
+    labels = np.arange(4)
     together = [
         len(set(partition.label_shards(labels, num_clients=2, seed=seed)[:2])) == 1
         for seed in range(900)

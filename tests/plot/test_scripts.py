@@ -45,9 +45,8 @@ def draw(names):
 
 def assert_all_shown(names, stand_ins):
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            'error'
-        )  # matplotlib warns of each sign that it draws as a box
+        # Matplotlib warns of each sign that it draws as a box.
+        warnings.simplefilter('error')
         around = {
             'title': names[0],
             'caption': f'{names[-1]} of this run',

@@ -76,9 +76,8 @@ def test_links_of_one_correlation_time_forget_alike():
 def test_cyclic_rates_count_whole_cycles():
     plan = plans.plan(plans.UNKNOWN['cyclic'])
     law = plan.law
-    active = base.participants(plans.record(plan, 1010))[
-        10:
-    ]  # everybody starts down, once
+    # Everybody starts down, once.
+    active = base.participants(plans.record(plan, 1010))[10:]
     np.testing.assert_allclose(active.mean(axis=0), law.rates, atol=1e-12)
     assert law.period == 10
 

@@ -97,16 +97,14 @@ def test_day_absences_and_bias_by_hand():
     assert mask.shape == (240, 3)
     gaps = analysis.gap_counts(mask)
     assert {k: n for k, n in enumerate(gaps) if n and k > 1} == {13: 9, 24: 9}
-    weights = (
-        np.array([11.5, 0.5, 0]) / 12
-    )  # of the twelve hours with somebody, one is shared
+    # Of the twelve hours with somebody, one is shared.
+    weights = np.array([11.5, 0.5, 0]) / 12
     bias, error = links.bias(mask)
     np.testing.assert_allclose(bias, np.abs(weights - 1 / 3).sum())
     lines = links.text('a log', record, law).splitlines()
     text = f"links: a log, 240 rounds of 3600 s (10 days); FedAvg's weights 1.2500 ± {error:.4f}"
-    down = (
-        1 - ((11 / 12) ** 11 + (22 / 23) ** 11) / 2
-    )  # all are away for 12 or 23 hours
+    # All are away for 12 or 23 hours.
+    down = 1 - ((11 / 12) ** 11 + (22 / 23) ** 11) / 2
     missed = f'times up and down by {down:.2f} (markov), the day by 0.33 (semi_markov)'
     expected = f'{text} from equal (L1); look_alike would miss {missed}'
     assert ' '.join(lines[1:4]) == expected

@@ -116,9 +116,8 @@ def test_memory_is_that_of_those_who_take_part():
     """Nine clients that hardly ever come, and forget at once, beside three that stay long."""
     probs = np.array([0.02] * 9 + [0.9] * 3)
     _, text = screen({'name': 'markov', 'probs': probs.tolist()})
-    remaining = 1 - (
-        0.05 + 0.05 * 0.1 / 0.9
-    )  # of those who come: 2.7 of 2.88 participations a round
+    # Of those who come: 2.7 of 2.88 participations a round.
+    remaining = 1 - (0.05 + 0.05 * 0.1 / 0.9)
     scale = f'{-1 / np.log(remaining):.3g}'
     memory = f'{scale} rounds (median participation), clients: below 1 to {scale}'
     assert f'\nmemory   {memory}\n' in text

@@ -137,11 +137,12 @@ def numbered_apart(kind, tmp_path):
 def test_test_examples_have_the_clients_of_training_examples(kind, tmp_path):
     train, make = numbered_apart(kind, tmp_path)
     assert train.names == ('ann', 'bob', 'eve')
+    # Numbered for themselves: bob, eve, zoe.
     assert make().clients.tolist() == [
         1,
         2,
         0,
-    ]  # numbered for themselves: bob, eve, zoe
+    ]
     test = make(names=train.names)
     assert test.names == ('ann', 'bob', 'eve', 'zoe')
     assert test.clients.tolist() == [2, 3, 1]

@@ -95,9 +95,8 @@ def test_the_gradient_is_that_of_a_float64_product(rng):
     w = np.asarray(weights, float)
     slope = np.cos(x @ w)
     assert_close(outputs, np.float32(x @ w), 300)
-    assert_close(
-        by_features, np.float32(slope @ w.T), 300 + 40
-    )  # the slope rounds as well
+    # The slope rounds as well.
+    assert_close(by_features, np.float32(slope @ w.T), 300 + 40)
     assert_close(by_weights, np.float32(x.T @ slope), 300 + 16)
 
 

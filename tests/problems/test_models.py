@@ -60,9 +60,8 @@ def normal_of(weights, variance):
     weights = np.ravel(weights)
     assert abs(np.mean(weights**2) / variance - 1) < 5 * math.sqrt(2 / weights.size)
     assert abs(np.mean(weights)) < 5 * math.sqrt(variance / weights.size)
-    assert np.abs(weights).max() > 2.5 * math.sqrt(
-        variance
-    )  # not cut off, as lecun_normal is
+    # Not cut off, as lecun_normal is.
+    assert np.abs(weights).max() > 2.5 * math.sqrt(variance)
 
 
 @pytest.mark.parametrize('name', ['xiang_cinic10', 'wang_fashion_mnist'])

@@ -32,9 +32,8 @@ def test_two_models_and_those_who_train_unheard_by_hand():
     spent = cost_model.price(
         MASK, both, TABLE, model_bytes=100, local_steps=2, overhead=0.5
     )
-    np.testing.assert_allclose(
-        spent.seconds, [0, 48.5, 49, 65.5]
-    )  # 2 + 6 + 40, then 2 + 4 + 10
+    # 2 + 6 + 40, then 2 + 4 + 10.
+    np.testing.assert_allclose(spent.seconds, [0, 48.5, 49, 65.5])
     np.testing.assert_allclose(spent.uplink, [0, 400, 400, 600])
     everyone = cost_model.price(
         MASK, cost_model.TRAFFIC['fedpbc'], TABLE, model_bytes=100, local_steps=2
@@ -165,9 +164,8 @@ def test_f3ast_asks_whom_the_algorithm_asks():
 
 def test_speeds_from_a_law_and_from_a_table(tmp_path):
     samples = registries.lognormal(100_000, median=3.0, sigma=0.5, seed=1)
-    assert np.median(samples) == pytest.approx(
-        3, rel=0.01
-    )  # standard error of the median 0.2 %
+    # Standard error of the median 0.2 %.
+    assert np.median(samples) == pytest.approx(3, rel=0.01)
     assert np.log(samples).std() == pytest.approx(0.5, rel=0.01)
     assert (registries.lognormal(4, median=3.0, sigma=0.0) == 3).all()
     path = tmp_path / 'devices.csv'

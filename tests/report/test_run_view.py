@@ -183,9 +183,10 @@ def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
     blank = blank_view.blank(planned)
     real = run_view.of_run(running.run(planned, tmp_path))
 
+    # Which value is chosen, and how many are near it, is found by the run.
     def form(
         trials,
-    ):  # which value is chosen, and how many are near it, is found by the run
+    ):
         results = {'ties': None}
         same = [
             x._replace(

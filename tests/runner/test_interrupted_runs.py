@@ -57,9 +57,8 @@ def test_an_interrupted_run_has_the_bytes_of_an_unbroken_one(
 
     results = planned.run(cut, [Watch()])
     assert first_rounds['fedavg', 'main', (0, 0)] == 8  # was done
-    assert (
-        first_rounds['fedpbc', 'main', (0, 0)] == 4
-    )  # goes on from round 4, or begins again
+    # Goes on from round 4, or begins again.
+    assert first_rounds['fedpbc', 'main', (0, 0)] == 4
     for name in (fl.runs.METRICS, fl.runs.CONFIG, fl.runs.EXPERIMENT):
         assert (cut / name).read_bytes() == (tmp_path / 'unbroken' / name).read_bytes()
     again = fl.runs.read(cut)

@@ -72,10 +72,11 @@ def test_the_documented_callback_sends_every_lane(tmp_path, monkeypatch):
     assert sent == []
     longer = dataclasses.replace(built, num_rounds=12)
     longer.run(tmp_path, [shown['Wandb'](tmp_path)])
+    # The same run goes on.
     assert (sent[0]['id'], sent[0]['resume']) == (
         first['id'],
         'allow',
-    )  # the same run goes on
+    )
     assert [step for _, step in sent[1:-1]] == [12]
     sent.clear()
     built.run(tmp_path / 'other', [shown['Wandb'](tmp_path / 'other')])

@@ -84,9 +84,8 @@ def test_p_values_agree_with_intervals_that_exclude_zero(monkeypatch, rng):
         (found,) = claim_of.outcomes(claim())
         assert found.p_value == pytest.approx(stats.ttest_rel(*values[:, :, 0]).pvalue)
         assert (found.p_value < 0.05) == (abs(found.difference) > found.interval)
-        assert found.margin == pytest.approx(
-            abs(values[1].mean())
-        )  # 1 % of it, in points
+        # 1 % of it, in points.
+        assert found.margin == pytest.approx(abs(values[1].mean()))
         signs.add(found.verdict(ordered=True))
     assert len(signs) > 1
 
@@ -132,9 +131,8 @@ def test_rounds_to_a_level_and_never(monkeypatch):
     )
     (found,) = claim_of.outcomes(claim(target=0.5))
     assert found.difference == pytest.approx(-(np.log2(20 / 10) + np.log2(30 / 30)) / 2)
-    assert (
-        found.note == ' (0 of 2 seeds; never, never)'
-    )  # means [0.1, 0.4, 0.35], [0.4, 0.1, 0.3]
+    # Means [0.1, 0.4, 0.35], [0.4, 0.1, 0.3].
+    assert found.note == ' (0 of 2 seeds; never, never)'
     made(monkeypatch, [[[1.0, 0.6, 0.4]] * 2, [[1.0, 0.9, 0.8]] * 2])
     (found,) = claim_of.outcomes(claim(target=0.5, sign=-1))  # of a loss
     assert found.difference == 0

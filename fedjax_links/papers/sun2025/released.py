@@ -64,9 +64,8 @@ def debiased_fedavg_horizon(
         active = base.participants(ctx.links)
         group = np.arange(problem.num_clients) if groups is None else groups
         taking_part = jnp.zeros(problem.num_clients, bool).at[group].max(active)[group]
-        num_selected = (
-            state.num_selected + taking_part
-        )  # c_g of each client's own group
+        # C_g of each client's own group.
+        num_selected = state.num_selected + taking_part
 
         def client(train, i, row):
             nu = num_rounds / common.as_float(num_selected[i])

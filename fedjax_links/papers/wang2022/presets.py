@@ -191,9 +191,8 @@ def experiment(dataset: str, code: str, *, item: str) -> PaperSection:
       A config without algorithms, names and caption, in its section ``quick`` too.
     """
     warm_up = {'name': 'warmup', 'initial': INITIAL_RATES[dataset]}
-    warm_up['rounds'] = WARM_UP_ROUNDS[
-        dataset
-    ]  # at that rate; later ones the configs say
+    # At that rate; later ones the configs say.
+    warm_up['rounds'] = WARM_UP_ROUNDS[dataset]
     return {
         'title': f'{DATASETS[dataset]} (Wang and Ji 2022, {item})',
         'problem': problem(dataset, code),

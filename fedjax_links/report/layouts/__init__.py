@@ -78,7 +78,7 @@ def default(view: RunView) -> Mapping[str, Section]:
 
 
 def _redraws_streams(view: RunView) -> bool:
-    """Returns whether all points say which streams of the seeds are drawn anew."""
+    """Returns whether all points say which streams of the seeds are redrawn."""
     points = [point for _, point in view.members.values()]
     return all(seeding.REDRAW_COLUMN in point for point in points)
 

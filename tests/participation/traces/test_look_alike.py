@@ -211,9 +211,8 @@ def regular_log(num_clients=30, rounds=480):
 def test_losses_by_hand():
     regular = regular_log()
     lost = losses(regular, rounds_per_day=24)
-    stays = (
-        1 - 1 / 3
-    )  # P(D > 2) = 1 in the log, (2 / 3)^2 of a chain with the mean of three rounds
+    # P(D > 2) = 1 in the log, (2 / 3)^2 of a chain with the mean of three rounds.
+    stays = 1 - 1 / 3
     assert abs(lost.of_markov - (1 - stays**2)) < 1e-12
     rng = np.random.default_rng(0)
     chain = np.zeros((24 * 400, 5), bool)

@@ -215,9 +215,8 @@ def test_every_algorithm_takes_its_best_rate_at_every_cell():
 
 def test_rounds_can_be_an_axis():
     def level(algorithm, y, rate):
-        steep = {0.1: 0.01, 1.0: 0.03}[
-            rate
-        ]  # the large rate is ahead first, and stops at 0.3
+        # The large rate is ahead first, and stops at 0.3.
+        steep = {0.1: 0.01, 1.0: 0.03}[rate]
         return (
             np.minimum(steep * np.arange(1, 25), {0.1: 1.0, 1.0: 0.12}[rate]) + 0.1 * y
         )

@@ -40,9 +40,8 @@ def test_a_curve_is_the_mean_over_seeds_of_the_moving_average(draw_page, rng):
     result = results({'fedavg': raw})
     (line,) = draw_page(curves(result, smoothing=0.2)).axes[0].lines
     np.testing.assert_array_equal(line.get_xdata(), result.rounds)
-    window = [
-        raw[0, :, max(0, e - 3) : e + 1].mean(axis=1) for e in range(20)
-    ]  # 0.2 of 20
+    # 0.2 of 20.
+    window = [raw[0, :, max(0, e - 3) : e + 1].mean(axis=1) for e in range(20)]
     np.testing.assert_allclose(line.get_ydata(), np.mean(window, axis=1))
     full = np.mean(
         [np.convolve(row, np.ones(4) / 4, 'valid') for row in raw[0]], axis=0
