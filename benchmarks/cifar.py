@@ -19,7 +19,7 @@ TARGETS = {'fedavg': (2.0, 1.4), 'fedpbc': (2.0, 1.4)}
 
 WORKLOAD = images.Workload(
     num_clients=100,
-    num_examples=50,
+    examples_per_client=50,
     image_shape=(32, 32, 3),
     proof_rounds=2,  # in the first round FedPBC's server does what FedAvg's does
     proof_rate=0.001,  # PyTorch's two layouts part by 6 % at .05, 3 % at .005 and .1 % here

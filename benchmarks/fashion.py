@@ -18,7 +18,7 @@ TARGETS = 1.4, 1.05
 
 WORKLOAD = images.Workload(
     num_clients=250,
-    num_examples=40,
+    examples_per_client=40,
     image_shape=(28, 28, 1),
     num_rounds=10,
     proof_rate=0.001,  # PyTorch's two layouts part by .7 % at .02, and the engine by 7 % at .05

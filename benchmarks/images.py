@@ -1,8 +1,8 @@
 """Shares what image benchmarks need: federations of images, a run's schedule, a plain JAX loop.
 
-The schedule of a run says whose upload arrives and which examples each local step takes. It is
-computed from the run's key without the engine. Loops outside the engine, in JAX here and in PyTorch
-in `benchmarks.torch_loop`, follow it.
+The schedule of a run says whose upload arrives and which examples each local step takes. Its links
+come from the engine's `realised_links`, and its minibatches are computed again from the run's key.
+Loops outside the engine, in JAX here and in PyTorch in `benchmarks.torch_loop`, follow it.
 """
 
 from typing import Any, NamedTuple
@@ -29,19 +29,19 @@ class Workload(NamedTuple):
 
     Attributes:
       num_clients: N.
-      num_examples: of each client.
+      examples_per_client: how many examples each client has.
       image_shape: (height, width, channels).
       local_steps: SGD steps of a client in a round.
       batch_size: examples per step.
       learning_rate: of the local steps.
       num_rounds: T, in a timed run.
       proof_rounds: rounds after which the compared models must agree.
-      proof_rate: rate of those rounds, at which rounding must turn few units on or off.
+      proof_rate: rate of those rounds, so small that rounding switches few ReLUs.
       dataset: a published data set, whose first images the clients share; None for noise.
     """
 
     num_clients: int
-    num_examples: int
+    examples_per_client: int
     image_shape: tuple[int, int, int]
     local_steps: int = 5
     batch_size: int = 16
@@ -79,8 +79,8 @@ class Schedule(NamedTuple):
 
 
 def problem(workload: Workload, module: nn.Module) -> Problem:
-    """Images and labels, published or of noise, equally many per client."""
-    num_examples = workload.num_clients * workload.num_examples
+    """Builds a problem of published or noise images, equally many per client."""
+    num_examples = workload.num_clients * workload.examples_per_client
     if workload.dataset is None:
         rng = np.random.default_rng(0)
         features = rng.standard_normal(
@@ -95,7 +95,7 @@ def problem(workload: Workload, module: nn.Module) -> Problem:
     return problems.from_flax(
         features,
         labels,
-        np.repeat(np.arange(workload.num_clients), workload.num_examples),
+        np.repeat(np.arange(workload.num_clients), workload.examples_per_client),
         module=module,
     )
 
@@ -107,7 +107,7 @@ def engine(
     algorithm: AlgorithmOptions,
     links: Participation,
 ) -> Any:
-    """Runs the workload through `simulate`; returns the final model and every round's loss."""
+    """Runs the workload through `simulate`; returns the final model and float[T], the loss sums."""
     client_program = local_training.local_sgd(
         workload.learning_rate,
         local_steps=workload.local_steps,
@@ -129,17 +129,21 @@ def engine(
 
 def initial_params(key: jax.Array, data: Problem) -> Any:
     """Returns the model that a run with this key starts from."""
+    # Stream 0 draws what is made before the first round; its first draw is the model.
     return data.init_params(jax.random.fold_in(jax.random.fold_in(key, 0), 0))
 
 
 def schedule(key: jax.Array, links: Participation, workload: Workload) -> Schedule:
-    """Draws the links of a run, and without the engine its minibatches."""
+    """Draws the links of a run, and computes its minibatches again from its key."""
     fold = jax.random.fold_in
 
     def step_rows(t, client, step):
+        # Stream 2 draws the minibatches.
         step_key = fold(fold(fold(fold(key, 2), t), client), step)
-        draws = prng.integers(step_key, (workload.batch_size,), workload.num_examples)
-        return client * workload.num_examples + draws
+        draws = prng.integers(
+            step_key, (workload.batch_size,), workload.examples_per_client
+        )
+        return client * workload.examples_per_client + draws
 
     over_steps = jax.vmap(step_rows, (None, None, 0))
     over_clients = jax.vmap(over_steps, (None, 0, None))
@@ -165,7 +169,7 @@ def by_hand(
     Local steps are compiled one by one and sums are NumPy's, in double precision.
 
     Returns:
-      The final model, and float[T], the losses that the active clients meet first.
+      The final model, and float[T], the sum over active clients of the loss at their first step.
     """
 
     def loss(params, features, labels):

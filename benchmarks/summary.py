@@ -64,7 +64,7 @@ class Row(NamedTuple):
         spread = ''
         if self.spread is not None:
             least, largest = self.spread
-            spread = f' ({least:.3g} to {largest:.3g})'
+            spread = f' ({_number(least)} to {_number(largest)})'
         detail = f'; {self.detail}' if self.detail else ''
         if self.previous is not None:
             detail += f'; previous release {_number(self.previous)}'

@@ -161,7 +161,7 @@ def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
     """Returns the two-sided p-value of the hypothesis that the mean is zero.
 
     For a single row it is that of Student's t test. For equal values it is the probability that
-    so many fair signs agree.
+    as many fair signs agree.
 
     Args:
       values: float[K, S] or float[S], as in `chosen_interval`.

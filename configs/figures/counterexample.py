@@ -13,7 +13,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import bernoulli
-from fedjax_links.plot.panels import Axes, Figure, finish
+from fedjax_links.plot.panels import Axes, Figure, label_axes
 
 _ALGORITHMS = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
 _LOOKS = {'fedavg': ('FedAvg', '--'), 'fedpbc': ('FedPBC', '-')}
@@ -315,7 +315,7 @@ def _draw_panel(axes: Axes, curves: list[_Curve]) -> None:
         axes.plot([], [], 'o', label='exact root mean square', **exact)
     axes.plot([], [], '<', label='exact bias', **exact)
     axes.set(yscale='log', xlim=(_FIRST_SHOWN, curves[0]['round'][-1]))
-    finish(axes, 'round t', '', grid=True)
+    label_axes(axes, 'round t', '', grid=True)
 
 
 def _draw_curve(axes: Axes, curve: _Curve, colour: str) -> None:

@@ -105,7 +105,7 @@ def _draw_distances(axes: Any, columns: Mapping[str, np.ndarray]) -> None:
     axes.set_ylim(0, None)
     axes.set_xticks(_SEPARATIONS)
     distance = r'$\|\pi_R - 1/M\|_1$'
-    panels.finish(axes, 'minimum separation R', distance, legend='best', grid=True)
+    panels.label_axes(axes, 'minimum separation R', distance, legend='best', grid=True)
 
 
 def _draw_laws(
@@ -122,7 +122,7 @@ def _draw_laws(
     axes.set_xticks(np.arange(5, _GROUPS + 1, 5))
     axes.legend(frameon=False, fontsize=8, ncols=2)
     share = r'share of the selections $\pi_R$'
-    panels.finish(axes, 'group (lines exact, dots simulated)', share, grid=True)
+    panels.label_axes(axes, 'group (lines exact, dots simulated)', share, grid=True)
 
 
 def _table_row(part: Mapping[str, float]) -> dict[str, str]:

@@ -104,7 +104,9 @@ def separation_distance(
             )
         axes.set(xlim=(0, num_clients - 1), ylim=(0, None))
         axes.legend(frameon=False, title='selection weights')
-        panels.finish(axes, 'minimum separation R', r'$\|\pi_R - 1/N\|_1$', grid=True)
+        panels.label_axes(
+            axes, 'minimum separation R', r'$\|\pi_R - 1/N\|_1$', grid=True
+        )
 
     caption = f'||pi_R - 1/N||_1, N = {num_clients}, B = 1; exact.'
     return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
@@ -177,8 +179,8 @@ def selection_mixing(
             'Shares of the selections of one run up to t, mean over runs', fontsize=10
         )
         right.set(xscale='log', yscale='log')
-        panels.finish(left, 'round t', '', legend='best', grid=True)
-        panels.finish(right, 'rounds', '', legend='best', grid=True)
+        panels.label_axes(left, 'round t', '', legend='best', grid=True)
+        panels.label_axes(right, 'rounds', '', legend='best', grid=True)
 
     listed = [t for t in _LISTED_ROUNDS if t < num_rounds]
     rows = [

@@ -21,7 +21,7 @@ from fedjax_links.participation import (
     probabilities,
 )
 from fedjax_links.participation.markov import rates
-from fedjax_links.plot.panels import finish, grid
+from fedjax_links.plot.panels import grid, label_axes
 from fedjax_links.preview.links import record_links
 
 _UP_RATE = 0.05
@@ -142,7 +142,7 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
                 look = {'fmt': 'o', 'ms': 4, 'color': colour, 'label': words[name]}
                 axes.errorbar(p, mean, 4.5 * error, **look)
             axes.set(xlim=(0, 1), yscale='log' if len(names) > 1 else 'linear')
-            finish(axes, 'p, probability to be up', title, legend='best', grid=True)
+            label_axes(axes, 'p, probability to be up', title, legend='best', grid=True)
 
     parts = []
     rows = []
@@ -262,7 +262,7 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
         right.plot(centres, first, 'D', color=plot.COLOURS[1], label='seed 0')
         right.set_yscale('symlog', linthresh=1)
         right.set_title('Histogram of $p_i$, delta = 0', fontsize=10)
-        finish(right, '$p_i$', 'clients of 100', legend='best')
+        label_axes(right, '$p_i$', 'clients of 100', legend='best')
 
     second, largest = np.sort(weights, axis=1).T[-2:]
     names = {'clients with p_i < 0.1': below, 'largest class weight': largest}
@@ -333,7 +333,7 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
         axes.axhline(optimum, linestyle='--', color=plot.COLOURS[4], label='optimum')
         axes.set_xlim(0, 1.02)
         limit = r'$\lim \, E[x^t]$ of FedAvg'
-        finish(axes, '$p_2$', limit, legend='lower right', grid=True)
+        label_axes(axes, '$p_2$', limit, legend='lower right', grid=True)
 
     exact = limits(probs)
     step = max(num_points // _LISTED, 1)

@@ -38,7 +38,9 @@ def define_flags() -> None:
     flags.DEFINE_string(
         'format', 'csv', 'Format of the log, as `format` of the pattern `trace`.'
     )
-    flags.DEFINE_integer('clients', None, 'Only so many clients of the log.')
+    flags.DEFINE_integer(
+        'clients', None, 'Number of clients of the log; all by default.'
+    )
     flags.DEFINE_string(
         'unit', None, 'Unit of times in the log: ms, s, min, h or d; s by default.'
     )

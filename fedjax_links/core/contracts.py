@@ -81,7 +81,7 @@ def check_clients(pattern: base.Participation, problem: base.Problem) -> None:
 
 
 def check_all_rounds(links: base.Links, problem: base.Problem, num_rounds: int) -> None:
-    """Raises unless links are those of so many rounds and of the problem's clients."""
+    """Raises unless links are those of `num_rounds` and of the problem's clients."""
     length, num_clients = jax.eval_shape(lambda links: links.mask, links).shape
     if length != num_rounds:
         requirement = f'have {num_rounds} rounds of links'

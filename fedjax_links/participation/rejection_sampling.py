@@ -24,7 +24,7 @@ from fedjax_links.core import prng
 FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5
 MOST_COLLISIONS = 3.0
-# A pass draws so many more than twice the cohort, so that small cohorts rarely take two.
+# Draws of a pass beyond twice the cohort, so that small cohorts rarely take two passes.
 _SPARE = 6
 
 Proposal = Callable[[Key, int], Array]

@@ -203,7 +203,7 @@ def search(
 
 
 def _means(scores: np.ndarray, planned: np.ndarray, num_seeds: int) -> np.ndarray:
-    """Averages planned scores over so many seeds; minus infinity where one diverged."""
+    """Averages planned scores over `num_seeds`; minus infinity where one diverged."""
     converged = np.where(np.isnan(scores), -np.inf, scores)
     return np.asarray(np.where(planned, converged, 0).sum(-1) / num_seeds)
 

@@ -14,7 +14,7 @@ from fedjax_links.results import dataset
 
 _DISTANCE_BINS = 30
 _MOST_LISTED = 40
-_CROWDED = 8  # Most points overlap if the largest count is so many times the median.
+_CROWDED = 8  # Ratio of the largest count to the median from which most points overlap.
 
 
 def participation_loss(
@@ -72,7 +72,7 @@ def participation_loss(
     if legend:
         panels.legend(axes, outside=True)
     x_name = 'rounds in which the client took part'
-    panels.finish(axes, x_name, value_name, integers='x', grid=True)
+    panels.label_axes(axes, x_name, value_name, integers='x', grid=True)
     if rounds.max(initial=0) > _CROWDED * max(1.0, float(np.median(rounds))):
         axes.set_xscale('symlog', linthresh=1)
         axes.set_xlim(left=-0.5)
@@ -110,7 +110,7 @@ def partition(
     panels.draw_shares(
         axes, mix[order].T, "share of the client's examples", colorbar, aspect='auto'
     )
-    panels.finish(axes, _name_of(axes, order, name), 'class', integers='y')
+    panels.label_axes(axes, _name_of(axes, order, name), 'class', integers='y')
     if mix.shape[1] <= _MOST_LISTED // 2:
         axes.set_yticks(np.arange(mix.shape[1]))
     return axes
@@ -176,7 +176,7 @@ def pooled_classes(
     """Draws shares float[C] of all examples by class, as bars to stand beside `partition`."""
     axes = panels.axes_of(ax)
     axes.barh(np.arange(len(mix)), mix, height=0.9, color=styles.REALISED)
-    return panels.finish(axes, 'share of all examples', 'class')
+    return panels.label_axes(axes, 'share of all examples', 'class')
 
 
 def volumes(counts: ArrayLike, *, order: Any = None, ax: Axes | None = None) -> Axes:
@@ -204,7 +204,7 @@ def volumes(counts: ArrayLike, *, order: Any = None, ax: Axes | None = None) -> 
         label='mean',
     )
     axes.set_ylim(0, 1.25 * counts.max())
-    return panels.finish(
+    return panels.label_axes(
         axes, _name_of(axes, order, name), 'examples', legend='upper right'
     )
 
@@ -232,7 +232,7 @@ def label_distances(distances: ArrayLike, *, ax: Axes | None = None) -> Axes:
     axes.axvline(distances.mean(), linestyle='--', color=styles.COLOURS[4], label=name)
     axes.set_xlim(0, limit)
     x_name = '0: the same mix, 1: no class in common'
-    return panels.finish(axes, x_name, 'clients', integers='y', legend='best')
+    return panels.label_axes(axes, x_name, 'clients', integers='y', legend='best')
 
 
 def classes_held(
@@ -252,7 +252,7 @@ def classes_held(
     num_clients = np.bincount(np.asarray(numbers), minlength=num_classes + 1)
     axes.bar(np.arange(num_classes + 1), num_clients, width=0.9, color=styles.REALISED)
     axes.set_xlim(-0.5, num_classes + 0.5)
-    return panels.finish(axes, 'number of classes', 'clients', integers='xy')
+    return panels.label_axes(axes, 'number of classes', 'clients', integers='xy')
 
 
 def _name_of(axes: Axes, order: np.ndarray, name: str) -> str:

@@ -121,7 +121,7 @@ def learning_curves(
     is_fraction = shown_metric.is_fraction and not above
     limits = (0, 1) if is_fraction else (-np.inf, np.inf)
     options = _Options(window, band, above, log, log_rounds, limits)
-    axes_of_panels = panels.several(ax, len(curves_of_patterns))
+    axes_of_panels = panels.panel_axes(ax, len(curves_of_patterns))
     for axes, (pattern, curves) in zip(
         axes_of_panels, curves_of_patterns.items(), strict=True
     ):
@@ -321,7 +321,7 @@ def _name_axes(axes: Axes, x_name: str, words: str, above: float) -> None:
     """Names both axes; the vertical one also says what is subtracted from the values."""
     subtracted = f' minus {above:g}' if above else ''
     integer_axes = 'x' if x_name == 'round' else ''
-    panels.finish(
+    panels.label_axes(
         axes, x_name, f'{words}{subtracted}', integers=integer_axes, grid=True
     )
     axes.yaxis.label.set_fontsize('small')

@@ -76,7 +76,7 @@ def paired_differences(
     row_titles = [titles[label] for label in baseline_of]
     look_by_label = styles.looks(titles)
     longest_title = max(map(len, row_titles), default=0)
-    axes_of_panels = panels.several(
+    axes_of_panels = panels.panel_axes(
         ax, len(curves_of_patterns), len(baseline_of), longest_title
     )
     wide = panels.check_by_label('wide', wide, (), list(members))

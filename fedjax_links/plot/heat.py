@@ -251,7 +251,7 @@ def mixing_matrix(
         raise errors.invalid('matrix', 'be float[N, N], or a mask bool[N]', shape)
     axes = panels.axes_of(ax, (5.2, 4.4))
     panels.draw_shares(axes, weights, 'share of j in what i goes on from', colorbar)
-    return panels.finish(axes, 'client j', 'client i', integers='xy')
+    return panels.label_axes(axes, 'client j', 'client i', integers='xy')
 
 
 def texts_of(values: np.ndarray, form: str, width: float = np.inf) -> Texts | None:

@@ -65,7 +65,7 @@ def link_map(
         _explain_states(axes)
     image = state[:num_rounds, shown].T
     axes.imshow(image, aspect='auto', interpolation='nearest', **colours)
-    panels.finish(axes, 'round', _order_name(order, mask.shape[1]), integers='xy')
+    panels.label_axes(axes, 'round', _order_name(order, mask.shape[1]), integers='xy')
     axes.set_xlabel('round', loc='right' if is_duplex else 'center')
     return axes
 
@@ -147,7 +147,7 @@ def participation_rates(
     limit = 1 if largest > 0.5 else 1.1 * largest or 1
     axes.set(xlim=(0, limit), ylim=(len(clients) - 0.5, -0.5))
     axes.legend(framealpha=0.85, edgecolor='none', fontsize='small', loc='lower right')
-    return panels.finish(axes, 'share of rounds', _RANK, integers='y')
+    return panels.label_axes(axes, 'share of rounds', _RANK, integers='y')
 
 
 def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Axes:
@@ -200,7 +200,7 @@ def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Ax
     positive = realised[realised > 0]
     panels.logarithmic(axes.yaxis)
     axes.set_ylim(positive.min() / 3, positive.max() * 3)
-    return panels.finish(
+    return panels.label_axes(
         axes, 'gap in rounds', 'share of gaps per round of length', legend='best'
     )
 
@@ -235,7 +235,7 @@ def link_memory(
     exact = analysis.expected_autocorrelation(*chain, lags[-1]) if chain else None
     if exact is not None:
         axes.plot(lags, exact, '--', color=THEORY, label='exact')
-    return panels.finish(
+    return panels.label_axes(
         axes, 'lag in rounds', 'autocorrelation', integers='x', legend='best'
     )
 
@@ -278,7 +278,7 @@ def participants(
     if mean is not None:
         axes.axhline(mean, linestyle='--', color=THEORY, label='exact mean')
     axes.set_ylim(0, 1.2 * axes.get_ylim()[1])
-    return panels.finish(axes, x_name, 'clients', integers='xy', legend='best')
+    return panels.label_axes(axes, x_name, 'clients', integers='xy', legend='best')
 
 
 def _draw_period(axes: Axes, counts: np.ndarray, period: int, expected: Any) -> None:

@@ -23,7 +23,7 @@ else:  # Matplotlib is loaded by the first picture only.
 
 FONT = 10.0
 """Size of letters in points, for which the sizes of pictures leave room."""
-# Legends inside the axes have at most so many names, each of at most so many letters.
+# The largest number of names, and of letters in a name, of a legend inside the axes.
 _MAX_INSIDE = 6
 _MAX_LETTERS_INSIDE = 28
 _MAX_LEGEND_ROWS = 22
@@ -36,6 +36,8 @@ _LETTER = 0.085
 _HANDLE = 0.42  # of an entry in a legend
 _COLUMN_GAP = 0.28
 _NAME_MARGIN = 4.5
+_LABEL_HEIGHT = 0.8  # of the ticks and the name of the horizontal axis
+_FIGURE_MARGIN = 0.6
 
 
 def axes_of(ax: Axes | None, size: tuple[float, float] = _SINGLE) -> Axes:
@@ -57,7 +59,7 @@ def axes_of(ax: Axes | None, size: tuple[float, float] = _SINGLE) -> Axes:
     return ax
 
 
-def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Axes]:
+def panel_axes(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Axes]:
     """Returns axes for ``count`` panels: those of the user, or a grid of a new figure.
 
     Args:
@@ -69,7 +71,7 @@ def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Axes]:
     Raises:
       ValueError: for another number of axes.
     """
-    height = _ROW * rows + 0.8
+    height = _ROW * rows + _LABEL_HEIGHT
     if count == 1 and not isinstance(ax, list | tuple | np.ndarray):
         width = max(_SINGLE[0], _NAME_MARGIN + _LETTER * letters)
         return [axes_of(ax, (width, max(_SINGLE[1], height)))]
@@ -81,8 +83,8 @@ def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Axes]:
     from matplotlib import pyplot
 
     columns = min(_MAX_COLUMNS, count)
-    height = max(_PANEL[1], height) * math.ceil(count / columns) + 0.6
-    width = _PANEL[0] * columns + 0.6 + _LETTER * letters
+    height = max(_PANEL[1], height) * math.ceil(count / columns) + _FIGURE_MARGIN
+    width = _PANEL[0] * columns + _FIGURE_MARGIN + _LETTER * letters
     return grid(
         pyplot.figure(figsize=(width, height), layout='constrained'), count, columns
     )
@@ -147,7 +149,7 @@ def check_by_label(
     labels: Collection[str],
     models: Collection[str] | None = None,
 ) -> Mapping[str, Any]:
-    """Checks what is given by label, and returns it; an empty mapping for None.
+    """Checks a mapping from labels to arrays, and returns it; an empty one for None.
 
     Args:
       argument: its name.
@@ -191,7 +193,7 @@ def _check_shape(
 
 
 def name_of(name: str, model: str, *, always: bool = False) -> str:
-    """Names a curve in a picture: of another candidate model than the server's it says which.
+    """Names a curve; the name includes the candidate model unless it is the server's.
 
     Args:
       name: of its label, such as ``FedPBC (rate 0.1)``.
@@ -216,7 +218,7 @@ def name_panel(axes: Axes, results: dataset.LabelledResults, pattern: str) -> No
         axes.set_title(literal(dataset.names(results)[pattern]), fontsize='medium')
 
 
-def finish(
+def label_axes(
     axes: Axes,
     x_name: str,
     y_name: str,
@@ -225,7 +227,7 @@ def finish(
     legend: str = '',
     grid: bool = False,
 ) -> Axes:
-    """Names the axes, and returns what they belong to.
+    """Names both axes, and returns the matplotlib axes.
 
     Args:
       axes: matplotlib axes.
@@ -285,6 +287,7 @@ def logarithmic(axis: Axis, *, per_cent: bool = False) -> None:
         low, high = sorted(axis.get_view_interval())
         if not 0 < low < high or value <= 0:
             return ''
+        # log10(1000) may round below 3.
         mantissa = round(value / 10 ** math.floor(math.log10(value) + 1e-9), 3)
         span = math.log10(high / low)
         shown = (1,) if span > 2 else (1, 2, 5)

@@ -26,7 +26,7 @@ QUICK_WORK = 8_000.0
 
 _WIDTH = 80
 _FIRST_ORDER = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known'
-# FedAvg's law of first order sums over lags of all clients, at most so many in a second.
+# Lags of all clients over which FedAvg's law of first order sums in a second.
 _MOST_LAGS = 30_000
 _NEGLIGIBLE = 1e-17
 # Multiples of the targets' size below which a bias, or a deviation, is rounding.

@@ -371,7 +371,8 @@ def measure(
 def _mixed_order(num_examples: int) -> tuple[Array, int]:
     """Permutes examples, and says how many of them fill whole chunks.
 
-    All others are one batch, of more than a chunk where there are so many, so that none is small.
+    All others are one last batch. If there are enough examples it holds at least a chunk, so that
+    no batch is small.
     """
     num_chunked = max(num_examples // _EVAL_CHUNK - 1, 0) * _EVAL_CHUNK
     return jax.random.permutation(jax.random.key(0), num_examples), num_chunked

@@ -13,7 +13,7 @@ from fedjax_links.results import recorded
 ExactCurves = Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 """By algorithm, model and metric, float64[3, E]: the mean, and the ends of the band."""
 
-# A round costs as much as so many numbers more than its moments have.
+# Numbers that cost as much to compute as a round, beside those of its moments.
 _ROUND = 350
 _MOST_WORK = 3_000_000
 """Numbers of all rounds: some seconds."""

@@ -78,7 +78,7 @@ class Metric(NamedTuple):
         return f'{text}, points' if self.is_fraction else text
 
     def number(self, value: float, *, digits: int = 4) -> str:
-        """Writes fractions in per cent with one decimal, other numbers with so many digits."""
+        """Writes fractions in per cent with one decimal, other numbers with `digits` digits."""
         if math.isnan(value):
             return 'diverged'
         return (

@@ -238,7 +238,7 @@ def _shard_progress(
 def _rounds_per_second(
     num_rounds: int, lock: Path, lanes: Sequence[Mapping[int, Path]]
 ) -> float | None:
-    """Returns how fast a process has run so many rounds; None if unknown."""
+    """Returns the rounds per second of a process; None if unknown."""
     if num_rounds <= 0:
         return None
     seconds = _seconds_between(lock, lanes)

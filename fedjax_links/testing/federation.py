@@ -231,7 +231,7 @@ class Runs:
     def rounds_with(
         self, *, chunk_size: int | None = None, **options: Any
     ) -> facts.Rounds:
-        """Makes `rounds` with so many clients side by side, or with options of the algorithm."""
+        """Makes `rounds` with a chunk size, or with options of the algorithm."""
         program = facts.client_program(self.traits, 0.1, local_steps=2)
         algorithm = self._make(program._replace(chunk_size=chunk_size), **options)
         return facts.Rounds(algorithm, peers=self.peers)

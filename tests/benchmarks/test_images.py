@@ -27,7 +27,7 @@ from tests.tiers import cases
 NETWORK = models.CNN(10, channels=(3, 4), hidden=(5,))
 TINY = images.Workload(
     num_clients=10,
-    num_examples=4,
+    examples_per_client=4,
     image_shape=(8, 8, 2),
     local_steps=2,
     batch_size=3,
@@ -189,7 +189,7 @@ def test_a_schedule_is_that_of_the_run():
     plan = images.schedule(jax.random.key(0), pattern(ALGORITHMS[2]), TINY)
     assert plan.rows.shape == (4, 10, 2, 3)
     np.testing.assert_array_equal(plan.masks.sum(axis=1), 2)
-    owners = plan.rows // TINY.num_examples
+    owners = plan.rows // TINY.examples_per_client
     assert np.all(owners == np.arange(10)[:, None, None])
     assert images.clients_trained(plan, ALGORITHMS[2]) == 2
     assert images.clients_trained(plan, ALGORITHMS[1]) == 10

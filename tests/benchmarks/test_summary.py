@@ -53,7 +53,7 @@ def test_what_is_not_reached_yet_has_a_table_of_its_own():
         '| benchmark | what | measured | claimed |',
         '| --- | --- | --- | --- |',
         '| fast | a | 1.23 x | at least 1.2 |',
-        '| free | c | 8,512 x (8e+03 to 9e+03) |  |',
+        '| free | c | 8,512 x (8,000 to 9,000) |  |',
         '| big | d | 0.5 GiB; previous release 0.75 |  |',
         '',
         '**Not yet**: what we want and have not reached.',

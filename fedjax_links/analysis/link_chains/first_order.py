@@ -25,7 +25,7 @@ from fedjax_links.analysis.link_chains.round_operators import round_operator
 from fedjax_links.core import errors
 
 _ALGORITHMS = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known', 'fedpbc'
-# Lags of links count until their memory is below this, at most so many.
+# Lags of links count until their memory is below _FORGOTTEN.
 _FORGOTTEN = 1e-17
 _MOST_LAGS = 100_000
 

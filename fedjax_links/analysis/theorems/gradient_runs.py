@@ -183,8 +183,9 @@ def client_objectives(
         options['num_classes'] = int(targets.max()) + 1
     num_clients = int(ids.max()) + 1
     counts = np.bincount(ids, minlength=num_clients)
-    missing = int(np.argmin(counts))
-    _checks.require(counts.min() > 0, 'owners', 'name every client', missing)
+    every = f'name every client from 0 to {num_clients - 1}'
+    missing = f'none of client {np.argmin(counts)}'
+    _checks.require(counts.min() > 0, 'owners', every, missing)
     objectives = []
     for client in range(num_clients):
         is_owned = ids == client

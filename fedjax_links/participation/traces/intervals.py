@@ -98,7 +98,7 @@ class Intervals(NamedTuple):
         )
 
     def first(self, num_clients: int) -> 'Intervals':
-        """Selects the first clients, or all if there are not so many."""
+        """Selects the first clients, or all if there are fewer."""
         is_selected = self.client < num_clients
         return self._replace(
             client=self.client[is_selected],

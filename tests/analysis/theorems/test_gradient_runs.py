@@ -1,5 +1,8 @@
 """Runs with full gradients against the papers' listings, with gradients written by hand."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -7,22 +10,36 @@ from fedjax_links import analysis
 from fedjax_links.analysis.theorems import gradient_runs
 from tests.analysis.refusals import refuses
 
+
+class Case(NamedTuple):
+    """Clients, their rates and number of local steps, and a function with their gradients."""
+
+    clients: gradient_runs.TrainedClients
+    rates: np.ndarray
+    local_steps: int
+    gradient: Callable[[int, np.ndarray], np.ndarray]
+
+
 LOSSES = ('softmax', 'logistic', 'least_squares')
 
 
 def quadratics(rng):
-    """Clients of unequal curvature and rate, and their gradients at their own models."""
+    """Clients of unequal curvature and rate."""
     targets = rng.normal(size=(3, 2))
-    curves = rng.uniform(0.5, 2, size=3)
+    curvatures = rng.uniform(0.5, 2, size=3)
     rates = np.array([0.1, 0.05, 0.2])
     clients = gradient_runs.quadratic_clients(
-        targets, rates, 4, curvatures=curves, initial_point=[1.0, -2.0]
+        targets, rates, 4, curvatures=curvatures, initial_point=[1.0, -2.0]
     )
-    return clients, rates, 4, lambda i, x: curves[i] * (x - targets[i])
+
+    def gradient(i, model):
+        return curvatures[i] * (model - targets[i])
+
+    return Case(clients, rates, 4, gradient)
 
 
 def linear(rng, loss):
-    """Three clients of 4, 6 and 2 examples, and their gradients by the chain rule."""
+    """Three clients of 4, 6 and 2 examples, whose gradients follow by the chain rule."""
     owners = np.repeat([0, 1, 2], [4, 6, 2])
     features = rng.normal(size=(12, 2))
     labels = rng.integers(3, size=12)
@@ -55,7 +72,7 @@ def linear(rng, loss):
             total = total + np.outer(row, slope) / len(examples)
         return total.ravel()
 
-    return clients, np.full(3, 0.2), 3, gradient
+    return Case(clients, np.full(3, 0.2), 3, gradient)
 
 
 def problems():
@@ -69,14 +86,14 @@ PROBLEMS = dict(problems())
 
 
 def descend(case, i, model):
-    _, rates, steps, gradient = case
-    for _ in range(steps):
-        model = model - rates[i] * gradient(i, model)
+    for _ in range(case.local_steps):
+        model = model - case.rates[i] * case.gradient(i, model)
     return model
 
 
-def square(case, model):
-    return np.sum(np.mean([case[3](i, model) for i in range(3)], axis=0) ** 2)
+def squared_gradient_norm(case, model):
+    gradients = [case.gradient(i, model) for i in range(3)]
+    return np.sum(np.mean(gradients, axis=0) ** 2)
 
 
 @pytest.mark.parametrize('period', [1, 3])
@@ -87,12 +104,14 @@ def test_amplified_runs_equal_the_listing(name, period):
     masks = rng.uniform(size=(9, 3)) < 0.5
     masks[4] = False
     result = gradient_runs.amplified_fedavg_gradient_squares(
-        masks, case[0], period=period, amplification=1.5
+        masks, case.clients, period=period, amplification=1.5
     )
-    model = case[0].initial_point
+    model = case.clients.initial_point
     total = np.zeros_like(model)
     for t in range(9):
-        np.testing.assert_allclose(result[t], square(case, model), rtol=1e-12)
+        np.testing.assert_allclose(
+            result[t], squared_gradient_norm(case, model), rtol=1e-12
+        )
         active = np.flatnonzero(masks[t])
         deltas = [descend(case, i, model) - model for i in active]
         update = np.mean(deltas, axis=0) if deltas else np.zeros_like(model)
@@ -108,10 +127,10 @@ def test_fedpbc_runs_equal_the_listing(name):
     case = PROBLEMS[name]
     rng = np.random.default_rng(3)
     masks = rng.uniform(size=(9, 3)) < 0.5
-    result = gradient_runs.fedpbc_gradient_squares(masks, case[0])
-    clients = [case[0].initial_point.copy() for _ in range(3)]
+    result = gradient_runs.fedpbc_gradient_squares(masks, case.clients)
+    clients = [case.clients.initial_point.copy() for _ in range(3)]
     for t in range(9):
-        exact = square(case, np.mean(clients, axis=0))
+        exact = squared_gradient_norm(case, np.mean(clients, axis=0))
         np.testing.assert_allclose(result[t], exact, rtol=1e-12)
         clients = [descend(case, i, clients[i]) for i in range(3)]
         uploads = [i for i in range(3) if masks[t, i]]
@@ -124,7 +143,7 @@ def test_fedpbc_runs_equal_the_listing(name):
 def test_arguments_are_checked():
     with refuses('`learning_rate` must lie in (0, 2), got 1.5.'):
         gradient_runs.quadratic_clients([0.0, 1.0], 1.5, 2, curvatures=[1.0, 2.0])
-    with refuses('`owners` must name every client, got 1.'):
+    with refuses('`owners` must name every client from 0 to 2, got none of client 1.'):
         gradient_runs.linear_clients(np.ones((2, 1)), [0, 1], [0, 2], 0.1, 1)
     clients = gradient_runs.quadratic_clients([0.0, 1.0], 0.5, 2)
     with refuses('`masks` must have 2 clients, got 3.'):

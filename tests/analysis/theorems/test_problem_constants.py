@@ -226,7 +226,7 @@ def test_minibatches_of_least_squares_vary_without_bound():
 def test_arguments_are_checked():
     with refuses('`curvatures` must have 2 entries, got 3.'):
         problem_constants.quadratic_constants([0.0, 1.0], [1.0, 1.0, 1.0])
-    with refuses('`owners` must name every client, got 1.'):
+    with refuses('`owners` must name every client from 0 to 2, got none of client 1.'):
         problem_constants.linear_model_constants(np.ones((2, 1)), [0, 1], [0, 2])
     model = analysis.LinearModel(np.ones((3, 2)), np.zeros(2))
     with refuses('`start` must have 4 parameters, got 8.'):
