@@ -1,9 +1,9 @@
-"""Every algorithm on handwritten digits over the six link patterns of Xiang et al. 2024.
+"""23 algorithms on handwritten digits over the six link patterns of Xiang et al. 2024.
 
   python -m fedjax_links simulate --config=configs/comparison.py --workdir=runs/comparison
 
 Digits instead of SVHN, CIFAR-10 and CINIC-10; softmax regression instead of convolutions; 50
-clients instead of 100; 1,007 rounds. A quarter of an hour on two CPU cores. Each seed redraws the
+clients instead of 100; 1,007 rounds. Twenty minutes on two CPU cores beside other work. Each seed redraws the
 split into training and test images, partition, links and batches, the same for all algorithms. Each
 algorithm has a client rate for each pattern, tuned by three seeds until the best lies inside the
 grid.
