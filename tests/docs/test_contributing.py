@@ -24,7 +24,7 @@ def rows(text, heading):
 
 def is_placeholder(path):
     """Return whether a path stands for a file that a contributor will write."""
-    return bool(re.search(r'mine\.py|NAME|PAPER|ROOM|NN_', path))
+    return bool(re.search(r'mine\.py|NAME|PAPER|PACKAGE|NN_', path))
 
 
 def exists(path):
