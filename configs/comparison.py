@@ -3,10 +3,10 @@
   python -m fedjax_links simulate --config=configs/comparison.py --workdir=runs/comparison
 
 Digits instead of SVHN, CIFAR-10 and CINIC-10; softmax regression instead of convolutions; 50
-clients instead of 100; 1,007 rounds. Twenty minutes on two CPU cores beside other work. Each seed redraws the
-split into training and test images, partition, links and batches, the same for all algorithms. Each
-algorithm has a client rate for each pattern, tuned by three seeds until the best lies inside the
-grid.
+clients instead of 100; 1,007 rounds. Twenty minutes on two CPU cores beside other work. Each seed
+redraws the split into training and test images, partition, links and batches, the same for all
+algorithms. Each algorithm has a client rate for each pattern, tuned by three seeds until the best
+lies inside the grid.
 """
 
 from ml_collections import ConfigDict
