@@ -2,7 +2,7 @@
 
 python -m fedjax_links export runs/quickstart --to=exported
 
-States (models among their leaves) and links become npz files, metrics become CSV. With --archive it
+States, which include the models, and links become npz files, metrics become CSV. With --archive it
 writes a few small files instead, which `report` reads like a run. --metrics=eval_accuracy archives
 that metric alone.
 """
@@ -27,10 +27,10 @@ def main(args: flags.FlagValues, *folders: str) -> None:
     if args.to is None:
         requirement = 'name a folder for the files, such as --to=exported'
         raise errors.invalid('to', requirement, None)
-    from fedjax_links.runs import export
-
     if args.metrics is not None and not args.archive:
         raise errors.invalid('metrics', 'go with --archive', args.metrics)
+    from fedjax_links.runs import export
+
     if args.archive:
         written = export.archive(folders[0], args.to, metrics=args.metrics)
     else:

@@ -22,7 +22,7 @@ from fedjax_links.config.bound import Factory
 from fedjax_links.config.bound import importable as importable
 from fedjax_links.core import checks, errors
 from fedjax_links.core.records import Section as Section
-from fedjax_links.core.registry import meant
+from fedjax_links.core.registry import entry_known_as
 from fedjax_links.problems import PROBLEMS
 
 Options = dict[str, Any]
@@ -79,9 +79,9 @@ def lookup(path: str, section: object, registry: Entries) -> tuple[Factory, Opti
     if not registry:
         raise errors.invalid(path, 'be module:factory', name)
     if not isinstance(name, str) or name not in registry:
-        # `unknown_name` asks for a name where there is none.
+        # None stays None, so that the error says that a name must be given.
         unknown = str(name) if name else name
-        near = meant(unknown, registry)
+        near = entry_known_as(unknown, registry)
         raise errors.unknown_name(path, unknown, registry, near=near)
     return registry[name], options
 

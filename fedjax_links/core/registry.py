@@ -18,11 +18,11 @@ class Registry(dict[str, RegistryEntry]):
 
     def __missing__(self, name: str) -> RegistryEntry:
         """Raises a KeyError of one line."""
-        near = meant(name, self)
+        near = entry_known_as(name, self)
         raise KeyError(str(errors.unknown_name('name', name, self, near=near)))
 
 
-def meant(name: object, entries: Mapping[str, Any]) -> str | None:
+def entry_known_as(name: object, entries: Mapping[str, Any]) -> str | None:
     """Returns the entry that the literature also knows by a name; None if there is none."""
     folded = _folded(str(name))
     for registered, entry in entries.items():

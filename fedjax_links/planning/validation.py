@@ -146,7 +146,8 @@ def _check_size(plan: Plan) -> None:
 
 def _check_names(plan: Plan) -> None:
     """Raises for seeds, labels and names that cannot stand in files and tables."""
-    algorithms, patterns = list(plan.algorithms), list(plan.patterns)
+    algorithms = list(plan.algorithms)
+    patterns = list(plan.patterns)
     prng.seed_column(plan.seeds)
     check_labels('patterns', patterns)
     check_labels('algorithms', algorithms)

@@ -1,1 +1,1 @@
-"""Every rule against a loop written from its paper."""
+"""Every algorithm against a loop written from its paper."""

@@ -73,11 +73,11 @@ def test_an_age_may_be_traced(name):
     program = harness.client_program(setting)
 
     def end(max_age):
-        rule = algorithms.ALGORITHMS[name](program, max_age=max_age)
+        algorithm = algorithms.ALGORITHMS[name](program, max_age=max_age)
         problem = problems.quadratic(setting.targets, initial_point=setting.start)
         links = participation.replay(setting.mask)
         state = simulation.simulate(
-            jax.random.key(0), rule, links, problem, num_rounds=80
+            jax.random.key(0), algorithm, links, problem, num_rounds=80
         ).state
         return state.algorithm.server
 
@@ -147,7 +147,7 @@ def test_a_tuned_server_rate_skips_algorithms_with_optimizers():
 def test_momentum_on_remembered_updates(x64):
     """MIFA's step as the gradient of heavy-ball momentum, by hand."""
     setting = quadratic_loops.gentle_setting()
-    rule = algorithms.mifa(
+    algorithm = algorithms.mifa(
         harness.client_program(setting), server_optimizer=optax.sgd(0.5, momentum=0.9)
     )
     x = setting.start.copy()
@@ -160,7 +160,7 @@ def test_momentum_on_remembered_updates(x64):
         trace = 0.9 * trace + rows.mean(axis=0)
         x = x + 0.5 * trace
         path.append(x)
-    harness.follow_many([setting], rule, [np.array(path)])
+    harness.follow_many([setting], algorithm, [np.array(path)])
 
 
 def test_mimic_follows_the_listing(x64):
@@ -192,10 +192,12 @@ def test_in_single_precision_area_ends_where_mifa_does():
     links = participation.bernoulli(limits.PROBS)
 
     def end(name):
-        rule = algorithms.ALGORITHMS[name](limits.program())
+        algorithm = algorithms.ALGORITHMS[name](limits.program())
         run = jax.jit(
             lambda key: (
-                simulation.simulate(key, rule, links, problem, num_rounds=8_000).state
+                simulation.simulate(
+                    key, algorithm, links, problem, num_rounds=8_000
+                ).state
             )
         )
         return jax.tree.map(np.float64, run(jax.random.key(0)).algorithm)

@@ -64,6 +64,6 @@ def test_a_client_without_broadcast_keeps_its_model():
 @pytest.mark.slow
 def test_its_limit_is_the_optimum_under_unequal_links(x64):
     """FedBuff with the same arrivals ends far away."""
-    rule = algorithms.ca2fl(limits.program(), buffer_size=5, server_lr=0.5)
-    models = limits.late_models(rule)
+    algorithm = algorithms.ca2fl(limits.program(), buffer_size=5, server_lr=0.5)
+    models = limits.late_models(algorithm)
     assert np.abs(models - limits.OPTIMUM).max() < limits.ROUNDING

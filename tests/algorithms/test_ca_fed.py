@@ -70,8 +70,8 @@ def test_the_numbers_of_kept_and_available_clients_are_reported(x64):
 def test_with_infinite_tolerance_it_is_known_p_fedavg_to_the_bit(x64):
     setting = quadratic_loops.gentle_setting()
     program = harness.client_program(setting)
-    rule = algorithms.ca_fed(program, tolerance=np.inf, server_lr=1.3)
-    ours, _ = harness.run(setting, rule)
+    algorithm = algorithms.ca_fed(program, tolerance=np.inf, server_lr=1.3)
+    ours, _ = harness.run(setting, algorithm)
     theirs, _ = harness.run(setting, algorithms.fedavg_known(program, server_lr=1.3))
     np.testing.assert_array_equal(ours, theirs)
 
@@ -123,8 +123,8 @@ def test_absent_clients_before_the_first_round_stop_nothing():
     links = participation.replay(
         np.array([[0, 0], [0, 0], [1, 1]], bool), np.full((3, 2), 0.5)
     )
-    rule = algorithms.ca_fed(PROGRAM, tolerance=np.inf)
-    result = fl.simulate(jax.random.key(0), rule, links, problem, num_rounds=3)
+    algorithm = algorithms.ca_fed(PROGRAM, tolerance=np.inf)
+    result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=3)
     np.testing.assert_allclose(result.state.algorithm.server, [0.1], rtol=1e-6)
     np.testing.assert_allclose(result.state.algorithm.losses, [0.0, 0.5])
 
@@ -148,6 +148,6 @@ def test_what_it_refuses(field, value):
 
 @pytest.mark.parametrize('field', ['correlations', 'optimal_losses'])
 def test_a_wrong_number_of_clients_is_refused(field):
-    rule = algorithms.ca_fed(PROGRAM, **{field: [0.1, 0.2, 0.3]})
+    algorithm = algorithms.ca_fed(PROGRAM, **{field: [0.1, 0.2, 0.3]})
     with refusals.names(field, '2'):
-        rule.init(jnp.zeros(1), problems.quadratic([[0.0], [1.0]]))
+        algorithm.init(jnp.zeros(1), problems.quadratic([[0.0], [1.0]]))

@@ -28,11 +28,13 @@ def test_more_steps_than_an_integer_holds_are_no_step_backwards():
     def run(*args, **adjustments):
         return program.run(*args, **adjustments)._replace(num_steps=jnp.int32(many))
 
-    rule = algorithms.fednova(program._replace(run=run))
+    algorithm = algorithms.fednova(program._replace(run=run))
     problem = problems.quadratic(np.ones((3, 2)))
     links = base.LinkSample(jnp.ones(3, bool), jnp.ones(3))
     ctx = simulation.round_context(jax.random.key(0), 0, links)
-    state, metrics = rule.round_step(rule.init(jnp.zeros(2), problem), ctx, problem)
+    state, metrics = algorithm.round_step(
+        algorithm.init(jnp.zeros(2), problem), ctx, problem
+    )
     np.testing.assert_allclose(state.server, [0.1, 0.1], rtol=1e-6)
     np.testing.assert_allclose(metrics.extra['num_local_steps'], 3 * many, rtol=1e-6)
 

@@ -77,14 +77,14 @@ def test_a_client_without_broadcast_keeps_its_model_and_ages():
     'field', ['stale_decay', 'stale_patience', 'late_decay', 'late_patience']
 )
 @pytest.mark.parametrize('value', [-0.1, float('nan'), float('inf')])
-def test_what_is_no_hinge_is_refused(field, value):
+def test_invalid_decay_and_patience_are_refused(field, value):
     program = local_training.local_sgd(0.1, local_steps=1)
     with refusals.names(field):
         algorithms.fedstale_async(program, stale_weight=0.5, **{field: value})
 
 
 @pytest.mark.parametrize('weight', [-0.1, 1.5, float('nan')])
-def test_a_weight_that_is_no_share_is_refused(weight):
+def test_a_weight_outside_0_and_1_is_refused(weight):
     program = local_training.local_sgd(0.1, local_steps=1)
     with refusals.names('stale_weight'):
         algorithms.fedstale_async(program, stale_weight=weight)
@@ -92,18 +92,18 @@ def test_a_weight_that_is_no_share_is_refused(weight):
 
 @pytest.mark.slow
 def test_without_decay_it_ends_at_the_optimum_to_rounding(x64):
-    rule = algorithms.fedstale_async(limits.program(), stale_weight=1.0)
-    models = limits.late_models(rule)
+    algorithm = algorithms.fedstale_async(limits.program(), stale_weight=1.0)
+    models = limits.late_models(algorithm)
     assert np.abs(models - limits.OPTIMUM).max() < limits.ROUNDING
 
 
 @pytest.mark.slow
 def test_decay_of_stale_weights_adds_little_bias(x64):
     """Less than a tenth of that of FedBuff, which has the same arrivals."""
-    rule = algorithms.fedstale_async(
+    algorithm = algorithms.fedstale_async(
         limits.program(), stale_weight=0.9, stale_decay=0.02, stale_patience=5
     )
-    models = limits.late_models(rule)
+    models = limits.late_models(algorithm)
     fedbuff = limits.late_models(algorithms.fedbuff(limits.program(), buffer_size=5))
     ours = np.linalg.norm(models.mean(axis=0) - limits.OPTIMUM)
     theirs = np.linalg.norm(fedbuff.mean(axis=0) - limits.OPTIMUM)

@@ -150,7 +150,8 @@ def test_s2a_without_edges_is_fedavg_where_all_compute(x64):
     setting = quadratic_loops.hard_setting()
     mask = setting.mask.copy()
     mask[~mask.any(axis=1), 3] = True  # no round is empty
-    setting, program = setting._replace(mask=mask), harness.client_program(setting)
+    program = harness.client_program(setting)
+    setting = setting._replace(mask=mask)
     same_path(
         setting, algorithms.s2a(program), algorithms.fedavg(program, compute='all')
     )
@@ -185,7 +186,7 @@ RING = graphs.ring(limits.NUM_CLIENTS)
 COMPLETE = graphs.complete(limits.NUM_CLIENTS)
 SELDOM = functools.partial(algorithms.s2a, server_every=10)
 PRINTED = {
-    # rule: maker, graph, candidate, distance of the mean from the optimum, margin
+    # algorithm: maker, graph, candidate, distance of the mean from the optimum, margin
     'gossip': (algorithms.gossip, RING, 'server', 0.0, 1e-11),
     's2s': (algorithms.s2s, RING, 'client_mean', 0.0, 1e-11),
     's2s, complete': (algorithms.s2s, COMPLETE, 'client_mean', 0.0, 1e-11),
@@ -247,15 +248,15 @@ def test_colrel_without_weights_is_unbiased_on_directed_links():
     pattern = participation.peers(links, graphs.from_edges(2, [(0, 1)]), prob=1.0)
     problem = problems.quadratic(np.eye(2))
     rounds = 20_000
-    rule = algorithms.colrel(limits.program(1.0, 1))
+    algorithm = algorithms.colrel(limits.program(1.0, 1))
     sampled_links = simulation.realised_links(
         jax.random.key(0), pattern, num_rounds=rounds
     )
-    start = rule.init(jnp.zeros(2), problem)
+    start = algorithm.init(jnp.zeros(2), problem)
 
     def step(t, links):
         ctx = simulation.round_context(jax.random.key(0), t, links)
-        return rule.round_step(start, ctx, problem)[0].server
+        return algorithm.round_step(start, ctx, problem)[0].server
 
     steps = np.asarray(jax.jit(jax.vmap(step))(jnp.arange(rounds), sampled_links))
     error = steps.std(axis=0) / np.sqrt(rounds)

@@ -77,11 +77,11 @@ def follows(setting, algorithm, expected, **options):
 @pytest.mark.parametrize('compute', ['active', 'all'])
 def test_fedavg_weighs_by_the_examples_of_the_active(x64, compute):
     program = harness.client_program(SETTING)
-    rule = algorithms.fedavg(
+    algorithm = algorithms.fedavg(
         program, server_lr=1.3, compute=compute, weights='examples'
     )
     expected = weighted_loops.fedavg(SETTING, VOLUMES)
-    follows(SETTING, rule, expected)
+    follows(SETTING, algorithm, expected)
     harness.assert_caught(expected, quadratic_loops.fedavg(SETTING))
 
 
@@ -91,23 +91,27 @@ def test_fedavg_weighs_by_the_examples_of_the_active(x64, compute):
 def test_rules_that_divide_by_n_weigh_by_shares_of_all_examples(x64, name, options):
     program = harness.client_program(SETTING)
     cutoff = {'cutoff': 9} if name == 'fedau' else {}
-    rule = ALGORITHMS[name](program, server_lr=1.3, weights='examples', **cutoff)
-    follows(SETTING, rule, getattr(weighted_loops, name)(SETTING, VOLUMES, **cutoff))
+    algorithm = ALGORITHMS[name](program, server_lr=1.3, weights='examples', **cutoff)
+    follows(
+        SETTING, algorithm, getattr(weighted_loops, name)(SETTING, VOLUMES, **cutoff)
+    )
 
 
 def test_a_server_optimizer_is_given_the_weighted_mean(x64):
     optimizer = optax.sgd(0.4, momentum=0.8)
     program = harness.client_program(SETTING)
-    rule = algorithms.fedopt(program, server_optimizer=optimizer, weights='examples')
-    follows(SETTING, rule, weighted_loops.fedavgm(SETTING, VOLUMES, 0.4, 0.8))
+    algorithm = algorithms.fedopt(
+        program, server_optimizer=optimizer, weights='examples'
+    )
+    follows(SETTING, algorithm, weighted_loops.fedavgm(SETTING, VOLUMES, 0.4, 0.8))
 
 
 def test_fednova_takes_both_means_by_examples(x64):
     steps = np.array([1, 4, 2, 3, 1, 2, 4])
     program = harness.client_program(SETTING, client_steps=steps)
-    rule = algorithms.fednova(program, server_lr=1.3, weights='examples')
+    algorithm = algorithms.fednova(program, server_lr=1.3, weights='examples')
     expected = weighted_loops.fednova(SETTING, VOLUMES, steps)
-    follows(SETTING, rule, expected)
+    follows(SETTING, algorithm, expected)
     harness.assert_caught(expected, weighted_loops.fednova(SETTING, [1] * 7, steps))
 
 
@@ -117,8 +121,8 @@ def test_equal_volumes_weigh_as_equal_clients_to_the_bit(name):
     ends = []
     for weights in ('equal', 'examples'):
         program = local_training.local_sgd(0.1, local_steps=2, batch_size=2)
-        rule = entry(program, **entry.example, weights=weights)
-        ends.append(server_path(SETTING, rule, [3] * 7)[-1])
+        algorithm = entry(program, **entry.example, weights=weights)
+        ends.append(server_path(SETTING, algorithm, [3] * 7)[-1])
     np.testing.assert_array_equal(*ends)
 
 
@@ -197,10 +201,14 @@ def test_fedavg_with_epochs_follows_a_loop_with_unequal_steps(x64):
     assert len(set(steps)) > 3
     rates = jnp.asarray([SETTING.rate(t) for t in range(len(SETTING.mask))])
     program = local_training.local_sgd(lambda t: rates[t], local_epochs=2, batch_size=3)
-    rule = algorithms.fedavg(program, server_lr=1.3, weights='examples')
-    follows(SETTING, rule, weighted_loops.fedavg(SETTING, VOLUMES, steps), spread=0.0)
-    rule = algorithms.fednova(program, server_lr=1.3, weights='examples')
-    follows(SETTING, rule, weighted_loops.fednova(SETTING, VOLUMES, steps), spread=0.0)
+    algorithm = algorithms.fedavg(program, server_lr=1.3, weights='examples')
+    follows(
+        SETTING, algorithm, weighted_loops.fedavg(SETTING, VOLUMES, steps), spread=0.0
+    )
+    algorithm = algorithms.fednova(program, server_lr=1.3, weights='examples')
+    follows(
+        SETTING, algorithm, weighted_loops.fednova(SETTING, VOLUMES, steps), spread=0.0
+    )
 
 
 def test_epochs_of_equal_clients_are_their_steps_to_the_bit():

@@ -130,7 +130,7 @@ from fedjax_links.pages.printed_numbers import PrintedAccuracy
 from fedjax_links.pages.tables import Table
 
 
-def rule(local_train):
+def algorithm(local_train):
     return ALGORITHMS['fedavg'](local_train)
 
 
@@ -150,9 +150,9 @@ def owned(tmp_path, monkeypatch, unrendered):
     (tmp_path / 'own_module.py').write_text(OWN)
     printed = {'name': 'levels', 'published': {'name': 'own_module:printed'}}
     pages = {'own': 'own_module:page', 'levels': printed}
-    rules = {'own': {'name': 'own_module:rule'}, 'fedpbc': {}}
+    algorithms = {'own': {'name': 'own_module:algorithm'}, 'fedpbc': {}}
     with resolver.importable(tmp_path):
-        built = experiment.build({**CONFIG, 'algorithms': rules, 'reports': pages})
+        built = experiment.build({**CONFIG, 'algorithms': algorithms, 'reports': pages})
         report.write(built.run(tmp_path / 'run'), built)
     return tmp_path / 'run'
 

@@ -89,13 +89,13 @@ def test_without_file_locks_only_what_needs_them_stops(plain, tmp_path):
 def test_a_config_may_have_the_name_of_a_module(cwd, tmp_path):
     (tmp_path / 'own').mkdir()
     text = (ROOT / 'configs' / 'quickstart.py').read_text()
-    text = text.replace("'fedavg': {},", "'fedavg': {'name': 'mine:rule'},")
+    text = text.replace("'fedavg': {},", "'fedavg': {'name': 'mine:algorithm'},")
     (tmp_path / 'own' / 'html.py').write_text(text)
     (tmp_path / 'own' / 'datasets.py').write_text('raise RuntimeError("shadows")\n')
     (tmp_path / 'own' / 'mine.py').write_text(
         'import helper, html, xarray\nfrom fedjax_links import ALGORITHMS\n'
         'assert html.escape and xarray.Dataset\n'
-        'def rule(local_train):\n    return ALGORITHMS["fedavg"](local_train)\n'
+        'def algorithm(local_train):\n    return ALGORITHMS["fedavg"](local_train)\n'
     )
     (tmp_path / 'own' / 'helper.py').write_text('')
     where = tmp_path / 'own' if cwd == 'inside' else tmp_path
@@ -109,9 +109,9 @@ def test_a_config_may_have_the_name_of_a_module(cwd, tmp_path):
 def test_a_module_with_the_name_of_another_one_says_so(tmp_path):
     text = (ROOT / 'configs' / 'quickstart.py').read_text()
     (tmp_path / 'mine.py').write_text(
-        text.replace("'fedavg': {},", "'a': {'name': 'html:rule'},")
+        text.replace("'fedavg': {},", "'a': {'name': 'html:algorithm'},")
     )
-    (tmp_path / 'html.py').write_text('def rule(local_train):\n    pass\n')
+    (tmp_path / 'html.py').write_text('def algorithm(local_train):\n    pass\n')
     done = ended('theory', '--config=mine.py', cwd=tmp_path)
     assert is_one_line(done), done.stderr
     assert (

@@ -167,14 +167,16 @@ def test_python_meets_by_name_too():
 
 def test_python_refuses_another_order_and_others():
     log, problem = in_python()
-    rule = ALGORITHMS['fedavg'](CLIENT)
+    algorithm = ALGORITHMS['fedavg'](CLIENT)
     for pattern in (
         participation.trace(log, tick=1),
         participation.both(participation.always(6), participation.trace(log, tick=1)),
         participation.cap(participation.trace(log, tick=1), 2),
     ):
         with pytest.raises(errors.InvalidError, match="'zoe' in the place of 'ann'"):
-            simulation.simulate(jax.random.key(0), rule, pattern, problem, num_rounds=1)
+            simulation.simulate(
+                jax.random.key(0), algorithm, pattern, problem, num_rounds=1
+            )
         with pytest.raises(
             errors.InvalidError, match=r'`patterns\.log` must have the data'
         ):
@@ -182,7 +184,7 @@ def test_python_refuses_another_order_and_others():
                 title='Log',
                 problem=problem,
                 patterns={'log': pattern},
-                algorithms={'fedavg': rule},
+                algorithms={'fedavg': algorithm},
                 num_rounds=1,
                 eval_every=1,
             ).describe()
@@ -190,7 +192,7 @@ def test_python_refuses_another_order_and_others():
         participation.trace(log, tick=1, clients=('ada', *NAMES[1:]))
     numbered = participation.trace(log.numbered(), tick=1)
     assert numbered.client_names == ()
-    simulation.simulate(jax.random.key(0), rule, numbered, problem, num_rounds=1)
+    simulation.simulate(jax.random.key(0), algorithm, numbered, problem, num_rounds=1)
 
 
 def test_names_change_no_program():

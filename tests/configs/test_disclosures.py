@@ -41,8 +41,12 @@ def crops(values: dict) -> bool:
 
 
 def betas(values: dict) -> set:
-    rules = {'name': None, **values.get('algorithms', {})}
-    return {rule['beta'] for rule in rules.values() if rule and 'beta' in rule}
+    algorithms = {'name': None, **values.get('algorithms', {})}
+    return {
+        algorithm['beta']
+        for algorithm in algorithms.values()
+        if algorithm and 'beta' in algorithm
+    }
 
 
 def tail(values: dict) -> float:

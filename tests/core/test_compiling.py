@@ -28,7 +28,7 @@ def _note(name, seconds, **_):
 jax.monitoring.register_event_duration_secs_listener(_note)
 
 
-def rule(name='fedavg', client=CLIENT):
+def make_algorithm(name='fedavg', client=CLIENT):
     return ALGORITHMS[name](client, **ALGORITHMS[name].example)
 
 
@@ -44,7 +44,7 @@ def compilations(call):
 
 
 def test_a_loop_over_keys_compiles_once():
-    algorithm = rule()
+    algorithm = make_algorithm()
     links = pattern()
     run = functools.partial(fl.simulate, num_rounds=20, eval_every=5)
     first = run(jax.random.key(0), algorithm, links, PROBLEM)
@@ -61,7 +61,7 @@ def test_a_loop_over_keys_compiles_once():
 
 
 def test_other_objects_and_numbers_are_other_programs():
-    algorithm = rule()
+    algorithm = make_algorithm()
     links = pattern()
 
     def end(algorithm=algorithm, links=links, problem=PROBLEM, **options):
@@ -70,7 +70,10 @@ def test_other_objects_and_numbers_are_other_programs():
         return float(result.state.algorithm.server[0])
 
     usual = end()
-    assert end(rule(client=local_training.local_sgd(0.2, local_steps=2))) != usual
+    assert (
+        end(make_algorithm(client=local_training.local_sgd(0.2, local_steps=2)))
+        != usual
+    )
     assert end(links=participation.always(3)) != usual
     assert end(num_rounds=19) != usual
     assert end(problem=problems.quadratic([[0.0], [1.0], [4.0]])) != usual
@@ -98,7 +101,7 @@ def test_other_objects_and_numbers_are_other_programs():
 def test_the_bits_are_those_without_a_program_around(name):
     """`run_round` for round, evaluated by hand: eager but for the loops that a round has."""
     client = local_training.local_sgd(0.2, local_steps=3, batch_size=2)
-    algorithm = rule(name, client)
+    algorithm = make_algorithm(name, client)
     links = federation.pattern(*federation.realised_links())
     problem = federation.problem()
     key = jax.random.key(3)
@@ -111,7 +114,7 @@ def test_the_bits_are_those_without_a_program_around(name):
 
 def test_nothing_is_kept_of_what_is_gone():
     before = len(compiling._PROGRAMS)
-    algorithm = rule('fedpbc')
+    algorithm = make_algorithm('fedpbc')
     links = pattern()
     fl.simulate(jax.random.key(0), algorithm, links, PROBLEM, num_rounds=4)
     alive = weakref.ref(algorithm.round_step), weakref.ref(links.sample)
@@ -130,7 +133,7 @@ def test_inside_a_trace_nothing_is_kept():
     before = len(compiling._PROGRAMS)
 
     def end(rate):
-        algorithm = rule(client=local_training.local_sgd(rate, local_steps=1))
+        algorithm = make_algorithm(client=local_training.local_sgd(rate, local_steps=1))
         key = jax.random.key(0)  # concrete, as the problem is
         return fl.simulate(
             key, algorithm, links, PROBLEM, num_rounds=4
@@ -147,7 +150,7 @@ def test_inside_a_trace_nothing_is_kept():
 
 
 def test_methods_run_uncompiled():
-    base = rule()
+    base = make_algorithm()
     links = pattern()
 
     class Mine:

@@ -283,15 +283,17 @@ AGED = """
 from fedjax_links import algorithms
 
 
-def rule(local_train):
+def algorithm(local_train):
     return algorithms.fedavg(local_train, server_lr={server_lr})
 """
 
 
 def test_a_worker_that_lives_on_runs_the_code_of_each_run(tmp_path):
     """Its config is the same, and the file that it names has changed."""
-    config = values(algorithms={'mine': {'name': 'edited_rule:rule'}}, num_seeds=1)
-    module = tmp_path / 'edited_rule.py'
+    config = values(
+        algorithms={'mine': {'name': 'edited_algorithm:algorithm'}}, num_seeds=1
+    )
+    module = tmp_path / 'edited_algorithm.py'
     results = []
 
     def ends(**options):

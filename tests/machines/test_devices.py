@@ -263,13 +263,16 @@ client = fl.local_training.local_sgd(0.1, local_steps=1, chunk_size=8)
 
 def bytes_of(name, clients, num_devices):
     problem = fl.problems.quadratic(np.zeros((clients, SIZE)))
-    algorithm, links = fl.ALGORITHMS[name](client), fl.participation.always(clients)
-    mesh, key = fl.devices.mesh(num_devices), jax.random.key(0)
+    algorithm = fl.ALGORITHMS[name](client)
+    links = fl.participation.always(clients)
+    mesh = fl.devices.mesh(num_devices)
+    key = jax.random.key(0)
     start = fl.simulation.init(key, algorithm, links, problem, mesh=mesh)
     run = jax.jit(lambda state, problem: fl.simulate(
         key, algorithm, links, problem, num_rounds=2, initial_state=state, mesh=mesh
     ).state, donate_argnums=0).lower(start, problem).compile()
-    sizes, end = run.memory_analysis(), run(start, problem)
+    sizes = run.memory_analysis()
+    end = run(start, problem)
     rows = [
         a.addressable_shards[0].data.shape[0]
         for a in jax.tree.leaves(end.algorithm) if a.ndim == 2

@@ -188,7 +188,7 @@ def racing_run():
     """Rates that few seeds cannot tell apart, so that more are asked for, beyond the first ones."""
     probs = np.array([0.4, 0.9, 0.5, 0.7])
 
-    def rule(make, learning_rate):
+    def algorithm(make, learning_rate):
         return make(local_training.local_sgd(learning_rate, local_steps=3))
 
     makers = {'fedavg': algorithms.fedavg, 'fedpbc': algorithms.fedpbc}
@@ -197,7 +197,7 @@ def racing_run():
         problem=problems.quadratic(np.array([[0.0], [1.0], [4.0], [9.0]])),
         patterns={'some': participation.bernoulli(probs)},
         algorithms={
-            name: lambda learning_rate, make=make: rule(make, learning_rate)
+            name: lambda learning_rate, make=make: algorithm(make, learning_rate)
             for name, make in makers.items()
         },
         num_rounds=8,

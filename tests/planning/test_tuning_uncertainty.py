@@ -157,7 +157,7 @@ def test_signs_do_not_matter_where_a_choice_diverged(share):
     assert result == pytest.approx(min(1.0, (1 - share) * alone + 2 * share))
 
 
-def rule(make):
+def at_rate(make):
     def maker(learning_rate):
         return make(local_training.local_sgd(learning_rate, local_steps=3))
 
@@ -165,14 +165,14 @@ def rule(make):
 
 
 def planted(**options):
-    """Two rules whose rates three seeds of tuning cannot tell apart."""
+    """Two algorithms whose rates three seeds of tuning cannot tell apart."""
     return experiment.Experiment(
         title='Near',
         problem=problems.quadratic(np.array([[0.0], [1.0], [4.0], [9.0]])),
         patterns={'some': participation.bernoulli(np.array([0.4, 0.9, 0.5, 0.7]))},
         algorithms={
-            'fedavg': rule(algorithms.fedavg),
-            'fedpbc': rule(algorithms.fedpbc),
+            'fedavg': at_rate(algorithms.fedavg),
+            'fedpbc': at_rate(algorithms.fedpbc),
         },
         num_rounds=8,
         eval_every=4,

@@ -1,4 +1,4 @@
-"""Links, their picture and their numbers; a log as links, against numbers computed by hand."""
+"""Previews of links and of logs against numbers computed by hand."""
 
 import numpy as np
 import pytest

@@ -89,7 +89,7 @@ def test_every_registered_algorithm_has_its_traffic():
 
 def test_two_models_go_where_a_control_goes_with_the_model():
     # SCAFFOLD sends (Delta_i, change of c_i), the amplified form (Delta_i, mean gradient), and
-    # both receive (x, c). Every other rule needs one model each way, gossip none.
+    # both receive (x, c). Every other algorithm needs one model each way, gossip none.
     two = {
         name
         for name, traffic in cost_model.TRAFFIC.items()

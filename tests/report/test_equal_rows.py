@@ -10,11 +10,13 @@ from tests.report.made import ends, results
 SEEDS = 8
 
 
-def differences(rng, num_rules):
-    """Levels of a baseline and of rules, [1, S, 1]."""
+def differences(rng, num_algorithms):
+    """Levels of a baseline and of algorithms, [1, S, 1]."""
     base = rng.normal(0.7, 0.01, SEEDS)
-    rules = [base + rng.normal(0.004 * k, 0.004, SEEDS) for k in range(num_rules)]
-    return base, rules
+    algorithms = [
+        base + rng.normal(0.004 * k, 0.004, SEEDS) for k in range(num_algorithms)
+    ]
+    return base, algorithms
 
 
 def stars(curves):
@@ -27,15 +29,18 @@ def stars(curves):
 
 @pytest.mark.parametrize('copies', [1, 4])
 def test_equal_rows_count_once(copies):
-    base, rules = differences(np.random.default_rng(1), 3)
-    curves = {'fedavg': base, **{f'rule{k}': values for k, values in enumerate(rules)}}
+    base, algorithms = differences(np.random.default_rng(1), 3)
+    curves = {
+        'fedavg': base,
+        **{f'algorithm{k}': values for k, values in enumerate(algorithms)},
+    }
     alone, caption = stars(curves)
-    again = {f'twin{k}': rules[0] for k in range(copies)}
+    again = {f'twin{k}': algorithms[0] for k in range(copies)}
     result, with_twins = stars({**curves, **again})
     assert 'of 3 comparisons' in caption
     assert 'of 3 comparisons' in with_twins
     assert {label: result[label] for label in alone} == alone
-    assert all(result[label] == result['rule0'] for label in again)
+    assert all(result[label] == result['algorithm0'] for label in again)
     text = 'rows of the same numbers are one comparison'
     assert text not in caption
     assert text in with_twins
@@ -45,16 +50,16 @@ def test_what_survives_is_that_of_the_distinct_rows():
     """Against Benjamini-Hochberg on the distinct p-values, over many pages."""
     changed = 0
     for seed in range(40):
-        base, rules = differences(np.random.default_rng(seed), 4)
-        p_values = [evaluation.p_value([values - base], [1.0]) for values in rules]
+        base, algorithms = differences(np.random.default_rng(seed), 4)
+        p_values = [evaluation.p_value([values - base], [1.0]) for values in algorithms]
         survive = evaluation.benjamini_hochberg(p_values, 0.05)
-        twins = {f'twin{k}': rules[0] for k in range(6)}
+        twins = {f'twin{k}': algorithms[0] for k in range(6)}
         curves = {
             'fedavg': base,
-            **{f'rule{k}': values for k, values in enumerate(rules)},
+            **{f'algorithm{k}': values for k, values in enumerate(algorithms)},
         }
         result, _ = stars({**curves, **twins})
-        marked = ['**' in ' '.join(result[f'rule{k}']) for k in range(4)]
+        marked = ['**' in ' '.join(result[f'algorithm{k}']) for k in range(4)]
         assert marked == survive.tolist()
         doubled = evaluation.benjamini_hochberg([*p_values, *p_values[:1] * 6], 0.05)
         changed += doubled[:4].tolist() != survive.tolist()

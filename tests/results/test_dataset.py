@@ -370,10 +370,10 @@ def test_a_metric_or_a_column_named_like_an_axis_is_refused():
             **parts, eval_fn=lambda params, key, problem: {'round': params.sum()}
         )
 
-    def rule(model=1.0):
+    def algorithm(model=1.0):
         return fl.ALGORITHMS['fedavg'](local_training.local_sgd(model, local_steps=1))
 
     with pytest.raises(ValueError, match=r'^`grid` must have a name .*, got model\.$'):
         fl.Experiment(
-            **{**parts, 'algorithms': {'fedavg': rule}}, grid={'model': [0.1, 0.2]}
+            **{**parts, 'algorithms': {'fedavg': algorithm}}, grid={'model': [0.1, 0.2]}
         )

@@ -73,9 +73,12 @@ CHANGES = {
         edit('algorithms.fedavg', {'name': 'fedprox', 'client': {'mu': 0.1}}),
         'config.algorithms.fedavg',
     ),
-    'rule': (edit('algorithms.fedavg', {'name': 'fedpbc'}), 'config.algorithms.fedavg'),
+    'algorithm': (
+        edit('algorithms.fedavg', {'name': 'fedpbc'}),
+        'config.algorithms.fedavg',
+    ),
     'server rate': (edit('algorithms.fedavg', {'server_lr': 0.5}), 'server_lr'),
-    'rule of a label': (
+    'algorithm of a label': (
         edit('algorithms.own', {'name': 'fedavg_all'}),
         'config.algorithms.own',
     ),
@@ -127,7 +130,7 @@ UNDER_THE_CONFIG = (
 
 def rename_module(study, monkeypatch):
     study.write('other.py', MODULE)
-    study.config['algorithms']['own'] = {'name': 'other:rule'}
+    study.config['algorithms']['own'] = {'name': 'other:algorithm'}
 
 
 def comment_module(study, monkeypatch):
@@ -162,7 +165,7 @@ HARMLESS = {
     'rate as text of an int': edit('client.learning_rate', np.float64(0.1)),
     'name for a section': edit('problem.model', {'name': 'softmax'}),
     'default given': edit('grid_mode', 'cross'),
-    'default of a rule': edit('algorithms.fedavg', {'server_lr': 1.0}),
+    'default of an algorithm': edit('algorithms.fedavg', {'server_lr': 1.0}),
     'default of links': edit('patterns.log.wrap', None),
     'comment in a module': comment_module,
     'module renamed': rename_module,

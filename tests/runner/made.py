@@ -18,7 +18,7 @@ NUM_CLIENTS = 3
 NUM_EXAMPLES = 12
 
 
-def own_rule(local_train, scale=1.0):
+def own_algorithm(local_train, scale=1.0):
     """FedAvg as a user writes it, whose server step holds a constant."""
 
     def round_step(state, ctx, problem):
@@ -66,7 +66,7 @@ class Made:
         self.period = 4
         self.rate = 0.1
         self.client = {'local_steps': 2, 'batch_size': 2}
-        self.rule = 'fedavg'
+        self.algorithm = 'fedavg'
         self.options = {}
         self.scale = 1.0
         self.server = optax.sgd(1.0, momentum=0.9)
@@ -120,9 +120,9 @@ class Made:
                 'own': own_links(self.probs, self.period),
             },
             'algorithms': {
-                'fedavg': fl.ALGORITHMS[self.rule](client, **self.options),
+                'fedavg': fl.ALGORITHMS[self.algorithm](client, **self.options),
                 'fedopt': fl.ALGORITHMS['fedopt'](client, server_optimizer=self.server),
-                'own': own_rule(client, self.scale),
+                'own': own_algorithm(client, self.scale),
             },
         }
 
@@ -209,7 +209,7 @@ CHANGES = {
         put(client={'local_steps': 2, 'batch_size': 2, 'optimizer': optax.adam}),
         'rounds of fedavg',
     ),
-    'algorithm': (put(rule='fedavg_all'), 'rounds of fedavg'),
+    'algorithm': (put(algorithm='fedavg_all'), 'rounds of fedavg'),
     'server rate': (put(options={'server_lr': 0.5}), 'rounds of fedavg'),
     'weights': (put(options={'weights': 'examples'}), 'rounds of fedavg'),
     'momentum of the server': (

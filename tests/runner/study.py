@@ -12,7 +12,7 @@ import flax.linen as nn
 from fedjax_links import algorithms
 from helper import SCALE
 
-def rule(local_train, *, server_lr=1.0):
+def algorithm(local_train, *, server_lr=1.0):
     return algorithms.ALGORITHMS['fedavg'](local_train, server_lr=SCALE * server_lr)
 
 class Scores(nn.Module):
@@ -64,7 +64,7 @@ class Study:
                 'log': {'name': 'trace', 'path': 'log.csv', 'tick': 1.0},
             },
             'client': {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4},
-            'algorithms': {'fedavg': {}, 'own': {'name': 'mine:rule'}},
+            'algorithms': {'fedavg': {}, 'own': {'name': 'mine:algorithm'}},
             'num_rounds': 4,
             'eval_every': 2,
             'num_seeds': 1,

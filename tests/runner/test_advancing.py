@@ -26,7 +26,8 @@ from fedjax_links.machines.devices import device_slots
 from tests.runner import running
 from tests.experiment.configs import files_of, tuned
 
-folder, saving = Path(sys.argv[1]), sys.argv[2]
+folder = Path(sys.argv[1])
+saving = sys.argv[2]
 save_clock.SaveClock.is_due = lambda clock: saving == 'always'
 planned = experiment.build(tuned(num_seeds=3, num_rounds=12))
 

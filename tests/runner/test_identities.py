@@ -105,7 +105,7 @@ def quadratic(
         title='cell',
         problem=problems.quadratic(np.array(targets)),
         patterns={'links': participation.bernoulli(np.array(probs))},
-        algorithms={'fedavg': fl.ALGORITHMS[more.pop('rule', 'fedavg')](client)},
+        algorithms={'fedavg': fl.ALGORITHMS[more.pop('algorithm', 'fedavg')](client)},
         num_rounds=rounds,
         eval_every=2,
         seeds=more.pop('seeds', [0]),

@@ -1,4 +1,4 @@
-"""Of several processes one at a time holds a file, however it ends."""
+"""One process at a time holds a lock, and the lock ends with its process."""
 
 import os
 import signal
@@ -17,7 +17,8 @@ from pathlib import Path
 
 from fedjax_links.storage import file_locks
 
-folder, won = Path(sys.argv[1]), 0
+folder = Path(sys.argv[1])
+won = 0
 end = time.monotonic() + float(sys.argv[2])
 while time.monotonic() < end:
     claim = file_locks.acquire(folder / 'lane.lock')

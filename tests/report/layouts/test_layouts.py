@@ -153,7 +153,7 @@ def test_a_rate_at_an_edge_of_its_grid_is_marked_in_levels():
 
 
 def test_a_rate_at_an_edge_is_marked_where_it_was_tuned():
-    """By pattern: of two on which a rule was tuned by itself, one chose at the edge."""
+    """By pattern: of two on which an algorithm was tuned by itself, one chose at the edge."""
     grid = np.array([1.0, 0.1, 0.01])
     at_edge = tried({'client.learning_rate': grid}, [0.5, 0.4, 0.3])._replace(
         pattern='pattern0'

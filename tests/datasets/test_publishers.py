@@ -1,4 +1,4 @@
-"""Files that were fetched before are made into a data set, under the name that configs use."""
+"""Fetching keeps the older file on failure, and names lead to recipes and loaders."""
 
 import numpy as np
 import pytest
