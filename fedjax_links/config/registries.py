@@ -233,6 +233,9 @@ def _device_times(
       model_bytes: bytes of what is sent; a model of the problem by default.
     """
     contracts.check_problem(problem)
+    step = checks.on_host(step)
+    uplink = checks.on_host(uplink)
+    downlink = checks.on_host(downlink)
     for name, speed in (('step', step), ('uplink', uplink), ('downlink', downlink)):
         checks.positive(name, speed)
         if np.shape(speed) not in ((), (problem.num_clients,)):
@@ -241,9 +244,9 @@ def _device_times(
             )
             raise errors.invalid(name, requirement, errors.text_of(speed))
     checks.static_int('local_steps', local_steps)
-    size = model_bytes
-    if size is None:
-        size = float(bytes_of_model(problem))  # may be above 2^31
+    size = checks.on_host(
+        bytes_of_model(problem) if model_bytes is None else model_bytes
+    )
     checks.positive_number('model_bytes', size)
     checks.within('sigma', sigma, 0, 100)
     checks.one_or_each('sigma', sigma, problem.num_clients)
@@ -266,6 +269,7 @@ def lognormal(
       seed: seed of the draw.
     """
     checks.static_int('num_clients', num_clients)
+    median = checks.on_host(median)
     checks.positive_number('median', median)
     checks.number_within('sigma', sigma, 0, 100)
     checks.static_int('seed', seed, minimum=0)

@@ -68,6 +68,19 @@ def numbers(argument: str, value: object) -> np.ndarray:
     return array
 
 
+def on_host(value: Any) -> Any:
+    """Returns a Python integer as a float: on the host it may be larger than JAX takes.
+
+    Args:
+      value: of an argument that only arithmetic of Python and NumPy reads; what is no such integer
+        returns as it is.
+    """
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if is_integer and abs(value) < 2**1023:
+        return float(value)
+    return value
+
+
 def number(argument: str, value: Any) -> None:
     """Raises unless ``value``, traced or not, is one number: it scales whole models."""
     if not is_concrete(value):

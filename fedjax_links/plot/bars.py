@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import evaluation
 from fedjax_links.core import checks, errors
-from fedjax_links.plot import panels, styles
+from fedjax_links.plot import arguments, panels, styles
 from fedjax_links.plot.panels import Axes
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
@@ -47,7 +47,15 @@ def level_bars(
     from matplotlib import rcParams
 
     checks.flags(legend=legend)
-    dataset.check_names(names or {}, levels)
+    arguments.titles(metric=metric)
+    levels = arguments.by_label('levels', levels)
+    groups = arguments.ordered_names('groups', groups)
+    names = arguments.names_by_label(names)
+    dataset.check_names(names, levels)
+    heights = {
+        label: _checked_levels(label, values, len(groups))
+        for label, values in levels.items()
+    }
     width = 0.84 / max(1, len(levels))
     axes = panels.axes_of(ax)
     # The layout will still widen the axes of a new figure.
@@ -56,14 +64,11 @@ def level_bars(
     group_centres = np.arange(len(groups))
     middle_bar = (len(levels) - 1) / 2
     for bar_index, (label, look) in enumerate(styles.looks(levels).items()):
-        values = np.asarray(levels[label], np.float64)
-        if values.ndim != 2 or len(values) != len(groups):
-            shape = f'shape {list(values.shape)} for {label!r}'
-            raise errors.invalid('levels', f'be of shape [{len(groups)}, S]', shape)
+        values = heights[label]
         num_seeds = values.shape[1]
         mean, half_width, _ = evaluation.seed_interval(values, axis=1)
         style: dict[str, Any] = {
-            'label': panels.literal((names or {}).get(label, label)),
+            'label': panels.literal(names.get(label, label)),
             'color': look.colour,
             'edgecolor': 'white',
             'linewidth': 0,
@@ -79,8 +84,9 @@ def level_bars(
             axes.plot(np.repeat(centres, 2), values.ravel(), '.', **dots)
     letters = max(8, int(letters_per_inch * inches / max(1, len(groups))))
     _name_groups(axes, groups, letters)
-    axes.set_ylabel(Metric(metric).words)
-    if Metric(metric).is_fraction:
+    shown_metric = Metric(metric or '')
+    axes.set_ylabel(shown_metric.words)
+    if shown_metric.is_fraction:
         axes.set_ylim(0, min(axes.get_ylim()[1], 1))
         panels.in_per_cent(axes.yaxis)
     axes.grid(axis='y', alpha=0.25)
@@ -88,6 +94,15 @@ def level_bars(
     if legend:
         panels.legend(axes, outside=True)
     return axes
+
+
+def _checked_levels(label: str, levels: object, num_groups: int) -> np.ndarray:
+    """Returns the levels of a label, float64[P, S]; raises for another number of groups."""
+    values = checks.numbers('levels', levels).astype(np.float64)
+    if values.ndim != 2 or len(values) != num_groups:
+        shape = f'shape {list(values.shape)} for {label!r}'
+        raise errors.invalid('levels', f'be of shape [{num_groups}, S]', shape)
+    return values
 
 
 def _name_groups(axes: Axes, groups: Sequence[str], letters: int) -> None:

@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Problem, Source
 from fedjax_links.core import checks, errors
-from fedjax_links.plot import panels, styles
+from fedjax_links.plot import arguments, panels, styles
 from fedjax_links.plot.panels import Axes
 from fedjax_links.results import dataset
 
 _DISTANCE_BINS = 30
 _MOST_LISTED = 40
+_MAX_CLASSES = 2**20
 _CROWDED = 8  # Ratio of the largest count to the median from which most points overlap.
 
 
@@ -47,15 +48,16 @@ def participation_loss(
       ValueError: for losses of another length.
     """
     checks.flags(legend=legend)
-    dataset.check_names(names or {}, losses)
-    rounds = np.asarray(counts)
+    arguments.titles(value_name=value_name)
+    losses = arguments.by_label('losses', losses)
+    names = arguments.names_by_label(names)
+    dataset.check_names(names, losses)
+    rounds = arguments.at_least_zero('counts', counts, '[N]')
+    checked_losses = {
+        label: _checked_losses(values, rounds.size) for label, values in losses.items()
+    }
     axes = panels.axes_of(ax)
     for label, look in styles.looks(losses).items():
-        values = checks.numbers('losses', losses[label]).astype(np.float64)
-        if values.shape != rounds.shape:
-            requirement = f'have one entry for each of {rounds.size}'
-            shape = f'shape {list(values.shape)}'
-            raise errors.invalid('losses', requirement, shape)
         points: dict[str, Any] = {
             'linestyle': 'none',
             'markersize': 4,
@@ -64,9 +66,9 @@ def participation_loss(
         }
         axes.plot(
             rounds,
-            values,
+            checked_losses[label],
             look.marker,
-            label=panels.literal((names or {}).get(label, label)),
+            label=panels.literal(names.get(label, label)),
             **points,
         )
     if legend:
@@ -78,6 +80,16 @@ def participation_loss(
         axes.set_xlim(left=-0.5)
         axes.xaxis.set_major_formatter('{x:g}')
     return axes
+
+
+def _checked_losses(losses: object, num_clients: int) -> np.ndarray:
+    """Returns the losses of a label, float64[N]; raises for another number of clients."""
+    values = checks.numbers('losses', losses).astype(np.float64)
+    if values.shape != (num_clients,):
+        requirement = f'have one entry for each of {num_clients}'
+        shape = f'shape {list(values.shape)}'
+        raise errors.invalid('losses', requirement, shape)
+    return values
 
 
 def partition(
@@ -104,13 +116,17 @@ def partition(
     """
     checks.flags(colorbar=colorbar)
     mix = label_shares(data)
-    name = 'rank by largest class' if order is None else 'rank'
-    order = by_largest_class(mix) if order is None else np.asarray(order)
+    name = 'rank by largest class'
+    if order is None:
+        shown = by_largest_class(mix)
+    else:
+        name = 'rank'
+        shown = arguments.clients('order', order, len(mix))
     axes = panels.axes_of(ax, (8.0, 3.6))
     panels.draw_shares(
-        axes, mix[order].T, "share of the client's examples", colorbar, aspect='auto'
+        axes, mix[shown].T, "share of the client's examples", colorbar, aspect='auto'
     )
-    panels.label_axes(axes, _name_of(axes, order, name), 'class', integers='y')
+    panels.label_axes(axes, _name_of(axes, shown, name), 'class', integers='y')
     if mix.shape[1] <= _MOST_LISTED // 2:
         axes.set_yticks(np.arange(mix.shape[1]))
     return axes
@@ -133,11 +149,11 @@ def label_shares(data: Any) -> np.ndarray:
                 'data', 'have integer labels', type(data.data).__name__
             )
         return _stored_label_shares(data, np.asarray(labels))
-    mix = checks.numbers('data', getattr(data, 'class_mix', data)).astype(np.float64)
+    mix = checks.numbers('data', getattr(data, 'class_mix', data))
     if mix.ndim != 2 or not mix.size:
         requirement = 'be a problem with labels, or shares of shape [N, C]'
         raise errors.invalid('data', requirement, f'shape {list(mix.shape)}')
-    return mix
+    return arguments.shares('data', mix, '[N, C]')
 
 
 def _stored_label_shares(problem: Problem, labels: np.ndarray) -> np.ndarray:
@@ -174,8 +190,9 @@ def pooled_classes(
     mix: Sequence[float] | np.ndarray, *, ax: Axes | None = None
 ) -> Axes:
     """Draws shares float[C] of all examples by class, as bars to stand beside `partition`."""
+    shares = arguments.shares('mix', mix, '[C]')
     axes = panels.axes_of(ax)
-    axes.barh(np.arange(len(mix)), mix, height=0.9, color=styles.REALISED)
+    axes.barh(np.arange(len(shares)), shares, height=0.9, color=styles.REALISED)
     return panels.label_axes(axes, 'share of all examples', 'class')
 
 
@@ -190,22 +207,23 @@ def volumes(counts: ArrayLike, *, order: Any = None, ax: Axes | None = None) -> 
     Returns:
       The axes.
     """
-    counts = np.asarray(counts)
+    sizes = arguments.at_least_zero('counts', counts, '[N]')
     name = 'client' if order is None else 'rank'
-    order = np.arange(counts.size) if order is None else np.asarray(order)
+    everyone = np.arange(sizes.size)
+    shown = everyone if order is None else arguments.clients('order', order, sizes.size)
     axes = panels.axes_of(ax)
-    width = 0.9 if order.size < 100 else 1.0
-    axes.bar(np.arange(order.size), counts[order], width=width, color=styles.REALISED)
+    width = 0.9 if shown.size < 100 else 1.0
+    axes.bar(np.arange(shown.size), sizes[shown], width=width, color=styles.REALISED)
     axes.axhline(
-        counts.mean(),
+        sizes.mean(),
         linestyle='--',
         color=styles.COLOURS[4],
         linewidth=1,
         label='mean',
     )
-    axes.set_ylim(0, 1.25 * counts.max())
+    axes.set_ylim(0, 1.25 * sizes.max() or 1.0)
     return panels.label_axes(
-        axes, _name_of(axes, order, name), 'examples', legend='upper right'
+        axes, _name_of(axes, shown, name), 'examples', legend='upper right'
     )
 
 
@@ -213,23 +231,27 @@ def label_distances(distances: ArrayLike, *, ax: Axes | None = None) -> Axes:
     """Draws a histogram of how far the labels of clients are from those of all.
 
     Args:
-      distances: float[N], total variations in [0, 1].
+      distances: float[N], total variations in [0, 1]; NaN, of clients without examples, is not
+        drawn.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
       The axes.
     """
-    distances = np.asarray(distances)
-    most = distances.max()
-    limit = 1.0 if most > 0.5 else max(1.1 * most, 0.01)
+    shares = arguments.shares('distances', distances, '[N]', may_miss=True)
+    shares = shares[~np.isnan(shares)]
     axes = panels.axes_of(ax)
+    if not shares.size:
+        return panels.note(axes, 'nobody has an example')
+    most = shares.max()
+    limit = 1.0 if most > 0.5 else max(1.1 * most, 0.01)
     axes.hist(
-        distances,
+        shares,
         bins=np.linspace(0, limit, _DISTANCE_BINS + 1).tolist(),
         color=styles.REALISED,
     )
-    name = f'mean {distances.mean():.3f}'
-    axes.axvline(distances.mean(), linestyle='--', color=styles.COLOURS[4], label=name)
+    name = f'mean {shares.mean():.3f}'
+    axes.axvline(shares.mean(), linestyle='--', color=styles.COLOURS[4], label=name)
     axes.set_xlim(0, limit)
     x_name = '0: the same mix, 1: no class in common'
     return panels.label_axes(axes, x_name, 'clients', integers='y', legend='best')
@@ -248,8 +270,13 @@ def classes_held(
     Returns:
       The axes.
     """
+    checks.static_int('num_classes', num_classes, maximum=_MAX_CLASSES)
+    classes = checks.ids('numbers', numbers)
+    if classes.max() > num_classes:
+        requirement = f'be at most {num_classes}, the classes that there are'
+        raise errors.invalid('numbers', requirement, classes.max())
     axes = panels.axes_of(ax)
-    num_clients = np.bincount(np.asarray(numbers), minlength=num_classes + 1)
+    num_clients = np.bincount(classes, minlength=num_classes + 1)
     axes.bar(np.arange(num_classes + 1), num_clients, width=0.9, color=styles.REALISED)
     axes.set_xlim(-0.5, num_classes + 0.5)
     return panels.label_axes(axes, 'number of classes', 'clients', integers='xy')

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import evaluation
 from fedjax_links.core import checks, errors
-from fedjax_links.plot import panels, styles
+from fedjax_links.plot import arguments, panels, styles
 from fedjax_links.plot.panels import Axes
 from fedjax_links.results import conversion, dataset
 from fedjax_links.results.metric import Metric
@@ -102,7 +102,8 @@ def learning_curves(
     """
     checks.choice('band', band, BANDS)
     checks.static_int('window', window)
-    checks.number('above', above)
+    arguments.finite_number('above', above)
+    arguments.titles(x_name=x_name)
     checks.flags(log=log, log_rounds=log_rounds, legend=legend)
     results = conversion.to_dataset(data, metric, rounds, names)
     num_evals = results.sizes['round']

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import evaluation
-from fedjax_links.core import checks, student
+from fedjax_links.core import checks, errors, student
 from fedjax_links.core.records import Section
 from fedjax_links.plot import panels, styles
 from fedjax_links.plot.panels import Axes
@@ -64,9 +64,16 @@ def paired_differences(
     shown_metric = Metric(results.attrs['metric'])
     until = dataset.read_attribute(results, 'until') or {}
     members = dataset.points(results)
-    baseline = _baseline(members, baseline or results.attrs.get('baseline'))
+    if baseline is None:
+        baseline = results.attrs.get('baseline') or None
+    baseline = _baseline(members, baseline)
     baseline_of = _baseline_of_rows(members, baseline)
 
+    wide = panels.check_by_label('wide', wide, (), list(members))
+    for label, half_width in wide.items():
+        if half_width < 0:
+            value = f'{half_width} for {label!r}'
+            raise errors.invalid('wide', 'be at least 0', value)
     curves_of_patterns = dataset.curves(results, model)
     model_of = _first_models(curves_of_patterns.values())
     titles = {
@@ -79,7 +86,6 @@ def paired_differences(
     axes_of_panels = panels.panel_axes(
         ax, len(curves_of_patterns), len(baseline_of), longest_title
     )
-    wide = panels.check_by_label('wide', wide, (), list(members))
 
     def draw_rows(axes: Axes, final: Mapping[str, np.ndarray]) -> None:
         for row, (label, base) in enumerate(baseline_of.items()):

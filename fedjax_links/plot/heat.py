@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import analysis
 from fedjax_links.core import checks, errors
-from fedjax_links.plot import panels
+from fedjax_links.plot import arguments, panels
 from fedjax_links.plot.panels import Axes
 
 # Colour maps that colour-blind readers can tell apart.
@@ -78,20 +78,30 @@ def heat_map(
       The axes; the image is ``axes.images[0]``.
 
     Raises:
-      ValueError: for values that are no matrix, or axes, texts or hatching of another shape.
+      ValueError: for values that are no matrix; axes, texts, colours or hatching of another shape;
+        no format; or a range of colours that is none.
     """
-    values = checks.numbers('values', values).astype(np.float64)
-    if values.ndim != 2 or not values.size:
-        shape = f'shape {list(values.shape)}'
-        raise errors.invalid('values', 'be of shape [Y, X]', shape)
+    values = arguments.numbers('values', values, '[Y, X]')
+    arguments.titles(label=label)
     checks.flags(around_zero=around_zero, reverse=reverse, colorbar=colorbar)
     y = _checked_axis('y', y, values.shape[0])
     x = _checked_axis('x', x, values.shape[1])
+    hatched = {
+        hatch: arguments.cells(argument, which, values.shape) & ~np.isnan(values)
+        for argument, which, hatch in (
+            ('unclear', unclear, UNDECIDED_HATCH),
+            ('alike', alike, ALIKE_HATCH),
+        )
+        if which is not None
+    }
+    _check_range(around_zero, least, most)
+    if colours is not None:
+        colours = _checked_colours(colours, values)
+    if texts is not None:
+        texts = _checked_texts(texts, values)
     axes = panels.axes_of(ax)
-    if unclear is not None:
-        _hatch(axes, 'unclear', unclear, values, UNDECIDED_HATCH)
-    if alike is not None:
-        _hatch(axes, 'alike', alike, values, ALIKE_HATCH)
+    for hatch, is_hatched in hatched.items():
+        _hatch(axes, is_hatched, hatch)
     if colours is None:
         least, most = _colour_range(values, around_zero, least, most)
         shown = _draw_values(
@@ -101,8 +111,6 @@ def heat_map(
             axes.figure.colorbar(axes.images[0], ax=axes, label=label)
     else:
         shown = _draw_colours(axes, values, colours)
-    if isinstance(texts, str):
-        texts = texts_of(values, texts)
     if texts is not None:
         _write_texts(axes, texts, shown)
     label_axes(axes, x, y)
@@ -117,9 +125,63 @@ def _checked_axis(argument: str, axis: Axis | None, length: int) -> Axis:
     """
     if axis is None:
         return '', range(length)
-    if len(axis[1]) != length:
-        raise errors.invalid(argument, f'have {length} values', len(axis[1]))
-    return axis
+    is_pair = isinstance(axis, list | tuple) and len(axis) == 2
+    if not is_pair or not _has_order(axis[1]):
+        got = errors.text_of(axis)
+        raise errors.invalid(argument, 'be a name and a list of values', got)
+    name, values = axis
+    arguments.titles(**{argument: name})
+    values = list(values)
+    if len(values) != length:
+        raise errors.invalid(argument, f'have {length} values', len(values))
+    return name, values
+
+
+def _has_order(values: object) -> bool:
+    """Returns whether values can be listed in order, each more than a letter of a text."""
+    return np.iterable(values) and not isinstance(values, str | set | frozenset)
+
+
+def _check_range(around_zero: bool, least: float | None, most: float | None) -> None:
+    """Raises for ends of the range of colours that cannot be as they are meant."""
+    for argument, value in (('least', least), ('most', most)):
+        if value is not None:
+            arguments.finite_number(argument, value)
+    if around_zero and most is not None and most < 0:
+        raise errors.invalid('most', 'be at least 0 for differences', most)
+    if around_zero and least is not None and (most is None or least != -most):
+        requirement = 'be left out unless `around_zero` is False'
+        raise errors.invalid('least', requirement, least)
+    if least is not None and most is not None and least > most:
+        raise errors.invalid('least', f'be at most {most}, as `most` is', least)
+
+
+def _checked_texts(texts: Texts | str, values: np.ndarray) -> Texts | None:
+    """Returns what stands in the cells, [Y, X]; raises for another shape, or for no format."""
+    if isinstance(texts, str):
+        try:
+            return texts_of(values, texts)
+        except ValueError:
+            requirement = "be a format such as '+.1f', or texts of the cells"
+            raise errors.invalid('texts', requirement, repr(texts)) from None
+    array = np.asarray(texts, object)
+    if array.shape != values.shape:
+        requirement = f'be a format, or texts of shape {list(values.shape)}'
+        raise errors.invalid('texts', requirement, f'shape {list(array.shape)}')
+    rows: Texts = array.tolist()
+    return rows
+
+
+def _checked_colours(colours: Any, values: np.ndarray) -> np.ndarray:
+    """Returns float[Y, X, 3] in [0, 1], whatever they are where there is no value."""
+    array = arguments.numbers('colours', colours, '[Y, X, 3]')
+    shape = (*values.shape, 3)
+    if array.shape != shape:
+        got = f'shape {list(array.shape)}'
+        raise errors.invalid('colours', f'be of shape {list(shape)}', got)
+    is_missing = np.isnan(values)[..., None]
+    arguments.shares('colours', np.where(is_missing, 0.0, array), '[Y, X, 3]')
+    return array
 
 
 def _colour_range(
@@ -129,13 +191,16 @@ def _colour_range(
     finite = values[np.isfinite(values)]
     if not finite.size:
         finite = np.zeros(1)
-    if most is None:
-        most = float(np.abs(finite).max() if around_zero else finite.max())
-    if around_zero:
-        least = -most
-    elif least is None:
-        least = float(finite.min())
     # A range needs a width, also where all values are the same.
+    if around_zero:
+        end = float(np.abs(finite).max()) if most is None else most
+        return -(end or 1.0), end or 1.0
+    if least is None:
+        least = float(finite.min())
+        if most is not None:
+            least = min(least, most - 1.0)
+    if most is None:
+        most = float(finite.max())
     return least, most if least < most else least + 1.0
 
 
@@ -191,29 +256,12 @@ def _write_texts(axes: Axes, texts: Texts, colours: np.ndarray) -> None:
         )
 
 
-def _hatch(
-    axes: Axes, argument: str, cells: ArrayLike, values: np.ndarray, hatch: str
-) -> None:
-    """Hatches the cells that have a value.
-
-    Args:
-      axes: matplotlib axes.
-      argument: what the cells are, for errors.
-      cells: bool[Y, X], which cells to hatch.
-      values: float[Y, X], NaN for none.
-      hatch: as matplotlib names it.
-
-    Raises:
-      ValueError: for cells of another shape.
-    """
+def _hatch(axes: Axes, cells: np.ndarray, hatch: str) -> None:
+    """Hatches cells, bool[Y, X], with what matplotlib names ``hatch``."""
     from matplotlib import patches
 
-    selected = np.asarray(cells, bool)
-    if selected.shape != values.shape:
-        requirement = f'be of shape {list(values.shape)}'
-        raise errors.invalid(argument, requirement, list(selected.shape))
     look: dict[str, Any] = {'fill': False, 'edgecolor': '#00000030', 'linewidth': 0}
-    for row, column in np.argwhere(selected & ~np.isnan(values)):
+    for row, column in np.argwhere(cells):
         corner = (column - 0.5, row - 0.5)
         axes.add_patch(patches.Rectangle(corner, 1, 1, hatch=hatch, **look))
 
@@ -229,7 +277,7 @@ def mixing_matrix(
       fl.plot.mixing_matrix(fl.analysis.expected_mixing_matrix(probs))
 
     Args:
-      matrix: float[N, N]; or bool[N], who was active in a round.
+      matrix: float[N, N], at least 0; or bool[N], who was active in a round.
       colorbar: whether to draw one.
       ax: matplotlib axes; a new figure by default.
 
@@ -237,18 +285,19 @@ def mixing_matrix(
       The axes; the image is ``axes.images[0]``, row i what client i receives.
 
     Raises:
-      ValueError: for another shape.
+      ValueError: for another shape, or a weight below 0.
     """
     checks.flags(colorbar=colorbar)
-    array = np.asarray(matrix)
-    is_mask = array.dtype == bool and array.ndim == 1 and array.size
-    weights = (
-        analysis.mixing_matrix(array) if is_mask else checks.numbers('matrix', matrix)
-    )
+    sizes = checks.shape('matrix', matrix)
+    if len(sizes) == 1 and sizes[0]:
+        weights = analysis.mixing_matrix(arguments.truth_values('matrix', matrix))
+    else:
+        weights = checks.numbers('matrix', matrix)
     is_square = weights.ndim == 2 and weights.shape[0] == weights.shape[1]
     if not is_square or not weights.size:
         shape = f'shape {list(weights.shape)}'
         raise errors.invalid('matrix', 'be float[N, N], or a mask bool[N]', shape)
+    weights = arguments.at_least_zero('matrix', weights, '[N, N]')
     axes = panels.axes_of(ax, (5.2, 4.4))
     panels.draw_shares(axes, weights, 'share of j in what i goes on from', colorbar)
     return panels.label_axes(axes, 'client j', 'client i', integers='xy')

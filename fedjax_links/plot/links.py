@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import analysis, base
 from fedjax_links.core import checks, errors
-from fedjax_links.plot import panels
+from fedjax_links.plot import arguments, panels
 from fedjax_links.plot.panels import Axes
 from fedjax_links.plot.styles import COLOURS, REALISED, THEORY
 
@@ -53,9 +53,12 @@ def link_map(
     checks.static_int('num_rounds', num_rounds)
     is_duplex = base.is_duplex(links)
     is_sampled = isinstance(links, base.Links)
-    mask = _mask(base.participants(links) if is_sampled else links, 'links')
+    mask = arguments.mask(base.participants(links) if is_sampled else links, 'links')
     most_first = np.argsort(-mask.mean(axis=0), kind='stable')
-    shown = most_first if order is None else order
+    num_clients = mask.shape[1]
+    shown = (
+        most_first if order is None else arguments.clients('order', order, num_clients)
+    )
     axes = panels.axes_of(ax, (7.2, 4.2))
     state = mask
     colours: dict[str, Any] = {'cmap': 'Greys', 'vmin': 0, 'vmax': 1.2}
@@ -65,7 +68,7 @@ def link_map(
         _explain_states(axes)
     image = state[:num_rounds, shown].T
     axes.imshow(image, aspect='auto', interpolation='nearest', **colours)
-    panels.label_axes(axes, 'round', _order_name(order, mask.shape[1]), integers='xy')
+    panels.label_axes(axes, 'round', _order_name(order, num_clients), integers='xy')
     axes.set_xlabel('round', loc='right' if is_duplex else 'center')
     return axes
 
@@ -129,11 +132,12 @@ def participation_rates(
     Raises:
       ValueError: for a mask or probabilities of another shape.
     """
-    mask = _mask(mask)
+    arguments.titles(name=name)
+    mask = arguments.mask(mask)
     rates = mask.mean(axis=0)
     if probs is None:
         probs = np.full(rates.size, np.nan)
-    probs = np.asarray(probs, np.float64)
+    probs = arguments.shares('probs', probs, '[N]', may_miss=True)
     if probs.shape != rates.shape:
         shape = f'shape {list(probs.shape)}'
         raise errors.invalid('probs', f'have {rates.size} entries', shape)
@@ -171,8 +175,8 @@ def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Ax
     Raises:
       ValueError: for a mask or rates of another shape, or out of range.
     """
-    mask = _mask(mask)
-    chain = _chain(mask, rates)
+    mask = arguments.mask(mask)
+    chain = arguments.transitions(mask, rates)
     axes = panels.axes_of(ax)
     counts = analysis.gap_counts(mask)
     if not counts.any():
@@ -222,10 +226,10 @@ def link_memory(
     Raises:
       ValueError: for a mask or rates of another shape, or out of range.
     """
-    mask = _mask(mask)
+    mask = arguments.mask(mask)
     checks.static_int('num_lags', num_lags)
     lags = np.arange(min(num_lags, len(mask) // 2) + 1)
-    chain = _chain(mask, rates)
+    chain = arguments.transitions(mask, rates)
     axes = panels.axes_of(ax)
     measured = analysis.autocorrelation(mask, lags[-1])
     if np.isnan(measured).all():
@@ -262,9 +266,14 @@ def participants(
       The axes.
 
     Raises:
-      ValueError: for a mask of another shape or a period that is too long.
+      ValueError: for a mask of another shape, a period that is too long, or sums of another length
+        or without a period.
     """
-    counts = _mask(mask).sum(axis=1)
+    counts = arguments.mask(mask).sum(axis=1)
+    if mean is not None:
+        arguments.finite_number('mean', mean)
+    if expected is not None:
+        expected = _checked_expected(expected, period)
     axes = panels.axes_of(ax)
     if period is None:
         x_name = 'round'
@@ -281,7 +290,21 @@ def participants(
     return panels.label_axes(axes, x_name, 'clients', integers='xy', legend='best')
 
 
-def _draw_period(axes: Axes, counts: np.ndarray, period: int, expected: Any) -> None:
+def _checked_expected(expected: ArrayLike, period: int | None) -> np.ndarray:
+    """Returns sums of probabilities by round of a period, float64[P]."""
+    sums = arguments.numbers('expected', expected, '[P]')
+    if period is None:
+        raise errors.invalid('expected', 'be left out without `period`', sums)
+    checks.static_int('period', period)
+    if sums.size != period:
+        requirement = f'have {period} entries, one per round of the period'
+        raise errors.invalid('expected', requirement, f'shape {list(sums.shape)}')
+    return sums
+
+
+def _draw_period(
+    axes: Axes, counts: np.ndarray, period: int, expected: np.ndarray | None
+) -> None:
     """Draws mean and quantiles over the complete periods.
 
     Args:
@@ -328,17 +351,22 @@ def peer_graph(
       The axes; the edges are ``axes.collections[0]``.
 
     Raises:
-      ValueError: if the shapes do not fit.
+      ValueError: for shapes that do not fit, ids of no client, or shares out of range.
     """
     from matplotlib import collections
 
-    table = np.asarray(neighbours)
-    shares = np.asarray(edge_rates, np.float64)
-    if table.ndim != 2 or table.shape != shares.shape:
+    table = _checked_neighbours(neighbours)
+    num_clients = len(table)
+    shares = arguments.shares('edge_rates', edge_rates, '[N, K]')
+    if table.shape != shares.shape:
         raise errors.invalid(
             'edge_rates', f'have shape {list(table.shape)}', list(shares.shape)
         )
-    num_clients = len(table)
+    sizes: Any = 12
+    if rates is not None:
+        checks.one_or_each('rates', rates, num_clients)
+        checks.within('rates', rates, 0, 1)
+        sizes = 6 + 60 * np.asarray(rates)
     angles = 2 * np.pi * np.arange(num_clients) / num_clients
     positions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     # Both ends list an edge; the one with the lower id draws it.
@@ -346,53 +374,25 @@ def peer_graph(
     client, slot = np.nonzero(is_first_end)
     neighbour = table[client, slot]
     lines = np.stack([positions[client], positions[neighbour]], axis=1)
-    opacity = np.clip(shares[client, slot], 0.02, 1)
+    # Without edges, matplotlib takes no opacity for each.
+    opacity = np.clip(shares[client, slot], 0.02, 1) if len(lines) else None
     axes = panels.axes_of(ax, (4.2, 4.2))
     axes.add_collection(
         collections.LineCollection(
             list(lines), linewidths=1.2, alpha=opacity, color=REALISED
         )
     )
-    sizes = 12 if rates is None else 6 + 60 * np.asarray(rates)
     axes.scatter(positions[:, 0], positions[:, 1], s=sizes, color=THEORY, zorder=2)
     axes.set_aspect('equal')
     axes.set_axis_off()
     return axes
 
 
-def _mask(data: object, argument: str = 'mask') -> np.ndarray:
-    """Returns bool[T, N] of truth values, or of numbers 0 and 1.
-
-    Raises:
-      ValueError: for another shape, or other values.
-    """
-    array = np.asarray(data)
-    if array.ndim != 2 or not array.size:
-        shape = f'shape {list(array.shape)}'
-        raise errors.invalid(argument, 'be a mask of shape [T, N]', shape)
-    if array.dtype != bool and not np.isin(array, (0, 1)).all():
-        raise errors.invalid(argument, 'hold truth values', errors.text_of(data))
-    return array.astype(bool)
-
-
-def _chain(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Returns both transition probabilities, float64[N] each; None without rates.
-
-    Raises:
-      ValueError: for rates of another shape, or out of range.
-    """
-    if rates is None:
-        return None
-    for rate in rates:
-        checks.within('rates', rate, 0, 1)
-        if np.shape(rate) not in ((), mask.shape[1:]):
-            value = f'shape {list(np.shape(rate))}'
-            raise errors.invalid('rates', f'have {mask.shape[1]} entries each', value)
-    shape = mask.shape[1:]
-    up_rate, down_rate = rates
-    return _float64(up_rate, shape), _float64(down_rate, shape)
-
-
-def _float64(rate: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns float64[N] of a rate for all clients, or of one for each."""
-    return np.broadcast_to(rate, shape).astype(np.float64)
+def _checked_neighbours(neighbours: Any) -> np.ndarray:
+    """Returns the neighbours of clients, int[N, K] in [0, N)."""
+    table = checks.numbers('neighbours', neighbours)
+    if table.ndim != 2 or not table.size:
+        shape = f'shape {list(table.shape)}'
+        raise errors.invalid('neighbours', 'be of shape [N, K]', shape)
+    arguments.clients('neighbours', table.ravel(), len(table))
+    return table

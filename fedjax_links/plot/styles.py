@@ -8,8 +8,10 @@ and Ito (2008) and two more, the others were chosen far from them and from each 
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from fedjax_links.core import checks
 
 _HUES = (
     ('#0072B2', '#ACCEF8', '#1442BE', '#052482'),  # blue
@@ -75,12 +77,18 @@ class Look(NamedTuple):
     @property
     def hue(self) -> int:
         """Returns the index of its hue among the eight."""
-        return COLOURS.index(self.colour) % len(_HUES)
+        return self._index % len(_HUES)
 
     @property
     def rank(self) -> int:
         """Returns which shade, line and hatching of its hue it has, from 0 to 3."""
-        return COLOURS.index(self.colour) // len(_HUES)
+        return self._index // len(_HUES)
+
+    @property
+    def _index(self) -> int:
+        """Returns the index of its colour in `COLOURS`; raises for another one."""
+        checks.choice('colour', self.colour, COLOURS)
+        return COLOURS.index(self.colour)
 
     def line(self, model: str = 'server') -> Any:
         """Returns the line style of one of its candidate models; dotted for other names."""
@@ -122,7 +130,9 @@ def looks(labels: Iterable[str]) -> dict[str, Look]:
     Returns:
       By label. Colours repeat only beyond the 32 of `COLOURS`.
     """
-    name_of = {label: _registered_name(label) for label in labels}
+    is_stream = isinstance(labels, Iterator)
+    names = checks.names('labels', list(labels) if is_stream else labels)
+    name_of = {label: _registered_name(label) for label in names}
     colour_of: dict[str, int] = {}
     used: set[int] = set()
     for label, name in name_of.items():

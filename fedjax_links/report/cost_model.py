@@ -87,7 +87,8 @@ def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devic
       ValueError: for numbers out of range, or not one for each client.
     """
     checks.static_int('num_clients', num_clients)
-    columns = {'step': step, 'uplink': uplink, 'downlink': downlink}
+    given = {'step': step, 'uplink': uplink, 'downlink': downlink}
+    columns = {name: checks.on_host(speed) for name, speed in given.items()}
     for name, speed in columns.items():
         if isinstance(speed, str | Mapping):
             columns[name] = resolver.build_named(
@@ -139,7 +140,9 @@ def price(
     _check_kinds(traffic, table, options)
     options = options or {}
     _check_shapes(mask, table)
+    model_bytes = checks.on_host(model_bytes)
     checks.positive_number('model_bytes', model_bytes)
+    overhead = checks.on_host(overhead)
     checks.number_within('overhead', overhead, 0, _LARGEST)
     checks.within('local_steps', local_steps, 0, checks.LARGEST_INT)
     num_rounds, num_clients = mask.shape

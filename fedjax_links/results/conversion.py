@@ -72,7 +72,7 @@ def _labelled(
 
 def _with_rounds(results: LabelledResults, rounds: ArrayLike) -> LabelledResults:
     """Returns results with other rounds at the evaluations."""
-    if np.shape(rounds) != results['round'].shape:
+    if checks.shape('rounds', rounds) != results['round'].shape:
         requirement = f'have {results.sizes["round"]} entries'
         raise errors.invalid('rounds', requirement, f'shape {np.shape(rounds)}')
     column = checks.numbers('rounds', rounds).astype(float)
@@ -92,6 +92,8 @@ def _entries_to_dataset(
 
     if not entries:
         raise errors.invalid('data', 'hold at least one label', entries)
+    if metric is not None:
+        checks.text('metric', metric)
     entries = {str(label): entry for label, entry in entries.items()}
     simulated = {
         label: _table_of_simulation(entry)
@@ -178,7 +180,11 @@ def _table_of_arrays(label: str, entry: Any, metric: str) -> Any:
         f'{model}/{metric}': _seeds_by_evaluations(label, values)
         for model, values in arrays.items()
     }
-    seed, evaluation = np.indices(next(iter(columns.values())).shape)
+    shapes = {array.shape for array in columns.values()}
+    if len(shapes) != 1:
+        requirement = 'hold arrays of one shape for every model'
+        raise errors.invalid('data', requirement, f'{sorted(shapes)} for {label!r}')
+    seed, evaluation = np.indices(shapes.pop())
     columns['seed'] = seed
     columns['round'] = evaluation + 1.0
     return pandas.DataFrame({name: array.ravel() for name, array in columns.items()})

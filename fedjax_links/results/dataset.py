@@ -202,6 +202,7 @@ def curves(results: LabelledResults, model: str | None = None) -> dict[str, Curv
     patterns = results['pattern'].values.tolist()
     labels = results['series'].values.tolist()
     main_models = results['main_model'].values.tolist()
+    shows_all = isinstance(model, str) and model == ALL
     by_pattern: dict[str, Curves] = {}
     for pattern_index, pattern in enumerate(patterns):
         curves_of: Curves = {}
@@ -214,7 +215,7 @@ def curves(results: LabelledResults, model: str | None = None) -> dict[str, Curv
                     by_model[name] = values[cell][has_started]
             if not by_model:
                 continue
-            if model != ALL:
+            if not shows_all:
                 shown = main_models[series_index] if model is None else model
                 checks.choice('model', shown, [*by_model, ALL])
                 by_model = {shown: by_model[shown]}

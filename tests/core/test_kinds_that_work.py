@@ -4,12 +4,14 @@ import types
 
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 from ml_collections import ConfigDict
 
 import fedjax_links as fl
 from fedjax_links import analysis, choices, local_training, mixing, participation, plot
 from fedjax_links.analysis import link_chains
+from fedjax_links.report import cost_model
 from tests import refusals
 
 SWAP = np.array([[False, True], [True, False]])
@@ -98,6 +100,49 @@ def test_edges_between_clients_take_the_place_of_a_problem(table, name, options)
     """As for `peers` in a config, where there are as many entries as edges."""
     edges = types.SimpleNamespace(num_clients=3, data=None)
     assert len(getattr(choices, table)[name](edges, **options)) == 3
+
+
+@pytest.mark.parametrize(
+    'draw',
+    [
+        lambda: plot.mixing_matrix([1, 0, 1]),
+        lambda: plot.mixing_matrix(7 * np.eye(2)),
+        lambda: plot.label_distances([0.1, np.nan, 0.3]),
+        lambda: plot.label_distances([np.nan]),
+        lambda: plot.peer_graph([[0], [1]], [[0.0], [0.0]]),
+        lambda: plot.peer_graph([[1], [0]], [[0.5], [0.5]], rates=0.5),
+        lambda: plot.gap_law([[1, 0]] * 3, rates=iter((0.5, 0.5))),
+        lambda: plot.heat_map([[0.1, 0.2]], x=('p', iter('ab'))),
+        lambda: plot.heat_map([[0.1, 0.2]], texts=np.array([['a', 'b']])),
+        lambda: plot.heat_map([[0.1, 0.2]], most=2**40),
+        lambda: plot.heat_map([[0.1, 0.2]], least=-3, most=3),
+        lambda: plot.heat_map(
+            [[0.1, np.nan]], colours=[[[1, 1, 1], [np.nan, np.nan, np.nan]]]
+        ),
+        lambda: plot.link_map([[1, 0]] * 3, order=range(1)),
+        lambda: plot.volumes([0, 0]),
+        lambda: plot.participation_loss([0.5, 1.5], {3: [0.1, np.nan]}),
+        lambda: plot.participation_loss([1, 2], pandas.DataFrame({'a': [0.1, 0.2]})),
+        lambda: plot.level_bars({'a': [[np.nan]]}, np.array(['one'])),
+        lambda: plot.looks(iter(['fedavg'])),
+    ],
+)
+def test_pictures_of_what_is_clear_are_drawn(draw):
+    draw()
+
+
+def test_on_the_host_integers_have_no_largest():
+    speeds = {'step': 2**40, 'uplink': 10**10, 'downlink': 10**10}
+    table = cost_model.devices(2, **speeds)
+    cost = cost_model.price(
+        np.ones((1, 2), bool), cost_model.Traffic(), table, model_bytes=10**10
+    )
+    np.testing.assert_array_equal(cost.uplink, [0, 2e10])
+    np.testing.assert_array_equal(cost.compute, [0, 2 * 2.0**40])
+    times = choices.TIMES['devices'](
+        PROBLEM, **speeds, local_steps=1, model_bytes=10**10
+    )
+    np.testing.assert_array_equal(times.fixed, [2.0, 2.0])
 
 
 def test_what_is_out_of_range_stands_at_its_own_axis():
