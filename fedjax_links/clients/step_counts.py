@@ -42,7 +42,7 @@ def steps_of(
       The function, see `StepsOf`.
 
     Raises:
-      InvalidError: for options that exclude each other, are out of range or need too much memory.
+      ValueError: for options that exclude each other, are out of range or need too much memory.
     """
     if (local_steps is None) == (local_epochs is None):
         value = None if local_steps is None else f'{local_steps} beside {local_epochs}'

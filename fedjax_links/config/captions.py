@@ -77,7 +77,7 @@ def fill_in(text: str, config: Section, *, is_complete: bool = True) -> str:
       is_complete: whether a field that the config lacks is an error; otherwise its braces stay.
 
     Raises:
-      InvalidError: for a field that the config does not have.
+      ValueError: for a field that the config does not have.
     """
 
     def shown(match: re.Match[str]) -> str:

@@ -129,7 +129,7 @@ def _value_of_reference(reference: 'FieldReference', where: str) -> Any:
     """Computes the value of a reference.
 
     Raises:
-      InvalidError: if it is not set, or cannot be computed.
+      ValueError: if it is not set, or cannot be computed.
     """
     if _is_missing(reference):
         requirement = 'be given a value'

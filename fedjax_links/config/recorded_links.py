@@ -105,7 +105,7 @@ def _label_of(path: Path, labels: list[str], pattern: str | None) -> str:
     """Returns the pattern of a run whose links are meant.
 
     Raises:
-      InvalidError: if the run has none, or several and none is named.
+      ValueError: if the run has none, or several and none is named.
     """
     if not labels:
         raise errors.invalid('folder', f'hold realised links ({runs.LINKS})', path)

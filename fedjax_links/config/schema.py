@@ -312,7 +312,7 @@ def check(config: Section, schema: Mapping[str, Declaration]) -> None:
       schema: the fields that it may have.
 
     Raises:
-      InvalidError: naming the field, its value and the nearest valid name.
+      ValueError: naming the field, its value and the nearest valid name.
     """
     for name, value in config.items():
         if name not in schema:
@@ -353,7 +353,7 @@ def read(config: Section) -> ExperimentConfig:
       The fields, each checked by itself.
 
     Raises:
-      InvalidError: naming the field, its value and the nearest valid name.
+      ValueError: naming the field, its value and the nearest valid name.
     """
     if not isinstance(config, Mapping):
         requirement = 'be a dictionary or a ConfigDict'

@@ -176,7 +176,7 @@ def on_disk(path: object) -> Iterator[None]:
       path: what was being worked on, named where the system names nothing.
 
     Raises:
-      InvalidError: with path and reason, for a full disk, a missing right, a vanished folder, ...
+      ValueError: with path and reason, for a full disk, a missing right, a vanished folder, ...
     """
     try:
         yield

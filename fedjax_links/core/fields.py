@@ -123,7 +123,7 @@ def check_values(settings: Any, prefix: str = '') -> None:
       prefix: the path of its fields for errors, ``'tuning.'``.
 
     Raises:
-      InvalidError: naming the field.
+      ValueError: naming the field.
     """
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)

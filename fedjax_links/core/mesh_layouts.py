@@ -77,7 +77,7 @@ class Layout:
           *arguments: of ``make``, replicated; arrays or their shapes.
 
         Raises:
-          InvalidError: for what is no mesh, or other axes.
+          ValueError: for what is no mesh, or other axes.
         """
         if not isinstance(mesh, jax.sharding.Mesh):
             requirement = 'be a mesh, such as `machines.devices.mesh(2)`'

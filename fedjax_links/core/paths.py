@@ -14,7 +14,7 @@ def as_path(text: str | os.PathLike[str], argument: str = 'folder') -> Path:
       argument: what to name in an error.
 
     Raises:
-      InvalidError: for what is no path.
+      ValueError: for what is no path.
 
     Example:
       >>> from fedjax_links.core import paths

@@ -330,7 +330,7 @@ def _client_rate(
     """Returns the rate of an algorithm's clients where no grid says otherwise.
 
     Raises:
-      InvalidError: for an algorithm whose rate nothing says, or two fields say.
+      ValueError: for an algorithm whose rate nothing says, or two fields say.
     """
     path = f'config.algorithms.{label}.client.learning_rate'
     if rate is REQUIRED:

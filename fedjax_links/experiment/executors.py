@@ -266,7 +266,7 @@ def _config_text(plan: Plan) -> str:
     """Returns the config of an experiment as JSON, from which other processes can build it.
 
     Raises:
-      InvalidError: naming a part that was made in Python.
+      ValueError: naming a part that was made in Python.
     """
     if plan.config is None:
         requirement = 'be what a config says (experiment.build) to run by an executor'

@@ -71,7 +71,7 @@ class SourceRun:
         data. Of an experiment made in Python only the version of this package is compared.
 
         Raises:
-          InvalidError: naming what changed.
+          ValueError: naming what changed.
         """
         if self.identity is None:
             raise self._changed('nothing says of which programs and data it is')

@@ -163,7 +163,7 @@ def meet(host: str, port: int, process_id: int, count: int) -> Connections:
       count: number of processes.
 
     Raises:
-      InvalidError: if they do not come within minutes, or process 0 cannot be reached there.
+      ValueError: if they do not come within minutes, or process 0 cannot be reached there.
     """
     deadline = time.monotonic() + _JOIN_SECONDS
     if process_id:
@@ -273,7 +273,7 @@ def _read_greeting(connection: socket.socket, count: int) -> int | None:
     """Reads who has connected: a process from 1 to ``count`` - 1; None for anybody else.
 
     Raises:
-      InvalidError: if the process expects another number of processes.
+      ValueError: if the process expects another number of processes.
     """
     try:
         greeting = _receive(connection, _HELLO.size)

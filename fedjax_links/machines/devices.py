@@ -49,7 +49,7 @@ def local() -> list[jax.Device]:
     """Returns the devices of this process.
 
     Raises:
-      InvalidError: if JAX finds none of the platform that it is told to use.
+      ValueError: if JAX finds none of the platform that it is told to use.
     """
     try:
         devices: list[jax.Device] = jax.local_devices()

@@ -50,7 +50,7 @@ def join(
       is left. It does nothing for a process alone.
 
     Raises:
-      InvalidError: if one is given without the others, or is out of range.
+      ValueError: if one is given without the others, or is out of range.
     """
     if coordinator is None and num_processes is None and process_id is None:
         return contextlib.nullcontext()
@@ -87,7 +87,7 @@ def adopt(*common_errors: type[Exception]) -> AbstractContextManager[None]:
       if they are joined already.
 
     Raises:
-      InvalidError: if the processes cannot reach the first one.
+      ValueError: if the processes cannot reach the first one.
     """
     are_joined = _open is not None and not _open.are_over
     if are_joined or not jax.distributed.is_initialized() or jax.process_count() == 1:
@@ -225,7 +225,7 @@ def ask_all(answer: Callable[[], bytes]) -> list[bytes]:
       The answers, in the order of the processes.
 
     Raises:
-      InvalidError: in all processes, if one of them raises it; then all have left.
+      ValueError: in all processes, if one of them raises it; then all have left.
     """
     if _open is None or _open.are_over:
         return [answer()]
@@ -265,7 +265,7 @@ def ask_leader(answer: Callable[[], bytes]) -> bytes:
       The answer, in all processes.
 
     Raises:
-      InvalidError: as `ask_all`.
+      ValueError: as `ask_all`.
     """
     return ask_all(lambda: answer() if is_leader() else b'')[0]
 
@@ -280,7 +280,7 @@ def do_in_all(do: Callable[[], _T]) -> _T:
       What it returns in this process.
 
     Raises:
-      InvalidError: as `ask_all`.
+      ValueError: as `ask_all`.
     """
     results: list[_T] = []
 

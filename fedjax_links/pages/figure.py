@@ -209,7 +209,7 @@ def check(config: Section) -> FigureConfig:
     """Returns the fields of a figure's config, without computing the figure.
 
     Raises:
-      InvalidError: naming a field that it cannot have, or a wrong value.
+      ValueError: naming a field that it cannot have, or a wrong value.
     """
     declared = fields.declared(FigureConfig)
     schema.check(config, declared)

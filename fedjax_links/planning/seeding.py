@@ -146,7 +146,7 @@ def _modes_of(redraw: StreamModes) -> Mapping[str, str]:
     """Returns modes by stream, of those streams that an experiment names.
 
     Raises:
-      InvalidError: for an unknown stream or mode.
+      ValueError: for an unknown stream or mode.
     """
     if isinstance(redraw, str):
         checks.choice('redraw', redraw, (BY_SEED, FIXED))

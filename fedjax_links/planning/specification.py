@@ -327,7 +327,7 @@ def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
     """Names what an evaluation returns.
 
     Raises:
-      InvalidError: unless it returns numbers by name.
+      ValueError: unless it returns numbers by name.
     """
     contracts.check_eval_fn(eval_fn)
     key = jax.random.key(0)

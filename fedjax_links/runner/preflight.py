@@ -31,7 +31,7 @@ def check(plan: Plan, programs: Programs | None = None) -> None:
       programs: its programs, if there are any yet: none is traced again when it is compiled.
 
     Raises:
-      InvalidError: naming a round of the config after the last one, the algorithm that needs more
+      ValueError: naming a round of the config after the last one, the algorithm that needs more
         than there is, or a pattern under which nobody takes part in the whole run. An error from
         code of the user has a note that names algorithm and pattern.
     """

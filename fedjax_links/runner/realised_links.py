@@ -189,7 +189,7 @@ def first_active(programs: Programs, label: str) -> int | None:
       The round; None if no client takes part in the whole run.
 
     Raises:
-      InvalidError: if the pattern draws numbers out of range.
+      ValueError: if the pattern draws numbers out of range.
     """
     rounds_before = 0
     first_seed = programs.plan.seeds[0]

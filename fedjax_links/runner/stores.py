@@ -322,7 +322,7 @@ class RunFolder(InMemoryStore):
         """Compares the folder with the experiment, writes nothing, and returns its description.
 
         Raises:
-          InvalidError: naming what differs.
+          ValueError: naming what differs.
         """
         plain = None if config is None else json.loads(json.dumps(config))
         facts = json.loads(json.dumps(self.facts))
@@ -373,7 +373,7 @@ class RunFolder(InMemoryStore):
         """Compares a lane of the folder with what would run now.
 
         Raises:
-          InvalidError: naming the lane and what differs.
+          ValueError: naming the lane and what differs.
         """
         stored = self._unchecked.pop(lane)
         if self._allow_changed:

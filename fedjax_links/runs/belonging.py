@@ -28,7 +28,7 @@ def check_same_programs(argument: str, lanes: Described, facts: RunFacts) -> Non
       facts: of the run; nothing is compared if they say that a user allowed a change.
 
     Raises:
-      InvalidError: naming the lane and what differs.
+      ValueError: naming the lane and what differs.
     """
     if run_files.CHANGED in facts:
         return
@@ -74,7 +74,7 @@ def check_of_run(
       facts: likewise; as in `check_same_programs`.
 
     Raises:
-      InvalidError: naming the lane.
+      ValueError: naming the lane.
     """
     values = documents.read_json(folder, run_files.IDENTITY)
     if values is None or run_files.CHANGED in facts:

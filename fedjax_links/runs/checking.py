@@ -146,7 +146,7 @@ def check_facts(where: object, facts: object) -> None:
       facts: what it holds.
 
     Raises:
-      InvalidError: naming the file and the first fact that is none.
+      ValueError: naming the file and the first fact that is none.
     """
     if not isinstance(facts, Mapping):
         value = errors.text_of(facts)
@@ -212,7 +212,7 @@ def check_division(where: object, values: object) -> None:
     """Refuses what does not say how lanes are divided into shards.
 
     Raises:
-      InvalidError: naming the file.
+      ValueError: naming the file.
     """
     if not isinstance(values, dict) or not {'count', 'by', 'lanes'} <= values.keys():
         value = f'{where} that does not'
@@ -230,7 +230,7 @@ def check_about(where: object, about: object) -> None:
     """Refuses what no save of a lane says about its lane.
 
     Raises:
-      InvalidError: naming the file.
+      ValueError: naming the file.
     """
     fields: Mapping[str, Any] = about if isinstance(about, Mapping) else {}
     labels = fields.get('labels')
@@ -264,7 +264,7 @@ def check_labels(where: object, labels: LaneLabels, facts: RunFacts) -> None:
     """Refuses a lane of an algorithm or a pattern that a description does not have.
 
     Raises:
-      InvalidError: naming what is unknown.
+      ValueError: naming what is unknown.
     """
     for name in ('algorithm', 'pattern'):
         if labels[name] not in facts[f'{name}s']:
@@ -276,7 +276,7 @@ def parse_row(line: bytes | str) -> MetricsRow:
     """Reads a line of metrics.
 
     Raises:
-      InvalidError: if it is none.
+      ValueError: if it is none.
     """
     try:
         row = json.loads(line)
@@ -295,7 +295,7 @@ def check_columns(
     """Refuses metrics that no run of this description writes.
 
     Raises:
-      InvalidError: naming the folder and the column.
+      ValueError: naming the folder and the column.
     """
     if not columns:
         return

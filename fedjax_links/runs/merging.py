@@ -103,7 +103,7 @@ def _check_mergeable(
       The facts of the full run.
 
     Raises:
-      InvalidError: naming the folder and what differs, for a target with files of something else.
+      ValueError: naming the folder and what differs, for a target with files of something else.
     """
     for part in parts:
         read_description(part, 'workdir')

@@ -59,7 +59,7 @@ def read_identity(path: Path) -> RunIdentity | None:
       path: of the folder.
 
     Raises:
-      InvalidError: if the files were changed.
+      ValueError: if the files were changed.
     """
     values = documents.read_json(path, IDENTITY)
     if values is None:
@@ -128,7 +128,7 @@ def check_same(
       Clauses on how programs and data differ; nothing unless that is allowed.
 
     Raises:
-      InvalidError: naming what differs.
+      ValueError: naming what differs.
     """
     check_kind(argument, path, there, here)
     if may_grow:
@@ -238,7 +238,7 @@ def check_started(argument: str, path: Path, here: Description) -> None:
       here: what is to run.
 
     Raises:
-      InvalidError: naming the folder.
+      ValueError: naming the folder.
     """
     config = documents.read_json(path, CONFIG)
     if config is not None:

@@ -34,7 +34,7 @@ def read_json(folder: Path, name: str) -> Any:
       Its values, unverified if it has no digest; None if there is no such file.
 
     Raises:
-      InvalidError: if it was changed since it was written.
+      ValueError: if it was changed since it was written.
     """
     path = folder / name
     with errors.on_disk(path):

@@ -135,7 +135,7 @@ def acquire_or_refuse(
       *others: further locks, whose holder the error names if that of the file is unknown.
 
     Raises:
-      InvalidError: with the name of the holder.
+      ValueError: with the name of the holder.
     """
     lock = acquire(path)
     if lock is None:
@@ -201,7 +201,7 @@ def _lock(file: IO[str], *, shared: bool = False) -> bool:
     """Locks a file until it is closed; returns False if another process holds it.
 
     Raises:
-      InvalidError: where the disk or the operating system has no locks.
+      ValueError: where the disk or the operating system has no locks.
     """
     if fcntl is None:
         raise _without_locks(file.name, 'this operating system has none')

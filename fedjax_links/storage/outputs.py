@@ -24,7 +24,7 @@ def check(argument: str, folder: Path, names: Iterable[str]) -> None:
       names: of the files to write, below the folder.
 
     Raises:
-      InvalidError: naming the file, or what lies in the folder's place.
+      ValueError: naming the file, or what lies in the folder's place.
     """
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not existing.is_dir():
@@ -56,7 +56,7 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
       The names.
 
     Raises:
-      InvalidError: as `check`.
+      ValueError: as `check`.
     """
     written: list[str] = []
     with errors.on_disk(folder):

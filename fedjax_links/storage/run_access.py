@@ -93,7 +93,7 @@ def refuse_foreign(argument: str, path: Path) -> Kind:
       What it holds: nothing, a run that was started, or a run.
 
     Raises:
-      InvalidError: for files of something else, and for an archive.
+      ValueError: for files of something else, and for an archive.
     """
     kind = kind_of(path)
     if kind is Kind.ARCHIVE:
@@ -119,7 +119,7 @@ def set_aside(argument: str, path: Path) -> Path:
       Its new path: ``<path>.old-1`` or the next free number.
 
     Raises:
-      InvalidError: for a folder that is no run's, or while a process runs it.
+      ValueError: for a folder that is no run's, or while a process runs it.
     """
     refuse_foreign(argument, path)
     running = sorted((path / CLAIMS).glob('*.lock'))
@@ -162,7 +162,7 @@ def exclusive(argument: str, path: Path) -> Iterator[file_locks.FileLock]:
       The lock.
 
     Raises:
-      InvalidError: naming who holds it.
+      ValueError: naming who holds it.
     """
     running = sorted((path / CLAIMS).glob('shard-*.lock'))
     lock = file_locks.acquire_or_refuse(argument, path, path / LOCK, *running)
