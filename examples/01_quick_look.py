@@ -55,10 +55,10 @@ axes = plot.partition(problem)
 # ## What to expect
 #
 # In a round with active clients A, FedAvg gives weight 1 / |A| to each of them. Its objective is
-# the weighted sum of the clients' losses with weights E[1{i in A} / |A|]. FedAvg-all divides by N
-# whoever came, so that client i counts in proportion to p_i. FedPBC keeps the mean of all client
-# models in place when it averages, so all count the same. A linear model's weighted loss has one
-# minimiser, found in float64.
+# the weighted sum of the clients' losses with weights E[1{i in A} / |A|]. FedAvg-all always divides
+# by N, so client i counts in proportion to p_i. FedPBC keeps the mean of all client models in place
+# when it averages, so all count the same. A linear model's weighted loss has one minimiser, found
+# in float64.
 
 # %%
 weights = {
@@ -119,7 +119,7 @@ print(
 
 # %% [markdown]
 # The two biased algorithms end where they should to a fraction of a point. FedPBC ends a little
-# below its line: the lines are limits of small steps, and a client that is away for long drifts
+# below its line. The lines are limits of small steps, and a client that is away for long drifts
 # towards its own optimum. A smaller rate takes it closer and takes longer.
 
 # %%

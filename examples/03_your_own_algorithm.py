@@ -47,10 +47,10 @@ print(inspect.getsource(fedlin.fedlin))
 #
 # ## Check it in one call
 #
-# The suite checks, for example, that unavailable clients never influence the server, that the order
-# of clients does not matter, and that a resumed run equals an uninterrupted one. A keyword switches
-# off what does not hold for an algorithm. With full participation FedLin is not FedAvg. Its clients
-# take the gradient of all their examples, not only of their batches.
+# The suite checks, for example, that unavailable clients never influence the server and that the
+# order of clients does not matter. It also checks that a resumed run equals an uninterrupted one. A
+# keyword switches off what does not hold for an algorithm. With full participation FedLin is not
+# FedAvg. Its clients take the gradient of all their examples, not only of their batches.
 
 # %%
 testing.check_algorithm(

@@ -13,8 +13,9 @@
 # # Links of your own: a pattern, and a log
 #
 # Who can deliver in a round is drawn by a pattern, or read from a log of who was there. This
-# example writes a pattern in which clients fail together, then takes a log of phones on chargers
-# from a CSV file, replays it, and makes as many clients as one likes that behave as the phones do.
+# example writes a pattern in which clients fail together. Then it reads a log of phones on chargers
+# from a CSV file and replays it. It also makes any number of synthetic clients that behave as the
+# phones do.
 
 # %%
 import csv
@@ -34,8 +35,8 @@ from fedjax_links.participation import trace_formats
 #
 # Every client has a mast. A mast fails with probability `fail` per round and is repaired with
 # probability `repair`; all its clients are unreachable meanwhile. Otherwise links are independent.
-# The carry is what the pattern remembers: which masts are up. `prob` is what algorithms that know
-# the probabilities are told.
+# The carry is what the pattern remembers: which masts are up. Algorithms that know the
+# probabilities read `prob`.
 
 
 # %%
@@ -69,8 +70,9 @@ pattern = masts(mast_of)
 testing.check_participation(pattern)
 
 # %% [markdown]
-# Clients of one mast are up together with probability p² π, those of two masts with p² π²; π is the
-# share of rounds in which a mast is up. Means over 200 runs, so that standard errors are simple.
+# Clients of one mast are up together with probability p² π, those of two masts with p² π². Here π
+# is the fraction of rounds in which a mast is up. Means are over 200 runs, so that standard errors
+# are simple.
 
 # %%
 keys = jax.random.split(jax.random.key(0), 200)
@@ -95,8 +97,9 @@ axes = plot.link_map(runs[0].astype(bool), order=range(20))
 # %% [markdown]
 # ## A log
 #
-# Twenty phones over a week, made up here: each charges overnight from its own hour on, and some are
-# plugged in by day for a while. The file has a row per interval; its times are hours from midnight.
+# Here are twenty phones over a week, made up. Each charges overnight from its own hour on, and some
+# are plugged in by day for a while. The file has a row per interval; its times are hours from
+# midnight.
 
 # %%
 rng = np.random.default_rng(0)
@@ -136,9 +139,9 @@ print('rounds, clients:', logged.shape, ' available:', f'{logged.mean():.1%}')
 # %% [markdown]
 # ## Look-alikes
 #
-# A hundred clients that come and go as the phones do: each a chain with the rates of one phone and
-# the day that all share. They are independent of each other, as many as a study needs, and new with
-# every seed.
+# A hundred clients come and go as the phones do. Each is a chain with the rates of one phone and
+# the daily course that all share. They are independent of each other, as many as a study needs, and
+# new with every seed.
 
 # %%
 look_alikes = participation.look_alike(log, num_clients=100, tick=600, wrap='week')

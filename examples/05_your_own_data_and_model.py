@@ -105,7 +105,7 @@ def classifier(init_params, scores):
 # ### A plain function
 #
 # The parameters are a list of pairs. They begin where those of the linen module begin, so that the
-# two runs can be compared number by number; weights from a file would do as well.
+# two runs can be compared number by number. Weights from a file would do as well.
 
 
 # %%
@@ -219,8 +219,9 @@ for name, accuracies in ends.items():
     )
 
 # %% [markdown]
-# More of the same: `problems.generated` makes a client's examples when it trains, where they are
-# too many to store; `PROBLEMS` lists what is ready-made; [data](../docs/howto/own_data.md) by name.
+# If examples are too many to store, `problems.generated` makes those of a client when it trains.
+# `PROBLEMS` lists the problems of the package, and [your data](../docs/howto/own_data.md) the data
+# sets by name.
 
 # %%
 losses = {

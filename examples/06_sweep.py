@@ -139,11 +139,11 @@ else:
     )
 
 # %% [markdown]
-# ## What came out
+# ## Results
 #
-# The distance of the server's model to the optimum after 120 rounds, its mean over seeds; and the
-# difference of the two, with cells hatched where its 95 % interval includes zero. All algorithms of
-# a seed meet the same links, so the differences are paired.
+# The pictures have the distance of the server's model to the optimum after 120 rounds, in the mean
+# over seeds. The last one has the difference of the two. Cells are hatched where its 95 % interval
+# includes zero. All algorithms of a seed have the same links, so the differences are paired.
 
 # %%
 shape = (len(rates), len(worsts), num_seeds)

@@ -12,9 +12,10 @@
 # %% [markdown]
 # # Exact theory beside simulation
 #
-# `fedjax_links.analysis` computes in NumPy float64 what a simulation only estimates: the objective
-# that FedAvg really minimises, where and how fast models go, how fast gossip mixes, who is selected
-# how often. Here each is drawn beside simulated values, and differences are in standard errors.
+# `fedjax_links.analysis` computes in NumPy float64 what a simulation only estimates. That is the
+# objective that FedAvg really minimises, where and how fast models go, how fast gossip mixes, and
+# who is selected how often. Here each is drawn beside simulated values, and differences are in
+# standard errors.
 
 # %%
 import jax
@@ -174,8 +175,8 @@ assert abs(deviations(ends, plain.intercept)).max() > 20
 # ## How fast gossip mixes
 #
 # A round of FedPBC multiplies the client models by a random matrix W, which averages the active
-# ones. Its mean M = E[W] is known, and so is the rate rho = lambda_2(M): a round leaves at most
-# the share rho of the disagreement, in the mean. Along the second eigenvector it leaves just that.
+# ones. Its mean M = E[W] is known, and so is the rate rho = lambda_2(M). On average a round leaves
+# at most the fraction rho of the disagreement. Along the second eigenvector it leaves just that.
 
 # %%
 pattern = participation.bernoulli(probs)

@@ -28,8 +28,8 @@ from fedjax_links import analysis, evaluation, local_training, participation, pr
 #
 # 100 clients, F_i(x) = ||x - u_i||^2 / 2 in 100 dimensions, u_i around i / 1000 in each. Clients 1
 # to 50 are reached with probability p0, the others with p1. The paper takes 100 local steps of size
-# 1e-4. On these quadratics a round depends on both only through a = (1 - 1e-4)^100, the share of a
-# distance that local steps leave; one step of size 1 - a is the same round, so we take one.
+# 1e-4. On these quadratics a round depends on both only through a = (1 - 1e-4)^100, the fraction of
+# a distance that local steps leave. One step of size 1 - a is the same round, so we take one.
 
 # %%
 problem = problems.counterexample()

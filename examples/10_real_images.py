@@ -171,7 +171,7 @@ for name, values in ends.items():
 
 # %% [markdown]
 # FedAU and FedPBC, which give all clients equal weight, are ahead in the mean over kinds. A single
-# kind may lose: T-shirts, pullovers, coats and shirts look alike to a linear model, and a small
+# kind may lose. T-shirts, pullovers, coats and shirts look similar to a linear model, and a small
 # change moves images from one of them to another. The [config](../configs/fashion_mnist.py) runs a
 # similar experiment for longer and writes a page:
 # `python -m fedjax_links simulate --config=fashion_mnist --workdir=runs/fashion_mnist`.
