@@ -5,8 +5,8 @@
 50 clients lie on a ring, each with two neighbours on either side. An edge is up with the
 probability on the vertical axis. Uplink probabilities depend on the client's labels, and uplinks
 also lose the share on the horizontal axis. Gaussian classes have a Bayes accuracy of 70 %. Each
-algorithm has a tuned rate at each point. About four minutes on two CPU cores beside other work,
-with --quick forty seconds. Results: studies/connectivity.md.
+algorithm has a tuned rate at each point. Four to 23 minutes on two CPU cores, by what else runs
+there; with --quick forty seconds. Results: studies/connectivity.md.
 """
 
 from ml_collections import ConfigDict

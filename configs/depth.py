@@ -6,9 +6,9 @@ It takes fifteen minutes on two CPU cores; `images` and `digits` take ten each, 
 busy ones. With --quick it takes three minutes, mostly to compile. studies/depth.md has the results.
 
 Softmax regression and networks with one and two hidden layers of 64, on `gaussians` that overlap
-(Bayes accuracy 70 %, the default), on `images` drawn by the package and on `digits`; a small
-convolutional network on both kinds of images. A word after the colon chooses; `long` is two points
-of two layers, for four times the rounds, `images_linear` and `digits_linear` are softmax regression
+(Bayes accuracy 70 %, the default), on `images` drawn by the package and on `digits`. Both kinds of
+images also have a small convolutional network. A word after the colon chooses. `long` is two points
+of two layers, for four times the rounds. `images_linear` and `digits_linear` are softmax regression
 at larger rates, a minute each. Theory's limit in the population, Bayes' rule for the weighted class
 shares, names no model. Rates are part of the grid.
 """

@@ -12,8 +12,8 @@ difference to FedAvg has as many seeds as its verdict needs. Each seed redraws d
 probabilities, links and batches.
 
 After a colon: `space`, the default, for overlap, sigma and alpha; `correlation` for links with
-memory; `rounds` for who is ahead when, from random and from zero weights, with the best of a wide
-range of rates at each number of rounds.
+memory; `rounds` for who is ahead when. `rounds` begins from random and from zero weights, with the
+best of a wide range of rates at each number of rounds.
 """
 
 from ml_collections import ConfigDict

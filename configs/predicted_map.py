@@ -3,8 +3,8 @@
   python -m fedjax_links figure --config=configs/predicted_map.py --workdir=runs/predicted_map
 
 Twenty seconds on one busy CPU core, a few with --quick. With --config.figure.folder=runs/map
---config.height=110, the folder of a run of configs/map.py: its points and seeds, the simulated
-differences below the predicted ones, and what is left. studies/map.md says more.
+--config.height=110 it takes points and seeds from the folder of a run of configs/map.py. Below the
+predicted differences it then draws the simulated ones and the remainder. studies/map.md says more.
 """
 
 from ml_collections import ConfigDict

@@ -5,8 +5,8 @@
 50 clients train softmax regression. A local step takes 0.1 s in the median, lognormal with sigma 1
 over devices and sigma 0.3 over rounds. Uplinks have 20 kB/s in the median, with sigma 1. A round
 ends when the first k results have arrived, k from 5 to all 50, and reports how long it took. Each
-algorithm has a tuned rate at each k. About ten minutes on two CPU cores beside other work, with
---quick twenty seconds. Results: studies/quorum.md.
+algorithm has a tuned rate at each k. Ten minutes to two hours on two CPU cores, by what else runs
+there; with --quick twenty seconds. Results: studies/quorum.md.
 """
 
 from ml_collections import ConfigDict

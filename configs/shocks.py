@@ -5,8 +5,9 @@
 There are 100 clients, whose link probabilities depend on their labels. They also go down half of
 the time, for 20 rounds on average: each by itself, in cells of 5, in regions of 20, or all at once.
 A client alone has the same law under all four groupings. Ten classes have a Bayes accuracy of 75 %,
-and a fifth of the clients' labels are wrong. Each algorithm has a rate for each pattern. About five
-minutes on two CPU cores beside other work, with --quick twenty seconds. Results: studies/shocks.md.
+and a fifth of the clients' labels are wrong. Each algorithm has a rate for each pattern. Five to
+eighteen minutes on two CPU cores, by what else runs there; with --quick twenty seconds. Results:
+studies/shocks.md.
 """
 
 from ml_collections import ConfigDict

@@ -5,10 +5,9 @@
 It takes about a minute on two CPU cores, with --quick about 20 seconds. It was not measured on a
 GPU.
 
-The paper shows (a) that the loss to which FedAvg converges is lower for larger R and (b) that
-Debiasing FedAvg reaches, for every R, the loss of sampling the groups uniformly. It prints no
-numbers. Here (a) holds up to R = 15, and debiasing ends below uniform sampling at every R:
-docs/papers.md.
+The paper shows that the loss to which FedAvg converges is lower for larger R (a). Debiasing FedAvg
+reaches, for every R, the loss of sampling the groups uniformly (b). It prints no numbers. Here (a)
+holds up to R = 15, and debiasing ends below uniform sampling at every R: docs/papers.md.
 
 Deviations: the paper does not state the values of R, step size, local steps and rounds. Ours are
 full gradients, 5 steps at a constant 0.5, and 5,000 rounds. The loss has the printed sign, plus. As

@@ -8,9 +8,9 @@ colon, gaussians is a small version that needs no data: classes that overlap and
 all else as it was. It takes six minutes of one CPU core, or half a minute with --quick. Its results
 are in docs/papers.md.
 
-The paper shows (a) that Debiasing FedAvg converges to the loss of uniform sampling, faster for
-larger R, (b) that FedAvg's bias is smaller for larger R, and (c) Debiasing FedAvg below FedVARP and
-FedAvg for R = 8. It prints no numbers.
+The paper shows that Debiasing FedAvg converges to the loss of uniform sampling, faster for larger R
+(a). FedAvg's bias is smaller for larger R (b). For R = 8 Debiasing FedAvg is below FedVARP and
+FedAvg (c). It prints no numbers.
 
 Deviations: its rates belong to the released code's form of debiasing (rate times T / count) and
 cannot be carried over, so rates are tuned at R = 5. All clients take 60 local steps in place of one

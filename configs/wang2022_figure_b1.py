@@ -5,10 +5,10 @@
 It takes three to five seconds on two CPU cores, and the same with `--quick`, which has nothing to
 shorten. It was not measured on a GPU.
 
-The paper reports that the model goes round the optimum in a cycle that is wide for large gamma,
-comes near slowly for small gamma, and has not arrived after 15 rounds in any panel; it prints no
-numbers. Deviation: it does not state the number of local steps I. It is 1 here, the only one under
-which its Figure B.2 converges (see there).
+The paper prints no numbers. It reports that the model goes round the optimum in a cycle that is
+wide for large gamma. It comes near slowly for small gamma, and has not arrived after 15 rounds in
+any panel. Deviation: it does not state the number of local steps I. It is 1 here, the only one
+under which its Figure B.2 converges (see there).
 """
 
 from ml_collections import ConfigDict

@@ -14,8 +14,8 @@ and the length of FashionMNIST. It takes 46 minutes of one CPU core, or half a m
 
 The paper reports that large rates are unstable, and that at the smallest one amplification is
 ahead; FashionMNIST at 0.1 is left out there because it turns to NaN. Deviations: the largest rate
-is run and shown as diverged where it is; the grid is that of the search ({1, .1, .01, .001, .0001}
-times the initial rate), and for CIFAR-10 includes 5e-6; else as in wang2022_figure1.py.
+is run, and shown as diverged where it is. The grid is that of the search ({1, .1, .01, .001, .0001}
+times the initial rate), and for CIFAR-10 includes 5e-6. The rest is as in wang2022_figure1.py.
 """
 
 from typing import Any

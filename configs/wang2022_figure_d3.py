@@ -12,8 +12,8 @@ A small version, :gaussians, needs no data: classes that overlap, softmax regres
 and the length of FashionMNIST. It takes 26 minutes of one CPU core, or half a minute with
 --quick. Its results are in docs/papers.md.
 
-The paper reports that factors 5, 10 and 15 do alike, especially near convergence, and that 2 and 20
-do worse, 20 as it fluctuates more. Deviations: as in wang2022_figure1.py.
+The paper reports that factors 5, 10 and 15 do equally well, especially near convergence. Factors 2
+and 20 do worse, 20 because it fluctuates more. Deviations: as in wang2022_figure1.py.
 """
 
 from ml_collections import ConfigDict

@@ -8,10 +8,11 @@ small version that needs no data: classes that overlap, softmax regression, 250 
 length of FashionMNIST. It takes about a minute on two CPU cores. The other two need a GPU or hours,
 and were not run. With --quick each takes less than a minute.
 
-The paper tries eight rates with clients that are always available and takes the one of least
-training loss after 2,000 or 4,000 rounds: 0.1 for FashionMNIST, 0.05 for CIFAR-10, and the same for
-independent and for regularised participation. Deviations: minibatches are drawn with replacement;
-chosen by one seed, as the paper does not say how many; the loss is the mean over examples.
+The paper tries eight rates with clients that are always available. It takes the one of least
+training loss after 2,000 or 4,000 rounds: 0.1 for FashionMNIST, 0.05 for CIFAR-10. The rates are
+the same for independent and for regularised participation. Deviations: minibatches are drawn with
+replacement; chosen by one seed, as the paper does not say how many; the loss is the mean over
+examples.
 """
 
 from ml_collections import ConfigDict

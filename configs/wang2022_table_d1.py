@@ -14,9 +14,10 @@ minute with --quick. (--dry_run says more, as it times wait-full in the warm-up.
 docs/papers.md.
 
 The paper prints 0.1 and 0.05 for the waiting methods, 1e-5 and 5e-5 without amplification, 1e-5 and
-5e-6 with it, from {1, .1, .01, .001, .0001} times the initial rate; the report prints them beside
-ours. The small version goes on where the best is an end of these. Deviations: chosen by the
-training loss at the end of one seed (the criterion is not stated); else as in wang2022_figure1.py.
+5e-6 with it. They are from {1, .1, .01, .001, .0001} times the initial rate. The report prints them
+beside ours. The small version continues the grid if the best rate is at an end. Deviations: chosen
+by the training loss at the end of one seed (the criterion is not stated); else as in
+wang2022_figure1.py.
 """
 
 from ml_collections import ConfigDict

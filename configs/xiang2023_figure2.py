@@ -4,16 +4,16 @@
 
 It takes about 20 seconds on two CPU cores, five with `--quick`. It was not measured on a GPU.
 
-The paper reports, without numbers, that FedPBC reaches the optimum for all pairs of probabilities
-if all clients compute (a), that FedAvg does so for p0 = p1 only, and that FedPBC keeps a bias if
-only active clients compute (b). It plots x_PS. The proceedings define that as the mean of the
-client models, for both panels, and so all of it comes out: the client mean has no bias in (a). A
-long version on arXiv has the server model for x_PS. That model has a bias where p0 differs from p1,
-19 to 72 times smaller than FedAvg's, and with p0 = p1 = 0.1 its noise is larger than FedAvg's, as
+The paper prints no numbers. It reports that FedPBC reaches the optimum for all pairs of
+probabilities if all clients compute (a), and FedAvg for p0 = p1 only. FedPBC keeps a bias if only
+active clients compute (b). It plots x_PS. The proceedings define that as the mean of the client
+models, for both panels, and so all of it comes out: the client mean has no bias in (a). A long
+version on arXiv has the server model for x_PS. That model has a bias where p0 differs from p1, 19
+to 72 times smaller than FedAvg's, and with p0 = p1 = 0.1 its noise is larger than FedAvg's, as
 exact theory says. Both models are drawn.
 
-Deviations: its list of pairs is lost in the texts at hand, these six are ours; so is the number of
-seeds, 3 with the same targets; bands are standard deviations.
+Deviations: its list of pairs is lost in the texts at hand, and these six are ours. So is the number
+of seeds, 3 with the same targets. Bands are standard deviations.
 """
 
 from ml_collections import ConfigDict

@@ -6,14 +6,14 @@ It takes a quarter of an hour on two busy CPU cores, with --quick about 40 secon
 measured on a GPU. After a colon, printed_rates tunes over the paper's list of rates, which was not
 run.
 
-The paper shows training curves, without numbers: FedPBC is ahead of FedAvg (a) with probabilities
-0.05 and 0.9 that stay, (b) with jitter of +-0.02, and (c) reaches the same point in both.
-Deviations: sample counts are not stated, the usual generator's are used (lognormal, unequal); which
-client got which probability is not stated either; the loss is that of all training examples,
-equally weighted; minibatches are drawn with replacement, one for each local step where the listing
-draws one a round (--config.client.resample=round does); 3 seeds; rates are tuned in both cases
-after 500 rounds, by three other seeds, over 0.0005 to 0.02. The printed list, "0.1, 0.5, 0.01, ...,
-0.001, 0.005", has none of the 0.002 that FedPBC chooses.
+The paper shows training curves, without numbers. FedPBC is ahead of FedAvg with probabilities 0.05
+and 0.9 that stay (a), and with jitter of +-0.02 (b). It reaches the same point in both (c).
+Deviations: sample counts are not stated, so the usual generator's are used (lognormal, unequal).
+Which client got which probability is not stated either. The loss is that of all training examples,
+equally weighted. Minibatches are drawn with replacement, one for each local step. The listing draws
+one a round, as --config.client.resample=round does. There are 3 seeds. Rates are tuned in both
+cases after 500 rounds, by three other seeds, over 0.0005 to 0.02. The printed list, "0.1, 0.5,
+0.01, ..., 0.001, 0.005", has none of the 0.002 that FedPBC chooses.
 """
 
 from ml_collections import ConfigDict

@@ -4,15 +4,15 @@
 
 It takes about 40 seconds on two CPU cores, five with `--quick`. It was not measured on a GPU.
 
-The paper reports that both algorithms come similarly close to the optimum for p0 = p1, that FedPBC
-comes much closer than FedAvg otherwise, and errors around 1e-3; it puts what remains down to
-pseudo-randomness. Here FedPBC is much closer for unequal p too. Its error is around 1e-3 for
-p0, p1 >= 0.5 and 1e-2 otherwise; what remains is noise of the links and, for unequal p, a bias of
-the server model, both exact in the table. For p0 = p1 neither has a bias, and
-FedPBC is 1.9 times as far at 0.1, a third as far at 0.5 and a sixth at 0.9.
+The paper reports that both algorithms come similarly close to the optimum for p0 = p1, and that
+FedPBC comes much closer than FedAvg otherwise. Errors are around 1e-3; it attributes the remainder
+to pseudo-randomness. Here FedPBC is much closer for unequal p too. Its error is around 1e-3 for p0,
+p1 >= 0.5 and 1e-2 otherwise. The remainder is noise of the links and, for unequal p, a bias of the
+server model. Both are exact in the table. For p0 = p1 neither has a bias, and FedPBC is 1.9 times
+as far at 0.1, a third as far at 0.5 and a sixth at 0.9.
 
-Deviations: its list of pairs is lost in the texts at hand, these six are ours; whether its seeds
-redraw the targets is not said, ours share one draw.
+Deviations: its list of pairs is lost in the texts at hand, and these six are ours. Whether its
+seeds redraw the targets is not stated; ours share one draw.
 """
 
 from ml_collections import ConfigDict

@@ -4,10 +4,10 @@
 
 It takes two seconds on two CPU cores, as with `--quick`. It was not measured on a GPU.
 
-The paper gives a table of q* = P(off -> on) = 0.05 and q = 0.05 (1 - p) / p, or q = 1 and
-q* = p / (1 - p) where that q would exceed one, and a diagram of the two states. It prints nothing
-else. Deviations: curves instead of the table and the diagram; what the rates imply (share of rounds
-up, correlation of adjacent rounds, mean durations) is added, with links drawn at eight values of p.
+The paper gives a table of q* = P(off -> on) = 0.05 and q = 0.05 (1 - p) / p, or q = 1 and q* = p /
+(1 - p) where that q would exceed one, and a diagram of the two states. It prints nothing else.
+Deviations: curves instead of the table and the diagram. What the rates imply is added (fraction of
+rounds up, correlation of adjacent rounds, mean durations), with links drawn at eight values of p.
 """
 
 from ml_collections import ConfigDict

@@ -12,11 +12,11 @@ A small version, :alpha,gaussians, needs no data: Gaussian classes that overlap,
 xiang2024_table1_gaussians.py, 1,998 rounds, and rates tuned as there at every value. It takes five
 minutes on two CPU cores, or half a minute with --quick. Its results are in docs/papers.md.
 
-The paper shows bars of test accuracy over the last 100 of 10,000 rounds, without numbers: FedPBC is
-ahead of the algorithms without memory except for alpha = 1 and sigma_0 = 1, where FedAU is; MIFA is
-at times ahead by less than 2 %. Deviations: of the values only alpha = 1, delta = 0.001 and
-sigma_0 = 1, 20 are named in the text and gamma = 0.1, 0.2, 0.4 in the released code, the others are
-ours; else as in xiang2024_table1.py. In small also classes for images, softmax regression for
+The paper shows bars of test accuracy over the last 100 of 10,000 rounds, without numbers. FedPBC is
+ahead of the algorithms without memory, except for alpha = 1 and sigma_0 = 1, where FedAU is. MIFA
+is at times ahead by less than 2 %. Deviations: of the values, the text names only alpha = 1, delta
+= 0.001 and sigma_0 = 1, 20, and the released code gamma = 0.1, 0.2, 0.4. The others are ours. The
+rest is as in xiang2024_table1.py. In small also classes for images, softmax regression for
 convolutions, and evaluations every 9 rounds for every 10, which see all of the sine of the links.
 """
 

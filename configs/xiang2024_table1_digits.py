@@ -8,10 +8,10 @@ Half an hour on two busy CPU cores with noisy, not timed with clean, not measure
 
 The paper reports mean accuracies over the last 100 of 4,000 (SVHN) or 10,000 rounds; FedPBC is the
 best of the algorithms without memory on every pattern of SVHN. Deviations: see the caption, which
-report.md repeats. After a colon: clean (the default) or noisy, with a fifth of the training labels
-wrong and a linear model, so that they cannot be interpolated; as_released (:clean,as_released) or
-first_commit run what the released code does differently, as for xiang2024_table1.py. Seeds
-redraw everything.
+report.md repeats. After a colon: clean (the default) or noisy. With noisy a fifth of the training
+labels is wrong and the model is linear, so that they cannot be interpolated. As for
+xiang2024_table1.py, as_released (:clean,as_released) or first_commit run what the released code
+does differently. Seeds redraw everything.
 """
 
 from ml_collections import ConfigDict

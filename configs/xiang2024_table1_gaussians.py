@@ -7,14 +7,14 @@ Twenty minutes on two CPU cores. With --quick a minute or two: tables of the sam
 their meaning.
 
 The paper reports FedPBC ahead of all algorithms without memory on every pattern of SVHN.
-Deviations: images are replaced by ten Gaussian classes of which nobody can tell more than 64 %
-apart, so that data cannot be interpolated; else N = 100, Dirichlet(0.1), links that follow the
-labels, six patterns. Client rates are tuned on every pattern at full length, by three seeds and
-until the best lies inside of what was tried, in place of the paper's grids on one of them; FedPBC's
-server model has a rate of its own. SCAFFOLD and FedVARP, with more memory, are added. Each of the
-ten seeds draws data, partition, class weights, initial model, links and batches. The paper column
-is SVHN's test accuracy, to compare orders. After a colon, as_released (:table,as_released) or
-first_commit run what the released code does differently, as for xiang2024_table1.py; `rules`
+Deviations: ten Gaussian classes replace images. No model can reach more than 64 % on them, so that
+data cannot be interpolated. As in the paper, there are N = 100 clients, Dirichlet(0.1), links that
+follow the labels, and six patterns. Client rates are tuned on every pattern at full length, by
+three seeds and until the best lies inside the grid. The paper has grids on one pattern. FedPBC's
+server model has a separate rate. SCAFFOLD and FedVARP, with more memory, are added. Each of the ten
+seeds draws data, partition, class weights, initial model, links and batches. The paper column is
+SVHN's test accuracy, to compare orders. After a colon, as_released (:table,as_released) or
+first_commit run what the released code does differently, as for xiang2024_table1.py. `rules`
 compares known-p and F3AST as written with the same two as released. `decided` has time-varying
 Bernoulli links alone, FedPBC against all others and as many seeds as each verdict needs.
 studies/table1_gaussians.md has the outcome.
