@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from fedjax_links.core import errors
 
 _LARGEST_INT = 2**63 - 1
+_MOST_ROUNDS = 10**8  # of a loop, which takes a quarter of an hour or more
 
 
 def require(is_valid: object, name: str, requirement: str, got: object) -> None:
@@ -208,7 +209,8 @@ def check_memory(name: str, value: object, num_bytes: int) -> None:
     try:
         np.empty(num_bytes, np.uint8)  # The system reserves it and fills nothing.
     except (MemoryError, ValueError):
-        got = f'{errors.text_of(value)}, which takes {num_bytes:.3g} bytes'
+        shown = value if isinstance(value, str) else errors.text_of(value)
+        got = f'{shown}, which takes {min(num_bytes, 10**300):.3g} bytes'
         raise errors.invalid(name, 'fit into memory', got) from None
 
 
@@ -224,6 +226,22 @@ def checked_length(name: str, value: Any, *, minimum: int, num_bytes: int = 16) 
     length = checked_int(name, value, minimum=minimum, maximum=None)
     check_memory(name, value, num_bytes * length)
     return length
+
+
+def checked_rounds(name: str, value: Any, *, minimum: int, num_bytes: int = 0) -> int:
+    """Returns `value`, the rounds of a loop, as a Python int; raises if the loop hardly ends.
+
+    Args:
+      name: of the argument.
+      value: its value.
+      minimum: the least valid one.
+      num_bytes: of what each round adds to the result.
+    """
+    rounds = checked_int(name, value, minimum=minimum, maximum=None)
+    check_memory(name, value, num_bytes * rounds)
+    requirement = f'be at most {_MOST_ROUNDS:,}, as rounds take turns'
+    require(rounds <= _MOST_ROUNDS, name, requirement, errors.text_of(value))
+    return rounds
 
 
 def checked_flag(name: str, value: object) -> bool:

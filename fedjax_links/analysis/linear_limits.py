@@ -27,6 +27,7 @@ _EXISTS = 'overlap or `l2` be positive for a minimiser to exist'
 _LBFGS = {'maxiter': 300, 'gtol': 1e-6, 'ftol': 1e-14}
 # The fraction of their stability limit that Chebyshev steps use.
 _SAFETY = 0.6
+_MOST_GRADIENTS = 10**7  # They take ten minutes or more.
 # The step of the differences that approximate a third derivative.
 _PROBE = 1e-3
 
@@ -88,6 +89,7 @@ def weighted_minimiser(
     objective = linear_models.weighted_loss(
         features, labels, clients, weights, **options
     )
+    objective.check_hessian_fits(options.get('num_classes'))
     basis = _whitening(objective)
     rank = basis.shape[1]
     penalty = objective.penalty[:rank]
@@ -180,7 +182,7 @@ def weighted_gradient_flow(
       time: how long, at least 0.
       start: where from; zeros if absent.
       num_steps: steps in time; the error falls with their square.
-      most_gradients: how many may be computed; None for any number.
+      most_gradients: how many may be computed; None for 10 million.
       **options: ``loss``, ``num_classes`` and ``l2``, as in `weighted_minimiser`.
 
     Returns:
@@ -196,23 +198,27 @@ def weighted_gradient_flow(
     objective = linear_models.weighted_loss(
         features, labels, clients, weights, **options
     )
-    at_zero = np.zeros(objective.penalty.size * objective.num_outputs)
-    if start is not None:
-        _checks.checked_kind('start', start, linear_models.LinearModel, 'a LinearModel')
-    point = at_zero if start is None else start.parameters.ravel()
+    if start is None:
+        point = np.zeros(objective.penalty.size * objective.num_outputs)
+    else:
+        point = objective.checked_parameters('start', start)
     time = _checks.checked_at_least_zero('time', time)
     if most_gradients is not None:
         _checks.checked_number('most_gradients', most_gradients)
     smoothness = objective.smoothness()
-    steps = _checks.checked_int('num_steps', num_steps, minimum=1)
+    # A step has at least two gradients.
+    steps = _checks.checked_int(
+        'num_steps', num_steps, minimum=1, maximum=_MOST_GRADIENTS // 2
+    )
     growth = np.log1p(smoothness * time) / steps
     times = np.expm1(growth * np.arange(steps + 1)) / smoothness
     lengths = np.diff(times)
     # A step of s stages is stable for lengths of about 2 (s^2 - 1) / 3 over the smoothness.
     stages = np.ceil(np.sqrt(1 + 1.5 * lengths * smoothness / _SAFETY))
     stages = np.maximum(2, stages)
-    if most_gradients is not None and stages.sum() > most_gradients:
-        requirement = f'take at most {most_gradients:,} gradients'
+    limit = _MOST_GRADIENTS if most_gradients is None else most_gradients
+    if not stages.sum() <= limit:  # Of a time near the largest float it is infinite.
+        requirement = f'take at most {limit:,} gradients'
         got = f'{time:.4g}, which takes {stages.sum():,.0f}'
         raise LongFlowError('time', requirement, got)
     for length, num_stages in zip(lengths, stages.astype(int), strict=True):

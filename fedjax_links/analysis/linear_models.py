@@ -152,15 +152,15 @@ def linear_loss(
     Returns:
       The loss.
     """
-    _checks.checked_kind('model', model, LinearModel, 'a `LinearModel`')
+    _checks.checked_kind('model', model, LinearModel, 'a LinearModel')
     targets = _checks.as_array('labels', labels, 'hold a label for each example')
     if targets.ndim == 0:
         got = errors.text_of(labels)
         raise errors.invalid('labels', 'hold a label for each example', got)
     owners = np.zeros(len(targets), int)
-    options.setdefault('num_classes', model.intercept.size)
+    options.setdefault('num_classes', max(2, np.size(model.intercept)))
     objective = weighted_loss(features, labels, owners, [1.0], **options)
-    return objective.value_and_gradient(model.parameters)[0]
+    return objective.value_and_gradient(objective.checked_parameters('model', model))[0]
 
 
 class WeightedLoss(NamedTuple):
@@ -187,6 +187,29 @@ class WeightedLoss(NamedTuple):
     loss: _Loss
     penalty: np.ndarray
 
+    def checked_parameters(self, name: str, model: LinearModel) -> np.ndarray:
+        """Returns the parameters of a model for these features and outputs, float64[D C].
+
+        Args:
+          name: of the argument that holds the model.
+          model: the model.
+
+        Raises:
+          ValueError: for what is no model, has another shape, or is not finite.
+        """
+        _checks.checked_kind(name, model, LinearModel, 'a LinearModel')
+        coefficients = _checks.as_doubles(name, model.coefficients)
+        intercept = _checks.as_doubles(name, model.intercept)
+        shape = self.design.shape[1] - 1, self.num_outputs
+        fits = coefficients.shape == shape and intercept.shape == shape[1:]
+        requirement = (
+            f'have coefficients {list(shape)} and an intercept for each output'
+        )
+        got = f'{list(coefficients.shape)} and {list(intercept.shape)}'
+        _checks.require(fits, name, requirement, got)
+        parameters = np.concatenate([coefficients, intercept[None]]).ravel()
+        return _checks.checked(name, parameters, np.isfinite(parameters), 'be finite')
+
     def scores(self, parameters: np.ndarray) -> np.ndarray:
         """Returns float64[E, C]."""
         table = parameters.reshape(-1, self.num_outputs)
@@ -204,6 +227,13 @@ class WeightedLoss(NamedTuple):
         value = np.sum(self.shares * values) + 0.5 * pull @ parameters.ravel()
         gradient = self._summed(self.shares[:, None] * slopes).ravel() + pull
         return float(value), gradient
+
+    def check_hessian_fits(self, num_classes: int | None) -> None:
+        """Raises if the Hessian fits no memory; ``num_classes`` as in `weighted_loss`."""
+        outputs = self.num_outputs
+        size, width = self.design.shape
+        entries = 2 * (width * outputs) ** 2 + size * outputs**2
+        _check_memory(num_classes, outputs, 8 * entries)
 
     def hessian(self, parameters: np.ndarray) -> np.ndarray:
         """Returns float64[D C, D C], made positive along shifts of all scores.
@@ -274,6 +304,7 @@ def weighted_loss(
     client_weights = _checks.checked_client_weights('weights', weights)
     shares = _shares(client_weights, clients, len(rows))
     targets, outputs = _targets(labels, loss, num_classes, len(rows))
+    _check_memory(num_classes, outputs, 8 * len(rows) * outputs)
     penalty = _checks.checked_at_least_zero('l2', l2)
     counted = shares > 0
     rows = rows.reshape(len(rows), -1)[counted]
@@ -289,6 +320,13 @@ def weighted_loss(
         loss=_LOSSES[loss],
         penalty=np.append(np.full(width - 1, penalty), 0.0),
     )
+
+
+def _check_memory(num_classes: int | None, outputs: int, num_bytes: int) -> None:
+    """Raises if classes are too many for memory: those given, or else those of labels."""
+    name = 'labels' if num_classes is None else 'num_classes'
+    value = f'{outputs} classes' if num_classes is None else num_classes
+    _checks.check_memory(name, value, num_bytes)
 
 
 def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.ndarray:

@@ -216,7 +216,7 @@ def semi_markov_stationary(up: ArrayLike, down: ArrayLike) -> np.ndarray:
       float64[...].
 
     Raises:
-      ValueError: if one does not begin at 1, or rises.
+      ValueError: if one does not begin at 1, or rises, or shapes do not fit.
 
     Example:
       >>> from fedjax_links import analysis
@@ -225,6 +225,12 @@ def semi_markov_stationary(up: ArrayLike, down: ArrayLike) -> np.ndarray:
     """
     mean_up = _checks.checked_survival('up', up).sum(axis=-1)
     mean_down = _checks.checked_survival('down', down).sum(axis=-1)
+    try:
+        np.broadcast_shapes(mean_up.shape, mean_down.shape)
+    except ValueError:
+        requirement = f'have one law, or laws of shape {list(mean_up.shape)}'
+        got = f'laws of shape {list(mean_down.shape)}'
+        raise errors.invalid('down', requirement, got) from None
     return mean_up / (mean_up + mean_down)
 
 
@@ -252,11 +258,11 @@ def semi_markov_autocorrelation(
     """
     from scipy import signal  # slow to import, so only here
 
-    up_law = _checks.checked_survival('up', up)
-    down_law = _checks.checked_survival('down', down)
-    length = 1 + _checks.checked_length('num_lags', num_lags, minimum=0)
-    up_ends = _duration_law(up_law, length)
-    down_ends = _duration_law(down_law, length)
+    up_law = _checked_one_law('up', up)
+    down_law = _checked_one_law('down', down)
+    length = 1 + _checks.checked_length('num_lags', num_lags, minimum=0, num_bytes=80)
+    up_ends = _duration_law(up_law)
+    down_ends = _duration_law(down_law)
     survival = np.pad(up_law, (0, length))
     # P(up k rounds after the link goes up): U = S + up_ends * down_ends * U, of convolutions.
     cycle = np.convolve(up_ends, down_ends)[:length]
@@ -266,16 +272,24 @@ def semi_markov_autocorrelation(
     # P(the link that is up in a stationary round stays up for k more rounds).
     stays_up = np.cumsum(survival[::-1])[::-1][:length] / mean
     # P(the link that is up in a stationary round goes down after k more rounds).
-    residual = np.append(0.0, survival)[:length] / mean
+    residual = np.append(0.0, up_law)[:length] / mean
     after_fall = np.convolve(down_ends, after_rise)[:length]
     comes_back = np.convolve(residual, after_fall)[:length]
     return (stays_up + comes_back - prob) / (1.0 - prob)
 
 
-def _duration_law(survival: np.ndarray, length: int) -> np.ndarray:
-    """Returns P(D = k), k = 0, ..., length - 1, from the survival function of D."""
-    law = -np.diff(survival, prepend=1.0, append=0.0)
-    return np.pad(law, (0, length))[:length]
+def _checked_one_law(name: str, law: ArrayLike) -> np.ndarray:
+    """Returns one survival function, float64[L]; raises for several."""
+    array = _checks.checked_survival(name, law)
+    got = f'shape {list(array.shape)}'
+    _checks.require(array.ndim == 1, name, 'be one law, a vector', got)
+    return array
+
+
+def _duration_law(survival: np.ndarray) -> np.ndarray:
+    """Returns P(D = k), k = 0, ..., L, from the survival function float64[L] of D."""
+    law: np.ndarray = -np.diff(survival, prepend=1.0, append=0.0)
+    return law
 
 
 def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,16 +54,18 @@ def _check_option(option: str, value: Any) -> None:
 
 
 def _check_float_dtype(option: str, value: Any) -> None:
-    """Raises unless a value is a dtype of floating-point numbers or its name."""
-    if isinstance(value, str):
-        checks.choice(option, value, _FLOATS)
-        return
+    """Raises unless a value is a dtype of floating-point numbers or one of its names."""
     try:
-        is_float = jnp.issubdtype(jnp.dtype(value), jnp.floating)
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', DeprecationWarning)  # of NumPy's old names
+            dtype = jnp.dtype(value)
     except (TypeError, ValueError):
-        is_float = False
-    if not is_float:
-        raise errors.invalid(option, 'be a float dtype', errors.text_of(value))
+        dtype = np.dtype(bool)
+    if jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize <= 8:
+        return
+    if isinstance(value, str):
+        raise errors.unknown_name(option, value, _FLOATS)
+    raise errors.invalid(option, 'be a float dtype', errors.text_of(value))
 
 
 _OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)

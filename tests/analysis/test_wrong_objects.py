@@ -10,6 +10,7 @@ from fedjax_links.analysis.theorems import (
     mixing_times,
     regularity,
     selection_counters,
+    sun2025,
 )
 from tests import refusals
 
@@ -92,6 +93,115 @@ LENGTHS = {
 def test_a_length_beyond_memory_is_refused_at_once(argument, value):
     with refusals.names(argument.partition(' ')[0], 'memory'):
         LENGTHS[argument](value)
+
+
+COUNTERS = analysis.minimum_separation_chain([1.0, 1.0, 1.0], 1)
+START = np.eye(len(COUNTERS.states))[0]
+ROUNDS = {
+    'max_lag': lambda v: selection_counters.selection_covariances(
+        COUNTERS, [1.0, 0, 0], max_lag=v
+    ),
+    'num_rounds of a bias': lambda v: selection_counters.counter_bias(
+        COUNTERS, [1.0, 0, 0], START, num_rounds=v
+    ),
+    'num_rounds of squares': lambda v: (
+        selection_counters.counter_mean_square_error_from(
+            COUNTERS, [1.0, 0, 0], START, num_rounds=v
+        )
+    ),
+    'lag': lambda v: sun2025.remembered_selection(COUNTERS, v),
+    'max_lag of a search': lambda v: sun2025.least_lag(
+        analysis.minimum_separation_chain([1.0, 1.0], 1), max_lag=v
+    ),
+    'num_steps': lambda v: flow(num_steps=v),
+    'time': lambda v: flow(time=1e10 * v),
+}
+
+
+def flow(**changes):
+    """Predicts a linear model during training."""
+    given = {'time': 1.0, 'l2': 1.0, **changes}
+    features = np.array([[0.0], [1.0]])
+    return analysis.weighted_gradient_flow(
+        features, [0, 1], [0, 1], [0.5, 0.5], loss='softmax', **given
+    )
+
+
+@pytest.mark.parametrize('argument', ROUNDS)
+@pytest.mark.parametrize('value', [10**9, 2**40, 10**300])
+def test_rounds_that_hardly_end_are_refused_at_once(argument, value):
+    with refusals.names(argument.partition(' ')[0]):
+        ROUNDS[argument](value)
+
+
+def test_a_chain_that_has_settled_takes_no_further_rounds():
+    settled = sun2025.remembered_selection(COUNTERS, 2_000)
+    assert settled == sun2025.remembered_selection(COUNTERS, 10**8)
+
+
+def test_classes_beyond_memory_are_refused_at_once():
+    rows = np.array([[0.0], [1.0]])
+    many = {'num_classes': 2**40}
+    calls = {
+        'num_classes': lambda: analysis.weighted_minimiser(
+            rows, [0, 1], [0, 1], [0.5, 0.5], l2=1.0, **many
+        ),
+        'num_classes of a flow': lambda: flow(**many),
+        'num_classes of a Hessian': lambda: analysis.weighted_minimiser(
+            rows, [0, 1], [0, 1], [0.5, 0.5], l2=1.0, num_classes=10**6
+        ),
+        'labels': lambda: analysis.weighted_minimiser(
+            rows, [0, 2**40], [0, 1], [0.5, 0.5], l2=1.0
+        ),
+    }
+    for argument, call in calls.items():
+        with refusals.names(argument.partition(' ')[0], 'memory'):
+            call()
+
+
+@pytest.mark.parametrize(
+    'start',
+    [
+        analysis.LinearModel(np.zeros((2, 2)), np.zeros(2)),
+        analysis.LinearModel(np.zeros((1, 3)), np.zeros(3)),
+        analysis.LinearModel(np.full((1, 2), np.nan), np.zeros(2)),
+        analysis.LinearModel('a', None),
+        (np.zeros((1, 2)), np.zeros(2)),
+    ],
+)
+def test_a_model_has_the_shape_of_the_data(start):
+    with refusals.names('start'):
+        flow(start=start)
+    with refusals.names('model'):
+        analysis.linear_loss(start, np.zeros((2, 4)), [0, 1])
+
+
+def test_a_model_may_be_lists():
+    lists = analysis.LinearModel([[0.0, 0.0]], [0.0, 0.0])
+    np.testing.assert_array_equal(flow(start=lists).intercept, flow().intercept)
+
+
+LAW = [1.0, 0.5]
+
+
+@pytest.mark.parametrize('laws', [[LAW, LAW], [[LAW, LAW]], np.ones((2, 1, 2))])
+def test_memory_is_of_one_law(laws):
+    for argument, law in (('up', (laws, LAW)), ('down', (LAW, laws))):
+        with refusals.names(argument, 'one law'):
+            analysis.semi_markov_autocorrelation(*law, 3)
+
+
+def test_laws_of_several_links_have_one_shape():
+    with refusals.names('down', 'shape [2]', 'shape [3]'):
+        analysis.semi_markov_stationary([LAW] * 2, [LAW] * 3)
+    probs = analysis.semi_markov_stationary([[LAW] * 2], LAW)
+    np.testing.assert_array_equal(probs, [[0.5, 0.5]])
+
+
+def test_many_lags_of_short_laws_take_no_time():
+    tail = analysis.semi_markov_autocorrelation(LAW, LAW, 10**5)
+    head = analysis.semi_markov_autocorrelation(LAW, LAW, 50)
+    np.testing.assert_allclose(tail[:51], head, atol=1e-15)
 
 
 @pytest.mark.parametrize('budget', [1e4, 2.0**40, 1e300, float('inf')])

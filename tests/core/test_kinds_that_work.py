@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas
 import pytest
+from matplotlib import pyplot
 from ml_collections import ConfigDict
 
 import fedjax_links as fl
@@ -129,6 +130,16 @@ def test_edges_between_clients_take_the_place_of_a_problem(table, name, options)
 )
 def test_pictures_of_what_is_clear_are_drawn(draw):
     draw()
+    pyplot.close('all')
+
+
+@pytest.mark.parametrize(
+    'name', ['half', 'single', 'double', 'float', '<f4', 'float16']
+)
+def test_a_dtype_has_all_the_names_of_numpy(name):
+    state = choices.OPTIMIZERS['adam'](0.1, mu_dtype=name).init(jnp.zeros(2))
+    same = choices.OPTIMIZERS['adam'](0.1, mu_dtype=jnp.dtype(name)).init(jnp.zeros(2))
+    assert state[0].mu.dtype == same[0].mu.dtype
 
 
 def test_on_the_host_integers_have_no_largest():

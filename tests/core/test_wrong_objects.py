@@ -48,7 +48,7 @@ def test_tables_of_configs_need_a_problem(table, value):
 OPTIMIZER_OPTIONS = {
     'centered': ('rmsprop', ['a', None, 1]),
     'nesterov': ('sgd', ['a', None, 1]),
-    'mu_dtype': ('adam', ['', 'a', 'int32', 3, [1], {}]),
+    'mu_dtype': ('adam', ['', 'a', 'int32', 'longdouble', 3, [1], {}]),
     'accumulator_dtype': ('sgd', ['a', 3, bool]),
     'learning_rate': ('adam', [None, 'a', -1.0, {}, [0.1, 0.2]]),
     'b1': ('adam', [None, 'a', 1.5, True, np.add]),

@@ -142,7 +142,7 @@ def linear_curve(
     References:
       Costa, Fragoso and Marques, Discrete-Time Markov Jump Linear Systems, 2005, Section 3.
     """
-    rounds = _checks.checked_length('num_rounds', num_rounds, minimum=0)
+    rounds = _checks.checked_rounds('num_rounds', num_rounds, minimum=0, num_bytes=16)
     system = linear_system(
         algorithm,
         chain,

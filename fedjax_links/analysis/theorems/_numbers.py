@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fedjax_links.analysis import _checks
+from fedjax_links.core import errors
 
 _BISECTIONS = 200
 
@@ -33,8 +34,11 @@ def contraction(name: str, value: float) -> float:
 
 
 def steps(name: str, value: int) -> int:
-    """Returns `value` as an integer of at least 1, of any size, or raises."""
-    return _checks.checked_int(name, value, minimum=1, maximum=None)
+    """Returns `value` as an integer of at least 1, of nearly any size, or raises."""
+    number = _checks.checked_int(name, value, minimum=1, maximum=None)
+    # Divisions convert it to a float.
+    _checks.require(number <= 1e300, name, 'be at most 1e300', errors.text_of(value))
+    return number
 
 
 def largest_rate(cap_at: Callable[[float], float]) -> float:

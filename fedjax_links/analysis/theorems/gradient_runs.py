@@ -206,14 +206,9 @@ def start_parameters(
     Raises:
       ValueError: for a model of another size than that of the objectives.
     """
-    size = objectives[0].design.shape[1] * objectives[0].num_outputs
     if start is None:
-        return np.zeros(size)
-    _checks.checked_kind('start', start, linear_models.LinearModel, 'a LinearModel')
-    parameters = start.parameters.ravel()
-    fits = f'have {size} parameters'
-    _checks.require(parameters.size == size, 'start', fits, parameters.size)
-    return np.asarray(parameters)
+        return np.zeros(objectives[0].design.shape[1] * objectives[0].num_outputs)
+    return objectives[0].checked_parameters('start', start)
 
 
 def fedpbc_gradient_squares(masks: ArrayLike, clients: TrainedClients) -> np.ndarray:

@@ -60,7 +60,7 @@ def total_variation_curve(
       Sun et al., ICLR 2025, Appendix B.
     """
     matrix, law = _checked_chain(transition, stationary)
-    rounds = _checks.checked_length('num_rounds', num_rounds, minimum=0)
+    rounds = _checks.checked_rounds('num_rounds', num_rounds, minimum=0, num_bytes=16)
     power = np.eye(len(law))
     distances = [_distance(power, law)]
     for _ in range(rounds):

@@ -45,7 +45,7 @@ def selection_covariances(
       Sun et al., ICLR 2025, Eq. (11) in the proof of Theorem 5.
     """
     vector = _checked_values(chain, values)
-    lags = _checks.checked_length('max_lag', max_lag, minimum=0)
+    lags = _checks.checked_rounds('max_lag', max_lag, minimum=0, num_bytes=16)
     covariances = np.zeros(lags + 1)
     if not chain.states.any():  # No separation: rounds are independent.
         probs = chain.selection[0]
@@ -87,7 +87,7 @@ def counter_mean_square_error(
     References:
       Sun et al., ICLR 2025, Theorem 5.
     """
-    rounds = _checks.checked_length('num_rounds', num_rounds, minimum=1)
+    rounds = _checks.checked_rounds('num_rounds', num_rounds, minimum=1, num_bytes=16)
     covariances = selection_covariances(chain, values, max_lag=rounds - 1)
     lags = np.arange(rounds)
     multiplicity = np.where(lags == 0, 1.0, 2.0) * (1.0 - lags / rounds)
@@ -306,7 +306,7 @@ def _moments_of_sum(
     chain: MinimumSeparationChain, values: ArrayLike, num_rounds: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns mean and mean square of ``sum_t (f(S_t) - pi_R . f)`` from each state, [S]."""
-    rounds = _numbers.steps('num_rounds', num_rounds)
+    rounds = _checks.checked_rounds('num_rounds', num_rounds, minimum=1)
     centred = _centred(chain, _checked_values(chain, values))
     mean = np.zeros(len(centred))
     square = np.zeros(len(centred))

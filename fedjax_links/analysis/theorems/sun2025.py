@@ -150,11 +150,14 @@ def remembered_selection(chain: MinimumSeparationChain, lag: int) -> float:
     References:
       Sun et al., ICLR 2025, proof of Lemma 10.
     """
-    rounds = _checks.checked_int('lag', lag, minimum=0)
+    rounds = _checks.checked_rounds('lag', lag, minimum=0)
     check_chain(chain)
     law = chain.selection
     for _ in range(rounds):
+        earlier = law
         law = chain.transition @ law
+        if np.array_equal(law, earlier):
+            break  # Further rounds do not change it.
     largest = float(np.abs(law - chain.marginal).max())
     return largest * math.sqrt(chain.marginal.size) / float(chain.marginal.min())
 
@@ -178,7 +181,7 @@ def least_lag(chain: MinimumSeparationChain, *, max_lag: int = 10_000) -> int | 
     References:
       Sun et al., ICLR 2025, conditions in the proof of Lemma 10.
     """
-    limit = _numbers.steps('max_lag', max_lag)
+    limit = _checks.checked_rounds('max_lag', max_lag, minimum=1)
     check_chain(chain)
     law = chain.transition @ chain.selection
     allowed = math.sqrt(1.0 / 12.0)

@@ -229,7 +229,10 @@ def test_arguments_are_checked():
     with refuses('`owners` must name every client from 0 to 2, got none of client 1.'):
         problem_constants.linear_model_constants(np.ones((2, 1)), [0, 1], [0, 2])
     model = analysis.LinearModel(np.ones((3, 2)), np.zeros(2))
-    with refuses('`start` must have 4 parameters, got 8.'):
+    with refuses(
+        '`start` must have coefficients [1, 2] and an intercept for each output, '
+        'got [3, 2] and [2].'
+    ):
         problem_constants.linear_model_constants(
             np.ones((2, 1)), [0, 1], [0, 1], start=model
         )
