@@ -14,13 +14,14 @@ def as_path(text: str | os.PathLike[str], argument: str = 'folder') -> Path:
       argument: what to name in an error.
 
     Raises:
-      ValueError: for what is no path.
+      ValueError: for what is no path, or an empty text.
 
     Example:
       >>> from fedjax_links.core import paths
       >>> print(paths.as_path('runs/first'))
       runs/first
     """
-    if not isinstance(text, str | os.PathLike):
+    # A shell makes an empty text of an unset variable.
+    if not isinstance(text, str | os.PathLike) or not os.fspath(text):
         raise errors.invalid(argument, 'be a path', errors.text_of(text))
     return Path(os.path.expanduser(text))

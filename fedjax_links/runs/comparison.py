@@ -111,12 +111,13 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     Raises:
       ValueError: if either holds no run, or its files were changed.
     """
-    first = paths.as_path(first)
-    second = paths.as_path(second)
+    first = paths.as_path(first, 'first')
+    second = paths.as_path(second, 'second')
+    described = _described_differences(first, second)
     lanes = _lanes_by_labels(first)
     other_lanes = _lanes_by_labels(second)
     sections: dict[str, Sequence[str]] = {
-        **_described_differences(first, second),
+        **described,
         ONLY_FIRST: _lanes_without_partner(lanes, other_lanes),
         ONLY_SECOND: _lanes_without_partner(other_lanes, lanes),
     }
@@ -147,8 +148,8 @@ _Pair = tuple[LaneRecord, LaneRecord]
 
 def _described_differences(first: Path, second: Path) -> dict[str, list[str]]:
     """Compares configs, or descriptions if either has no config, and environments."""
-    first_facts, first_config = runs.read_description(first)
-    second_facts, second_config = runs.read_description(second)
+    first_facts, first_config = runs.read_description(first, 'first')
+    second_facts, second_config = runs.read_description(second, 'second')
     differences: dict[str, list[str]] = {}
     if first_config is None or second_config is None:
         differences[runs.EXPERIMENT] = field_differences(first_facts, second_facts)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.core import errors, paths
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.results.clients import CLIENTS
 from fedjax_links.storage import checkpoints, checksummed_npz, outputs, run_files
 
@@ -64,13 +64,14 @@ def archive(
     target = _target(to)
     facts = dict(run.facts)
     if metrics is not None:
+        metrics = checks.names('metrics', metrics)
         directions = facts['directions'].items()
         facts['directions'] = {
             name: direction for name, direction in directions if name in metrics
         }
         if facts['metric'] not in metrics:
             requirement = f"hold {facts['metric']!r}, the run's own"
-            raise errors.invalid('metrics', requirement, metrics)
+            raise errors.invalid('metrics', requirement, list(metrics))
     content = checksummed_npz.pack_metrics(run.columns, metrics)
     files = {checksummed_npz.METRICS: content}
     files[runs.EXPERIMENT] = runs.as_json(facts)
@@ -82,7 +83,7 @@ def archive(
 
 def _target(to: str | Path) -> Path:
     """Returns the folder to write to; refuses that of a run."""
-    target = paths.as_path(to)
+    target = paths.as_path(to, 'to')
     if (target / runs.EXPERIMENT).exists():
         raise errors.invalid('to', 'be another folder than that of a run', to)
     return target

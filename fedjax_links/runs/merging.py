@@ -76,13 +76,13 @@ def merge(
         experiments, programs, data or kinds of machines.
     """
     checks.flags(allow_mixed=allow_mixed, allow_changed=allow_changed)
-    if isinstance(folders, str | Path) or not np.iterable(folders):
+    if isinstance(folders, str | bytes | os.PathLike) or not np.iterable(folders):
         folders = [paths.as_path(folders, 'folders')]
-    absolute = [paths.as_path(folder).absolute() for folder in folders]
+    absolute = [paths.as_path(folder, 'folders').absolute() for folder in folders]
     parts = list(dict.fromkeys(absolute))
     if into is None and len(parts) != 1:
         raise errors.invalid('into', 'be given for several folders', None)
-    target = parts[0] if into is None else paths.as_path(into).absolute()
+    target = parts[0] if into is None else paths.as_path(into, 'into').absolute()
     with errors.on_disk(target):
         _check_mergeable(parts, target, allow_changed=allow_changed)
         target.mkdir(parents=True, exist_ok=True)

@@ -57,6 +57,8 @@ def model(
     }
     if not arrays and name == 'server' and not _are_of_state(leaves):
         arrays = dict(leaves)
+    if not leaves:
+        raise errors.invalid('folder', 'hold arrays', f'{path}, which has none')
     if not arrays:
         requirement = 'be a model of the run; its state has no such field'
         raise errors.invalid('name', requirement, name)
@@ -129,7 +131,11 @@ def _check_labels(labels: LaneLabels, records: Sequence[LaneRecord]) -> None:
 
 
 def _has_labels(record: LaneRecord, labels: LaneLabels) -> bool:
-    return all(record.labels.get(name) == value for name, value in labels.items())
+    plain = {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in labels.items()
+    }
+    return all(record.labels.get(name) == value for name, value in plain.items())
 
 
 def _save_of(lane: LaneRecord, at_round: int | None) -> Path:
@@ -138,9 +144,9 @@ def _save_of(lane: LaneRecord, at_round: int | None) -> Path:
         raise errors.invalid('lane', 'have a saved state', lane.text())
     if at_round is None:
         return lane.states[max(lane.states)]
-    if at_round not in lane.states:
-        rounds = ', '.join(map(str, lane.states))
-        raise errors.invalid('at_round', f'be a round with a save: {rounds}', at_round)
+    if np.ndim(at_round) or at_round not in list(lane.states):
+        requirement = f'be a round with a save: {", ".join(map(str, lane.states))}'
+        raise errors.invalid('at_round', requirement, errors.text_of(at_round))
     return lane.states[at_round]
 
 
@@ -161,8 +167,18 @@ def _nested(leaves: Mapping[str, np.ndarray]) -> Params:
         inner = nested
         for key in keys[:-1]:
             inner = inner.setdefault(key, {})
+            if not isinstance(inner, dict):
+                raise _part_of_another(path)
+        if keys[-1] in inner:
+            raise _part_of_another(path)
         inner[keys[-1]] = array
     return _with_lists(nested)
+
+
+def _part_of_another(path: str) -> errors.InvalidError:
+    """Builds the error for a leaf in another one, as ``a`` and ``a.b`` in a foreign npz."""
+    requirement = 'hold arrays of which none is a part of another by its name'
+    return errors.invalid('folder', requirement, path.removeprefix('.'))
 
 
 def _with_lists(nested: PyTree) -> PyTree:

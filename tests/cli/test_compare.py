@@ -53,7 +53,7 @@ def test_a_run_is_exported(folder, tmp_path):
         (['compare', 'one'], '`compare` must be given two run folders, such as'),
         (
             ['compare', 'one', 'two'],
-            '`folder` must hold a run (experiment.json), got two.',
+            '`second` must hold a run (experiment.json), got two.',
         ),
         (['compare', 'one', 'odd', 'again'], 'such as runs/first runs/second, got 3.'),
         (['export', 'one'], '`to` must name a folder for the files'),

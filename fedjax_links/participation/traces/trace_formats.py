@@ -244,7 +244,7 @@ def _read_lines(path: LogPath) -> tuple[list[str], dict[int, list[str]]]:
     rows = {}
     with (
         errors.reading(path),
-        open(paths.as_path(path), newline='', encoding='utf-8-sig') as file,
+        open(paths.as_path(path, 'path'), newline='', encoding='utf-8-sig') as file,
     ):
         reader = csv.reader(file)
         for cells in reader:
@@ -372,7 +372,10 @@ def _timers(path: LogPath) -> Mapping[str, Section]:
 def _read_json(path: LogPath) -> Mapping[str, Section]:
     """Reads a JSON file with an object for each client."""
     try:
-        with errors.reading(path), open(paths.as_path(path), encoding='utf-8') as file:
+        with (
+            errors.reading(path),
+            open(paths.as_path(path, 'path'), encoding='utf-8') as file,
+        ):
             content = json.load(file)
     except (RecursionError, json.JSONDecodeError) as error:
         reason = getattr(error, 'msg', 'too deep a structure')
