@@ -3,8 +3,8 @@
 Each runs in an interpreter of its own (`benchmarks.interpreters`). Compiled PyTorch follows
 `fashion` and `cifar` as `benchmarks.against_torch` has it. The others run FedAvg as
 `benchmarks.peer_loops` does: 10 of 100 clients, 5 steps on the full data of 16 examples, so that
-nothing but who trains is drawn, and that is given. One run after the other, in turns; theirs count
-from when their first rounds are done.
+the only random choice is who trains, and all programs are given the same cohorts. Runs alternate. A
+peer's clock starts after its first rounds.
 
 On a machine with other work, ``taskset -c 0`` before the command gives all of them the same core;
 threads that wait for each other in a loop take many times as long where a core is not theirs.

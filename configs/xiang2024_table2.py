@@ -3,8 +3,8 @@
   python -m fedjax_links simulate --config=configs/xiang2024_table2.py:svhn --workdir=runs/svhn2
 
 After the colon: svhn, cifar10 or cinic10, which must have been prepared, and as_released
-(:svhn,as_released) or first_commit as for xiang2024_table1.py. The full size takes days on a CPU;
-not run, its cost: studies/full_size.md. With --quick, a few minutes on two CPU cores:
+(:svhn,as_released) or first_commit as for xiang2024_table1.py. The full size takes days on a CPU
+and was not run; studies/full_size.md has its cost. With --quick, a few minutes on two CPU cores:
 synthetic images, levels as shares of the best. :gaussians is a small version that needs no data:
 Gaussian classes that overlap, as in xiang2024_table1_gaussians.py, at the length and with the
 levels of CIFAR-10, rates tuned as there, after 450 rounds. Ten minutes on two CPU cores, recorded
@@ -13,8 +13,9 @@ in docs/papers.md; --quick, half a minute.
 The paper reports, for time-varying Bernoulli links, the first of every 150th round, from 0 on, at
 which the level is reached; the report prints it beside ours. Deviations: as in xiang2024_table1.py;
 tuned after 450 rounds; the accuracy is averaged over seeds before it is compared with the level,
-which the paper does not say. Such samples see the sine of the links in four of its 40 phases; in
-small every third round is one, as a linear model learns that much sooner, and all phases are seen.
+which the paper does not say. Such samples see the sine of the links in four of its 40 phases.
+With :gaussians every third round is one, as a linear model learns much sooner, and all phases are
+seen.
 """
 
 from ml_collections import ConfigDict

@@ -12,7 +12,7 @@ from fedjax_links.experiment import Callback, Experiment, Lane, Stop
 class StopOnSignal(Callback):
     """Stops the run after SIGINT or SIGTERM, once the running periods are done.
 
-    A second SIGINT ends the process at once.
+    A SIGINT after any of them ends the process at once.
 
     Attributes:
       received: the number of the signal; None before any.
@@ -51,9 +51,9 @@ class StopOnSignal(Callback):
         return 128 + (self.received or signal.SIGINT)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        """Records a signal; a second SIGINT ends the process at once."""
+        """Records a signal; a SIGINT after another one ends the process at once."""
         if self.received is not None and number == signal.SIGINT:
             os._exit(128 + number)
         self.received = number
         # `print` would fail if the signal came while it writes.
-        os.write(2, b'\nstopping after this period; again to leave at once\n')
+        os.write(2, b'\nstopping after this period; Ctrl-C leaves at once\n')

@@ -203,7 +203,7 @@ def _has_value(value: object) -> bool:
 
 
 def trials_for(
-    trials: Sequence[TuningTrials], pattern: str, point: grids.Point
+    trials: Sequence[TuningTrials], pattern: str, point: Point
 ) -> TuningTrials | None:
     """Finds what was tried for a pattern and a point: on that pattern, or on the only one of all.
 

@@ -5,8 +5,9 @@ It is NaN where nothing ran, and where a run diverged (a model of NaN has an acc
 
 Coordinates along ``series`` are ``algorithm``, ``main_model`` (the one that papers evaluate),
 ``complete`` (whether all evaluations are there) and the columns of the grid, NaN for an algorithm
-without the column. ``begun`` marks the lanes that have started. Other columns, such as rates that
-tuning chose, are coordinates along series and patterns.
+without the column. ``begun`` marks the lanes of series that have started; with seeds until
+decided, only the lanes that ran. Other columns, such as rates that tuning chose, are coordinates
+along series and patterns.
 
 xarray is imported where results are read, never by `Experiment.run`.
 
@@ -48,18 +49,18 @@ TIE = 'tie'
 Columns = Mapping[str, np.ndarray]
 LabelledResults: TypeAlias = Any
 """An ``xarray.Dataset`` in the form of this module; xarray is not loaded for the name of a type."""
-Members = Mapping[str, tuple[str, grids.Point]]
+Members = Mapping[str, tuple[str, Point]]
 """By label of a series, its algorithm and its point of the grid."""
 Curves = dict[str, dict[str, np.ndarray]]
 """Evaluations float[S, E] by label of a series and candidate model."""
 
 
-def label(algorithm: str, point: grids.Point) -> str:
+def label(algorithm: str, point: Point) -> str:
     """Names a series: its algorithm, with the values of its point."""
     return f'{algorithm} ({describe_point(point)})' if point else algorithm
 
 
-def describe_point(point: grids.Point) -> str:
+def describe_point(point: Point) -> str:
     """Writes values with the last part of their names: ``learning_rate 0.1, cutoff 50``."""
     return ', '.join(
         f'{name.rsplit(".", 1)[-1]} {format_value(value)}'

@@ -131,7 +131,7 @@ def rows_of(columns: Columns, facts: RunFacts, stage: str) -> Columns:
 
 def members_of(
     rows: Columns, facts: RunFacts, stage: str
-) -> tuple[list[tuple[str, grids.Point]], np.ndarray]:
+) -> tuple[list[tuple[str, Point]], np.ndarray]:
     """Returns the series that have started, and the series of each row.
 
     Args:
@@ -143,7 +143,7 @@ def members_of(
       An algorithm and its point for each series, in the order of algorithms and of the grid; and
       int[rows], the index of the series of each row.
     """
-    members: list[tuple[str, grids.Point]] = []
+    members: list[tuple[str, Point]] = []
     series_of_row = np.zeros(len(rows['round']), int)
     for algorithm in facts['algorithms']:
         selected = rows['algorithm'] == algorithm

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links.core import grids
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import RunFacts
 from fedjax_links.results import dataset, recorded
@@ -60,7 +59,7 @@ def run_to_dataset(
     dataset.check_name('metric', metrics)
     members, series_of_row = recorded.members_of(rows, facts, stage)
     patterns, seeds = _patterns_and_seeds(rows, facts, stage)
-    # By sorting, which is faster for many rounds than the hash table without an index.
+    # With an index NumPy sorts. Without one it hashes, which is slower for many rounds.
     rounds, _ = np.unique(rows['round'], return_index=True)
     index = _RowIndex(
         shape=(len(members), len(patterns), len(seeds), len(rounds)),
@@ -147,7 +146,7 @@ def _positions(column: np.ndarray, labels: Sequence[object]) -> np.ndarray:
 def _completeness(
     index: _RowIndex, facts: RunFacts, stage: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which series are complete, and which lanes there are.
+    """Returns which series are complete, and the lanes of series that have started.
 
     Args:
       index: of the rows.
@@ -155,7 +154,8 @@ def _completeness(
       stage: of the rows.
 
     Returns:
-      bool[series], whether all evaluations are there; bool[series, patterns, seeds].
+      bool[series], whether all evaluations are there; and bool[series, patterns, seeds]. With seeds
+      until decided, these are the lanes with a row; else all lanes of a series that has one.
     """
     evaluated = index.scatter(np.asarray(True), False)
     num_evaluations = index.shape[3]
@@ -174,12 +174,12 @@ def _completeness(
     return complete, started
 
 
-def _comparable(point: grids.Point) -> Point:
+def _comparable(point: Point) -> Point:
     """Returns a grid point with tuples for lists."""
     return {name: dataset.as_tuple(value) for name, value in point.items()}
 
 
-def _grid_coords(points: Sequence[grids.Point]) -> dict[str, Any]:
+def _grid_coords(points: Sequence[Point]) -> dict[str, Any]:
     """Returns the columns of the grid as coordinates along series."""
     names = dict.fromkeys(name for point in points for name in point)
     coords = {}
@@ -233,7 +233,7 @@ def _other_columns(
 
 
 def _attributes(
-    facts: RunFacts, series: Mapping[str, tuple[str, grids.Point]]
+    facts: RunFacts, series: Mapping[str, tuple[str, Point]]
 ) -> dict[str, str]:
     """Returns the attributes of the data set; mappings are JSON."""
     attributes = {

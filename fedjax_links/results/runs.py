@@ -267,7 +267,7 @@ def _has_value_among(column: np.ndarray, values: Sequence[object]) -> np.ndarray
     return is_allowed | ~dataset.has_value(column)
 
 
-def _grid_of(points: Sequence[grids.Point], facts: RunFacts) -> dict[str, list[Any]]:
+def _grid_of(points: Sequence[Point], facts: RunFacts) -> dict[str, list[Any]]:
     """Returns the grid of some of a run's points, without columns that do not vary."""
     grid = {}
     for name, values in facts['grid'].items():

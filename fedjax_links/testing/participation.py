@@ -17,7 +17,8 @@ from fedjax_links.testing.suites import Suite, identical, needs, require, same_t
 _NUM_ROUNDS = 24
 _PIECE = 4  # Rounds.
 _NUM_SEEDS = 2000
-_Z_BOUND = 5.5  # Two-sided 4e-8 per entry; below 2e-5 for 500 entries together.
+_Z_BOUND = 5.5  # Two-sided 4e-8 per entry; below 2e-5 for `_MAX_ENTRIES` together.
+_MAX_ENTRIES = 480  # More only for patterns with more clients.
 
 PARTICIPATION_CHECKS = Suite()
 
@@ -50,7 +51,7 @@ def check_participation(
 
     Raises:
       AssertionError: naming the first broken promise.
-      ValueError: for a promise of another kind.
+      ValueError: for a cohort size that is no integer of at least 0, or a flag that is none.
     """
     checks.flags(prob_is_marginal=prob_is_marginal)
     if cohort_size is not None:
@@ -71,7 +72,7 @@ def _program(
 @functools.lru_cache(maxsize=1)
 def _side_by_side(pattern: Participation) -> PyTree:
     """Samples the first rounds of many seeds, leaves [S, T, ...]."""
-    program = _program(pattern, max(1, min(8, 480 // pattern.num_clients)))
+    program = _program(pattern, max(1, min(8, _MAX_ENTRIES // pattern.num_clients)))
     return jax.tree.map(np.asarray, jax.vmap(program)(_seeds()))
 
 

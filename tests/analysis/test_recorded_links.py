@@ -85,7 +85,8 @@ def test_mean_staleness_is_one_over_p(rng):
     """Means of 30 runs, four clients, two-sided 1e-6 each: false alarms below 1e-5.
 
     Ages start at 1 instead of their stationary law, which shifts the mean of T rounds by less than
-    (1/p)^2 / T; the first 500 rounds are therefore run but the report's mean corrected for them.
+    (1/p)^2 / T. So the mean is taken over rounds 500 to 2,999. It is T times the mean of all
+    rounds, minus 500 times that of the first 500, over 2,500.
     """
     probs = np.array([0.1, 0.3, 0.6, 1.0])
     means = []
@@ -102,7 +103,7 @@ def test_mean_staleness_is_one_over_p(rng):
 
 
 def test_clients_are_taken_some_at_a_time(rng, monkeypatch):
-    """What is worked on is a few hundred cells at a time, and nothing changes."""
+    """Ten clients are worked on at a time, and nothing changes."""
     masks = rng.uniform(size=(400, 500)) < rng.uniform(0.1, 0.9, 500)
     at_once = analysis.participation_report(masks), analysis.gap_counts(masks)
     monkeypatch.setattr(recorded_links, '_CELLS', 4000)

@@ -109,7 +109,13 @@ def test_a_problem_counts_clients_examples_and_parameters():
     empty = jax.tree.map(lambda leaf: None, problem)  # as in_axes
     assert repr(empty) == 'Problem'
     traced = []
-    jax.jit(lambda p: traced.append(repr(p)) or p.data)(problem)
+
+    @jax.jit
+    def data_of(problem):
+        traced.append(repr(problem))
+        return problem.data
+
+    data_of(problem)
     assert traced[0] == text
 
 

@@ -30,12 +30,10 @@ class Page(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         """Keeps links and anchors."""
-        results = dict(attributes)
-        self.anchors |= {results[name] for name in ('id', 'name') if results.get(name)}
+        values = dict(attributes)
+        self.anchors |= {values[name] for name in ('id', 'name') if values.get(name)}
         if tag in ('a', 'link', 'img', 'script'):
-            self.links += [
-                results[name] for name in ('href', 'src') if results.get(name)
-            ]
+            self.links += [values[name] for name in ('href', 'src') if values.get(name)]
 
 
 def newest_source():
@@ -47,7 +45,9 @@ def newest_source():
         ROOT / 'examples',
         ROOT / 'configs',
     ]
-    files = (path for folder in folders for path in folder.rglob('*') if path.is_file())
+    files = [*ROOT.glob('*.md')]
+    for folder in folders:
+        files += [path for path in folder.rglob('*') if path.is_file()]
     built = ('_build', 'generated', '__pycache__')
     return max(path.stat().st_mtime for path in files if not {*path.parts} & {*built})
 

@@ -145,11 +145,12 @@ def test_a_grid_may_vary_a_rate_that_an_algorithm_has_of_its_own():
 def test_the_rate_of_a_config_may_be_any_schedule(monkeypatch):
     programs = []
     make = local_training.local_sgd
-    monkeypatch.setattr(
-        local_training,
-        'local_sgd',
-        lambda *a, **k: programs.append(make(*a, **k)) or programs[-1],
-    )
+
+    def recorded(*args, **kwargs):
+        programs.append(make(*args, **kwargs))
+        return programs[-1]
+
+    monkeypatch.setattr(local_training, 'local_sgd', recorded)
     client = {'learning_rate': 0.05, 'local_steps': 2}
     warm = {'name': 'warmup', 'initial': 0.1, 'rounds': 2}
     build(

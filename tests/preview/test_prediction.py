@@ -324,11 +324,12 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(
     """The line of each algorithm is where the same prediction, made once, is before the run."""
     built = []
     predict = prediction.predictions
-    monkeypatch.setattr(
-        prediction,
-        'predictions',
-        lambda *a, **k: built.append(predict(*a, **k)) or built[-1],
-    )
+
+    def recorded(*args, **kwargs):
+        built.append(predict(*args, **kwargs))
+        return built[-1]
+
+    monkeypatch.setattr(prediction, 'predictions', recorded)
     config = {
         'title': 'expected',
         'problem': problem,
