@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 PACKAGE = 'fedjax_links'
-_CORE = {'core', 'errors'}
+_CORE = {'core', 'errors', 'values'}
 _ENGINE = _CORE | {
     'algorithms',
     'clients',
@@ -24,9 +24,10 @@ _BELOW_REPORTS = _BELOW_PLANS | {'analysis', 'planning', 'runner', 'experiment'}
 
 MAY_SEE = {
     'errors': set(),
-    'core': {'errors'},
+    'values': set(),
+    'core': {'errors', 'values'},
     'links': _CORE,
-    'analysis': {'errors'},
+    'analysis': {'errors', 'values'},
     'clients': _CORE | {'mixing'},
     'mixing': _CORE,
     'local_training': _CORE | {'clients'},
@@ -64,6 +65,7 @@ MAY_SEE['papers'] = MAY_SEE.keys() - {'', '__main__', 'cli'}  # seen by configs 
 _HOMES = {
     'base': 'core',
     'core.errors': 'errors',
+    'core.values': 'values',
     'links.samples': 'core',
     'planning.trials': 'trials',  # what tuning found, read from the metrics alone
     'planning.tuning': 'trials',
@@ -75,6 +77,7 @@ _FRONT_END_LIBRARIES = {'matplotlib', 'absl', 'ml_collections'}
 _COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}
 _LIBRARIES = {
     'errors': set(),
+    'values': set(),
     'analysis': {'numpy', 'scipy'},
     'datasets': {
         'jax',

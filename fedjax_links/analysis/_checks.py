@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.core import errors
+from fedjax_links.core.values import has_flag
 
 _LARGEST_INT = 2**63 - 1
 _MOST_ROUNDS = 10**8  # of a loop, which takes a quarter of an hour or more
@@ -33,7 +34,7 @@ def as_doubles(name: str, values: object) -> np.ndarray:
     """
     array = as_array(name, values, 'hold numbers')
     is_flag = array.ndim < 2 and array.dtype.kind == 'b'
-    if is_flag or not _has_numbers(array.dtype) or _has_flag(values):
+    if is_flag or not _has_numbers(array.dtype) or has_flag(values):
         raise errors.invalid(name, 'hold numbers', errors.text_of(values))
     return array.astype(np.float64)
 
@@ -42,13 +43,6 @@ def _has_numbers(dtype: np.dtype) -> bool:
     """Returns whether arrays of a dtype hold real numbers, those of machine learning included."""
     is_small_float = dtype.kind == 'V' and not dtype.name.startswith('void')
     return dtype.kind in 'fiub' or is_small_float
-
-
-def _has_flag(value: object) -> bool:
-    """Returns whether a list, or a list in it, holds True or False beside numbers."""
-    if isinstance(value, list | tuple):
-        return any(map(_has_flag, value))
-    return isinstance(value, bool)
 
 
 def checked_number(name: str, value: object) -> float:

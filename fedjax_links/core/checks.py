@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import errors, memory
+from fedjax_links.core.values import has_flag
 
 Entry = TypeVar('Entry')
 
@@ -41,13 +42,6 @@ def shape(argument: str, value: Any) -> tuple[int, ...]:
         raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
 
 
-def _has_flag(value: object) -> bool:
-    """Returns whether a list, or a list in it, holds True or False beside numbers."""
-    if isinstance(value, list | tuple):
-        return any(map(_has_flag, value))
-    return isinstance(value, bool)
-
-
 def numbers(argument: str, value: object) -> np.ndarray:
     """Converts a concrete number, list or array to an array; raises for anything else."""
     try:
@@ -57,7 +51,7 @@ def numbers(argument: str, value: object) -> np.ndarray:
         raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
     dtype = array.dtype
     is_real = jnp.issubdtype(dtype, np.floating) or jnp.issubdtype(dtype, np.integer)
-    if not is_real or _has_flag(value):
+    if not is_real or has_flag(value):
         is_list = isinstance(value, list | tuple)
         requirement = 'hold numbers' if is_list else 'be a number'
         raise errors.invalid(argument, requirement, errors.text_of(value))

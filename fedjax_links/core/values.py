@@ -1,0 +1,19 @@
+"""Tells plain values of users apart; needs no library, so that exact theory may use it too."""
+
+
+def has_flag(value: object) -> bool:
+    """Returns whether a value, or one in nested lists, is True or False.
+
+    Beside numbers NumPy takes them for 1 and 0.
+
+    Args:
+      value: a list, a tuple, or anything else.
+
+    Example:
+      >>> from fedjax_links.core import values
+      >>> print(values.has_flag([0.5, [1.0, True]]), values.has_flag([0.5, 1.0]))
+      True False
+    """
+    if isinstance(value, list | tuple):
+        return any(map(has_flag, value))
+    return isinstance(value, bool)
