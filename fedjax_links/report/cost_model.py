@@ -87,8 +87,8 @@ def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devic
       ValueError: for numbers out of range, or not one for each client.
     """
     checks.static_int('num_clients', num_clients)
-    given = {'step': step, 'uplink': uplink, 'downlink': downlink}
-    columns = {name: checks.on_host(speed) for name, speed in given.items()}
+    speeds = {'step': step, 'uplink': uplink, 'downlink': downlink}
+    columns = {name: checks.on_host(speed) for name, speed in speeds.items()}
     for name, speed in columns.items():
         if isinstance(speed, str | Mapping):
             columns[name] = resolver.build_named(
