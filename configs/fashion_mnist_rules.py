@@ -10,7 +10,7 @@ inside the grid. It takes half an hour on two CPU cores, with --quick a minute o
 
 A convolutional network of 4,266 parameters trains with :cnn. It is shorter in a way that was
 decided before it ran: five of the algorithms, three of the patterns, 152 rounds, and rates tuned
-under Bernoulli links alone. It takes an hour and a half on two CPU cores.
+under Bernoulli links alone. It takes one to two hours on two CPU cores.
 """
 
 from ml_collections import ConfigDict

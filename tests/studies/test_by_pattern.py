@@ -14,6 +14,7 @@ PAGES = {
     'shocks': 'shocks',
     'comparison': 'comparison',
     'fashion_mnist_rules': 'real_images',
+    'fashion_mnist_cnn': 'real_images',
     'papers/xiang2024_table1_gaussians': 'table1_gaussians',
     'table1_rules': 'table1_gaussians',
     'table1_decided': 'table1_gaussians',

@@ -126,13 +126,19 @@ def numbers(cell):
         ),
         another(
             'test_a_level_by_pattern',
-            *(
-                'fashion_mnist_rules',
-                'fashion_mnist_rules',
-                '',
-                'bernoulli_sine',
-                'fedavg',
-            ),
+            'fashion_mnist_rules',
+            'fashion_mnist_rules',
+            '',
+            'bernoulli_sine',
+            'fedavg',
+        ),
+        another(
+            'test_a_level_by_pattern',
+            'fashion_mnist_cnn',
+            'fashion_mnist_rules',
+            'cnn',
+            'bernoulli_sine',
+            'fedavg',
         ),
     ],
 )
