@@ -100,7 +100,7 @@ def case_of(data, network, rate):
     )
     workload = images.Workload(
         num_clients=num_clients,
-        num_examples=num_images // num_clients,
+        examples_per_client=num_images // num_clients,
         image_shape=first.train_features.shape[1:],
         local_steps=3,
         batch_size=4,
