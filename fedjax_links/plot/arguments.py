@@ -1,6 +1,6 @@
 """Checks what pictures are drawn of; an error names the argument and its value."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -186,8 +186,3 @@ def _rate(rate: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
         value = f'shape {list(np.shape(rate))}'
         raise errors.invalid('rates', f'have {shape[0]} entries each', value)
     return np.broadcast_to(rate, shape).astype(np.float64)
-
-
-def names_by_label(names: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Returns names to show; none for None."""
-    return {} if names is None else names

@@ -50,7 +50,7 @@ def level_bars(
     arguments.titles(metric=metric)
     levels = arguments.by_label('levels', levels)
     groups = arguments.ordered_names('groups', groups)
-    names = arguments.names_by_label(names)
+    names = {} if names is None else names
     dataset.check_names(names, levels)
     heights = {
         label: _checked_levels(label, values, len(groups))

@@ -50,7 +50,7 @@ def participation_loss(
     checks.flags(legend=legend)
     arguments.titles(value_name=value_name)
     losses = arguments.by_label('losses', losses)
-    names = arguments.names_by_label(names)
+    names = {} if names is None else names
     dataset.check_names(names, losses)
     rounds = arguments.at_least_zero('counts', counts, '[N]')
     checked_losses = {

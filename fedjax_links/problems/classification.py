@@ -11,11 +11,11 @@ from flax import linen as nn
 
 from fedjax_links import datasets
 from fedjax_links import partition as partitions
-from fedjax_links.base import Array, ClientNames, Problem, PyTree
+from fedjax_links.base import Array, Problem
 from fedjax_links.core import checks, errors, factory_options, numpy_random
 from fedjax_links.core.records import Section
 from fedjax_links.core.registry import Registry
-from fedjax_links.problems import augmentation, models
+from fedjax_links.problems import augmentation, example_owners, models
 from fedjax_links.problems.arrays import Partial
 from fedjax_links.problems.networks import check_linen, from_flax, is_nnx, unchanged
 
@@ -219,9 +219,11 @@ def images(
         got = f'{tuple(augment)} for {list(features.shape[1:])}'
         raise errors.invalid('augment', requirement, got)
     if is_natural:
-        owners_of_examples = _natural_owners(loaded)
+        owners_of_examples = example_owners.natural(loaded)
     else:
-        owners_of_examples = _assign_owners(loaded, assign, num_clients, partition_seed)
+        owners_of_examples = example_owners.assign(
+            loaded, assign, num_clients, partition_seed
+        )
     division = partitions.divide(
         owners_of_examples,
         num_clients=num_clients if is_natural else None,
@@ -241,39 +243,17 @@ def images(
             division.clients,
             module=_build_model(model, num_classes),
             loss='cross_entropy' if labels.ndim == 1 else 'token_cross_entropy',
-            eval_data=_eval_data(loaded, division, is_natural=is_natural),
+            eval_data=example_owners.eval_data(loaded, division, is_natural=is_natural),
             preprocess=_preprocess(features, channels, tokens=tokens),
             augment=augmented if augment else None,
         )
     except errors.InvalidError as error:  # a module is a model here
         raise error.at(re.sub('^module', 'model', error.path)) from error
     if is_natural:
-        return dataclasses.replace(problem, named=_client_names(loaded, division))
+        return dataclasses.replace(
+            problem, named=example_owners.names(loaded, division)
+        )
     return problem
-
-
-def _natural_owners(loaded: datasets.Dataset) -> np.ndarray:
-    """Returns int[E], the data's own owners."""
-    if loaded.train_clients is None:
-        raise errors.invalid(
-            'partition', 'be another for data without owners', "'natural'"
-        )
-    return loaded.train_clients
-
-
-def _assign_owners(
-    loaded: datasets.Dataset,
-    assign: Callable[[np.ndarray, int | None, int], np.ndarray],
-    num_clients: int | None,
-    seed: int,
-) -> np.ndarray:
-    """Assigns an owner to each example by a partition."""
-    if num_clients is None and loaded.train_clients is not None:
-        requirement = (
-            "be given, or `partition` 'natural' for the owners that the data name"
-        )
-        raise errors.invalid('num_clients', requirement, None)
-    return assign(loaded.train_labels, num_clients, seed)
 
 
 def _preprocess(
@@ -286,63 +266,6 @@ def _preprocess(
     if channels is not None or (features.dtype == np.uint8 and not tokens):
         return Partial(augmentation.scale_pixels, channels)
     return unchanged if tokens else None
-
-
-def _client_names(
-    loaded: datasets.Dataset, division: partitions.Division
-) -> ClientNames:
-    """Names those who train, then those who are held out, by their numbers, then all others."""
-    numbers = _client_numbers(loaded, division)
-    num_clients = int(division.clients.max()) + 1
-    num_left_out = int((numbers < 0).sum())
-    by_number = np.argsort(numbers, kind='stable')
-    in_order = np.concatenate([by_number[num_left_out:], by_number[:num_left_out]])
-    names = [loaded.client_names[owner] for owner in in_order.tolist()]
-    return ClientNames(names[:num_clients], names[num_clients:])
-
-
-def _client_numbers(
-    loaded: datasets.Dataset, division: partitions.Division
-) -> np.ndarray:
-    """Returns the number of each owner in the problem, -1 for those left out.
-
-    Those who train come first, then those who are held out, then owners of test examples alone.
-    """
-    owners = _natural_owners(loaded)
-    counts = np.bincount(owners, minlength=len(loaded.client_names))
-    numbers = np.full(counts.size, -1)
-    numbers[: division.numbers.size] = division.numbers
-    is_test_only = counts == 0
-    first = division.numbers.max() + 1
-    numbers[is_test_only] = first + np.arange(is_test_only.sum())
-    return numbers
-
-
-def _eval_data(
-    loaded: datasets.Dataset, division: partitions.Division, *, is_natural: bool
-) -> PyTree:
-    """Returns what to evaluate on: features, labels and, if they have any, owners.
-
-    Returns:
-      None if there is nothing but the training data.
-    """
-    examples = []
-    rows = division.held_rows
-    if len(rows):
-        train_rows = (loaded.train_features[rows], loaded.train_labels[rows])
-        examples.append((*train_rows, division.held_clients))
-    features = loaded.test_features
-    labels = loaded.test_labels
-    if features is None or labels is None:
-        return examples[0] if examples else None
-    has_owners = loaded.test_clients is not None and loaded.train_clients is not None
-    if is_natural and has_owners:
-        owners = _client_numbers(loaded, division)[loaded.test_clients]
-        is_known = owners >= 0
-        examples.append((features[is_known], labels[is_known], owners[is_known]))
-    if not examples:
-        return features, labels
-    return tuple(map(np.concatenate, zip(*examples, strict=True)))
 
 
 def _load(

@@ -1,6 +1,7 @@
 """Shows final metrics as the table of a paper: algorithms down, patterns or problems across."""
 
 import math
+from collections.abc import Mapping
 
 from fedjax_links.core import checks
 from fedjax_links.pages import tables
@@ -50,17 +51,22 @@ def final(
     best_keys: set[FinalKey] = set()
     if best == 'bold':
         best_keys = _best_keys(view, final_metrics)
+    arrows = {
+        (label, pattern): mark_edges(view, label, pattern)
+        for label in view.main_models
+        for pattern in view.patterns
+    }
     sentences = [f'{final_metrics.caption()}.']
     if best_keys:
         sentences.append(_best_caption(view))
-    if _has_edges(view):
+    if any(arrows.values()):
         sentences.append(EDGE_CAPTION)
     header = [rows, *map(view.name, view.patterns)]
     if len(view.patterns) == 1 and not is_transposed:
         header = [rows, final_metrics.metric.title]
     table = tables.Table(
         header,
-        _cells(view, final_metrics),
+        _cells(view, final_metrics, arrows),
         ' '.join(sentences),
         _bold_cells(view, best_keys),
     )
@@ -69,14 +75,22 @@ def final(
     return Page(f'Final {final_metrics.metric.words} in one table', [table])
 
 
-def _cells(view: RunView, final_metrics: FinalMetrics) -> list[list[str]]:
-    """Returns a row for each algorithm: its title, then its metric by pattern."""
+def _cells(
+    view: RunView, final_metrics: FinalMetrics, arrows: Mapping[tuple[str, str], str]
+) -> list[list[str]]:
+    """Returns a row for each algorithm: its title, then its metric by pattern.
+
+    Args:
+      view: the run.
+      final_metrics: of the run.
+      arrows: of tuned rates at an edge, by algorithm and pattern.
+    """
     rows = []
     for label, model in view.main_models.items():
         texts = [_series_title(view, label, model)]
         for pattern in view.patterns:
             text = final_metrics.text(FinalKey(pattern, label, model))
-            texts.append(text + mark_edges(view, label, pattern))
+            texts.append(text + arrows[label, pattern])
         rows.append(texts)
     return rows
 
@@ -89,15 +103,6 @@ def _bold_cells(view: RunView, best_keys: set[FinalKey]) -> list[tuple[int, int]
             if FinalKey(pattern, label, model) in best_keys:
                 cells.append((row, column))
     return cells
-
-
-def _has_edges(view: RunView) -> bool:
-    """Returns whether any tuned rate is at an edge of what was tried."""
-    return any(
-        mark_edges(view, label, pattern)
-        for label in view.main_models
-        for pattern in view.patterns
-    )
 
 
 def _series_title(view: RunView, label: str, model: str) -> str:
