@@ -22,7 +22,7 @@ MODELS = {
     'cnn': {'name': 'cnn', 'channels': (4, 8), 'hidden': ()},
 }
 LENGTHS = {'softmax': (304, 19), 'cnn': (152, 38)}
-"""Rounds, and rounds between evaluations; these reach all phases of cycles of 100 rounds."""
+"""Rounds, and rounds between evaluations. Steps of 19 reach all phases of the cycles."""
 
 
 def get_config(argument: str = '') -> ConfigDict:
