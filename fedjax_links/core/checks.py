@@ -19,6 +19,7 @@ LARGEST_INT = 2**31 - 1
 """The largest integer that may set a shape or a loop length."""
 
 _MAX_ID = 2**20  # Of clients or classes that a short vector may name.
+_SMALL_BYTES = 2**20  # fit into the memory of any machine that got so far
 _HOW_TO_NUMBER_NAMES = ', as np.unique(..., return_inverse=True)[1] makes of names'
 
 
@@ -276,11 +277,15 @@ def entry(argument: str, name: str, table: Mapping[str, Entry]) -> Entry:
 def fits(argument: str, value: object, num_bytes: float) -> None:
     """Raises, before anything is allocated, if arrays on the host exceed its free memory.
 
+    Small arrays always fit: to read what is free takes longer than to make them.
+
     Args:
       argument: the argument that makes them so large.
       value: its value.
       num_bytes: the size of the arrays.
     """
+    if num_bytes <= _SMALL_BYTES:
+        return
     free = memory.host_bytes()
     if free is not None and num_bytes > free:
         sizes = f'{memory.size(num_bytes)}, where {memory.size(free)} are free'

@@ -125,14 +125,19 @@ def test_the_nearest_name_has_whatever_capitals(name):
 
 
 def test_what_does_not_fit_into_memory_says_so(monkeypatch):
-    monkeypatch.setattr(checks.memory, 'host_bytes', lambda: 2048)
-    checks.fits('field', 3, 2048)
+    monkeypatch.setattr(checks.memory, 'host_bytes', lambda: 2**21)
+    checks.fits('field', 3, 2**21)
     with pytest.raises(errors.InvalidError) as caught:
-        checks.fits('field', 3, 4096)
+        checks.fits('field', 3, 2**22)
     assert (
         str(caught.value)
-        == '`field` must fit into memory, got 3: 4.0 KiB, where 2.0 KiB are free.'
+        == '`field` must fit into memory, got 3: 4.0 MiB, where 2.0 MiB are free.'
     )
+
+
+def test_small_arrays_fit_without_a_look_at_memory(monkeypatch):
+    monkeypatch.setattr(checks.memory, 'host_bytes', lambda: pytest.fail('looked'))
+    checks.fits('field', 3, 2**20)
 
 
 def test_an_error_under_its_own_root_can_be_raised_from_itself():
