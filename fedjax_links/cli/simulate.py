@@ -9,9 +9,7 @@ of the lanes. `merge` then merges all shards, and `status` says how far they are
 """
 
 import dataclasses
-import importlib
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -180,6 +178,7 @@ def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
       The exit status.
     """
     from fedjax_links import experiment, runs
+    from fedjax_links.cli.report_imports import ReportImports
     from fedjax_links.cli.signals import StopOnSignal
     from fedjax_links.machines import processes
     from fedjax_links.runner import hooks, loop
@@ -195,7 +194,8 @@ def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
     callbacks: list[experiment.Callback] = [signals]
     if processes.is_leader():
         callbacks.insert(0, Progress())
-    _import_for_report()
+        if prepared.experiment.share is None:  # Shards write no report.
+            callbacks.append(ReportImports())
     try:
         results = loop.run(
             prepared.experiment.plan,
@@ -219,12 +219,6 @@ def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
         return app.BUG_STATUS
     _report(results, prepared.experiment, folder)
     return 0
-
-
-def _import_for_report() -> None:
-    """Imports the packages of the report in threads, while lanes run."""
-    for name in ('matplotlib.figure', 'xarray'):
-        threading.Thread(target=importlib.import_module, args=[name]).start()
 
 
 def _report(results: 'Results', experiment: 'Experiment', folder: Path) -> None:

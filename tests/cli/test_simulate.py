@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import types
 
@@ -32,6 +33,33 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, monkeypatch):
     assert "FedAvg's implicit weights are 1.19 from equal (L1, exact)" in done.stdout
     assert done.stdout.count('compiled in') == 3
     assert not (tmp_path / 'run').exists()
+
+
+PRINT_IMPORTS_OF_THREADS = """
+import runpy, sys, threading
+imports = []
+def note(event, arguments):
+    if event == 'import' and threading.current_thread() is not threading.main_thread():
+        imports.append(arguments[0])
+sys.addaudithook(note)
+try:
+    runpy.run_module('fedjax_links', run_name='__main__', alter_sys=True)
+finally:
+    print('of threads:', imports)
+"""
+
+
+def test_only_the_main_thread_imports_as_loading_threads_deadlock(tmp_path):
+    small = [f'--config.{n}' for n in ('num_rounds=20', 'num_seeds=2')]
+    command = [sys.executable, '-c', PRINT_IMPORTS_OF_THREADS, *QUICKSTART, *small]
+    done = subprocess.run(
+        [*command, f'--workdir={tmp_path / "run"}'],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == 'of threads: []'
 
 
 @pytest.mark.parametrize(

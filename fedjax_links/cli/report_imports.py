@@ -1,0 +1,23 @@
+"""Imports the packages of the report while lanes run, so that the report need not wait."""
+
+import importlib
+
+from fedjax_links.core.records import MetricsRow
+from fedjax_links.planning.lanes import Lane
+from fedjax_links.runner.hooks import Callback
+
+_PACKAGES = ('matplotlib.figure', 'xarray')
+
+
+class ReportImports(Callback):
+    """Imports packages after the first period of the first lane, when other periods run.
+
+    It does so in the thread that runs the lanes. Two threads that load extension modules can wait
+    for each other for ever: one that runs Python while it loads (as `matplotlib.ft2font` does) may
+    hand over the interpreter's lock to another that waits for the loader's.
+    """
+
+    def on_period(self, lane: Lane, record: MetricsRow) -> None:
+        """Imports what is not imported yet."""
+        for name in _PACKAGES:
+            importlib.import_module(name)
