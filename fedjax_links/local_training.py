@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import jax
 
 from fedjax_links.base import Array, Number, Params, Problem, PyTree, RoundContext
-from fedjax_links.clients import cohorts
+from fedjax_links.clients import chunk_widths, cohorts
 from fedjax_links.clients.cohorts import Cohort
 from fedjax_links.clients.programs import (
     ClientProgram,
@@ -126,8 +126,8 @@ def train_cohort(
 
         return per_client(train, client, row)
 
-    width = local_train.chunk_size or _default_chunk_size(cohort, problem)
-    chunk_size = min(width, cohort.ids.shape[0])
+    wanted = local_train.chunk_size or _default_chunk_size(cohort, problem)
+    chunk_size = chunk_widths.at_most(wanted, cohort.ids.shape[0])
     return cohorts.map_reduce(body, cohort, client_tree, chunk_size=chunk_size)
 
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_links.base import Array, PyTree
+from fedjax_links.clients import chunk_widths
 from fedjax_links.clients.cohort_rows import Cohort, gather, scatter, weighted_sum
 from fedjax_links.core import memory, meshes, tree
 
@@ -153,6 +154,48 @@ def in_chunks(
     if on_mesh:
         total = meshes.isolate_from_fusion(add)(total, sums)
     return total, store(table, *finished)
+
+
+def in_chunks_of_widths(
+    fn: PerClient, cohort: Cohort, client_tree: PyTree, widths: tuple[int, ...]
+) -> tuple[PyTree, PyTree]:
+    """Runs `cohorts.map_reduce` in chunks of several widths, the widest first.
+
+    Args:
+      fn: as in `in_chunks`.
+      cohort: who takes part.
+      client_tree: the table.
+      widths: in increasing order; ``fn`` is compiled for each.
+
+    Returns:
+      The sum of the contributions and the updated table.
+    """
+    size = meshes.barrier(jnp.asarray(cohort.size, jnp.int32))
+    counts = chunk_widths.divide(size, widths)
+    total = _zero_sums(fn, client_tree)
+    first: Array | int = 0
+    for index in reversed(range(len(widths))):
+        num_members = jnp.minimum(counts[index] * widths[index], size - first)
+        part = _part(cohort, first, num_members)
+        sums, client_tree = in_chunks(fn, part, client_tree, widths[index])
+        total = jax.tree.map(jnp.add, total, sums)
+        first = first + num_members
+    return total, client_tree
+
+
+def _part(cohort: Cohort, first: Array | int, num_members: Array) -> Cohort:
+    """Returns some consecutive members as a cohort.
+
+    Args:
+      cohort: K slots.
+      first: the slot of the first member.
+      num_members: int32[].
+    """
+    num_clients = cohort.num_clients
+    slots = jnp.arange(cohort.ids.shape[0])
+    ids = jnp.take(cohort.ids, first + slots, mode='fill', fill_value=num_clients)
+    ids = jnp.where(slots < num_members, ids, num_clients)
+    return Cohort(ids, num_members, num_clients)
 
 
 def one_by_one(

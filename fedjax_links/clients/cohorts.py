@@ -21,7 +21,8 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.base import Array, CohortLinkSample, Links, PyTree
-from fedjax_links.clients import cohort_loops
+from fedjax_links.clients import chunk_widths, cohort_loops
+from fedjax_links.clients.chunk_widths import ChunkSize
 from fedjax_links.clients.cohort_loops import PerClient
 from fedjax_links.clients.cohort_rows import Cohort, gather, scatter, weighted_sum
 from fedjax_links.core import meshes, tree
@@ -127,7 +128,7 @@ def map_reduce(
     cohort: Cohort,
     client_tree: PyTree,
     *,
-    chunk_size: int = ROWS_AT_ONCE,
+    chunk_size: ChunkSize = ROWS_AT_ONCE,
 ) -> tuple[PyTree, PyTree]:
     """Applies ``fn`` to each member, sums the contributions and updates the table.
 
@@ -138,22 +139,27 @@ def map_reduce(
       client_tree: leaves [N, ...], the table of rows, or a `meshes.TableShard` of it; ``()`` if
         clients keep nothing.
       chunk_size: members that run in parallel, on a mesh an eighth of it per device. Memory
-        is this many contributions. The default is for functions that do not train.
+        is this many contributions. The default is for functions that do not train. Of several
+        widths, chunks take those that leave few slots empty; a mesh, and the cohort of all
+        clients, take the largest.
 
     Returns:
       The sum of the contributions (zero for an empty cohort), in float32 at least, and the updated
       table.
     """
+    most_at_once = chunk_widths.largest(chunk_size)
     if meshes.in_shard_map():
-        width = math.ceil(chunk_size / _PARTS_ON_MESH)
+        width = math.ceil(most_at_once / _PARTS_ON_MESH)
         return cohort_loops.in_chunks(fn, cohort, client_tree, width)
-    is_small = isinstance(cohort.size, int) and cohort.size <= chunk_size
+    is_small = isinstance(cohort.size, int) and cohort.size <= most_at_once
     # Without a loop the compiler would round otherwise, see `hides_size`.
     if is_small and not cohort_loops.hides_size(cohort):
         return _all_at_once(fn, cohort, client_tree)
-    if chunk_size == 1:
+    if isinstance(chunk_size, tuple) and not cohort.is_everyone:
+        return cohort_loops.in_chunks_of_widths(fn, cohort, client_tree, chunk_size)
+    if most_at_once == 1:
         return cohort_loops.one_by_one(fn, cohort, client_tree)
-    return cohort_loops.in_chunks(fn, cohort, client_tree, chunk_size)
+    return cohort_loops.in_chunks(fn, cohort, client_tree, most_at_once)
 
 
 def _all_at_once(

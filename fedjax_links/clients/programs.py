@@ -6,7 +6,7 @@ steps are taken on minibatches or on the client's full data; rows are read insid
 them, so memory holds one batch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
@@ -16,8 +16,9 @@ import optax
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
-from fedjax_links.clients import step_counts
+from fedjax_links.clients import chunk_widths, step_counts
 from fedjax_links.clients.batches import client_data
+from fedjax_links.clients.chunk_widths import ChunkSize
 from fedjax_links.clients.rates import RateSchedule, constant
 from fedjax_links.core import checks, errors, reprs, tree
 from fedjax_links.core.references import cite
@@ -64,13 +65,14 @@ class ClientProgram(NamedTuple):
       learning_rate: ``round -> float[]``, the local rate of a round.
       local_steps: number of local steps, the largest of any client; None where it follows from
         epochs and the clients' data.
-      chunk_size: clients that train side by side, or None to choose by the model's size.
+      chunk_size: clients that train side by side, or None to choose by the model's size; or several
+        widths in increasing order.
     """
 
     run: Callable[..., LocalUpdate]
     learning_rate: RateSchedule
     local_steps: int | None
-    chunk_size: int | None
+    chunk_size: ChunkSize | None
 
 
 def local_sgd(
@@ -80,7 +82,7 @@ def local_sgd(
     local_epochs: int | None = None,
     batch_size: int | None = None,
     optimizer: Optimizer | None = None,
-    chunk_size: int | None = None,
+    chunk_size: int | Sequence[int] | None = None,
     client_steps: ArrayLike | None = None,
     min_steps: int | None = None,
     resample: str = 'step',
@@ -115,7 +117,9 @@ def local_sgd(
         rate, such as ``optax.adam(1.0)``, whose updates are multiplied by ``learning_rate``.
       chunk_size: clients that train side by side; by default 1 for large models on a CPU, else 10
         where the number of active clients varies, and up to 128 small models where everyone
-        trains. It changes speed and memory, and results only by the rounding of sums.
+        trains. It changes speed and memory, and results only by the rounding of sums. Several
+        widths, such as ``(7, 10, 12)`` for about 10 active clients, leave fewer slots of a chunk
+        empty, and the program is compiled for each: for 10^5 rounds of small models.
       client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
         unequal speed; ``local_steps`` for everyone by default. A client costs what the one with
         most steps costs.
@@ -138,8 +142,7 @@ def local_sgd(
     rate = learning_rate if callable(learning_rate) else constant(learning_rate)
     if batch_size is not None:
         checks.static_int('batch_size', batch_size)
-    if chunk_size is not None:
-        checks.static_int('chunk_size', chunk_size)
+    widths = None if chunk_size is None else chunk_widths.checked(chunk_size)
     steps_of = step_counts.steps_of(
         local_steps, local_epochs, batch_size, client_steps, min_steps
     )
@@ -205,7 +208,7 @@ def local_sgd(
             params, tree.subtract(params, start), loss, num_steps, gradient
         )
 
-    return ClientProgram(run, rate, local_steps, chunk_size)
+    return ClientProgram(run, rate, local_steps, widths)
 
 
 @cite('li2020federated')
@@ -216,7 +219,7 @@ def proximal_sgd(
     local_steps: int | None = None,
     local_epochs: int | None = None,
     batch_size: int | None = None,
-    chunk_size: int | None = None,
+    chunk_size: int | Sequence[int] | None = None,
     client_steps: ArrayLike | None = None,
     min_steps: int | None = None,
     resample: str = 'step',

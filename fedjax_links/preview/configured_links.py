@@ -23,6 +23,7 @@ _PLAIN_SGD_OPTIONS = {
     'decay',
     'local_steps',
     'batch_size',
+    'chunk_size',
     'resample',
 }
 

@@ -109,7 +109,10 @@ def expected_of(mask, rows):
     return total, len(members), new
 
 
-@pytest.mark.parametrize('chunk_size', range(1, N + 1))
+WIDTHS = [(1, 2), (2, 3), (2, 3, N)]
+
+
+@pytest.mark.parametrize('chunk_size', [*range(1, N + 1), *WIDTHS])
 def test_every_chunk_size_gives_the_same_sums_and_the_same_table(rng, chunk_size):
     rows = table(rng)
     run = jax.jit(
@@ -128,7 +131,7 @@ def test_every_chunk_size_gives_the_same_sums_and_the_same_table(rng, chunk_size
         np.testing.assert_array_equal(new['b'], expected_rows['b'])
 
 
-@pytest.mark.parametrize('chunk_size', [1, 2, 3, 4, 6, 7, 20])
+@pytest.mark.parametrize('chunk_size', [1, 2, 3, 4, 6, 7, 20, (2, 3)])
 def test_everyone_in_chunks_of_any_size(rng, chunk_size):
     rows = table(rng)
     total, new = jax.jit(
@@ -164,7 +167,7 @@ def test_sums_over_clients_of_narrow_values_are_of_float32(dtype, chunk_size, ev
     assert rows[0].dtype == rows[1].dtype == dtype
 
 
-@pytest.mark.parametrize('chunk_size', [1, 2, 4, 7])
+@pytest.mark.parametrize('chunk_size', [1, 2, 4, 7, (2, 3)])
 def test_nan_of_absent_clients_never_leaks(chunk_size):
     """An empty slot repeats the last client's row, whose NaN must stay there."""
 
@@ -284,13 +287,15 @@ def test_under_vmap_cost_follows_the_busiest_lane():
     assert counter.spent(run, masks) == len(masks) * 6
 
 
-def test_vmapped_lanes_equal_single_runs(rng):
+@pytest.mark.parametrize('chunk_size', [3, (2, 3)])
+def test_vmapped_lanes_equal_single_runs(rng, chunk_size):
     rows = table(rng)
     masks = np.stack(list(MASKS.values()))
 
     @jax.jit
     def run(mask):
-        return cohorts.map_reduce(body, cohorts.make_cohort(mask), rows, chunk_size=3)
+        cohort = cohorts.make_cohort(mask)
+        return cohorts.map_reduce(body, cohort, rows, chunk_size=chunk_size)
 
     totals, tables = jax.jit(jax.vmap(run))(masks)
     for lane, mask in enumerate(masks):

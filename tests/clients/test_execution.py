@@ -111,7 +111,7 @@ def test_the_device_is_the_one_that_settings_name():
 
 
 @pytest.mark.parametrize('size', [1, 2, 4, 6])
-@pytest.mark.parametrize('chunk_size', [1, 2, 4, 9])
+@pytest.mark.parametrize('chunk_size', [1, 2, 4, 9, (2, 3)])
 @pytest.mark.parametrize('platform', ['cpu', 'gpu'])
 def test_sums_and_rows_are_those_of_the_members(
     size, chunk_size, platform, monkeypatch

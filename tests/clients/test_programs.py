@@ -229,6 +229,12 @@ def test_slow_clients_take_fewer_steps(client):
         ({'local_steps': 2.0}, r'^`local_steps` must be a Python integer, got 2\.0\.$'),
         ({'batch_size': 0}, r'^`batch_size` must be at least 1, got 0\.$'),
         ({'chunk_size': 0}, r'^`chunk_size` must be at least 1, got 0\.$'),
+        ({'chunk_size': (4, 0)}, r'^`chunk_size` must be at least 1, got 0\.$'),
+        (
+            {'chunk_size': ()},
+            r'^`chunk_size` must have at least one width, got \(\)\.$',
+        ),
+        ({'chunk_size': '7'}, r"^`chunk_size` must be a Python integer, got '7'\.$"),
         (
             {'optimizer': 'adam'},
             r"^`optimizer` must be an optax transformation .*, got 'adam'\.$",

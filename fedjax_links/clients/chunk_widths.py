@@ -1,0 +1,89 @@
+"""Divides a cohort among chunks of a few static widths, by the number of its members alone.
+
+A compiled chunk has one width, and its empty slots cost as much as clients. With several widths
+the last chunks are nearly full, and the client's program is compiled once for each width.
+"""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links.base import Array
+from fedjax_links.core import checks, errors
+
+ChunkSize = int | tuple[int, ...]
+"""One width, or several in increasing order."""
+
+_CHUNK_COST = 1.5
+"""What a chunk costs beside its slots, in slots (two CPU cores, `benchmarks.micro`)."""
+_TABLE_CHUNKS = 4
+"""Larger cohorts begin with chunks of the largest width, down to this many."""
+
+
+def checked(chunk_size: int | Sequence[int]) -> ChunkSize:
+    """Returns a width, or several in increasing order, as Python integers.
+
+    Raises:
+      ValueError: for anything but positive integers.
+    """
+    if not isinstance(chunk_size, Sequence):
+        checks.static_int('chunk_size', chunk_size)
+        return int(chunk_size)
+    if not chunk_size:
+        raise errors.invalid('chunk_size', 'have at least one width', chunk_size)
+    for width in chunk_size:
+        checks.static_int('chunk_size', width)
+    return tuple(sorted({int(width) for width in chunk_size}))
+
+
+def at_most(chunk_size: ChunkSize, num_slots: int) -> ChunkSize:
+    """Returns the widths without slots that a cohort of ``num_slots`` never fills."""
+    if isinstance(chunk_size, int):
+        return min(chunk_size, num_slots)
+    return tuple(sorted({min(width, num_slots) for width in chunk_size}))
+
+
+def largest(chunk_size: ChunkSize) -> int:
+    """Returns the largest width."""
+    return chunk_size if isinstance(chunk_size, int) else chunk_size[-1]
+
+
+def divide(size: Array, widths: tuple[int, ...]) -> Array:
+    """Returns how many chunks of each width hold the members at the least cost.
+
+    Args:
+      size: int32[], the number of members.
+      widths: K widths in increasing order.
+
+    Returns:
+      int32[K].
+    """
+    table = _cheapest_division(widths)
+    most = len(table) - 1
+    above = jnp.maximum(size - most, 0)
+    num_ahead = (above + widths[-1] - 1) // widths[-1]
+    counts = jnp.asarray(table)[size - num_ahead * widths[-1]]
+    return counts.at[-1].add(num_ahead)
+
+
+def _cheapest_division(widths: tuple[int, ...]) -> np.ndarray:
+    """Tabulates the cheapest chunks of each width, by the number of members.
+
+    Args:
+      widths: K widths in increasing order.
+
+    Returns:
+      int32[M + 1, K]; M members fill `_TABLE_CHUNKS` of the largest width.
+    """
+    most = _TABLE_CHUNKS * widths[-1]
+    counts = np.zeros((most + 1, len(widths)), np.int32)
+    cost = np.zeros(most + 1)
+    for size in range(1, most + 1):
+        left = np.maximum(size - np.asarray(widths), 0)
+        costs = cost[left] + widths + _CHUNK_COST
+        best = int(np.argmin(costs))
+        cost[size] = costs[best]
+        counts[size] = counts[left[best]]
+        counts[size, best] += 1
+    return counts
