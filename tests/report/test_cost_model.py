@@ -1,5 +1,7 @@
 """Prices of rounds: by hand, against a NumPy loop, and with who the algorithms say takes part."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from fedjax_links import local_training, participation, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.config import registries
 from fedjax_links.report import cost_model
+from tests import ROOT
 from tests.tiers import cases
 
 MASK = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]], bool)
@@ -104,6 +107,41 @@ def test_two_models_go_where_a_control_goes_with_the_model():
     assert one | two == set(cost_model.TRAFFIC) - {'gossip'}
     talk = {name for name, traffic in cost_model.TRAFFIC.items() if traffic.peers}
     assert talk == {'cogc', 'colrel', 'gossip', 's2a', 's2s'}
+
+
+def rows_of_the_page():
+    """The table of what algorithms send and compute, as cells of text."""
+    _, table = (ROOT / 'docs' / 'pricing.md').read_text().split('| up / down |')
+    lines = table.split('\n\n')[0].splitlines()
+    return [[cell.strip() for cell in line.strip('|').split('|')] for line in lines[2:]]
+
+
+def check_row(row, traffic):
+    """Compares a row of the page with what an algorithm sends and computes."""
+    both_ways, over_edges, senders, trains, _ = row
+    assert both_ways == f'{traffic.up} / {traffic.down}'
+    assert over_edges == f'{traffic.peers}'
+    usual = 'active clients' if traffic.up else 'nobody'
+    assert (senders == usual) == (traffic.senders is None)
+    assert traffic.everyone in (None, trains == 'all clients')
+
+
+def test_the_page_has_what_every_algorithm_sends_and_computes():
+    *rows, row_of_others = rows_of_the_page()
+    named = set()
+    for row in rows:
+        names = set(re.findall(r'`(\w+)`', row[-1]))
+        assert names
+        assert not names & named
+        named |= names
+        for name in names:
+            check_row(row, cost_model.TRAFFIC[name])
+    chooses = {
+        name for name, traffic in cost_model.TRAFFIC.items() if traffic.everyone is None
+    }
+    assert chooses <= named
+    for name in cost_model.TRAFFIC.keys() - (named - chooses):
+        check_row(row_of_others, cost_model.TRAFFIC[name])
 
 
 def example(name, **options):
