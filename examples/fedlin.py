@@ -63,7 +63,9 @@ def fedlin(local_train, *, server_lr=1.0):
         num_active = cohorts.num_members(cohort)
         mean_update = tree.divide(total.value, num_active)
         server = tree.add_scaled(state.server, server_lr, mean_update)
-        metrics = base.RoundMetrics(num_active, num_active, total.loss, {})
+        metrics = base.RoundMetrics(
+            num_active, num_computing=num_active, loss_sum=total.loss, extra={}
+        )
         return FedLinState(server, mean, gradients), metrics
 
     return base.Algorithm(

@@ -235,7 +235,10 @@ def unsteady(bad_rounds, where):
         count = jnp.int32(0)
         loss = value if where == 'loss' else jnp.float32(0)
         state = jnp.full_like(state, value if where == 'model' else 0)
-        return state, RoundMetrics(count, count, loss, {})
+        metrics = RoundMetrics(
+            num_active=count, num_computing=count, loss_sum=loss, extra={}
+        )
+        return state, metrics
 
     return base.Algorithm(
         init=lambda params, problem: params,

@@ -308,7 +308,12 @@ def amplify(server: Params, reference: Params, factor: Number, is_due: Array) ->
 def _metrics(cohort: cohorts.Cohort, total: Contribution) -> base.RoundMetrics:
     """Makes the metrics of a round in which all members train and upload."""
     num_active = cohorts.num_members(cohort)
-    return base.RoundMetrics(num_active, num_active, total.loss, {})
+    return base.RoundMetrics(
+        num_active=num_active,
+        num_computing=num_active,
+        loss_sum=total.loss,
+        extra={},
+    )
 
 
 def server_only_algorithm(round_step: RoundStep) -> Algorithm:

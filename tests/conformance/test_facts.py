@@ -100,9 +100,10 @@ def test_an_algorithm_that_sends_to_all_is_found_out():
             total = sum_updates(local_train, everyone, ctx, problem, state.server)
             server = tree.add_scaled(state.server, 0.1, total.value)
             num = cohorts.num_members(everyone)
-            return state._replace(server=server), base.RoundMetrics(
-                num, num, total.loss, {}
+            metrics = base.RoundMetrics(
+                num_active=num, num_computing=num, loss_sum=total.loss, extra={}
             )
+            return state._replace(server=server), metrics
 
         return base.Algorithm(
             lambda params, problem: common.ServerState(params),

@@ -80,7 +80,12 @@ def broken_fedavg(mistake):
             num_computing = (
                 jnp.int32(problem.num_clients) if mistake == 'computes' else num_active
             )
-            metrics = RoundMetrics(num_active, num_computing, total.loss, {})
+            metrics = RoundMetrics(
+                num_active=num_active,
+                num_computing=num_computing,
+                loss_sum=total.loss,
+                extra={},
+            )
             return algorithms.common.ServerState(server=server), metrics
 
         return algorithms.fedavg(local_train)._replace(round_step=round_step)

@@ -35,7 +35,12 @@ def simulated(values, first_bad_round=-1, every=5, **more):
     state = fl.base.FederationState(
         zeros + num_rounds, (), (), links, counters, bad < 0, bad
     )
-    active = fl.base.RoundMetrics(np.zeros((*lanes, num_rounds), int), zeros, zeros, {})
+    active = fl.base.RoundMetrics(
+        num_active=np.zeros((*lanes, num_rounds), int),
+        num_computing=zeros,
+        loss_sum=zeros,
+        extra={},
+    )
     return SimulationResult(state, active, {'server': {'accuracy': values, **more}})
 
 

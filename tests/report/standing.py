@@ -26,7 +26,9 @@ def standing(*, nudge=(), units=3, leaf='server', level=2.0):
             bits = jax.lax.bitcast_convert_type(state[leaf], jnp.int32)
             moved = bits.at[entry].add(jnp.where(here, units, 0))
             zero = jnp.int32(0)
-            metrics = RoundMetrics(zero, zero, jnp.float32(0), {})
+            metrics = RoundMetrics(
+                num_active=zero, num_computing=zero, loss_sum=jnp.float32(0), extra={}
+            )
             return {
                 **state,
                 leaf: jax.lax.bitcast_convert_type(moved, jnp.float32),
