@@ -5,9 +5,10 @@ python -m studies.full_size --table svhn.json cifar10.json
 
 Random images in the npz format, as many as the data set has, stand in for it. Clients, networks,
 batches and local steps are those of the config. Every algorithm and every pattern runs at least
-once, one pair at a time, seed and rate, warm-ups and blocks shortened to half of the rounds so that
-what comes after them runs too. The evaluation of all examples is timed once by itself, and the
-runs evaluate a few. What is extrapolated is processor time, which a busy machine changes less.
+once, one pair at a time, with one seed and one rate. Warm-ups and blocks are shortened to half of
+the rounds, so that what comes after them runs too. The evaluation of all examples is timed once by
+itself, and the runs evaluate a few. What is extrapolated is processor time, which a busy machine
+changes less.
 """
 
 import argparse
