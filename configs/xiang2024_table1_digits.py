@@ -39,6 +39,18 @@ def get_config(argument: str = '') -> ConfigDict:
         noise = {'label_noise': {'rate': 0.2}}
     careful = presets.small_tuning(code)
     careful['tuning'] |= {'learning_rates': (0.08, 0.4, 2.0), 'grow': 5}
+    deviations = presets.deviations(
+        f'1,437 real digits of 8 x 8{data} in place of SVHN; ',
+        '{config.problem.num_clients} clients in place of 100; {config.num_rounds} rounds, '
+        'evaluated every {config.eval_every}, so that all of a cycle is seen, in place of 4,000; ',
+        f'a network with {network} in place of convolutions; ',
+        presets.TUNING_DEVIATION,
+        presets.SAMPLES_DEVIATION,
+        presets.GAMMA_DEVIATION,
+        presets.LABEL_LINKS_DEVIATION,
+        presets.CYCLES_DEVIATION,
+        presets.F3AST_DEVIATION,
+    )
     return ConfigDict(
         {
             'title': f'Table 1 of Xiang et al. 2024 in small: handwritten digits{data}',
@@ -58,13 +70,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'eval_every': 93,
             'caption': (
                 'The paper column is SVHN, test accuracy (Xiang et al. 2024, Table 1), to compare '
-                'orders, not levels. Deviations: 1,437 real digits of 8 x 8'
-                f'{data} in place of SVHN; '
-                '{config.problem.num_clients} clients in place of 100; {config.num_rounds} rounds, '
-                'evaluated every {config.eval_every}, so that all of a cycle is seen, in place of '
-                f'4,000; a network with {network} in place of convolutions; '
-                f'{presets.TUNING_DEVIATION}{presets.SAMPLES_DEVIATION}'
-                f'{presets.GAMMA_DEVIATION}{presets.LABEL_LINKS_DEVIATION}{presets.CYCLES_DEVIATION}{presets.F3AST_DEVIATION}'
+                f'orders, not levels. {deviations}'
                 f'{presets.departures(code, "links", "training")} FedPBC is evaluated at the mean '
                 'of its client models, as in the released code.'
             ),

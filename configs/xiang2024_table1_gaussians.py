@@ -96,6 +96,17 @@ def get_config(argument: str = '') -> ConfigDict:
                 'no other pattern.'
             ),
         }
+    deviations = presets.deviations(
+        presets.data_deviations('gaussians'),
+        '{config.num_rounds} rounds, evaluated every {config.eval_every}, so that all of a cycle '
+        'is seen, in place of 4,000; ',
+        presets.TUNING_DEVIATION,
+        presets.SAMPLES_DEVIATION,
+        presets.GAMMA_DEVIATION,
+        presets.LABEL_LINKS_DEVIATION,
+        presets.CYCLES_DEVIATION,
+        presets.F3AST_DEVIATION,
+    )
     paper = (
         'The paper column is SVHN, test accuracy (Xiang et al. 2024, Table 1), to compare orders, '
         'not levels. '
@@ -112,11 +123,7 @@ def get_config(argument: str = '') -> ConfigDict:
         'eval_every': 93,
         'names': tuple(n for n in labels.items() if n[0] in {*patterns, *algorithms}),
         'caption': (
-            f'{paper if which == "table" else ""}Deviations: {presets.data_deviations("gaussians")}'
-            '{config.num_rounds} rounds, evaluated every {config.eval_every}, so that all of a '
-            f'cycle is seen, in place of 4,000; {presets.TUNING_DEVIATION}'
-            f'{presets.SAMPLES_DEVIATION}{presets.GAMMA_DEVIATION}{presets.LABEL_LINKS_DEVIATION}'
-            f'{presets.CYCLES_DEVIATION}{presets.F3AST_DEVIATION}'
+            f'{paper if which == "table" else ""}{deviations}'
             f'{presets.departures(code, "links", "training")}'
         ),
         'quick': {
@@ -154,6 +161,16 @@ def _short(which: str, code: str) -> common.PaperSection:
         names = {'fedavg': 'FedAvg', 'fedpbc': 'FedPBC', **names}
         title = 'A minibatch per step and per round (Xiang et al. 2024, Algorithm 1)'
         clause = presets.PAIRED_SAMPLES_DEVIATION
+    deviations = presets.deviations(
+        presets.data_deviations('gaussians'),
+        '{config.num_rounds} rounds in place of 4,000, and links of one kind; client rate '
+        '{config.client.learning_rate}, which tuning chose for these algorithms in Table 1 in '
+        'small, server rate 1; ',
+        presets.SAMPLES_DEVIATION,
+        clause,
+        presets.GAMMA_DEVIATION,
+        presets.LABEL_LINKS_DEVIATION,
+    )
     return {
         **{name: value for name, value in shared.items() if name != 'tuning'},
         **presets.setting('gaussians', code),
@@ -170,14 +187,7 @@ def _short(which: str, code: str) -> common.PaperSection:
             *names.items(),
         ),
         'reports': {'levels': {'name': 'levels'}, 'curves': {'name': 'curves'}},
-        'caption': (
-            f'Deviations: {presets.data_deviations("gaussians")}'
-            '{config.num_rounds} rounds in place of '
-            '4,000, and links of one kind; client rate {config.client.learning_rate}, which tuning '
-            'chose for these algorithms in Table 1 in small, server rate 1; '
-            f'{presets.SAMPLES_DEVIATION}{clause}{presets.GAMMA_DEVIATION}{presets.LABEL_LINKS_DEVIATION}'
-            f'{presets.departures(code, "training")}'
-        ),
+        'caption': f'{deviations}{presets.departures(code, "training")}',
         'quick': {
             'problem': {'num_clients': 20, 'examples_per_client': 50},
             'num_rounds': 102,

@@ -25,6 +25,19 @@ def get_config(argument: str = '') -> ConfigDict:
       argument: ``as_released`` or ``first_commit`` for the algorithms of the released code.
     """
     (code,) = common.chosen(argument, presets.CODES)
+    deviations = presets.deviations(
+        '{config.problem.data.num_train} synthetic images of 16 x 16 x 1 in place of SVHN; ',
+        '{config.problem.num_clients} clients in place of 100; a network of 9,802 parameters; ',
+        '{config.num_rounds} rounds in place of 4,000, evaluated every {config.eval_every}; no '
+        'augmentation; ',
+        'client rates from {config.tuning.learning_rates} on time-varying Bernoulli links after '
+        '{config.tuning.num_rounds} rounds, server rate 1; ',
+        presets.SAMPLES_DEVIATION,
+        presets.GAMMA_DEVIATION,
+        presets.LABEL_LINKS_DEVIATION,
+        presets.CYCLES_DEVIATION,
+        presets.F3AST_DEVIATION,
+    )
     return ConfigDict(
         {
             'title': 'Table 1 of Xiang et al. 2024 in small: synthetic images',
@@ -41,13 +54,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'eval_every': 19,
             'caption': (
                 'The paper column is SVHN, test accuracy (Xiang et al. 2024, Table 1), to compare '
-                'orders, not levels. Deviations: {config.problem.data.num_train} synthetic images '
-                'of 16 x 16 x 1 in place of SVHN; {config.problem.num_clients} clients in place of '
-                '100; a network of 9,802 parameters; {config.num_rounds} rounds in place of 4,000, '
-                'evaluated every {config.eval_every}; no augmentation; client rates from '
-                '{config.tuning.learning_rates} on time-varying Bernoulli links after '
-                '{config.tuning.num_rounds} rounds, server rate 1; '
-                f'{presets.SAMPLES_DEVIATION}{presets.GAMMA_DEVIATION}{presets.LABEL_LINKS_DEVIATION}{presets.CYCLES_DEVIATION}{presets.F3AST_DEVIATION}'
+                f'orders, not levels. {deviations}'
                 f'{presets.departures(code, "links", "training")} FedPBC is evaluated '
                 'at the mean of its client models, as in the released code.'
             ),

@@ -154,6 +154,13 @@ def test_a_caption_tells_a_deviation_if_fields_make_it(name):
     assert True in seen or name == 'a sample for each round'
 
 
+@pytest.mark.parametrize('path, argument', VARIANTS)
+def test_a_caption_begins_no_sentence_after_a_semicolon(path, argument):
+    caption = caption_of(shipped.values(path, argument, 'full'))
+    names = {'Debiasing'}
+    assert set(re.findall(r'; ([A-Z][a-z]+)\b', caption)) <= names
+
+
 def test_a_caption_follows_the_flag_that_draws_once_a_round():
     for name, argument in (
         ('xiang2023_figure3', None),

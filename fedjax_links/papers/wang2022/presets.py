@@ -129,7 +129,7 @@ def selection(code: str, dataset: str) -> str:
     images = common.IMAGE_DEPARTURES.get(dataset)
     if code == 'paper':
         text = 'nobody is selected twice in a round, as in the paper and not in the released code'
-        return f'{text}, and without its {images}' if images else text
+        return f'{text}; the released code also has {images}' if images else text
     text = (
         'a client can be selected twice in a round, as in the released code and not in the paper, '
         'but trains once, so that those rounds have a client less'

@@ -56,8 +56,8 @@ _RELEASED = 'fedjax_links.papers.xiang2024.released'
 _DEPARTURES = {
     'links': 'non-homogeneous Markov links without memory, cyclic links with reset at 0.6 of their '
     'probability',
-    'training': "clients of unequal volume, FedAvg known with the last client's probability for "
-    'everyone, F3AST with positions among the active clients for client ids',
+    'training': "clients of unequal volumes, FedAvg known with the last client's probability for "
+    'everyone, F3AST with positions among the active clients in place of client ids',
     'first_commit': 'FedPBC with twice its displacement',
 }
 
@@ -189,14 +189,24 @@ def departures(code: str, *kinds: str, dataset: str = '') -> str:
       dataset: the images that they run on; empty for none.
 
     Returns:
-      A sentence.
+      One or two sentences.
     """
     texts: list[str | None] = [_DEPARTURES[kind] for kind in kinds]
     texts += [common.IMAGE_DEPARTURES.get(dataset), _DEPARTURES.get(code)]
-    source = 'As in the released code, and not in the text'
+    listed = ', '.join(filter(None, texts))
     if code == 'paper':
-        source = 'As in the text, and so without what the released code has'
-    return f'{source}: {", ".join(filter(None, texts))}.'
+        return f'As in the text. The released code differs: it has {listed}.'
+    return f'As in the released code, and not in the text: {listed}.'
+
+
+def deviations(*texts: str) -> str:
+    """Returns a sentence of a caption that lists deviations, and a space.
+
+    Args:
+      *texts: such as `GAMMA_DEVIATION`, each with a semicolon and a space at its end.
+    """
+    listed = ''.join(texts).removesuffix('; ')
+    return f'Deviations: {listed}. '
 
 
 def experiment(code: str) -> PaperSection:
@@ -279,7 +289,7 @@ def small_tuning(code: str) -> PaperSection:
 
 
 TUNING_DEVIATION = (
-    'client rates tuned on every pattern, server rate 1, of FedAvg all 10; '
+    'client rates tuned on every pattern; server rate 1, or 10 for FedAvg all; '
 )
 """What `small_tuning` does, for the deviations of a caption."""
 

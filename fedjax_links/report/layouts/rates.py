@@ -48,7 +48,7 @@ def rates(view: RunView, *, published: Section | None = None) -> Page:
         for tried in tries:
             tuned_on = {}
             if len(tries) > 1:
-                tuned_on['links'] = view.name(tried.pattern)
+                tuned_on['pattern'] = view.name(tried.pattern)
             cells = {'chosen': _chosen(tried), 'scores': _scores(metric, tried)}
             rows.append({**first_cells, **tuned_on, **printed, **cells})
     caption = (
