@@ -1,9 +1,14 @@
-"""Tests that no archive rests on a rate at an edge of its grid."""
+"""Tests that no archive rests on a rate at an edge, and that captions tell of their configs."""
+
+import json
+import re
 
 import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
+from fedjax_links.config import captions
+from fedjax_links.pages import tables
 from fedjax_links.planning import trials
 from fedjax_links.report import cells, layouts, run_view
 from fedjax_links.report.layouts.rates import edges
@@ -49,6 +54,28 @@ def test_an_archive_has_no_rate_at_an_edge(folder):
     name = str(folder.relative_to(RECORDS))
     assert not choices_at_edges(run)
     assert num_cells_at_edges(run) == NUM_PLATEAUS.get(name, 0)
+
+
+def config_of(folder):
+    """Returns the config of an archive."""
+    return json.loads((folder / 'config.json').read_text())
+
+
+CAPTIONED = [folder for folder in FOLDERS if config_of(folder).get('caption')]
+
+
+@pytest.mark.parametrize(
+    'folder', CAPTIONED, ids=lambda path: str(path.relative_to(RECORDS))
+)
+def test_a_caption_is_that_of_the_config(folder):
+    config = config_of(folder)
+    caption = runs.read(folder).facts['caption']
+    assert caption == captions.fill_in(config['caption'], config)
+    assert tables.as_markdown(caption) in (folder / 'report.md').read_text()
+    schedules = [links.get('schedule', {}) for links in config['patterns'].values()]
+    gammas = {schedule['gamma'] for schedule in schedules if 'gamma' in schedule}
+    if re.search(r'gamma (is )?0\.4', caption):
+        assert gammas == {0.4}
 
 
 @pytest.mark.parametrize('data', depth.DATA)
