@@ -126,8 +126,8 @@ def train_cohort(
 
         return per_client(train, client, row)
 
-    wanted = local_train.chunk_size or _default_chunk_size(cohort, problem)
-    chunk_size = chunk_widths.at_most(wanted, cohort.ids.shape[0])
+    widths = local_train.chunk_size or _default_chunk_size(cohort, problem)
+    chunk_size = chunk_widths.at_most(widths, cohort.ids.shape[0])
     return cohorts.map_reduce(body, cohort, client_tree, chunk_size=chunk_size)
 
 
