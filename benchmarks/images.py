@@ -48,7 +48,7 @@ class Workload(NamedTuple):
     learning_rate: float = 0.05
     num_rounds: int = 5
     proof_rounds: int = 3
-    proof_rate: float = 0.05
+    proof_rate: float = 0.001
     dataset: str | None = None
 
 
@@ -129,7 +129,7 @@ def engine(
 
 def initial_params(key: jax.Array, data: Problem) -> Any:
     """Returns the model that a run with this key starts from."""
-    # Stream 0 draws what is made before the first round; its first draw is the model.
+    # Stream 0 of `core.prng` draws what is made before the first round, first the model.
     return data.init_params(jax.random.fold_in(jax.random.fold_in(key, 0), 0))
 
 
@@ -138,7 +138,7 @@ def schedule(key: jax.Array, links: Participation, workload: Workload) -> Schedu
     fold = jax.random.fold_in
 
     def step_rows(t, client, step):
-        # Stream 2 draws the minibatches.
+        # Stream 2 of `core.prng` draws the minibatches.
         step_key = fold(fold(fold(fold(key, 2), t), client), step)
         draws = prng.integers(
             step_key, (workload.batch_size,), workload.examples_per_client

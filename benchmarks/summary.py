@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 RESULTS = Path(__file__).parent / 'results'
+_HEADING = ('| benchmark | what | measured | target |', '| --- | --- | --- | --- |')
 Record = Mapping[str, Any]
 
 
@@ -90,7 +91,7 @@ def read(folder: Path = RESULTS) -> list[Record]:
 
 
 def table(records: Iterable[Record]) -> str:
-    """Returns Markdown: what is claimed, what is not reached yet, how it was measured.
+    """Returns Markdown: what was measured, what misses its target, where it was measured.
 
     Args:
       records: what was measured.
@@ -98,7 +99,7 @@ def table(records: Iterable[Record]) -> str:
     Returns:
       Two tables, and below them device, versions and dates of the records.
     """
-    claimed = []
+    met = []
     missed = []
     groups: dict[str, list[Record]] = {}
     for record in records:
@@ -107,22 +108,17 @@ def table(records: Iterable[Record]) -> str:
             if row.met is False:
                 missed.append(line)
             else:
-                claimed.append(line)
+                met.append(line)
         groups.setdefault(_where(record), []).append(record)
-    lines = [*_heading('claimed'), *claimed]
+    lines = [*_HEADING, *met]
     if missed:
         lines += ['', '**Not yet**: what we want and have not reached.', '']
-        lines += [*_heading('wanted'), *missed]
+        lines += [*_HEADING, *missed]
     notes = [
         f'{", ".join(record["benchmark"] for record in group)}: {where}{_cost(group)}.'
         for where, group in groups.items()
     ]
     return '\n'.join([*lines, '', *notes])
-
-
-def _heading(bound: str) -> list[str]:
-    """Returns the first two lines of a table whose last column has that title."""
-    return [f'| benchmark | what | measured | {bound} |', f'{"| --- " * 4}|']
 
 
 def picture(records: Iterable[Record], path: Path) -> None:

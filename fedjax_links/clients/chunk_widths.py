@@ -18,14 +18,18 @@ ChunkSize = int | tuple[int, ...]
 _CHUNK_COST = 1.5
 """What a chunk costs beside its slots, in slots (two CPU cores, `benchmarks.micro`)."""
 _TABLE_CHUNKS = 4
-"""Larger cohorts begin with chunks of the largest width, down to this many."""
+"""How many chunks of the largest width hold the largest cohort of the table.
+
+Larger cohorts first fill chunks of that width, which cost the least by the slot, until the rest is
+in the table.
+"""
 
 
 def checked(chunk_size: int | Sequence[int]) -> ChunkSize:
     """Returns a width, or several in increasing order, as Python integers.
 
     Raises:
-      ValueError: for anything but positive integers.
+      ValueError: for anything but positive integers, and for no width.
     """
     if not isinstance(chunk_size, Sequence):
         checks.static_int('chunk_size', chunk_size)
@@ -38,7 +42,7 @@ def checked(chunk_size: int | Sequence[int]) -> ChunkSize:
 
 
 def at_most(chunk_size: ChunkSize, num_slots: int) -> ChunkSize:
-    """Returns the widths without slots that a cohort of ``num_slots`` never fills."""
+    """Caps the widths at ``num_slots``, which a cohort never exceeds."""
     if isinstance(chunk_size, int):
         return min(chunk_size, num_slots)
     return tuple(sorted({min(width, num_slots) for width in chunk_size}))

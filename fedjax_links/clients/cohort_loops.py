@@ -1,8 +1,8 @@
 """Runs a function for all members of a cohort, chunk by chunk or one by one.
 
-A table is written before it is read in the next iteration, so that the compiler replaces its
-rows in memory. If rows were stored as soon as they are computed, each iteration would copy
-the table.
+The rows that an iteration computes are stored at the start of the next one, before that reads
+its own. So the compiler replaces rows in memory. If rows were stored as soon as they are
+computed, each iteration would copy the table.
 """
 
 import math
@@ -24,12 +24,12 @@ _Carry = tuple[PyTree, PyTree, tuple[PyTree, ...]]
 
 
 def hides_size(cohort: Cohort) -> bool:
-    """Returns whether the loop is compiled as if the size were unknown, for the same bits.
+    """Returns whether to hide a static size from the compiler.
 
-    The compiler dissolves a loop that it knows to have one iteration, and then rounds
-    otherwise. On a CPU, where a loop costs nothing, links then have the same bits whether
-    they name their cohort or a record has them as masks. Elsewhere no loop waits for its
-    bound.
+    The compiler unrolls a loop of which it knows that it has one iteration, and then rounds
+    differently. On a CPU the size is hidden, so that a run on recorded masks has the bits of
+    the run whose links named their cohort. Elsewhere it is not, as the host would wait for
+    the loop's bound.
     """
     is_named = isinstance(cohort.size, int) and not cohort.is_everyone
     return is_named and memory.platform() == 'cpu'
@@ -60,7 +60,7 @@ def _max_of_batch(
 def in_chunks(
     fn: PerClient, cohort: Cohort, client_tree: PyTree, chunk_size: int
 ) -> tuple[PyTree, PyTree]:
-    """Runs `cohorts.map_reduce` in chunks, which the devices of a mesh divide among them.
+    """Implements `cohorts.map_reduce` in chunks, which the devices of a mesh divide among them.
 
     Args:
       fn: ``(client id, the client's row) -> (contribution, new row)``.
@@ -121,7 +121,9 @@ def in_chunks(
         In the same iteration the compiler would merge a chunk's sum into the total if there
         is one device, and round differently.
         """
-        for device in range(num_devices if on_mesh else 0):
+        if not on_mesh:  # They are added as soon as they are computed.
+            return total
+        for device in range(num_devices):
             total = jax.tree.map(lambda a, b, d=device: a + b[d], total, sums)
         return total
 
@@ -159,7 +161,7 @@ def in_chunks(
 def in_chunks_of_widths(
     fn: PerClient, cohort: Cohort, client_tree: PyTree, widths: tuple[int, ...]
 ) -> tuple[PyTree, PyTree]:
-    """Runs `cohorts.map_reduce` in chunks of several widths, the widest first.
+    """Implements `cohorts.map_reduce` in chunks of several widths, the widest first.
 
     Args:
       fn: as in `in_chunks`.
@@ -201,7 +203,7 @@ def _part(cohort: Cohort, first: Array | int, num_members: Array) -> Cohort:
 def one_by_one(
     fn: PerClient, cohort: Cohort, client_tree: PyTree
 ) -> tuple[PyTree, PyTree]:
-    """Runs `cohorts.map_reduce` with an iteration for each member.
+    """Implements `cohorts.map_reduce` with an iteration for each member.
 
     There are no empty slots. Rows are read and written as slices, which replaces them in
     memory.

@@ -50,7 +50,7 @@ def test_what_is_not_reached_yet_has_a_table_of_its_own():
     records[0] |= {'device': {**DEVICE, 'busy_cores': 0.01}, 'took_seconds': 60.0}
     records[1] |= {'device': {**DEVICE, 'busy_cores': 0.2}, 'took_seconds': 39.0}
     assert summary.table(records).splitlines() == [
-        '| benchmark | what | measured | claimed |',
+        '| benchmark | what | measured | target |',
         '| --- | --- | --- | --- |',
         '| fast | a | 1.23 x | at least 1.2 |',
         '| free | c | 8,512 x (8,000 to 9,000) |  |',
@@ -58,7 +58,7 @@ def test_what_is_not_reached_yet_has_a_table_of_its_own():
         '',
         '**Not yet**: what we want and have not reached.',
         '',
-        '| benchmark | what | measured | wanted |',
+        '| benchmark | what | measured | target |',
         '| --- | --- | --- | --- |',
         '| slow | b | 13 s | at most 12 |',
         '',
