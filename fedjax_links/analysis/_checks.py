@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from fedjax_links.core import errors
 from fedjax_links.core.values import has_flag
@@ -139,6 +140,18 @@ def checked_law(name: str, values: ArrayLike) -> np.ndarray:
     total = float(vector.sum())
     require(abs(total - 1.0) <= 1e-6, name, 'sum to 1', total)
     return vector
+
+
+def check_stochastic(
+    name: str, matrix: np.ndarray | sparse.csr_array, *, tolerance: float
+) -> None:
+    """Raises unless entries are at least 0 and rows sum to 1 up to a tolerance."""
+    is_sparse = isinstance(matrix, sparse.csr_array)
+    entries = np.asarray(matrix.data if is_sparse else matrix)
+    checked(name, entries, entries >= 0, 'have entries of at least 0')
+    row_sums = matrix.sum(axis=1)
+    is_stochastic = np.all(np.abs(row_sums - 1.0) < tolerance)
+    require(is_stochastic, name, 'have rows that sum to 1', row_sums)
 
 
 def checked_weights(name: str, values: ArrayLike) -> np.ndarray:

@@ -263,6 +263,24 @@ def _all_draws(
     )
 
 
+def closed_classes(transition: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Finds the classes of states that no run leaves.
+
+    A chain has a stationary law for each of them, and no others but their mixtures.
+
+    Args:
+      transition: sparse float64[S, S], row-stochastic, without stored zeros.
+
+    Returns:
+      int64[S], the class of each state: states of a class can reach each other. And int64[...],
+      the closed classes, at least one, in increasing order.
+    """
+    _, label = csgraph.connected_components(transition, connection='strong')
+    sources, targets = transition.nonzero()
+    is_exit = label[sources] != label[targets]
+    return label, np.setdiff1d(label, label[sources[is_exit]])
+
+
 def long_run_law(
     transition: sparse.csr_array, start: np.ndarray, *, argument: str = 'transition'
 ) -> np.ndarray:
@@ -286,15 +304,12 @@ def long_run_law(
       ValueError: if rounding errors leave no law.
     """
     size = transition.shape[0]
-    _, label = csgraph.connected_components(transition, connection='strong')
-    sources, targets = transition.nonzero()
-    leaves = np.unique(label[sources[label[sources] != label[targets]]])
-    recurs = ~np.isin(label, leaves)
+    label, classes = closed_classes(transition)
+    recurs = np.isin(label, classes)
     if size > _MOST_STATES_SOLVED:
         law = _limit_of_steps(transition, start)
         if law is not None:
             return np.where(recurs, np.maximum(law, np.finfo(np.float64).tiny), 0.0)
-    classes = np.setdiff1d(label, leaves)
     _, firsts = np.unique(label, return_index=True)
     stays = sparse.diags_array(recurs.astype(np.float64))
     flow = transition.T.tocsr()

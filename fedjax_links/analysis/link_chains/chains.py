@@ -6,7 +6,7 @@ chain of its own, independent of the other clients. A mode of the link chain is 
 state together with the state of each client. It determines the mask of the round.
 
 Clients of one kind follow the same law. So their states can be counted instead of listed,
-which `lumped_modes` does.
+which `layouts.LinkLayout` does.
 """
 
 import itertools
@@ -104,7 +104,7 @@ class LinkChain(NamedTuple):
         return product
 
     def modes(self) -> LinkModes:
-        """Lists all modes.
+        """Lists the modes that a run can reach.
 
         Raises:
           ValueError: for over 100,000 modes or 20 million transitions.
@@ -140,7 +140,7 @@ def from_modes(
       transition: float[M, M], row-stochastic, an array or a sparse array.
       masks: bool[M, N], who is up.
       start: float[M], law of the mode in the first round; the stationary law by default,
-        which then must be unique.
+        which then must be unique: only one class of modes that no run leaves.
       probs: float[M, N], or float[N] if it is the same in all modes, the probabilities that
         algorithms which know them use. By default they are not known.
 
@@ -148,7 +148,8 @@ def from_modes(
       The chain. Its clients are lumped only if they are always up at the same time.
 
     Raises:
-      ValueError: for a matrix that is not stochastic, or shapes that disagree.
+      ValueError: for a matrix that is not stochastic, shapes that disagree, or several
+        stationary laws and no ``start``.
 
     Example:
       >>> from fedjax_links import analysis
@@ -170,9 +171,7 @@ def from_modes(
     matrix.eliminate_zeros()
     if matrix.shape != (size, size):
         raise errors.invalid('transition', f'have shape [{size}, {size}]', matrix.shape)
-    row_sums = matrix.sum(axis=1)
-    is_stochastic = matrix.min() >= 0 and np.abs(row_sums - 1).max() < 1e-9
-    _checks.require(is_stochastic, 'transition', 'have rows that sum to 1', row_sums)
+    _checks.check_stochastic('transition', matrix, tolerance=1e-9)
     if start is None:
         start = _only_stationary_law(matrix)
     law = _checks.checked_law('start', start)
@@ -180,8 +179,8 @@ def from_modes(
     known = np.full(ups.shape, np.nan)
     if probs is not None:
         known = _checks.as_doubles('probs', probs)
-        is_rate = np.isnan(known) | ((known >= 0) & (known <= 1))
-        _checks.checked('probs', known, is_rate, 'lie in [0, 1], or be NaN')
+        is_valid = np.isnan(known) | ((known >= 0) & (known <= 1))
+        _checks.checked('probs', known, is_valid, 'lie in [0, 1], or be NaN')
         fits = known.shape in (ups.shape, ups.shape[1:])
         requirement = f'have shape {list(ups.shape)} or [{ups.shape[1]}]'
         _checks.require(fits, 'probs', requirement, f'shape {known.shape}')
@@ -208,15 +207,14 @@ def shared_links(is_up: np.ndarray, prob: np.ndarray) -> ClientLinks:
 
 def _only_stationary_law(transition: sparse.csr_array) -> np.ndarray:
     """Computes the stationary law of a chain; raises if it has several."""
-    first = np.zeros(transition.shape[0])
-    first[0] = 1.0
-    last = np.zeros(transition.shape[0])
-    last[-1] = 1.0
-    law = cohort_chain.long_run_law(transition, first)
-    if np.abs(law - cohort_chain.long_run_law(transition, last)).max() > 1e-9:
-        requirement = 'be given, as the chain has several stationary laws'
+    _, classes = cohort_chain.closed_classes(transition)
+    if len(classes) > 1:
+        requirement = f'be given, as runs end in one of {len(classes)} classes of modes'
         raise errors.invalid('start', requirement, None)
-    return law
+    # Every run ends in the one class, so any start leads to its law.
+    first_mode = np.zeros(transition.shape[0])
+    first_mode[0] = 1.0
+    return cohort_chain.long_run_law(transition, first_mode)
 
 
 def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
@@ -231,19 +229,19 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
     """
     transition = chain.transition.tocoo()
     sources, targets = transition.coords
-    rates = transition.data
+    probabilities = transition.data
     start = chain.start
     shared = np.arange(len(start))
     states = np.zeros((len(start), 0), np.int64)
     for client in clients:
         kind = chain.kinds[chain.kind_of_client[client]]
         size = kind.start.shape[1]
-        _check_sizes(chain, len(start) * size, len(rates) * size)
+        _check_sizes(chain, len(start) * size, len(probabilities) * size)
         # A transition of the joint chain: one so far, and one of the client.
         moves = kind.transition[shared[targets]]
         which, before, after = np.nonzero(moves)
         _check_sizes(chain, len(start) * size, len(which))
-        rates = rates[which] * moves[which, before, after]
+        probabilities = probabilities[which] * moves[which, before, after]
         sources = sources[which] * size + before
         targets = targets[which] * size + after
         start = (start[:, None] * kind.start[shared]).ravel()
@@ -256,12 +254,12 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
         start = start[is_reached]
         shared = shared[is_reached]
         states = states[is_reached]
-        leaves = is_reached[sources]
-        sources = new_index[sources[leaves]]
-        targets = new_index[targets[leaves]]
-        rates = rates[leaves]
+        is_kept = is_reached[sources]
+        sources = new_index[sources[is_kept]]
+        targets = new_index[targets[is_kept]]
+        probabilities = probabilities[is_kept]
     shape = (len(start), len(start))
-    matrix = sparse.csr_array((rates, (sources, targets)), shape=shape)
+    matrix = sparse.csr_array((probabilities, (sources, targets)), shape=shape)
     kinds = [chain.kinds[kind] for kind in chain.kind_of_client[clients]]
     masks = np.zeros(states.shape, bool)
     probs = np.zeros(states.shape)

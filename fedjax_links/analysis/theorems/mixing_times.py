@@ -206,10 +206,7 @@ def _checked_chain(
     num_states = len(matrix)
     requirement = f'have at most {MAX_STATES:,} states'
     _checks.require(num_states <= MAX_STATES, 'transition', requirement, num_states)
-    row_sums = matrix.sum(axis=1)
-    is_stochastic = np.allclose(row_sums, 1.0, atol=1e-9)
-    requirement = 'have rows that sum to 1'
-    _checks.require(is_stochastic, 'transition', requirement, row_sums)
+    _checks.check_stochastic('transition', matrix, tolerance=1e-5)
     law = _checks.checked_law('stationary', stationary)
     requirement = f'have {num_states} entries'
     _checks.require(law.size == num_states, 'stationary', requirement, law.size)

@@ -213,6 +213,27 @@ def test_a_matrix_with_one_stationary_law_starts_there():
     np.testing.assert_allclose(chain.start, [0.75, 0.25], atol=1e-12)
 
 
+SUPPORTS_OF_A_ROW = [row for row in itertools.product([0, 1], repeat=3) if any(row)]
+
+
+def test_a_start_is_needed_where_stationary_laws_differ():
+    """All 343 chains of three modes by who follows whom; ``law (P - I) = 0`` counts laws."""
+    num_unique = 0
+    for rows in itertools.product(SUPPORTS_OF_A_ROW, repeat=3):
+        transition = np.array(rows) / np.sum(rows, axis=1, keepdims=True)
+        vectors, values, _ = np.linalg.svd(transition - np.eye(3))
+        num_laws = int(np.sum(values < 1e-9))
+        if num_laws > 1:
+            with refusals.names('start', f'{num_laws} classes of modes'):
+                link_chains.from_modes(transition, np.eye(3))
+        else:
+            num_unique += 1
+            law = vectors[:, -1] / vectors[:, -1].sum()
+            chain = link_chains.from_modes(transition, np.eye(3))
+            np.testing.assert_allclose(chain.start, law, atol=1e-12)
+    assert 0 < num_unique < 343
+
+
 def test_refusals():
     with refusals.names('probs'):
         link_chains.markov([1.5])
@@ -220,6 +241,8 @@ def test_refusals():
         link_chains.markov([0.5], 0.1, correlation_time=3.0)
     with refusals.names('transition'):
         link_chains.from_modes([[0.5, 0.4], [0, 1]], [[1], [0]])
+    with refusals.names('transition', 'at least 0', '-0.5'):
+        link_chains.from_modes([[1.5, -0.5], [0, 1]], [[1], [0]])
     with refusals.names('start'):
         link_chains.from_modes(np.eye(2), [[1], [0]])
     with refusals.names('groups'):

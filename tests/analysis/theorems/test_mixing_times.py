@@ -94,5 +94,7 @@ def test_geometric_decay_bounds_the_curve():
 def test_chains_are_checked():
     with refuses('`epsilon` must lie in (0, 1), got 0.'):
         mixing_times.mixing_time(np.eye(1), [1.0], 0)
+    with refuses('`transition` must have entries of at least 0, got -0.5.'):
+        mixing_times.mixing_time([[1.5, -0.5], [0.5, 0.5]], [0.5, 0.5])
     with refuses('`transition` must be a square matrix, got shape (1, 2).'):
         mixing_times.mixing_time([[0.5, 0.5]], [1.0])
