@@ -194,7 +194,7 @@ def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
     callbacks: list[experiment.Callback] = [signals]
     if processes.is_leader():
         callbacks.insert(0, Progress())
-        if prepared.experiment.share is None:  # Shards write no report.
+        if prepared.experiment.lane_shard is None:  # Shards write no report.
             callbacks.append(ReportImports())
     try:
         results = loop.run(
@@ -226,7 +226,7 @@ def _report(results: 'Results', experiment: 'Experiment', folder: Path) -> None:
     from fedjax_links import report
     from fedjax_links.machines import processes
 
-    shard = experiment.share
+    shard = experiment.lane_shard
     if shard is not None:
         print(
             f'shard {shard.index} of {shard.count} is done: '
@@ -260,7 +260,7 @@ def _prepare(
     programs = program_cache.Programs(experiment.plan, slots=slots)
     prepared = _PreparedRun(experiment, fork, programs)
     # Other shards may be writing the description; processes compare their configs later.
-    reads_folder = experiment.share is None and processes.is_leader()
+    reads_folder = experiment.lane_shard is None and processes.is_leader()
     if reads_folder and not (args.start_over or args.dry_run):
         # What would be refused when the run starts need not wait for the preamble.
         preflight.check_folder(
@@ -299,7 +299,7 @@ def _dry_run(values: Section, args: flags.FlagValues, folder: Path) -> None:
             folder=None if args.start_over else folder,
             allow_changed=args.allow_changed,
         )
-        if experiment.share is None:  # Shards write no report.
+        if experiment.lane_shard is None:  # Shards write no report.
             report_timer = report_time.ReportTimer(experiment, clock)
             surroundings = dataclasses.replace(
                 surroundings,
@@ -385,7 +385,7 @@ def _predict(experiment: 'Experiment') -> None:
     from fedjax_links.machines import processes
     from fedjax_links.preview import theory
 
-    is_first = experiment.share is None or experiment.share.index == 0
+    is_first = experiment.lane_shard is None or experiment.lane_shard.index == 0
     if processes.is_leader() and is_first:
         print(theory.summary(experiment))
 

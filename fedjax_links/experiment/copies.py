@@ -28,11 +28,11 @@ def correct_config(fields: Section, original: Section) -> Section:
       caption is filled in again, because it may name values of fields. Empty if no field changed.
     """
     config = fields['config']
-    # `share` says which lanes run here. A config has no such field.
+    # `lane_shard` says which lanes run here. A config has no such field.
     changed = {
         name: value
         for name, value in fields.items()
-        if name != 'share' and not _is_same(value, original[name])
+        if name != 'lane_shard' and not _is_same(value, original[name])
     }
     if config is None or not changed or 'config' in changed:
         return {}

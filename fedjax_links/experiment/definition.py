@@ -49,7 +49,7 @@ class Experiment(schema.Settings):
       tuning: how missing values are found; None for no tuning.
       eval_fn: as in `simulation.simulate`; by default the problem's metrics, on training and
         evaluation data where it has both.
-      share: the shard of the lanes that it runs, see `shard`; all by default.
+      lane_shard: which of the lanes it runs, see `shard`; all by default.
       config: the config that this experiment was made from. A copy by `dataclasses.replace` has it
         with the fields that changed, or none if a part changed that no config can express.
     """
@@ -62,7 +62,7 @@ class Experiment(schema.Settings):
     grid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     tuning: Tuning | None = None
     eval_fn: simulation.EvalFn | None = None
-    share: lane_shards.LaneShard | None = None
+    lane_shard: lane_shards.LaneShard | None = None
     config: Mapping[str, Any] | None = None
     _copied: Mapping[str, Any] | None = None
 
@@ -101,7 +101,7 @@ class Experiment(schema.Settings):
 
     def _identity(self) -> str:
         """Returns what tells experiments apart: plain values, and the ids of other parts."""
-        share = self.share and dataclasses.astuple(self.share)
+        shard = self.lane_shard and dataclasses.astuple(self.lane_shard)
         facts = self.config
         if facts is None:
             parts = 'problem', 'patterns', 'algorithms', 'eval_fn'
@@ -110,7 +110,7 @@ class Experiment(schema.Settings):
                 **{name: getattr(self, name) for name in parts},
             }
         return json.dumps(
-            {'share': share, **facts}, sort_keys=True, default=_value_or_id
+            {'lane_shard': shard, **facts}, sort_keys=True, default=_value_or_id
         )
 
     @functools.cached_property
@@ -135,7 +135,7 @@ class Experiment(schema.Settings):
             redraw=self.redraw,
             tuning=tuning,
             chosen_eval_fn=self.eval_fn,
-            share=self.share,
+            lane_shard=self.lane_shard,
             config=self.config,
         )
 
@@ -187,7 +187,8 @@ class Experiment(schema.Settings):
         Raises:
           ValueError: if the numbers are out of range.
         """
-        return dataclasses.replace(self, share=lane_shards.LaneShard(index, count, by))
+        shard = lane_shards.LaneShard(index, count, by)
+        return dataclasses.replace(self, lane_shard=shard)
 
     def run(
         self,
@@ -246,8 +247,10 @@ class Experiment(schema.Settings):
                 allow_changed=allow_changed,
             )
             return self._with_clients(results)
-        if self.share is not None or mesh is not None:
-            got = f'mesh {mesh}' if self.share is None else f'shard {self.share.index}'
+        if self.lane_shard is not None or mesh is not None:
+            got = f'mesh {mesh}'
+            if self.lane_shard is not None:
+                got = f'shard {self.lane_shard.index}'
             raise errors.invalid('executor', 'be given without a shard or a mesh', got)
         if devices is not None and not isinstance(devices, int):
             raise errors.invalid('devices', 'be a number with an executor', devices)

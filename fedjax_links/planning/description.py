@@ -88,11 +88,11 @@ def _describe_work(plan: Plan) -> list[str]:
 
 def _describe_shard(plan: Plan) -> list[str]:
     """Describes which lanes the shard of a plan has; nothing if the plan is whole."""
-    if plan.share is None:
+    if plan.lane_shard is None:
         return []
     lanes = [lane for label in plan.algorithms for lane in plan.lanes_at_first(label)]
     algorithms = ', '.join(dict.fromkeys(lane.algorithm for lane in lanes))
-    shard = f'{plan.share.index} of {plan.share.count}'
+    shard = f'{plan.lane_shard.index} of {plan.lane_shard.count}'
     num_lanes = f'{len(lanes)} of {len(plan.division.lanes):,} lanes'
     return [f'shard    {shard}: {num_lanes} ({algorithms or "none"})']
 

@@ -37,7 +37,7 @@ class Plan(Specification):
         return LaneSchedule(self)
 
     def lanes_at_first(self, label: str) -> list[Lane]:
-        """Lists the lanes of an algorithm in this share, before anything is measured."""
+        """Lists the lanes of an algorithm in this shard, before anything is measured."""
         lanes = self.schedule.first_trials(label) + self.schedule.first_main(label)
         return [lane for lane in lanes if self.owns(lane)]
 
@@ -53,22 +53,27 @@ class Plan(Specification):
         return tuning_rounds + num_choices * main_rounds - self.count_rounds(label)
 
     def _rounds_here(self, lanes: list[Lane]) -> int:
-        """Sums the rounds of those lanes that are in this share."""
+        """Sums the rounds of those lanes that are in this shard."""
         return sum(lane.num_rounds for lane in lanes if self.owns(lane))
 
     # Who runs which.
 
+    @property
+    def has_first_shard(self) -> bool:
+        """Returns whether this plan has the first shard of the lanes, or all of them."""
+        return self.lane_shard is None or self.lane_shard.index == 0
+
     def owns(self, lane: Lane) -> bool:
         """Returns whether a lane is in this shard."""
-        if self.share is None:
+        if self.lane_shard is None:
             return True
-        return self.division.lanes[lane.name] == self.share.index
+        return self.division.lanes[lane.name] == self.lane_shard.index
 
     @functools.cached_property
     def division(self) -> runs.RunDivision:
         """Returns how the lanes are divided into shards."""
-        share = self.share or lane_shards.LaneShard(0, 1)
-        return self.divide(share.count, share.by)
+        shard = self.lane_shard or lane_shards.LaneShard(0, 1)
+        return self.divide(shard.count, shard.by)
 
     def divide(self, count: int, by: str) -> runs.RunDivision:
         """Divides the lanes, those of tuning apart.
@@ -80,7 +85,7 @@ class Plan(Specification):
         Raises:
           ValueError: for seeds until decided by seed.
         """
-        # Shares of seeds until decided help each other, so they need machines of one kind.
+        # Shards of seeds until decided help each other, so they need machines of one kind.
         if by == lane_shards.SEED and isinstance(
             self.seeds, sequential_seeds.UntilDecided
         ):

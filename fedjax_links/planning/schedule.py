@@ -19,7 +19,7 @@ from fedjax_links.planning import trials as trials_
 from fedjax_links.planning.lanes import MAIN, TIE, TUNING, Lane
 from fedjax_links.planning.specification import Specification
 from fedjax_links.planning.trials import TuningTrials
-from fedjax_links.planning.tuning import EdgeCounts
+from fedjax_links.planning.tuning import IndexRange
 from fedjax_links.results import recorded
 from fedjax_links.results.dataset import Columns
 
@@ -261,7 +261,7 @@ class LaneSchedule:
         columns = {name: values for name, (values, _) in self._columns(label).items()}
         return grids.points(columns, 'cross')
 
-    def _columns(self, label: str) -> dict[str, tuple[list[Any], EdgeCounts]]:
+    def _columns(self, label: str) -> dict[str, tuple[list[Any], IndexRange]]:
         """Returns by column of an algorithm what may be tried, and where the first trials lie."""
         columns = self._spec.algorithms[label].columns
         return {

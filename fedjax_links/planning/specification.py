@@ -19,7 +19,7 @@ from fedjax_links.planning import problem_families, seeding, sequential_seeds
 from fedjax_links.planning.lane_shards import LaneShard
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.parametrized import Maker
-from fedjax_links.planning.tuning import EdgeCounts, Tuning
+from fedjax_links.planning.tuning import IndexRange, Tuning
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +36,7 @@ class Specification:
       redraw: as in `Experiment`.
       tuning: with the number of rounds of a trial; None for no tuning.
       chosen_eval_fn: the user's evaluation; None for the problem's metrics.
-      share: which of the lanes are to run; None for all.
+      lane_shard: which of the lanes are to run; None for all.
       config: that the experiment was made from; None for one made in Python.
     """
 
@@ -49,7 +49,7 @@ class Specification:
     redraw: seeding.StreamModes
     tuning: Tuning | None
     chosen_eval_fn: simulation.EvalFn | None
-    share: LaneShard | None
+    lane_shard: LaneShard | None
     config: Mapping[str, Any] | None
 
     @property
@@ -77,7 +77,7 @@ class Specification:
         return seeding.Draws(self.redraw, [*self.seeds, *tuning_seeds], streams_of_grid)
 
     @functools.cached_property
-    def candidates(self) -> dict[str, tuple[list[Any], EdgeCounts]]:
+    def candidates(self) -> dict[str, tuple[list[Any], IndexRange]]:
         """Returns by column all values that tuning may try, and the indices of the first ones.
 
         What tuning adds at either end of a column ends before the first value that an algorithm
@@ -85,7 +85,7 @@ class Specification:
         """
         if self.tuning is None:
             return {}
-        allowed: dict[str, tuple[list[Any], EdgeCounts]] = {}
+        allowed: dict[str, tuple[list[Any], IndexRange]] = {}
         for name, (values, (start, stop)) in self.tuning.candidates().items():
             first = start
             while first > 0 and self._accepts(name, values[first - 1]):

@@ -11,7 +11,7 @@ from fedjax_links.core.records import RunFacts
 from fedjax_links.planning.tuning import (
     BEST,
     FIRST_TUNING_SEED,
-    EdgeCounts,
+    IndexRange,
     SearchState,
     search,
 )
@@ -25,13 +25,12 @@ class TuningTrials(NamedTuple):
     Attributes:
       pattern: label of the links.
       at: the point, as far as it concerns the algorithm.
-      columns: the values of each of the K trials that every seed of theirs has behind it, by
-        column.
+      columns: by column, the values of the K trials that all of their seeds have completed.
       scores: float[K], the metric at the end, a mean over seeds; NaN where it diverged.
       by_seed: float[K, S], the same by seed; NaN also where there is no such trial.
       best: the index of the one that is chosen; None before all is tried, or if all diverged.
       statistical_ties: bool[K], what tuning cannot tell from the best, itself among them.
-      ties: int[T], indices of those of them that run with the experiment's seeds too, the nearest
+      ties: int[T], indices of the statistical ties that also run in the main stage, best score
         first.
       search: how far tuning is, over all values that may be tried.
     """
@@ -205,10 +204,10 @@ def _has_value(value: object) -> bool:
 def trials_for(
     trials: Sequence[TuningTrials], pattern: str, point: Point
 ) -> TuningTrials | None:
-    """Finds what was tried for a pattern and a point: on that pattern, or on the only one of all.
+    """Returns the tuning for a pattern and a point, or None.
 
-    At the first point that differs in no column of both: the pattern that was tuned on may have
-    columns that another lacks.
+    If only one pattern was tuned, its tuning serves all patterns. Of several points it is the first
+    that agrees in all common columns.
     """
     is_only_pattern = len({tried.pattern for tried in trials}) == 1
     values = {name: dataset.as_tuple(value) for name, value in point.items()}
@@ -228,7 +227,7 @@ def first_planned(facts: RunFacts, names: Sequence[str]) -> np.ndarray:
 
 def _blank(
     facts: RunFacts, names: Sequence[str]
-) -> tuple[np.ndarray, list[EdgeCounts]]:
+) -> tuple[np.ndarray, list[IndexRange]]:
     """Returns float[*values, S] without scores, and where the values tried first lie."""
     tuning = facts['tuning']
     ranges = tuning.get('given', {})
@@ -242,7 +241,7 @@ def _blank(
 
 
 def progress(columns: Columns, facts: RunFacts, label: str) -> str:
-    """Says how far the tuning of an algorithm is; empty if it has not begun or is none."""
+    """Says how far tuning is; empty if it has not begun or the algorithm is not tuned."""
     trials = read_trials(columns, facts, label)
     if not trials:
         return ''
@@ -252,7 +251,10 @@ def progress(columns: Columns, facts: RunFacts, label: str) -> str:
 
 
 def _scores(rows: Columns, facts: RunFacts, label: str) -> np.ndarray:
-    """Returns float[rows], the deciding model's metric, as precise as it was measured."""
+    """Returns float[rows]: the metric of the deciding model, or of the best one with `BEST`.
+
+    It is float32 if all values are.
+    """
     models = facts['models'][label]
     deciding = facts['tuning']['model']
     if isinstance(deciding, Mapping):
@@ -304,7 +306,9 @@ def check_main_lanes(columns: Columns, facts: RunFacts) -> None:
         trials = read_trials(columns, facts, label)
         for pattern, seed, point in _main_lanes(columns, facts, label):
             tried = trials_for(trials, pattern, point)
-            for name, chosen in tried.chosen.items() if tried else ():
+            if tried is None:
+                continue
+            for name, chosen in tried.chosen.items():
                 value = point.get(name, chosen)
                 if value != dataset.as_tuple(chosen):
                     requirement = (

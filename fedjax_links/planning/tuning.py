@@ -13,8 +13,8 @@ from fedjax_links import evaluation
 from fedjax_links.core import checks, errors, fields, grids
 from fedjax_links.core.fields import declare
 
-EdgeCounts = tuple[int, int]
-"""Index of the first of some values, and that after the last."""
+IndexRange = tuple[int, int]
+"""Index of the first of some values, and one past the last."""
 
 BEST = 'best'
 """Decides by whichever candidate model is ahead."""
@@ -108,7 +108,7 @@ class Tuning:
             FIRST_TUNING_SEED, FIRST_TUNING_SEED + (self.most_seeds or self.num_seeds)
         )
 
-    def candidates(self) -> dict[str, tuple[list[Any], EdgeCounts]]:
+    def candidates(self) -> dict[str, tuple[list[Any], IndexRange]]:
         """Returns by column all values that may be tried, and where those tried first lie."""
         return {
             name: _extended(list(values), self.grow)
@@ -116,7 +116,7 @@ class Tuning:
         }
 
 
-def _extended(values: list[Any], steps: int) -> tuple[list[Any], EdgeCounts]:
+def _extended(values: list[Any], steps: int) -> tuple[list[Any], IndexRange]:
     """Adds values at both ends of a column, and returns where the values of the config lie."""
     if not _can_grow(values):
         return values, (0, len(values))
@@ -160,7 +160,7 @@ class SearchState(NamedTuple):
 def search(
     scores: np.ndarray,
     done: np.ndarray,
-    first_ranges: Sequence[EdgeCounts],
+    first_ranges: Sequence[IndexRange],
     num_seeds: int,
 ) -> SearchState:
     """Grows the ranges of values until the best lies inside, then adds seeds among near ties.
@@ -209,10 +209,10 @@ def _means(scores: np.ndarray, planned: np.ndarray, num_seeds: int) -> np.ndarra
 
 
 def _grown(
-    ranges: Sequence[EdgeCounts], best: Sequence[int], shape: Sequence[int]
-) -> list[EdgeCounts]:
+    ranges: Sequence[IndexRange], best: Sequence[int], shape: Sequence[int]
+) -> list[IndexRange]:
     """Extends each range at the end at which the best lies, as far as there are values."""
-    grown: list[EdgeCounts] = []
+    grown: list[IndexRange] = []
     for (start, stop), index, size in zip(ranges, best, shape, strict=True):
         if index == start and start > 0:
             grown.append((start - 1, stop))

@@ -23,7 +23,7 @@ _ROUNDS_OF_LINKS = {'outage': 'start', 'switch': 'at_rounds'}
 """Options that hold a round, or a number of rounds, by the name of a pattern."""
 _OPTIONAL_PARTS: Mapping[str, tuple[type, str]] = {
     'tuning': (Tuning, "a Tuning, such as Tuning(grid={'learning_rate': [0.1, 0.2]})"),
-    'share': (lane_shards.LaneShard, 'a shard, as the method `shard` sets it'),
+    'lane_shard': (lane_shards.LaneShard, 'a shard, as the method `shard` sets it'),
     'config': (Mapping, 'the config that the experiment was made from'),
 }
 """Kinds of the fields of an experiment that may be None, and how errors describe them."""
@@ -68,7 +68,7 @@ def check_kinds(parts: Any) -> None:
 
     Raises:
       ValueError: naming the field, unless parts stand under labels, seeds in a list, and there is
-        at least one of each. Also for a tuning, a share or a config of another kind.
+        at least one of each. Also for a tuning, a shard or a config of another kind.
     """
     for field in ('patterns', 'algorithms'):
         entries = getattr(parts, field)

@@ -151,7 +151,7 @@ def dry_run(
     before = surroundings.clock.seconds
     cost = RunCost(start=surroundings.seconds_so_far - before + timer.opening)
     cost.compiling_once = before
-    records_links = plan.share is None or plan.share.index == 0
+    records_links = plan.has_first_shard
     if records_links and not left.has_links:
         cost.start += timing.time_links(programs, states)
     for label in plan.algorithms:

@@ -115,9 +115,9 @@ def _run_lanes(
     store = _open_store(programs, plan, path, initial_states, **allowed)
     try:
         listeners.start()
-        if plan.share is None:
+        if plan.lane_shard is None:
             store.set_progress_total(_rounds_of_lanes(plan))
-        if path is not None and (plan.share is None or plan.share.index == 0):
+        if path is not None and plan.has_first_shard:
             _save_links(programs, initial_states, store, path)
         _AlgorithmLoop(plan, programs, store, listeners, initial_states).run()
     finally:
@@ -162,11 +162,11 @@ def _open_store(
         if path is None:
             return in_memory.InMemoryStore(facts)
         make_store: Any = stores.RunFolder
-        if plan.share is not None:
+        if plan.lane_shard is not None:
             make_store = functools.partial(
                 shared_stores.SharedFolder,
                 division=plan.division,
-                shard=plan.share.index,
+                shard=plan.lane_shard.index,
             )
         with plan.precision():
             return make_store(

@@ -25,7 +25,7 @@ KINDS = {
     'grid': [3, None, [1], 'learning_rate'],
     'tuning': [3, {'grid': {'learning_rate': [0.1]}}, []],
     'eval_fn': [3, 'accuracy'],
-    'share': [3, (0, 2)],
+    'lane_shard': [3, (0, 2)],
     'config': [3, 'quickstart'],
     'title': [3, None],
     'num_rounds': ['4', None],

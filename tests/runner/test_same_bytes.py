@@ -109,7 +109,8 @@ CASES = {
     ),
 }
 CHEAP = ['near ties', 'until decided']
-COVERED = 'test_shards_and_jobs_leave_the_bytes_of_one_process'
+COVERED_BY = 'test_shards_and_jobs_leave_the_bytes_of_one_process'
+"""The test whose default cases cover the rest between releases."""
 
 
 class Stopping(experiment.Callback):
@@ -131,7 +132,7 @@ def run_in_shards(planned, folder, count, rng):
     shards = [*range(count), *range(count)]
     rng.shuffle(shards)
     for attempt, shard in enumerate([*shards, *range(count)]):
-        part = dataclasses.replace(planned, share=LaneShard(shard, count))
+        part = dataclasses.replace(planned, lane_shard=LaneShard(shard, count))
         callbacks = [Stopping(rng.randrange(1, 9))] if attempt < len(shards) else []
         try:
             running.run(part, folder, callbacks, programs=programs)
@@ -140,7 +141,7 @@ def run_in_shards(planned, folder, count, rng):
     runs.merge(folder)
 
 
-@pytest.mark.parametrize('case', tiers.cases(CASES, CHEAP, COVERED))
+@pytest.mark.parametrize('case', tiers.cases(CASES, CHEAP, COVERED_BY))
 def test_shards_and_jobs_leave_the_bytes_of_one_process(tmp_path, case):
     planned = experiment.build(CASES[case])
     rng = random.Random(case)
@@ -186,7 +187,7 @@ def random_moment(folder, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.release(COVERED)
+@pytest.mark.release(COVERED_BY)
 @pytest.mark.parametrize('case', HARD)
 def test_killed_processes_of_shards_leave_the_bytes_of_one(tmp_path, case):
     """Two processes are each killed (SIGKILL) at most three times and started again."""
@@ -242,18 +243,18 @@ def test_near_ties_of_a_fork_begin_where_its_main_lanes_do(tmp_path):
     experiment.build(first).run(tmp_path / 'past')
     planned = experiment.build({**first, 'num_rounds': 16})
     run = planned.fork(tmp_path / 'past', 8, tmp_path / 'whole')
-    of_tie = run['stage'] == 'tie'
-    assert of_tie.any()
-    assert sorted(set(run['round'][of_tie])) == [12, 16]
+    is_tie = run['stage'] == 'tie'
+    assert is_tie.any()
+    assert sorted(set(run['round'][is_tie])) == [12, 16]
     rates = run['client.learning_rate']
-    for rate in set(rates[of_tie]):
+    for rate in set(rates[is_tie]):
         client = {**UNTUNED, 'learning_rate': rate}
         alone = experiment.build(
             config(**{**first, 'num_rounds': 16, 'tuning': None, 'client': client})
         )
         plain = alone.fork(tmp_path / 'past', 8)
         np.testing.assert_array_equal(
-            run['server/loss'][of_tie & (rates == rate)], plain['server/loss']
+            run['server/loss'][is_tie & (rates == rate)], plain['server/loss']
         )
     with pytest.raises(experiment.Stop):
         planned.fork(tmp_path / 'past', 8, tmp_path / 'broken', [Stopping(7)])
