@@ -287,7 +287,11 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
     np.testing.assert_array_equal(folder.restore('lane', like)['x'], 6)
     with pytest.raises(ValueError, match=r'must hold float32\[2\] at'):
         folder.restore('lane', {'x': np.zeros(2, np.float32)})
-    with pytest.raises(ValueError, match="must have the state's leaves"):
+    with pytest.raises(
+        ValueError,
+        match=r"have the state's leaves, got .*lane@6\.npz, which lacks "
+        r"\[\"\['y'\]\"\] and has \[\"\['x'\]\"\] besides\.$",
+    ):
         folder.restore('lane', {'y': np.zeros(3, np.float32)})
     folder.close()
 

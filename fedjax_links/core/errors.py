@@ -86,6 +86,18 @@ class InvalidError(ValueError):
         return InvalidError(path, self.requirement, self.value, self.message)
 
 
+class UnknownOptionError(InvalidError):
+    """Reports an option that a function does not take; ``path`` is the name of the function."""
+
+    def under(self, prefix: str) -> InvalidError:
+        """Turns it into an unknown field of the section whose options the function got.
+
+        Args:
+          prefix: the section's place.
+        """
+        return self.at(prefix)
+
+
 def invalid(argument: str, requirement: str, value: object) -> InvalidError:
     """Builds ``InvalidError: `argument` must <requirement>, got <value>.``."""
     return InvalidError(argument, requirement, value)
@@ -118,6 +130,30 @@ def unknown_name(
     problem = 'must be given' if value is None else f'has no {text_of(value)}'
     message = f'{problem}; {hint}'
     return InvalidError(argument, f'be one of {listed}', value, message)
+
+
+def unknown_option(
+    function: str, option: str, valid: Iterable[str], condition: str
+) -> UnknownOptionError:
+    """Builds the error for an option that a function does not take.
+
+    Args:
+      function: its name.
+      option: the unknown option.
+      valid: every valid option.
+      condition: when these are valid, such as ``'with this partition'``.
+
+    Returns:
+      The error, with the nearest option where one is close; else with the condition and all valid
+      options.
+    """
+    names = sorted(valid)
+    near = _nearest(option, names)
+    listed = ', '.join(names)
+    message = f'has no {text_of(option)} {condition}; valid names: {listed}'
+    if near:
+        message = f'has no {text_of(option)}; did you mean {near!r}?'
+    return UnknownOptionError(function, f'take one of {listed}', option, message)
 
 
 def _nearest(text: str, names: Iterable[str]) -> str | None:

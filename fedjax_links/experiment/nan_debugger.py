@@ -50,10 +50,10 @@ def debug_round(
 
     Returns:
       A line for each lane that diverged in that round. If none did, a line for each main lane that
-      has the round behind it, or for each lane of tuning if there is no main lane.
+      completed that round, or for each lane of tuning if there is no main lane.
 
     Raises:
-      ValueError: if the folder holds another experiment, or no lane has that round behind it.
+      ValueError: if the folder holds another experiment, or no lane completed that round.
     """
     facts, _ = runs.read_description(folder)
     _check_same_run(experiment.plan, facts, folder)
@@ -94,20 +94,20 @@ def _check_same_run(plan: Plan, facts: RunFacts, folder: str | Path) -> None:
 def _records_to_debug(folder: str | Path, round: int) -> list[runs.LaneRecord]:
     """Returns the lanes that diverged in a round.
 
-    If none did, it returns the main lanes that have the round behind them. Lanes of tuning stand in
-    for them if there are no main lanes.
+    If none did, it returns the main lanes that completed the round. Lanes of tuning stand in for
+    them if there are no main lanes.
     """
     records = runs.lanes(folder)
-    reached = [record for record in records if record.round > round]
-    if not reached:
+    completed = [record for record in records if record.round > round]
+    if not completed:
         _refuse_round(records, round)
-    diverged = [record for record in reached if _diverged_in(record, round)]
-    main = [record for record in reached if record.labels['stage'] == MAIN]
-    return diverged or main or reached
+    diverged = [record for record in completed if _diverged_in(record, round)]
+    main = [record for record in completed if record.labels['stage'] == MAIN]
+    return diverged or main or completed
 
 
 def _refuse_round(records: Sequence[runs.LaneRecord], round: int) -> NoReturn:
-    """Raises for a round that no lane has behind it."""
+    """Raises for a round that no lane completed."""
     most = max((record.round for record in records), default=0)
     requirement = f'be below {most}, the number of rounds that the folder holds'
     raise errors.invalid('debug_round', requirement, round)
@@ -172,7 +172,7 @@ class _Rounds:
 
         Args:
           lane: the one that this was built for, or one with other traced values or another seed.
-          saves: its checkpoints, by the rounds behind them.
+          saves: its checkpoints, by rounds completed.
           round: index of the round.
 
         Returns:
@@ -192,7 +192,7 @@ class _Rounds:
             state, _ = self._advance(state, *inputs, False)
         bad = _name_first_bad(state.algorithm)
         if bad:
-            return f'{_describe_bad_start(first, state)} already: {bad}'
+            return f'{_describe_bad_start(first, state)}: {bad}'
         self._bad_indices.clear()
         after, metrics = jax.block_until_ready(self._advance(state, *inputs, True))
         jax.effects_barrier()
@@ -262,7 +262,7 @@ class _Rounds:
         last = first + int(num_examples)
         bad_data = _name_first_bad(jax.tree.map(lambda a: a[first:last], data))
         if bad_data:
-            text += f'; so are its data, by example: {bad_data}'
+            text += f'; neither are its data, by example: {bad_data}'
         if others:
             listed = ', '.join(map(str, others[:_MOST_LISTED]))
             more = ', ...' if len(others) > _MOST_LISTED else ''
@@ -307,13 +307,16 @@ def _describe_bad_start(first: FederationState, state: FederationState) -> str:
       first: the state that the simulation began with.
       state: the state that it reached.
     """
-    done = int(state.round)
+    completed = int(state.round)
     since = int(state.first_bad_round)
-    if since >= 0:
-        return f'the state is not finite since round {since}'
-    if done == int(first.round):
-        return f'the state of its checkpoint after {done} rounds is not finite'
-    return f'the state is not finite since round {done - 1}'
+    if completed == 0:
+        return 'the initial state is not finite'
+    if since < 0 and completed == int(first.round):
+        rounds = count(completed, 'round')
+        return f'the state of its checkpoint after {rounds} is not finite'
+    if since < 0:
+        since = completed - 1
+    return f'the state has not been finite since round {since}'
 
 
 def _first_bad_index(leaf: Array) -> Array:

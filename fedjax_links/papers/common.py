@@ -17,10 +17,10 @@ _RELEASED_STATISTICS: dict[str, Any] = {
     },
     'fashion_mnist': {'mean': (0.1307,), 'deviation': (0.3081,)},
 }
-"""CIFAR-10 over the mean of its images' own deviations, and MNIST's numbers for FashionMNIST."""
+"""CIFAR-10 divided by the mean of its images' deviations, and MNIST's numbers for FashionMNIST."""
 _TOGETHER = 'crops and mirror images alike for a whole minibatch'
 IMAGE_DEPARTURES = {
-    'svhn': _TOGETHER,
+    'svhn': 'crops alike for a whole minibatch',
     'cifar10': f"{_TOGETHER}, CIFAR-10 divided by the mean of its images' deviations",
     'cinic10': _TOGETHER,
     'fashion_mnist': "FashionMNIST normalised by MNIST's numbers",
@@ -47,17 +47,17 @@ def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
       ValueError: for a word of no group, naming the nearest, or for two of one group.
     """
     choices = [list(group) for group in groups]
-    words = [word.strip() for word in argument.split(',') if word]
+    words = [word.strip() for word in argument.split(',') if word.strip()]
     for word in words:
         if word not in itertools.chain(*choices):
             raise errors.unknown_name('config', word, itertools.chain(*choices))
     chosen_words = []
     for choice in choices:
-        of_group = [word for word in words if word in choice]
-        if len(of_group) > 1:
+        in_group = [word for word in words if word in choice]
+        if len(in_group) > 1:
             requirement = f'name one of {", ".join(choice)}'
-            raise errors.invalid('config', requirement, ', '.join(of_group))
-        chosen_words.append(of_group[0] if of_group else choice[0])
+            raise errors.invalid('config', requirement, ', '.join(in_group))
+        chosen_words.append(in_group[0] if in_group else choice[0])
     return chosen_words
 
 
@@ -92,7 +92,7 @@ def synthetic_images(
 def images(
     paper: str, dataset: str, num_clients: int, *, released: bool, **partition: Any
 ) -> PaperSection:
-    """Builds a paper's images, prepared data sets, with its network for them.
+    """Builds a section for a prepared data set of images with the paper's network.
 
     Args:
       paper: the first part of the names of its networks in `architectures`.

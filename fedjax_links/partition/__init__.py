@@ -27,7 +27,7 @@ clients by id. `PARTITIONS` has them by name.
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,14 +102,15 @@ PARTITIONS: Mapping[str, Partitioner] = Registry(
 def bind(
     partition: str | Partitioner,
     options: Section,
-    others: Collection[str] = (),
+    caller: Callable[..., object] | None = None,
 ) -> Callable[[np.ndarray, int | None, int], np.ndarray]:
     """Binds a partition to its options, checked before any data are read.
 
     Args:
       partition: a name in `PARTITIONS`, or a function.
       options: of the partition.
-      others: names of options that are no concern of the partition's, to be suggested.
+      caller: the function that passes on the options which it does not take itself. Errors name it,
+        and suggest its own options too.
 
     Returns:
       ``(labels int[E], num_clients, seed) -> owners int[E]``; it raises if there is not one owner
@@ -126,7 +127,7 @@ def bind(
     names = keywords(partition)
     for option in options:
         if option not in names:
-            raise errors.unknown_name('partition', option, {*others, *names} - {option})
+            raise _unknown_option(option, names, caller)
     factory_options.check_types('', function, options)
     bound = function.keywords if isinstance(function, functools.partial) else {}
 
@@ -151,6 +152,16 @@ def bind(
         return clients
 
     return deal
+
+
+def _unknown_option(
+    option: str, names: set[str], caller: Callable[..., object] | None
+) -> errors.InvalidError:
+    """Builds the error for an option that neither a partition nor its caller takes."""
+    if caller is None:
+        return errors.unknown_name('partition', option, names)
+    valid = (keywords(caller) | names) - {option}
+    return errors.unknown_option(caller.__name__, option, valid, 'with this partition')
 
 
 def keywords(function: Callable[..., object]) -> set[str]:

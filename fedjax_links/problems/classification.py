@@ -202,7 +202,7 @@ def images(
       >>> print(problem.num_clients, problem.data.features.dtype)
       3 uint8
     """
-    assign = partitions.bind(partition, partition_options, partitions.keywords(images))
+    assign = partitions.bind(partition, partition_options, images)
     channels = None if normalise is None else augmentation.statistics(normalise)
     checks.flags(tokens=tokens)
     augmented = augmentation.chain(augment)

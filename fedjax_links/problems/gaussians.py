@@ -16,7 +16,7 @@ from fedjax_links.base import Array, Params, Problem
 from fedjax_links.core import checks, errors, numpy_random
 from fedjax_links.core.records import Section
 from fedjax_links.datasets import Dataset
-from fedjax_links.partition import Partitioner, bind, dirichlet_shares, keywords
+from fedjax_links.partition import Partitioner, bind, dirichlet_shares
 from fedjax_links.problems import augmentation, models
 from fedjax_links.problems.arrays import Batch
 from fedjax_links.problems.classification import Model, images
@@ -104,7 +104,7 @@ def gaussians(
     partitioner: str | Partitioner = partition or (
         lambda _labels, *, num_clients: owners
     )
-    bind(partitioner, partition_options, keywords(gaussians))
+    bind(partitioner, partition_options, gaussians)
     total = num_clients * examples_per_client
     checks.fits('examples_per_client', examples_per_client, 16 * total * num_classes)
     data_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
@@ -124,7 +124,7 @@ def gaussians(
     means = simplex(num_classes, distance)
     train = rng.standard_normal((total, num_classes - 1)) + means[labels]
     test = rng.standard_normal((test_examples, num_classes - 1)) + means[test_labels]
-    held_out: Any = {'test_features': test, 'test_labels': test_labels}
+    held_out: dict[str, Any] = {'test_features': test, 'test_labels': test_labels}
     problem = images(
         dataset=Dataset(train, labels, num_classes=num_classes, **held_out),
         num_clients=num_clients,

@@ -130,7 +130,8 @@ def dry_run(
 ) -> Iterator[str]:
     """Compiles every program and times a few lanes of each, without keeping anything.
 
-    What the folder of the run holds is not counted, but is timed for the report.
+    Rounds that the folder holds are not counted. The report is timed over all lanes, as it covers
+    them all.
 
     Args:
       plan: of an experiment.
@@ -138,8 +139,9 @@ def dry_run(
       surroundings: of the rounds; by default their time is not counted.
 
     Yields:
-      The config with long values cut; a line per algorithm on lanes, states, memory and time; the
-      sum.
+      The config with long values cut; a line on the folder, if it holds something; two lines per
+      algorithm on lanes, states, time and memory; the devices, the number of programs, and the
+      time of all.
     """
     yield from _config_lines(plan)
     programs = programs or Programs(plan)
@@ -148,11 +150,12 @@ def dry_run(
     left, lines = _work_left(programs, surroundings)
     yield from lines
     timer = timing.LaneTimer(programs, preflight.recorded_facts(programs, plan, states))
-    before = surroundings.clock.seconds
-    cost = RunCost(start=surroundings.seconds_so_far - before + timer.opening)
-    cost.compiling_once = before
-    records_links = plan.has_first_shard
-    if records_links and not left.has_links:
+    seconds_compiling = surroundings.clock.seconds
+    seconds_before = surroundings.seconds_so_far - seconds_compiling
+    cost = RunCost(start=seconds_before + timer.opening)
+    # Compilations so far are in the cache of the run.
+    cost.compiling_once = seconds_compiling
+    if plan.has_first_shard and not left.has_links:
         cost.start += timing.time_links(programs, states)
     for label in plan.algorithms:
         if plan.lanes_at_first(label):  # else all are in other shards
@@ -235,7 +238,10 @@ class _TimedAlgorithm:
 
     @property
     def seconds_per_round(self) -> float:
-        """The mean over the rounds that are left; that of the slowest program without any."""
+        """Returns the mean over the rounds left.
+
+        If none is left, it returns the seconds of the slowest program's round.
+        """
         return self.cost.rounds / self.num_rounds if self.num_rounds else self.slowest
 
 
@@ -276,13 +282,17 @@ def _rate(rounds: float) -> str:
 
 
 def _device_line(programs: Programs) -> str:
-    """Names the devices and their free memory."""
+    """Names the devices, and the free memory of the machine or of the first accelerator."""
     available = memory.available_bytes()
     free = 'unknown' if available is None else memory.size(available)
-    kind = programs.slots[0].home.device_kind
+    device = programs.slots[0].home
     num_devices = sum(len(slot.devices) for slot in programs.slots)
-    devices = f'{num_devices} x {kind}' if num_devices > 1 else kind
-    return f'device   {devices}, {free} free'
+    if num_devices == 1:
+        return f'device   {device.device_kind}, {free} free'
+    devices = f'{num_devices} x {device.device_kind}'
+    if device.platform == 'cpu':
+        return f'device   {devices}, {free} free'
+    return f'device   {devices}, {free} free each'
 
 
 def _compiled_line(cost: RunCost) -> str:

@@ -126,7 +126,7 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
         for labels, lane in lanes.items()
         if labels in other_lanes
     ]
-    num_lines = sum(len(lane.records) for lane, _ in pairs)
+    num_lines = sum(len(_rounds_of_lines(*pair)) for pair in pairs)
     num_states = sum(len(_common_states(*pair)) for pair in pairs)
     compared = (
         f'{len(pairs)} lanes in common, {num_lines} lines of metrics, '
@@ -179,6 +179,11 @@ def _lanes_without_partner(
     return [lane.text() for labels, lane in lanes.items() if labels not in others]
 
 
+def _rounds_of_lines(one: LaneRecord, other: LaneRecord) -> set[int]:
+    """Returns the rounds of which either run has a line of metrics of a lane."""
+    return one.records.keys() | other.records.keys()
+
+
 def _common_states(one: LaneRecord, other: LaneRecord) -> set[int]:
     """Returns the rounds after which both runs have saved the state of a lane."""
     return one.states.keys() & other.states.keys()
@@ -189,7 +194,7 @@ def _metric_differences(pairs: Sequence[_Pair]) -> Iterator[Difference]:
     lines: list[tuple[bool, int, int]] = []
     for index, (one, other) in enumerate(pairs):
         is_main = one.labels['stage'] == 'main'
-        for round in one.records.keys() | other.records.keys():
+        for round in _rounds_of_lines(one, other):
             lines.append((is_main, round, index))
     for _, round, index in sorted(lines):
         difference = _line_difference(round, *pairs[index])

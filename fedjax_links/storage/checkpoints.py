@@ -40,7 +40,7 @@ PARTS = 'parts'
 _DIGEST = 'sha256'
 _KEY_PREFIX = 'key:'
 _RowRange = Callable[[int], tuple[int, int]]
-"""``number of clients -> (first row, row behind the last)``."""
+"""``number of clients -> (first row, one past the last)``."""
 
 
 class DamagedError(errors.InvalidError):
@@ -188,7 +188,7 @@ def load(
       path: of the file.
       like: a tree of arrays or shapes. The state must have its structure, shapes and dtypes.
       content: of the file, if it was read before; only parts are then read from the disk.
-      local_rows: ``number of clients -> (first row, row behind the last)``, which rows to read of
+      local_rows: ``number of clients -> (first row, one past the last)``, which rows to read of
         divided leaves, as `mesh_layouts.LocalRows`. By default all rows are read, as arrays.
 
     Returns:
@@ -204,10 +204,9 @@ def load(
     }
     expected_leaves = leaves_of(like)
     if list(leaves) != list(expected_leaves):
-        differ = sorted(leaves.keys() ^ expected_leaves.keys())
-        raise errors.invalid(
-            'checkpoint', "have the state's leaves", f'{path}, not {differ}'
-        )
+        difference = _describe_difference(list(leaves), list(expected_leaves))
+        got = f'{path}, which {difference}'
+        raise errors.invalid('checkpoint', "have the state's leaves", got)
     for name, expected in expected_leaves.items():
         leaf = leaves[name]
         if (expected.shape, expected.dtype) != (leaf.shape, leaf.dtype):
@@ -216,6 +215,20 @@ def load(
                 'checkpoint', requirement, f'{leaf.dtype}{list(leaf.shape)}'
             )
     return jax.tree.unflatten(jax.tree.structure(like), list(leaves.values()))
+
+
+def _describe_difference(paths: list[str], expected_paths: list[str]) -> str:
+    """Describes how the leaves of a file differ from those of a state."""
+    missing = [path for path in expected_paths if path not in paths]
+    further = [path for path in paths if path not in expected_paths]
+    if not missing and not further:
+        return 'has them in another order'
+    differences: list[str] = []
+    if missing:
+        differences.append(f'lacks {missing}')
+    if further:
+        differences.append(f'has {further} besides')
+    return ' and '.join(differences)
 
 
 def leaves(path: Path) -> dict[str, Any]:

@@ -139,10 +139,10 @@ def test_the_list_of_figures_and_tables_names_every_config():
     listed = (shipped.FOLDER.parent / 'docs' / 'papers.md').read_text()
     listed = re.sub(r'\| \[(\w+)\]\(\.\./configs/\1\.py\)', r'| \1', listed)
     named = set(re.findall(r'\| (\w+) (?:\(.*?\) )?\| (?:figure|simulate) \|', listed))
-    of_papers = {
+    paper_configs = {
         p.stem for p in shipped.PATHS if p.stem.startswith(('sun', 'wang', 'xiang'))
     }
-    assert named == of_papers
+    assert named == paper_configs
     listed = listed.partition('\n## Claims')[0]
     for path in shipped.PATHS:
         rows = [line for line in listed.splitlines() if f'| {path.stem} ' in line]
@@ -231,6 +231,7 @@ def test_the_released_links_differ_where_the_released_code_does():
             "`config` has no 'as_relased'; did you mean 'as_released'?",
         ),
         ('svhn,', None),
+        ('svhn, ', None),
         ('as_released, svhn', None),
         ('paper,cinic10', None),
         (

@@ -272,7 +272,11 @@ def test_a_named_data_set_takes_nested_options_from_a_config():
         ),
         (
             {'problem': {'name': 'digits', 'alhpa': 0.1}},
-            "`config.problem.partition` has no 'alhpa'; did you mean 'alpha'?",
+            "`config.problem` has no 'alhpa'; did you mean 'alpha'?",
+        ),
+        (
+            {'problem': {'name': 'digits', 'partition': 'iid', 'alpha': 0.1}},
+            "`config.problem` has no 'alpha' with this partition; valid names: augment, ",
         ),
         (
             {'problem': {'name': 'images', 'dataset': 'digits', 'num_clients': 3}},

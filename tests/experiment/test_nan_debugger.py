@@ -99,7 +99,7 @@ def test_the_client_the_local_step_and_the_tensor_are_named(tmp_path, algorithm)
     expected = [
         f'{algorithm}, some, seed {seed}, round 4: client 3, local step '
         f'{steps_until_sampled(problem, seed, 1, 6)}: the loss and the gradient of '
-        "['kernel'] (first entry [0]) are not finite; so are its data, by example: "
+        "['kernel'] (first entry [0]) are not finite; neither are its data, by example: "
         '.features (first entry [2, 1])'
         for seed in (2, 5)
     ]
@@ -133,7 +133,7 @@ def test_a_round_before_and_a_round_after(tmp_path):
     (line,) = nan_debugger.debug_round(built, tmp_path, BAD_ROUND - 1)
     assert line.endswith('round 3: everything is finite (4 clients trained)')
     (line,) = nan_debugger.debug_round(built, tmp_path, BAD_ROUND + 1)
-    assert 'the state is not finite since round 4 already: .server[' in line
+    assert 'the state has not been finite since round 4: .server[' in line
     with pytest.raises(
         ValueError, match='`debug_round` must be below 8, the number of rounds'
     ):
@@ -144,6 +144,21 @@ def test_a_round_before_and_a_round_after(tmp_path):
         nan_debugger.debug_round(planned(lines()), tmp_path, 4)
 
 
+def test_an_initial_model_that_is_not_finite_is_named(tmp_path):
+    problem = dataclasses.replace(
+        lines(),
+        init_params=lambda key: {
+            'bias': jnp.ones(()),
+            'kernel': jnp.array([1.0, jnp.nan]),
+        },
+    )
+    built = planned(problem, seeds=(0,))
+    built.run(tmp_path)
+    (line,) = nan_debugger.debug_round(built, tmp_path, 0)
+    expected = "the initial state is not finite: .server['kernel'] (first entry [1])"
+    assert line == f'fedavg, some, seed 0, round 0: {expected}'
+
+
 def test_a_broken_model_is_found_in_the_round_of_its_local_step(
     tmp_path,
 ):
@@ -152,7 +167,7 @@ def test_a_broken_model_is_found_in_the_round_of_its_local_step(
     results = built.run(tmp_path)
     assert results['first_bad_round'][-1] == BAD_ROUND
     (line,) = nan_debugger.debug_round(built, tmp_path, BAD_ROUND)
-    assert "the state is not finite since round 0 already: .clients['kernel']" in line
+    assert "the state has not been finite since round 0: .clients['kernel']" in line
     (line,) = nan_debugger.debug_round(built, tmp_path, 0)
     assert 'client 3, local step 0: the loss and the gradient of' in line
 

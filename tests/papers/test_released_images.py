@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.config import resolver
-from fedjax_links.papers import released_images
+from fedjax_links.papers import common, released_images
 from fedjax_links.papers.wang2022 import presets as wang2022
 from fedjax_links.papers.xiang2024 import presets as xiang2024
 from fedjax_links.problems import augmentation
@@ -36,6 +36,15 @@ def test_a_batch_is_mirrored_as_a_whole_half_of_the_time():
     remaining = [np.array_equal(draw, IMAGES) for draw in draws]
     assert np.all(np.add(mirrored, remaining) == 1)
     assert abs(np.mean(mirrored) - 0.5) < 5 * 0.5 / np.sqrt(NUM_DRAWS)
+
+
+@pytest.mark.parametrize('dataset', common.IMAGE_DEPARTURES)
+def test_captions_name_the_augmentation_of_released_code(dataset):
+    augmentations = xiang2024.problem(dataset, 'as_released')['augment']
+    names = [name.rpartition(':')[2] for name in augmentations]
+    caption = common.IMAGE_DEPARTURES[dataset]
+    assert ('crops' in caption) == ('crop_together' in names)
+    assert ('mirror images' in caption) == ('mirror_together' in names)
 
 
 @pytest.mark.parametrize(

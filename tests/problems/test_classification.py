@@ -232,7 +232,7 @@ def demanding(labels, *, num_clients, skew):
         ),
         (
             {'partition': turns, 'strde': 2},
-            "`partition` has no 'strde'; did you mean 'stride'?",
+            "`images` has no 'strde'; did you mean 'stride'?",
         ),
         (
             {'partition': functools.partial(turns, strde=2)},
@@ -240,7 +240,7 @@ def demanding(labels, *, num_clients, skew):
         ),
         (
             {'partition': Turns(), 'strde': 2},
-            "`partition` has no 'strde'; did you mean 'stride'?",
+            "`images` has no 'strde'; did you mean 'stride'?",
         ),
         ({'data_seed': -1}, '`data_seed` must be at least 0, got -1.'),
         (
@@ -270,7 +270,7 @@ def test_functions_are_checked_before_data_are_read():
         'num_clients': 10,
         'data': {'data_dir': '/nowhere'},
     }
-    with pytest.raises(ValueError, match="`partition` has no 'strde'"):
+    with pytest.raises(ValueError, match="`images` has no 'strde'"):
         problems.images(**settings, model=network, partition=turns, strde=2)
     with pytest.raises(ValueError, match=r'`partition\.skew` must be given'):
         problems.images(**settings, model=network, partition=demanding)

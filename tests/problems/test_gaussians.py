@@ -151,15 +151,15 @@ def test_what_is_known_is_printed_before_a_run():
             '`bayes_accuracy` must lie in [0.1, 1], got 0.1.',
         ),
         ({'alpha': 0}, '`alpha` must be positive, got 0.'),
-        ({'modle': 'mlp'}, "`partition` has no 'modle'; did you mean 'model'?"),
+        ({'modle': 'mlp'}, "`gaussians` has no 'modle'; did you mean 'model'?"),
         (
             {'partition': 'similarity', 'similarty': 0.1},
-            "`partition` has no 'similarty'; did you mean 'similarity'?",
+            "`gaussians` has no 'similarty'; did you mean 'similarity'?",
         ),
         (
             {'partition': 'similarity', 'alpha': 0.1},
-            "`partition` has no 'alpha'; valid names: bayes_accuracy, data_seed, "
-            'examples_per_client, label_noise, model, num_classes, num_clients, '
+            "`gaussians` has no 'alpha' with this partition; valid names: bayes_accuracy, "
+            'data_seed, examples_per_client, label_noise, model, num_classes, num_clients, '
             'partition, partition_seed, seed, similarity, test_examples.',
         ),
         ({'data_seed': -1}, '`data_seed` must be at least 0, got -1.'),

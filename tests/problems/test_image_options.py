@@ -8,6 +8,11 @@ from fedjax_links import datasets, problems
 from tests.problems.test_images import CLIENTS, build, dataset
 
 
+def assert_equal_problems(one, other):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
     datasets.save_npz(dataset(), tmp_path / 'noise.npz')
     named = problems.PROBLEMS['images'](
@@ -20,20 +25,25 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
         seed=4,
     )
     direct = build(partition='label_shards', shards_per_client=1, seed=4)
-    for a, b in zip(jax.tree.leaves(named), jax.tree.leaves(direct), strict=True):
-        np.testing.assert_array_equal(a, b)
-    default = problems.images(
+    assert_equal_problems(named, direct)
+
+
+def test_digits_are_the_images_of_that_name():
+    images = problems.images(
         dataset='digits', num_clients=10, model='mlp', data={'seed': 0}
     )
     digits = problems.digits(num_clients=10, model='mlp')
-    np.testing.assert_array_equal(default.data.features, digits.data.features)
-    np.testing.assert_array_equal(default.counts, digits.counts)
+    np.testing.assert_array_equal(images.data.features, digits.data.features)
+    np.testing.assert_array_equal(images.counts, digits.counts)
+
+
+def test_label_noise_changes_labels_alone():
     options = {'num_clients': 10, 'model': 'mlp', 'data_seed': 3}
     noise = {'label_noise': {'rate': 0.3}}
     noisy = problems.images(dataset='digits', **options, **noise)
-    likewise = problems.digits(**options, **noise)
+    noisy_digits = problems.digits(**options, **noise)
     clean = problems.digits(**options)
-    np.testing.assert_array_equal(noisy.data.labels, likewise.data.labels)
+    np.testing.assert_array_equal(noisy.data.labels, noisy_digits.data.labels)
     np.testing.assert_array_equal(noisy.data.features, clean.data.features)
     assert not np.array_equal(noisy.data.labels, clean.data.labels)
 
@@ -57,11 +67,11 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
         ({'augment': 'crop'}, "`augment` must be a sequence of names, got 'crop'."),
         (
             {'alhpa': 0.1},
-            "`partition` has no 'alhpa'; did you mean 'alpha'?",
+            "`images` has no 'alhpa'; did you mean 'alpha'?",
         ),
         (
             {'modle': 'cnn'},
-            "`partition` has no 'modle'; did you mean 'model'?",
+            "`images` has no 'modle'; did you mean 'model'?",
         ),
         ({'data': 3}, "`data` must be a section of options of 'emnist', got 3."),
         (
@@ -90,9 +100,9 @@ def test_mistakes_cost_one_line_and_no_reading(changes, message):
         ),
         (
             {'partition': 'iid', 'alpha': 1.0},
-            "`partition` has no 'alpha'; valid names: augment, data, data_seed, dataset, "
-            'holdout_clients, holdout_examples, label_noise, max_examples, min_examples, model, '
-            'normalise, num_clients, partition, partition_seed, seed, tokens.',
+            "`images` has no 'alpha' with this partition; valid names: augment, data, data_seed, "
+            'dataset, holdout_clients, holdout_examples, label_noise, max_examples, min_examples, '
+            'model, normalise, num_clients, partition, partition_seed, seed, tokens.',
         ),
     ],
 )

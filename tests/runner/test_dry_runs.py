@@ -4,11 +4,12 @@ import os
 import re
 import subprocess
 import sys
+import types
 
 import pytest
 
 from fedjax_links import algorithms, experiment, runs
-from fedjax_links.core import errors, reprs
+from fedjax_links.core import errors, memory, reprs
 from fedjax_links.machines.compile_clock import CompileClock
 from fedjax_links.runner import dry_runs, lane_batch, program_cache, timing
 from tests.experiment.configs import tuned
@@ -55,6 +56,24 @@ def only_links_take_time(monkeypatch):
 def test_few_rounds_a_second_have_digits():
     rates = [dry_runs._rate(rounds) for rounds in (0.0042, 0.9, 12.4, 12345.0)]
     assert rates == ['0.0042', '0.9', '12', '12,345']
+
+
+@pytest.mark.parametrize(
+    'platform, num_devices, expected',
+    [
+        ('gpu', 1, 'device   chip, 2,048.0 MiB free'),
+        ('cpu', 2, 'device   2 x chip, 2,048.0 MiB free'),
+        ('gpu', 2, 'device   2 x chip, 2,048.0 MiB free each'),
+    ],
+)
+def test_several_accelerators_have_free_memory_each(
+    monkeypatch, platform, num_devices, expected
+):
+    monkeypatch.setattr(memory, 'available_bytes', lambda: 2 * 2**30)
+    device = types.SimpleNamespace(device_kind='chip', platform=platform)
+    slot = types.SimpleNamespace(home=device, devices=[device])
+    programs = types.SimpleNamespace(slots=[slot] * num_devices)
+    assert dry_runs._device_line(programs) == expected
 
 
 def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):

@@ -147,6 +147,7 @@ def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
     )
     assert '  and 3 more' in text
     assert text.endswith('different (2 lanes in common, 8 lines of metrics, 0 states)')
+    assert comparison.compare(tmp_path, first).compared == result.compared
 
 
 def test_what_is_not_finite_and_what_is_counted(first, tmp_path):
