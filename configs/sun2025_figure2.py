@@ -11,7 +11,8 @@ holds up to R = 15, and debiasing ends below uniform sampling at every R: docs/p
 
 Deviations: the paper does not state the values of R, step size, local steps and rounds. Ours are
 full gradients, 5 steps at a constant 0.5, and 5,000 rounds. The loss has the printed sign, plus. As
-stated, p_g ~ g^-1.5 over 20 contiguous groups of 5 clients. The minimum of the loss is 0.27206.
+stated, p_g is proportional to g^-1.5 over 20 contiguous groups of 5 clients. The minimum of the
+loss is 0.27206.
 """
 
 from ml_collections import ConfigDict

@@ -219,12 +219,13 @@ def _waiting(
     last = courses[0][0][-1]
     ratios = np.log2(np.minimum(second, last) / np.minimum(first, last))
     p_value = stats.wilcoxon(ratios).pvalue if ratios.any() else 1.0
-    of_means = (
+    numbers_of_means = (
         first_rounds(rounds, sign * values.mean(axis=0)[None], target)[0]
         for rounds, values in courses
     )
     here, there = (
-        f'{number:.0f}' if np.isfinite(number) else 'never' for number in of_means
+        f'{number:.0f}' if np.isfinite(number) else 'never'
+        for number in numbers_of_means
     )
     note = f' ({np.sum(first < second)} of {len(first)} seeds; {here}, {there})'
     margin = DOUBLING if claim.margin is None else claim.margin

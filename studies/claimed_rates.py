@@ -30,11 +30,11 @@ def rates(
     chosen = {}
     here = []
     for name in printed:
-        of_algorithm = columns['algorithm'] == name
+        is_algorithm = columns['algorithm'] == name
         values = columns['client.learning_rate']
-        rate = float(values[of_algorithm & ~tuning][-1])
+        rate = float(values[is_algorithm & ~tuning][-1])
         chosen[name] = rate
-        tried = values[of_algorithm & tuning]
+        tried = values[is_algorithm & tuning]
         edge = ''
         if rate == tried.max():
             edge = ' ↑'
@@ -90,9 +90,11 @@ def printed_grid(minutes: Mapping[str, str]) -> str:
         best = {}
         for algorithm, model in (('fedavg', 'server'), ('fedpbc', 'client_mean')):
             ends = tuned_ends(pattern, algorithm, model)
-            of_grid = {rate: ends[rate] for rate in PRINTED_GRID if rate in ends}
-            best[algorithm] = min(of_grid, key=lambda rate: of_grid[rate].mean())
-            best[algorithm, 'loss'] = of_grid[best[algorithm]]
+            printed_ends = {rate: ends[rate] for rate in PRINTED_GRID if rate in ends}
+            best[algorithm] = min(
+                printed_ends, key=lambda rate: printed_ends[rate].mean()
+            )
+            best[algorithm, 'loss'] = printed_ends[best[algorithm]]
         differences = 1000 * (best['fedavg', 'loss'] - best['fedpbc', 'loss'])
         interval = evaluation.seed_interval(differences)
         parts.append(

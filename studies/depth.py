@@ -333,9 +333,9 @@ def draw(panels: Sequence[Sequence[Point]], path: Path) -> None:
     )
     for column, panel in zip(axes.T, panels, strict=True):
         for index, model in enumerate(depth.MODELS):
-            of_model = [point for point in panel if point.model == model]
-            if of_model:
-                _draw_line(column, of_model, 1.06 ** (index - 1.5), COLOURS[index])
+            model_points = [point for point in panel if point.model == model]
+            if model_points:
+                _draw_line(column, model_points, 1.06 ** (index - 1.5), COLOURS[index])
         sizes = sorted({round(point.examples) for point in panel})
         column[0].set_title(panel[0].data)
         column[0].axhline(0, color=EXACT, linewidth=0.8)

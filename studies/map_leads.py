@@ -31,7 +31,7 @@ def read(name: str) -> tuple[run_view.RunView, cells.Cells]:
     return view, cells.map_cells(view, metric='eval_accuracy', **options)
 
 
-def of_all(map_cells: cells.Cells, algorithm: str, other: str) -> str:
+def lead_over_all_cells(map_cells: cells.Cells, algorithm: str, other: str) -> str:
     """Writes a difference over all cells, by seed."""
     choice = map_cells.minus(algorithm, other)
     assert choice is not None
@@ -45,10 +45,10 @@ def rows(name: str) -> Iterator[str]:
         accuracy = f'{100 * map_cells.levels(label).mean():.1f}'
         lead = ''
         if label != 'fedavg':
-            lead = of_all(map_cells, label, 'fedavg')
+            lead = lead_over_all_cells(map_cells, label, 'fedavg')
         lead_of_fedpbc = ''
         if label != 'fedpbc':
-            lead_of_fedpbc = of_all(map_cells, 'fedpbc', label)
+            lead_of_fedpbc = lead_over_all_cells(map_cells, 'fedpbc', label)
         line = (name, view.name(label), lead, accuracy, lead_of_fedpbc)
         yield f'| {" | ".join(line)} |'
 

@@ -47,9 +47,9 @@ from fedjax_links.local_training import proximal_sgd
 
 _E = AlgorithmEntry
 _BLOCKS = {'period': 3, 'amplification': 1.5}
-_UNLIKE_FEDAVG: Any = {'full_participation_is_fedavg': False}
-_MOVES_WITHOUT_UPLOADS: Any = {'empty_round_keeps_server': False}
-_WITHOUT_LINKS: Any = {
+_UNLIKE_FEDAVG: dict[str, Any] = {'full_participation_is_fedavg': False}
+_MOVES_WITHOUT_UPLOADS: dict[str, Any] = {'empty_round_keeps_server': False}
+_WITHOUT_LINKS: dict[str, Any] = {
     **_UNLIKE_FEDAVG,
     **_MOVES_WITHOUT_UPLOADS,
     'uses_links': False,

@@ -93,13 +93,15 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
             extrapolated: Mapping[str, Params] = _extrapolate(models_once, models_twice)
             return extrapolated
 
-        of_once = algorithm_once.client_models
-        of_twice = algorithm_twice.client_models
-        if of_once is None or of_twice is None:
+        get_models_once = algorithm_once.client_models
+        get_models_twice = algorithm_twice.client_models
+        if get_models_once is None or get_models_twice is None:
             return Algorithm(init, round_step, models)
 
         def client_models(state: RichardsonState) -> Params:
-            return _extrapolate(of_once(state.once), of_twice(state.twice))
+            models_once = get_models_once(state.once)
+            models_twice = get_models_twice(state.twice)
+            return _extrapolate(models_once, models_twice)
 
         return Algorithm(init, round_step, models, client_models)
 

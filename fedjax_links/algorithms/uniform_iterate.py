@@ -39,7 +39,7 @@ def uniform_iterate(algorithm: Algorithm) -> Algorithm:
     The draw needs no memory of the past: round t replaces it by x_t with probability
     ``1 / (t + 1)``. Evaluations of one run are dependent, as a draw stays for many rounds.
 
-    Link semantics: those of the algorithm, whose models, metrics and bits do not change.
+    Link semantics: those of the algorithm, whose models and metrics stay the same, bit for bit.
 
     Memory: one model more.
 
@@ -85,11 +85,11 @@ def uniform_iterate(algorithm: Algorithm) -> Algorithm:
         models_of_state = algorithm.models(state.algorithm)
         return {**models_of_state, 'uniform_iterate': state.iterate}
 
-    of_clients = algorithm.client_models
-    if of_clients is None:
+    get_client_models = algorithm.client_models
+    if get_client_models is None:
         return Algorithm(init, round_step, models)
 
     def client_models(state: UniformIterateState) -> Params:
-        return of_clients(state.algorithm)
+        return get_client_models(state.algorithm)
 
     return Algorithm(init, round_step, models, client_models)

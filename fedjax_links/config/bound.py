@@ -168,9 +168,9 @@ def _forget_modules(folder: Path, modules_before: set[str]) -> None:
     """Removes the modules of a folder that were imported, as another may use the same names."""
     new = set(sys.modules) - modules_before
     tops = {name.partition('.')[0] for name in new} - modules_before
-    of_folder = {name for name in tops if _lies_in(folder, name)}
+    folder_modules = {name for name in tops if _lies_in(folder, name)}
     for name in new:
-        if name.partition('.')[0] in of_folder:
+        if name.partition('.')[0] in folder_modules:
             del sys.modules[name]
 
 

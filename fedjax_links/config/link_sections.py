@@ -146,7 +146,7 @@ def _make_probs(path: str, value: Any, problem: Problem) -> np.ndarray:
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         value = value.tolist()
     if isinstance(value, int | float) and not isinstance(value, bool):
-        section: Any = {'name': 'equal', 'value': value}
+        section: Section | str = {'name': 'equal', 'value': value}
     elif isinstance(value, list | tuple):
         section = {'name': 'listed', 'values': value}
     elif isinstance(value, Mapping | str):

@@ -41,7 +41,8 @@ def trace(function: Callable[..., PyTree], *inputs: PyTree) -> Traced:
       *inputs: what it takes, or the shapes.
 
     Returns:
-      The function, to be called within other traced functions.
+      The traced function. ``bind(constants)`` is a function to be called within other traced
+      functions.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*inputs)
     output_structure = jax.tree.structure(shapes)

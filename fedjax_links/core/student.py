@@ -1,4 +1,4 @@
-"""Computes with Student's t: mixtures of its law, any number of values, and equal values."""
+"""Student's t: mixtures of its law, a test valid at any number of seeds, values that are equal."""
 
 import math
 
@@ -14,7 +14,9 @@ _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 def mixture_cdf(
     rows: NDArray[np.float64], weights: NDArray[np.float64], at: float
 ) -> float:
-    """Returns the probability below a point of a mixture of the laws of means.
+    """Returns the probability that a mixture puts below a point.
+
+    Its k-th component is the Student-t law of the mean of row k.
 
     Args:
       rows: float[K, S], row k holds the values whose mean it is; rows with NaN have no probability.
@@ -29,12 +31,13 @@ def mixture_cdf(
     spread = rows[is_known].std(axis=1, ddof=1)
     with np.errstate(divide='ignore', invalid='ignore'):
         t = (at - means) / (spread / math.sqrt(num_values))
+    # Equal values at the point itself, 0 / 0, count half.
     below = special.stdtr(num_values - 1, np.where(np.isnan(t), 0.0, t))
     return float(weights[is_known] @ below)
 
 
 def mixture_p_value(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """Returns the two-sided p-value of zero under a mixture of the laws of means.
+    """Returns the two-sided p-value of zero under the mixture of `mixture_cdf`.
 
     Rows that diverged may lie on either side of zero. So may rows of equal values, with the chance
     that as many fair signs agree.
@@ -65,11 +68,12 @@ def likelihood_ratio(t: float, count: int) -> float:
     mixture = 1 + t**2 / ((count - 1) * variance)
     log_ratio = count / 2 * (math.log(one_mean) - math.log(mixture))
     log_ratio = log_ratio - math.log(variance) / 2
+    # The exponential overflows above 709.
     return math.exp(min(log_ratio, 700.0))
 
 
 def largest_t(count: int, level: float) -> float:
-    """Returns the largest t that is not rejected; infinite where no t is.
+    """Returns the largest t that is not rejected; infinite where none is rejected.
 
     Args:
       count: number of values.
@@ -117,7 +121,7 @@ def divergence_suffices(num_diverged: int, num_seeds: int) -> bool:
 
     Suppose that both diverge with the same chance q. Then one of them alone diverges k times or
     more with a probability of at most ``2 (1 - q)^S P(Binomial(S, q) >= k)``. For all q this is
-    below 4 % if k is at least four, or if all of three runs diverged.
+    below 4.1 % if k is at least four, or if all of three runs diverged.
 
     Args:
       num_diverged: k, how many runs of the one diverged.

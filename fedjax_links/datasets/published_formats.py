@@ -78,7 +78,7 @@ def _read_cifar(
     """Reads records of labels, then red, green and blue pixels; the last label is used."""
     arrays = {}
     with tarfile.open(archive) as tar:
-        files: Any = {}
+        files: dict[str, Any] = {}
         for member in tar:
             files[pathlib.PurePath(member.name).name] = tar.extractfile(member)
         for part, names in batches.items():

@@ -17,8 +17,9 @@ class LinkSample(NamedTuple):
 
     Attributes:
       mask: bool[N], whether client i's uplink delivers.
-      prob: float32[N] (float64 under x64), P(mask_i) this round given everything that was fixed
-        before the round's own draw except the link states; NaN where unknown.
+      prob: float32[N] (float64 under x64), P(mask_i) in this round, averaged over random
+        schedules and over the states of the links (those of a Markov chain, say); NaN where
+        unknown. The docstring of a pattern says what else it is conditioned on.
       duration: float32[], seconds that the round took; None if the pattern has no times.
     """
 
@@ -34,11 +35,13 @@ class DuplexLinkSample(NamedTuple):
     others may still compute. Use this one when the three differ.
 
     Attributes:
-      mask: bool[N], the client's result of this round reaches the server.
+      mask: bool[N], whether client i's uplink delivers. A result arrives only if the client also
+        computes, see `delivers`.
       prob: float32[N], as in `LinkSample`, but of taking part (`participants`):
         P(mask_i and downlink_i and compute_i).
-      downlink: bool[N], the client receives the server's message.
-      compute: bool[N], the client can train.
+      downlink: bool[N], whether client i receives the server's message.
+      compute: bool[N], whether client i can train.
+      duration: as in `LinkSample`.
     """
 
     mask: Array
@@ -85,7 +88,7 @@ class Kinds:
     values: bytes = dataclasses.field(repr=False)
 
     @property
-    def of_clients(self) -> np.ndarray:
+    def by_client(self) -> np.ndarray:
         """Returns the kinds, int32[N], read-only."""
         return np.frombuffer(self.values, np.int32)
 
@@ -134,7 +137,7 @@ class CohortLinkSample:
     def prob(self) -> Array:
         """Returns P(mask_i) as in `LinkSample`, float[N]."""
         if self.kinds is not None:
-            return self.chance[..., self.kinds.of_clients]
+            return self.chance[..., self.kinds.by_client]
         shape = (*self.chance.shape[:-1], self.num_clients)
         return jnp.broadcast_to(self.chance, shape)
 
@@ -171,7 +174,7 @@ def prob_of(links: Links, client: Array) -> Array:
         return links.chance[0]
     if links.kinds is None:
         return links.chance[client]
-    kind = jnp.asarray(links.kinds.of_clients)[client]
+    kind = jnp.asarray(links.kinds.by_client)[client]
     return links.chance[kind]
 
 
@@ -191,7 +194,10 @@ def delivers(links: Links) -> Array:
 
 
 def receives(links: Links) -> Array:
-    """Returns the clients that receive the server's message of this round: bool[N]."""
+    """Returns the clients that receive the answer to an upload: bool[N].
+
+    In a plain sample these are the clients that upload.
+    """
     return links.downlink if is_duplex(links) else links.mask
 
 
@@ -201,9 +207,9 @@ def computes(links: Links) -> Array:
 
 
 def reached(links: Links) -> Array:
-    """Returns the clients that receive a broadcast: bool[N].
+    """Returns the clients that receive a broadcast to all: bool[N].
 
-    These are all clients, unless the sample has a separate mask for the downlink.
+    In a plain sample these are all clients.
     """
     return links.downlink if is_duplex(links) else jnp.ones_like(links.mask)
 

@@ -140,7 +140,7 @@ def render_alone(
     from matplotlib import figure
 
     # Fonts of type 42 stay text, which publishers ask for.
-    settings: Any = {
+    settings: dict[Any, Any] = {
         'font.size': font,
         'pdf.fonttype': 42,
         'svg.fonttype': 'none',

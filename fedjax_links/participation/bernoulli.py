@@ -49,19 +49,20 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
 
 def bernoulli_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Returns the exact law of `bernoulli`."""
-    kind, period = inputs.schedule
-    if kind in ('constant', 'jitter'):
+    if inputs.schedule_name in ('constant', 'jitter'):
         return link_laws.independent(
             'independent over clients and rounds', inputs.probs
         )
+    period = inputs.period
     if period is None:
-        return link_laws.LinkLaw(
-            f'probabilities follow a {kind} schedule, without memory'
+        description = (
+            f'probabilities follow a {inputs.schedule_name} schedule, without memory'
         )
+        return link_laws.LinkLaw(description)
     schedule = inputs.options['schedule']
     by_round = np.array([schedule.mean(t) for t in range(period)], np.float64)
     return link_laws.LinkLaw(
-        f'independent, probabilities follow a {kind} schedule',
+        f'independent, probabilities follow a {inputs.schedule_name} schedule',
         rates=by_round.mean(axis=0),
         weights=_mean_weights(by_round),
         weights_source='by round of the period',

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# A law computes FedAvg's weights for each round of a period, which takes long for more.
 _MAX_PERIOD = 10_000
 
 
@@ -15,7 +16,7 @@ class SeparationLaw(NamedTuple):
     """Holds the stationary law of minimum separation over clients or groups.
 
     Attributes:
-      law: float64[U], share of the selections that falls on each client or group.
+      law: float64[U], for U clients or groups, the share of the selections that falls on each.
       group_size: clients per group; None for single clients or groups of unequal size.
     """
 
@@ -71,22 +72,22 @@ class LawInputs(NamedTuple):
     Attributes:
       options: arguments of the pattern's factory, by name.
       probs: float64[N], probabilities before any schedule; NaN where the pattern has none.
-      kind: the schedule's name.
+      schedule_name: of the schedule; ``'constant'`` without one.
       parts: by option, the laws of the patterns that it is made of.
     """
 
     options: Mapping[str, Any]
     probs: np.ndarray
-    kind: str
+    schedule_name: str
     parts: Mapping[str, LinkLaw]
 
     @property
-    def schedule(self) -> tuple[str, int | None]:
-        """Returns the schedule's name and its period, None if it has none or a long one."""
-        period = self.options['schedule'].cycle
+    def period(self) -> int | None:
+        """Returns the period of the schedule; None if it has none or a long one."""
+        period: int | None = self.options['schedule'].cycle
         if not period or period > _MAX_PERIOD:
-            return self.kind, None
-        return self.kind, period
+            return None
+        return period
 
 
 def exchangeable(

@@ -152,10 +152,11 @@ def rates_from_correlation_time(
 
 def markov_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Returns the exact law of `markov`."""
-    kind, period = inputs.schedule
-    if kind != 'constant':
-        description = f'probabilities follow a {kind} schedule, with memory'
-        return link_laws.LinkLaw(description, period=period)
+    if inputs.schedule_name != 'constant':
+        description = (
+            f'probabilities follow a {inputs.schedule_name} schedule, with memory'
+        )
+        return link_laws.LinkLaw(description, period=inputs.period)
     times = inputs.options.get('correlation_time')
     up_rate = inputs.options.get('up_rate')
     if times is not None:

@@ -68,9 +68,9 @@ def minimum_separation(
       separation: R, at least 0: one integer, or int[U].
       cohort_size: B, clients (or groups) per round.
       design: how weights determine the law of a cohort S of the eligible. ``'product'``,
-        conditional Poisson: ``P(S) ~ prod w_i``; O(U B), sequential. ``'successive'``, one
-        by one in proportion to weight (Plackett-Luce); O(U). ``'sum'``, Midzuno:
-        ``P(S) ~ sum w_i``; O(U).
+        conditional Poisson: P(S) is proportional to ``prod w_i``; O(U B), sequential.
+        ``'successive'``, one by one in proportion to weight (Plackett-Luce); O(U). ``'sum'``,
+        Midzuno: P(S) is proportional to ``sum w_i``; O(U).
       groups: int[N], group of each client. Then all clients of a group participate together,
         and ``weights`` and ``separation`` are per group. By default each client is selected
         alone.

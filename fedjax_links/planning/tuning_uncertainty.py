@@ -164,9 +164,9 @@ class NearTies:
         if tried is not None:
             for index in tried.ties.tolist():
                 key = recorded.cell_key(pattern, {**point, **tried.values_at(index)})
-                of_tie = self._final_metrics.get(key, {})
-                if by_seed.keys() <= of_tie.keys():
-                    near[index] = np.array([of_tie[seed] for seed in by_seed])
+                tie_metrics = self._final_metrics.get(key, {})
+                if by_seed.keys() <= tie_metrics.keys():
+                    near[index] = np.array([tie_metrics[seed] for seed in by_seed])
         values = np.array([*by_seed.values()])
         return of_series(values, tried, near, self._direction)
 

@@ -52,17 +52,19 @@ def _always(inputs: LawInputs, links: Bound) -> LinkChain:
 
 def _bernoulli(inputs: LawInputs, links: Bound) -> LinkChain:
     del links
-    if inputs.kind in ('constant', 'jitter'):
+    if inputs.schedule_name in ('constant', 'jitter'):
         return link_chains.independent(inputs.probs)
     return link_chains.independent(_probs_of_period(inputs))
 
 
 def _markov(inputs: LawInputs, links: Bound) -> LinkChain:
     del links
-    if inputs.kind not in _DETERMINISTIC:
-        raise NotExactError(f'probabilities of the schedule {inputs.kind} are random')
+    if inputs.schedule_name not in _DETERMINISTIC:
+        raise NotExactError(
+            f'probabilities of the schedule {inputs.schedule_name} are random'
+        )
     probs = inputs.probs
-    if inputs.kind != 'constant':
+    if inputs.schedule_name != 'constant':
         probs = _probs_of_period(inputs)
     return link_chains.markov(
         probs,
@@ -77,7 +79,7 @@ def _probs_of_period(inputs: LawInputs) -> np.ndarray:
     period = schedule.cycle
     if not period or period > _LONGEST_PERIOD:
         requirement = f'does not repeat within {_LONGEST_PERIOD:,} rounds'
-        raise NotExactError(f'the schedule {inputs.kind} {requirement}')
+        raise NotExactError(f'the schedule {inputs.schedule_name} {requirement}')
     return np.array([schedule.mean(t) for t in range(period)], np.float64)
 
 

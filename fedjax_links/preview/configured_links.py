@@ -201,6 +201,6 @@ def law_inputs(links: Bound) -> link_laws.LawInputs:
     return link_laws.LawInputs(
         options=options,
         probs=np.asarray(probs, np.float64),
-        kind=schedule_name,
+        schedule_name=schedule_name,
         parts={},
     )

@@ -54,8 +54,8 @@ def from_columns(
       labels: E of them, of one shape.
       owners: E names, all texts or all numbers; clients are numbered in the sorted order of these.
       names: what the first clients are called, by number: the ``names`` of the examples to train
-        on, so that examples to test on have the same clients. Owners that are not among these come
-        behind them, and do not train.
+        on, so that examples to test on have the same clients. Owners that are not among these
+        follow, and do not train.
 
     Returns:
       The examples, in their order; 64 bits become 32, as JAX has them by default.

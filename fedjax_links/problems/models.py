@@ -31,8 +31,10 @@ class Softmax(nn.Module):
     def __call__(self, features: Array) -> Array:
         """Returns the logits [B, num_classes] of features [B, ...]."""
         checks.flags(zero=self.zero)
-        kind: Any = {'kernel_init': nn.initializers.zeros} if self.zero else {}
-        dense = nn.Dense(self.num_classes, dtype=check_dtype(self.dtype), **kind)
+        options: dict[str, Any] = {'dtype': check_dtype(self.dtype)}
+        if self.zero:
+            options['kernel_init'] = nn.initializers.zeros
+        dense = nn.Dense(self.num_classes, **options)
         return as_logits(dense(flatten(features)), self.dtype)
 
 
@@ -56,7 +58,10 @@ class MLP(nn.Module):
     def __call__(self, features: Array) -> Array:
         """Returns the logits [B, num_classes] of features [B, ...]."""
         check_widths('hidden', self.hidden)
-        options: Any = {'dot_general': self.product, 'dtype': check_dtype(self.dtype)}
+        options: dict[str, Any] = {
+            'dot_general': self.product,
+            'dtype': check_dtype(self.dtype),
+        }
         activations = flatten(features)
         for width in self.hidden:
             activations = nn.relu(nn.Dense(width, **options)(activations))
@@ -105,7 +110,7 @@ class CNN(nn.Module):
         check_widths('hidden', self.hidden)
         checks.static_int('kernel_size', self.kernel_size, maximum=2**10)
         checks.number_within('dropout_rate', self.dropout_rate, 0, 1)
-        options: Any = {
+        options: dict[str, Any] = {
             'dtype': check_dtype(self.dtype),
             'conv_general_dilated': self.convolution,
         }
@@ -218,8 +223,8 @@ class Transformer(nn.Module):
         if self.hidden % self.heads:
             requirement = f'be a multiple of heads ({self.heads})'
             raise errors.invalid('hidden', requirement, self.hidden)
-        options: Any = {'dtype': check_dtype(self.dtype)}
-        plain: Any = {'attention_fn': _attend, 'use_bias': False}
+        options: dict[str, Any] = {'dtype': check_dtype(self.dtype)}
+        plain: dict[str, Any] = {'attention_fn': _attend, 'use_bias': False}
         embedded = _embed(self, tokens, self.hidden)
         positions = self.param(
             'places', nn.initializers.normal(0.02), embedded.shape[1:]

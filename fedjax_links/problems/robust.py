@@ -142,7 +142,7 @@ def robust_optimum(
         weighted = features * curvatures[:, None]
         return np.einsum('ji,jk->ik', features, weighted) / len(labels)
 
-    newton: Any = {'jac': gradient, 'hess': hessian, 'method': 'trust-exact'}
+    newton: dict[str, Any] = {'jac': gradient, 'hess': hessian, 'method': 'trust-exact'}
     # The first tolerance may end too early: the mean over many clients has small gradients.
     for tolerance in (1e-4, 1e-9):
         minima = [minimize(value, start, tol=tolerance, **newton).x for start in starts]

@@ -61,7 +61,7 @@ def read(folder: str | Path) -> RunView:
     num_done = np.where(np.isfinite(measured.values), counts, 0).max(axis=-1)
     num_shown = _upper_median(num_done)
 
-    # Curves end with the median seed, and leave out the seeds behind it.
+    # Curves end with the median seed, and leave out seeds that completed fewer rounds.
     is_seed_shown = data['begun'].values & (num_done >= num_shown)[:, None]
     one_value_per_curve = data[metric].isel(model=0, seed=0, drop=True)
     is_evaluation_shown = one_value_per_curve.copy(data=counts <= num_shown)

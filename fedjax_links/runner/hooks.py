@@ -113,7 +113,7 @@ class InitialStates:
     """Says where the lanes of a run begin: before their first round, unless they are forked.
 
     Attributes:
-      round: rounds behind each lane when it begins.
+      round: rounds that each lane has completed when it begins.
       facts: entries that the description of the run in its folder gets.
     """
 

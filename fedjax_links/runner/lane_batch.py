@@ -41,8 +41,8 @@ class LaneBatch:
       program: what trains them.
       problem: of the lanes, stacked if they differ.
       max_periods: how many periods can be dispatched at once.
-      round: rounds behind every lane, those of periods that were dispatched among them.
-      done: rounds behind every lane that were collected.
+      round: rounds that every lane has completed once all dispatched periods are done.
+      done: rounds of every lane whose metrics were collected.
     """
 
     def __init__(

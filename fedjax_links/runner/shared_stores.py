@@ -270,10 +270,10 @@ class ReplicatedStore:
         self._folder = folder and folder.absolute()
         self._local_rows = local_rows
         here = json.loads(json.dumps([values or {} for values in described]))
-        of_leader = _of_leader(lambda: here)
+        leader_values = _of_leader(lambda: here)
 
         def check_same() -> None:
-            for pair in zip(of_leader, here, strict=True):
+            for pair in zip(leader_values, here, strict=True):
                 difference = runs.first_difference(*pair, but=runs.MAY_DIFFER)
                 if difference:
                     field, *sides = difference

@@ -65,7 +65,7 @@ class _InFlightBatch:
     Attributes:
       batch: what advances them.
       clock: says when to save.
-      saved: rounds behind them at their last save.
+      saved: rounds that they had completed at their last save.
       pace: periods that the device advances in `_DISPATCH_SECONDS`; 0 if a period takes longer, or
         if none was timed since the last save.
       began: when the device began with what is collected next, s of `time.monotonic`.
@@ -79,7 +79,7 @@ class _InFlightBatch:
 
     @property
     def is_done(self) -> bool:
-        """Returns whether the last round is behind them."""
+        """Returns whether all rounds are completed."""
         return self.batch.done == self.batch.lanes[0].num_rounds
 
     @property

@@ -145,7 +145,7 @@ class MetricsTable:
 
 
 def _grown(values: np.ndarray, size: int) -> np.ndarray:
-    """Returns the values with zeros behind them, ``size`` in all."""
+    """Returns the values followed by zeros, ``size`` in all."""
     grown = np.zeros(size, values.dtype)
     grown[: len(values)] = values
     return grown

@@ -1,7 +1,7 @@
 """Checks what a run folder holds when it is read: a folder is data, and may be anybody's.
 
-Types and sizes are checked where files are read. So all code behind it finds what a run writes, and
-no number in a file decides how much memory or time is spent.
+Types and sizes are checked where files are read. So all code after that finds what a run writes,
+and no number in a file decides how much memory or time is spent.
 """
 
 import json

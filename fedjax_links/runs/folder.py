@@ -73,9 +73,9 @@ class LaneRecord:
       labels: ``stage``, ``algorithm``, ``pattern``, ``seed`` and the columns of its point.
       position: the index of its series among those of its algorithm and stage, and the index of
         its seed.
-      round: rounds behind it.
+      round: rounds completed.
       lines: of metrics.
-      states: the files that hold a state, by rounds behind it, ascending.
+      states: the files that hold a state, by rounds completed, ascending.
       files: all of its files, likewise.
       fingerprint: of the machine that saved it last (`environment.fingerprint`); None where a
         version before this one did.
@@ -198,7 +198,7 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
     """Reads a lane from its last file.
 
     Args:
-      files: of the lane, by rounds behind it.
+      files: of the lane, by rounds completed.
       verify: as in `read`.
 
     Raises:

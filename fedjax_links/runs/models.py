@@ -33,7 +33,7 @@ def model(
       lane: labels that only one lane has, ``{'algorithm': 'fedavg', 'seed': 0}``, or the lane's
         name, as its files begin. May be left out where the run has one lane, and for an npz.
       name: ``'server'``, or ``'client_mean'`` where clients keep models: the mean over all clients.
-      at_round: rounds behind the save; the last save by default. A run keeps the last two.
+      at_round: rounds completed at the save; the last save by default. A run keeps the last two.
 
     Returns:
       The parameters: NumPy arrays in nested dictionaries, as in flax, and lists; one array if the

@@ -83,7 +83,7 @@ class _Lanes(NamedTuple):
 
     Attributes:
       files: the saves of each lane that was started, by rounds.
-      rounds: the rounds behind each of these.
+      rounds: the rounds that each of these has completed.
       lengths: the rounds of each lane when it is done, all lanes.
     """
 

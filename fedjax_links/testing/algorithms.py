@@ -78,7 +78,7 @@ def full_participation_is_fedavg(runs: Runs) -> None:
     is_promised = runs.traits.full_participation_is_fedavg
     needs(is_promised, 'with full participation the algorithm is not FedAvg')
     path = runs.full_participation.evals['server']
-    path_of_fedavg = runs.of_fedavg.full_participation.evals['server']
+    path_of_fedavg = runs.fedavg_runs.full_participation.evals['server']
     message = (
         'with full participation the server must follow FedAvg; pass '
         'full_participation_is_fedavg=False if it need not'

@@ -237,7 +237,7 @@ class Runs:
         return facts.Rounds(algorithm, peers=self.peers)
 
     @functools.cached_property
-    def of_fedavg(self) -> 'Runs':
+    def fedavg_runs(self) -> 'Runs':
         """Returns the runs of FedAvg with the same client program."""
         return Runs(self.traits._replace(factory=fedavg, example={}))
 
@@ -301,8 +301,8 @@ class Runs:
         on_minibatches: list[Params] = []
         on_all_rows: list[Params] = []
         for t in range(_NUM_SAMPLED):
-            of_round = jax.tree.map(lambda a, t=t: a[t], links)
-            ctx = simulation.round_context(self.key, t, of_round)
+            round_links = jax.tree.map(lambda a, t=t: a[t], links)
+            ctx = simulation.round_context(self.key, t, round_links)
             state, server, server_of_rows = round_twice(state, ctx, self.problem)
             on_minibatches.append(server)
             on_all_rows.append(server_of_rows)

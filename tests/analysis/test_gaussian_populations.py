@@ -73,7 +73,7 @@ def test_linear_fit_agrees_with_least_squares_on_draws():
         (clients, draws)
     )
     off = np.einsum('ijk,k->ij', x, fit.vector) - y
-    # At w* the weighted gradient vanishes and the weighted error is the least.
+    # At b* the weighted gradient vanishes and the weighted error is the least.
     for values, exact in (
         (off**2, fit.error),
         *((off * x[..., j], 0.0) for j in range(dimension)),
@@ -130,7 +130,7 @@ def test_skewed_accuracy_is_the_accuracy_of_the_minimiser(num_classes):
         ),
         (
             lambda: analysis.equidistant_distance(1.0, 4),
-            '`accuracy` must lie in [0.25, 1), chance and below certainty, got 1.0.',
+            '`accuracy` must lie in [0.25, 1), from chance to below certainty, got 1.0.',
         ),
         (
             lambda: analysis.best_linear_fit([[1.0]], [[1.0]], sigma=-1),
@@ -172,8 +172,8 @@ def test_mass_at_equal_distances_is_one_integral():
     assert result.error < 1e-3 * result.mass.sum()
     share = expected * 5 * 2 / stats.norm.pdf(1)
     # Relative; the sequences scatter less.
-    of_draws = np.sqrt((1 - share) / share / (8 * 512))
-    np.testing.assert_allclose(result.mass[off], expected, rtol=5 * of_draws)
+    draw_error = np.sqrt((1 - share) / share / (8 * 512))
+    np.testing.assert_allclose(result.mass[off], expected, rtol=5 * draw_error)
 
 
 def test_mass_is_the_curvature_of_the_accuracy(rng):

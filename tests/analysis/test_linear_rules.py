@@ -174,9 +174,9 @@ def test_the_engine_ends_there(x64, name, is_plain):
         assert (np.abs(runs.mean(axis=0) - mean) < Z_BOUND * error + 1e-7).all()
         # of a variance, by the fourth moment of the runs
         squares = (runs - runs.mean(axis=0)) ** 2
-        of_square = squares.std(axis=0) / np.sqrt(NUM_SEEDS)
+        square_error = squares.std(axis=0) / np.sqrt(NUM_SEEDS)
         assert (
-            np.abs(squares.mean(axis=0) - variance) < Z_BOUND * of_square + 1e-9
+            np.abs(squares.mean(axis=0) - variance) < Z_BOUND * square_error + 1e-9
         ).all()
 
 

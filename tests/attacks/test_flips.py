@@ -79,7 +79,7 @@ def unless_refused(call):
 
 
 class CutAt(experiment.Callback):
-    """Stops in the second lane of the main part, with two saves behind it."""
+    """Stops in the second lane of the main part, which was saved twice."""
 
     def on_period(self, lane, record):
         """Stops there."""

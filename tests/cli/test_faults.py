@@ -39,7 +39,7 @@ def config(tmp_path_factory):
 
 
 def started(config, folder):
-    """The command, with a few evaluations behind it that were not there before."""
+    """Starts the command, and waits until it has made a few new evaluations."""
     before = num_lines(folder)
     process = subprocess.Popen(
         [*COMMAND, f'--config={config}', f'--workdir={folder}'],

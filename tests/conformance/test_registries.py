@@ -52,12 +52,12 @@ def runs(name):
     """One object for all checks of an algorithm, which then share its runs, and one of FedAvg."""
     result = Runs(ALGORITHMS[name])
     if ALGORITHMS[name].client_program is None:
-        result.of_fedavg = of_fedavg()
+        result.fedavg_runs = fedavg_runs()
     return result
 
 
 @functools.cache
-def of_fedavg():
+def fedavg_runs():
     return Runs(ALGORITHMS['fedavg'])
 
 

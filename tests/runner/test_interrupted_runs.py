@@ -11,7 +11,7 @@ from tests.experiment.configs import tuned
 
 
 def run_and_cut(planned, folder, *, algorithm, stage, round):
-    """Runs until a lane of an algorithm has a round behind it, and stops like a power cut."""
+    """Runs until a lane of an algorithm completed a round, and stops like a power cut."""
 
     class PowerCutError(Exception):
         pass

@@ -206,8 +206,8 @@ def test_an_interval_with_tuning_is_that_of_the_report():
 
 
 def test_every_archive_belongs_to_a_claim():
-    of_rates = {TABLE_D1, 'wang2022_initial_rates_gaussians'}
-    assert set(ARCHIVES) == set(MINUTES) == of_rates | {found.run for found in CLAIMS}
+    rate_runs = {TABLE_D1, 'wang2022_initial_rates_gaussians'}
+    assert set(ARCHIVES) == set(MINUTES) == rate_runs | {found.run for found in CLAIMS}
 
 
 def test_rates_are_those_of_the_main_runs(monkeypatch):

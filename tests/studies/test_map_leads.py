@@ -44,7 +44,7 @@ def test_one_number_over_all_points_by_seed(other):
     second = at_best_rates(columns, other).mean(axis=0)
     again = stats.ttest_rel(first, second)
     half = 100 * np.diff(again.confidence_interval(0.95))[0] / 2
-    text = map_leads.of_all(map_leads.read('rounds')[1], 'fedpbc', other)
+    text = map_leads.lead_over_all_cells(map_leads.read('rounds')[1], 'fedpbc', other)
     mean, width = map(float, re.findall(r'[+-]?\d+\.\d+', text))
     np.testing.assert_allclose(
         [mean, width], [100 * (first - second).mean(), half], atol=0.051

@@ -29,6 +29,7 @@ def test_rows_of_few_clients_are_those_of_the_script():
 def test_simulated_points_agree_with_exact_ones():
     assert memory.simulated_table() in PAGE
     for point in memory.recorded():
+        # FedAU estimates its weights; `linear_curve` has no such algorithm.
         if point.algorithm != 'FedAU':
             exact = memory.bias_after_rounds(point)
             assert abs(point.bias - exact) < BOUND * point.error, point

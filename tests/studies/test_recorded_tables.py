@@ -1,4 +1,4 @@
-"""A cell of every recorded table is what its command gives: the lanes behind it run again."""
+"""A cell of every recorded table is what its command gives: its lanes run again."""
 
 import importlib
 import json

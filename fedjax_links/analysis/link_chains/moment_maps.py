@@ -261,15 +261,15 @@ def _noise(
     num_classes = counts.shape[-1]
     response = np.zeros((*counts.shape[:-1], indices.size, num_classes))
     response[..., 1, :] = rounds.beta
-    of_sums = counts * variance
+    sum_variance = counts * variance
     if indices.rows >= 0:
         rows = indices.rows + np.arange(num_classes)
         response[..., rows, :] = counts[..., None] * rounds.theta
         response[..., rows, np.arange(num_classes)] += rounds.zeta
-    products = (response * of_sums[..., None, :]) @ np.swapaxes(response, -1, -2)
+    products = (response * sum_variance[..., None, :]) @ np.swapaxes(response, -1, -2)
     own = np.diagonal(rounds.theta, axis1=-2, axis2=-1)
-    squares = counts * np.einsum('...cd,...d->...c', rounds.theta**2, of_sums)
-    squares += (2.0 * rounds.zeta * own + rounds.zeta**2) * of_sums
+    squares = counts * np.einsum('...cd,...d->...c', rounds.theta**2, sum_variance)
+    squares += (2.0 * rounds.zeta * own + rounds.zeta**2) * sum_variance
     return products, squares
 
 
@@ -350,7 +350,7 @@ def start_moments(
     for group_index, group in enumerate(layout.groups):
         part = slice(start, start + group.num_states)
         start += group.num_states
-        of_group = np.zeros(
+        group_squares = np.zeros(
             (*law.shape, len(maps.pairs), group.num_states, fields, fields)
         )
         if has_offsets:
@@ -363,10 +363,10 @@ def start_moments(
             at = coordinates.segments[group_index][-1] + np.arange(group.num_states)
             both = here[..., :, None] * counts[..., None, part]
             both = both - here[..., None] * np.eye(group.num_states)
-            of_group[..., -1, -1] = here[..., None, :] * one[:, None]
+            group_squares[..., -1, -1] = here[..., None, :] * one[:, None]
             products = both[..., None, :, :] * two[:, None, None]
             index = np.arange(group.num_states)
-            products[..., index, index] += of_group[..., -1, -1]
+            products[..., index, index] += group_squares[..., -1, -1]
             second[..., at[:, None], at] = products
-        squares.append(of_group)
+        squares.append(group_squares)
     return Moments(first, ()), Moments(second, tuple(squares))

@@ -109,8 +109,8 @@ class ComparedMap:
         self.leads = np.full(self.leader_mean.shape, evaluation.AHEAD, object)
         if len(ranked) > 1:
             for cell in np.ndindex(self.leads.shape):
-                of_cell = slice(None), *cell
-                self.leads[cell] = self._lead(ranked[of_cell], num_values[of_cell])
+                index = (slice(None), *cell)
+                self.leads[cell] = self._lead(ranked[index], num_values[index])
         self.is_clear = ~np.isnan(self.leader_mean) & (self.leads == evaluation.AHEAD)
 
     def _difference(

@@ -1,4 +1,8 @@
-"""Jump linear systems as textbooks write them: a loop over all modes, for few clients."""
+"""Moments of jump linear systems by the textbook's recursion, a loop over all modes.
+
+Only the recursion is independent of the package. The maps of a round are its own
+`linear_rounds.RULES`, which other tests compare with closed forms and the engine.
+"""
 
 import numpy as np
 
@@ -6,9 +10,11 @@ from fedjax_links.analysis import linear_rounds
 
 
 def round_matrices(name, masks, probs, learning_rate, steps, curvature=1.0, **options):
-    """A and B of a round in each mode: float64[M, n, n] and float64[M, n, N]."""
+    """A and B of a round in each mode: float64[M, n, n] and float64[M, n, N], n = 1 + N."""
     size = masks.shape[1]
-    bends = np.broadcast_to(np.asarray(curvature, float), (size,))
+    curvatures = np.broadcast_to(np.asarray(curvature, float), (size,))
+    # A round is linear. Applied to the unit vectors of (x, rows, targets), it yields its
+    # matrices A and B.
     server, rows, targets = np.split(np.eye(1 + 2 * size), [1, 1 + size])
     maps = []
     for mask, prob in zip(masks, probs, strict=True):
@@ -17,11 +23,11 @@ def round_matrices(name, masks, probs, learning_rate, steps, curvature=1.0, **op
             mixing=np.eye(size),
             edges=np.eye(size, dtype=bool),
             probs=prob,
-            keep=((1 - learning_rate * bends) ** steps)[:, None],
+            keep=((1 - learning_rate * curvatures) ** steps)[:, None],
             targets=targets,
             rate=learning_rate,
             steps=steps,
-            curvature=bends[:, None],
+            curvature=curvatures[:, None],
             options=options,
         )
         maps.append(np.vstack(linear_rounds.RULES[name](links, server[0], rows)))

@@ -179,7 +179,7 @@ def test_runs_have_the_mean_and_variance_of_the_curve(x64, name, chain):
         assert (np.abs(runs.mean(axis=0) - mean) < BOUND * error + 1e-7).all()
         # The standard error of a variance follows from the fourth moment of the runs.
         squares = (runs - mean) ** 2
-        of_square = squares.std(axis=0) / np.sqrt(NUM_SEEDS)
+        square_error = squares.std(axis=0) / np.sqrt(NUM_SEEDS)
         assert (
-            np.abs(squares.mean(axis=0) - variance) < BOUND * of_square + 1e-7
+            np.abs(squares.mean(axis=0) - variance) < BOUND * square_error + 1e-7
         ).all()
