@@ -13,8 +13,11 @@ TESTED = np.array([3, 0, 4, 0, 1, 3, 3, 0, 4])
 """Of three clients that train, the last has nothing to test on; 3 and 4 do not train."""
 
 
-def of_clients(loss='cross_entropy', metrics=None):
-    """A problem with owners of evaluation data, and two models for each client."""
+def owned_problem(loss='cross_entropy', metrics=None):
+    """Returns a problem with owners of evaluation data, models and the evaluation data.
+
+    There is a model for each client that trains. The data are features and labels.
+    """
     rng = np.random.default_rng(3)
     tokens = loss == 'token_cross_entropy'
     shape = (4,) if tokens else ()
@@ -45,7 +48,7 @@ def of_clients(loss='cross_entropy', metrics=None):
 )
 def test_every_client_is_measured_on_its_own(loss, metrics):
     """Against the problem's metrics on the examples of one client, one client at a time."""
-    problem, models, features, labels = of_clients(loss, metrics)
+    problem, models, features, labels = owned_problem(loss, metrics)
     first = jax.tree.map(lambda a: a[0], models)
     result = jax.jit(evaluation.by_client)(first, problem)
     personal = evaluation.personal_model_metrics(models, problem)
@@ -79,8 +82,8 @@ def test_every_client_is_measured_on_its_own(loss, metrics):
     np.testing.assert_array_equal(measured['eval_loss_p90'], summary['loss_p90'])
 
 
-def test_all_examples_count_the_same_and_all_clients_do():
-    problem, models, *_ = of_clients()
+def test_clients_weighed_by_examples_give_the_pooled_metric():
+    problem, models, *_ = owned_problem()
     first = jax.tree.map(lambda a: a[0], models)
     accuracies = evaluation.by_client(first, problem)['accuracy']
     counts = np.bincount(TESTED)
@@ -91,7 +94,7 @@ def test_all_examples_count_the_same_and_all_clients_do():
 
 
 def test_a_model_that_is_not_finite_for_a_client_has_no_summary():
-    problem, models, *_ = of_clients()
+    problem, models, *_ = owned_problem()
     first = jax.tree.map(lambda a: a[0], models)
     losses = {'loss': evaluation.by_client(first, problem)['loss'].at[3].set(np.nan)}
     assert all(
@@ -118,4 +121,5 @@ def test_what_has_no_owners_has_no_clients():
     ],
 )
 def test_summaries_are_better_the_way_their_metric_is(metric, way):
-    assert evaluation.direction(of_clients()[0], metric) == way
+    problem, *_ = owned_problem()
+    assert evaluation.direction(problem, metric) == way

@@ -37,11 +37,11 @@ def test_each_model_is_drawn_equally_often():
     num_seeds = 4000
 
     def draws(seed):
-        def of_round(t):
+        def draw(t):
             key = prng.round_key(jax.random.key(seed), 'server', t)
             return prng.uniform(jax.random.fold_in(key, STREAM))
 
-        return jax.vmap(of_round)(np.arange(num_rounds))
+        return jax.vmap(draw)(np.arange(num_rounds))
 
     uniform = np.asarray(jax.vmap(draws)(np.arange(num_seeds)))
     is_replaced = uniform * np.arange(1, num_rounds + 1) < 1

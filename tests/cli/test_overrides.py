@@ -228,9 +228,9 @@ def test_python_builds_a_config_dict_as_a_command_does(tmp_path):
     names = {}
     exec(REFERS, names)
     config = names['get_config']()
-    of_command = experiment.build(configs.load(str(path), {}))
+    from_command = experiment.build(configs.load(str(path), {}))
     for built in (experiment.build(config), experiment.build(FrozenConfigDict(config))):
-        assert built == of_command
+        assert built == from_command
     built = experiment.build(config)
     # As written, and so the baseline.
     assert list(built.algorithms) == [

@@ -342,7 +342,7 @@ def test_all_parts_of_a_users_own_run_from_a_config(
     )
 
 
-def test_who_was_started_with_others_is_asked_of_a_mesh_alone(monkeypatch, capsys):
+def test_only_a_mesh_reads_how_its_process_was_started(monkeypatch, capsys):
     step = {
         'JOB_ID': '5',
         'PROCID': '1',

@@ -46,7 +46,7 @@ def test_everyone_has_a_size_known_to_the_compiler():
     assert cohorts.num_members(cohort).dtype == jnp.int32
 
 
-def test_who_computes_follows_the_links():
+def test_computing_clients_follow_the_links():
     prob = jnp.full(N, jnp.nan)
     plain = base.LinkSample(mask=jnp.asarray(MASKS['some']), prob=prob)
     assert cohorts.computing(plain).size == N

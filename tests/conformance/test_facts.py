@@ -72,7 +72,7 @@ def test_memory_is_what_the_docstring_says(name):
 
 
 @pytest.mark.parametrize('name', ALGORITHMS)
-def test_who_needs_computes_and_receives_what(name):
+def test_needs_training_and_receiving_are_as_stated(name):
     result = facts(name)
     assert result.needs_prob == (name in NEED_PROBABILITIES)
     computing = (

@@ -19,9 +19,9 @@ def write_parquet(path, image, **columns):
             'character': datasets.ClassLabel(names=CLASSES),
             'Smiling': datasets.Value('bool'),
         }
-        of_text = isinstance(column[0], str)
+        has_texts = isinstance(column[0], str)
         features[name] = kinds.get(
-            name, datasets.Value('string' if of_text else 'int64')
+            name, datasets.Value('string' if has_texts else 'int64')
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = {'image': pictures, **columns}

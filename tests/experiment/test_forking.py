@@ -230,14 +230,14 @@ def test_a_fork_of_a_tuned_run_is_the_run_itself(tmp_path):
     planned = experiment.build(tuned())
     planned.run(tmp_path / 'run')
     planned.fork(tmp_path / 'run', 4, tmp_path / 'fork')
-    of_run = by_lane(tmp_path / 'run', after=4)
-    of_fork = by_lane(tmp_path / 'fork')
-    assert of_fork.keys() == of_run.keys()
-    ties = {lane for lane in of_run if lane[0] == 'tie'}
+    run_lanes = by_lane(tmp_path / 'run', after=4)
+    fork_lanes = by_lane(tmp_path / 'fork')
+    assert fork_lanes.keys() == run_lanes.keys()
+    ties = {lane for lane in run_lanes if lane[0] == 'tie'}
     assert ties
     # Near ties of a fork begin at its main lanes' states, those of a run at round 0.
-    assert all(of_fork[lane] == of_run[lane] for lane in of_run.keys() - ties)
-    assert all(json.loads(of_fork[lane][0])['round'] > 4 for lane in ties)
+    assert all(fork_lanes[lane] == run_lanes[lane] for lane in run_lanes.keys() - ties)
+    assert all(json.loads(fork_lanes[lane][0])['round'] > 4 for lane in ties)
 
 
 def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What of a CPU decides about bits."""
+"""Which properties of a CPU decide the bits of a result."""
 
 import os
 import subprocess
@@ -24,18 +24,21 @@ print(environment.fingerprint()['threads'], sum(name.startswith('tf_XLAEigen') f
 )
 @pytest.mark.parametrize('nproc, threads', [({}, 1), ({'NPROC': '2'}, 2)])
 def test_threads_are_those_that_xla_starts(nproc, threads):
-    free = {
-        k: v for k, v in os.environ.items() if k not in ('NPROC', 'JAX_NUM_CPU_DEVICES')
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ('NPROC', 'JAX_NUM_CPU_DEVICES')
     }
+    environment |= nproc
     command = [sys.executable, '-c', ON_ONE_CORE]
     done = subprocess.run(
-        command, env=free | nproc, capture_output=True, text=True, check=True
+        command, env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [str(threads)] * 2
 
 
 @pytest.mark.parametrize('nproc, threads', [('3', 3), ('', 2), ('0', 2), ('many', 2)])
-def test_threads_are_part_of_what_programs_are_kept_by(nproc, threads, monkeypatch):
+def test_cached_programs_are_keyed_by_threads(nproc, threads, monkeypatch):
     monkeypatch.setattr(cpus, 'num_cores', lambda: 2)
     monkeypatch.setenv('NPROC', nproc)
     assert cpus.fingerprint()['threads'] == threads

@@ -112,7 +112,7 @@ def test_what_jax_is_told_comes_first():
         {**STEP, 'SLURM_PROCID': ''},
     ],
 )
-def test_who_was_started_alone(variables):
+def test_a_process_started_alone_is_no_part_of_a_group(variables):
     assert launchers.started_as(variables) is None
 
 

@@ -84,7 +84,7 @@ def test_a_run_with_directions_and_neighbours_replays():
             np.testing.assert_array_equal(one, other)
 
 
-def test_who_hears_alone_may_be_told():
+def test_a_client_may_deliver_without_receiving():
     links = roll(replay(UP, downlink=~UP), 2)
     assert links.compute.all()
     assert not links.downlink.any()

@@ -110,7 +110,7 @@ def test_a_record_of_cohorts_names_them(prob):
         np.testing.assert_array_equal(links.mask, other)
 
 
-def test_who_draws_by_rejection():
+def test_small_cohorts_of_many_are_drawn_by_rejection():
     n = BOUND
     falling = np.arange(1.0, BOUND + 1) ** -0.5
     for pattern in (

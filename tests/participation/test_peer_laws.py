@@ -210,7 +210,7 @@ def test_small_losses_of_many_packets_are_not_rounded_away(loss, num_packets):
     np.testing.assert_allclose(swept[0], exact, rtol=1e-6)
 
 
-def test_who_loses_all_packets_is_never_heard():
+def test_a_client_that_loses_all_packets_never_delivers():
     pattern = participation.packets(
         participation.always(2), loss=[1.0, 0.0], num_packets=3
     )

@@ -227,7 +227,7 @@ def test_main_lanes_at_values_not_chosen_are_refused():
     trials.check_main_lanes(untuned.columns, untuned.facts)
 
 
-def test_who_has_not_begun_to_tune_has_tried_nothing():
+def test_an_algorithm_before_its_tuning_has_no_trials():
     start = (
         '{"stage": "tuning", "algorithm": "fedavg", "pattern": "links", '
         '"seed": 10000, "round": 2, '

@@ -11,7 +11,7 @@ from tests.report.made import ends, results
 
 
 @pytest.mark.slow
-def test_who_diverged_stands_in_the_report_with_its_round(tmp_path):
+def test_the_report_names_diverged_lanes_and_their_round(tmp_path):
     config = values(
         algorithms={'fedavg': {}, 'fedpbc': {}},
         names=(('fedavg', 'FedAvg'), ('fedpbc', 'FedPBC')),

@@ -15,8 +15,8 @@ from tests.runner.changes import CHANGES, HARMLESS, UNDER_THE_CONFIG, relabel
 from tests.runner.study import Study
 from tests.tiers import cases
 
-COVERED = 'test_another_experiment_under_the_same_labels_is_refused'
-"""What the tests between releases keep of each list of changes."""
+COVERED_BY = 'test_another_experiment_under_the_same_labels_is_refused'
+"""The test whose default cases cover the rest between releases."""
 
 
 @pytest.fixture(scope='module')
@@ -37,7 +37,7 @@ def again(finished, tmp_path):
 
 
 @pytest.mark.parametrize(
-    'name', cases(CHANGES, ['rate', 'labels', 'log', 'module', 'version'], COVERED)
+    'name', cases(CHANGES, ['rate', 'labels', 'log', 'module', 'version'], COVERED_BY)
 )
 def test_another_experiment_under_the_same_labels_is_refused(name, again, monkeypatch):
     study, run = again
@@ -51,7 +51,7 @@ def test_another_experiment_under_the_same_labels_is_refused(name, again, monkey
 
 
 @pytest.mark.parametrize(
-    'name', cases(HARMLESS, ['title', 'comment in a module', 'data moved'], COVERED)
+    'name', cases(HARMLESS, ['title', 'comment in a module', 'data moved'], COVERED_BY)
 )
 def test_a_harmless_change_goes_on(name, again, monkeypatch):
     study, run = again
@@ -63,13 +63,13 @@ def test_a_harmless_change_goes_on(name, again, monkeypatch):
 
 @pytest.fixture(scope='module')
 def past(tmp_path_factory):
-    """A study and its run; who changes the study's files writes them again."""
+    """A study and its run. Tests may change its files: building `Study` again restores them."""
     folder = tmp_path_factory.mktemp('past')
     Study(folder / 'study').run(folder / 'run')
     return folder
 
 
-@pytest.mark.parametrize('name', cases(UNDER_THE_CONFIG, ['labels'], COVERED))
+@pytest.mark.parametrize('name', cases(UNDER_THE_CONFIG, ['labels'], COVERED_BY))
 def test_a_fork_of_what_has_changed_since_is_refused(name, past, tmp_path, monkeypatch):
     """What a fork's own config says may differ; what has changed under the same config may not."""
     study = Study(past / 'study')
@@ -85,7 +85,7 @@ def test_a_fork_of_what_has_changed_since_is_refused(name, past, tmp_path, monke
     assert not (tmp_path / 'fork').exists()
 
 
-def test_who_allows_it_goes_on_and_every_page_says_so(again, monkeypatch):
+def test_an_allowed_change_resumes_and_the_report_says_so(again, monkeypatch):
     study, run = again
     relabel(study, monkeypatch)
     with resolver.importable(study.folder):
@@ -96,19 +96,17 @@ def test_who_allows_it_goes_on_and_every_page_says_so(again, monkeypatch):
     study.run(run, num_rounds=8)  # what was allowed is known
 
 
-def quadratic(
-    rate=0.1, targets=((0.0,), (10.0,)), probs=(0.5, 0.3), rounds=4, steps=2, **more
-):
+def quadratic(rate=0.1, rounds=4, seeds=(0,), **more):
     """An experiment made in Python, where nothing but objects says what it is."""
-    client = local_training.local_sgd(rate, local_steps=steps)
+    client = local_training.local_sgd(rate, local_steps=2)
     return fl.Experiment(
         title='cell',
-        problem=problems.quadratic(np.array(targets)),
-        patterns={'links': participation.bernoulli(np.array(probs))},
-        algorithms={'fedavg': fl.ALGORITHMS[more.pop('algorithm', 'fedavg')](client)},
+        problem=problems.quadratic(np.array([[0.0], [10.0]])),
+        patterns={'links': participation.bernoulli(np.array([0.5, 0.3]))},
+        algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
         num_rounds=rounds,
         eval_every=2,
-        seeds=more.pop('seeds', [0]),
+        seeds=list(seeds),
         **more,
     )
 
@@ -181,27 +179,27 @@ def test_what_a_point_of_the_grid_refuses_changes_no_file(tmp_path):
 
 def test_clients_of_other_names_are_refused(tmp_path):
     """The arrays are the same, but what is measured would get other names."""
-    for names in (['north', 'south'], ['south', 'north']):
+
+    def named(*names):
         planned = quadratic()
         problem = dataclasses.replace(planned.problem, named=base.ClientNames(names))
-        planned = dataclasses.replace(planned, problem=problem)
-        if names[0] == 'north':
-            planned.run(tmp_path, devices=1)
-            planned.run(tmp_path, devices=1)
-        else:
-            with pytest.raises(errors.InvalidError, match='names of clients differ'):
-                planned.run(tmp_path, devices=1)
+        return dataclasses.replace(planned, problem=problem)
+
+    named('north', 'south').run(tmp_path, devices=1)
+    named('north', 'south').run(tmp_path, devices=1)
+    with pytest.raises(errors.InvalidError, match='names of clients differ'):
+        named('south', 'north').run(tmp_path, devices=1)
 
 
 def test_a_metric_of_another_name_is_refused(tmp_path):
     """The programs are the same, as names of outputs are no part of them."""
-    for name in ('loss', 'accuracy'):
-        planned = quadratic(eval_fn=lambda params, *_, name=name: {name: params.sum()})
-        if name == 'loss':
-            planned.run(tmp_path, devices=1)
-        else:
-            with pytest.raises(errors.InvalidError, match='loss and not accuracy'):
-                planned.run(tmp_path, devices=1)
+
+    def measured(name):
+        return quadratic(eval_fn=lambda params, *_: {name: params.sum()})
+
+    measured('loss').run(tmp_path, devices=1)
+    with pytest.raises(errors.InvalidError, match='loss and not accuracy'):
+        measured('accuracy').run(tmp_path, devices=1)
 
 
 def coin(probs, seeds=(0, 1), redraw='fixed'):

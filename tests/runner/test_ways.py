@@ -96,8 +96,9 @@ WAYS = {
     'merge': merge,
     'fork': fork,
 }
-COVERED = 'test_another_experiment_under_the_same_labels_is_refused'
-OF_A_RELEASE = (pytest.mark.slow, pytest.mark.release(COVERED))
+COVERED_BY = 'test_another_experiment_under_the_same_labels_is_refused'
+"""The test whose default cases cover the rest between releases."""
+OF_A_RELEASE = (pytest.mark.slow, pytest.mark.release(COVERED_BY))
 EACH_WAY = [
     pytest.param(way, marks=() if way in ('same folder', 'merge') else OF_A_RELEASE)
     for way in WAYS
@@ -154,13 +155,13 @@ def check_refused(way, subject, change, words, monkeypatch):
     assert {name: files_of(here / name) for name in ('run', 'fork')} == before
 
 
-@pytest.mark.parametrize('name', cases(changes.CHANGES, ['labels'], COVERED))
+@pytest.mark.parametrize('name', cases(changes.CHANGES, ['labels'], COVERED_BY))
 @pytest.mark.parametrize('way', EACH_WAY)
 def test_another_study_is_refused_by_every_way(way, name, study, monkeypatch):
     check_refused(way, study, *changes.CHANGES[name], monkeypatch)
 
 
-@pytest.mark.parametrize('name', cases(made.CHANGES, ['own algorithm'], COVERED))
+@pytest.mark.parametrize('name', cases(made.CHANGES, ['own algorithm'], COVERED_BY))
 @pytest.mark.parametrize('way', EACH_WAY)
 def test_other_objects_are_refused_by_every_way(way, name, objects, monkeypatch):
     check_refused(way, objects, *made.CHANGES[name], monkeypatch)
@@ -186,7 +187,7 @@ def check_goes_on(way, subject, change, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    'name', cases(changes.HARMLESS, ['comment in a module'], COVERED)
+    'name', cases(changes.HARMLESS, ['comment in a module'], COVERED_BY)
 )
 @pytest.mark.parametrize('way', EACH_WAY)
 def test_a_harmless_change_of_a_study_goes_on_by_every_way(
@@ -195,7 +196,7 @@ def test_a_harmless_change_of_a_study_goes_on_by_every_way(
     check_goes_on(way, study, changes.HARMLESS[name], monkeypatch)
 
 
-@pytest.mark.parametrize('name', cases(made.HARMLESS, ['parts by makers'], COVERED))
+@pytest.mark.parametrize('name', cases(made.HARMLESS, ['parts by makers'], COVERED_BY))
 @pytest.mark.parametrize('way', EACH_WAY)
 def test_a_harmless_change_of_objects_goes_on_by_every_way(
     way, name, objects, monkeypatch

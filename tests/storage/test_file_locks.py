@@ -82,7 +82,7 @@ def test_a_claim_ends_with_its_process(tmp_path):
     assert not path.exists()
 
 
-def test_who_holds_a_file_says_so_and_since_when(tmp_path):
+def test_a_lock_names_its_holder_and_since_when(tmp_path):
     before = time.time()
     claim = file_locks.acquire(tmp_path / 'a.lock', rounds=3)
     text = file_locks.holder_info(tmp_path / 'a.lock')

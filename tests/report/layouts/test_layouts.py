@@ -74,7 +74,7 @@ def test_undecided_pairs_say_what_seeds_redraw_beside_training():
     assert 'redraws' not in caption_of(undecided, runs.Results({}, {}))
 
 
-def test_who_is_ahead_by_itself_alone_is_said_to_be():
+def test_a_lead_before_correction_alone_is_named():
     """Of 20 comparisons one has a small p-value, which does not survive that there are 20."""
     noise = np.array([-0.1, 0.0, 0.12])
     scales = [(-1) ** k * (1 + k / 100) for k in range(19)]  # no two rows are the same
@@ -104,7 +104,7 @@ def test_one_seed_has_no_interval():
     assert 'over 1 seed;' in table.caption
 
 
-def test_who_diverged_has_neither_level_nor_difference():
+def test_a_diverged_algorithm_has_no_metric_or_difference():
     result = results({'fedavg': ends(0.5, 0.6), 'mifa': ends(0.6, np.nan)})
     mifa = rows_of(levels(result).tables[0])[1]
     assert (mifa['eval accuracy'], mifa['minus fedavg']) == ('diverged', '')
