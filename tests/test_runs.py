@@ -14,7 +14,7 @@ from fedjax_links.runner import stores
 from fedjax_links.storage import atomic_files
 from tests.experiment.configs import last_files_of
 from tests.runner.identities import OneIdentity
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 
 FACTS = {
     **{'title': 'before', 'caption': '', 'names': [], 'reports': {}},

@@ -9,7 +9,7 @@ from fedjax_links.datasets import npz, system_copies
 from tests.cli.command import refused, run
 from tests.datasets import published
 from tests.datasets.published import TRAIN, small
-from tests.datasets.test_fetching import serving
+from tests.datasets.serving import serving
 
 
 def test_fetch_list_and_use(tmp_path, monkeypatch):

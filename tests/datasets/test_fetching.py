@@ -1,10 +1,7 @@
 """Downloads from a server on this machine, and all that can go wrong with one."""
 
-import contextlib
 import functools
-import http.server
 import socket
-import threading
 
 import numpy as np
 import pytest
@@ -13,53 +10,9 @@ from fedjax_links import datasets
 from fedjax_links.datasets import publishers
 from tests.datasets import published
 from tests.datasets.published import small
+from tests.datasets.serving import serving
 
 pytest.importorskip('pooch')
-
-
-class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder, with its length or without, and breaks off after some bytes."""
-
-    def __init__(self, *args, settings, **options):
-        """Keeps the settings, and adds requests to them."""
-        self.settings = settings
-        super().__init__(*args, **options)
-
-    def log_message(self, *args):
-        """Says nothing."""
-
-    def do_GET(self):
-        """One file, or its beginning."""
-        path = self.translate_path(self.path)
-        self.settings['requests'].append(self.path)
-        try:
-            with open(path, 'rb') as file:
-                data = file.read()
-        except OSError:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        if self.settings['length']:
-            self.send_header('Content-Length', str(len(data)))
-        self.end_headers()
-        self.wfile.write(data[: self.settings['most']])
-
-
-@contextlib.contextmanager
-def serving(folder, **options):
-    """Serves a folder; yields its address, and settings with the requests so far."""
-    settings = {'length': True, 'most': None, 'requests': [], **options}
-    handler = functools.partial(Handler, directory=str(folder), settings=settings)
-    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
-        thread = threading.Thread(
-            target=server.serve_forever, args=(0.02,), daemon=True
-        )
-        thread.start()
-        try:
-            yield f'http://127.0.0.1:{server.server_port}', settings
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from fedjax_links import datasets
 from fedjax_links.datasets import characters, published_formats, publishers
 from tests.datasets import owned
 from tests.datasets.published import small
-from tests.datasets.test_fetching import serving
+from tests.datasets.serving import serving
 
 pytest.importorskip('pooch')
 needs_hugging_face = pytest.mark.skipif(

@@ -15,7 +15,7 @@ from fedjax_links import experiment, participation, problems, report
 from fedjax_links.core import errors
 from tests import ROOT, refusals
 from tests.experiment.configs import tuned, values
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 
 KINDS = {
     'patterns': [3, [participation.always(2)], {}, None],

@@ -15,6 +15,7 @@ from fedjax_links import experiment, runs
 from fedjax_links.config import resolver
 from fedjax_links.runner import loop
 from tests import ROOT
+from tests.experiment.at_once import AtOnce
 from tests.experiment.configs import last_files_of, values
 from tests.experiment.several import environment
 from tests.refusals import names
@@ -31,19 +32,6 @@ CONFIG = {
     'num_seeds': 4,
     'metric': 'loss',
 }
-
-
-class AtOnce:
-    """An executor that runs what it is given when it is given."""
-
-    def submit(self, function, *arguments):
-        """Runs it."""
-        future = concurrent.futures.Future()
-        try:
-            future.set_result(function(*arguments))
-        except Exception as error:
-            future.set_exception(error)
-        return future
 
 
 class Record(experiment.Callback):

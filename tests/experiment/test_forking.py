@@ -22,7 +22,7 @@ from tests.experiment.futures import (
     small,
 )
 from tests.runner import running
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 
 
 @pytest.mark.usefixtures('unrendered')

@@ -13,7 +13,7 @@ from tests.experiment.futures import (
     report_of,
 )
 from tests.runner import running
-from tests.runner.test_interrupted_runs import run_and_cut
+from tests.runner.running import run_and_cut
 
 
 @pytest.mark.usefixtures('unrendered')

@@ -7,7 +7,7 @@ import pytest
 from fedjax_links import base, experiment, runs, simulation
 from fedjax_links.participation import rejection_sampling
 from tests.experiment.configs import values
-from tests.runner.test_loop import assert_lanes_are_plain_simulations
+from tests.runner.plain_lanes import assert_lanes_are_plain_simulations
 
 PATTERNS = {
     'three': {'name': 'uniform_cohort', 'cohort_size': 3},

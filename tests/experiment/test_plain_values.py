@@ -9,7 +9,7 @@ import numpy as np
 from fedjax_links import experiment, runs
 from fedjax_links.cli import configs
 from tests.experiment.configs import values
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 
 
 def test_a_config_may_hold_the_numbers_of_numpy(tmp_path):

@@ -1,38 +1,12 @@
 """Lanes and rounds over devices: in another process, given four of them before their first use."""
 
-import os
-import subprocess
-import sys
-
 import jax
 import numpy as np
 import pytest
 
 import fedjax_links as fl
 from fedjax_links.machines import devices
-from tests import ROOT
-
-FOUR_DEVICES = "import jax\njax.config.update('jax_num_cpu_devices', 4)\n"
-
-
-def in_a_process(program, *arguments, as_users_compile=True):
-    """What a program prints that has four devices."""
-    environment = dict(os.environ)
-    if as_users_compile:
-        environment.pop('XLA_FLAGS', None)
-    if cache := jax.config.jax_compilation_cache_dir:
-        environment['JAX_COMPILATION_CACHE_DIR'] = cache
-        environment['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.05'
-    done = subprocess.run(
-        [sys.executable, '-c', FOUR_DEVICES + program, *map(str, arguments)],
-        cwd=ROOT,
-        env={**environment, 'PYTHONPATH': str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
+from tests.machines.four_devices import in_a_process
 
 SWEEPS = """
 import numpy as np

@@ -9,7 +9,8 @@ import pytest
 
 from fedjax_links.core import memory
 from fedjax_links.machines import devices, lanes
-from tests.machines.test_devices import in_a_process
+from tests.machines.four_devices import in_a_process
+from tests.machines.xla_messages import OUT_OF_MEMORY
 
 
 def test_lanes_in_turn_are_those_asked_for():
@@ -91,13 +92,6 @@ def test_lanes_beyond_memory_run_in_groups_of_one_width(monkeypatch, fitting, wi
         free = (bytes_of(fitting) + bytes_of(fitting + 1)) // 2 if fitting else 1
     monkeypatch.setattr(memory, 'available_bytes', lambda: free)
     assert widths_of(monkeypatch, side_by_side=True) == widths
-
-
-OUT_OF_MEMORY = (
-    'NOT_FOUND: Failed to get configs for 3 instructions: RESOURCE_EXHAUSTED: Out of '
-    'memory while trying to allocate 38.30GiB with allocator GPU_0_bfc on device 0.'
-)
-"""Of a GPU whose compiler tries kernels."""
 
 
 @pytest.mark.parametrize('side_by_side', [True, False])

@@ -13,13 +13,7 @@ from fedjax_links.papers import common, released_images
 from fedjax_links.papers.wang2022 import presets as wang2022
 from fedjax_links.papers.xiang2024 import presets as xiang2024
 from fedjax_links.problems import augmentation
-from tests.problems.test_augmentation import (
-    IMAGES,
-    NUM_DRAWS,
-    chi_squared,
-    many,
-    windows,
-)
+from tests.problems.augmented import IMAGES, NUM_DRAWS, chi_squared, many, windows
 
 
 def test_a_batch_is_cropped_at_one_uniform_place():

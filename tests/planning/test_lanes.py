@@ -81,7 +81,7 @@ def test_by_seed_near_ties_are_those_of_the_shard_of_their_seed():
 
 
 def test_a_seed_twice_is_refused():
-    from tests.runner.test_loop import in_python
+    from tests.runner.made_in_python import in_python
 
     with names('seeds', 'hold each seed once', '[1, 2, 1]'):
         in_python(seeds=[1, 2, 1])

@@ -12,7 +12,7 @@ from fedjax_links.planning import trials
 from fedjax_links.report import run_view
 from tests.experiment.configs import tuned, values
 from tests.refusals import names
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 
 
 def test_every_point_of_problem_and_links_is_tuned_for_itself():

@@ -12,33 +12,7 @@ import pytest
 from fedjax_links import problems
 from fedjax_links.datasets.publishers import RECIPES
 from fedjax_links.problems import augmentation
-
-NUM_DRAWS = 1800
-IMAGES = np.arange(1, 2 * 5 * 6 * 2 + 1, dtype=np.float32).reshape(2, 5, 6, 2)
-
-
-def windows(padding):
-    """Every crop of the batch, by its place."""
-    padded = np.pad(IMAGES, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
-    positions = range(2 * padding + 1)
-    return {
-        (i, j): padded[:, i : i + 5, j : j + 6] for i in positions for j in positions
-    }
-
-
-def many(transform):
-    keys = jax.random.split(jax.random.key(7), NUM_DRAWS)
-    return np.asarray(
-        jax.jit(jax.vmap(lambda key: transform(key, jnp.asarray(IMAGES))))(keys)
-    )
-
-
-def chi_squared(counts, num_cells):
-    """Pearson's statistic of equal shares, in standard errors from its mean."""
-    expected = sum(counts.values()) / num_cells
-    observed = [*counts.values(), *[0] * (num_cells - len(counts))]
-    statistic = sum((count - expected) ** 2 / expected for count in observed)
-    return (statistic - (num_cells - 1)) / np.sqrt(2 * (num_cells - 1))
+from tests.problems.augmented import IMAGES, chi_squared, many, windows
 
 
 def test_each_image_is_cropped_at_a_place_of_its_own():

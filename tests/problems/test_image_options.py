@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import datasets, problems
-from tests.problems.test_images import CLIENTS, build, dataset
+from tests.problems.small_images import CLIENTS, build, dataset
 
 
 def assert_equal_problems(one, other):

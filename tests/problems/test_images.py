@@ -13,44 +13,19 @@ from fedjax_links import (
     datasets,
     local_training,
     participation,
-    problems,
     sweeps,
 )
 from fedjax_links.core import prng
 from fedjax_links.problems import augmentation, models
 from fedjax_links.simulation import simulate
+from tests.problems.small_images import CLASSES, CLIENTS, SIZE, build, dataset, pixels
 from tests.reference.local_loops import sampled_rows
 
-SIZE = 12
-CLASSES = 3
-CLIENTS = 3
 RATE = 0.5
 NUM_ROUNDS = 3
 LOCAL_STEPS = 2
 BATCH = 5
 LOSS_STREAM = 2**32 - 1
-
-
-def pixels(seed=0, number=24):
-    return np.random.default_rng(seed).integers(
-        0, 256, (number, SIZE, SIZE, 1), np.uint8
-    )
-
-
-def dataset(number=24):
-    labels = np.arange(number) % CLASSES
-    test = {'test_features': pixels(1), 'test_labels': np.arange(24) % CLASSES}
-    return datasets.Dataset(pixels(0, number), labels, **test)
-
-
-def build(data=None, **options):
-    settings = {
-        'num_clients': CLIENTS,
-        'model': 'softmax',
-        'partition': 'iid',
-        'seed': 0,
-    }
-    return problems.images(dataset=data or dataset(), **settings | options)
 
 
 def train(problem, *, seed=5, batch_size=BATCH, num_rounds=NUM_ROUNDS):

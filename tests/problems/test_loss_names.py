@@ -3,7 +3,7 @@
 import pytest
 
 from fedjax_links import problems
-from tests.problems.test_losses import regression
+from tests.problems.regressions import regression
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from flax import linen as nn
 
 from fedjax_links import problems
 from fedjax_links.problems import losses
+from tests.problems.regressions import RNG, regression
 
-RNG = np.random.default_rng(0)
 REGRESSION = ('mse', 'rmse', 'mae', 'r2')
 
 
@@ -20,23 +20,6 @@ class Tokens(nn.Module):
     @nn.compact
     def __call__(self, tokens):  # noqa: D102
         return nn.Embed(5, 5)(tokens)
-
-
-def regression(num_examples, **options):
-    """Linear outputs of two entries, more examples than one chunk holds."""
-    features = RNG.normal(size=(num_examples, 3)).astype(np.float32)
-    labels = (
-        features @ RNG.normal(size=(3, 2)) + RNG.normal(size=(num_examples, 2)) + 4
-    ).astype(np.float32)
-    clients = np.arange(num_examples) % 4
-    problem = problems.from_flax(
-        features, labels, clients, module=nn.Dense(2), **options
-    )
-    return (
-        problem,
-        np.asarray(problem.data.features, float),
-        np.asarray(problem.data.labels, float),
-    )
 
 
 def start_of(problem, seed=0):

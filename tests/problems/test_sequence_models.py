@@ -10,7 +10,7 @@ import scipy.special
 import fedjax_links as fl
 from fedjax_links import problems
 from fedjax_links.problems import models
-from tests.machines.test_devices import in_a_process
+from tests.machines.four_devices import in_a_process
 from tests.tiers import cases
 
 SMALL = {

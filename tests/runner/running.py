@@ -1,7 +1,9 @@
 """Runs and forks experiments with what `Experiment` leaves to its plan's runner."""
 
+import pytest
+
 from fedjax_links import experiment
-from fedjax_links.experiment import forking
+from fedjax_links.experiment import Callback, forking
 from fedjax_links.runner import hooks, loop
 
 
@@ -30,3 +32,22 @@ def fork(planned, folder, at_round, **options):
     return forking.Fork(
         planned.plan, folder, at_round, build=experiment.build, **options
     )
+
+
+def run_and_cut(planned, folder, *, algorithm, stage, round):
+    """Runs until a lane of an algorithm completed a round, and stops like a power cut."""
+
+    class PowerCutError(Exception):
+        pass
+
+    class Cut(Callback):
+        def on_period(self, lane, record):
+            if (lane.algorithm, lane.stage, record['round']) == (
+                algorithm,
+                stage,
+                round,
+            ):
+                raise PowerCutError
+
+    with pytest.raises(PowerCutError):
+        planned.run(folder, [Cut()])

@@ -11,10 +11,10 @@ from fedjax_links.machines.devices import DeviceSlot
 from fedjax_links.runner import stages
 from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
-from tests.machines.test_devices import in_a_process
-from tests.machines.test_lanes import OUT_OF_MEMORY
+from tests.machines.four_devices import in_a_process
+from tests.machines.xla_messages import OUT_OF_MEMORY
 from tests.runner import running
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 
 RUNS = """
 import sys

@@ -10,7 +10,7 @@ from fedjax_links.runner import stages
 from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
 from tests.runner import running
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 
 MIXED = {
     'some': participation.bernoulli(np.linspace(0.2, 0.9, 6)),

@@ -12,6 +12,7 @@ from fedjax_links.config import resolver
 from fedjax_links.core import errors
 from tests.experiment.configs import files_of
 from tests.runner.changes import CHANGES, HARMLESS, UNDER_THE_CONFIG, relabel
+from tests.runner.made_in_python import quadratic
 from tests.runner.study import Study
 from tests.tiers import cases
 
@@ -94,21 +95,6 @@ def test_an_allowed_change_resumes_and_the_report_says_so(again, monkeypatch):
         fl.report.write(results)
     assert 'data: 32 of 48 examples differ' in (run / 'report.md').read_text()
     study.run(run, num_rounds=8)  # what was allowed is known
-
-
-def quadratic(rate=0.1, rounds=4, seeds=(0,), **more):
-    """An experiment made in Python, where nothing but objects says what it is."""
-    client = local_training.local_sgd(rate, local_steps=2)
-    return fl.Experiment(
-        title='cell',
-        problem=problems.quadratic(np.array([[0.0], [10.0]])),
-        patterns={'links': participation.bernoulli(np.array([0.5, 0.3]))},
-        algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
-        num_rounds=rounds,
-        eval_every=2,
-        seeds=list(seeds),
-        **more,
-    )
 
 
 @pytest.mark.parametrize('growth', [{'rounds': 8}, {'seeds': [0, 1]}])

@@ -8,25 +8,7 @@ from fedjax_links import experiment
 from fedjax_links.experiment import Callback
 from fedjax_links.runner import save_clock
 from tests.experiment.configs import tuned
-
-
-def run_and_cut(planned, folder, *, algorithm, stage, round):
-    """Runs until a lane of an algorithm completed a round, and stops like a power cut."""
-
-    class PowerCutError(Exception):
-        pass
-
-    class Cut(Callback):
-        def on_period(self, lane, record):
-            if (lane.algorithm, lane.stage, record['round']) == (
-                algorithm,
-                stage,
-                round,
-            ):
-                raise PowerCutError
-
-    with pytest.raises(PowerCutError):
-        planned.run(folder, [Cut()])
+from tests.runner.running import run_and_cut
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fedjax_links.runner import compilation, realised_links
 from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import values
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 
 PROBS = {'name': 'label_dependent', 'minimum': 0.2}
 QUALITY = {'links_quality': 'by_seed'}

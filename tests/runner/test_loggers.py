@@ -11,7 +11,7 @@ import fedjax_links as fl
 from fedjax_links import runs
 from fedjax_links.experiment import Callback
 from tests import ROOT
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 from tests.tiers import cases
 
 SEEN = []

@@ -7,55 +7,14 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import experiment, participation, problems, simulation
+from fedjax_links import experiment, participation, problems
 from fedjax_links.core import prng
 from fedjax_links.experiment import Callback
 from fedjax_links.runner import lane_batch, program_cache, save_clock
 from tests.experiment.configs import tuned, values
 from tests.runner import running
-
-
-def rows(results, **labels):
-    """The lines of metrics with these labels."""
-    chosen = np.ones(len(results['round']), bool)
-    for name, value in {'stage': 'main', **labels}.items():
-        chosen &= results[name] == value
-    return {name: column[chosen] for name, column in results.columns.items()}
-
-
-def alone(planned, label, pattern, point):
-    """``seed -> result`` of one plain simulation whose rates are arguments, as in a sweep."""
-    problem = planned.problem_at(pattern, point)
-    columns = {name: np.float32(value) for name, value in point.items()}
-    run = jax.jit(
-        lambda key, problem, columns: simulation.simulate(
-            key,
-            planned.algorithm_at(label, columns),
-            planned.pattern_at(pattern, {}),
-            problem,
-            num_rounds=planned.num_rounds,
-            eval_every=planned.eval_every,
-            eval_fn=planned.plan.eval_fn(problem),
-        )
-    )
-    return lambda seed: run(jax.random.key(seed), problem, columns)
-
-
-def assert_lanes_are_plain_simulations(planned, results, label, points):
-    for pattern, point in points.items():
-        simulate = alone(planned, label, pattern, point)
-        for seed in planned.seeds:
-            lane = rows(results, algorithm=label, pattern=pattern, seed=seed)
-            plain = simulate(seed)
-            for name, value in point.items():
-                np.testing.assert_array_equal(lane[name], value)
-            active = np.asarray(plain.rounds.num_active).reshape(-1, planned.eval_every)
-            np.testing.assert_array_equal(lane['rounds/num_active'], active.sum(axis=1))
-            for model, named in plain.evals.items():
-                for metric, curve in named.items():
-                    np.testing.assert_array_equal(
-                        np.float32(lane[f'{model}/{metric}']), curve, err_msg=metric
-                    )
+from tests.runner.made_in_python import in_python
+from tests.runner.plain_lanes import assert_lanes_are_plain_simulations, rows
 
 
 def test_every_lane_is_the_plain_simulation_of_its_pattern():
@@ -220,32 +179,6 @@ def test_side_by_side_lanes_agree_to_rounding():
             np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6, err_msg=name)
         else:
             np.testing.assert_array_equal(ours, theirs, err_msg=name)
-
-
-def in_python(**changes):
-    """An experiment made of objects: FedPBC and FedAvg on quadratics."""
-    targets = np.random.default_rng(0).normal(size=(6, 3))
-
-    def fedpbc(learning_rate, compute='all'):
-        client = fl.local_training.local_sgd(learning_rate, local_steps=2)
-        return fl.ALGORITHMS['fedpbc'](client, compute=compute)
-
-    base = {
-        'title': 'Made in Python',
-        'problem': problems.quadratic(targets),
-        'patterns': {'some': participation.bernoulli(np.linspace(0.2, 0.9, 6))},
-        'algorithms': {
-            'fedavg': fl.ALGORITHMS['fedavg'](
-                fl.local_training.local_sgd(0.1, local_steps=2)
-            ),
-            'fedpbc': fedpbc,
-        },
-        'num_rounds': 40,
-        'eval_every': 4,
-        'seeds': (0, 3),
-        'grid': {'learning_rate': [0.1, 0.2]},
-    }
-    return fl.Experiment(**{**base, **changes})
 
 
 def test_a_period_has_the_links_of_its_own_rounds():

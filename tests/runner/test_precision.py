@@ -9,7 +9,8 @@ import pytest
 from fedjax_links import experiment
 from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
-from tests.runner.test_loop import in_python, tuned
+from tests.experiment.configs import tuned
+from tests.runner.made_in_python import in_python
 
 
 def products(planned):

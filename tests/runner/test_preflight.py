@@ -19,7 +19,7 @@ from fedjax_links.core import errors, memory
 from fedjax_links.runner import lane_batch
 from tests import refusals
 from tests.experiment.configs import tuned, values
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 
 CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
 

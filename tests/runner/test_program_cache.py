@@ -11,7 +11,7 @@ from fedjax_links.machines import cpus, devices
 from fedjax_links.runner import preflight, stages
 from fedjax_links.runner.program_cache import Programs
 from tests.runner import running
-from tests.runner.test_loop import in_python
+from tests.runner.made_in_python import in_python
 
 
 def test_a_run_traces_no_round_again_that_its_check_has_traced():

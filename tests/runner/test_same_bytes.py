@@ -15,8 +15,8 @@ from fedjax_links.planning.lane_shards import LaneShard
 from fedjax_links.runner.program_cache import Programs
 from tests import tiers
 from tests.attacks import killing
+from tests.experiment.at_once import AtOnce
 from tests.experiment.configs import last_files_of
-from tests.experiment.test_executors import AtOnce
 from tests.runner import running
 
 BASE = {

@@ -7,7 +7,7 @@ import fedjax_links as fl
 from fedjax_links import plot, runs
 from fedjax_links.runs import comparison, export
 from tests import refusals
-from tests.runner.test_identities import quadratic
+from tests.runner.made_in_python import quadratic
 
 
 @pytest.fixture(scope='module')

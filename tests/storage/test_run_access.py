@@ -16,7 +16,7 @@ from fedjax_links.runs import comparison, export
 from fedjax_links.storage import atomic_files, file_locks, outputs, run_access
 from tests.experiment.configs import files_of
 from tests.runner import running
-from tests.runner.test_identities import quadratic
+from tests.runner.made_in_python import quadratic
 
 NAMES = (
     'config.json',
