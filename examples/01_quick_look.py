@@ -85,17 +85,20 @@ for name, shares_of_clients in weights.items():
 
 # %%
 client = local_training.local_sgd(0.05, local_steps=3, batch_size=20)
-results = {
-    name: fl.sweep(
-        lambda name=name: fl.ALGORITHMS[name](client),
+
+
+def run(name):
+    return fl.sweep(
+        lambda: fl.ALGORITHMS[name](client),
         lambda: participation.bernoulli(probs),
         problem,
         seeds=range(4),
         num_rounds=1600,
         eval_every=40,
     )
-    for name in weights
-}
+
+
+results = {name: run(name) for name in weights}
 axes = plot.learning_curves(results, 'accuracy', levels=limits, window=3)
 axes.set_ylim(0.6, 0.8)
 

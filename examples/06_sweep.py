@@ -74,9 +74,11 @@ seeds = range(64)
 grid = sweeps.product(
     algorithm={'learning_rate': rates}, participation={'worst': worsts}
 )
-results = {
-    name: fl.sweep(
-        lambda learning_rate, name=name: algorithm(name, learning_rate),
+
+
+def run(name):
+    return fl.sweep(
+        lambda learning_rate: algorithm(name, learning_rate),
         links,
         problem,
         seeds=seeds,
@@ -86,8 +88,9 @@ results = {
         batching='vmap',
         devices=1,
     )
-    for name in ('fedavg', 'fedpbc')
-}
+
+
+results = {name: run(name) for name in ('fedavg', 'fedpbc')}
 num_points, num_seeds, _ = results['fedavg'].evals['server']['distance'].shape
 print(
     f'{num_points} points x {num_seeds} seeds = {num_points * num_seeds} runs of each'

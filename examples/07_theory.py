@@ -67,9 +67,11 @@ print('limits', limits, 'optimum', targets.mean())
 # %%
 problem = problems.quadratic(targets)
 client = local_training.local_sgd(rate, local_steps=steps)
-points = {
-    name: fl.sweep(
-        lambda name=name: fl.ALGORITHMS[name](client),
+
+
+def run(name):
+    return fl.sweep(
+        lambda: fl.ALGORITHMS[name](client),
         lambda: participation.bernoulli(probs),
         problem,
         seeds=range(500),
@@ -78,8 +80,9 @@ points = {
         eval_fn=lambda params, key, problem: params[0],
         batching='vmap',
     )
-    for name in ('fedavg', 'fedpbc')
-}
+
+
+points = {name: run(name) for name in ('fedavg', 'fedpbc')}
 curves = {
     name: {model: np.asarray(x[0], float) for model, x in result.evals.items()}
     for name, result in points.items()
@@ -105,12 +108,12 @@ axes.legend(frameon=False, fontsize=8)
 pbc = analysis.fedpbc_mean_and_covariance(
     probs, targets, rate, steps, num_rounds=num_rounds
 )
-of_fedavg = deviations(curves['fedavg']['server'], law.mean[rounds, 0])
-of_fedpbc = deviations(curves['fedpbc']['server'], pbc.server_mean[rounds, 0])
-print('FedAvg, every fifth round:', of_fedavg.round(1))
-print('FedPBC, every fifth round:', of_fedpbc.round(1))
-assert abs(of_fedavg).max() < 4
-assert abs(of_fedpbc).max() < 4
+fedavg_deviations = deviations(curves['fedavg']['server'], law.mean[rounds, 0])
+fedpbc_deviations = deviations(curves['fedpbc']['server'], pbc.server_mean[rounds, 0])
+print('FedAvg, every fifth round:', fedavg_deviations.round(1))
+print('FedPBC, every fifth round:', fedpbc_deviations.round(1))
+assert abs(fedavg_deviations).max() < 4
+assert abs(fedpbc_deviations).max() < 4
 every_run = np.broadcast_to(
     pbc.client_mean[rounds, 0], curves['fedpbc']['client_mean'].shape
 )
@@ -203,10 +206,10 @@ print(
 print(f'published bound {analysis.mixing_rate_bound(probs):.6f}')
 entries = analysis.mixing_matrix(np.asarray(masks[:, 0]))
 off = np.triu_indices(len(probs), 1)
-of_entries = deviations(entries[:, *off], expected[off])
-print('entries of E[W]:', of_entries.round(1))
+entry_deviations = deviations(entries[:, *off], expected[off])
+print('entries of E[W]:', entry_deviations.round(1))
 assert abs(one_round) < 4
-assert abs(of_entries).max() < 4
+assert abs(entry_deviations).max() < 4
 times = np.arange(1, 41)
 assert (deviations(left, rho**times) < 4).all()
 

@@ -119,9 +119,9 @@ def accuracy(params, key, problem):
     return {'accuracy': is_correct.mean(), 'by kind': by_kind}
 
 
-results = {
-    name: fl.sweep(
-        lambda name=name: fl.ALGORITHMS[name](client),
+def run(name):
+    return fl.sweep(
+        lambda: fl.ALGORITHMS[name](client),
         lambda: participation.bernoulli(probs),
         problem,
         seeds=range(2),
@@ -129,8 +129,9 @@ results = {
         eval_every=eval_every,
         eval_fn=accuracy,
     )
-    for name in ('fedavg', 'fedau', 'fedpbc')
-}
+
+
+results = {name: run(name) for name in ('fedavg', 'fedau', 'fedpbc')}
 
 # %%
 curves = {
