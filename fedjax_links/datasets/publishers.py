@@ -51,7 +51,7 @@ class Recipe(NamedTuple):
 
     @property
     def file_names(self) -> list[str]:
-        """Names of the files, on a mirror and on the disk."""
+        """Returns the names of the files, on a mirror and on the disk."""
         return [file.name for file in self.files]
 
 

@@ -165,7 +165,7 @@ def _unknown_option(
 
 
 def keywords(function: Callable[..., object]) -> set[str]:
-    """Names that a function takes by keyword, apart from that of its first positional argument."""
+    """Returns the names that a function takes by keyword, without its first positional argument."""
     function = function.func if isinstance(function, functools.partial) else function
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:

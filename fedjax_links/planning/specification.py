@@ -54,12 +54,12 @@ class Specification:
 
     @property
     def num_rounds(self) -> int:
-        """Rounds of every lane."""
+        """Returns the number of rounds of every lane."""
         return self.settings.num_rounds
 
     @property
     def eval_every(self) -> int:
-        """Rounds between evaluations, which are a period of a lane."""
+        """Returns the number of rounds between evaluations, which are a period of a lane."""
         return self.settings.eval_every
 
     # Columns, points and seeds.

@@ -79,7 +79,7 @@ def heat_map(
 
     Raises:
       ValueError: for values that are no matrix; axes, texts, colours or hatching of another shape;
-        no format; or a range of colours that is none.
+        an invalid format; or an invalid range of colours.
     """
     values = arguments.numbers('values', values, '[Y, X]')
     arguments.titles(label=label)

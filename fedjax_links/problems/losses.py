@@ -63,7 +63,7 @@ class Loss(NamedTuple):
 def like_outputs(
     labels: Labels, outputs: Sequence[int], *, classes: bool, argument: str = 'labels'
 ) -> Labels:
-    """Labels in the shape that goes with outputs.
+    """Returns labels in the shape that goes with outputs.
 
     Args:
       labels: [B, ...].
@@ -197,7 +197,7 @@ LOSSES: Mapping[str, Loss] = {
 def fit_labels(
     loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]
 ) -> np.ndarray:
-    """Labels as a loss by name reads them beside outputs.
+    """Returns labels as a loss by name reads them beside outputs.
 
     Args:
       loss: a name in `LOSSES`.

@@ -146,7 +146,7 @@ def check_facts(where: object, facts: object) -> None:
       facts: what it holds.
 
     Raises:
-      ValueError: naming the file and the first fact that is none.
+      ValueError: naming the file and the first invalid fact.
     """
     if not isinstance(facts, Mapping):
         value = errors.text_of(facts)
@@ -276,7 +276,7 @@ def parse_row(line: bytes | str) -> MetricsRow:
     """Reads a line of metrics.
 
     Raises:
-      ValueError: if it is none.
+      ValueError: if the text is no line of metrics.
     """
     try:
         row = json.loads(line)

@@ -91,7 +91,7 @@ class RunIdentity:
 
 
 class UnreadableError(ValueError):
-    """Raised for a file that holds no identity."""
+    """Reports a file that holds no identity."""
 
 
 def lane_from_plain(values: object) -> LaneIdentity:

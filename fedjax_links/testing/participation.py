@@ -51,7 +51,8 @@ def check_participation(
 
     Raises:
       AssertionError: naming the first broken promise.
-      ValueError: for a cohort size that is no integer of at least 0, or a flag that is none.
+      ValueError: for a cohort size that is no integer of at least 0, or a flag that is neither True
+        nor False.
     """
     checks.flags(prob_is_marginal=prob_is_marginal)
     if cohort_size is not None:

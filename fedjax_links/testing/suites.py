@@ -13,7 +13,7 @@ _TOLERANCE = 2e-5
 
 
 class DoesNotApply(Exception):  # noqa: N818  (no error: the suites go on with the next check)
-    """Raised by a check of a promise that was not made; the message is the reason."""
+    """Ends a check of a promise that was not made; the message is the reason."""
 
 
 class Suite(dict[str, Callable[..., None]]):

@@ -33,7 +33,7 @@ def metrics(view: RunView, *, tail: float | None = None) -> Page:
       The table.
 
     Raises:
-      ValueError: for a share that is none.
+      ValueError: for a share out of range.
     """
     all_final_metrics = [view.final_metrics(name, tail) for name in view.metrics]
     rows = []
@@ -123,7 +123,7 @@ def bars(
       The bars, and their heights as a table.
 
     Raises:
-      ValueError: for an unknown metric or a share that is none.
+      ValueError: for an unknown metric or a share out of range.
     """
     final_metrics = view.final_metrics(metric, tail)
     models = view.main_models
@@ -194,7 +194,7 @@ def spread(
       stream that alone followed the seed.
 
     Raises:
-      ValueError: for an unknown metric, a share that is none, or results of one seed, or without
+      ValueError: for an unknown metric, a share out of range, or results of one seed, or without
         such a grid.
     """
     final_metrics = view.final_metrics(metric, tail)

@@ -59,7 +59,7 @@ def levels(
       fit into one. With printed levels a second table compares the orderings.
 
     Raises:
-      ValueError: for an unknown metric or printed table, or a share that is none.
+      ValueError: for an unknown metric or printed table, or a share out of range.
     """
     final_metrics = view.final_metrics(metric, tail)
     paper = printed_numbers.load(published)

@@ -177,7 +177,7 @@ def overview(
       A page without tables. Of more than 24 series each algorithm's best is drawn.
 
     Raises:
-      ValueError: for an unknown pattern or a share that is none.
+      ValueError: for an unknown pattern or a share out of range.
     """
     pattern = view.patterns[0] if pattern is None else pattern
     checks.choice('pattern', pattern, view.patterns)
