@@ -60,17 +60,20 @@ def run(
     config_is_optional: bool = False,
     has_default_workdir: bool = False,
 ) -> None:
-    """Runs ``main(config, flags, *arguments)``, without the parts that the command lacks.
+    """Runs a command: its flags, its config or arguments, and its errors.
+
+    With a config it calls ``main(config, flags)``, without one ``main(flags, *arguments)``. A
+    command without `define_flags` takes no ``flags``.
 
     A user's mistake ends in one line on stderr and exit status 2.
 
     Args:
-      main: the command. It takes the config as nested dictionaries, absl's flags, and the
-        positional arguments.
+      main: the command. The config comes as nested dictionaries, flags are those of absl.
       define_flags: defines the command's flags; None for a command without flags.
       config: what the config describes, ``'experiment'`` or ``'figure'``; None for a command
         without a config.
-      takes_arguments: whether the command takes any number of positional arguments.
+      takes_arguments: whether a command without a config takes any number of positional
+        arguments.
       config_replaced_by: a flag that replaces the config if it is set; ``main`` then takes None
         for the config.
       config_is_optional: whether the config may be missing; ``main`` then takes None for it.

@@ -27,7 +27,7 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         'allow_mixed',
         False,
-        'Shards may have run on machines of different kinds, a seed on one.',
+        'Shards may have run on machines of different kinds, all lanes of a seed on one.',
     )
     flags.DEFINE_bool(
         'allow_imports',

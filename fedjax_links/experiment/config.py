@@ -104,13 +104,14 @@ def prepare_recorded(
 
 
 def _read_seeds(section: Section | None, first: int, count: int) -> Sequence[int]:
-    """Returns a number of seeds, or as many as the section ``seeds`` needs."""
+    """Returns the seeds: a fixed range, or `UntilDecided` if there is a section ``seeds``."""
     if section is None:
         return range(first, first + count)
     options = dict(section)
     known = fields.declared(UntilDecided)
     for option in options:
         checks.choice('config.seeds', option, {*schema.SEEDS, *known})
+    # Checks the option, which has one value and is not kept.
     schema.SeedsSection(until=options.pop('until', None))
     with errors.context('config'):
         try:
@@ -158,6 +159,7 @@ def _read_rates(section: Section) -> dict[str, list[float]]:
     if 'learning_rates' in section:
         rates = section['learning_rates']
         columns[config_parts.RATE] = _list_of_rates('learning_rates', rates)
+    # Not every algorithm has a server rate, so that an empty list tunes none.
     if section.get('server_lrs') not in (None, (), []):
         rates = section['server_lrs']
         columns[config_parts.SERVER_LR] = _list_of_rates('server_lrs', rates)
@@ -165,7 +167,7 @@ def _read_rates(section: Section) -> dict[str, list[float]]:
 
 
 def _list_of_rates(option: str, values: object) -> list[float]:
-    """Returns different positive numbers."""
+    """Checks that the values are distinct positive numbers, and returns them as floats."""
     path = f'config.tuning.{option}'
     if not isinstance(values, list | tuple) or not values:
         requirement = 'be a list of at least one number'

@@ -73,9 +73,9 @@ def _text(result: 'SimulationResult') -> str:
 
 @reprs.described(_text)
 class SimulationResult(NamedTuple):
-    """Holds the result of a simulation; leaves of a sweep's have leading axes [G, S].
+    """Holds the result of a simulation, or of a sweep.
 
-    The axes are grid points and seeds.
+    The leaves of a sweep's result have leading axes [S] of seeds, or [G, S] with a grid.
 
     Attributes:
       state: the federation after the last round; pass it as ``initial_state`` to continue.

@@ -143,6 +143,7 @@ class LaneBatch:
     def restore(self, states: Sequence[FederationState]) -> None:
         """Puts every lane where an earlier process left it."""
         self.put_inputs()
+        # All lanes have the same round.
         (self.round,) = {int(state.round) for state in states}
         self.done = self.round
         padded = self._pad(states)
@@ -318,7 +319,10 @@ class LaneBatch:
         return [*of_lanes, *[of_lanes[-1]] * num_missing]
 
     def _stack(self, trees: Sequence[PyTree]) -> PyTree:
-        """Returns the entries of the lanes as their program takes them."""
+        """Returns the entries of the lanes as their program takes them.
+
+        A program of lanes side by side takes them stacked, any other those of its only lane.
+        """
         if not self._side_by_side:
             return trees[0]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)

@@ -1,6 +1,7 @@
 """Merges the shards of a run into the files that a run in one piece has.
 
-All folders are compared before anything is written, and lanes with the choice of the merged tuning.
+All folders are compared before anything is written. Lanes are also compared with what the merged
+tuning chose.
 """
 
 import contextlib
@@ -65,7 +66,8 @@ def merge(
     Args:
       folders: of the shards: one that they shared, or several.
       into: the folder of the full run, new or one of these; by default the only one.
-      allow_mixed: whether shards may have run on machines of several kinds.
+      allow_mixed: whether lanes of different seeds may have run on machines of different kinds.
+        Differences at one seed are still exact.
       allow_changed: whether they may be of different programs or data. Each report then says so.
 
     Returns:
@@ -103,10 +105,10 @@ def _check_mergeable(
       The facts of the full run.
 
     Raises:
-      ValueError: naming the folder and what differs, for a target with files of something else.
+      ValueError: if a folder differs, or the target holds something other than a run.
     """
     for part in parts:
-        read_description(part, 'workdir')
+        _require_run(part)
     first = descriptions.read_description(parts[0])
     assert first is not None
     facts = dict(first.facts)
@@ -127,13 +129,21 @@ def _check_mergeable(
     return facts
 
 
+def _require_run(folder: Path) -> None:
+    """Raises unless a folder holds a run, in a format that this version reads."""
+    read_description(folder, 'workdir')
+
+
 def _merge(
     parts: Sequence[Path], target: Path, facts: RunFacts, *, allow_mixed: bool
 ) -> None:
     """Checks the lanes of all parts, and writes the files of the full run."""
     best = _best_of_each_lane([target, *parts])
     divisions = _divisions_of(parts)
-    expected = divisions[0].expected(best) if divisions else dict.fromkeys(best, 0)
+    if divisions:
+        expected = divisions[0].expected(best)
+    else:  # A run in one piece: no shards to name.
+        expected = dict.fromkeys(best, 0)
     _check_complete(best, expected, divisions, facts, target)
     _check_lanes(best, parts[0], facts, allow_mixed=allow_mixed)
     ordered = in_order((best[name] for name in expected), facts)
@@ -186,12 +196,14 @@ def _check_lanes(
 
 
 def _best_of_each_lane(folders: Iterable[Path]) -> dict[str, LaneRecord]:
-    """Returns the longest undamaged save of each lane, by the lane's name."""
+    """Returns the longest save of each lane, by the lane's name.
+
+    Of each folder only the last save counts. If it is damaged, the lane is missing there.
+    """
     best: dict[str, LaneRecord] = {}
     for folder in dict.fromkeys(folders):
         for name, files in saves(folder).items():
             if name not in best or best[name].round < max(files):
-                # A damaged save is as good as a missing one.
                 with contextlib.suppress(checkpoints.DamagedError):
                     best[name] = lane_of(files)
     return best
@@ -215,7 +227,7 @@ def _check_complete(
     has_ended = any(division.ended for division in divisions)
     if 'until' in facts and divisions and not has_ended:
         requirement = (
-            'have run until all pairs are decided (a shard that is started continues)'
+            'have run until all pairs are decided (start a shard again to continue)'
         )
         raise errors.invalid('workdir', requirement, target)
 
@@ -259,9 +271,12 @@ def check_kinds(
         expected = first.setdefault(seed if allow_mixed else None, fingerprint)
         difference = descriptions.first_difference(expected, fingerprint, 'environment')
         if difference is not None:
-            lanes = f'lanes of seed {seed}' if allow_mixed else 'lanes'
-            hint = 'where it is not bits may differ; --allow_mixed lets each seed have its own'
-            requirement = f'be the same for all {lanes} ({hint})'
+            hint = 'if it differs, so may the bits'
+            if allow_mixed:
+                requirement = f'be the same for all lanes of seed {seed} ({hint})'
+            else:
+                cure = '--allow_mixed compares within each seed only'
+                requirement = f'be the same for all lanes ({hint}; {cure})'
             value = f'{difference.there!r} and {difference.here!r}'
             raise errors.invalid(difference.field, requirement, value)
 
