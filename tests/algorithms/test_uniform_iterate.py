@@ -8,7 +8,7 @@ from fedjax_links import algorithms, testing
 from fedjax_links.core import prng
 from tests.reference import harness, quadratic_loops
 
-STREAM = 0x554E
+STREAM = 0x554E  # `uniform_iterate._STREAM`
 
 
 @pytest.mark.parametrize('name', ['fedavg', 'fedpbc'])
@@ -31,8 +31,11 @@ def test_it_is_one_of_the_models_so_far_and_changes_none(x64, name):
 
 
 @pytest.mark.statistical
-def test_each_model_is_drawn_equally_often():
-    """z-test of nine frequencies at 4.5 standard errors: false alarm 6e-5."""
+def test_the_rule_draws_each_model_equally_often():
+    """The rule that the test above checks draws each of nine models equally often.
+
+    z-test of the frequencies at 4.5 standard errors: false alarm 6e-5.
+    """
     num_rounds = 9
     num_seeds = 4000
 

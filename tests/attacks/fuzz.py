@@ -7,7 +7,7 @@ Takes everyday configs at tiny sizes, on files of data and logs too, spoils valu
 begin. What is accepted is judged by rules of its own (`rules`). With `--runs` a share of what is
 accepted and small runs: it trains, reports, is read again, looked at and merged. Exit status 1 if
 anything ends in a traceback or in a line that names no field, flag or file, is nonsense, takes too
-long, or has numbers that are none and does not say so.
+long, or has NaN among its final metrics and does not say so.
 """
 
 import argparse
@@ -152,17 +152,17 @@ def _run(planned: experiment.Experiment, folder: Path) -> list[str]:
     if (folder / 'merged' / runs.METRICS).read_text() != lines:
         computed.append('merged metrics differ')
     if hides_nan(lines, text):
-        computed.append('numbers that are none, of which the report says nothing')
+        computed.append('NaN, of which the report says nothing')
     return computed
 
 
 def hides_nan(lines: str, text: str) -> bool:
-    """Whether a metric at the end is no number and the report does not say why."""
+    """Whether a metric is missing or not finite, and the report does not say why."""
     is_hidden = False
     for line in map(json.loads, lines.splitlines()):
         values = [value for name, value in line.items() if name.startswith('server/')]
-        has_none = any(value is None or not math.isfinite(value) for value in values)
-        is_hidden |= has_none and line.get('finite', True) and 'iverged' not in text
+        is_bad = any(value is None or not math.isfinite(value) for value in values)
+        is_hidden |= is_bad and line.get('finite', True) and 'iverged' not in text
     return is_hidden
 
 

@@ -1,4 +1,4 @@
-"""Spoilt configs run as meant or cost one line."""
+"""Spoilt configs run as meant or end in a one-line error."""
 
 import random
 
@@ -20,7 +20,7 @@ CHECKED = settings(
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def assert_runs_or_costs_one_line(seed):
+def assert_runs_or_ends_in_one_line(seed):
     case = mutations.mutated(seed)
     verdict = fuzz.judge(case.config, case.files)
     assert verdict.kind in (fuzz.LINE, fuzz.RUNS), (
@@ -30,16 +30,16 @@ def assert_runs_or_costs_one_line(seed):
 
 @settings(CHECKED, max_examples=15)
 @given(SEEDS)
-def test_a_spoilt_config_runs_or_costs_one_line(seed):
-    assert_runs_or_costs_one_line(seed)
+def test_a_spoilt_config_runs_or_ends_in_one_line(seed):
+    assert_runs_or_ends_in_one_line(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.release('test_a_spoilt_config_runs_or_costs_one_line')
+@pytest.mark.release('test_a_spoilt_config_runs_or_ends_in_one_line')
 @settings(CHECKED, max_examples=150)
 @given(SEEDS)
-def test_many_spoilt_configs_run_or_cost_one_line(seed):
-    assert_runs_or_costs_one_line(seed)
+def test_many_spoilt_configs_run_or_end_in_one_line(seed):
+    assert_runs_or_ends_in_one_line(seed)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_configs_of_files_run_and_are_reported(base):
     assert fuzz.judge(*case, runs_too=True) == fuzz.Verdict(fuzz.ENDS, '')
 
 
-def test_numbers_that_are_none_are_seen():
+def test_unexplained_nan_is_found():
     good = '{"server/loss": 1.0}\n'
     bad = '{"server/loss": NaN}\n'
     assert not fuzz.hides_nan(good, '')

@@ -46,7 +46,7 @@ def run(*arguments, cwd=ROOT):
 
 
 def refused(*arguments, cwd=ROOT):
-    """Runs it in vain: the one line that a mistake of the user costs."""
+    """Runs a command that must fail, and returns its one-line error."""
     done = run(*arguments, cwd=cwd)
     assert (done.returncode, done.stdout) == (2, ''), done.stderr
     assert done.stderr.startswith('error: ')

@@ -208,7 +208,7 @@ def get_config():
 """
 
 
-def test_a_command_calls_references_in_the_order_of_the_file(tmp_path):
+def test_a_command_resolves_references_after_overrides(tmp_path):
     path = tmp_path / 'order.py'
     path.write_text(REFERS)
     done = run(
@@ -220,6 +220,7 @@ def test_a_command_calls_references_in_the_order_of_the_file(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert '80 rounds' in done.stdout
+    assert 'eval_every = 20 (10)' in done.stdout
 
 
 def test_python_builds_a_config_dict_as_a_command_does(tmp_path):
@@ -232,7 +233,7 @@ def test_python_builds_a_config_dict_as_a_command_does(tmp_path):
     for built in (experiment.build(config), experiment.build(FrozenConfigDict(config))):
         assert built == from_command
     built = experiment.build(config)
-    # As written, and so the baseline.
+    # The order of the file; the first is the baseline.
     assert list(built.algorithms) == [
         'fedpbc',
         'fedau',

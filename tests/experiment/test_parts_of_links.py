@@ -1,4 +1,4 @@
-"""Speeds of devices of a wrong length cost one line."""
+"""Speeds of devices of a wrong length end in a one-line error."""
 
 import re
 

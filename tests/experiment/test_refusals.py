@@ -1,4 +1,4 @@
-"""Wrong kinds, sizes and relations: each costs a line that names the field."""
+"""Wrong kinds, sizes and relations: each ends in a one-line error that names the field."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Named data sets over clients: normalised and augmented inside the program, in training alone."""
+"""Named data sets over clients: normalised inside the program, and augmented in training alone."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ RATE = 0.5
 NUM_ROUNDS = 3
 LOCAL_STEPS = 2
 BATCH = 5
-LOSS_STREAM = 2**32 - 1
+LOSS_STREAM = 2**32 - 1  # `batches._LOSS_STREAM`
 
 
 def train(problem, *, seed=5, batch_size=BATCH, num_rounds=NUM_ROUNDS):
@@ -95,7 +95,7 @@ def gradient(params, images, labels):
 
 
 def by_hand(problem, names, *, seed=5, normalise=None):
-    """FedAvg with every client, step by step; the keys are those of the documents."""
+    """FedAvg with every client, step by step; keys as documented."""
     root = jax.random.key(seed)
     server = dict(problem.init_params(prng.model_key(root))['Dense_0'])
     images, labels = (np.asarray(a) for a in problem.data)
@@ -184,8 +184,8 @@ def test_normalising_in_the_program_is_normalising_beforehand():
     np.testing.assert_array_equal(inside.eval_data.features, raw.test_features)
 
 
-def moves(problem, key):
-    """Which of the identical images of a batch the augmentation treats differently."""
+def count_distinct(make_problem, key):
+    """Counts the different images that augmentation makes of a batch of equal ones."""
     seen = []
 
     class Probe(nn.Module):
@@ -194,8 +194,8 @@ def moves(problem, key):
             jax.debug.callback(lambda batch: seen.append(np.asarray(batch)), features)
             return nn.Dense(CLASSES)(features.reshape(len(features), -1))
 
-    spread = problem(Probe())
-    spread.random_loss_fn(spread.init_params(jax.random.key(0)), spread.data, key)
+    problem = make_problem(Probe())
+    problem.random_loss_fn(problem.init_params(jax.random.key(0)), problem.data, key)
     jax.effects_barrier()
     return len({image.tobytes() for image in seen[-1]})
 
@@ -205,13 +205,12 @@ def test_images_of_a_minibatch_have_draws_of_their_own(name, least):
     same = np.repeat(pixels(3, 1), 30, axis=0)
     test = {'test_features': same, 'test_labels': np.zeros(30, int)}
     data = datasets.Dataset(same, np.arange(30) % CLASSES, **test)
-    kinds = [
-        moves(
-            lambda module: build(data, model=module, augment=(name,)), jax.random.key(i)
-        )
-        for i in range(3)
-    ]
-    assert min(kinds) >= least  # of 81 windows, 30 draws show about 25
+
+    def make_problem(module):
+        return build(data, model=module, augment=(name,))
+
+    counts = [count_distinct(make_problem, jax.random.key(i)) for i in range(3)]
+    assert min(counts) >= least  # of 81 windows, 30 draws show about 25
 
 
 @pytest.mark.slow
@@ -282,11 +281,10 @@ def test_lanes_side_by_side_are_runs_of_their_own():
 
 def test_pixels_take_a_quarter_of_the_memory():
     data = dataset()
-    scaled = [
-        part / np.float32(255) for part in (data.train_features, data.test_features)
-    ]
     floats = dataclasses.replace(
-        data, train_features=scaled[0], test_features=scaled[1]
+        data,
+        train_features=data.train_features / np.float32(255),
+        test_features=data.test_features / np.float32(255),
     )
     options = {'normalise': 'fashion_mnist', 'augment': ('crop',)}
     small = build(data, **options)
