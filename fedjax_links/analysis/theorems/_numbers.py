@@ -26,7 +26,7 @@ def all_at_least_zero(**values: float) -> None:
         at_least_zero(name, value)
 
 
-def contraction(name: str, value: float) -> float:
+def unit_interval(name: str, value: float) -> float:
     """Returns `value` as a float in [0, 1], or raises."""
     number = _checks.checked_number(name, value)
     _checks.require(0 <= number <= 1, name, 'lie in [0, 1]', value)

@@ -250,7 +250,7 @@ def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
             block_deviation=run.pattern.block_deviation,
             round_deviation=run.pattern.round_deviation,
             round_divergence=run.pattern.round_divergence,
-            weight_square=run.pattern.weight_square,
+            largest_weight_square=run.pattern.largest_weight_square,
             noise=problem.noise,
             **work,
         ).total

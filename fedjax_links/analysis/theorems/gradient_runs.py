@@ -71,10 +71,11 @@ def quadratic_clients(
     curves = _checks.checked_weights('curvatures', slopes)
     fits = f'have {num_clients} entries'
     _checks.require(curves.size == num_clients, 'curvatures', fits, curves.size)
-    moved = _rates_of(learning_rate, num_clients) * curves
-    in_range = bool(np.all((moved > 0.0) & (moved < 2.0)))
+    rate_curvatures = _rates_of(learning_rate, num_clients) * curves
+    in_range = bool(np.all((rate_curvatures > 0.0) & (rate_curvatures < 2.0)))
     _checks.require(in_range, 'learning_rate', 'lie in (0, 2)', learning_rate)
-    factors = ((1.0 - moved) ** _numbers.steps('local_steps', local_steps))[:, None]
+    steps = _numbers.steps('local_steps', local_steps)
+    factors = ((1.0 - rate_curvatures) ** steps)[:, None]
     start = np.zeros(dimension) if initial_point is None else initial_point
     start = _checks.checked_vector('initial_point', start)
     fits = f'have {dimension} entries'

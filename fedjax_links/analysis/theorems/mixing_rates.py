@@ -150,7 +150,7 @@ def expected_staleness_bound(least_prob: float) -> float:
     References:
       Xiang et al., journal version 2024, Proposition 2.
     """
-    least = _numbers.contraction('least_prob', least_prob)
+    least = _numbers.unit_interval('least_prob', least_prob)
     return 1.0 / _numbers.positive('least_prob', least)
 
 

@@ -27,7 +27,7 @@ class PatternConstants(NamedTuple):
       standard_error: of that mean, from the spread of the blocks; NaN for fewer than two blocks.
       round_deviation: beta~^2, the largest ``||sum_n q_t^n g_n||^2`` of a round.
       round_divergence: nu~^2, the largest ``sum_n q_t^n ||g_n - sum_m q_t^m g_m||^2`` of a round.
-      weight_square: rho^2, the largest ``sum_n (q_t^n)^2`` of a round.
+      largest_weight_square: rho^2, the largest ``sum_n (q_t^n)^2`` of a round.
       num_empty: rounds without an active client, which Assumption 3 excludes; all weights are 0.
     """
 
@@ -36,7 +36,7 @@ class PatternConstants(NamedTuple):
     standard_error: float
     round_deviation: float
     round_divergence: float
-    weight_square: float
+    largest_weight_square: float
     num_empty: int
 
 
@@ -107,9 +107,9 @@ def block_distances(weights: ArrayLike, period: int) -> BlockDistances:
     References:
       Wang and Ji, NeurIPS 2022, Assumption 3.
     """
-    rounds = _checked_weights(weights)
-    means = _block_means(rounds, period)
-    distances = np.abs(means - 1.0 / rounds.shape[1]).sum(axis=1)
+    round_weights = _checked_weights(weights)
+    means = _block_means(round_weights, period)
+    distances = np.abs(means - 1.0 / round_weights.shape[1]).sum(axis=1)
     mean, error = _mean_and_error(distances)
     return BlockDistances(distances, mean, error, float(distances.max()))
 
@@ -142,12 +142,14 @@ def regular_period(
     References:
       Wang and Ji, NeurIPS 2022, regularized participation.
     """
-    rounds = _checked_weights(weights)
-    num_rounds, num_clients = rounds.shape
+    round_weights = _checked_weights(weights)
+    num_rounds, num_clients = round_weights.shape
     limit = max(1, num_rounds // 2) if max_period is None else max_period
     limit = _checks.checked_int('max_period', limit, minimum=1, maximum=num_rounds)
     tolerance = _checks.checked_at_least_zero('tolerance', tolerance)
-    sums = np.concatenate([np.zeros((1, num_clients)), np.cumsum(rounds, axis=0)])
+    sums = np.concatenate(
+        [np.zeros((1, num_clients)), np.cumsum(round_weights, axis=0)]
+    )
     for period in range(1, limit + 1):
         # Most periods fail in the first block, which is cheap to look at.
         first_mean = sums[period] / period
@@ -184,22 +186,22 @@ def pattern_constants(
       >>> from fedjax_links.analysis.theorems import regularity
       >>> turns = regularity.participation_weights([[1, 0], [0, 1]] * 4)
       >>> known = regularity.pattern_constants(turns, [[3.0], [-3.0]], 2)
-      >>> print(known.block_deviation, known.round_deviation, known.weight_square)
+      >>> print(known.block_deviation, known.round_deviation, known.largest_weight_square)
       0.0 9.0 1.0
 
     References:
       Wang and Ji, NeurIPS 2022, Assumption 3 as its appendix C uses it.
     """
-    rounds = _checked_weights(weights)
+    round_weights = _checked_weights(weights)
     vectors = _checks.checked_targets(
-        'gradient_differences', gradient_differences, rounds.shape[1]
-    ).reshape(rounds.shape[1], -1)
-    by_round = rounds @ vectors
+        'gradient_differences', gradient_differences, round_weights.shape[1]
+    ).reshape(round_weights.shape[1], -1)
+    by_round = round_weights @ vectors
     round_squares = np.sum(by_round**2, axis=1)
-    by_block = np.sum((_block_means(rounds, period) @ vectors) ** 2, axis=1)
+    by_block = np.sum((_block_means(round_weights, period) @ vectors) ** 2, axis=1)
     # sum q ||g_n - sum q g||^2 = sum q ||g_n||^2 - (2 - sum q) ||sum q g||^2.
-    totals = rounds.sum(axis=1)
-    spread = rounds @ np.sum(vectors**2, axis=1) - (2.0 - totals) * round_squares
+    totals = round_weights.sum(axis=1)
+    spread = round_weights @ np.sum(vectors**2, axis=1) - (2.0 - totals) * round_squares
     mean, error = _mean_and_error(by_block)
     return PatternConstants(
         block_deviation=float(by_block.max()),
@@ -207,7 +209,7 @@ def pattern_constants(
         standard_error=error,
         round_deviation=float(round_squares.max()),
         round_divergence=float(max(spread.max(), 0.0)),
-        weight_square=float(np.sum(rounds**2, axis=1).max()),
+        largest_weight_square=float(np.sum(round_weights**2, axis=1).max()),
         num_empty=int(np.sum(totals == 0)),
     )
 
@@ -240,10 +242,10 @@ def pattern_bounds(
     References:
       Wang and Ji, NeurIPS 2022, Assumption 3.
     """
-    rounds = _checked_weights(weights)
+    round_weights = _checked_weights(weights)
     square = _numbers.at_least_zero('dissimilarity', dissimilarity) ** 2
-    by_block = square * block_distances(rounds, period).distances ** 2
-    by_round = square * block_distances(rounds, 1).distances ** 2
+    by_block = square * block_distances(round_weights, period).distances ** 2
+    by_round = square * block_distances(round_weights, 1).distances ** 2
     mean, error = _mean_and_error(by_block)
     return PatternConstants(
         block_deviation=float(by_block.max()),
@@ -251,8 +253,8 @@ def pattern_bounds(
         standard_error=error,
         round_deviation=float(by_round.max()),
         round_divergence=square,
-        weight_square=float(np.sum(rounds**2, axis=1).max()),
-        num_empty=int(np.sum(rounds.sum(axis=1) == 0)),
+        largest_weight_square=float(np.sum(round_weights**2, axis=1).max()),
+        num_empty=int(np.sum(round_weights.sum(axis=1) == 0)),
     )
 
 
@@ -293,12 +295,12 @@ def independent_block_deviation(
     vectors = _checks.checked_targets(
         'gradient_differences', gradient_differences, links.size
     ).reshape(links.size, -1)
-    rounds = _numbers.steps('period', period)
+    block_rounds = _numbers.steps('period', period)
     non_empty_prob = cohort_sizes.non_empty_probability(links)
     weights = cohort_sizes.reciprocal_means(links) / non_empty_prob
     mean = weights @ vectors
     covariance = cohort_sizes.mean_covariance(links, vectors - mean) / non_empty_prob
-    return float(mean @ mean + np.trace(covariance) / rounds)
+    return float(mean @ mean + np.trace(covariance) / block_rounds)
 
 
 def uniform_cohort_block_deviation(
@@ -337,28 +339,28 @@ def uniform_cohort_block_deviation(
     size = _checks.checked_int(
         'cohort_size', cohort_size, minimum=1, maximum=num_clients
     )
-    rounds = _numbers.steps('period', period)
+    block_rounds = _numbers.steps('period', period)
     if num_clients == 1:
         return float(np.sum(vectors**2))
     spread = np.sum((vectors - vectors.mean(axis=0)) ** 2) / (num_clients - 1)
     bias = np.sum(vectors.mean(axis=0) ** 2)
-    return float(bias + spread * (1.0 / size - 1.0 / num_clients) / rounds)
+    return float(bias + spread * (1.0 / size - 1.0 / num_clients) / block_rounds)
 
 
 def _checked_weights(weights: ArrayLike) -> np.ndarray:
     """Returns weights as float64[T, N]."""
-    rounds = _checks.as_doubles('weights', weights)
-    is_table = rounds.ndim == 2 and rounds.size > 0
-    shape = f'shape {rounds.shape}'
+    round_weights = _checks.as_doubles('weights', weights)
+    is_table = round_weights.ndim == 2 and round_weights.size > 0
+    shape = f'shape {round_weights.shape}'
     _checks.require(is_table, 'weights', 'be a non-empty [T, N]', shape)
-    return _checks.checked_rate('weights', rounds)
+    return _checks.checked_rate('weights', round_weights)
 
 
-def _block_means(rounds: np.ndarray, period: int) -> np.ndarray:
+def _block_means(round_weights: np.ndarray, period: int) -> np.ndarray:
     """Averages weights over whole blocks, [T // P, N]."""
-    size = _checks.checked_int('period', period, minimum=1, maximum=len(rounds))
-    count = len(rounds) // size
-    return rounds[: count * size].reshape(count, size, -1).mean(axis=1)
+    size = _checks.checked_int('period', period, minimum=1, maximum=len(round_weights))
+    count = len(round_weights) // size
+    return round_weights[: count * size].reshape(count, size, -1).mean(axis=1)
 
 
 def _mean_and_error(values: np.ndarray) -> tuple[float, float]:

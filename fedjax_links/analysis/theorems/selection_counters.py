@@ -202,8 +202,9 @@ def theorem5_bound(
     constant = mixing_times.series_constant(chain.transition, chain.stationary)
     law = chain.marginal
     variance = float(law @ vector**2 - (law @ vector) ** 2)
-    largest = float(np.abs(vector).max()) ** 2
-    return (variance + constant * law.max() * largest * law.size * time) / rounds
+    largest_square = float(np.abs(vector).max()) ** 2
+    memory = constant * law.max() * largest_square * law.size * time
+    return (variance + memory) / rounds
 
 
 def theorem5_any_start_bound(

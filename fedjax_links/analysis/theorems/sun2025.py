@@ -246,10 +246,10 @@ def theorem4_scale_cap(
       Sun et al., ICLR 2025, Lemma 10 and its proof.
     """
     largest = _numbers.positive('smoothness', smoothness)
-    rounds = _numbers.steps('lag', lag)
-    printed = min(1.0 / (384.0 * rounds * largest), largest / (384.0 * rounds))
+    tau = _numbers.steps('lag', lag)
+    printed = min(1.0 / (384.0 * tau * largest), largest / (384.0 * tau))
     limit = min(printed, largest / 9.0, 1.0 / 384.0) / _weight(largest_weight)
-    return min(limit, 0.5 / rounds)
+    return min(limit, 0.5 / tau)
 
 
 def theorem4_terms(
@@ -363,24 +363,24 @@ def lemma10_terms(
       Sun et al., ICLR 2025, Lemma 10 with w_i = 1/N and y_t^i = pi_i.
     """
     gamma = _numbers.positive('scale', scale)
-    rounds = _numbers.steps('lag', lag)
-    total = _checks.checked_int(
-        'num_rounds', num_rounds, minimum=rounds + 1, maximum=None
+    tau = _numbers.steps('lag', lag)
+    rounds = _checks.checked_int(
+        'num_rounds', num_rounds, minimum=tau + 1, maximum=None
     )
     largest = _numbers.positive('smoothness', smoothness)
     weighted = largest * _weight(largest_weight)
     _numbers.all_at_least_zero(
         initial_gap=initial_gap, dissimilarity=dissimilarity, remembered=remembered
     )
-    square = dissimilarity**2
-    start = 32.0 * weighted * initial_gap / gamma + 16.0 * rounds * square
-    by_rate = 3.0 + 6.0 * rounds**2 + 2.0 / largest + 3.0 / (16.0 * largest**2)
-    steps = 32.0 * weighted * square * (gamma * by_rate + gamma**2 / (16.0 * weighted))
+    dissimilarity_squared = dissimilarity**2
+    start = 32.0 * weighted * initial_gap / gamma + 16.0 * tau * dissimilarity_squared
+    by_rate = 3.0 + 6.0 * tau**2 + 2.0 / largest + 3.0 / (16.0 * largest**2)
+    of_rate = gamma * by_rate + gamma**2 / (16.0 * weighted)
     return Theorem4Terms(
-        start=start / (total - rounds),
+        start=start / (rounds - tau),
         bias=0.0,
-        steps=steps,
-        memory=8.0 * remembered**2 * square,
+        steps=32.0 * weighted * dissimilarity_squared * of_rate,
+        memory=8.0 * remembered**2 * dissimilarity_squared,
     )
 
 

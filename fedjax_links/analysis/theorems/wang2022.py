@@ -1,7 +1,8 @@
 r"""Computes theory of amplified FedAvg: Theorem 3.1, its conditions and rates.
 
-Weights of a round are ``q_t^n``: ``1 / |A|`` for the active clients, else 0. Blocks of P rounds
-begin at ``t_0 = 0, P, 2 P, ...``; amplification multiplies each block's update by eta. The
+Weights of a round are ``q_t^n``: ``1 / |A|`` for the active clients, else 0, and rho^2 bounds
+``sum_n (q_t^n)^2`` over all rounds. Active clients make I local steps of rate gamma. Blocks of P
+rounds begin at ``t_0 = 0, P, 2 P, ...``; amplification multiplies each block's update by eta. The
 assumptions:
 
 1. every local gradient is Lipschitz with constant L;
@@ -67,7 +68,8 @@ def local_rate_cap(*, smoothness: float, local_steps: int, period: int) -> float
     References:
       Wang and Ji, NeurIPS 2022, Theorem 3.1.
     """
-    return 1.0 / (12.0 * _work(smoothness, local_steps, period))
+    block_rounds = _numbers.steps('period', period)
+    return 1.0 / (12.0 * _work(smoothness, local_steps, block_rounds))
 
 
 def rate_product_cap(*, smoothness: float, local_steps: int, period: int) -> float:
@@ -89,7 +91,8 @@ def rate_product_cap(*, smoothness: float, local_steps: int, period: int) -> flo
     References:
       Wang and Ji, NeurIPS 2022, Theorem 3.1.
     """
-    return 1.0 / _work(smoothness, local_steps, period)
+    block_rounds = _numbers.steps('period', period)
+    return 1.0 / _work(smoothness, local_steps, block_rounds)
 
 
 def theorem31_terms(
@@ -104,7 +107,7 @@ def theorem31_terms(
     block_deviation: float,
     round_deviation: float,
     round_divergence: float,
-    weight_square: float = 1.0,
+    largest_weight_square: float = 1.0,
     noise: float = 0.0,
 ) -> Theorem31Terms:
     r"""Computes Theorem 3.1 with the explicit constants of its proof.
@@ -124,7 +127,7 @@ def theorem31_terms(
       block_deviation: delta~^2(P), at least 0.
       round_deviation: beta~^2, at least 0.
       round_divergence: nu~^2, at least 0.
-      weight_square: rho^2, in [0, 1].
+      largest_weight_square: rho^2, in [0, 1].
       noise: sigma, at least 0.
 
     Returns:
@@ -148,23 +151,26 @@ def theorem31_terms(
     gamma = _numbers.positive('local_rate', local_rate)
     eta = _numbers.positive('amplification', amplification)
     rounds = _numbers.steps('num_rounds', num_rounds)
+    steps = _numbers.steps('local_steps', local_steps)
+    block_rounds = _numbers.steps('period', period)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
-    square = _numbers.contraction('weight_square', weight_square)
+    rho_squared = _numbers.unit_interval('largest_weight_square', largest_weight_square)
     _numbers.all_at_least_zero(
         block_deviation=block_deviation,
         round_deviation=round_deviation,
         round_divergence=round_divergence,
         noise=noise,
     )
-    _work(smoothness, local_steps, period)
-    moved = (gamma * smoothness) ** 2
-    noise_factor = 21.0 * moved * local_steps
-    noise_factor += 18.0 * moved * local_steps * period * square
-    noise_factor += 2.0 * gamma * eta * smoothness * square
+    _numbers.positive('smoothness', smoothness)
+    rate_smoothness_squared = (gamma * smoothness) ** 2
+    noise_factor = 21.0 * rate_smoothness_squared * steps
+    noise_factor += 18.0 * rate_smoothness_squared * steps * block_rounds * rho_squared
+    noise_factor += 2.0 * gamma * eta * smoothness * rho_squared
+    deviation_factor = 144.0 * rate_smoothness_squared * (steps * block_rounds) ** 2
     return Theorem31Terms(
-        start=8.0 * gap / (gamma * eta * local_steps * rounds),
-        divergence=126.0 * moved * local_steps**2 * round_divergence,
-        round_deviation=144.0 * moved * (local_steps * period) ** 2 * round_deviation,
+        start=8.0 * gap / (gamma * eta * steps * rounds),
+        divergence=126.0 * rate_smoothness_squared * steps**2 * round_divergence,
+        round_deviation=deviation_factor * round_deviation,
         block_deviation=6.0 * block_deviation,
         noise=noise_factor * noise**2,
     )
@@ -178,7 +184,7 @@ def corollary32_product(
     num_rounds: int,
     initial_gap: float,
     noise: float,
-    weight_square: float = 1.0,
+    largest_weight_square: float = 1.0,
 ) -> float:
     r"""Computes gamma times eta of Corollary 3.2.
 
@@ -191,7 +197,7 @@ def corollary32_product(
       num_rounds: T, at least 1.
       initial_gap: F, positive.
       noise: sigma, at least 0. Without noise the second limit is the product.
-      weight_square: rho^2, in (0, 1].
+      largest_weight_square: rho^2, in (0, 1].
 
     Returns:
       The product, at most `rate_product_cap`.
@@ -216,7 +222,7 @@ def corollary32_product(
         local_steps=local_steps,
         num_rounds=num_rounds,
         initial_gap=initial_gap,
-        weight_square=weight_square,
+        largest_weight_square=largest_weight_square,
     )
     return min(product / _numbers.positive('noise', noise), cap)
 
@@ -227,19 +233,19 @@ def corollary33_product(
     local_steps: int,
     num_rounds: int,
     initial_gap: float,
-    weight_square: float = 1.0,
+    largest_weight_square: float = 1.0,
 ) -> float:
     r"""Computes gamma times eta of Corollary 3.3: ``sqrt(F) / (rho sqrt(L I T))``.
 
-    The corollary needs this to be at most ``1 / (L I P)``. Its units are those of a rate divided
-    by those of sigma: the corollary leaves sigma out.
+    The corollary needs this to be at most ``1 / (L I P)``. It has the units of a rate times those
+    of sigma, because the corollary leaves sigma out.
 
     Args:
       smoothness: L, positive.
       local_steps: I, at least 1.
       num_rounds: T, at least 1.
       initial_gap: F, positive.
-      weight_square: rho^2, in (0, 1].
+      largest_weight_square: rho^2, in (0, 1].
 
     Returns:
       The product.
@@ -255,8 +261,9 @@ def corollary33_product(
       Wang and Ji, NeurIPS 2022, Corollary 3.3 and appendix C.4.
     """
     gap = _numbers.positive('initial_gap', initial_gap)
-    rho = math.sqrt(_numbers.positive('weight_square', weight_square))
-    work = _work(smoothness, local_steps, _numbers.steps('num_rounds', num_rounds))
+    rho = math.sqrt(_numbers.positive('largest_weight_square', largest_weight_square))
+    rounds = _numbers.steps('num_rounds', num_rounds)
+    work = _work(smoothness, local_steps, rounds)
     return math.sqrt(gap) / (rho * math.sqrt(work))
 
 
@@ -294,7 +301,7 @@ def client_drift_bound(
       Wang and Ji, NeurIPS 2022, Lemma C.1.
     """
     steps = _numbers.steps('local_steps', local_steps)
-    _numbers.contraction('weight_square', weight_square)
+    _numbers.unit_interval('weight_square', weight_square)
     _numbers.all_at_least_zero(
         local_rate=local_rate, round_divergence=round_divergence, noise=noise
     )
@@ -346,9 +353,9 @@ def block_drift_bound(
       Wang and Ji, NeurIPS 2022, Lemma C.2.
     """
     steps = _numbers.steps('local_steps', local_steps)
-    rounds = _numbers.steps('period', period)
-    _numbers.contraction('weight_square', weight_square)
-    _numbers.contraction('largest_weight_square', largest_weight_square)
+    block_rounds = _numbers.steps('period', period)
+    _numbers.unit_interval('weight_square', weight_square)
+    _numbers.unit_interval('largest_weight_square', largest_weight_square)
     _numbers.all_at_least_zero(
         local_rate=local_rate,
         gradient_square=gradient_square,
@@ -356,20 +363,17 @@ def block_drift_bound(
         round_divergence=round_divergence,
         noise=noise,
     )
-    moved = (local_rate * steps) ** 2
-    from_noise = largest_weight_square + (1.0 - weight_square) / (6.0 * rounds)
+    rate_steps_squared = (local_rate * steps) ** 2
+    from_noise = largest_weight_square + (1.0 - weight_square) / (6.0 * block_rounds)
+    gradients = round_deviation + gradient_square
     return (
-        3.0 * moved * round_divergence
-        + 24.0 * moved * rounds**2 * (round_deviation + gradient_square)
-        + 3.0 * local_rate**2 * steps * rounds * noise**2 * from_noise
+        3.0 * rate_steps_squared * round_divergence
+        + 24.0 * rate_steps_squared * block_rounds**2 * gradients
+        + 3.0 * local_rate**2 * steps * block_rounds * noise**2 * from_noise
     )
 
 
-def _work(smoothness: float, local_steps: int, period: int) -> float:
-    """Returns ``L I P``."""
+def _work(smoothness: float, local_steps: int, num_rounds: int) -> float:
+    """Returns L I times a number of rounds, which the caller has checked."""
     steps = _numbers.steps('local_steps', local_steps)
-    return (
-        _numbers.positive('smoothness', smoothness)
-        * steps
-        * _numbers.steps('period', period)
-    )
+    return _numbers.positive('smoothness', smoothness) * steps * num_rounds

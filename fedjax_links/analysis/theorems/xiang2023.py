@@ -1,7 +1,8 @@
 r"""Computes theory of FedPBC, conference version: drift, descent, consensus error, Theorem 1.
 
-All bounds are on the mean over rounds of the squared gradient norm at the mean client model,
-``1/T sum_t E ||grad F(xbar^t)||^2``. They rest on these assumptions:
+Theorem 1 bounds the mean over rounds of the squared gradient norm at the mean client model,
+``1/T sum_t E ||grad F(xbar^t)||^2``. Lemma 4 bounds the change of F in a round, Lemma 5 the
+consensus error. They rest on these assumptions:
 
 1. every local gradient is Lipschitz with constant L (``smoothness``);
 2. stochastic gradients are unbiased at the start of a round, with variance at most ``sigma^2``
@@ -29,11 +30,17 @@ from fedjax_links.analysis.theorems import _numbers, local_drift
 class Theorem1Terms(NamedTuple):
     """Holds the terms of Theorem 1, in the units of a squared gradient norm.
 
+    C is that of `fedjax_links.analysis.theorems.local_drift.drift_constant`, and
+    ``R = L^2 / (1 - sqrt(rho))^2``.
+
     Attributes:
       start: ``8 (F(x^0) - F*) / sqrt(m s T)``.
-      gradient_noise: both terms of stochastic gradients.
-      client_drift: both terms of heterogeneity.
-      intermittent_participation: the term that vanishes when everybody takes part.
+      gradient_noise:
+        ``[16 L sqrt(s / (m T)) + 8 sqrt(m s / T) kappa^2 L^2 (1 + L / 2)] sigma^2``.
+      client_drift: ``{24 sqrt(m s / T) [C + 24 R] + 1728 (m s / T) C R} zeta^2``, due to
+        heterogeneity.
+      intermittent_participation: ``144 (m s / T) rho R (1 + 3 C) sigma^2``, zero when everybody
+        takes part.
     """
 
     start: float
@@ -66,7 +73,7 @@ def step_size_caps(
     * ``sqrt(2) / (kappa s L)``, infinite for one local step;
     * ``1 / (rho s^3)``;
     * ``(1 - sqrt(rho)) / (6 sqrt(2) rho L s^2)``. Lemma 5, which the theorem uses, has the
-      smaller limit with ``sqrt(2 rho)`` in place of ``sqrt(2) rho``.
+      smaller limit with ``sqrt(2 rho)`` in place of ``sqrt(2) rho``. The five do not imply it.
 
     Args:
       learning_rate: eta, at which kappa is computed.
@@ -95,13 +102,14 @@ def step_size_caps(
     """
     kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
     constant = local_drift.drift_constant(learning_rate, smoothness, local_steps)
-    rho = _numbers.contraction('mixing_rate', mixing_rate)
+    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
     beta = _numbers.at_least_zero('slope', slope)
     gap = 1.0 - math.sqrt(rho)
     ratio = rho / gap**2 if gap > 0 else math.inf
-    reach = (local_steps * smoothness) ** 2 * ratio
+    mixing_term = (local_steps * smoothness) ** 2 * ratio
     weight = beta**2 + 1.0
-    first = 24.0 * weight * constant * (1.0 + 18.0 * reach) + 144.0 * weight * reach
+    first = 24.0 * weight * constant * (1.0 + 18.0 * mixing_term)
+    first += 144.0 * weight * mixing_term
     drift_limit = (
         math.sqrt(2.0) / (kappa * local_steps * smoothness) if kappa else math.inf
     )
@@ -209,16 +217,17 @@ def descent_bound(
         offset=offset,
         noise=noise,
     )
-    moved = learning_rate * local_steps
-    square = (kappa * smoothness) ** 2
-    from_noise = noise**2 * (square + 2.0 * smoothness * (1.0 / clients + square / 4.0))
+    rate_steps = learning_rate * local_steps
+    drift_squared = (kappa * smoothness) ** 2
+    noise_factor = 2.0 * smoothness * (1.0 / clients + drift_squared / 4.0)
+    from_noise = noise**2 * (drift_squared + noise_factor)
     from_offset = 3.0 * offset**2 * constant
-    gained = moved / 4.0 - 3.0 * moved**2 * (slope**2 + 1.0) * constant
-    lost = smoothness**2 * (moved + 3.0 * moved**2 * constant)
+    descent = rate_steps / 4.0 - 3.0 * rate_steps**2 * (slope**2 + 1.0) * constant
+    ascent = smoothness**2 * (rate_steps + 3.0 * rate_steps**2 * constant)
     return (
-        moved**2 * (from_noise + from_offset)
-        - gained * gradient_square
-        + lost * consensus_error
+        rate_steps**2 * (from_noise + from_offset)
+        - descent * gradient_square
+        + ascent * consensus_error
     )
 
 
@@ -260,7 +269,7 @@ def consensus_bound(
     References:
       Xiang et al., CDC 2023, Lemma 5.
     """
-    rho = _numbers.contraction('mixing_rate', mixing_rate)
+    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
     _numbers.steps('local_steps', local_steps)
     _numbers.all_at_least_zero(
         learning_rate=learning_rate,
@@ -272,10 +281,11 @@ def consensus_bound(
     if rho == 1.0:
         return math.inf
     ratio = rho / (1.0 - math.sqrt(rho)) ** 2
-    square = learning_rate**2 * local_steps**2
-    from_noise = 6.0 * square * (2.0 * ratio + rho / (1.0 - rho)) * noise**2
+    rate_steps_squared = learning_rate**2 * local_steps**2
+    noise_factor = 2.0 * ratio + rho / (1.0 - rho)
+    from_noise = 6.0 * rate_steps_squared * noise_factor * noise**2
     gradients = offset**2 + (slope**2 + 1.0) * mean_gradient_square
-    return from_noise + 72.0 * square * local_steps**2 * ratio * gradients
+    return from_noise + 72.0 * rate_steps_squared * local_steps**2 * ratio * gradients
 
 
 def theorem1_learning_rate(
@@ -320,7 +330,8 @@ def theorem1_terms(
     r"""Computes the terms of Theorem 1 with the constants that it prints inside its O(.).
 
     The rate is ``eta = sqrt(m / (s T))``, which is c_0 = 1, and kappa is taken there. The proof
-    needs no further constant, so the sum is a bound wherever `step_size_caps` covers that rate.
+    needs no further constant, so the sum is a bound wherever `step_size_caps` covers that rate and
+    the limit of Lemma 5 does too (see `consensus_bound`).
 
     Args:
       num_rounds: T, at least 1.
@@ -352,17 +363,18 @@ def theorem1_terms(
     )
     kappa = local_drift.local_drift_factor(rate, smoothness, local_steps)
     constant = local_drift.drift_constant(rate, smoothness, local_steps)
-    rho = _numbers.contraction('mixing_rate', mixing_rate)
+    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
     _numbers.all_at_least_zero(offset=offset, noise=noise)
-    square = (kappa * smoothness) ** 2
-    moved = math.sqrt(num_clients * local_steps / num_rounds)
-    reach = math.inf if rho == 1.0 else smoothness**2 / (1.0 - math.sqrt(rho)) ** 2
+    drift_squared = (kappa * smoothness) ** 2
+    rate_steps = math.sqrt(num_clients * local_steps / num_rounds)
+    # R of `Theorem1Terms`.
+    mixing = math.inf if rho == 1.0 else smoothness**2 / (1.0 - math.sqrt(rho)) ** 2
     from_noise = 16.0 * smoothness * math.sqrt(local_steps / (num_clients * num_rounds))
-    from_noise += 8.0 * moved * square * (1.0 + smoothness / 2.0)
-    from_drift = 24.0 * moved * (constant + 24.0 * reach)
-    from_drift += moved**2 * 1728.0 * constant * reach
-    from_links = moved**2 * 144.0 * rho * reach * (1.0 + 3.0 * constant)
+    from_noise += 8.0 * rate_steps * drift_squared * (1.0 + smoothness / 2.0)
+    from_drift = 24.0 * rate_steps * (constant + 24.0 * mixing)
+    from_drift += rate_steps**2 * 1728.0 * constant * mixing
+    from_links = rate_steps**2 * 144.0 * rho * mixing * (1.0 + 3.0 * constant)
     return Theorem1Terms(
         start=8.0 * gap / math.sqrt(num_clients * local_steps * num_rounds),
         gradient_noise=_scaled(from_noise, noise),
@@ -372,5 +384,5 @@ def theorem1_terms(
 
 
 def _scaled(factor: float, root: float) -> float:
-    """Multiplies by a square; 0 of an infinite factor is 0."""
+    """Returns ``factor * root**2``; 0 for a zero root, even if the factor is infinite."""
     return factor * root**2 if root else 0.0

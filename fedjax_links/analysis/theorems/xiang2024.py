@@ -1,9 +1,10 @@
 r"""Computes theory of FedPBC, journal version: descent, consensus error, Theorem 1.
 
-All bounds are on ``1/T sum_t E ||grad F(xbar^t)||^2`` at the mean client model. They rest on the
-assumptions of `fedjax_links.analysis.theorems.xiang2023` and on ``L >= 1``. Rounds must be
-independent: inequality (8) of the paper, ``E ||B (prod W - J)||^2 <= rho^t ||B||^2``, fails for
-links that remember, such as its own Markov and cyclic links.
+Theorem 1 bounds ``1/T sum_t E ||grad F(xbar^t)||^2`` at the mean client model, Lemma 2 the change
+of F in a round, and Lemma 4 the consensus error. They rest on the assumptions of
+`fedjax_links.analysis.theorems.xiang2023` and on ``L >= 1``. Rounds must be independent:
+inequality (8) of the paper, ``E ||B (prod W - J)||^2 <= rho^t ||B||^2``, fails for links that
+remember, such as its own Markov and cyclic links.
 
 References:
   Xiang et al., journal version 2024.
@@ -51,7 +52,7 @@ def step_size_limit(
       Xiang et al., journal version 2024, Lemma 4 and Theorem 1.
     """
     kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
-    rho = _numbers.contraction('mixing_rate', mixing_rate)
+    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
     beta = _numbers.at_least_zero('slope', slope)
     drift = 1.0 + (kappa * smoothness) ** 2
     divisor = 108.0 * smoothness**2 * local_steps**3 * (beta**2 + 1.0) * drift
@@ -142,12 +143,12 @@ def descent_bound(
         offset=offset,
         noise=noise,
     )
-    moved = learning_rate * local_steps
+    rate_steps = learning_rate * local_steps
     drift = 1.0 + (kappa * smoothness) ** 2
     return (
-        -moved / 3.0 * gradient_square
-        + moved * smoothness**2 * consensus_error
-        + 6.0 * moved**2 * smoothness * (offset**2 + noise**2) * drift
+        -rate_steps / 3.0 * gradient_square
+        + rate_steps * smoothness**2 * consensus_error
+        + 6.0 * rate_steps**2 * smoothness * (offset**2 + noise**2) * drift
     )
 
 
@@ -188,7 +189,7 @@ def consensus_bound(
     References:
       Xiang et al., journal version 2024, Lemma 4.
     """
-    rho = _numbers.contraction('mixing_rate', mixing_rate)
+    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
     _numbers.steps('local_steps', local_steps)
     _numbers.all_at_least_zero(
         learning_rate=learning_rate,
@@ -251,7 +252,7 @@ def theorem1_bound(
     rate = _numbers.positive('learning_rate', learning_rate)
     rounds = _numbers.steps('num_rounds', num_rounds)
     kappa = local_drift.local_drift_factor(rate, smoothness, local_steps)
-    rho = _numbers.contraction('mixing_rate', mixing_rate)
+    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
     _numbers.all_at_least_zero(offset=offset, noise=noise)
     start = 6.0 * gap / (rate * local_steps * rounds)

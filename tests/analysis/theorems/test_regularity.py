@@ -56,7 +56,7 @@ def test_constants_equal_loops():
     np.testing.assert_allclose(result.round_deviation, max(deviations), rtol=1e-12)
     np.testing.assert_allclose(result.round_divergence, max(spreads), rtol=1e-12)
     largest = max(sum(q * q for q in row) for row in weights)
-    np.testing.assert_allclose(result.weight_square, largest, rtol=1e-12)
+    np.testing.assert_allclose(result.largest_weight_square, largest, rtol=1e-12)
     assert result.num_empty == 0
 
 
@@ -164,7 +164,7 @@ def test_bounds_of_the_constants_hold_on_random_differences():
             bound = regularity.pattern_bounds(weights, largest, period)
             for field in ('block_deviation', 'round_deviation', 'round_divergence'):
                 assert getattr(exact, field) <= getattr(bound, field) + 1e-12
-            assert bound.weight_square == exact.weight_square
+            assert bound.largest_weight_square == exact.largest_weight_square
             assert bound.num_empty == 0
 
 

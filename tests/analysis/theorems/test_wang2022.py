@@ -94,7 +94,7 @@ def test_theorem_31_holds_on_random_quadratics(cases):
             block_deviation=cases.delta[k],
             round_deviation=cases.beta[k],
             round_divergence=cases.nu[k],
-            weight_square=cases.rho[k],
+            largest_weight_square=cases.rho[k],
             noise=cases.noise[k],
         )
         assert run(cases, k) <= terms.total, k
@@ -153,7 +153,7 @@ def test_terms_equal_exact_rationals():
         block_deviation=0.25,
         round_deviation=2.0,
         round_divergence=3.0,
-        weight_square=0.5,
+        largest_weight_square=0.5,
         noise=2.0,
     )
     moved = Fraction(4, 1000) ** 2
@@ -173,7 +173,7 @@ def test_rates_equal_exact_rationals():
     known = {'smoothness': 4.0, 'local_steps': 2, 'period': 5}
     np.testing.assert_allclose(wang2022.rate_product_cap(**known), 1 / 40, rtol=1e-15)
     np.testing.assert_allclose(wang2022.local_rate_cap(**known), 1 / 480, rtol=1e-15)
-    run_of = {'num_rounds': 8, 'initial_gap': 9.0, 'weight_square': 0.25}
+    run_of = {'num_rounds': 8, 'initial_gap': 9.0, 'largest_weight_square': 0.25}
     product = wang2022.corollary33_product(smoothness=4.0, local_steps=2, **run_of)
     np.testing.assert_allclose(product, 3 / (0.5 * 8), rtol=1e-15)
     for noise in (1.0, 100.0):

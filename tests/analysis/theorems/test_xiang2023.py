@@ -47,6 +47,14 @@ def test_largest_rate_satisfies_its_own_condition():
     assert stuck == 0.0
 
 
+def test_caps_do_not_imply_the_limit_of_lemma_5():
+    """With sqrt(rho) = 1/100 the cap is 1/(2 s), and the limit lies below it."""
+    cap = xiang2023.step_size_cap(smoothness=0.25, local_steps=100, mixing_rate=1e-4)
+    limit_over_root_of_two = Fraction(99, 100) / (12 * Fraction(1, 100) * 2500)
+    assert cap == 0.5 / 100
+    assert float(limit_over_root_of_two) * math.sqrt(2.0) < cap
+
+
 def test_theorem_does_not_cover_figure_2_of_the_paper():
     from fedjax_links import analysis
 
