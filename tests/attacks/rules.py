@@ -128,7 +128,7 @@ def _leaf_faults(path: Path, value: Any) -> Iterator[str]:
     if path[0] == 'quick':
         return  # This size is not run.
     if any(not isinstance(key, str | int) or key == '' for key in path):
-        yield 'stands under a name that is none'
+        yield 'stands under a name that is empty or no text'
     words = [key for key in path if isinstance(key, str)]
     name = words[-1] if words else ''
     if value is not None:
