@@ -15,6 +15,10 @@ from fedjax_links.core.registry import Registry
 
 _STREAM = 0x4752  # keeps graphs apart from other draws that use the same seed
 
+# What building a graph takes for each neighbour of each client at its peak: lists of edges from
+# both ends, their order, and the graph.
+_BYTES_PER_NEIGHBOUR = 64.0
+
 
 class Graph(NamedTuple):
     """Holds the neighbours of clients, and the numbers of the edges to them.
@@ -82,6 +86,7 @@ def _from_pairs(num_clients: int, pairs: NDArray[np.integer]) -> Graph:
     first_entries = np.cumsum(degrees) - degrees
     slots = np.arange(len(order)) - np.repeat(first_entries, degrees)
     max_degree = int(degrees.max(initial=1))
+    # The result: two int32 arrays [N, K].
     checks.fits('num_clients', num_clients, 8.0 * num_clients * max_degree)
     ids = np.arange(num_clients, dtype=np.int32)
     neighbours = np.repeat(ids[:, None], max_degree, axis=1)
@@ -96,13 +101,13 @@ def ring(num_clients: int, degree: int = 2) -> Graph:
     """Joins each client with the ``degree / 2`` next ones on each side of a circle.
 
     Args:
-      num_clients: N, more than ``degree``.
+      num_clients: N, at least 3 and more than ``degree``.
       degree: number of neighbours of each client, even.
 
     Raises:
       ValueError: for a degree that is odd or does not fit.
     """
-    checks.static_int('num_clients', num_clients, minimum=2)
+    checks.static_int('num_clients', num_clients, minimum=3)
     checks.static_int('degree', degree, maximum=num_clients - 1)
     if degree % 2:
         raise errors.invalid('degree', 'be even', degree)
@@ -116,7 +121,7 @@ def ring(num_clients: int, degree: int = 2) -> Graph:
 def complete(num_clients: int) -> Graph:
     """Joins all pairs of clients; memory is O(N^2)."""
     checks.static_int('num_clients', num_clients)
-    checks.fits('num_clients', num_clients, 40.0 * num_clients**2)
+    checks.fits('num_clients', num_clients, _BYTES_PER_NEIGHBOUR * num_clients**2)
     pairs = np.stack(np.triu_indices(num_clients, 1), axis=1)
     return _from_pairs(num_clients, pairs)
 
@@ -186,8 +191,9 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
     checks.positive_number('radius', radius)
     checks.static_int('seed', seed, minimum=0)
     positions = np.random.default_rng([seed, _STREAM]).random((num_clients, 2))
-    expected_share = min(1.0, np.pi * radius**2)
-    checks.fits('radius', radius, 32.0 * num_clients**2 * expected_share)
+    # The clients within the radius of one in the middle of the square.
+    expected_degree = num_clients * min(1.0, np.pi * radius**2)
+    checks.fits('radius', radius, _BYTES_PER_NEIGHBOUR * num_clients * expected_degree)
     pairs = spatial.KDTree(positions).query_pairs(radius, output_type='ndarray')
     return _from_pairs(num_clients, pairs)
 
