@@ -41,9 +41,9 @@ def fedavg(
 
     Under links of unequal quality it minimises ``sum_i w_i F_i`` with
     ``w_i = E[1{i in A} / |A|  given A not empty]`` instead of the mean of the F_i. On quadratics of
-    equal curvature the mean model is exactly their minimiser at any rate, if rounds are independent
-    or none is empty, as under a minimum separation. Empty rounds of links that remember add a bias
-    of first order in the rate.
+    equal curvature the expected server model tends exactly to their minimiser at any rate, if
+    rounds are independent or none is empty, as under a minimum separation. Empty rounds of links
+    that remember add a bias of first order in the rate.
 
     Link semantics: with ``compute='active'`` a client computes, uploads and receives only in rounds
     in which its uplink delivers. All active clients start from x^t. With ``compute='all'`` the
@@ -107,7 +107,7 @@ def fedavg_all(
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i``. In expectation client i counts
     proportionally to p_i, so the fixed point on quadratics is the p-weighted mean of the targets.
-    It is biased, without FedAvg's ``1/|A|``. Links that remember move it by a term of first order
+    It is biased although its divisor is fixed. Links that remember move it by a term of first order
     in the rate (`analysis.first_order_mean`).
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
@@ -180,7 +180,7 @@ def _fedavg_all_compute(
                 delta = tree.scale(relative_counts[i], delta)
             return Contribution(delta, upload.loss), update.params
 
-        total, z, metrics = common.train(
+        delta_sum, new_clients, metrics = common.train(
             local_train, ctx, problem, client, state.clients, cohort
         )
         # Server: add the mean update of the active clients.
@@ -188,8 +188,10 @@ def _fedavg_all_compute(
         weight_sum = num_active
         if relative_counts is not None:
             weight_sum = jnp.sum(jnp.where(active, relative_counts, 0))
-        mean = tree.divide(total, weight_sum)
+        mean = tree.divide(delta_sum, weight_sum)
         server = tree.add_scaled(state.server, server_lr, mean)
-        return ClientsState(server, z), metrics._replace(num_active=num_active)
+        return ClientsState(server, new_clients), metrics._replace(
+            num_active=num_active
+        )
 
     return common.client_model_algorithm(round_step)
