@@ -6,10 +6,11 @@ The clients of a class are exchangeable and equally up or down. So a round does
 ``row_i' = h_c + kappa_c row_i + zeta_c u_i`` for i in class c, with
 ``h_c = gamma_c x + sum_d (epsilon_cd s_d + theta_cd t_d)``,
 
-where s_c sums the rows of class c and t_c its targets. A *set* has the clients of blocks
-that the algorithm treats alike. The coefficients depend on how many clients of each set are
-up. To find them, the algorithm in `linear_rounds.RULES` is applied to unit vectors of one or
-two clients of each class.
+where s_c sums the rows of class c, t_c its targets, and u_i is the target of client i. Blocks
+and classes are those of `layouts.LinkLayout`. A *set* has the clients of blocks that the
+algorithm treats alike. The coefficients depend on how many clients of each set are up. To
+find them, the algorithm in `linear_rounds.RULES` is applied to unit vectors of one or two
+clients of each class.
 """
 
 from collections.abc import Callable, Sequence
@@ -104,8 +105,8 @@ def class_rounds(
     # From roles, a set's clients that are down or up, to classes.
     role = np.broadcast_to(2 * class_sets + is_up, (*layout.shape, len(class_sets)))
     case = case.reshape(layout.shape)
-    outcomes = np.arange(len(round_makers)) * len(distinct)
-    return [_by_class(maps, start + case, role) for start in outcomes]
+    first_responses = np.arange(len(round_makers)) * len(distinct)
+    return [_by_class(maps, first + case, role) for first in first_responses]
 
 
 def _response(
@@ -145,7 +146,7 @@ def _response(
     rows[first[present], 1 + present] = 1.0
     targets[first[present], 1 + num_roles + present] = 1.0
     client_probs = probs[set_of_client]
-    # A client that cannot be up divides nothing.
+    # A client with probability 0 is never up; 1 avoids a division by zero.
     client_probs = np.where(mask | (client_probs > 0), client_probs, 1.0)
     new_server, new_rows = rule(make_round(mask, client_probs, targets), server, rows)
     by_role = np.zeros((num_roles, len(server)))

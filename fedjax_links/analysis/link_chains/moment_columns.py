@@ -219,11 +219,11 @@ def _doubled(
     """Returns the products of a class with itself, and the squares in them."""
     left = _side(moment_map.layout, moment_map.left)
     right = _side(moment_map.layout, moment_map.right)
-    pairs = [np.zeros((2, 0), np.int64)]
+    doubled = [np.zeros((2, 0), np.int64)]
     for group, of_group in enumerate(squares):
         diagonal = products[left.by_group[group], right.by_group[group]]
-        pairs.append(np.stack([diagonal, of_group]))
-    return np.concatenate(pairs, axis=1)
+        doubled.append(np.stack([diagonal, of_group]))
+    return np.concatenate(doubled, axis=1)
 
 
 def _side(layout: LinkLayout, coordinates: Coordinates) -> _Side:

@@ -7,6 +7,10 @@ configuration k, where v and w stack
 
 ``(1, server, sums of rows by class, sums of target offsets by class)``.
 
+Models have several coordinates. Moments are kept for pairs (a, b) of them: v has coordinate a of
+models and targets, w coordinate b. v has n entries, w has m. Classes, and the configurations
+[S, K_1, ..., K_G], are those of `layouts.LinkLayout`.
+
 Target offsets are differences between targets and their group's mean. By symmetry the
 moments of the server are those of offsets that are dealt out to the group's clients at
 random. A group also needs sums of squares over its clients, as they differ from squares of
@@ -21,10 +25,10 @@ from fedjax_links.analysis.link_chains.layouts import LinkLayout
 
 
 class Coordinates(NamedTuple):
-    """Says which client's state each coordinate of a moment involves.
+    """Says which client's state each coordinate of v involves, or of w.
 
     Attributes:
-      size: the number of coordinates.
+      size: the number of coordinates, n or m.
       others: for each group int64[...], the coordinates that involve none of its clients.
       segments: for each group the first coordinates of its rows, of its target offsets, or
         of both. Each has as many coordinates as clients of the group have states.
@@ -39,7 +43,7 @@ class Moments(NamedTuple):
     """Holds moments by configuration.
 
     Attributes:
-      products: float64[S, K_1, ..., pairs, n, m].
+      products: float64[S, K_1, ..., pairs, n, m], ``E[v w^T 1{k}]``.
       squares: for each group float64[S, K_1, ..., pairs, states, f, g], sums over the
         clients in a state of products of its row and target offset, of v and of w. Empty
         where the first or the second coordinates involve no clients.
@@ -48,23 +52,24 @@ class Moments(NamedTuple):
     products: np.ndarray
     squares: tuple[np.ndarray, ...]
 
-    def part(self, part: 'MomentBlock') -> 'Moments':
+    def part(self, block: 'MomentBlock') -> 'Moments':
         """Returns moments of some coordinates of v and w."""
-        products = self.products[..., part.rows[:, None], part.columns]
+        products = self.products[..., block.rows[:, None], block.columns]
         squares = []
         for square in self.squares:
-            picked = square[..., part.row_fields, part.column_fields]
+            picked = square[..., block.row_fields, block.column_fields]
             if picked.size:
                 squares.append(picked)
         return Moments(products, tuple(squares))
 
-    def with_part(self, part: 'MomentBlock', values: 'Moments') -> 'Moments':
+    def with_part(self, block: 'MomentBlock', values: 'Moments') -> 'Moments':
         """Returns moments with other values for some coordinates of v and w."""
         products = self.products.copy()
-        products[..., part.rows[:, None], part.columns] = values.products
+        products[..., block.rows[:, None], block.columns] = values.products
         squares = tuple(square.copy() for square in self.squares)
+        # A block that involves no clients has no squares.
         for square, value in zip(squares, values.squares, strict=False):
-            square[..., part.row_fields, part.column_fields] = value
+            square[..., block.row_fields, block.column_fields] = value
         return Moments(products, squares)
 
     def transposed(self) -> 'Moments':
@@ -98,15 +103,19 @@ class RoundMaps(NamedTuple):
 
     Attributes:
       left: float64[S, K_1, ..., pairs, n, n], the map of v.
-      right: float64[S, K_1, ..., pairs, m, m], the map of w.
-      common_left: for each group float64[S, K_1, ..., pairs, states, n], h of `ClassRounds`.
+      right: float64[S, K_1, ..., pairs, m, m], the map of w; [m, m] if it is the same in all
+        configurations and for all pairs.
+      common_left: for each group float64[S, K_1, ..., pairs, states, n], h of the module
+        `class_rounds`.
       common_right: float64[S, K_1, ..., pairs, states, m], the same of w; None where w has
         no rows.
       own_left: for each group float64[S, K_1, ..., 1, states, f, f], maps a client's row
         and offset in v, apart from h.
-      own_right: float64[S, K_1, ..., 1, states, g, g], the same of w.
+      own_right: the same of w, float64[S, K_1, ..., 1, states, g, g], or [states, g, g] if it is
+        the same in all configurations.
       counts: for each group int64[S, K_1, ..., 1, states], the clients in a state.
-      noise: float64[S, K_1, ..., pairs, n, m], what noise adds per unit of probability.
+      noise: float64[S, K_1, ..., pairs, n, m], what noise adds per unit of probability; None
+        without noise.
       noise_squares: for each group float64[S, K_1, ..., pairs, states], the same of the
         squares of rows.
     """
@@ -123,7 +132,10 @@ class RoundMaps(NamedTuple):
 
     def one_pair(self) -> 'RoundMaps':
         """Returns the maps of the first pair, without noise."""
-        right = self.right if self.right.ndim == 2 else self.right[..., :1, :, :]
+        right = self.right
+        has_pairs = right.ndim > 2
+        if has_pairs:
+            right = right[..., :1, :, :]
         common_right = self.common_right
         if common_right is not None:
             common_right = tuple(x[..., :1, :, :] for x in common_right)
@@ -183,13 +195,17 @@ class MomentMap(NamedTuple):
         after = own_left @ moments.squares[group] @ np.swapaxes(own_right, -1, -2)
         if not self.has_rows:
             return after
-        # What clients of a class have in common, h, adds to each of their rows.
+        # h of the module `class_rounds`, which clients of a class have in common, adds to each of
+        # their rows.
         num_states = maps.counts[group].shape[-1]
         states = np.arange(num_states)
         before = moments.products
         forward = maps.common_left[group] @ before
         with_own = np.stack(
-            [forward[..., states, at + states] for at in self.right.segments[group]],
+            [
+                forward[..., states, start + states]
+                for start in self.right.segments[group]
+            ],
             axis=-1,
         )
         after[..., 0, :] += np.einsum('...f,...gf->...g', with_own, own_right)
@@ -198,7 +214,10 @@ class MomentMap(NamedTuple):
         other = maps.common_right[group]
         backward = before @ np.swapaxes(other, -1, -2)
         own_with = np.stack(
-            [backward[..., at + states, states] for at in self.left.segments[group]],
+            [
+                backward[..., start + states, states]
+                for start in self.left.segments[group]
+            ],
             axis=-1,
         )
         after[..., :, 0] += np.einsum('...f,...gf->...g', own_with, own_left)
@@ -224,27 +243,24 @@ class MomentMap(NamedTuple):
         group = self.layout.groups[group_index]
         axis = 1 + group_index
         num_states = group.num_states
-        left = [
-            np.arange(at, at + num_states) for at in self.left.segments[group_index]
-        ]
-        right = [
-            np.arange(at, at + num_states) for at in self.right.segments[group_index]
-        ]
+        states = np.arange(num_states)
+        left = [start + states for start in self.left.segments[group_index]]
+        right = [start + states for start in self.right.segments[group_index]]
         after = np.zeros_like(products)
         rest_left = self.left.others[group_index]
         rest_right = self.right.others[group_index]
         last = products.ndim - 1
 
-        def at(rows: np.ndarray, columns: np.ndarray) -> tuple[Any, ...]:
+        def block_index(rows: np.ndarray, columns: np.ndarray) -> tuple[Any, ...]:
             return (..., rows[:, None], columns)
 
-        index = at(rest_left, rest_right)
+        index = block_index(rest_left, rest_right)
         after[index] = group.apply_counts(products[index], axis)
         for rows in left:
-            index = at(rows, rest_right)
+            index = block_index(rows, rest_right)
             after[index] = group.apply_one(products[index], axis, last - 1)
         for columns in right:
-            index = at(rest_left, columns)
+            index = block_index(rest_left, columns)
             after[index] = group.apply_one(products[index], axis, last)
         new_squares = []
         for other, part in enumerate(squares):
@@ -252,17 +268,17 @@ class MomentMap(NamedTuple):
                 new_squares.append(group.apply_one(part, axis, part.ndim - 3))
             else:
                 new_squares.append(group.apply_counts(part, axis))
-        states = np.arange(num_states)
         for first, rows in enumerate(left):
             for second, columns in enumerate(right):
                 # Pairs of different clients, then each client with itself.
-                pairs = products[at(rows, columns)]
-                pairs[..., states, states] -= squares[group_index][..., first, second]
-                moved = group.apply_two(pairs, axis, last - 1, last)
-                moved[..., states, states] += new_squares[group_index][
-                    ..., first, second
-                ]
-                after[at(rows, columns)] = moved
+                index = block_index(rows, columns)
+                client_pairs = products[index]
+                own_squares = squares[group_index][..., first, second]
+                client_pairs[..., states, states] -= own_squares
+                moved = group.apply_two(client_pairs, axis, last - 1, last)
+                new_own_squares = new_squares[group_index][..., first, second]
+                moved[..., states, states] += new_own_squares
+                after[index] = moved
         return after, new_squares
 
     def __call__(self, moments: Moments) -> Moments:
