@@ -204,7 +204,7 @@ def quadratic_clients(
     curvatures = np.broadcast_to(curvatures, num_clients)
     step_sizes = _checks.checked_number('learning_rate', learning_rate) * curvatures
     if not ((step_sizes > 0) & (step_sizes < 2)).all():
-        requirement = 'times `curvature` lie in (0, 2)'
+        requirement = 'have a product with `curvature` in (0, 2)'
         raise errors.invalid('learning_rate', requirement, learning_rate)
     is_valid = 0 <= _checks.checked_number('noise', noise) < np.inf
     _checks.require(is_valid, 'noise', 'be at least 0 and finite', noise)

@@ -73,7 +73,8 @@ def quadratic_clients(
     _checks.require(curves.size == num_clients, 'curvatures', fits, curves.size)
     rate_curvatures = _rates_of(learning_rate, num_clients) * curves
     in_range = bool(np.all((rate_curvatures > 0.0) & (rate_curvatures < 2.0)))
-    _checks.require(in_range, 'learning_rate', 'lie in (0, 2)', learning_rate)
+    requirement = 'have a product with `curvatures` in (0, 2)'
+    _checks.require(in_range, 'learning_rate', requirement, learning_rate)
     steps = _numbers.steps('local_steps', local_steps)
     factors = ((1.0 - rate_curvatures) ** steps)[:, None]
     start = np.zeros(dimension) if initial_point is None else initial_point

@@ -34,8 +34,10 @@ def worst_mixing_rate(probs: ArrayLike) -> float:
     References:
       Xiang et al., journal version 2024, rho before Lemma 3; CDC 2023, Eq. (3).
     """
-    rounds = _checked_rounds(probs)
-    return max(independent_links.mixing_rate(row) for row in np.unique(rounds, axis=0))
+    round_probs = _checked_rounds(probs)
+    return max(
+        independent_links.mixing_rate(row) for row in np.unique(round_probs, axis=0)
+    )
 
 
 def uniform_cohort_mixing_rate(num_clients: int, cohort_size: int) -> float:
@@ -123,10 +125,10 @@ def expected_staleness(probs: ArrayLike) -> np.ndarray:
       Xiang et al., journal version 2024, Proposition 2. Its ``tau_i(t)`` is printed as a set of
       rounds; the last of them is meant.
     """
-    rounds = _checked_rounds(probs)
-    ages = np.ones((len(rounds) + 1, rounds.shape[1]))
-    for t, active in enumerate(rounds):
-        ages[t + 1] = 1.0 + (1.0 - active) * ages[t]
+    round_probs = _checked_rounds(probs)
+    ages = np.ones((len(round_probs) + 1, round_probs.shape[1]))
+    for t, round_prob in enumerate(round_probs):
+        ages[t + 1] = 1.0 + (1.0 - round_prob) * ages[t]
     return ages
 
 
@@ -156,10 +158,10 @@ def expected_staleness_bound(least_prob: float) -> float:
 
 def _checked_rounds(probs: ArrayLike) -> np.ndarray:
     """Returns probabilities as float64[T, N]."""
-    rounds = _checks.as_doubles('probs', probs)
-    is_valid = rounds.ndim == 2 and rounds.size > 0
-    _checks.require(is_valid, 'probs', 'be a non-empty [T, N]', f'shape {rounds.shape}')
-    return _checks.checked_rate('probs', rounds)
+    table = _checks.as_doubles('probs', probs)
+    is_valid = table.ndim == 2 and table.size > 0
+    _checks.require(is_valid, 'probs', 'be a non-empty [T, N]', f'shape {table.shape}')
+    return _checks.checked_rate('probs', table)
 
 
 def _checked_cohort(num_clients: int, cohort_size: int) -> tuple[int, int]:
