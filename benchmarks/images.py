@@ -31,24 +31,24 @@ class Workload(NamedTuple):
       num_clients: N.
       examples_per_client: how many examples each client has.
       image_shape: (height, width, channels).
+      proof_rate: rate of the proof, so small that rounding switches few ReLUs.
       local_steps: SGD steps of a client in a round.
       batch_size: examples per step.
       learning_rate: of the local steps.
       num_rounds: T, in a timed run.
-      proof_rounds: rounds after which the compared models must agree.
-      proof_rate: rate of those rounds, so small that rounding switches few ReLUs.
+      proof_rounds: rounds of the proof, after which the compared models must agree.
       dataset: a published data set, whose first images the clients share; None for noise.
     """
 
     num_clients: int
     examples_per_client: int
     image_shape: tuple[int, int, int]
+    proof_rate: float
     local_steps: int = 5
     batch_size: int = 16
     learning_rate: float = 0.05
     num_rounds: int = 5
     proof_rounds: int = 3
-    proof_rate: float = 0.001
     dataset: str | None = None
 
 

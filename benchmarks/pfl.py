@@ -23,6 +23,7 @@ WORKLOAD = images.Workload(
     num_clients=1000,
     examples_per_client=50,
     image_shape=(32, 32, 3),
+    proof_rate=0.05,
     batch_size=10,
     num_rounds=1500,
     proof_rounds=1,

@@ -45,11 +45,7 @@ def get_config(argument: str = '') -> ConfigDict:
         'evaluated every {config.eval_every}, so that all of a cycle is seen, in place of 4,000; ',
         f'a network with {network} in place of convolutions; ',
         presets.TUNING_DEVIATION,
-        presets.SAMPLES_DEVIATION,
-        presets.GAMMA_DEVIATION,
-        presets.LABEL_LINKS_DEVIATION,
-        presets.CYCLES_DEVIATION,
-        presets.F3AST_DEVIATION,
+        *presets.TABLE1_DEVIATIONS,
     )
     return ConfigDict(
         {

@@ -101,11 +101,7 @@ def get_config(argument: str = '') -> ConfigDict:
         '{config.num_rounds} rounds, evaluated every {config.eval_every}, so that all of a cycle '
         'is seen, in place of 4,000; ',
         presets.TUNING_DEVIATION,
-        presets.SAMPLES_DEVIATION,
-        presets.GAMMA_DEVIATION,
-        presets.LABEL_LINKS_DEVIATION,
-        presets.CYCLES_DEVIATION,
-        presets.F3AST_DEVIATION,
+        *presets.TABLE1_DEVIATIONS,
     )
     paper = (
         'The paper column is SVHN, test accuracy (Xiang et al. 2024, Table 1), to compare orders, '

@@ -32,11 +32,7 @@ def get_config(argument: str = '') -> ConfigDict:
         'augmentation; ',
         'client rates from {config.tuning.learning_rates} on time-varying Bernoulli links after '
         '{config.tuning.num_rounds} rounds, server rate 1; ',
-        presets.SAMPLES_DEVIATION,
-        presets.GAMMA_DEVIATION,
-        presets.LABEL_LINKS_DEVIATION,
-        presets.CYCLES_DEVIATION,
-        presets.F3AST_DEVIATION,
+        *presets.TABLE1_DEVIATIONS,
     )
     return ConfigDict(
         {

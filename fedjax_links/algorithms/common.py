@@ -309,10 +309,7 @@ def _metrics(cohort: cohorts.Cohort, total: Contribution) -> base.RoundMetrics:
     """Makes the metrics of a round in which all members train and upload."""
     num_active = cohorts.num_members(cohort)
     return base.RoundMetrics(
-        num_active=num_active,
-        num_computing=num_active,
-        loss_sum=total.loss,
-        extra={},
+        num_active=num_active, num_computing=num_active, loss_sum=total.loss, extra={}
     )
 
 

@@ -385,8 +385,7 @@ def _predict(experiment: 'Experiment') -> None:
     from fedjax_links.machines import processes
     from fedjax_links.preview import theory
 
-    is_first = experiment.lane_shard is None or experiment.lane_shard.index == 0
-    if processes.is_leader() and is_first:
+    if processes.is_leader() and experiment.plan.has_first_shard:
         print(theory.summary(experiment))
 
 

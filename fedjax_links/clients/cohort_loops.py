@@ -5,6 +5,7 @@ its own. So the compiler replaces rows in memory. If rows were stored as soon as
 computed, each iteration would copy the table.
 """
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -174,14 +175,15 @@ def in_chunks_of_widths(
     """
     size = meshes.barrier(jnp.asarray(cohort.size, jnp.int32))
     counts = chunk_widths.divide(size, widths)
-    total = _zero_sums(fn, client_tree)
+    parts_sums = []
     first: Array | int = 0
     for index in reversed(range(len(widths))):
         num_members = jnp.minimum(counts[index] * widths[index], size - first)
         part = _part(cohort, first, num_members)
         sums, client_tree = in_chunks(fn, part, client_tree, widths[index])
-        total = jax.tree.map(jnp.add, total, sums)
+        parts_sums.append(sums)
         first = first + num_members
+    total = jax.tree.map(lambda *sums: functools.reduce(jnp.add, sums), *parts_sums)
     return total, client_tree
 
 

@@ -140,8 +140,8 @@ def map_reduce(
         clients keep nothing.
       chunk_size: members that run in parallel, on a mesh an eighth of it per device. Memory
         is this many contributions. The default is for functions that do not train. Of several
-        widths, chunks take those that leave few slots empty; a mesh, and the cohort of all
-        clients, take the largest.
+        widths, chunks take those that leave few slots empty. On a mesh, and where the compiler
+        knows the cohort's size, they take the largest.
 
     Returns:
       The sum of the contributions (zero for an empty cohort), in float32 at least, and the updated
@@ -151,11 +151,11 @@ def map_reduce(
     if meshes.in_shard_map():
         width = math.ceil(most_at_once / _PARTS_ON_MESH)
         return cohort_loops.in_chunks(fn, cohort, client_tree, width)
-    is_small = isinstance(cohort.size, int) and cohort.size <= most_at_once
     # Without a loop the compiler would round otherwise, see `hides_size`.
-    if is_small and not cohort_loops.hides_size(cohort):
+    is_known = isinstance(cohort.size, int) and not cohort_loops.hides_size(cohort)
+    if is_known and cohort.size <= most_at_once:
         return _all_at_once(fn, cohort, client_tree)
-    if isinstance(chunk_size, tuple) and not cohort.is_everyone:
+    if isinstance(chunk_size, tuple) and not is_known:
         return cohort_loops.in_chunks_of_widths(fn, cohort, client_tree, chunk_size)
     if most_at_once == 1:
         return cohort_loops.one_by_one(fn, cohort, client_tree)

@@ -29,6 +29,7 @@ TINY = images.Workload(
     num_clients=10,
     examples_per_client=4,
     image_shape=(8, 8, 2),
+    proof_rate=0.05,
     local_steps=2,
     batch_size=3,
     num_rounds=4,

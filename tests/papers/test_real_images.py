@@ -102,6 +102,7 @@ def case_of(data, network, rate):
         num_clients=num_clients,
         examples_per_client=num_images // num_clients,
         image_shape=first.train_features.shape[1:],
+        proof_rate=rate,
         local_steps=3,
         batch_size=4,
         learning_rate=rate,
