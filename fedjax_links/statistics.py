@@ -15,6 +15,8 @@ UNDECIDED = 'not decided'
 
 _Doubles = NDArray[np.float64]
 
+_ROUNDING_OF_SHARES = 1e-6  # Files may hold shares of six digits.
+
 
 class Interval(NamedTuple):
     """Holds a mean over seeds with its confidence interval.
@@ -44,7 +46,7 @@ def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> I
     Args:
       values: float[..., S, ...], one entry per seed along ``axis``.
       axis: the seed axis.
-      level: coverage in (0, 1) if the values were normal.
+      level: coverage if the values were normal, in [0, 1].
 
     Returns:
       Mean and half width with the seed axis removed.
@@ -88,7 +90,7 @@ def paired_interval(
     Args:
       values: float[S, ...].
       baseline: float[S, ...], the same seeds in the same order.
-      level: coverage in (0, 1).
+      level: coverage, in [0, 1].
 
     Returns:
       Mean of ``values - baseline`` and its half width.
@@ -112,15 +114,17 @@ def chosen_interval(
     `seed_interval`.
 
     Args:
-      values: float[K, S], a row for what was chosen, then one for each alternative.
+      values: float[K, S], a row for what was chosen, then one for each alternative. NaN and
+        infinity stand for runs that diverged.
       shares: float[K], the probability that each row would be chosen; they sum to 1.
-      level: coverage in (0, 1).
+      level: coverage, in [0, 1].
 
     Returns:
       The interval.
 
     Raises:
-      ValueError: if shapes do not fit, or the level is outside [0, 1].
+      ValueError: if shapes do not fit, shares are no probabilities, or the level is outside
+        [0, 1].
 
     Example:
       >>> from fedjax_links import evaluation
@@ -135,6 +139,7 @@ def chosen_interval(
     if len(rows) == 1 or not math.isfinite(over_seeds.half_width):
         return over_seeds
     diverged = float(weights[np.isnan(rows).any(axis=1)].sum())
+    # The factor allows for the rounding of the sum.
     if diverged >= (1 - level) * (1 - 1e-9):
         # Too many of the alternatives diverged: no finite interval has the coverage.
         return over_seeds._replace(half_width=np.asarray(math.inf))
@@ -165,7 +170,7 @@ def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
 
     Args:
       values: float[K, S] or float[S], as in `chosen_interval`.
-      shares: float[K].
+      shares: float[K], as there.
 
     Returns:
       In [0, 1]; 1 for a single seed, NaN where the first row diverged.
@@ -198,7 +203,7 @@ def anytime_p_value(differences: ArrayLike) -> float:
     values = _differences(differences)
     num_seeds = len(values)
     mean = float(values.mean())
-    if math.isnan(mean):
+    if not math.isfinite(mean):
         return math.nan
     if num_seeds == 1 or mean == 0:
         return 1.0
@@ -240,7 +245,8 @@ def benjamini_hochberg(p_values: ArrayLike, level: float = 0.05) -> NDArray[np.b
     values = _doubles('p_values', p_values)
     if values.ndim != 1:
         raise errors.invalid('p_values', 'be one number per test', list(values.shape))
-    checks.within('p_values', values[~np.isnan(values)], 0, 1)
+    # NaN counts as a test, but is none of the numbers to check.
+    checks.within('p_values', np.where(np.isnan(values), 0, values), 0, 1, axis='test')
     bounds = level * np.arange(1, len(values) + 1) / len(values)
     passing = np.flatnonzero(np.sort(values) <= bounds)
     if len(passing) == 0:
@@ -269,13 +275,18 @@ def _differences(values: ArrayLike) -> _Doubles:
 
 
 def _rows_and_shares(values: ArrayLike, shares: ArrayLike) -> tuple[_Doubles, _Doubles]:
-    """Converts both to float64 arrays and checks their shapes."""
+    """Converts both to float64 arrays, checks them, and marks diverged runs by NaN."""
     rows = _doubles('values', values)
     weights = _doubles('shares', shares)
     if rows.ndim != 2 or not rows.size or weights.shape != rows.shape[:1]:
         shown = f'{list(rows.shape)} and {list(weights.shape)}'
         raise errors.invalid('values', 'be of shape [K, S] beside `shares` [K]', shown)
-    return rows, weights
+    checks.within('shares', weights, 0, 1, axis='row')
+    total = float(weights.sum())
+    if abs(total - 1) > _ROUNDING_OF_SHARES:
+        raise errors.invalid('shares', 'sum to 1', total)
+    # An infinite entry is a run that diverged, as NaN is.
+    return np.where(np.isfinite(rows), rows, np.nan), weights
 
 
 class Verdict(NamedTuple):
@@ -285,7 +296,8 @@ class Verdict(NamedTuple):
       word: ``'ahead'`` or ``'behind'`` if the interval lies above or below zero, ``'alike'`` if it
         lies within the margin, else ``'not decided'``.
       mean: mean of the differences.
-      half_width: half the width of the interval around it; infinite with too few seeds.
+      half_width: half the width of the interval around it; infinite with too few seeds, NaN if a
+        run diverged.
       num_seeds: number of differences.
     """
 

@@ -125,8 +125,16 @@ def test_what_decides_nothing_never_survives():
             r'^`p_values` must be one number per test, got \[\]',
         ),
         (
-            lambda: evaluation.benjamini_hochberg([0.1, 1.5]),
-            r'^`p_values` must lie in \[0, 1\], got 1\.5',
+            lambda: evaluation.benjamini_hochberg([np.nan, 0.1, 1.5]),
+            r'^`p_values` must lie in \[0, 1\], got 1\.5 at test 2\.$',
+        ),
+        (
+            lambda: evaluation.chosen_interval([[1, 2], [3, 5]], [0.5, 0.2]),
+            r'^`shares` must sum to 1, got 0\.7\.$',
+        ),
+        (
+            lambda: evaluation.p_value([[1, 2], [3, 5]], [1.5, -0.5]),
+            r'^`shares` must lie in \[0, 1\], got 1\.5 at row 0\.$',
         ),
         (
             lambda: evaluation.seed_interval([]),

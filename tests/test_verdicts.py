@@ -130,6 +130,22 @@ def test_a_verdict_comes_where_the_p_value_is_small(rng):
     assert np.isnan(evaluation.anytime_p_value([0.2, np.nan]))
 
 
+@pytest.mark.parametrize('diverged', [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize('index', [0, 3])
+@pytest.mark.filterwarnings('ignore:invalid value')
+def test_a_run_that_diverged_decides_nothing(diverged, index):
+    """Infinity is no value that six seeds could agree on."""
+    values = np.full(6, 0.3)
+    values[index] = diverged
+    baseline = np.full(6, 0.2)
+    paired = evaluation.paired_interval(values, baseline)
+    assert np.isnan(paired.half_width) and not paired.excludes_zero
+    assert np.isnan(evaluation.seed_interval(values).half_width)
+    assert evaluation.decide(values).word == evaluation.UNDECIDED
+    assert np.isnan(evaluation.anytime_p_value(values))
+    assert np.isnan(evaluation.p_value(values))
+
+
 def test_looked_at_after_every_seed_a_p_value_is_rarely_small():
     """However small a level, with which corrections for many comparisons compare."""
     least = np.ones(1000)

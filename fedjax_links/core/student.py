@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 EFFECT_VARIANCE = 4.0
 """Variance of the mixed effect sizes, which are large: four seeds can show them."""
-# Programs compute metrics as float32.
+# Chosen: metrics are float32, and a mean over examples may round several times.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
@@ -92,14 +92,14 @@ def largest_t(count: int, level: float) -> float:
 def are_equal(values: ArrayLike, axis: int = 0) -> NDArray[np.bool_]:
     """Returns where values agree up to the rounding of single precision: bool[...].
 
+    Values that are not finite agree with none.
+
     Args:
       values: float[..., S, ...].
       axis: that of the S values.
     """
     values = np.asarray(values, np.float64)
-    largest = np.abs(values).max(axis=axis)
-    equal: NDArray[np.bool_] = np.ptp(values, axis=axis) <= _ROUNDING * largest
-    return equal
+    return _is_rounding(values, np.abs(values), axis)
 
 
 def chance_of_equal(count: int) -> float:
@@ -142,8 +142,20 @@ def paired(values: ArrayLike, baseline: ArrayLike) -> NDArray[np.float64]:
     """
     values = np.asarray(values, np.float64)
     baseline = np.asarray(baseline, np.float64)
-    differences = values - baseline
-    largest = np.maximum(np.abs(values), np.abs(baseline)).max(axis=0)
-    is_equal = np.ptp(differences, axis=0) <= _ROUNDING * largest
+    with np.errstate(invalid='ignore'):  # Where both diverged, inf - inf.
+        differences = values - baseline
+    magnitudes = np.maximum(np.abs(values), np.abs(baseline))
+    is_equal = _is_rounding(differences, magnitudes, axis=0)
     first_difference = differences[:1]
     return np.where(is_equal, first_difference, differences)
+
+
+def _is_rounding(
+    results: NDArray[np.float64], magnitudes: NDArray[np.float64], axis: int
+) -> NDArray[np.bool_]:
+    """Returns where finite results differ by no more than the rounding of numbers that large."""
+    largest = magnitudes.max(axis=axis)
+    with np.errstate(invalid='ignore'):
+        spread = np.ptp(results, axis=axis)
+    equal: NDArray[np.bool_] = np.isfinite(largest) & (spread <= _ROUNDING * largest)
+    return equal

@@ -140,9 +140,15 @@ def test_of_one_row_the_p_value_is_that_of_students_t_test(rng):
     assert np.isnan(evaluation.p_value([np.nan, 1.0]))
 
 
-def test_what_may_well_be_chosen_and_diverged_has_no_bound():
-    result = evaluation.chosen_interval([[1.0, 1.1], [np.nan, 1.0]], [0.8, 0.2])
+@pytest.mark.parametrize('diverged', [np.nan, np.inf, -np.inf])
+def test_what_may_well_be_chosen_and_diverged_has_no_bound(diverged):
+    result = evaluation.chosen_interval([[1.0, 1.1], [diverged, 1.0]], [0.8, 0.2])
     assert result.half_width == np.inf
+    rarely = evaluation.chosen_interval([[1.0, 1.1], [diverged, 1.0]], [0.99, 0.01])
+    assert 0 < rarely.half_width < np.inf
+
+
+def test_equal_values_of_all_choices_have_an_interval_of_no_width():
     result = evaluation.chosen_interval(np.ones((2, 6)), [0.8, 0.2])
     assert (result.mean, result.half_width) == (1.0, 0.0)
 
