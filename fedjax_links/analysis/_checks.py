@@ -63,7 +63,14 @@ def checked_at_least_zero(name: str, value: object) -> float:
 def checked_positive(name: str, value: object) -> float:
     """Returns one finite real number above 0 as a float."""
     number = checked_number(name, value)
-    require(0 < number < np.inf, name, 'be positive', value)
+    require(0 < number < np.inf, name, 'be positive and finite', value)
+    return number
+
+
+def checked_prob(name: str, value: object) -> float:
+    """Returns one probability, or another number in [0, 1], as a float."""
+    number = checked_number(name, value)
+    require(0 <= number <= 1, name, 'lie in [0, 1]', value)
     return number
 
 

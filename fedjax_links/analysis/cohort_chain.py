@@ -17,6 +17,7 @@ from scipy.sparse import linalg as sparse_linalg
 from fedjax_links.analysis import _checks
 
 MAX_COHORTS = 200_000
+_MOST_ORDERED = 10  # Clients of a cohort, whose 10! orders take half a minute.
 _MOST_STATES_SOLVED = 2_000  # by a linear system, whose time grows fast
 _MOST_STEPS = 10_000
 _ROUNDING = 1e-6  # more than this is no rounding error of a law
@@ -79,7 +80,8 @@ def cohort_law(
       The cohorts and their probabilities.
 
     Raises:
-      ValueError: if an argument is out of range or there are over 200,000 cohorts.
+      ValueError: if an argument is out of range, there are over 200,000 cohorts, or a cohort of
+        more than 10 is drawn successively.
 
     Example:
       >>> from fedjax_links import analysis
@@ -96,6 +98,9 @@ def cohort_law(
     fits = 0 < math.comb(weights.size, size) <= MAX_COHORTS
     _checks.require(fits, 'cohort_size', requirement, size)
     masses = _DESIGNS[_checks.checked_choice('design', design, _DESIGNS)]
+    if design == 'successive':
+        requirement = f'be at most {_MOST_ORDERED} for successive draws'
+        _checks.require(size <= _MOST_ORDERED, 'cohort_size', requirement, size)
     cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
     # Ratios too small for float64 count as the smallest one: no 0 / 0 below.
     ratios = np.maximum(weights / weights.max(), np.finfo(np.float64).tiny)

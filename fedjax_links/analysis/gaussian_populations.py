@@ -79,8 +79,7 @@ def best_linear_fit(
     _checks.require(is_table, 'vectors', 'have shape [N, d]', shape)
     same = centres.shape == truths.shape
     _checks.require(same, 'shifts', f'have shape {shape}', centres.shape)
-    _checks.checked_number('sigma', sigma)
-    _checks.require(0 <= sigma < np.inf, 'sigma', 'be at least 0 and finite', sigma)
+    _checks.checked_at_least_zero('sigma', sigma)
     num_clients, dimension = shape
     weights = np.ones(num_clients) if weights is None else weights
     shares = _checks.checked_client_weights('weights', weights)
@@ -120,9 +119,12 @@ def gaussian_minimiser(
     client_weights = _checks.checked_client_weights('weights', weights)
     table = _checks.as_doubles('proportions', proportions)
     shape = (client_weights.size, len(centres))
-    is_valid = table.shape == shape and (np.isfinite(table) & (table >= 0)).all()
     got = f'shape {list(table.shape)}'
-    _checks.require(is_valid, 'proportions', f'be at least 0, {list(shape)}', got)
+    _checks.require(
+        table.shape == shape, 'proportions', f'have shape {list(shape)}', got
+    )
+    is_valid = np.isfinite(table) & (table >= 0)
+    _checks.checked('proportions', table, is_valid, 'be finite and at least 0')
     shares = client_weights @ table
     got = f'0 for class {np.argmin(shares)}'
     _checks.require(shares.all(), 'proportions', 'give every class a share', got)
@@ -160,8 +162,7 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
       Trefethen and Weideman, The exponentially convergent trapezoidal rule, SIAM Review, 2014.
     """
     classes = _checks.checked_int('num_classes', num_classes, minimum=2)
-    is_valid = 0 <= _checks.checked_number('distance', distance) < np.inf
-    _checks.require(is_valid, 'distance', 'be at least 0 and finite', distance)
+    distance = _checks.checked_at_least_zero('distance', distance)
     z, weights = _normal_rule(_NODES)
     correct = np.exp((classes - 1) * special.log_ndtr(z + distance / np.sqrt(2)))
     return float(weights @ correct / weights.sum())
@@ -188,8 +189,7 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
     law = _checks.checked_vector('shares', shares)
     _checks.require(np.all(law > 0), 'shares', 'be positive', law.min())
     _checks.require(law.size > 1, 'shares', 'have at least 2 entries', law.size)
-    is_valid = 0 < _checks.checked_number('distance', distance) < np.inf
-    _checks.require(is_valid, 'distance', 'be positive and finite', distance)
+    distance = _checks.checked_positive('distance', distance)
     # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2). So a
     # step h errs by about exp(-2 pi^2 / (K h^2)), which is exp(-40) at this one.
     step = min(0.1, 2 * np.pi / np.sqrt(80 * law.size))
@@ -243,7 +243,7 @@ def _normal_rule(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 def class_means(means: ArrayLike) -> np.ndarray:
     """Checks the means of classes and returns them as float64[C, d]."""
     centres = _checks.as_doubles('means', means)
-    is_valid = centres.ndim == 2 and len(centres) > 1 and np.isfinite(centres).all()
-    got = f'shape {centres.shape}'
-    _checks.require(is_valid, 'means', 'be finite, [C, d], C >= 2', got)
-    return centres
+    is_table = centres.ndim == 2 and len(centres) > 1 and centres.size > 0
+    got = f'shape {list(centres.shape)}'
+    _checks.require(is_table, 'means', 'have shape [C, d] with C >= 2', got)
+    return _checks.checked('means', centres, np.isfinite(centres), 'be finite')

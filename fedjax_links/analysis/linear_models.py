@@ -293,14 +293,12 @@ def weighted_loss(
     l2: float = 0.0,
 ) -> WeightedLoss:
     """Checks the arguments and builds the objective; see `weighted_minimiser` for them."""
-    names = ', '.join(_LOSSES)
-    is_known = isinstance(loss, str) and loss in _LOSSES
-    _checks.require(is_known, 'loss', f'be one of {names}', f'{loss!r}')
+    _checks.checked_choice('loss', loss, _LOSSES)
     rows = as_rows(features)
-    is_valid = rows.ndim > 1 and rows.size > 0 and np.isfinite(rows).all()
-    _checks.require(
-        is_valid, 'features', 'be finite, [E, d]', f'shape {list(rows.shape)}'
-    )
+    is_table = rows.ndim > 1 and rows.size > 0
+    got = f'shape {list(rows.shape)}'
+    _checks.require(is_table, 'features', 'be a non-empty [E, ...]', got)
+    _checks.checked('features', rows, np.isfinite(rows), 'be finite')
     client_weights = _checks.checked_client_weights('weights', weights)
     shares = _shares(client_weights, clients, len(rows))
     targets, outputs = _targets(labels, loss, num_classes, len(rows))
@@ -359,6 +357,7 @@ def _targets(
     if loss == LEAST_SQUARES:
         labels = labels.astype(np.int64) if labels.dtype == bool else labels
         targets = _checks.as_doubles('labels', labels).reshape(num_examples, -1)
+        _checks.checked('labels', targets, np.isfinite(targets), 'be finite')
         return targets, targets.shape[1]
     is_valid = labels.ndim == 1 and labels.dtype.kind in 'iu'
     _checks.require(

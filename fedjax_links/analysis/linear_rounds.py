@@ -16,7 +16,7 @@ class Round(NamedTuple):
       active: bool[N], A, the clients whose upload arrives.
       mixing: float64[N, N], the Metropolis matrix of the edges that are up.
       edges: bool[N, N], edges that are up, with a true diagonal.
-      probs: float64[N], probabilities of the uplinks.
+      probs: float64[N], probabilities of the uplinks, those of active clients positive.
       keep: float64[N, 1], ``a_i``, the part of the start that local steps keep.
       targets: float64[N, 1 + 2 N], u_i in coordinates of the state and the targets.
       rate: eta.
@@ -56,6 +56,10 @@ class Round(NamedTuple):
         """Averages over the active clients; zero if there are none."""
         return self.sum(rows) / max(self.active.sum(), 1)
 
+    def debiased_sum(self, rows: np.ndarray) -> np.ndarray:
+        """Sums over the active clients, each divided by its probability."""
+        return self.sum(rows / np.where(self.active, self.probs, 1.0)[:, None])
+
     def stored(self, fresh: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Replaces the rows of active clients."""
         return np.where(self.active[:, None], fresh, rows)
@@ -82,8 +86,7 @@ def _fedavg_all(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
 
 def _fedavg_known(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
     """Moves x by ``(1 / N) sum_A D_i / p_i``."""
-    weighted = ctx.deltas(x) / ctx.probs[:, None]
-    return x + ctx.sum(weighted) / len(rows), rows
+    return x + ctx.debiased_sum(ctx.deltas(x)) / len(rows), rows
 
 
 def _colrel(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
@@ -150,8 +153,8 @@ def _fedvarp(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
 def _fedstale(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
     """Moves x by ``(1 / N) sum_A (D_i - beta h_i) / p_i`` plus beta times the mean of the h_i."""
     beta = ctx.options['stale_weight']
-    weighted = (ctx.deltas(x) - beta * rows) / ctx.probs[:, None]
-    step = ctx.sum(weighted) / len(rows) + beta * rows.mean(axis=0)
+    innovation_sum = ctx.debiased_sum(ctx.deltas(x) - beta * rows)
+    step = innovation_sum / len(rows) + beta * rows.mean(axis=0)
     return x + step, ctx.stored(ctx.deltas(x), rows)
 
 

@@ -113,9 +113,9 @@ def linear_rule(
       [34.62] [50.]
     """
     check_name('rule', rule)
-    check_options(rule, options)
     probs = _checks.checked_some_link('probs', probs)
     size = probs.size
+    options = checked_options(rule, options, size)
     clients = quadratic_clients(
         rule, targets, size, learning_rate, local_steps, curvature, noise
     )
@@ -157,15 +157,21 @@ def linear_rule(
     return LinearLimit(means, variances, clients.optimum, rate)
 
 
-def check_options(rule: str, options: Mapping[str, Any]) -> None:
-    """Checks that theory is given the options of an algorithm that it takes, and no others.
+def checked_options(
+    rule: str, options: Mapping[str, Any], num_clients: int
+) -> dict[str, Any]:
+    """Checks that theory gets the options of an algorithm that it takes, and no others.
 
     Args:
       rule: a name in `RULES`.
       options: of the algorithm.
+      num_clients: N.
+
+    Returns:
+      The options, as numbers and arrays of NumPy.
 
     Raises:
-      ValueError: for another option, and for one that is missing.
+      ValueError: for another option, for one that is missing, and for a value out of range.
     """
     known = [_OPTION_OF[rule]] if rule in _OPTION_OF else []
     for option in options:
@@ -177,6 +183,22 @@ def check_options(rule: str, options: Mapping[str, Any]) -> None:
     for option in known:
         if options.get(option) is None:
             raise errors.invalid(option, f'be given for {rule}', None)
+    return {name: _checked_option(name, options[name], num_clients) for name in known}
+
+
+def _checked_option(name: str, value: Any, num_clients: int) -> Any:
+    """Checks the value of one of the options in `_OPTION_OF`."""
+    if name == 'tolerance':
+        return _checks.checked_int(name, value, minimum=0, maximum=num_clients - 1)
+    if name == 'alpha':
+        return _checks.checked_positive(name, value)
+    if name == 'stale_weight':
+        return _checks.checked_prob(name, value)
+    weights = _checks.as_doubles(name, value)
+    shape = (num_clients, num_clients)
+    got = f'shape {list(weights.shape)}'
+    _checks.require(weights.shape == shape, name, f'have shape {list(shape)}', got)
+    return _checks.checked(name, weights, np.isfinite(weights), 'be finite')
 
 
 def check_name(argument: str, name: object) -> None:
@@ -206,8 +228,7 @@ def quadratic_clients(
     if not ((step_sizes > 0) & (step_sizes < 2)).all():
         requirement = 'have a product with `curvature` in (0, 2)'
         raise errors.invalid('learning_rate', requirement, learning_rate)
-    is_valid = 0 <= _checks.checked_number('noise', noise) < np.inf
-    _checks.require(is_valid, 'noise', 'be at least 0 and finite', noise)
+    noise = _checks.checked_at_least_zero('noise', noise)
     if noise and rule in OTHER_NOISE:
         requirement = f'be 0 for {rule}, whose memories have another noise'
         raise errors.invalid('noise', requirement, noise)

@@ -292,15 +292,16 @@ def _duration_law(survival: np.ndarray) -> np.ndarray:
     return law
 
 
-def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:
+def shock_correlation(probs: ArrayLike, group_prob: float) -> np.ndarray:
     """Computes the correlation within a round of clients with a shared shock.
 
     A client delivers if its group is up, with probability s, and its link too. Covariances
     are ``p_i p_j s (1 - s)``.
 
     Args:
-      probs: float[N], p, of a group's links while the group is up, independent of each other.
-      share: s, in [0, 1].
+      probs: float[N], p, probabilities of a group's links while the group is up. The links are
+        independent of each other.
+      group_prob: s, the probability that the group is up, in [0, 1].
 
     Returns:
       float64[N, N], 1 on the diagonal; zero where a client never changes.
@@ -315,11 +316,12 @@ def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:
        [0.577 1.   ]]
     """
     links = _checks.checked_probs('probs', probs)
-    up = float(_checks.checked_rate('share', _checks.checked_number('share', share)))
-    rates = links * up
-    spread = np.sqrt(np.outer(rates * (1 - rates), rates * (1 - rates)))
-    covariance = np.outer(links, links) * up * (1 - up)
-    zeros = np.zeros_like(spread)
-    correlation = np.divide(covariance, spread, out=zeros, where=spread > 0)
+    group = _checks.checked_prob('group_prob', group_prob)
+    rates = links * group
+    variances = rates * (1 - rates)
+    scale = np.sqrt(np.outer(variances, variances))
+    covariance = np.outer(links, links) * group * (1 - group)
+    zeros = np.zeros_like(scale)
+    correlation = np.divide(covariance, scale, out=zeros, where=scale > 0)
     np.fill_diagonal(correlation, 1.0)
     return correlation

@@ -174,8 +174,11 @@ def fedavg_mean_and_covariance(
     from scipy import signal  # slow to import, so only here
 
     probs, targets, contraction = _checked(probs, targets, learning_rate, local_steps)
-    rounds = _checks.checked_rounds('num_rounds', num_rounds, minimum=0, num_bytes=16)
     targets = targets.reshape(len(probs), -1)
+    num_bytes = 16 * targets.shape[1]
+    rounds = _checks.checked_rounds(
+        'num_rounds', num_rounds, minimum=0, num_bytes=num_bytes
+    )
     progress = 1.0 - contraction
     non_empty = cohort_sizes.non_empty_probability(probs)
     limit_mean = independent_links.fedavg_weights(probs) @ targets
@@ -232,8 +235,11 @@ def fedpbc_mean_and_covariance(
       Xiang et al., CDC 2023, Algorithm 2, Section IV and Eq. (3).
     """
     probs, targets, contraction = _checked(probs, targets, learning_rate, local_steps)
-    rounds = _checks.checked_rounds('num_rounds', num_rounds, minimum=0, num_bytes=16)
     targets = targets.reshape(len(probs), -1)
+    num_bytes = 16 * targets.shape[1]
+    rounds = _checks.checked_rounds(
+        'num_rounds', num_rounds, minimum=0, num_bytes=num_bytes
+    )
     centre = targets.mean(axis=0)
     system = _FedpbcSystem(
         contraction=contraction,

@@ -160,10 +160,8 @@ def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> fl
       Weng et al. 2025, section IV (outage of the standard decoder).
     """
     clients = _checks.checked_int('num_clients', num_clients, minimum=1)
-    failures = _checks.checked_int('tolerance', tolerance, minimum=0)
-    for name, value in (('p', p), ('q', q)):
-        _checks.checked_number(name, value)
-    uplink = float(_checks.checked_rate('p', p))
-    edge = float(_checks.checked_rate('q', q))
-    complete = uplink * edge**failures
+    failures = _checks.checked_int(
+        'tolerance', tolerance, minimum=0, maximum=clients - 1
+    )
+    complete = _checks.checked_prob('p', p) * _checks.checked_prob('q', q) ** failures
     return float(special.bdtrc(clients - failures - 1, clients, complete))

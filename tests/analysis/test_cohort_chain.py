@@ -241,6 +241,10 @@ ERRORS = [
         lambda: analysis.minimum_separation_chain([1.0, 2.0], 0, 1, 'prod'),
         "`design` must be one of 'product', 'successive', 'sum', got 'prod'.",
     ),
+    (
+        lambda: analysis.cohort_law(np.ones(12), 11, 'successive'),
+        '`cohort_size` must be at most 10 for successive draws, got 11.',
+    ),
 ]
 
 

@@ -78,7 +78,7 @@ def test_spread_of_the_cohorts_shifts_the_mean(rng):
 
 def test_steps_out_of_range_are_refused():
     arguments = (np.zeros((40, 1)), STEPPING % 2, STEPPING, PROBS)
-    with refuses('`learning_rate` must be positive, got 0.0.'):
+    with refuses('`learning_rate` must be positive and finite, got 0.0.'):
         analysis.fedavg_finite_steps(*arguments, learning_rate=0.0, local_steps=1)
     with refuses('`local_steps` must be an integer of at least 1, got 0.'):
         analysis.fedavg_finite_steps(*arguments, learning_rate=0.1, local_steps=0)

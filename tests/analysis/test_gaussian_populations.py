@@ -110,7 +110,7 @@ def test_skewed_accuracy_is_the_accuracy_of_the_minimiser(num_classes):
     [
         (
             lambda: analysis.equidistant_accuracy(-1.0, 3),
-            '`distance` must be at least 0 and finite, got -1.0.',
+            '`distance` must be finite and at least 0, got -1.0.',
         ),
         (
             lambda: analysis.equidistant_accuracy(1.0, 1),
@@ -134,7 +134,7 @@ def test_skewed_accuracy_is_the_accuracy_of_the_minimiser(num_classes):
         ),
         (
             lambda: analysis.best_linear_fit([[1.0]], [[1.0]], sigma=-1),
-            '`sigma` must be at least 0 and finite, got -1.',
+            '`sigma` must be finite and at least 0, got -1.',
         ),
     ],
 )

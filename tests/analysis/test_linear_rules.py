@@ -212,6 +212,46 @@ def test_richardson_removes_the_bias_of_unequal_curvature(x64, name):
     )
 
 
+@pytest.mark.parametrize(
+    'rule, option, value',
+    [
+        ('cogc', 'tolerance', -1),
+        ('cogc', 'tolerance', SIZE),
+        ('cogc', 'tolerance', 1.5),
+        ('colrel', 'weights', np.ones((2, 2))),
+        ('colrel', 'weights', np.full((SIZE, SIZE), np.nan)),
+        ('feddyn', 'alpha', 0.0),
+        ('feddyn', 'alpha', 'a'),
+        ('fedstale', 'stale_weight', 1.5),
+        ('fedstale', 'stale_weight', np.nan),
+    ],
+)
+def test_options_out_of_range_cost_one_line(rule, option, value):
+    edges = {'neighbours': RING.neighbours, 'edge_probs': 0.9}
+    with refusals.names(option):
+        analysis.linear_rule(
+            rule, PROBS, TARGETS, RATE, STEPS, **edges, **{option: value}
+        )
+    chain = analysis.link_chains.independent(PROBS)
+    with refusals.names(option):
+        analysis.linear_limit(
+            rule, chain, TARGETS, RATE, STEPS, **edges, **{option: value}
+        )
+
+
+@pytest.mark.parametrize('rule', ['fedavg_known', 'fedstale'])
+def test_a_client_that_is_never_up_is_not_divided_by_its_probability(rule):
+    probs = [0.5, 0.3, 0.0]
+    options = OPTIONS.get(rule, {})
+    with np.errstate(all='raise'):
+        limit = analysis.linear_rule(rule, probs, [0.0, 1.0, 2.0], RATE, 1, **options)
+    chain = analysis.link_chains.independent(probs)
+    expected = analysis.linear_limit(rule, chain, [0.0, 1.0, 2.0], RATE, 1, **options)
+    np.testing.assert_allclose(
+        limit.means['server'], expected.means['server'], atol=1e-12
+    )
+
+
 def test_refusals():
     with refusals.names('rule', 'fedavg'):
         analysis.linear_rule('fedavgg', PROBS, TARGETS, RATE, STEPS)

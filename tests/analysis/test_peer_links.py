@@ -211,6 +211,8 @@ def test_refusals():
         analysis.colrel_weights([0.5, 0.5], [[1, 0.3], [0.2, 1]])
     with refusals.names('tolerance'):
         analysis.cogc_probability(5, 0.5, 0.5, -1)
+    with refusals.names('tolerance'):
+        analysis.cogc_probability(5, 0.5, 0.5, 5)
 
 
 @pytest.mark.parametrize(

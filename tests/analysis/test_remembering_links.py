@@ -79,7 +79,7 @@ def test_memory_moves_logistic_models_as_simulated(rng):
 def test_values_out_of_range_are_refused():
     arguments = (np.zeros((40, 1)), CLIENTS % 2, CLIENTS)
     rates = {'up_rate': UP, 'down_rate': DOWN, 'multipliers': np.ones(4)}
-    with refuses('`learning_rate` must be positive, got 0.0.'):
+    with refuses('`learning_rate` must be positive and finite, got 0.0.'):
         analysis.weighted_finite_steps(
             *arguments, **rates, learning_rate=0.0, local_steps=1
         )

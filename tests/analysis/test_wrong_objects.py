@@ -75,6 +75,9 @@ LENGTHS = {
     'num_rounds of moments': lambda v: analysis.fedpbc_mean_and_covariance(
         [0.5, 0.3], [0.0, 1.0], 0.1, 2, num_rounds=v
     ),
+    'num_rounds of wide models': lambda v: analysis.fedavg_mean_and_covariance(
+        [0.5, 0.3], np.zeros((2, 10)), 0.1, 2, num_rounds=v // 10
+    ),
     'num_rounds of times': lambda v: mixing_times.total_variation_curve(
         np.full((2, 2), 0.5), [0.5, 0.5], num_rounds=v
     ),

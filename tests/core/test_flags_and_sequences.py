@@ -31,7 +31,7 @@ NUMBERS = {
     'probs of weights': lambda v: analysis.fedavg_weights(v),
     'probs of a chain': lambda v: link_chains.independent(v),
     'up_rate': lambda v: analysis.markov_stationary(v, 0.5),
-    'share of time': lambda v: analysis.shock_correlation(PROBS, v),
+    'group_prob of time': lambda v: analysis.shock_correlation(PROBS, v),
     'targets': lambda v: analysis.fedavg_fixed_point(PROBS, v),
     'learning_rate': lambda v: analysis.linear_rule('fedavg', PROBS, TARGETS, v, 2),
     'edge_probs': lambda v: analysis.linear_rule(
@@ -136,7 +136,7 @@ SEQUENCES = {
     ),
     'neighbours of a law': lambda v: gossip(neighbours=v),
     'edge_probs of a law': lambda v: gossip(edge_probs=v),
-    'share': lambda v: analysis.shock_correlation(PROBS, v),
+    'group_prob': lambda v: analysis.shock_correlation(PROBS, v),
     'lag': lambda v: analysis.markov_autocorrelation(0.1, 0.2, v),
     'up_rate of a chain': lambda v: link_chains.markov(PROBS, v),
     'correlation_time': lambda v: link_chains.markov(PROBS, correlation_time=v),

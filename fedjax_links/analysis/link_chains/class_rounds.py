@@ -145,10 +145,8 @@ def _response(
     targets = np.zeros((len(mask), len(server)))
     rows[first[present], 1 + present] = 1.0
     targets[first[present], 1 + num_roles + present] = 1.0
-    client_probs = probs[set_of_client]
-    # A client with probability 0 is never up; 1 avoids a division by zero.
-    client_probs = np.where(mask | (client_probs > 0), client_probs, 1.0)
-    new_server, new_rows = rule(make_round(mask, client_probs, targets), server, rows)
+    links = make_round(mask, probs[set_of_client], targets)
+    new_server, new_rows = rule(links, server, rows)
     by_role = np.zeros((num_roles, len(server)))
     by_role[present] = new_rows[first[present]]
     # How a client acts on another one of its role.

@@ -11,6 +11,8 @@ from fedjax_links.analysis import _checks, cohort_chain
 from fedjax_links.analysis.link_chains import chains
 from fedjax_links.analysis.link_chains.chains import ClientLinks, LinkChain
 
+_MOST_SHOCKS = 12  # Their joint chain has 4^12 transitions, half a gigabyte.
+
 
 def minimum_separation(
     weights: ArrayLike,
@@ -36,7 +38,7 @@ def minimum_separation(
       max_modes: refuses chains with more.
 
     Returns:
-      The chain. It knows probabilities where rounds are independent: for R = 0, and B = 1.
+      The chain. Its probabilities are known where rounds are independent, R = 0, and B = 1.
 
     Raises:
       ValueError: for values out of range, or too many modes.
@@ -181,7 +183,8 @@ def shared_shocks(
       The chain. Its probabilities are those without knowledge of the shocks.
 
     Raises:
-      ValueError: for a value out of range, or if numbers of clients differ.
+      ValueError: for a value out of range, more than 12 groups, or if numbers of clients
+        differ.
 
     Example:
       >>> from fedjax_links import analysis
@@ -193,20 +196,22 @@ def shared_shocks(
       >>> print(modes.stationary @ modes.masks)
       [0.125 0.125]
     """
-    _checks.checked_kind('chain', chain, LinkChain, 'a link chain')
+    chains.check_chain(chain)
     labels = _labels(groups)
     size = chain.num_clients
     _checks.require(len(labels) == size, 'groups', f'have {size} entries', len(labels))
     num_groups = int(labels.max()) + 1
+    requirement = f'name at most {_MOST_SHOCKS} groups, whose outages are listed'
+    _checks.require(num_groups <= _MOST_SHOCKS, 'groups', requirement, num_groups)
     rise = _checks.checked_rate('up_rate', up_rate)
     fall = _checks.checked_rate('down_rate', down_rate)
     _checks.checked('up_rate', rise, rise > 0, 'be positive')
     _checks.checked('down_rate', fall, fall > 0, 'be positive')
     rise = _checks.checked_shape('up_rate', rise, (num_groups,), 'one per group')
     fall = _checks.checked_shape('down_rate', fall, (num_groups,), 'one per group')
-    share = rise / (rise + fall)
+    up_probs = rise / (rise + fall)
     parts = []
-    for up, down, prob in zip(rise, fall, share, strict=True):
+    for up, down, prob in zip(rise, fall, up_probs, strict=True):
         matrix = np.array([[1.0 - up, up], [down, 1.0 - down]])
         parts.append((matrix, np.array([1.0 - prob, prob])))
     shock_transition, shock_start, shocks = chains.product_chain(parts)
@@ -222,7 +227,7 @@ def shared_shocks(
                 np.repeat(links.transition, num_shocks, axis=0),
                 np.repeat(links.start, num_shocks, axis=0),
                 np.repeat(links.is_up, num_shocks, axis=0) & is_open[:, None],
-                np.repeat(links.prob, num_shocks) * share[group],
+                np.repeat(links.prob, num_shocks) * up_probs[group],
             )
         )
     return LinkChain(

@@ -64,11 +64,11 @@ def linear_system(
     of the algorithm.
     """
     linear_rules.check_name('algorithm', algorithm)
-    linear_rules.check_options(algorithm, options)
     check_chain(chain)
     if lump is not None:
         _checks.checked_flag('lump', lump)
     size = chain.num_clients
+    options = linear_rules.checked_options(algorithm, options, size)
     clients = linear_rules.quadratic_clients(
         algorithm, targets, size, learning_rate, local_steps, curvature, noise
     )

@@ -117,8 +117,8 @@ def semi_markov(
     down_laws = np.atleast_2d(_checks.as_doubles('down', down))
     size = max(len(up_laws), len(down_laws))
     if not {len(up_laws), len(down_laws)} <= {1, size}:
-        requirement = f'have 1 or {size} rows, as `up`'
-        raise errors.invalid('down', requirement, len(down_laws))
+        requirement = f'have one row, or {len(up_laws)} like `up`'
+        raise errors.invalid('down', requirement, f'{len(down_laws)} rows')
     rows = np.arange(size)
     if kinds is not None:
         rows = _checks.as_array('kinds', kinds, f'name rows 0 to {size - 1}')
@@ -221,6 +221,8 @@ def cyclic(
     reset = _checks.checked_flag('reset', reset)
     client_periods = np.full_like(active, length) if reset else active + inactive
     period = int(np.lcm.reduce(client_periods))
+    num_bytes = 8 * period * int(inactive.max()) ** 2
+    _checks.check_memory('cycle_length', cycle_length, num_bytes)
     phases = np.arange(period)
     distinct, kind_of_client = np.unique(active, return_inverse=True)
     kinds = []

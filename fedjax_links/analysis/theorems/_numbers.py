@@ -26,13 +26,6 @@ def all_at_least_zero(**values: float) -> None:
         at_least_zero(name, value)
 
 
-def unit_interval(name: str, value: float) -> float:
-    """Returns `value` as a float in [0, 1], or raises."""
-    number = _checks.checked_number(name, value)
-    _checks.require(0 <= number <= 1, name, 'lie in [0, 1]', value)
-    return number
-
-
 def steps(name: str, value: int) -> int:
     """Returns `value` as an integer of at least 1, of nearly any size, or raises."""
     number = _checks.checked_int(name, value, minimum=1, maximum=None)

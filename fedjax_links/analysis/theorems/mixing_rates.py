@@ -152,7 +152,7 @@ def expected_staleness_bound(least_prob: float) -> float:
     References:
       Xiang et al., journal version 2024, Proposition 2.
     """
-    least = _numbers.unit_interval('least_prob', least_prob)
+    least = _checks.checked_prob('least_prob', least_prob)
     return 1.0 / _numbers.positive('least_prob', least)
 
 

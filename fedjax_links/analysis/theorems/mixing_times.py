@@ -116,7 +116,7 @@ def mixing_time(
         return 1
     powers = [matrix]  # P, P^2, P^4, ...
     while _distance(powers[-1], law) > epsilon:
-        if 2 ** len(powers) > limit:
+        if 2 ** (len(powers) - 1) >= limit:
             return None
         powers.append(powers[-1] @ powers[-1])
     # Find the last round at which the chain is too far, bit by bit from the highest one.
@@ -127,7 +127,8 @@ def mixing_time(
         if _distance(later_power, law) > epsilon:
             far_power = later_power
             far_round += 2**exponent
-    return far_round + 1
+    time = far_round + 1
+    return time if time <= limit else None
 
 
 def series_constant(

@@ -224,7 +224,7 @@ def pattern_bounds(
 
     Args:
       weights: float[T, N], ``q_t^n``.
-      dissimilarity: G, at least 0, in the units of a gradient.
+      dissimilarity: G, at least 0, in the units of a gradient; infinite if it has no bound.
       period: P, from 1 to T.
 
     Returns:
@@ -243,16 +243,16 @@ def pattern_bounds(
       Wang and Ji, NeurIPS 2022, Assumption 3.
     """
     round_weights = _checked_weights(weights)
-    square = _numbers.at_least_zero('dissimilarity', dissimilarity) ** 2
-    by_block = square * block_distances(round_weights, period).distances ** 2
-    by_round = square * block_distances(round_weights, 1).distances ** 2
+    largest = _numbers.at_least_zero('dissimilarity', dissimilarity)
+    by_block = _square_bounds(largest, block_distances(round_weights, period))
+    by_round = _square_bounds(largest, block_distances(round_weights, 1))
     mean, error = _mean_and_error(by_block)
     return PatternConstants(
         block_deviation=float(by_block.max()),
         mean_block_deviation=mean,
         standard_error=error,
         round_deviation=float(by_round.max()),
-        round_divergence=square,
+        round_divergence=largest**2,
         largest_weight_square=float(np.sum(round_weights**2, axis=1).max()),
         num_empty=int(np.sum(round_weights.sum(axis=1) == 0)),
     )
@@ -361,6 +361,12 @@ def _block_means(round_weights: np.ndarray, period: int) -> np.ndarray:
     size = _checks.checked_int('period', period, minimum=1, maximum=len(round_weights))
     count = len(round_weights) // size
     return round_weights[: count * size].reshape(count, size, -1).mean(axis=1)
+
+
+def _square_bounds(dissimilarity: float, blocks: BlockDistances) -> np.ndarray:
+    """Returns ``(G distance)^2`` of each block; 0 for equal weights, even if G is infinite."""
+    is_unequal = blocks.distances > 0
+    return (np.where(is_unequal, dissimilarity, 0.0) * blocks.distances) ** 2
 
 
 def _mean_and_error(values: np.ndarray) -> tuple[float, float]:

@@ -278,7 +278,7 @@ def theorem4_terms(
       initial_gap: Delta_0, ``F(x_0) - F*``, at least 0.
       dissimilarity: G, at least 0.
       largest_gradient: D, at least 0.
-      marginal: float[N], pi_R.
+      marginal: float[N], pi_R, positive.
       remembered: ``c_1 delta`` of `remembered_selection`.
 
     Returns:
@@ -300,6 +300,7 @@ def theorem4_terms(
       Sun et al., ICLR 2025, Lemma 10 and the proof of Theorem 4.
     """
     law = _checks.checked_law('marginal', marginal)
+    _checks.checked_weights('marginal', law)
     mismatch = float(np.abs(1.0 - 1.0 / (law.size * law)).max()) ** 2
     terms = lemma10_terms(
         scale,

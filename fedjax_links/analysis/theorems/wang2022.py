@@ -23,6 +23,7 @@ References:
 import math
 from typing import NamedTuple
 
+from fedjax_links.analysis import _checks
 from fedjax_links.analysis.theorems import _numbers
 
 
@@ -154,7 +155,7 @@ def theorem31_terms(
     steps = _numbers.steps('local_steps', local_steps)
     block_rounds = _numbers.steps('period', period)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
-    rho_squared = _numbers.unit_interval('largest_weight_square', largest_weight_square)
+    rho_squared = _checks.checked_prob('largest_weight_square', largest_weight_square)
     _numbers.all_at_least_zero(
         block_deviation=block_deviation,
         round_deviation=round_deviation,
@@ -261,6 +262,7 @@ def corollary33_product(
       Wang and Ji, NeurIPS 2022, Corollary 3.3 and appendix C.4.
     """
     gap = _numbers.positive('initial_gap', initial_gap)
+    _checks.checked_prob('largest_weight_square', largest_weight_square)
     rho = math.sqrt(_numbers.positive('largest_weight_square', largest_weight_square))
     rounds = _numbers.steps('num_rounds', num_rounds)
     work = _work(smoothness, local_steps, rounds)
@@ -301,7 +303,7 @@ def client_drift_bound(
       Wang and Ji, NeurIPS 2022, Lemma C.1.
     """
     steps = _numbers.steps('local_steps', local_steps)
-    _numbers.unit_interval('weight_square', weight_square)
+    _checks.checked_prob('weight_square', weight_square)
     _numbers.all_at_least_zero(
         local_rate=local_rate, round_divergence=round_divergence, noise=noise
     )
@@ -354,8 +356,8 @@ def block_drift_bound(
     """
     steps = _numbers.steps('local_steps', local_steps)
     block_rounds = _numbers.steps('period', period)
-    _numbers.unit_interval('weight_square', weight_square)
-    _numbers.unit_interval('largest_weight_square', largest_weight_square)
+    _checks.checked_prob('weight_square', weight_square)
+    _checks.checked_prob('largest_weight_square', largest_weight_square)
     _numbers.all_at_least_zero(
         local_rate=local_rate,
         gradient_square=gradient_square,

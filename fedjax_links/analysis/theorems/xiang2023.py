@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedjax_links.analysis import _checks
 from fedjax_links.analysis.theorems import _numbers, local_drift
 
 
@@ -102,7 +103,7 @@ def step_size_caps(
     """
     kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
     constant = local_drift.drift_constant(learning_rate, smoothness, local_steps)
-    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
+    rho = _checks.checked_prob('mixing_rate', mixing_rate)
     beta = _numbers.at_least_zero('slope', slope)
     gap = 1.0 - math.sqrt(rho)
     ratio = rho / gap**2 if gap > 0 else math.inf
@@ -269,7 +270,7 @@ def consensus_bound(
     References:
       Xiang et al., CDC 2023, Lemma 5.
     """
-    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
+    rho = _checks.checked_prob('mixing_rate', mixing_rate)
     _numbers.steps('local_steps', local_steps)
     _numbers.all_at_least_zero(
         learning_rate=learning_rate,
@@ -363,7 +364,7 @@ def theorem1_terms(
     )
     kappa = local_drift.local_drift_factor(rate, smoothness, local_steps)
     constant = local_drift.drift_constant(rate, smoothness, local_steps)
-    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
+    rho = _checks.checked_prob('mixing_rate', mixing_rate)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
     _numbers.all_at_least_zero(offset=offset, noise=noise)
     drift_squared = (kappa * smoothness) ** 2

@@ -12,6 +12,7 @@ References:
 
 import math
 
+from fedjax_links.analysis import _checks
 from fedjax_links.analysis.theorems import _numbers, local_drift
 
 
@@ -52,7 +53,7 @@ def step_size_limit(
       Xiang et al., journal version 2024, Lemma 4 and Theorem 1.
     """
     kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
-    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
+    rho = _checks.checked_prob('mixing_rate', mixing_rate)
     beta = _numbers.at_least_zero('slope', slope)
     drift = 1.0 + (kappa * smoothness) ** 2
     divisor = 108.0 * smoothness**2 * local_steps**3 * (beta**2 + 1.0) * drift
@@ -189,7 +190,7 @@ def consensus_bound(
     References:
       Xiang et al., journal version 2024, Lemma 4.
     """
-    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
+    rho = _checks.checked_prob('mixing_rate', mixing_rate)
     _numbers.steps('local_steps', local_steps)
     _numbers.all_at_least_zero(
         learning_rate=learning_rate,
@@ -252,7 +253,7 @@ def theorem1_bound(
     rate = _numbers.positive('learning_rate', learning_rate)
     rounds = _numbers.steps('num_rounds', num_rounds)
     kappa = local_drift.local_drift_factor(rate, smoothness, local_steps)
-    rho = _numbers.unit_interval('mixing_rate', mixing_rate)
+    rho = _checks.checked_prob('mixing_rate', mixing_rate)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
     _numbers.all_at_least_zero(offset=offset, noise=noise)
     start = 6.0 * gap / (rate * local_steps * rounds)

@@ -251,5 +251,12 @@ def test_refusals():
         link_chains.periodic_groups(
             np.repeat([0, 1], 50), active_rounds=10, cohort_size=10
         )
+    with refusals.names('down', 'one row, or 2 like `up`', 'got 3 rows'):
+        link_chains.semi_markov(np.ones((2, 1)), np.ones((3, 1)))
+    with refusals.names('cycle_length', 'memory'):
+        link_chains.cyclic([0.5], cycle_length=200_000)
+    with refusals.names('groups', '12', '16'):
+        links = link_chains.independent(np.full(16, 0.5))
+        link_chains.shared_shocks(links, np.arange(16), up_rate=0.1, down_rate=0.3)
     with refusals.names('chain', '1,048,576 modes', '20 clients'):
         link_chains.markov(np.linspace(0.1, 0.9, 20)).modes()

@@ -73,7 +73,7 @@ def test_local_steps_of_quadratics_stay_within_the_lemma():
 
 
 def test_arguments_are_checked():
-    with refuses('`smoothness` must be positive, got 0.0.'):
+    with refuses('`smoothness` must be positive and finite, got 0.0.'):
         local_drift.local_drift_factor(0.1, 0.0, 3)
     with refuses('`local_steps` must be an integer of at least 1, got 0.'):
         local_drift.local_drift_factor(0.1, 1.0, 0)

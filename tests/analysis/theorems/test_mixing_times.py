@@ -55,6 +55,15 @@ def test_tau_mix_of_six_clients_grows_with_the_separation(kind):
     assert times == TAU_MIX[kind]
 
 
+@pytest.mark.parametrize('limit', [1, 8, 9, 10, 15, 16])
+def test_a_time_within_the_limit_is_found(limit):
+    chain = analysis.minimum_separation_chain(np.ones(5), 3)  # It mixes in 9 rounds.
+    time = mixing_times.mixing_time(
+        chain.transition, chain.stationary, max_rounds=limit
+    )
+    assert time == (9 if limit >= 9 else None)
+
+
 def test_cyclic_participation_never_mixes():
     chain = analysis.minimum_separation_chain([1.0, 1.0, 1.0], 2)
     assert mixing_times.mixing_time(chain.transition, chain.stationary) is None

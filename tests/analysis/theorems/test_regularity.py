@@ -168,6 +168,13 @@ def test_bounds_of_the_constants_hold_on_random_differences():
             assert bound.num_empty == 0
 
 
+def test_equal_weights_need_no_bound_of_differences():
+    turns = regularity.participation_weights([[1, 0], [0, 1]] * 4)
+    bounds = regularity.pattern_bounds(turns, np.inf, 2)
+    assert bounds.block_deviation == 0.0
+    assert bounds.round_deviation == np.inf
+
+
 def test_simulated_deviation_agrees_with_the_exact_mean():
     rng = np.random.default_rng(8)
     probs = np.array([0.9, 0.5, 0.3])

@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import sun2025
+from tests import refusals
 from tests.analysis.theorems import exact_chains
 
 
@@ -288,3 +289,18 @@ def test_terms_equal_exact_rationals():
         8 * Fraction(1, 64) * square,
     )
     np.testing.assert_allclose(terms, [float(x) for x in exact], rtol=1e-12)
+
+
+def test_clients_that_are_never_selected_are_refused():
+    with refusals.names('marginal'):
+        sun2025.theorem4_terms(
+            0.001,
+            num_rounds=104,
+            lag=4,
+            smoothness=2.0,
+            initial_gap=3.0,
+            dissimilarity=0.5,
+            largest_gradient=2.0,
+            marginal=[0.0, 1.0],
+            remembered=0.125,
+        )
