@@ -113,6 +113,9 @@ def run(
             and values[config_replaced_by].value is not None
         )
         is_missing = config_is_optional and values.config is None and not overrides
+        if is_replaced and (values.config is not None or overrides or values.quick):
+            got = values[config_replaced_by].value
+            raise errors.invalid(config_replaced_by, 'be given without a config', got)
         if is_replaced or is_missing:
             main(None, *main_flags)
             return

@@ -16,12 +16,25 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from fedjax_links.cli import app, configs, paths
+from fedjax_links.core import errors
 from fedjax_links.core.records import Section
 
 if TYPE_CHECKING:
     from fedjax_links.base import MaskLinks
     from fedjax_links.participation.link_laws import LinkLaw
     from fedjax_links.preview.configured_links import ConfiguredLinks
+
+
+_LOG_FLAGS = (
+    'format',
+    'clients',
+    'unit',
+    'origin',
+    'utc_offset',
+    'tick',
+    'overlaps',
+)
+"""Flags that say how to read a log."""
 
 
 def define_flags() -> None:
@@ -70,6 +83,7 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
     from fedjax_links.planning import description
     from fedjax_links.preview import configured_links, links
 
+    _check_flags(args)
     if args.rounds is not None:
         checks.static_int('rounds', args.rounds, minimum=2)
     if values is None:
@@ -87,6 +101,17 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
         path = Path(args.workdir) / 'links.png'
         links.picture(path, title, record, law)
         print(f'Wrote {path}')
+
+
+def _check_flags(args: flags.FlagValues) -> None:
+    """Refuses flags that would have no effect."""
+    if args.log is not None:
+        if args.pattern is not None:
+            raise errors.invalid('pattern', 'be left out with `log`', args.pattern)
+        return
+    for name in _LOG_FLAGS:
+        if args[name].present:
+            raise errors.invalid(name, 'go with `log`', args[name].value)
 
 
 def _title(configured: 'ConfiguredLinks') -> str:

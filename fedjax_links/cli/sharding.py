@@ -51,7 +51,7 @@ def _refuse(args: flags.FlagValues, flag: str, *names: str) -> None:
     """
     for name in names:
         value = getattr(args, name)
-        if value not in (None, False):
+        if value is not None and value is not False:  # 0 is a round.
             raise errors.invalid(name, f'be left out with {flag}', value)
 
 

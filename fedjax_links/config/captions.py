@@ -1,4 +1,4 @@
-"""Captions of configs: what was changed, and values of fields in the text."""
+"""Writes captions of configs: what was changed, and values of fields in the text."""
 
 import dataclasses
 import re
@@ -10,7 +10,7 @@ from fedjax_links.core import errors
 from fedjax_links.core.records import Section
 
 _LOOKS = ('caption', 'title', 'width', 'height')
-"""Words above and below a picture, and its size: they change no result."""
+"""Fields that change no result: words above and below a picture, and its size."""
 
 _ABSENT_TEXT = 'not given'
 _ABSENT = object()
@@ -68,8 +68,8 @@ def _text(value: object) -> str:
 def fill_in(text: str, config: Section, *, is_complete: bool = True) -> str:
     """Replaces ``{config.problem.num_clients}`` and the like in a text by the value.
 
-    So a caption follows the config that it is about. A field of a section that was taken out, such
-    as ``tuning``, is "not given". Other braces stay.
+    So a caption follows the config that it is about. A field of a section that was removed, such as
+    ``tuning``, becomes "not given". Other braces stay.
 
     Args:
       text: a caption.
@@ -91,13 +91,14 @@ def fill_in(text: str, config: Section, *, is_complete: bool = True) -> str:
             raise errors.invalid('config.caption', requirement, f'config.{match[1]}')
         if isinstance(value, list | tuple):
             return ', '.join(map(str, value))
-        return f'{value:,}' if isinstance(value, int) else str(value)
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return f'{value:,}' if is_number else str(value)
 
     return re.sub(r'\{config\.([\w.]+)\}', shown, text)
 
 
 def _is_left_out(path: str, config: Section) -> bool:
-    """Returns whether a path leads into a section that configs may have and this one has not."""
+    """Returns whether a path leads into a section of the schema that this config lacks."""
     # Not above, since it imports JAX, and commands show their help without it.
     from fedjax_links.config import schema
 

@@ -1,7 +1,7 @@
 """Reads what was recorded: links and models of an earlier run, and logs of availability.
 
-These are the only parts of a config that read files. A relative path names a file beside the config
-file (while `CONFIG_FOLDER` names its folder), or else one in the working directory.
+A relative path in a config names a file beside the config file (while `CONFIG_FOLDER` names its
+folder), or else one in the working directory, see `locate`.
 """
 
 import contextvars
@@ -83,7 +83,7 @@ def recorded(
         seed = next(iter(by_seed))
     if seed not in by_seed:
         seeds = ', '.join(map(str, by_seed))
-        requirement = f'have its links kept in {path}, as {seeds}'
+        requirement = f'be one whose links {path} holds: {seeds}'
         raise errors.invalid('seed', requirement, seed)
     mask = by_seed[seed]
     if mask.shape[1] != num_clients:

@@ -41,6 +41,9 @@ CLIENT_PROGRAMS: Factories = Registry(
 _SPEEDS_STREAM = 0x5052
 """Keeps speeds of devices apart from other draws that use the same seed."""
 
+_LARGEST_SIGMA = 100
+"""More than anyone means; factors `exp(sigma z)` are finite in float64 up to z = 7."""
+
 OPTIMIZERS = optimizers.OPTIMIZERS
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, with the client's rate as the
 first argument."""
@@ -72,7 +75,7 @@ EVAL_FNS: Factories = Registry(
 
 
 def _check_clients(problem: object) -> None:
-    """Raises unless it is a problem, or has as many clients as there are edges between clients."""
+    """Raises unless it is a problem, or stands in for one with a graph's edges as clients."""
     if not hasattr(problem, 'num_clients'):
         contracts.check_problem(problem)
 
@@ -110,12 +113,12 @@ def _equal(problem: Problem, *, value: float) -> np.ndarray:
 
 
 def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
-    """Gives the first half of the clients one value, and the second half another.
+    """Gives the first half of the clients one value, and the other clients another.
 
     Args:
-      problem: the problem.
-      first: value of the first half.
-      second: value of the second half.
+      problem: the problem, with N clients.
+      first: value of the first N // 2 clients.
+      second: value of the others.
     """
     _check_clients(problem)
     for name, value in (('first', first), ('second', second)):
@@ -147,9 +150,9 @@ def _power(
     """Lets weights fall as a power: ``1, 2^-exponent, 3^-exponent, ...``.
 
     Args:
-      problem: the problem.
-      exponent: how fast they fall.
-      count: how many, such as the number of groups; one for each client by default.
+      problem: the problem, with N clients.
+      exponent: how fast they fall; negative ones let them rise.
+      count: how many, such as the number of groups, from 1 to N; N by default.
     """
     _check_clients(problem)
     if count is None:
@@ -228,8 +231,8 @@ def _device_times(
       uplink: bytes per second that a client sends, likewise.
       downlink: bytes per second that it receives, likewise.
       local_steps: local steps in a round.
-      sigma: standard deviation of the logarithm of the training time, from round to round:
-        a number, or one for each client.
+      sigma: standard deviation of the logarithm of the training time, from round to round, in
+        [0, 100]: a number, or one for each client.
       model_bytes: bytes of what is sent; a model of the problem by default.
     """
     contracts.check_problem(problem)
@@ -248,7 +251,7 @@ def _device_times(
         bytes_of_model(problem) if model_bytes is None else model_bytes
     )
     checks.positive_number('model_bytes', size)
-    checks.within('sigma', sigma, 0, 100)
+    checks.within('sigma', sigma, 0, _LARGEST_SIGMA)
     checks.one_or_each('sigma', sigma, problem.num_clients)
     ones = np.ones(problem.num_clients)
     training = local_steps * np.asarray(step, float) * ones
@@ -260,18 +263,18 @@ def _device_times(
 def lognormal(
     num_clients: int, *, median: float, sigma: float, seed: int = 0
 ) -> np.ndarray:
-    """Draws unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal.
+    """Draws speeds of unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal.
 
     Args:
       num_clients: N.
-      median: in seconds per step, or bytes per second.
-      sigma: standard deviation of the logarithm.
+      median: in seconds per step, or bytes per second; positive.
+      sigma: standard deviation of the logarithm, in [0, 100].
       seed: seed of the draw.
     """
     checks.static_int('num_clients', num_clients)
     median = checks.on_host(median)
     checks.positive_number('median', median)
-    checks.number_within('sigma', sigma, 0, 100)
+    checks.number_within('sigma', sigma, 0, _LARGEST_SIGMA)
     checks.static_int('seed', seed, minimum=0)
     rng = np.random.default_rng([int(seed), _SPEEDS_STREAM])
     return median * np.exp(sigma * rng.standard_normal(num_clients))
@@ -282,13 +285,14 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
 
     Args:
       num_clients: N.
-      path: the file.
+      path: the file, beside the config file or in the working directory.
       column: its name in the header.
     """
     import pandas
 
+    file = recorded_links.locate('path', path)
     try:
-        table = pandas.read_csv(path)
+        table = pandas.read_csv(file)
         if not isinstance(column, str) or column not in table:
             raise errors.unknown_name('column', column, table)
         values = table[column].to_numpy(float)
@@ -296,11 +300,11 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
         raise
     except (OSError, ValueError) as error:
         reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
-        got = f'{path}: {reason}'
+        got = f'{file}: {reason}'
         raise errors.invalid('path', 'name a readable table', got) from None
     if len(values) != num_clients:
         requirement = f'name a table of {num_clients} clients'
-        raise errors.invalid('path', requirement, f'{path} with {len(values)}')
+        raise errors.invalid('path', requirement, f'{file} with {len(values)}')
     return values
 
 
@@ -340,7 +344,7 @@ CLIENT_COUNT_TABLES: Mapping[str, Factories] = {
 """Likewise; functions with an argument ``num_clients`` get N."""
 
 LINKS: Factories = Registry({'recorded': recorded_links.recorded})
-"""``links`` or one of ``patterns``, besides the registry; ``num_clients`` is N."""
+"""``links`` or one of ``patterns``, besides `PARTICIPATION`; ``num_clients`` is N."""
 
 TRACE_FORMATS: Factories = Registry(
     {

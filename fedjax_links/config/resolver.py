@@ -16,7 +16,7 @@ from fedjax_links import local_training
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Problem
 from fedjax_links.config import bound as bound_factories
-from fedjax_links.config import nested, registries
+from fedjax_links.config import nested, recorded_links, registries
 from fedjax_links.config.bound import Bound as Bound
 from fedjax_links.config.bound import Factory
 from fedjax_links.config.bound import importable as importable
@@ -104,7 +104,19 @@ def bind_problem(section: Section | str, path: str = 'config.problem') -> Bound:
     options = dict(bound.options)
     for name in options.keys() & {'model', 'partition', 'augment'}:
         options[name] = import_object(f'{path}.{name}', options[name])
+    if isinstance(options.get('data'), Mapping):
+        options['data'] = _locate_files(f'{path}.data', options['data'])
     return bound._replace(options=options, kind=Problem)
+
+
+def _locate_files(path: str, data: Section) -> Options:
+    """Returns the options of a data set, with paths that may lie beside the config file."""
+    located = dict(data)
+    for option in data.keys() & {'path', 'test', 'data_dir'}:
+        if isinstance(data[option], str):
+            file = recorded_links.locate(f'{path}.{option}', data[option])
+            located[option] = str(file)
+    return located
 
 
 def bind_algorithm(label: str, section: Section, client: Section) -> Bound:

@@ -238,6 +238,8 @@ class Experiment(schema.Settings):
         checks.flags(allow_mixed=allow_mixed, allow_changed=allow_changed)
         listeners = self._listeners(callbacks, progress)
         if executor is None:
+            if jobs is not None:
+                raise errors.invalid('jobs', 'be given with an executor', jobs)
             results = loop.run(
                 self.plan,
                 folder,

@@ -167,14 +167,23 @@ def _describe_phases(plan: Plan) -> list[str]:
             continue
         num_seen = cycle // math.gcd(cycle, period)
         if num_seen < min(cycle, plan.num_rounds // period, _ENOUGH_PHASES):
-            coprime = next(
-                n for n in itertools.count(period + 1) if math.gcd(n, cycle) == 1
-            )
             lines.append(
                 f'warning  {label} repeats every {cycle} rounds: evaluations every {period} '
-                f'see {count(num_seen, "round")} of them, `eval_every` = {coprime} would see all'
+                f'see {count(num_seen, "round")} of them, {_better_period(plan, cycle)}'
             )
     return lines
+
+
+def _better_period(plan: Plan, cycle: int) -> str:
+    """Says which longer period sees another round of a cycle at each evaluation."""
+    coprime = next(
+        n for n in itertools.count(plan.eval_every + 1) if math.gcd(n, cycle) == 1
+    )
+    num_evals = math.ceil(plan.num_rounds / coprime)
+    change = f'`eval_every` = {coprime}'
+    if num_evals * coprime != plan.num_rounds:
+        change += f' and `num_rounds` = {num_evals * coprime}'
+    return f'{change} would see {min(cycle, num_evals)}'
 
 
 def seeds_of(plan: Plan) -> str:

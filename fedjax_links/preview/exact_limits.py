@@ -210,7 +210,7 @@ class _Writer:
         return f'  {label}: bias {bias}{comparison}, {remark}'
 
     def _num_lags(self) -> float:
-        """Returns over how many rounds of all clients FedAvg's law sums, zero for none."""
+        """Returns how many lags of all clients FedAvg's law sums over."""
         law = self._links.law
         if law.up_rate is None or law.down_rate is None or law.probs is None:
             return 0.0
@@ -221,6 +221,8 @@ class _Writer:
         slowest = np.abs(1 - law.up_rate - law.down_rate).max()
         if slowest == 0:
             return 0.0
+        if slowest == 1:  # A link that alternates never forgets.
+            return math.inf
         num_rounds = math.log(_NEGLIGIBLE) / math.log(slowest)
         return float(law.probs.size * num_rounds)
 

@@ -17,6 +17,7 @@ from fedjax_links.preview import (
     weighted_limits,
 )
 from fedjax_links.preview.links import stated_rates, transition_probs
+from fedjax_links.problems import vectors
 from fedjax_links.problems.classification import partition_of
 
 _QUANTILES = {'least': 0.0, '25 %': 0.25, 'median': 0.5, '75 %': 0.75, 'most': 1.0}
@@ -208,15 +209,14 @@ def _bias_lines(
     weights: analysis.EffectiveWeights,
     active: np.ndarray,
 ) -> list[str]:
-    """Describes FedAvg's bias: in labels, or in the solution of a quadratic problem."""
+    """Describes FedAvg's bias: in labels, or on quadratics of one curvature."""
     class_mix = partition_of(problem).class_mix
     if class_mix.size:
         return _label_bias_lines(class_mix, weights, active)
-    data = problem.data
-    is_quadratic = hasattr(data, 'ndim') and data.ndim == 2
-    if not is_quadratic or problem.max_examples != 1:
+    losses = vectors.quadratics_of(problem)
+    if losses is None or np.ptp(losses.curvature):
         return []
-    targets = np.asarray(data, np.float64)
+    targets = losses.targets
     # FedAvg converges to the weighted mean of the targets, and the optimum is their mean.
     bias = np.linalg.norm(weights.weights @ targets - targets.mean(axis=0))
     source = _source_of_bias(law, weights, active, targets)

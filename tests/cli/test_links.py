@@ -173,6 +173,18 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
             [],
             '`config` must name a config or its file, such as --config=quickstart, got None.',
         ),
+        (
+            ['--config=quickstart', '--tick=600'],
+            '`tick` must go with `log`, got 600.0.',
+        ),
+        (
+            [f'--log={two}', '--pattern=links'],
+            '`pattern` must be left out with `log`, ',
+        ),
+        (
+            [f'--log={two}', '--config=quickstart'],
+            f'`log` must be given without a config, got {two}.',
+        ),
     ):
         line = refused('links', *flags)
         assert line.startswith(f'error: {message}')

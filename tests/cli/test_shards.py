@@ -54,3 +54,12 @@ def test_auto_is_the_share_of_the_task(tmp_path, config, monkeypatch):
     refused = run(*command)
     assert refused.returncode == 2
     assert '`shard` must read I/N where no variable of a job array' in refused.stderr
+
+
+@pytest.mark.parametrize('flag', ['--debug_round=0', '--debug_round=3', '--start_over'])
+def test_flags_of_all_lanes_are_left_out_with_a_shard(flag, tmp_path):
+    refused = run(
+        'simulate', '--config=quickstart', f'--workdir={tmp_path}', '--shard=1/2', flag
+    )
+    assert refused.returncode == 2
+    assert 'must be left out with --shard, got ' in refused.stderr

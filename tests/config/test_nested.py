@@ -97,6 +97,12 @@ def test_values_in_a_caption_are_those_that_it_is_about(by):
     assert 'num_rounds = 50 (4000)' in message
 
 
+def test_a_flag_in_a_caption_is_no_number():
+    config = {'num_rounds': 4000, 'evaluate_start': True}
+    text = '{config.num_rounds} rounds, start {config.evaluate_start}'
+    assert captions.fill_in(text, config) == '4,000 rounds, start True'
+
+
 def test_without_changes_a_config_stays_as_it_is():
     assert captions.with_changes(FILE, dict(FILE)) == FILE
     looks = {**FILE, 'title': 'Another', 'width': 40}

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import experiment, runs, simulation
+from fedjax_links import datasets, experiment, runs, simulation
 from fedjax_links.config import recorded_links, resolver
 from tests.experiment.configs import values
 
@@ -66,7 +66,7 @@ def test_masks_and_wanted_probabilities_are_kept(tmp_path):
     np.testing.assert_array_equal(ours.mask, np.concatenate([mask, mask]))
     assert np.isnan(ours.prob).all()
     with pytest.raises(
-        ValueError, match=r'`seed` must have its links kept in .*, as 0, got 1\.$'
+        ValueError, match=r'`seed` must be one whose links .* holds: 0, got 1\.$'
     ):
         recorded_links.recorded(tmp_path, num_clients=8, seed=1)
 
@@ -218,6 +218,35 @@ def test_relative_paths_are_beside_the_config_or_in_the_folder(tmp_path, monkeyp
         monkeypatch.setenv('HOME', str(here))
         assert recorded_links.locate('path', '~/log.csv') == here / 'log.csv'
         build(links={'name': 'trace', 'path': 'other.csv', 'tick': 1})
+
+
+def test_tables_and_data_are_beside_the_config(tmp_path):
+    text = 'step\n' + '0.5\n' * 8
+    (tmp_path / 'devices.csv').write_text(text)
+    rows = np.arange(32, dtype=np.uint8).reshape(16, 2)
+    labels = np.tile([0, 1], 8)
+    owners = np.repeat(np.arange(8), 2)
+    data = datasets.Dataset(rows, labels, owners, num_classes=2)
+    datasets.save_npz(data, tmp_path / 'mine.npz')
+    step = {'name': 'table', 'path': 'devices.csv', 'column': 'step'}
+    times = {'name': 'devices', 'step': step, 'local_steps': 2}
+    times |= {'uplink': 1e6, 'downlink': 1e6}
+    problem = {
+        'name': 'images',
+        'dataset': 'npz',
+        'data': {'path': 'mine.npz'},
+        'partition': 'natural',
+        'model': 'softmax',
+    }
+    changes = {
+        'problem': problem,
+        'links': {'name': 'quorum', 'times': times, 'quorum': 3},
+    }
+    with resolver.importable(tmp_path):
+        planned = build(**changes)
+        assert planned.problem_at('links', {}).num_clients == 8
+    with pytest.raises(ValueError, match=r'mine\.npz'):
+        build(**changes)
 
 
 @pytest.mark.parametrize(

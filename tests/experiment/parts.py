@@ -1,5 +1,7 @@
 """What a user might name in a config."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
@@ -36,6 +38,16 @@ def steered(num_clients, *, up, step='slow', graph=None):
 def forwarded(**options):
     """A pattern that hands all its options on."""
     return cycles(3, **options)
+
+
+def _distance(params, batch):
+    return jnp.mean(jnp.sum(jnp.abs(batch - params), axis=-1))
+
+
+def medians():
+    """Twelve clients with a vector each, whose loss is no quadratic."""
+    built = problems.counterexample(num_clients=12, dimension=3)
+    return dataclasses.replace(built, loss_fn=_distance)
 
 
 loads = []

@@ -1,5 +1,7 @@
 """What is said of an experiment before it runs."""
 
+import re
+
 import pytest
 
 from fedjax_links import experiment, participation
@@ -42,6 +44,14 @@ def test_evaluations_that_see_few_rounds_of_a_cycle_are_named(cycle, period, see
         assert f'repeats every {cycle} rounds' in result[0]
         assert f'see {seen} round' in result[0]
         assert 'of them, `eval_every` = ' in result[0]
+        better = int(re.search('`eval_every` = ([0-9]+)', result[0])[1])
+        changed = re.search('`num_rounds` = ([0-9]+)', result[0])
+        changes = {'links': links, 'eval_every': better}
+        changes['num_rounds'] = int(changed[1]) if changed else rounds
+        assert not warnings(**changes)
+        evaluated = range(better, changes['num_rounds'] + 1, better)
+        would_see = int(re.search('would see ([0-9]+)', result[0])[1])
+        assert len({t % cycle for t in evaluated}) == would_see
 
 
 def test_a_recording_that_is_played_once_gives_no_warning():

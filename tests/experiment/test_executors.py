@@ -102,6 +102,8 @@ def test_an_experiment_of_objects_says_which_part_cannot_travel(tmp_path):
         built.run(executor=AtOnce())
     with names('executor'):
         built.run(tmp_path, executor=3)
+    with names('jobs', 'be given with an executor'):
+        built.run(tmp_path, jobs=2)
 
 
 def test_a_job_that_fails_stops_no_other_and_has_a_line(tmp_path):

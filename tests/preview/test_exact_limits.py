@@ -95,6 +95,15 @@ def test_many_clients_have_the_law_of_first_order():
     assert lines[-1].startswith('  no exact limit of mifa: it takes long')
 
 
+def test_a_link_that_alternates_takes_long():
+    """It is up in every other round, so FedAvg's law sums over all lags."""
+    probs = [0.5, *np.linspace(0.51, 0.6, 29)]
+    problem = {'name': 'counterexample', 'num_clients': 30, 'dimension': 1}
+    links = {'name': 'markov', 'probs': probs, 'up_rate': 1.0}
+    lines = described(links, {'fedavg': {}}, problem)
+    assert lines[-1].startswith('  no exact limit of fedavg: it takes long')
+
+
 @pytest.mark.parametrize(
     'algorithms, config, reason',
     [

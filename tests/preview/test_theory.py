@@ -50,6 +50,14 @@ def test_exact_predictions_are_those_of_the_analysis():
     )
 
 
+def test_only_quadratics_have_a_bias():
+    links = plans.KNOWN['bernoulli']
+    _, text = screen(links)
+    assert "FedAvg's bias ||" in text
+    _, text = screen(links, {'name': 'tests.experiment.parts:medians'})
+    assert "FedAvg's bias" not in text
+
+
 def test_estimates_say_so_and_how_noisy_they_are():
     equal = {'name': 'halves', 'first': 0.5, 'second': 0.5}
     links = {
