@@ -57,7 +57,8 @@ class Bound(NamedTuple):
       options: values, arrays, further bound parts, and holes.
       args: likewise, positional, which are no options.
       kind: the type that the factory has to return.
-      is_function: whether it is handed on as a function, of which ``args`` are an example.
+      is_function: whether `build` returns the factory with its options, without calling it. It is
+        still called once with ``args``, as a check.
     """
 
     where: str
@@ -91,7 +92,11 @@ class Bound(NamedTuple):
         return functools.partial(self.factory, **options) if self.is_function else built
 
     def _call(self, args: tuple[object, ...], options: Section) -> Any:
-        """Calls the factory; what another's factory raises is a mistake in its section."""
+        """Calls the factory.
+
+        If the factory is from a library, such as optax, its errors are mistakes in the section. In
+        this package they are bugs. The user's code keeps its traceback.
+        """
         try:
             with errors.context(self.where):
                 return self.factory(*args, **options)
@@ -150,7 +155,7 @@ def importable(folder: Path | str) -> Iterator[None]:
       folder: usually that of the config file.
     """
     path = Path(folder).resolve()
-    importlib.invalidate_caches()  # what was written since a module was last looked for
+    importlib.invalidate_caches()  # Files may be newer than the last import.
     modules_before = set(sys.modules)
     sys.path.append(str(path))
     token = recorded_links.CONFIG_FOLDER.set(path)
@@ -234,7 +239,7 @@ def check_recorded(
       where: the path of ``value``, for errors.
       value: a section, or a config, as a folder keeps it.
       allow_imports: whether the user lets the folder name any code.
-      trusted: a config that the user gave, whose names are no strangers.
+      trusted: a config from the user; names that it has are allowed.
 
     Raises:
       RefusedImportError: naming the first path and what stands there.
@@ -296,7 +301,7 @@ def _import_module(where: str, name: str, module_name: str) -> types.ModuleType:
 
 
 def _refuse_namesake(where: str, name: str, top: str) -> None:
-    """Raises if a module beside the config has the name of another one, which was imported."""
+    """Raises if a module beside the config has the name of another, which was imported instead."""
     folder = recorded_links.CONFIG_FOLDER.get()
     if folder is None:
         return
@@ -304,6 +309,6 @@ def _refuse_namesake(where: str, name: str, top: str) -> None:
     if spec is None or spec.origin is None or _lies_in(folder, top):
         return
     other = getattr(sys.modules.get(top), '__file__', None) or 'Python itself'
-    requirement = 'name a module whose name no other one has'
+    requirement = 'name a module whose name no other module has'
     got = f'{name}, which is {spec.origin} and {other}'
     raise errors.invalid(where, requirement, got)

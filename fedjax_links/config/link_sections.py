@@ -1,4 +1,4 @@
-"""From the section of links to the pattern that it names, with all parts that it names in turn."""
+"""Binds the pattern that a section of links names, with the parts that it names in turn."""
 
 import functools
 import inspect
@@ -71,10 +71,9 @@ def _check_names(
     for option in options:
         if option not in known:
             near = _SUGGESTIONS.get(option)
+            # An empty text suggests nothing.
             if near is not None and near not in known:
-                near = (
-                    ''  # What it is called elsewhere is not here, so nothing is near.
-                )
+                near = ''
             raise errors.unknown_name(path, option, known - {'num_clients'}, near=near)
 
 
@@ -136,6 +135,7 @@ def _fill_in_probs(
         return
     if 'probs' not in options:
         return
+    # A list has one for each client, except in a user's factory or for several ``patterns``.
     is_section = isinstance(options['probs'], Mapping | str)
     if is_section or (_is_registered(factory) and 'patterns' not in accepted):
         options['probs'] = _make_probs(f'{path}.probs', options['probs'], problem)
@@ -167,13 +167,11 @@ def _is_registered(factory: Factory) -> bool:
 def _bind_parts(
     path: str, options: Options, factory: Factory, problem: Problem
 ) -> None:
-    """Puts what the sections among the options stand for in their place."""
+    """Replaces the sections among the options by what they stand for."""
     is_registered = _is_registered(factory)
     kinds = factory_options.annotations(getattr(factory, 'factory', factory))
-    names = [name for name in options if name != 'prob']
-    if 'prob' in options:
-        names.append('prob')  # after its graph
-    for name in names:
+    # `prob` may hold a value for each edge of the graph, so the graph is made first.
+    for name in sorted(options, key=lambda name: name == 'prob'):
         value = options[name]
         kind = kinds.get(name)
         if isinstance(value, Bound):
@@ -202,8 +200,8 @@ def _link_part(
 ) -> Any:
     """Makes an option of a pattern, or of a part of one.
 
-    A user's own factory may have options of any name; those of
-    `registries.CLIENT_COUNT_TABLES` are sections of ours in factories of ours alone.
+    A user's own factory may have options of any name, so `registries.CLIENT_COUNT_TABLES` hold for
+    factories of this package only.
 
     Args:
       path: of the option in the config.
@@ -234,7 +232,7 @@ def _link_part(
 def _bind_part(
     path: str, section: Any, table: registries.Factories, problem: Problem
 ) -> Bound:
-    """Binds a part of a pattern, with its own parts made."""
+    """Binds a part of a pattern, after its own parts are made."""
     bound = resolver.bind(path, section, table)
     is_registered = bound.factory in table.values()
     options = {
@@ -247,7 +245,7 @@ def _bind_part(
 def _bind_patterns(
     path: str, values: Collection[Any], sections: Any, problem: Problem
 ) -> Any:
-    """Binds the patterns of a list that has any; another list stays as it is.
+    """Binds the patterns in a list; a list without any stays as it is.
 
     Args:
       path: of the list in the config.

@@ -170,7 +170,7 @@ def put(
     Args:
       config: as `plain` returns it, or one of its parts.
       path: names and indices of lists; missing sections are made.
-      value: the new value; `REMOVED` removes the field.
+      value: the new value; `REMOVED` removes the field of a section.
       where: the part's dotted path, for errors.
 
     Returns:
@@ -295,7 +295,7 @@ def quick(values: Section) -> dict[str, Any]:
 
 
 def _merged(values: Section, changes: Section) -> dict[str, Any]:
-    """Returns a section with the fields of ``quick`` in place of its own."""
+    """Returns a section with some fields changed, by the rules of `quick`."""
     merged = {**values, **changes}
     for name, change in changes.items():
         old_value = values.get(name)

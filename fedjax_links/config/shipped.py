@@ -29,12 +29,12 @@ def locate(config: str, command: str | None = None) -> str:
         any by default.
 
     Returns:
-      The file, with the same words. A file that is there wins over a name, and what cannot be a
+      The file, with the same words. An existing file wins over a name. A text that cannot be a
       name, because it has a folder or a suffix or is a folder, stays as it is.
 
     Raises:
-      ValueError: for a name that no shipped config has, with the file that is there with a suffix,
-        or the nearest name.
+      ValueError: for a name that no shipped config has. It names the file of that name with the
+        suffix ``.py``, or the nearest name.
     """
     config = os.path.expanduser(config)
     name, colon, words = config.partition(':')
@@ -58,7 +58,7 @@ def locate(config: str, command: str | None = None) -> str:
 
 
 def _of_command(known: Mapping[str, Path], command: str | None) -> list[str]:
-    """Returns the names of configs whose docstring names a command, or all without such."""
+    """Returns the configs whose file names a command; all of them if none does."""
     named = f'python -m fedjax_links {command} '
     names = [name for name, path in known.items() if named in path.read_text('utf-8')]
     return names or list(known)
