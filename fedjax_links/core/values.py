@@ -17,3 +17,8 @@ def has_flag(value: object) -> bool:
     if isinstance(value, list | tuple):
         return any(map(has_flag, value))
     return isinstance(value, bool)
+
+
+def is_missing(name: object) -> bool:
+    """Returns whether a name of a client is missing: None, NaN, or the like of pandas."""
+    return name is None or repr(name) in ('<NA>', 'NaT') or name != name

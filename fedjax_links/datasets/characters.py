@@ -27,9 +27,11 @@ def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
       uint8[E, L], below `NUM_TOKENS`.
 
     Raises:
-      ValueError: if they differ in length.
+      ValueError: for what is no text, or texts that differ in length.
     """
     for text in texts:
+        if not isinstance(text, str):
+            raise errors.invalid('texts', 'be texts', errors.text_of(text))
         if len(text) != len(texts[0]):
             requirement = f'have {len(texts[0])} characters each'
             raise errors.invalid('texts', requirement, errors.text_of(text))
@@ -38,5 +40,13 @@ def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def encode_next(after: Sequence[str]) -> NDArray[np.int32]:
-    """Encodes the single characters that follow texts as labels, int32[E]."""
-    return encode(after)[:, 0].astype(np.int32)
+    """Encodes the single characters that follow texts as labels, int32[E].
+
+    Raises:
+      ValueError: for other than single characters.
+    """
+    tokens = encode(after)
+    if tokens.shape[1] != 1:
+        got = errors.text_of(after[0])
+        raise errors.invalid('texts', 'be single characters', got)
+    return tokens[:, 0].astype(np.int32)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fedjax_links.core import checks, errors
+from fedjax_links.core.values import is_missing
 
 _NUMBERS = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
 _SMALLER = {
@@ -283,7 +284,7 @@ def _first_rows(argument: str, owners: Sequence[Any]) -> dict[Any, int]:
         requirement = 'name an owner by a text or a number'
         raise errors.invalid(argument, requirement, got) from None
     for owner, row in rows.items():
-        if owner is None or repr(owner) in ('<NA>', 'NaT') or owner != owner:
+        if is_missing(owner):
             raise errors.invalid(argument, 'name an owner', f'none for example {row}')
     return rows
 

@@ -53,8 +53,13 @@ class Dataset:
 
     def __post_init__(self) -> None:
         """Checks that everything fits together, and numbers classes and owners."""
-        if (self.test_features is None) != (self.test_labels is None):
-            raise errors.invalid('test_labels', 'be given with `test_features`', None)
+        for given, missing in (
+            ('test_features', 'test_labels'),
+            ('test_labels', 'test_features'),
+        ):
+            is_given = getattr(self, given) is not None
+            if is_given and getattr(self, missing) is None:
+                raise errors.invalid(missing, f'be given with `{given}`', None)
         parts = ('train',) if self.test_features is None else ('train', 'test')
         for part in parts:
             self._check_part(part)
@@ -67,7 +72,8 @@ class Dataset:
         for name, values in labels.items():
             if values.max() >= self.num_classes:
                 requirement = f'lie below num_classes ({self.num_classes})'
-                got = f'{values.max()} at {np.argmax(values)}'
+                row = np.unravel_index(np.argmax(values), values.shape)[0]
+                got = f'{values.max()} at {row}'
                 raise errors.invalid(name, requirement, got)
         self._number_owners()
 

@@ -61,12 +61,15 @@ class Encoding(NamedTuple):
         for file, user, x, y in _users(path):
             if not x:
                 continue
-            try:
-                columns['features'].append(self.features(x))
-                columns['labels'].append(self.labels(y))
-            except errors.InvalidError as error:
-                value = f'{error.value} of user {errors.text_of(user)} in {file}'
-                raise errors.invalid(error.path, error.requirement, value) from None
+            for name, convert, entries in (
+                ('features', self.features, x),
+                ('labels', self.labels, y),
+            ):
+                try:
+                    columns[name].append(convert(entries))
+                except errors.InvalidError as error:
+                    value = f'{error.value} of user {errors.text_of(user)} in {file}'
+                    raise errors.invalid(name, error.requirement, value) from None
             columns['clients'].append(np.full(len(x), user))
         if not columns['clients']:
             raise errors.invalid('path', 'hold examples', path)
@@ -158,8 +161,9 @@ def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
     side = math.isqrt(numbers.shape[-1])
     is_square = numbers.ndim == 2 and side**2 == numbers.shape[1]
     if not is_square or numbers.min() < 0 or numbers.max() > 1:
-        requirement = 'be another for what is no square of numbers in [0, 1]'
-        raise errors.invalid('encode', requirement, "'pixels'")
+        requirement = "be squares of numbers in [0, 1] for `encode` 'pixels'"
+        got = f'{list(numbers.shape[1:])} from {numbers.min():g} to {numbers.max():g}'
+        raise errors.invalid('features', requirement, got)
     return np.rint(255 * numbers).astype(np.uint8).reshape(-1, side, side, 1)
 
 

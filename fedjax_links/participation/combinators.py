@@ -1,9 +1,9 @@
 """Combines participation patterns into new ones.
 
 The first part uses the combination's key. So its links are the same as without the other parts,
-and an outage changes nothing outside its window. All other randomness comes from streams that no
-pattern uses, so parts are independent. All parts advance in each round, whether or not they are
-in force. If a part has separate masks for uplink, downlink and compute, so has the result.
+and an outage changes nothing outside its window. Parts are independent: all other randomness comes
+from streams that no pattern uses. All parts advance in each round, whether or not they are in
+force. If a part has separate masks for uplink, downlink and compute, so has the result.
 Clients of a part without them then receive if they deliver, and always compute.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links import base
 from fedjax_links.base import (
@@ -118,7 +118,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
     if checks.is_concrete(probs):
         total = np.sum(np.asarray(probs, np.float64))
         if abs(total - 1) > 1e-5:
-            raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
+            raise errors.invalid('probs', 'sum to one', total)
 
     def pick(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         uniform = prng.uniform(key)
@@ -163,10 +163,10 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     """
     _check_parts(patterns)
     sizes = checks.shape('at_rounds', at_rounds)
-    num_rounds = 1 if sizes == () else sizes[0]
-    if len(sizes) > 1 or num_rounds != len(patterns) - 1:
+    num_switches = 1 if sizes == () else sizes[0]
+    if len(sizes) > 1 or num_switches != len(patterns) - 1:
         requirement = f'name {len(patterns) - 1} rounds for {len(patterns)} patterns'
-        got = num_rounds if len(sizes) < 2 else f'shape {list(sizes)}'
+        got = num_switches if len(sizes) < 2 else f'shape {list(sizes)}'
         raise errors.invalid('at_rounds', requirement, got)
     rounds = _as_rounds(at_rounds)
 
@@ -197,7 +197,7 @@ def outage(
     stop: Number,
     clients: ArrayLike | None = None,
 ) -> Participation:
-    """Takes links of clients, to peers too, down from round ``start`` until before ``stop``.
+    """Takes the links of clients, also those to peers, down from ``start`` until ``stop``.
 
     Args:
       pattern: the pattern outside of the outage.
@@ -289,7 +289,31 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
     def merge(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         return jax.tree.map(reorder, *combining.align(samples))
 
-    return combining.combine('by_group', patterns, merge, num_clients=len(labels))
+    grouped = combining.combine('by_group', patterns, merge, num_clients=len(labels))
+    return grouped._replace(client_names=_names_of_groups(patterns, rows_of_clients))
+
+
+def _names_of_groups(
+    patterns: Sequence[Participation], rows_of_clients: NDArray[np.integer]
+) -> tuple[str, ...] | None:
+    """Returns the client names of `by_group`.
+
+    Args:
+      patterns: one per group.
+      rows_of_clients: int[N], position of each client in the groups one after the other.
+
+    Returns:
+      The names; empty if a recording or another part has none, None without recordings.
+    """
+    names_by_group = [part.client_names for part in patterns]
+    if all(names is None for names in names_by_group):
+        return None
+    if not all(names_by_group):
+        return ()
+    names: list[str] = []
+    for names_of_group in names_by_group:
+        names.extend(names_of_group or ())
+    return tuple(names[row] for row in rows_of_clients)
 
 
 def _meet(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:

@@ -1,7 +1,7 @@
 """Combines several patterns into one, and derives keys for what combinators draw.
 
-The first part draws from the combination's key. So its links are those that it has without
-the others. Everything else draws from streams that no pattern uses.
+The first part draws from the combination's key, so its links are the same as without the others.
+Everything else draws from streams that no pattern uses.
 """
 
 import functools
@@ -20,18 +20,6 @@ from fedjax_links.core import client_names, errors
 Samples = Sequence[MaskLinks]
 
 
-def longest(samples: Samples) -> Array | None:
-    """Returns the longest duration of the parts.
-
-    Returns:
-      float[], in seconds; None if no part has a duration.
-    """
-    durations = [sample.duration for sample in samples if sample.duration is not None]
-    if not durations:
-        return None
-    return functools.reduce(jnp.maximum, durations)
-
-
 def combine(
     kind: str,
     patterns: Sequence[Participation],
@@ -44,7 +32,8 @@ def combine(
       kind: name of the combinator, from which its streams are derived.
       patterns: the parts; the first draws from the same key as without the others.
       merge: returns the links; the samples have masks.
-      num_clients: N, if that is not the number of clients of each part.
+      num_clients: N, if the parts are not over the same clients. The result then has no client
+        names, which are the caller's to set.
 
     Returns:
       The pattern; its carry is a tuple of those of the parts, or that of the only part.
@@ -112,6 +101,12 @@ def recorded_names(patterns: Sequence[Participation]) -> tuple[str, ...] | None:
     for names in named[1:]:
         client_names.check_order('patterns', names, named[0])
     return named[0]
+
+
+def longest(*durations: Array | None) -> Array | None:
+    """Returns the longest of durations float[], in seconds; None if all are None."""
+    known = [duration for duration in durations if duration is not None]
+    return functools.reduce(jnp.maximum, known) if known else None
 
 
 def stream(kind: str, pattern: Participation) -> Callable[[Key], Key]:

@@ -68,7 +68,7 @@ def duplex(
     def merge(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         uplinks, downlinks, compute_links = samples
         prob = uplinks.prob * compute_links.prob * downlinks.prob
-        duration = combining.longest(samples)
+        duration = combining.longest(*[sample.duration for sample in samples])
         return base.directed(
             uplinks._replace(prob=prob, duration=duration),
             uplinks.mask & compute_links.mask,

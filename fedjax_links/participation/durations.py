@@ -15,7 +15,9 @@ from fedjax_links.core.registry import Registry
 
 Survival = NDArray[np.float64]
 
+# Of a table, so that it takes 8 MB per row at most.
 _MOST_ROUNDS = 1_000_000
+# Probability at which a table ends.
 _NEGLIGIBLE = 1e-10
 # The largest part of the mean that may lie beyond the most rounds.
 _MOST_CUT = 1e-5
@@ -32,7 +34,8 @@ def lognormal(median: ArrayLike, sigma: ArrayLike) -> Survival:
 
     checks.positive('median', median)
     checks.positive('sigma', sigma)
-    log_median, width = _as_columns(np.log(median), sigma)
+    median_column, width = _as_columns(median=median, sigma=sigma)
+    log_median = np.log(median_column)
 
     def survival(rounds: NDArray[np.float64]) -> Survival:
         return special.ndtr((log_median - np.log(rounds)) / width)
@@ -52,7 +55,7 @@ def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
     """
     checks.positive('scale', scale)
     checks.positive('shape', shape)
-    divisor, power = _as_columns(scale, shape)
+    divisor, power = _as_columns(scale=scale, shape=shape)
 
     def survival(rounds: NDArray[np.float64]) -> Survival:
         return np.exp(-((rounds / divisor) ** power))
@@ -70,7 +73,8 @@ def geometric(rate: ArrayLike) -> Survival:
     """
     checks.positive('rate', rate)
     checks.within('rate', rate, 0, 1)
-    (stays,) = _as_columns(1.0 - np.asarray(rate, float))
+    (rate_column,) = _as_columns(rate=rate)
+    stays = 1.0 - rate_column
 
     def survival(rounds: NDArray[np.float64]) -> Survival:
         return stays**rounds
@@ -103,10 +107,21 @@ SOJOURNS: Mapping[str, Callable[..., Survival]] = Registry(
 """``up`` and ``down`` of `semi_markov`."""
 
 
-def _as_columns(*parameters: ArrayLike) -> list[NDArray[np.float64]]:
-    """Broadcasts parameters to columns float64[G, 1]."""
-    rows = np.broadcast_arrays(*[np.atleast_1d(value) for value in parameters])
-    return [row[:, None] for row in rows]
+def _as_columns(**parameters: ArrayLike) -> list[NDArray[np.float64]]:
+    """Converts parameters, by name, to columns float64[G, 1].
+
+    Raises:
+      ValueError: for a parameter that is neither one number nor one for each row.
+    """
+    vectors = {name: np.atleast_1d(value) for name, value in parameters.items()}
+    num_rows = max(vector.size for vector in vectors.values())
+    columns = []
+    for name, vector in vectors.items():
+        if vector.shape not in ((1,), (num_rows,)):
+            requirement = f'be one number or {num_rows}, one for each row'
+            raise errors.invalid(name, requirement, f'shape {list(vector.shape)}')
+        columns.append(np.broadcast_to(vector, num_rows).astype(float)[:, None])
+    return columns
 
 
 _SurvivalFunction = Callable[[NDArray[np.float64]], Survival]
@@ -159,7 +174,10 @@ def _check_tail(
 
 
 def _sum_beyond(survival: _SurvivalFunction, length: int) -> NDArray[np.float64]:
-    """Sums ``P(D > k)`` over k from ``length`` on, by a trapezoidal sum over log k."""
+    """Sums ``P(D > k)`` over k from ``length`` on, by a trapezoidal sum over log k.
+
+    It ends at ``e^40 length``, in steps of 0.1 %.
+    """
     logs = np.linspace(np.log(length), np.log(length) + 40, 40_001)
     terms = survival(np.exp(logs)) * np.exp(logs)
     step = logs[1] - logs[0]
@@ -178,4 +196,5 @@ def checked(argument: str, law: ArrayLike) -> Survival:
 
 def _check_length(argument: str, length: int) -> None:
     if not 1 <= length <= _MOST_ROUNDS:
-        raise errors.invalid(argument, f'last at most {_MOST_ROUNDS} rounds', length)
+        requirement = f'last from 1 to {_MOST_ROUNDS:,} rounds'
+        raise errors.invalid(argument, requirement, length)

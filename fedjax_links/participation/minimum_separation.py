@@ -245,6 +245,8 @@ def _check_separation(
     values = checks.numbers('separation', separation)
     if values.dtype.kind not in 'iu' or (values < 0).any():
         raise errors.invalid('separation', 'be integers of at least 0', values.min())
+    # Rounds are int32, and so is the first one after the wait.
+    checks.within('separation', values, 0, 2**30)
     waits = np.broadcast_to(values, num_units)
     if checks.is_concrete(weights):
         waits = waits[np.asarray(weights) > 0]

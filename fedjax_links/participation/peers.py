@@ -86,7 +86,8 @@ def peers(
 
     parts = [pattern, edges]
     linked = combining.combine('peers', parts, sample, num_clients=pattern.num_clients)
-    return linked._replace(cycle=pattern.cycle)
+    # Those of the uplinks, as the second part is over edges.
+    return linked._replace(cycle=pattern.cycle, client_names=pattern.client_names)
 
 
 def _independent_edges(prob: ArrayLike, num_edges: int) -> Participation:

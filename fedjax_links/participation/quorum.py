@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import base
-from fedjax_links.base import Array, Key, LinkSample, MaskLinks, Participation
+from fedjax_links.base import Array, Key, MaskLinks, Participation
 from fedjax_links.core import checks, contracts, errors
 from fedjax_links.participation import combining, link_laws, schedules
 from fedjax_links.participation.always import always
@@ -108,9 +108,8 @@ def quorum(
         round_end = jnp.minimum(quorum_time + grace, limit)
         prob = jnp.full(num_clients, known_prob)
         mask = available_links.mask & (arrival <= round_end)
-        links = available_links._replace(mask=mask, prob=prob)
-        timing = LinkSample(active, prob, round_end)
-        return links._replace(duration=combining.longest([links, timing]))
+        duration = combining.longest(available_links.duration, round_end)
+        return available_links._replace(mask=mask, prob=prob, duration=duration)
 
     available = always(num_clients) if pattern is None else pattern
     return combining.combine('quorum', [available], sample)

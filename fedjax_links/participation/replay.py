@@ -218,12 +218,12 @@ def _checked_peers(
     shape: tuple[int, int],
 ) -> _Peers | None:
     """Checks recorded links between clients; None if there are none."""
-    if (neighbours is None) != (edges is None):
-        raise errors.invalid('edges', 'be given with `neighbours`, and only then', None)
-    if neighbours is None:
-        if edge_prob is not None:
-            requirement = 'be given with `edges`, and only then'
-            raise errors.invalid('edge_prob', requirement, None)
+    if neighbours is None and edges is not None:
+        raise errors.invalid('neighbours', 'be given with `edges`', None)
+    if edges is None and (neighbours is not None or edge_prob is not None):
+        partner = 'edge_prob' if neighbours is None else 'neighbours'
+        raise errors.invalid('edges', f'be given with `{partner}`', None)
+    if neighbours is None or edges is None:
         return None
     num_rounds, num_clients = shape
     table_shape = checks.shape('neighbours', neighbours)

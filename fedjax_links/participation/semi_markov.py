@@ -41,7 +41,7 @@ def semi_markov(
       up: float[G, L], survival function of the rounds that a link stays up, as
         `fedjax_links.participation.durations` makes them.
       down: float[G, L], survival function of the rounds that it stays down.
-      num_clients: N, if all follow one row.
+      num_clients: N. By default as many as ``kinds``, or else as rows; one row is for all clients.
       kinds: int[N], the row that each client follows; by default client i follows row i.
 
     Returns:
@@ -131,17 +131,20 @@ def _laws_and_kinds(
     down_law = durations.checked('down', down)
     num_rows = max(len(up_law), len(down_law))
     if not {len(up_law), len(down_law)} <= {1, num_rows}:
-        requirement = f'have 1 or {num_rows} rows, as `up`'
+        requirement = f'have one row or {len(up_law)}, as `up`'
         raise errors.invalid('down', requirement, len(down_law))
-    if kinds is None and num_rows == 1:
+    if num_clients is not None:
+        checks.static_int('num_clients', num_clients)
+    if kinds is not None:
+        kinds = checks.ids('kinds', kinds)
+        checks.within('kinds', kinds, 0, num_rows - 1)
+    elif num_rows == 1:
         kinds = np.zeros(num_clients or 1, int)
-    elif kinds is None:
-        if num_clients not in (None, num_rows):
-            requirement = f'be that of the {num_rows} rows'
-            raise errors.invalid('num_clients', requirement, num_clients)
+    else:
         kinds = np.arange(num_rows)
-    kinds = checks.ids('kinds', kinds)
-    checks.within('kinds', kinds, 0, num_rows - 1)
+    if num_clients not in (None, len(kinds)):
+        requirement = f'be {len(kinds)}, the number of `kinds` or of rows'
+        raise errors.invalid('num_clients', requirement, num_clients)
     up_law = np.broadcast_to(up_law, (num_rows, up_law.shape[1]))
     down_law = np.broadcast_to(down_law, (num_rows, down_law.shape[1]))
     return up_law, down_law, kinds

@@ -72,7 +72,8 @@ def shared_shocks(
 
     parts = [pattern, markov(group_probs, up_rate)]
     shocked = combining.combine('shared_shocks', parts, sample, pattern.num_clients)
-    return shocked._replace(cycle=pattern.cycle)
+    # The second part is over groups.
+    return shocked._replace(client_names=pattern.client_names)
 
 
 def shared_shocks_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:

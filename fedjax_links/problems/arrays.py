@@ -266,6 +266,9 @@ def generated(
     """
     checks.static_int('num_clients', num_clients)
     checks.seed('seed', seed)
+    checks.function('examples', examples)
+    checks.function('init_params', init_params)
+    checks.function('loss_fn', loss_fn)
     key = jax.random.key(seed)
     make = Partial(_make, examples)
     shapes = jax.tree.leaves(jax.eval_shape(make, key, jnp.int32(0)))

@@ -176,6 +176,7 @@ class GRU(nn.Module):
     def __call__(self, tokens: Array) -> Array:
         """Returns the logits [B, num_classes], or [B, L, num_classes], of tokens int[B, L]."""
         checks.flags(every_token=self.every_token)
+        check_widths('embedding', [self.embedding])
         check_widths('hidden', [self.hidden])
         checks.static_int('layers', self.layers, maximum=2**10)
         activations: Any = _embed(self, tokens, self.embedding)
@@ -195,7 +196,7 @@ class Transformer(nn.Module):
     Attributes:
       num_classes: number of outputs.
       num_tokens: as in `GRU`.
-      hidden: width of embedding and blocks; places have an embedding of their own.
+      hidden: width of embedding and blocks; positions have an embedding of their own.
       layers: number of blocks: attention, then a layer of four times the width with GELU.
       heads: number of heads of attention, a divisor of ``hidden``.
       every_token: as in `GRU`.
@@ -218,6 +219,7 @@ class Transformer(nn.Module):
     def __call__(self, tokens: Array) -> Array:
         """Returns the logits [B, num_classes], or [B, L, num_classes], of tokens int[B, L]."""
         checks.flags(every_token=self.every_token)
+        check_widths('hidden', [self.hidden])
         checks.static_int('layers', self.layers, maximum=2**10)
         checks.static_int('heads', self.heads, maximum=2**10)
         if self.hidden % self.heads:
@@ -256,7 +258,8 @@ def _attend(
 
 def _embed(module: GRU | Transformer, tokens: Array, width: int) -> Array:
     """Embeds tokens int[B, L] as float[B, L, width]; called within a compact module."""
-    check_widths('embedding', [width])
+    if module.num_tokens is not None:
+        check_widths('num_tokens', [module.num_tokens])
     if tokens.ndim != 2 or not jnp.issubdtype(tokens.dtype, jnp.integer):
         got = f'{tokens.dtype}{list(tokens.shape)}'
         raise errors.invalid('features', 'be tokens, integers [examples, length]', got)

@@ -15,6 +15,7 @@ from fedjax_links import (
     simulation,
 )
 from fedjax_links.core import errors
+from fedjax_links.links import graphs
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.problems import adapters
 
@@ -172,6 +173,11 @@ def test_python_refuses_another_order_and_others():
         participation.trace(log, tick=1),
         participation.both(participation.always(6), participation.trace(log, tick=1)),
         participation.cap(participation.trace(log, tick=1), 2),
+        participation.shared_shocks(
+            participation.trace(log, tick=1), [0] * 6, up_rate=0.5, down_rate=0.5
+        ),
+        participation.peers(participation.trace(log, tick=1), graphs.ring(6), prob=0.5),
+        participation.by_group([0] * 6, [participation.trace(log, tick=1)]),
     ):
         with pytest.raises(errors.InvalidError, match="'zoe' in the place of 'ann'"):
             simulation.simulate(
@@ -193,6 +199,19 @@ def test_python_refuses_another_order_and_others():
     numbered = participation.trace(log.numbered(), tick=1)
     assert numbered.client_names == ()
     simulation.simulate(jax.random.key(0), algorithm, numbered, problem, num_rounds=1)
+
+
+def test_groups_keep_the_names_of_their_recordings():
+    log, _ = in_python()
+    first = participation.trace(log, tick=1)
+    second = participation.trace(log._replace(names=tuple('uvwxyz')), tick=1)
+    pattern = participation.by_group([1, 0] * 6, [first, second])
+    assert pattern.client_names[1::2] == tuple(NAMES)
+    assert pattern.client_names[::2] == tuple('uvwxyz')
+    numbered = participation.by_group([1, 0] * 6, [first, participation.always(6)])
+    assert numbered.client_names == ()
+    unrecorded = participation.by_group([0, 1], [participation.always(1)] * 2)
+    assert unrecorded.client_names is None
 
 
 def test_names_change_no_program():

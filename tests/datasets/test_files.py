@@ -121,6 +121,10 @@ def test_data_that_do_not_fit_are_refused(changes, message):
             '`test_labels` must be given with `test_features`, got None.',
         ),
         (
+            {'test_features': None},
+            '`test_features` must be given with `test_labels`, got None.',
+        ),
+        (
             {'train_labels': np.zeros(4, int)},
             '`train_labels` must have one entry per row of `train_features` (5), got 4.',
         ),

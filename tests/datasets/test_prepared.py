@@ -98,7 +98,8 @@ def test_mistakes_cost_one_line(tmp_path):
     ):
         datasets.from_leaf(tmp_path, encode='pixel')
     with pytest.raises(
-        ValueError, match=r'`encode` must be another for what is no square of num'
+        ValueError,
+        match=r"entries of 'x' that must be squares of numbers in .* got \[5\] from 0.5 to",
     ):
         datasets.from_leaf(tmp_path, encode='pixels')
     settings = {
@@ -140,6 +141,24 @@ def test_entries_of_leaf_are_named_by_file_and_user(users, fault, tmp_path):
             ValueError, match=rf'^`{argument}` must lead to .*{fault}.*/bad'
         ):
             datasets.from_leaf(**options)
+
+
+@pytest.mark.parametrize(
+    'users, fault',
+    [
+        ({'u': ([1, 2], ['a', 'b'])}, "'x' that must be texts, got 1"),
+        ({'u': ([['a', 'b']], ['c'])}, r"'x' that must be texts, got \['a', 'b'\]"),
+        ({'u': (['ab'], [''])}, "'y' that must be single characters, got ''"),
+        ({'u': (['ab'], ['cd'])}, "'y' that must be single characters, got 'cd'"),
+        ({'u': (['ab', 'a'], ['c', 'd'])}, "'x' that must have 2 characters each"),
+    ],
+)
+def test_entries_that_are_no_characters_are_named(users, fault, tmp_path):
+    write(tmp_path / 'all.json', users)
+    with pytest.raises(
+        ValueError, match=rf"^`path` must lead to .*{fault}.* of user 'u'"
+    ):
+        datasets.from_leaf(tmp_path, encode='characters')
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,17 @@
 """Released code's departures: each as its program has it, and different from the clean rule."""
 
+import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, local_training, problems, testing
+from fedjax_links import (
+    algorithms,
+    local_training,
+    participation,
+    problems,
+    simulation,
+    testing,
+)
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.papers.sun2025 import released as sun2025
 from fedjax_links.papers.xiang2024 import released as xiang2024
@@ -45,6 +53,19 @@ def test_probs_of_the_last_client_alone_rescale_fedavg_all(x64):
         xiang2024.fedavg_known_last_client(program, server_lr=1.3),
         quadratic_loops.fedavg_all(constant),
     )
+
+
+def test_probs_of_the_last_client_hold_for_named_cohorts():
+    algorithm = xiang2024.fedavg_known_last_client(
+        local_training.local_sgd(0.1, local_steps=1)
+    )
+    problem = problems.quadratic([[1.0], [1.0], [1.0], [1.0]])
+    pattern = participation.uniform_cohort(4, 2)
+    result = simulation.simulate(
+        jax.random.key(0), algorithm, pattern, problem, num_rounds=1
+    )
+    # Two of four clients move by 0.1, divided by 4 and by their common probability 1/2.
+    np.testing.assert_allclose(result.state.algorithm.server, [0.1], rtol=1e-6)
 
 
 @pytest.mark.parametrize('budget', [1, 2, 3, 10])

@@ -106,6 +106,11 @@ def test_released_permutation_repeats_in_5_percent_of_rounds():
 
 def test_errors():
     refuses(
+        lambda: wang2022.permutation_consumer(5, 1),
+        '`pattern` must be a pattern, as `participation.bernoulli(probs)` makes one, or '
+        '`participation.replay(mask)` of a mask, got 5.',
+    )
+    refuses(
         lambda: wang2022.permutation_consumer(replay(np.ones((1, 3), bool)), 4),
         '`cohort_size` must be at most 3, got 4.',
     )

@@ -287,6 +287,11 @@ def test_errors():
         lambda: minimum_separation(ones, separation=-1),
         '`separation` must be integers of at least 0, got -1.',
     )
+    # In int32 the round after this wait would be negative: the client would never wait.
+    refuses(
+        lambda: minimum_separation(ones[:3], separation=[2**31 - 1, 0, 0]),
+        '`separation` must lie in [0, 1.07374e+09], got 2147483647 at client 0.',
+    )
     refuses(
         lambda: minimum_separation(ones, separation='5'),
         "`separation` must be a number, got '5'.",

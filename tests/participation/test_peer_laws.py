@@ -340,6 +340,8 @@ def test_peer_links(kind):
         'num_clients': lambda: participation.semi_markov(
             np.ones((2, 3)), np.ones(3), num_clients=3
         ),
+        'sigma': lambda: durations.lognormal([1.0, 2.0, 3.0], [1.0, 2.0]),
+        'shape': lambda: durations.weibull(1.0, [[1.0, 2.0]]),
         'median': lambda: durations.lognormal(0.0, 1.0),
         'edges': lambda: graphs.from_edges(3, [(0, 1), (1, 0)]),
         'degree': lambda: graphs.ring(6, 3),
@@ -350,6 +352,21 @@ def test_peer_links(kind):
 def test_a_users_mistake_is_named(field, make):
     with refusals.names(field):
         make()
+
+
+@pytest.mark.parametrize('num_clients', [0, -1, 2.5])
+def test_semi_markov_links_need_a_number_of_clients(num_clients):
+    with refusals.names('num_clients'):
+        participation.semi_markov([1.0], [1.0], num_clients=num_clients)
+
+
+def test_semi_markov_sizes_agree():
+    with refusals.names('num_clients', '5', '3'):
+        participation.semi_markov([1.0], [1.0], num_clients=5, kinds=[0, 0, 0])
+    with refusals.names('down', 'one row or 2', 'got 3'):
+        participation.semi_markov(np.ones((2, 2)), np.ones((3, 2)))
+    with refusals.names('up', 'from 1'):
+        participation.semi_markov(np.ones((2, 0)), [1.0])
 
 
 def test_parts_with_peers_or_durations_go_inside():

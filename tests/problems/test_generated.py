@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, local_training, participation, problems, simulation
+from tests import refusals
 from tests.tiers import cases
 
 N = 9
@@ -89,6 +90,18 @@ def test_nothing_is_stored_per_client_and_counts_can_be_read():
     np.testing.assert_array_equal(
         data.features[first : first + count], expected.data.features[20:24]
     )
+
+
+@pytest.mark.parametrize('field', ['examples', 'init_params', 'loss_fn'])
+def test_what_is_no_function_is_named(field):
+    functions = {
+        'examples': examples,
+        'init_params': init_params,
+        'loss_fn': loss_fn,
+        field: None,
+    }
+    with refusals.names(field):
+        problems.generated(num_clients=2, **functions)
 
 
 def test_errors():

@@ -10,6 +10,7 @@ import scipy.special
 import fedjax_links as fl
 from fedjax_links import problems
 from fedjax_links.problems import models
+from tests import refusals
 from tests.machines.four_devices import in_a_process
 from tests.tiers import cases
 
@@ -220,6 +221,17 @@ def test_mistakes_are_named(rng):
         ValueError, match=r'`module.hidden` must be a multiple of heads \(4\), got'
     ):
         problems.from_flax(tokens % 5, np.arange(6) % 5, np.arange(6), module=wide)
+    for module, field in (
+        (models.Transformer(5, hidden=0), 'hidden'),
+        (models.Transformer(5, hidden='8'), 'hidden'),
+        (models.Transformer(5, num_tokens=0), 'num_tokens'),
+        (models.GRU(5, embedding=0), 'embedding'),
+        (models.GRU(5, num_tokens=-1), 'num_tokens'),
+    ):
+        with refusals.names(f'module.{field}'):
+            problems.from_flax(
+                tokens % 5, np.arange(6) % 5, np.arange(6), module=module
+            )
     more = SMALL['gru'].clone(num_tokens=8)
     assert (
         problems.from_flax(

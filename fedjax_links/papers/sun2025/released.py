@@ -27,7 +27,7 @@ def debiased_fedavg_horizon(
     Rates of one form cannot be carried over to the other.
 
     Args:
-      local_train: the client program, with alpha as its rate.
+      local_train: the client program, whose rate is eta.
       num_rounds: T, at least 1.
       groups: int[N], the group of each client; every client on its own by default.
 

@@ -4,7 +4,7 @@ For chasing published numbers only.
 """
 
 from fedjax_links.base import Participation
-from fedjax_links.core import checks
+from fedjax_links.core import checks, contracts
 from fedjax_links.participation.caps import cap_in_order
 
 
@@ -33,10 +33,11 @@ def permutation_consumer(pattern: Participation, cohort_size: int) -> Participat
       The pattern; ``prob`` is NaN.
 
     Raises:
-      ValueError: for a cohort larger than the federation.
+      ValueError: for what is no pattern, or a cohort larger than the federation.
 
     References:
       Wang & Ji 2022; github.com/IBM/fl-arbitrary-participation, util/util.py:7-27.
     """
+    contracts.check_pattern(pattern, 'pattern')
     checks.static_int('cohort_size', cohort_size, maximum=pattern.num_clients)
     return cap_in_order(pattern, cohort_size, distinct=False)

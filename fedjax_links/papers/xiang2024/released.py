@@ -43,8 +43,9 @@ def fedavg_known_last_client(
     clean = fedavg_known(local_train, server_lr=server_lr)
 
     def round_step(state, ctx, problem):
-        last_prob = jnp.broadcast_to(ctx.links.prob[-1], ctx.links.prob.shape)
-        links = ctx.links._replace(prob=last_prob)
+        links = base.as_masks(ctx.links)
+        last_prob = jnp.broadcast_to(links.prob[-1], links.prob.shape)
+        links = links._replace(prob=last_prob)
         return clean.round_step(state, ctx._replace(links=links), problem)
 
     return clean._replace(round_step=round_step)

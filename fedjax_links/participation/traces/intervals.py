@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, client_names, errors
+from fedjax_links.core.values import is_missing
 
 DAY = 86_400.0
 _YEAR = 366 * DAY
@@ -85,8 +86,8 @@ class Intervals(NamedTuple):
         is_selected = client >= 0
         period = self.period
         if period is not None:
-            old_ids = np.array([self.names.index(name) for name in selected])
-            period = period[old_ids]
+            old_ids = {name: old_id for old_id, name in enumerate(self.names)}
+            period = period[[old_ids[name] for name in selected]]
         return self._replace(
             client=client[is_selected],
             start=self.start[is_selected],
@@ -246,8 +247,13 @@ def _from_frame(frame: Any) -> Intervals:
                 'be numbers of seconds, as `trace_formats.from_csv` makes of dates'
             )
             raise errors.invalid(f'intervals.{name}', requirement, f'{times.dtype}')
-    if client.dtype.kind in 'iu':
-        return intervals(client, start, end)
+    if client.dtype.kind in 'iuf':
+        return _from_numbers(client, start, end)
+    for row, name in enumerate(client.tolist()):
+        if is_missing(name):
+            raise errors.invalid(
+                'intervals.client', 'name a client', f'none on row {row}'
+            )
     names = list(dict.fromkeys(map(str, client.tolist())))
     ids = {name: number for number, name in enumerate(names)}
     numbers = np.array([ids[str(name)] for name in client.tolist()], np.int64)
@@ -269,12 +275,18 @@ def _from_rows(recording: ArrayLike) -> Intervals:
     if rows.ndim != 2 or rows.shape[1] != 3:
         requirement = 'be Intervals or rows (client, start, end)'
         raise errors.invalid('intervals', requirement, f'shape {list(rows.shape)}')
-    client, start, end = rows.T
-    is_fraction = client != np.rint(client)
+    return _from_numbers(*rows.T)
+
+
+def _from_numbers(
+    client: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
+) -> Intervals:
+    """Builds intervals of clients that are numbered, also by floats."""
+    is_fraction = client != np.rint(client)  # True for NaN.
     if is_fraction.any():
         requirement = 'name clients by whole numbers'
         raise errors.invalid('intervals', requirement, client[is_fraction][0])
-    return intervals(client.astype(int), start, end)
+    return intervals(client.astype(np.int64), start, end)
 
 
 def require_none(log: Intervals, is_bad: NDArray[np.bool_], requirement: str) -> None:

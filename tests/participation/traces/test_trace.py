@@ -279,6 +279,14 @@ def test_a_data_frame_is_a_log_whatever_its_order():
             {'client': [0], 'start': ['2026-03-01'], 'end': [1]},
             '`intervals.start` must be numbers of seconds, as `trace_formats.from_csv`',
         ),
+        (
+            {'client': ['a', None], 'start': [0, 0], 'end': [1, 1]},
+            '`intervals.client` must name a client, got none on row 1',
+        ),
+        (
+            {'client': [0.0, np.nan], 'start': [0, 0], 'end': [1, 1]},
+            '`intervals` must name clients by whole numbers, got nan',
+        ),
     ],
 )
 def test_a_data_frame_of_something_else_costs_one_line(frame, message):
