@@ -72,6 +72,15 @@ _HOMES = {
 }
 """Modules that are not of the room of their folder."""
 
+
+def homes(name: str) -> set[str]:
+    """Returns the rooms of a folder or module as pages name it, such as `planning.trials`."""
+    name = name.rstrip('/')
+    if name == 'core':
+        return set(_CORE)
+    return {_HOMES.get(name, name)}
+
+
 _FRONT_END_PARTS = {'plot', 'pages', 'preview', 'report', 'cli'}
 _FRONT_END_LIBRARIES = {'matplotlib', 'absl', 'ml_collections'}
 _COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}

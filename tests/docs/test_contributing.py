@@ -6,7 +6,7 @@ import pytest
 
 from tests import ROOT
 from tests.docs.pages import DOCS
-from tests.layering import MAY_SEE
+from tests.layering import MAY_SEE, homes
 
 PACKAGE = ROOT / 'fedjax_links'
 CONTRIBUTING = (ROOT / 'CONTRIBUTING.md').read_text()
@@ -56,6 +56,25 @@ def test_the_table_of_layers_has_every_room():
     folders = {path.parent.name for path in PACKAGE.glob('*/__init__.py')}
     assert folders <= listed
     assert listed <= folders | set(MAY_SEE) | {'base'}
+
+
+def rooms(cell, above):
+    """Return the rooms that a cell of the table of layers names."""
+    named = {home for name in re.findall(r'`([\w./]+)`', cell) for home in homes(name)}
+    if cell.startswith('all above'):
+        return above - named
+    if cell == 'the engine':
+        return MAY_SEE['testing']
+    return named
+
+
+def test_the_table_of_layers_is_what_a_module_may_import():
+    above = set()
+    for names, _, may_import in rows(DEVELOPMENT, 'Layers'):
+        row = rooms(names, above)
+        imported = set.union(*(MAY_SEE[room] for room in row)) - row
+        assert rooms(may_import, above) - row == imported, names
+        above |= row
 
 
 def test_contributing_is_short():
