@@ -11,14 +11,14 @@ from fedjax_links.participation import PARTICIPATION
 from generate import text
 
 _MORE = (
-    *(
-        'clients.peers',
-        'core.client_metrics',
-        'core.errors',
-        'core.references',
-        'core.registry',
-    ),
-    *('links.samples', 'participation.durations', 'participation.traces.trace_formats'),
+    'clients.peers',
+    'core.client_metrics',
+    'core.errors',
+    'core.references',
+    'core.registry',
+    'links.samples',
+    'participation.durations',
+    'participation.traces.trace_formats',
     'results.runs',
 )
 _THEOREMS = (
@@ -52,7 +52,7 @@ These are the names of ``import fedjax_links as fl``. A module is loaded when it
 
 
 def public_modules() -> list[str]:
-    """Names of the modules that `fedjax_links` offers, and of the few beside them."""
+    """List the modules that `fedjax_links` offers, and the few beside them."""
     offered = [name for name in fedjax_links.__all__ if _is_module(name)]
     return sorted({*offered, *_MORE, *_THEOREMS})
 
@@ -76,7 +76,7 @@ def write(folder: Path) -> None:
 
 
 def public_name(thing: Any) -> str:
-    """Under which full name a public module offers a thing; empty if none does."""
+    """Return the full name under which a public module offers a thing; empty if none does."""
     short_name = getattr(thing, '__name__', '')
     if short_name.startswith('_'):
         return ''
@@ -92,7 +92,7 @@ def public_name(thing: Any) -> str:
 
 
 def bare_data(name: str) -> dict[str, str]:
-    """What a module lists in ``__all__`` that has no docstring there: names, and what they are.
+    """Describe what a module lists in ``__all__`` without a docstring, by name.
 
     Args:
       name: of a public module.
@@ -100,20 +100,16 @@ def bare_data(name: str) -> dict[str, str]:
     from sphinx.pycode import ModuleAnalyzer
 
     module = _module(name)
+    documented = ModuleAnalyzer.for_module(module.__name__).find_attr_docs()
     descriptions = {}
     for offer in getattr(module, '__all__', ()):
         value = getattr(module, offer)
-        if callable(value) or inspect.ismodule(value):
+        if callable(value) or inspect.ismodule(value) or ('', offer) in documented:
             continue
-        if ('', offer) not in ModuleAnalyzer.for_module(
-            module.__name__
-        ).find_attr_docs():
-            shown = (
-                ', '.join(f'``{key}``' for key in value)
-                if hasattr(value, 'keys')
-                else ''
-            )
-            descriptions[offer] = f'By name: {shown}.' if shown else f'``{value!r}``'
+        descriptions[offer] = f'``{value!r}``'
+        if hasattr(value, 'keys'):
+            keys = ', '.join(f'``{key}``' for key in value)
+            descriptions[offer] = f'By name: {keys}.'
     return descriptions
 
 
@@ -126,31 +122,30 @@ def _is_module(name: str) -> bool:
 
 
 def _classes_below(name: str) -> set[str]:
-    """Names the classes of a package that the page of a module below it has too.
+    """List the classes of a package that the page of a module below it has too.
 
     A class has one canonical name, so two pages may not describe it.
     """
-    below = [
-        _module(other) for other in public_modules() if other.startswith(f'{name}.')
-    ]
-    return {
-        offer
-        for offer in getattr(_module(name), '__all__', ())
-        if inspect.isclass(thing := getattr(_module(name), offer))
-        and any(
-            offer in getattr(module, '__all__', ()) and getattr(module, offer) is thing
-            for module in below
-        )
+    package = _module(name)
+    classes = {
+        offer: getattr(package, offer)
+        for offer in getattr(package, '__all__', ())
+        if inspect.isclass(getattr(package, offer))
     }
+    below: set[str] = set()
+    for other in public_modules():
+        if other.startswith(f'{name}.'):
+            module = _module(other)
+            offers = set(getattr(module, '__all__', ())) & classes.keys()
+            below |= {x for x in offers if getattr(module, x) is classes[x]}
+    return below
 
 
 def _write_page(path: Path, name: str) -> None:
     lines = [f'.. automodule:: {_module(name).__name__}']
     if hasattr(_module(name), '__all__') or not hasattr(_module(name), '__path__'):
-        lines += [
-            '   :members:',
-            '   :special-members: __call__',
-        ]  # of protocols: what they take
+        # `__call__` of a protocol says what its functions take.
+        lines += ['   :members:', '   :special-members: __call__']
     before = ''
     elsewhere = _classes_below(name)
     if name in _ELSEWHERE:

@@ -88,7 +88,7 @@ def in_paragraphs(docstring: str) -> str:
 
 
 def _as_literals(help_text: str) -> str:
-    """Flags in words as code, so that two hyphens stay two."""
+    """Mark the flags in a text as code, so that two hyphens stay two."""
     help_text = re.sub(r'`(?!`)([^`]+)`(?!`)', r'``\1``', help_text)
     return re.sub(
         r'(?<![`\w-])(--\w+(?:\.\w+)*(?:=[\w/]+)?)(?!`)', r'``\1``', help_text

@@ -63,7 +63,7 @@ _REDRAW = """\
 The others are by seed. With a ``grid`` over ``redraw``, one stream at a time follows the seed.
 The layout ``spread`` then shows how much each stream changes the results. Streams: {streams}.
 """
-_REST = """\
+_QUICK = """\
 ``quick`` is a section of fields that replace those of the config with ``--quick``. Without the flag
 it has no effect.
 """
@@ -150,7 +150,7 @@ def write(folder: Path) -> None:
         text.heading('redraw', '-'),
         _REDRAW.format(streams=streams),
         text.heading('quick', '-'),
-        _REST,
+        _QUICK,
         text.heading('Figures', '-'),
         _FIGURE,
         _table(

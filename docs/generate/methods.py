@@ -1,7 +1,10 @@
 """Write a page for each algorithm, and the table of what each needs, keeps and sends."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from fedjax_links import local_training
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.testing import AlgorithmFacts, algorithm_facts
@@ -80,6 +83,26 @@ def row(entry: AlgorithmEntry, facts: AlgorithmFacts) -> tuple[str, ...]:
     )
 
 
+def calls(name: str, entry: AlgorithmEntry) -> str:
+    """Write the lines of Python that make an algorithm with its registered example."""
+    program = entry.client_program or local_training.local_sgd
+    client_options = _keywords({**entry.client_example, 'local_steps': 5})
+    options = _keywords(entry.example)
+    if 'server_optimizer' in entry.example:
+        options = (
+            'server_optimizer=optax.sgd(1.0)'  # A made optimizer has no short text.
+        )
+    arguments = ', '.join(filter(None, ['client', options]))
+    return (
+        f'client = local_training.{program.__name__}(0.02, {client_options})\n'
+        f"algorithm = fl.ALGORITHMS['{name}']({arguments})"
+    )
+
+
+def _keywords(options: Mapping[str, Any]) -> str:
+    return ', '.join(f'{key}={value!r}' for key, value in options.items())
+
+
 def memory(facts: AlgorithmFacts) -> str:
     """Write the number of models that are kept, as in ``2 + N``."""
     per_client = {0: '', 1: ' + N'}.get(
@@ -92,24 +115,13 @@ def _write_page(
     path: Path, name: str, entry: AlgorithmEntry, facts: AlgorithmFacts
 ) -> None:
     client_program = entry.client_program
-    options = {**entry.example, **entry.client_example}
-    arguments = ', '.join(
-        f'{key}={value!r}' for key, value in options.items() if key != 'mu'
-    )
-    keywords = f', {arguments}' if arguments and not client_program else ''
-    call = f"fl.ALGORITHMS['{name}'](client{keywords})"
-    if 'server_optimizer' in options:
-        call = f"fl.ALGORITHMS['{name}'](client, server_optimizer=optax.sgd(1.0))"
-    program = client_program.__name__ if client_program else 'local_sgd'
-    mu = ', '.join(f'{key}={value}' for key, value in entry.client_example.items())
-    client = f'local_training.{program}(0.02, {mu + ", " if mu else ""}local_steps=5)'
     what = client_program or entry.factory
     parts = [
         text.heading(name),
         text.first_line(what) + '.\n',
         f'.. image:: {path.stem}.png\n   :alt: {name} on ten quadratics\n',
         pictures.TRAJECTORY_CAPTION + '\n',
-        text.code(f'client = {client}\nalgorithm = {call}'),
+        text.code(calls(name, entry)),
         text.heading('Algorithm', '-'),
     ]
     if client_program:

@@ -45,7 +45,7 @@ def full_names(target: str, *modules: str) -> list[str]:
 
 
 def _resolved(app: Any, env: Any, node: Any, shown: Any) -> Any:
-    """A link, or bare text for what has no page; None where nothing has this name."""
+    """Return a link, or bare text for what has no page; None where nothing has this name."""
     from docutils import utils
     from sphinx.util import nodes
 

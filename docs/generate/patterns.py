@@ -48,13 +48,9 @@ def _facts(
     entry: ParticipationEntry, cycle: int | None, mask: np.ndarray, prob: np.ndarray
 ) -> dict[str, str]:
     """Collect what the registry says of a pattern, and what its example did."""
-    known = (
-        'no'
-        if np.isnan(prob).any()
-        else 'yes'
-        if entry.prob_is_marginal
-        else 'over time'
-    )
+    known = 'yes' if entry.prob_is_marginal else 'over time'
+    if np.isnan(prob).any():
+        known = 'no'
     size = str(entry.cohort_size(_NUM_CLIENTS)) if entry.cohort_size else 'varies'
     return {
         'knows p': known,

@@ -51,7 +51,7 @@ class Trajectories:
         self.exact = exact_paths.read()
 
     def _paths(self, entry: AlgorithmEntry) -> dict[str, np.ndarray]:
-        """float[S, T] of each candidate model."""
+        """Simulate an algorithm: float[S, T] for each candidate model."""
         program = entry.client_program or local_training.local_sgd
         client = program(
             exact_paths.LEARNING_RATE,

@@ -337,7 +337,7 @@ def entry(factory: Any, page: RegistryPage) -> str:
 
 
 def purpose(factory: Any) -> str:
-    """The first line on an entry."""
+    """Return the first line of the docstring of an entry."""
     if isinstance(factory, Loss):
         return text.first_line(factory.loss)
     return text.first_line(_function(factory))
