@@ -108,14 +108,9 @@ def run(
 
     def run_with_config(kind: str) -> None:
         """Runs the command with its config, or with None in place of one."""
-        is_replaced = (
-            config_replaced_by is not None
-            and values[config_replaced_by].value is not None
-        )
-        is_missing = config_is_optional and values.config is None and not overrides
-        if is_replaced and (values.config is not None or overrides or values.quick):
-            got = values[config_replaced_by].value
-            raise errors.invalid(config_replaced_by, 'be given without a config', got)
+        is_given = values.config is not None or bool(overrides)
+        is_replaced = _is_replaced(config_replaced_by, is_given or values.quick)
+        is_missing = config_is_optional and not is_given
         if is_replaced or is_missing:
             main(None, *main_flags)
             return
@@ -144,6 +139,16 @@ def run(
                 run_with_config(config)
 
     app.run(run_command, flags_parser=parse)
+
+
+def _is_replaced(flag: str | None, has_config: bool) -> bool:
+    """Returns whether a flag replaces the config; both together are an error."""
+    value = None if flag is None else flags.FLAGS[flag].value
+    if flag is None or value is None:
+        return False
+    if has_config:
+        raise errors.invalid(flag, 'be given without a config', value)
+    return True
 
 
 def _define_flags_of_jax(argv: Sequence[str]) -> None:
