@@ -119,7 +119,7 @@ class RunView:
 
     @property
     def num_seeds(self) -> int:
-        """Returns S."""
+        """Returns the largest number of seeds of a series."""
         return int(self.data.sizes['seed'])
 
     @property
@@ -159,14 +159,23 @@ class RunView:
 
         S counts the seeds that it has: the first ones, if other series have more.
         """
+        index = self._index_of(key)
+        has_seed = self.data['begun'].values[index]
+        return np.asarray(self.data[metric].values[index][has_seed])
+
+    def seeds_of(self, key: FinalKey) -> list[int]:
+        """Returns the S seeds that a series and model have, in the order of `curve`."""
+        has_seed = self.data['begun'].values[self._index_of(key)]
+        return list(self.data['seed'].values[has_seed].tolist())
+
+    def _index_of(self, key: FinalKey) -> tuple[Any, ...]:
+        """Returns the index of a series, model and pattern in arrays of the data."""
         indexes = self.data.indexes
-        index = (
+        return (
             indexes['series'].get_loc(key.series),
             indexes['model'].get_loc(key.model),
             indexes['pattern'].get_loc(key.pattern),
         )
-        has_seed = self.data['begun'].values[index]
-        return np.asarray(self.data[metric].values[index][has_seed])
 
     def tail(self, tail: float | None = None) -> float:
         """Returns the fraction of the evaluations, the last ones, that final metrics average.
@@ -211,8 +220,7 @@ class RunView:
         near_ties = self._near_ties(
             algorithm, metric=metric, model=key.model, tail=tail
         )
-        seeds = self.data['seed'].values.tolist()
-        by_seed = dict(zip(seeds, final_values, strict=False))
+        by_seed = dict(zip(self.seeds_of(key), final_values, strict=True))
         return near_ties.choice(by_seed, key.pattern, point)
 
     @functools.cached_property

@@ -127,18 +127,17 @@ def _with_scatter(
       value_name: the name of the values.
     """
     last_pattern = list(values)[-1] if values else None
+    # An algorithm without values under a pattern has a colour and a name in its panel too, so that
+    # all panels have the same, and the legend of the last one belongs to all.
+    measured: set[str] = set().union(*values.values())
+    names = {label: view.name(label) for label in view.algorithms if label in measured}
 
     def draw(axes: Axes, pattern: str) -> None:
-        by_algorithm = values[pattern]
-        shown = {
-            label: by_algorithm[label]
-            for label in view.algorithms
-            if label in by_algorithm
-        }
+        no_values = np.full(counts[pattern].shape, np.nan)
         plot.participation_loss(
             counts[pattern],
-            shown,
-            names={label: view.name(label) for label in shown},
+            {label: values[pattern].get(label, no_values) for label in names},
+            names=names,
             value_name=value_name,
             legend=pattern == last_pattern,
             ax=axes,

@@ -113,18 +113,20 @@ def price(
       A page with a table of totals and costs of targets, and learning curves against a cost.
 
     Raises:
-      ValueError: for unknown names, numbers out of range, links that were not recorded or that the
-        grid changes, and algorithms whose traffic is unknown.
+      ValueError: for unknown names, numbers out of range, targets that the table prints alike,
+        links that were not recorded or that the grid changes, and algorithms whose traffic is
+        unknown.
     """
     shown_metric = view.metric(metric)
     checks.choice('against', against, _AXES)
+    targets_by_title = progress.targets_by_title(shown_metric, targets)
     config, links = _config_and_links(view)
     _check_traffic(view, config, traffic or {})
     first_mask = next(iter(links.masks[view.patterns[0]].values()))
     devices = cost_model.devices(
         first_mask.shape[1], step=step, uplink=uplink, downlink=downlink
     )
-    if model_bytes:
+    if model_bytes is not None:
         bytes_of_model = dict.fromkeys(view.patterns, model_bytes)
     else:
         bytes_of_model = _bytes_of_model(view, config)
@@ -145,12 +147,12 @@ def price(
         row['models up / down'] = f'{messages.traffic.up} / {messages.traffic.down}'
         for title, total in costs.by_title.items():
             row[title] = f'{total[:, -1].mean():.3g}'
-        for target in targets:
-            row |= _target_costs(view, shown_metric, key, costs, float(target))
+        for title, target in targets_by_title.items():
+            row |= _target_costs(view, shown_metric, key, costs, title, target)
         rows.append(row)
         shown_costs = costs.hours if against == 'hours' else costs.gigabytes
         mean_costs[key.pattern, key.series] = shown_costs.mean(axis=0)
-    num_seeds = min(map(len, links.masks.values()))
+    num_seeds = _num_seeds_with_links(view, links)
     caption = _caption(view, shown_metric, num_seeds, has_targets=bool(targets))
     table = tables.of_rows(rows, caption)
     axis = _AXES[against], mean_costs
@@ -172,6 +174,9 @@ def _series_costs(
     Raises:
       ValueError: for links of a fork, if the algorithm needs those before it as well.
     """
+    masks = links.masks[key.pattern]
+    # Of seeds until decided, links are drawn of all that might run.
+    seeds = [seed for seed in view.seeds_of(key) if seed in masks]
     if links.first_round and messages.traffic.senders is not None:
         requirement = (
             f'start at round 0 to price {key.series}, which looks at earlier rounds'
@@ -180,7 +185,7 @@ def _series_costs(
         raise errors.invalid('links', requirement, value)
     by_seed = [
         cost_model.price(
-            mask,
+            masks[seed],
             messages.traffic,
             devices,
             model_bytes=model_bytes,
@@ -190,7 +195,7 @@ def _series_costs(
             durations=links.durations.get(key.pattern, {}).get(seed),
             edges=links.edges.get(key.pattern, {}).get(seed),
         )
-        for seed, mask in links.masks[key.pattern].items()
+        for seed in seeds
     ]
     evaluated = view.rounds - links.first_round
     by_title = {}
@@ -199,7 +204,15 @@ def _series_costs(
             continue
         totals = np.array([getattr(costs, field)[evaluated] for costs in by_seed])
         by_title[title] = totals / unit
-    return _SeriesCosts(by_title, list(links.masks[key.pattern]))
+    return _SeriesCosts(by_title, seeds)
+
+
+def _num_seeds_with_links(view: RunView, links: runs.RecordedLinks) -> int:
+    """Returns the number of the run's seeds whose links were recorded under all patterns."""
+    seeds = set(view.data['seed'].values.tolist())
+    for pattern in view.patterns:
+        seeds &= links.masks[pattern].keys()
+    return len(seeds)
 
 
 def _target_costs(
@@ -207,16 +220,17 @@ def _target_costs(
     metric: Metric,
     key: FinalKey,
     costs: _SeriesCosts,
+    title: str,
     target: float,
 ) -> dict[str, str]:
     """Formats the cost of reaching a target: a cell for hours and one for gigabytes."""
-    all_seeds = view.data['seed'].values.tolist()
-    seed_indices = [all_seeds.index(seed) for seed in costs.seeds]
+    seeds = view.seeds_of(key)
+    seed_indices = [seeds.index(seed) for seed in costs.seeds]
     values = view.curve(metric.name, key)[seed_indices]
     cells = {}
     for unit, cost in (('hours', costs.hours), ('GB', costs.gigabytes)):
         cell = progress.reached_text(metric, target, values, cost, '.3g')
-        cells[f'{metric.number(target)}: {unit}'] = cell
+        cells[f'{title}: {unit}'] = cell
     return cells
 
 

@@ -306,8 +306,8 @@ def first_rounds(
       One row per pattern and algorithm; in brackets the range over seeds.
 
     Raises:
-      ValueError: if both or none of targets and shares are given, or a metric or printed table is
-        unknown.
+      ValueError: if both or none of targets and shares are given, a metric or printed table is
+        unknown, or the table prints two targets alike.
     """
     final_metrics = view.final_metrics(metric)
     shown_metric = final_metrics.metric
@@ -316,11 +316,11 @@ def first_rounds(
             'targets', 'be given, or `shares`, not both', (targets, shares)
         )
     paper = printed_numbers.load(published)
+    levels = targets_by_title(shown_metric, targets)
     best_of = _best_levels(view, final_metrics) if shares else {}
     rows = []
     for key in view.rows():
         row = labels(view, key)
-        levels = {shown_metric.number(target): float(target) for target in targets}
         if shares:
             best = best_of[key.pattern]
             row['best'] = shown_metric.number(best)
@@ -340,6 +340,25 @@ def first_rounds(
     if paper:
         caption += ' Paper / ours.'
     return Page('First round to reach a level', [tables.of_rows(rows, caption)])
+
+
+def targets_by_title(metric: Metric, targets: Sequence[float]) -> dict[str, float]:
+    """Returns targets by the titles of their columns.
+
+    Args:
+      metric: of the targets.
+      targets: values of the metric.
+
+    Raises:
+      ValueError: for two targets with one title, of which the table would show one.
+    """
+    by_title: dict[str, float] = {}
+    for target in map(float, targets):
+        title = metric.number(target)
+        if by_title.setdefault(title, target) != target:
+            requirement = 'differ where the table rounds them'
+            raise errors.invalid('targets', requirement, tuple(targets))
+    return by_title
 
 
 def _best_levels(view: RunView, final_metrics: FinalMetrics) -> dict[str, float]:

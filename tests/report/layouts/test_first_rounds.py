@@ -1,6 +1,7 @@
 """First rounds at which levels are reached."""
 
 import numpy as np
+import pytest
 
 from fedjax_links.report.layouts import first_rounds
 from tests.report.made import results, rows_of
@@ -24,6 +25,16 @@ def test_a_seed_that_never_arrives_ends_the_range():
     assert row['50.0'] == '20 (20 to never)'
     alone = results({'fedavg': [[[0.1, 0.9]]]})
     assert rows_of(first_rounds(alone, targets=(0.5,)).tables[0])[0]['50.0'] == '20'
+
+
+def test_no_target_is_lost_in_rounding():
+    result = results({'fedavg': [[[0.1, 0.9]]]})
+    with pytest.raises(
+        ValueError, match='`targets` must differ where the table rounds'
+    ):
+        first_rounds(result, targets=(0.8001, 0.8004))
+    (row,) = rows_of(first_rounds(result, targets=(0.8, 0.8)).tables[0])
+    assert row['80.0'] == '20'
 
 
 def test_losses_arrive_downwards():

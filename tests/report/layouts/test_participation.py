@@ -204,6 +204,29 @@ def test_the_worst_clients_are_listed_and_all_are_drawn(
     }
 
 
+def test_an_algorithm_looks_the_same_in_all_panels(draw_page):
+    """Also where another has no losses under a pattern; the one legend names both."""
+    masks = {'first': np.ones((4, 3)), 'last': np.ones((4, 3))}
+    links = {
+        label: FirstSeedLinks(np.asarray(mask, bool), np.full(3, np.nan))
+        for label, mask in masks.items()
+    }
+    losses = {'mine': np.full(3, 1.0), 'yours': np.full(3, 2.0)}
+    stats = {
+        'first': client_stats.Clients(np.zeros(0), '', losses),
+        'last': client_stats.Clients(np.zeros(0), '', {'yours': losses['yours']}),
+    }
+    curves = {label: np.zeros((2, 1, 1)) for label in losses}
+    view = results(curves, patterns=list(masks), links=links)
+    first, last = draw_page(participation(changed(view, clients=stats))).axes
+    looks = [
+        {line.get_label(): line.get_color() for line in axes.lines}
+        for axes in (first, last)
+    ]
+    assert looks[0] == looks[1]
+    assert [text.get_text() for text in last.get_legend().get_texts()] == [*losses]
+
+
 @pytest.mark.slow
 def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     target = np.random.default_rng(0).normal(size=(4, 2))

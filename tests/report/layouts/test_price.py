@@ -137,6 +137,37 @@ def test_seeds_without_links_are_left_out_and_said(tmp_path):
     assert 'Price in hours' in (tmp_path / 'report.md').read_text()
 
 
+def test_a_series_is_priced_over_its_own_seeds(tmp_path):
+    """Until decided, a pair stops where others go on; links are those of all seeds."""
+    changes = {
+        'problem': {'name': 'digits', 'num_clients': 6, 'alpha': 0.5, 'seed': 0},
+        'client': {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4},
+        'algorithms': {
+            'fedavg': {},
+            'far': {'name': 'fedavg', 'client': {'learning_rate': 0.5}},
+            'close': {'name': 'fedavg', 'client': {'learning_rate': 0.11}},
+        },
+        'seeds': {'until': 'decided', 'least': 3, 'most': 12, 'margin': 0.0},
+        'log': ('links',),
+        'metric': 'eval_accuracy',
+    }
+    config = {**CONFIG, **changes}
+    del config['num_seeds']
+    experiment.build(config).run(tmp_path)
+    view = run_view.of_run(runs.read(tmp_path))
+    links = runs.links(tmp_path).masks['links']
+    page = price(view, **SPEEDS, model_bytes=8, targets=[0.0])
+    num_seeds = {}
+    for label, row in rows_of(page.tables[0]).items():
+        seeds = view.seeds_of(FinalKey('links', label, 'server'))
+        num_seeds[label] = len(seeds)
+        assert row[1] == f'{np.mean([hours(links[seed], 2) for seed in seeds]):.3g}'
+        assert row[5] == '0 (0)'
+    assert 3 <= num_seeds['far'] < num_seeds['close'] <= len(links)
+    most = max(num_seeds.values())
+    assert f'mean over 3 to {most} seeds:' in page.tables[0].caption
+
+
 def test_prices_leave_the_run_as_it_was(folder):
     before = {
         path.name: path.read_bytes() for path in folder.glob('*.*') if path.is_file()
@@ -173,6 +204,11 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
         ({'uplink': {'name': 'lognormel', 'median': 1.0}}, "did you mean 'lognormal'?"),
         ({'uplink': {'name': 'lognormal', 'medan': 1.0}}, "`uplink` has no 'medan'"),
         ({'overhead': -1.0}, '`overhead` must lie in'),
+        ({'model_bytes': 0}, '`model_bytes` must be positive, got 0.'),
+        (
+            {'targets': (0.12341, 0.12342), 'metric': 'distance'},
+            '`targets` must differ where the table rounds them, got (0.12341, 0.12342).',
+        ),
         (
             {'traffic': {'fedavg': {'up': -1}}},
             '`traffic.fedavg.up` must be at least 0, got -1.',
