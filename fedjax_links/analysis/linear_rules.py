@@ -221,7 +221,7 @@ def quadratic_clients(
     points = points.reshape(num_clients, -1)
     curvatures = _checks.as_doubles('curvature', curvature)
     if curvatures.shape not in ((), (num_clients,)):
-        requirement = f'be one number or {num_clients}'
+        requirement = f'be one number or a list of {num_clients}'
         raise errors.invalid('curvature', requirement, f'shape {curvatures.shape}')
     curvatures = np.broadcast_to(curvatures, num_clients)
     step_sizes = _checks.checked_number('learning_rate', learning_rate) * curvatures

@@ -18,8 +18,8 @@ Entry = TypeVar('Entry')
 LARGEST_INT = 2**31 - 1
 """The largest integer that may set a shape or a loop length."""
 
-_MAX_ID = 2**20  # Of clients or classes that a short vector may name.
-_SMALL_BYTES = 2**20  # fit into the memory of any machine that got so far
+_MAX_ID = 2**20  # More clients or classes than a short vector is meant to name.
+_SMALL_BYTES = 2**20  # Any machine that runs JAX has as much memory free.
 _HOW_TO_NUMBER_NAMES = ', as np.unique(..., return_inverse=True)[1] makes of names'
 
 
@@ -64,11 +64,13 @@ def numbers(argument: str, value: object) -> np.ndarray:
 
 
 def on_host(value: Any) -> Any:
-    """Returns a Python integer as a float: on the host it may be larger than JAX takes.
+    """Converts a Python integer, which may be larger than JAX takes, to a float.
 
     Args:
-      value: of an argument that only arithmetic of Python and NumPy reads; what is no such integer
-        returns as it is.
+      value: of an argument that only Python and NumPy compute with.
+
+    Returns:
+      The float; any other value, and an integer beyond the range of floats, as it is.
     """
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     if is_integer and abs(value) < 2**1023:
@@ -94,24 +96,30 @@ def positive_number(argument: str, value: object) -> None:
     positive(argument, value)
 
 
-def positive(argument: str, value: object) -> None:
+def positive(argument: str, value: object, *, axis: str = 'client') -> None:
     """Raises unless every entry of a concrete number or array is finite and above zero."""
     if is_concrete(value):
         array = numbers(argument, value)
-        if not np.all(np.isfinite(array) & (array > 0)):
-            raise errors.invalid(argument, 'be positive', value)
+        is_valid = np.isfinite(array) & (array > 0)
+        _check_entries(argument, 'be positive', array, is_valid, axis)
 
 
 def finite(argument: str, value: object) -> None:
     """Raises unless every entry of a concrete number or array is a finite number."""
-    if not is_concrete(value):
+    if is_concrete(value):
+        array = numbers(argument, value)
+        _check_entries(argument, 'be finite', array, np.isfinite(array), 'client')
+
+
+def _check_entries(
+    argument: str, requirement: str, array: np.ndarray, is_valid: np.ndarray, axis: str
+) -> None:
+    """Raises for the first invalid entry, with its index along the last axis."""
+    if np.all(is_valid):
         return
-    array = numbers(argument, value)
-    is_not_finite = ~np.isfinite(array)
-    if is_not_finite.any():
-        index = np.argwhere(is_not_finite)[0]
-        where = '' if array.ndim == 0 else f' at client {index[-1]}'
-        raise errors.invalid(argument, 'be finite', f'{array[tuple(index)]!s}{where}')
+    index = np.argwhere(~is_valid)[0]
+    where = '' if array.ndim == 0 else f' at {axis} {index[-1]}'
+    raise errors.invalid(argument, requirement, f'{array[tuple(index)]!s}{where}')
 
 
 def within(
@@ -126,15 +134,11 @@ def within(
       high: the largest one.
       axis: what the last axis is over, for the error.
     """
-    if not is_concrete(value):
-        return
-    array = numbers(argument, value)
-    is_outside = ~((array >= low) & (array <= high))  # True for NaN.
-    if is_outside.any():
-        index = np.argwhere(is_outside)[0]
-        where = '' if array.ndim == 0 else f' at {axis} {index[-1]}'
+    if is_concrete(value):
+        array = numbers(argument, value)
+        is_inside = (array >= low) & (array <= high)  # False for NaN.
         requirement = f'lie in [{low:g}, {high:g}]'
-        raise errors.invalid(argument, requirement, f'{array[tuple(index)]!s}{where}')
+        _check_entries(argument, requirement, array, is_inside, axis)
 
 
 def number_within(argument: str, value: object, low: float, high: float) -> None:
@@ -155,7 +159,7 @@ def one_or_each(argument: str, value: object, num_clients: int) -> None:
     """Raises unless ``value``, traced or not, is one number or has one for each client."""
     sizes = shape(argument, value)
     if sizes not in ((), (num_clients,)):
-        requirement = f'be one number or {num_clients}'
+        requirement = f'be one number or a list of {num_clients}'
         raise errors.invalid(argument, requirement, f'shape {sizes}')
 
 
@@ -312,8 +316,8 @@ def text(argument: str, value: object) -> None:
 
 def names(argument: str, value: object) -> tuple[str, ...]:
     """Converts a collection of names to a tuple; raises for a text, which is often meant as one."""
-    is_text = isinstance(value, str)
-    if is_text or not isinstance(value, Collection) or not np.iterable(value):
+    is_one_name = isinstance(value, str)
+    if is_one_name or not isinstance(value, Collection) or not np.iterable(value):
         raise errors.invalid(argument, 'be a collection of names', repr(value))
     for name in value:
         if not isinstance(name, str):

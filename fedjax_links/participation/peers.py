@@ -92,7 +92,7 @@ def peers(
 
 def _independent_edges(prob: ArrayLike, num_edges: int) -> Participation:
     """Returns a pattern whose clients are the edges, at least one of them."""
-    checks.within('prob', prob, 0, 1)
+    checks.within('prob', prob, 0, 1, axis='edge')
     xp = checks.array_module(prob)
     sizes = checks.shape('prob', prob)
     if sizes not in ((), (num_edges,)):

@@ -189,7 +189,9 @@ def _check_probs(
         requirement = f'have the shape of {partner} {allowed}'
         raise errors.invalid(argument, requirement, list(sizes))
     if checks.is_concrete(value):
-        checks.within(argument, np.nan_to_num(checks.numbers(argument, value)), 0, 1)
+        known = np.nan_to_num(checks.numbers(argument, value))
+        axis = 'client' if argument == 'prob' else 'neighbour'
+        checks.within(argument, known, 0, 1, axis=axis)
 
 
 def _checked_directions(
@@ -230,7 +232,7 @@ def _checked_peers(
     if len(table_shape) != 2 or table_shape[0] != num_clients:
         requirement = f'have shape [{num_clients}, K]'
         raise errors.invalid('neighbours', requirement, list(table_shape))
-    checks.within('neighbours', neighbours, 0, num_clients - 1)
+    checks.within('neighbours', neighbours, 0, num_clients - 1, axis='neighbour')
     checks.shape('edges', edges)
     is_up = checks.array_module(edges).asarray(edges)
     if is_up.shape != (num_rounds, *table_shape) or is_up.dtype != bool:

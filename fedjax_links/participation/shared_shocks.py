@@ -56,8 +56,9 @@ def shared_shocks(
             'groups', f'have {pattern.num_clients} entries', len(labels)
         )
     count = int(labels.max()) + 1
-    checks.positive('up_rate', up_rate)
-    checks.positive('down_rate', down_rate)
+    for name, rate in (('up_rate', up_rate), ('down_rate', down_rate)):
+        checks.positive(name, rate, axis='group')
+        checks.within(name, rate, 0, 1, axis='group')
     rise = schedules.each_within('up_rate', up_rate, count, 0, 1)
     fall = schedules.each_within('down_rate', down_rate, count, 0, 1)
     group_probs = rise / (rise + fall)

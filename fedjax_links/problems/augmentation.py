@@ -68,7 +68,7 @@ def statistics(normalise: Statistics) -> ChannelStatistics:
         raise errors.invalid('normalise', requirement, channels)
     mean = checks.numbers('normalise', list(channels.mean))
     deviation = checks.numbers('normalise', list(channels.deviation))
-    checks.positive('normalise.deviation', deviation)
+    checks.positive('normalise.deviation', deviation, axis='channel')
     if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite(mean).all():
         requirement = 'have a finite mean and deviation of each channel'
         raise errors.invalid('normalise', requirement, errors.text_of(tuple(channels)))

@@ -148,7 +148,7 @@ def _checked_start(initial_point: ArrayLike | None, points: _Doubles) -> np.ndar
 def _checked_curvatures(curvature: ArrayLike, points: _Doubles) -> _Doubles:
     """Returns the curvature of each coordinate of targets [N, d]."""
     curvatures = checks.numbers('curvature', curvature).astype(float)
-    checks.positive('curvature', curvatures)
+    checks.positive('curvature', curvatures.T)  # Clients along the last axis.
     by_client = points.shape[:1]
     if curvatures.shape not in (by_client, points.shape):
         requirement = f'have shape {list(by_client)} or {list(points.shape)}'

@@ -5,7 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_links import participation, problems
 from fedjax_links.core import checks, errors
+from fedjax_links.links import graphs
+from tests import refusals
 
 NAN = float('nan')
 INF = float('inf')
@@ -27,6 +30,7 @@ INF = float('inf')
         (checks.positive, -1.0, 'be positive, got -1.0'),
         (checks.positive, NAN, 'be positive, got nan'),
         (checks.positive, INF, 'be positive, got inf'),
+        (checks.positive, [2.0, 0.0], 'be positive, got 0.0 at client 1'),
         (checks.positive, '1', "be a number, got '1'"),
         (
             checks.probabilities,
@@ -79,6 +83,43 @@ def test_an_interval_says_its_bounds(value):
     with pytest.raises(errors.InvalidError) as caught:
         checks.within('field', value, 0, 1)
     assert str(caught.value) == f'`field` must lie in [0, 1], got {value}.'
+
+
+@pytest.mark.parametrize(
+    'field, words, make',
+    [
+        ('neighbours', '9 at neighbour 1', lambda: peers(neighbours=[[1, 1], [0, 9]])),
+        ('edge_prob', '1.5 at neighbour 0', lambda: peers(edge_prob=[[[1], [1.5]]])),
+        ('prob', '1.5 at edge 2', lambda: connected(prob=[0.5, 0.5, 1.5])),
+        ('curvature', '0.0 at client 1', lambda: curved([[1, 1], [0, 1]])),
+        ('up_rate', '2.0 at group 1', lambda: shocked([0.5, 2.0])),
+    ],
+)
+def test_an_entry_is_named_by_what_its_axis_is_over(field, words, make):
+    with refusals.names(field, words):
+        make()
+
+
+def peers(neighbours=((1,), (0,)), edge_prob=None):
+    up = np.ones((1, *np.shape(neighbours)), bool)
+    return participation.replay(
+        [[True, True]], neighbours=neighbours, edges=up, edge_prob=edge_prob
+    )
+
+
+def connected(prob):
+    return participation.peers(participation.always(3), graphs.ring(3), prob=prob)
+
+
+def curved(curvature):
+    return problems.quadratic([[0.0, 1.0], [1.0, 0.0]], curvature=curvature)
+
+
+def shocked(up_rate):
+    pattern = participation.always(2)
+    return participation.shared_shocks(
+        pattern, groups=[0, 1], up_rate=up_rate, down_rate=0.5
+    )
 
 
 @pytest.mark.parametrize('value', [1, 0, None, 'no', 'False', np.array(True), [True]])

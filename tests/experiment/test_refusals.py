@@ -103,7 +103,7 @@ REFUSED = [
     ),
     (
         bernoulli(schedule={'name': 'sine', 'gamma': 0.1, 'period': [4]}),
-        'be one number or 8',
+        'be one number or a list of 8',
     ),
     (
         bernoulli(schedule={'name': 'jitter', 'width': 0.6}),

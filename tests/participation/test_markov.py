@@ -141,7 +141,7 @@ def test_errors():
     refuses(lambda: markov([0.5], 1.5), '`up_rate` must lie in [0, 1], got 1.5.')
     refuses(
         lambda: markov([0.5], [0.1, 0.2]),
-        '`up_rate` must be one number or 1, got shape (2,).',
+        '`up_rate` must be one number or a list of 1, got shape (2,).',
     )
     refuses(
         lambda: markov([0.5], 0.2, correlation_time=3.0),
@@ -157,6 +157,6 @@ def test_errors():
     )
     refuses(
         lambda: markov([0.5], correlation_time=[1.0, 2.0]),
-        '`correlation_time` must be one number or 1, got shape (2,).',
+        '`correlation_time` must be one number or a list of 1, got shape (2,).',
     )
     refuses(lambda: markov([0.5, 1.5]), '`p` must lie in [0, 1], got 1.5 at client 1.')

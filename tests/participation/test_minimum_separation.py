@@ -302,7 +302,7 @@ def test_errors():
     )
     refuses(
         lambda: minimum_separation(ones, separation=[1, 2]),
-        '`separation` must be one number or 10, got shape (2,).',
+        '`separation` must be one number or a list of 10, got shape (2,).',
     )
     refuses(
         lambda: minimum_separation(ones, separation=0, cohort_size=11),

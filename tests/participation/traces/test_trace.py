@@ -196,7 +196,7 @@ def test_errors_name_the_row():
     )
     refuses(
         lambda: trace(log, tick=1.0, wrap=[1.0, 2.0]),
-        '`wrap` must be one number or 1, got shape (2,).',
+        '`wrap` must be one number or a list of 1, got shape (2,).',
     )
     refuses(
         lambda: trace(log, tick=1.0, overlaps='drop'),
