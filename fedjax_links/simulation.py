@@ -117,7 +117,9 @@ def simulate(
         contracts.check_clients(pattern, problem)
     else:
         links = participation
-        contracts.check_all_rounds(links, problem, num_rounds)
+        contracts.check_rounds(
+            links, problem, num_rounds=num_rounds, argument='participation'
+        )
     contracts.check_evaluations(eval_fn, eval_every, num_rounds)
     if initial_state is not None:
         contracts.check_state(initial_state)
@@ -241,6 +243,9 @@ def advance(
     Returns:
       The state after these rounds, and their metrics, leaves [T].
 
+    Raises:
+      ValueError: if links and problem disagree on the clients, or links are not those of rounds.
+
     Example:
       >>> import jax
       >>> import fedjax_links as fl
@@ -260,7 +265,7 @@ def advance(
     contracts.check_state(state, 'state')
     contracts.check_algorithm(algorithm)
     contracts.check_problem(problem)
-    contracts.check_rounds(links)
+    contracts.check_rounds(links, problem)
     count = len(jax.tree.leaves(links)[0])
     if meshes.in_shard_map():
         # Here a scan of the algorithm's state alone would copy FedPBC's table once.

@@ -209,7 +209,7 @@ def _columns(grid: Grid) -> tuple[dict[str, dict[str, np.ndarray]], int]:
     for maker, values_by_name in _by_maker(grid):
         for name, values in values_by_name.items():
             columns[maker][name] = _numbers(name, values)
-            lengths[name] = len(columns[maker][name])
+            lengths[f'{maker}.{name}'] = len(columns[maker][name])
     if len(set(lengths.values())) > 1:
         raise errors.invalid('grid', 'have columns of one length', lengths)
     return columns, next(iter(lengths.values()), 1)
@@ -218,10 +218,9 @@ def _columns(grid: Grid) -> tuple[dict[str, dict[str, np.ndarray]], int]:
 def _numbers(name: str, values: ArrayLike) -> np.ndarray:
     """Converts a column to numbers of JAX's default precision; raises where they do not fit."""
     array = np.asarray(values)
-    if array.ndim == 0 or array.dtype.kind not in 'biuf':
-        raise errors.invalid(
-            name, 'be a column of numbers, one per point', repr(values)
-        )
+    if array.ndim == 0 or len(array) == 0 or array.dtype.kind not in 'biuf':
+        requirement = 'be a column of numbers, one per point'
+        raise errors.invalid(name, requirement, errors.text_of(values))
     dtype = jax.dtypes.canonicalize_dtype(array.dtype)
     with np.errstate(over='ignore'):
         column = array.astype(dtype)

@@ -243,7 +243,23 @@ def test_without_a_grid_there_is_one_point():
                     'participation': {'p': [0.5]},
                 }
             },
-            r"^`grid` must have columns of one length, got \{'learning_rate': 2, 'p': 1\}\.",
+            r'^`grid` must have columns of one length, got '
+            r"\{'algorithm.learning_rate': 2, 'participation.p': 1\}\.",
+        ),
+        (
+            {
+                'make': lambda p: algorithms.fedavg(make_program(), server_lr=p),
+                'grid': {
+                    'algorithm': {'p': [0.1, 0.2]},
+                    'participation': {'p': [0.5]},
+                },
+            },
+            r'^`grid` must have columns of one length, got '
+            r"\{'algorithm.p': 2, 'participation.p': 1\}\.",
+        ),
+        (
+            {'grid': {'algorithm': {'learning_rate': []}}},
+            r'^`learning_rate` must be a column of numbers, one per point, got \[\]\.$',
         ),
         (
             {'grid': {'algorithm': {'learning_rate': 0.1}}},

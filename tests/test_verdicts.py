@@ -139,7 +139,8 @@ def test_a_run_that_diverged_decides_nothing(diverged, index):
     values[index] = diverged
     baseline = np.full(6, 0.2)
     paired = evaluation.paired_interval(values, baseline)
-    assert np.isnan(paired.half_width) and not paired.excludes_zero
+    assert np.isnan(paired.half_width)
+    assert not paired.excludes_zero
     assert np.isnan(evaluation.seed_interval(values).half_width)
     assert evaluation.decide(values).word == evaluation.UNDECIDED
     assert np.isnan(evaluation.anytime_p_value(values))

@@ -66,13 +66,6 @@ def check_pattern(participation: Any, argument: str = 'participation') -> None:
         raise errors.invalid(argument, requirement, kind_of(participation))
 
 
-def check_rounds(links: object) -> None:
-    """Raises unless it is a sample of links."""
-    if not isinstance(links, SAMPLES):
-        requirement = 'be links of all rounds, as `realised_links` gives them'
-        raise errors.invalid('links', requirement, kind_of(links))
-
-
 def check_clients(pattern: base.Participation, problem: base.Problem) -> None:
     """Raises unless a pattern has the clients of the problem, in their order."""
     _check_num_clients(pattern.num_clients, problem)
@@ -80,20 +73,42 @@ def check_clients(pattern: base.Participation, problem: base.Problem) -> None:
     client_names.check_order('participation', names, problem.client_names)
 
 
-def check_all_rounds(links: base.Links, problem: base.Problem, num_rounds: int) -> None:
-    """Raises unless links are those of `num_rounds` and of the problem's clients."""
-    length, num_clients = jax.eval_shape(lambda links: links.mask, links).shape
-    if length != num_rounds:
+def check_rounds(
+    links: object,
+    problem: base.Problem,
+    *,
+    num_rounds: int | None = None,
+    argument: str = 'links',
+) -> None:
+    """Raises unless links are those of several rounds and of the problem's clients.
+
+    Args:
+      links: leaves [T, ...].
+      problem: the problem.
+      num_rounds: T; None for any number.
+      argument: what to name in an error.
+    """
+    all_rounds = 'be links of all rounds, as `realised_links` gives them'
+    if not isinstance(links, SAMPLES):
+        raise errors.invalid(argument, all_rounds, kind_of(links))
+    mask_of_links: Any = jax.eval_shape(lambda links: links.mask, links)
+    shape: tuple[int, ...] = getattr(mask_of_links, 'shape', ())
+    if len(shape) != 2:
+        raise errors.invalid(argument, all_rounds, f'a mask of shape {list(shape)}')
+    length, num_clients = shape
+    if num_rounds not in (None, length):
         requirement = f'have {num_rounds} rounds of links'
-        raise errors.invalid('participation', requirement, length)
-    check_links(links, num_clients, length)
-    _check_num_clients(num_clients, problem)
+        raise errors.invalid(argument, requirement, length)
+    check_links(links, num_clients, length, argument=argument)
+    _check_num_clients(num_clients, problem, argument)
 
 
-def _check_num_clients(num_clients: int, problem: base.Problem) -> None:
+def _check_num_clients(
+    num_clients: int, problem: base.Problem, argument: str = 'participation'
+) -> None:
     if num_clients != problem.num_clients:
         requirement = f"have the problem's {problem.num_clients} clients"
-        raise errors.invalid('participation', requirement, num_clients)
+        raise errors.invalid(argument, requirement, num_clients)
 
 
 def check_eval_fn(eval_fn: object) -> None:
@@ -110,7 +125,8 @@ def check_evaluations(eval_fn: object, eval_every: int | None, num_rounds: int) 
     checks.static_int('eval_every', eval_every)
     if num_rounds % eval_every == 0:
         return
-    nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
+    largest = min(eval_every - 1, num_rounds)
+    nearest = next(d for d in range(largest, 0, -1) if num_rounds % d == 0)
     requirement = f'divide `num_rounds` = {num_rounds}'
     value = f'{eval_every}; the nearest smaller divisor is {nearest}'
     raise errors.invalid('eval_every', requirement, value)

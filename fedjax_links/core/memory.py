@@ -139,7 +139,7 @@ def refuse_if_above(available: int | None, needed: int, user: str) -> None:
     Raises:
       ValueError: naming both numbers.
     """
-    if available and needed > available:
+    if available is not None and needed > available:
         message = (
             f'must fit into memory: {user} needs {size(needed)}, {size(available)} are free; '
             'fewer clients or a smaller model would fit'

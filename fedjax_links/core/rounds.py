@@ -64,6 +64,9 @@ def run_round(
 
     Returns:
       The next state and the round's metrics.
+
+    Raises:
+      ValueError: if links and problem disagree on the clients.
     """
     round = state.round
     carry = state.participation
@@ -71,6 +74,7 @@ def run_round(
     if isinstance(participation, Participation):
         link_key = prng.round_key(key, 'participation', round)
         carry, links = participation.sample(carry, link_key, round)
+    contracts.check_links(links, problem.num_clients)
     ctx = round_context(key, round, links)
     new_state, (metrics, is_finite) = algorithm_step(
         algorithm, problem, state.algorithm, ctx

@@ -15,9 +15,9 @@ from fedjax_links.core.registry import Registry
 
 _STREAM = 0x4752  # keeps graphs apart from other draws that use the same seed
 
-# What building a graph takes for each neighbour of each client at its peak: lists of edges from
-# both ends, their order, and the graph.
-_BYTES_PER_NEIGHBOUR = 64.0
+# What building a graph takes at its peak for each neighbour of each client, 64 to 80 bytes as a
+# test measures: pairs, lists of edges from both ends, their order, and the graph.
+_BYTES_PER_NEIGHBOUR = 80.0
 
 
 class Graph(NamedTuple):
@@ -66,7 +66,10 @@ def from_edges(num_clients: int, edges: ArrayLike) -> Graph:
     if not are_pairs or not np.issubdtype(pairs.dtype, np.integer):
         got = f'shape {pairs.shape}'
         raise errors.invalid('edges', 'be pairs of clients, int[E, 2]', got)
-    checks.within('edges', pairs, 0, num_clients - 1)
+    unknown = np.flatnonzero(((pairs < 0) | (pairs >= num_clients)).any(axis=1))
+    if unknown.size:
+        requirement = f'name clients from 0 to {num_clients - 1}'
+        raise errors.invalid('edges', requirement, pairs[unknown[0]].tolist())
     loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if loops.size:
         raise errors.invalid('edges', 'join two clients', pairs[loops[0]].tolist())
@@ -105,12 +108,13 @@ def ring(num_clients: int, degree: int = 2) -> Graph:
       degree: number of neighbours of each client, even.
 
     Raises:
-      ValueError: for a degree that is odd or does not fit.
+      ValueError: for a degree that is odd or not below N, or a graph larger than the memory.
     """
     checks.static_int('num_clients', num_clients, minimum=3)
     checks.static_int('degree', degree, maximum=num_clients - 1)
     if degree % 2:
         raise errors.invalid('degree', 'be even', degree)
+    _check_memory('num_clients', num_clients, num_clients * degree)
     clients = np.arange(num_clients)
     steps = np.arange(1, degree // 2 + 1)
     ends = (clients[:, None] + steps) % num_clients
@@ -121,7 +125,7 @@ def ring(num_clients: int, degree: int = 2) -> Graph:
 def complete(num_clients: int) -> Graph:
     """Joins all pairs of clients; memory is O(N^2)."""
     checks.static_int('num_clients', num_clients)
-    checks.fits('num_clients', num_clients, _BYTES_PER_NEIGHBOUR * num_clients**2)
+    _check_memory('num_clients', num_clients, num_clients**2)
     pairs = np.stack(np.triu_indices(num_clients, 1), axis=1)
     return _from_pairs(num_clients, pairs)
 
@@ -136,10 +140,11 @@ def torus(rows: int, columns: int) -> Graph:
       columns: at least 3.
 
     Raises:
-      ValueError: for fewer.
+      ValueError: for fewer, or a graph larger than the memory.
     """
     checks.static_int('rows', rows, minimum=3)
     checks.static_int('columns', columns, minimum=3)
+    _check_memory('rows', rows, 4 * rows * columns)
     ids = np.arange(rows * columns).reshape(rows, columns)
     pairs = [
         np.stack([ids, np.roll(ids, -1, axis)], axis=-1).reshape(-1, 2)
@@ -157,7 +162,7 @@ def erdos_renyi(num_clients: int, p: float, seed: int = 0) -> Graph:
       seed: seed of the graph.
 
     Raises:
-      ValueError: for a value out of range.
+      ValueError: for a value out of range, or a graph larger than the memory.
     """
     checks.static_int('num_clients', num_clients)
     checks.number_within('p', p, 0, 1)
@@ -165,6 +170,10 @@ def erdos_renyi(num_clients: int, p: float, seed: int = 0) -> Graph:
     rng = np.random.default_rng([seed, _STREAM])
     num_pairs = num_clients * (num_clients - 1) // 2
     num_edges = rng.binomial(num_pairs, p)
+    _check_memory('p', p, 2 * num_edges)
+    if 50 * num_edges > num_pairs:
+        # To choose one in fifty or more, NumPy shuffles the numbers of all pairs, int64 each.
+        checks.fits('p', p, 8.0 * (num_pairs + num_edges))
     pair_ids = np.sort(rng.choice(num_pairs, num_edges, replace=False))
     # Pair (low, high), low < high, has the id high (high - 1) / 2 + low.
     high = np.floor((1 + np.sqrt(1.0 + 8.0 * pair_ids)) / 2).astype(np.int64)
@@ -183,7 +192,7 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
       seed: seed of the positions.
 
     Raises:
-      ValueError: for a value out of range.
+      ValueError: for a value out of range, or a graph larger than the memory.
     """
     from scipy import spatial
 
@@ -191,11 +200,18 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
     checks.positive_number('radius', radius)
     checks.static_int('seed', seed, minimum=0)
     positions = np.random.default_rng([seed, _STREAM]).random((num_clients, 2))
-    # The clients within the radius of one in the middle of the square.
-    expected_degree = num_clients * min(1.0, np.pi * radius**2)
-    checks.fits('radius', radius, _BYTES_PER_NEIGHBOUR * num_clients * expected_degree)
+    # The chance that two uniform positions in the square are that close.
+    p = 1.0
+    if radius < 1:
+        p = np.pi * radius**2 - 8 / 3 * radius**3 + radius**4 / 2
+    _check_memory('radius', radius, p * num_clients**2)
     pairs = spatial.KDTree(positions).query_pairs(radius, output_type='ndarray')
     return _from_pairs(num_clients, pairs)
+
+
+def _check_memory(argument: str, value: float, num_neighbours: float) -> None:
+    """Raises unless a graph can be built with so many neighbours of all clients together."""
+    checks.fits(argument, value, _BYTES_PER_NEIGHBOUR * num_neighbours)
 
 
 GRAPHS: Mapping[str, Callable[..., Graph]] = Registry(

@@ -17,6 +17,7 @@ PROGRAM = local_training.local_sgd(0.5, local_steps=1)
 FEDAVG = fl.ALGORITHMS['fedavg'](PROGRAM)
 COINS = participation.bernoulli([0.5, 0.5])
 MASK = np.ones((2, 2), bool)
+ONE_ROUND = LinkSample(np.ones(2, bool), np.ones(2))
 
 
 def run(algorithm=FEDAVG, links=COINS, problem=PROBLEM, **options):
@@ -209,6 +210,46 @@ MISTAKES = {
         'participation',
         ['`mask`', 'bool[2, 2]'],
         lambda: run(links=LinkSample(np.ones((2, 2)), np.ones((2, 2)))),
+    ),
+    'links of one round': (
+        'participation',
+        ['links of all rounds', '[2]'],
+        lambda: run(links=ONE_ROUND),
+    ),
+    'links of one round to advance under': (
+        'links',
+        ['links of all rounds', '[2]'],
+        lambda: simulation.advance(begin(), KEY, ONE_ROUND, FEDAVG, PROBLEM),
+    ),
+    'links of other clients to advance under': (
+        'links',
+        ['2 clients', 'got 3'],
+        lambda: simulation.advance(
+            begin(),
+            KEY,
+            LinkSample(np.ones((2, 3), bool), np.ones((2, 3))),
+            FEDAVG,
+            PROBLEM,
+        ),
+    ),
+    'links of other clients in a round': (
+        'participation',
+        ['`mask` as bool[2]', 'bool[3]'],
+        lambda: simulation.run_round(
+            begin(), KEY, FEDAVG, LinkSample(np.ones(3, bool), np.ones(3)), PROBLEM
+        ),
+    ),
+    'a pattern of other clients in a round': (
+        'participation',
+        ['`mask` as bool[2]', 'bool[3]'],
+        lambda: simulation.run_round(
+            begin(), KEY, FEDAVG, participation.always(3), PROBLEM
+        ),
+    ),
+    'far more rounds between evaluations than there are': (
+        'eval_every',
+        ['nearest smaller divisor is 2'],
+        lambda: run(eval_every=2**31 - 1),
     ),
     'another state from a round': (
         'algorithm',

@@ -62,6 +62,9 @@ def test_arrays_are_held_against_what_is_free():
 def test_what_is_known_not_to_fit_is_refused():
     memory.refuse_if_above(None, 10**15, 'mifa')
     memory.refuse_if_above(2**20, 2**20, 'mifa')
+    # A full machine has no memory left; that is no unknown amount.
+    with pytest.raises(ValueError, match=r'0\.0 KiB are free'):
+        memory.refuse_if_above(0, 1, 'mifa')
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         memory.refuse_if_above(2**20, 3 * 2**30, 'mifa')
     assert str(caught.value) == (

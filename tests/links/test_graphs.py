@@ -9,7 +9,15 @@ from tests import refusals
 
 
 @pytest.mark.parametrize(
-    'make', [lambda: graphs.complete(600), lambda: graphs.geometric(2000, 0.2)]
+    'make',
+    [
+        lambda: graphs.complete(600),
+        lambda: graphs.geometric(2000, 0.2),
+        lambda: graphs.erdos_renyi(1000, 0.5),
+        lambda: graphs.erdos_renyi(3000, 0.03),
+        lambda: graphs.ring(10_000, 20),
+        lambda: graphs.torus(300, 300),
+    ],
 )
 def test_a_graph_takes_the_memory_that_is_checked(make, monkeypatch):
     announced = []
@@ -24,6 +32,26 @@ def test_a_graph_takes_the_memory_that_is_checked(make, monkeypatch):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 0.98 * peak < max(announced) < 1.6 * peak
+
+
+@pytest.mark.parametrize(
+    'argument, make',
+    [
+        ('num_clients', lambda: graphs.complete(10**6)),
+        ('radius', lambda: graphs.geometric(10**6, 0.5)),
+        ('p', lambda: graphs.erdos_renyi(10**6, 0.5)),
+        ('num_clients', lambda: graphs.ring(10**6, 10**6 - 2)),
+        ('rows', lambda: graphs.torus(10**6, 10**6)),
+    ],
+)
+def test_a_graph_too_large_is_refused_before_it_is_built(argument, make):
+    with refusals.names(argument, 'fit into memory'):
+        make()
+
+
+def test_an_edge_to_no_client_is_shown():
+    with refusals.names('edges', 'from 0 to 2', '[1, 5]'):
+        graphs.from_edges(3, [(0, 1), (1, 5)])
 
 
 def test_a_ring_has_three_clients_or_more():
