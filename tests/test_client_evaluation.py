@@ -38,6 +38,7 @@ def owned_problem(loss='cross_entropy', metrics=None):
     return problem, jax.vmap(problem.init_params)(keys), features, labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'loss, metrics',
     [

@@ -138,6 +138,7 @@ BETWEEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', BETWEEN)
 def test_links_between_clients_ages_and_deadlines_are_swept(name):
     make, links, grid = BETWEEN[name]

@@ -58,6 +58,7 @@ def above(count, of, rate):
     return count > stats.binom.isf(1e-3, of, rate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('law', DRAWS)
 def test_a_thousand_nulls_give_few_false_verdicts(law):
     sequences = DRAWS[law](np.random.default_rng(7), (1000, 50))

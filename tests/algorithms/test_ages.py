@@ -66,6 +66,7 @@ def test_age_zero_is_fedavg_to_the_bit(x64, seed, name):
     np.testing.assert_array_equal(path, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', AGED)
 def test_an_age_may_be_traced(name):
     """So that ages are swept in one program."""
@@ -184,6 +185,7 @@ def test_area_follows_the_listing(x64):
         np.testing.assert_allclose(state.server, state.clients.mean(axis=0), **TIGHT)
 
 
+@pytest.mark.slow
 @pytest.mark.optimised
 def test_in_single_precision_area_ends_where_mifa_does():
     """Compiled as users compile, by multiplications fused into additions."""

@@ -89,6 +89,7 @@ def last_step(mask, prob, **options):
     return path[-1] - (path[-2] if len(path) > 1 else 0)
 
 
+@pytest.mark.slow
 def test_of_equal_clients_the_most_correlated_is_dropped(x64):
     """The objective is 2.25 with all, 2.12 without one of the last two, 2.47 without both."""
     everyone = np.ones((1, 4), bool)
@@ -99,6 +100,7 @@ def test_of_equal_clients_the_most_correlated_is_dropped(x64):
     assert other > 0 == one
 
 
+@pytest.mark.slow
 def test_of_equally_correlated_clients_the_lowest_id_is_dropped(x64):
     everyone = np.ones((1, 4), bool)
     prob = np.full((1, 4), 0.5)

@@ -108,6 +108,7 @@ def drawn_steps(program, problem, num_rounds, seed=5):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('make', ['local_sgd', 'proximal_sgd'])
 def test_partial_work_is_the_first_steps_of_all(make):
     problem = statistics.noisy_quadratic(statistics.TARGETS)

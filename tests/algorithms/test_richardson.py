@@ -44,6 +44,7 @@ def test_it_is_two_runs_on_the_same_links(x64, name):
     )
 
 
+@pytest.mark.slow
 def test_it_keeps_the_promises_of_an_algorithm():
     testing.check_algorithm(extrapolated('fedavg'), full_participation_is_fedavg=False)
 

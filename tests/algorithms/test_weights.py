@@ -115,6 +115,7 @@ def test_fednova_takes_both_means_by_examples(x64):
     harness.assert_caught(expected, weighted_loops.fednova(SETTING, [1] * 7, steps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', sorted(WEIGHTED))
 def test_equal_volumes_weigh_as_equal_clients_to_the_bit(name):
     entry = ALGORITHMS[name]
@@ -146,6 +147,7 @@ def test_other_weights_are_refused_with_the_nearest(name):
         )
 
 
+@pytest.mark.slow
 def test_one_step_of_all_in_a_config_is_gradient_descent():
     config = {
         'title': 'all examples',

@@ -174,6 +174,7 @@ MANY_STATES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'weights, waits, cohort', MANY_STATES.values(), ids=MANY_STATES
 )

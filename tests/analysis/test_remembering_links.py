@@ -33,6 +33,7 @@ def test_equal_curvature_has_the_law_of_quadratics(name, rng):
     np.testing.assert_allclose(model.intercept, law.mean, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_memory_moves_logistic_models_as_simulated(rng):
     """Two coefficients, two local steps, unequal Hessians; 400 runs of 6,000 rounds.

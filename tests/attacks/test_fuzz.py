@@ -28,6 +28,7 @@ def assert_runs_or_ends_in_one_line(seed):
     )
 
 
+@pytest.mark.slow
 @settings(CHECKED, max_examples=15)
 @given(SEEDS)
 def test_a_spoilt_config_runs_or_ends_in_one_line(seed):
@@ -55,7 +56,8 @@ def test_the_unspoilt_configs_run(base):
     assert verdict == fuzz.Verdict(fuzz.RUNS, '')
 
 
-@pytest.mark.parametrize('base', cases(everyday.ON_FILES, ['npz']))
+@pytest.mark.slow
+@pytest.mark.parametrize('base', everyday.ON_FILES)
 def test_configs_of_files_run_and_are_reported(base):
     rng = random.Random(3)
     case = everyday.BASES[base](rng), made_files.intact(rng)

@@ -69,6 +69,7 @@ def test_links_that_are_drawn_otherwise_are_found():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('rate, holds', [(0.1, True), (0.11, False)])
 def test_theory_finds_another_mean(monkeypatch, rate, holds):
     make = ALGORITHMS['fedavg']

@@ -5,6 +5,7 @@ import pytest
 from tests.cli.command import run
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
 def test_a_lane_that_diverges_is_named_once_and_looked_into(plain, tmp_path):
     small = [*plain, '--config.client.learning_rate=1e38']

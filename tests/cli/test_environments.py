@@ -49,6 +49,7 @@ def is_one_line(done):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'arguments',
     [
@@ -66,6 +67,7 @@ def test_a_platform_that_is_not_there_costs_one_line(arguments, tmp_path):
     assert done.stderr.endswith('got cuda.\n')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('encoding', ['ascii', 'cp1252'])
 def test_a_terminal_writes_what_it_has_letters_for(encoding, tmp_path):
     (tmp_path / 'log.csv').write_text('client,start,end\nzoë,0,86400\n联邦,0,90000\n')
@@ -140,6 +142,7 @@ def test_the_package_is_imported_from_an_archive(tmp_path):
     assert 'package.zip' in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('variables', [{'HOME': '/dev/null', 'XDG_CACHE_HOME': None}])
 def test_a_home_that_cannot_be_written_stops_nothing(variables, plain, tmp_path):
     variables |= {'JAX_COMPILATION_CACHE_DIR': None, 'MPLCONFIGDIR': str(tmp_path)}

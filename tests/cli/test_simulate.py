@@ -49,6 +49,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 def test_only_the_main_thread_imports_as_loading_threads_deadlock(tmp_path):
     small = [f'--config.{n}' for n in ('num_rounds=20', 'num_seeds=2')]
     command = [sys.executable, '-c', PRINT_IMPORTS_OF_THREADS, *QUICKSTART, *small]

@@ -43,6 +43,7 @@ class Looking(experiment.Callback):
             raise experiment.Stop
 
 
+@pytest.mark.slow
 def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypatch):
     """It stops after 13 periods of 2 rounds, so in the fourth of six lanes of 8 rounds."""
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
@@ -98,6 +99,7 @@ def test_an_archive_is_finished_and_has_no_lanes(tmp_path):
     assert all(line.startswith('level ') for line in levels)
 
 
+@pytest.mark.slow
 def test_the_time_left_is_that_of_the_rounds_behind(tmp_path, monkeypatch):
     """26 of 48 rounds in 26 minutes, so 22 are left: by the disk, whatever clocks say."""
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
@@ -143,6 +145,7 @@ def test_shards_report_what_is_missing_and_ask_for_a_merge(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_watched_run_has_a_page_that_ends_when_the_run_does(tmp_path, monkeypatch):
     planned = experiment.build(values(num_seeds=4))
     planned.shard(0, 2).run(tmp_path)

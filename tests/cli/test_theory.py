@@ -61,6 +61,7 @@ def test_a_mistake_costs_one_line(command, arguments, message):
     assert done.stderr.startswith('error: ')
 
 
+@pytest.mark.slow
 def test_the_screen_is_the_same_every_time():
     arguments = ['--config=configs/quickstart.py', '--rounds=1000']
     first = run('theory', *arguments)

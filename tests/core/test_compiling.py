@@ -60,6 +60,7 @@ def test_a_loop_over_keys_compiles_once():
     )
 
 
+@pytest.mark.slow
 def test_other_objects_and_numbers_are_other_programs():
     algorithm = make_algorithm()
     links = pattern()
@@ -97,6 +98,7 @@ def test_other_objects_and_numbers_are_other_programs():
         assert float(result.evals['server']['value'][0]) == sign * usual
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ['fedavg', 'fedpbc', 'scaffold'])
 def test_the_bits_are_those_without_a_program_around(name):
     """`run_round` for round, evaluated by hand: eager but for the loops that a round has."""
@@ -112,6 +114,7 @@ def test_the_bits_are_those_without_a_program_around(name):
     jax.tree.map(np.testing.assert_array_equal, full, plain)
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_of_what_is_gone():
     before = len(compiling._PROGRAMS)
     algorithm = make_algorithm('fedpbc')
@@ -128,6 +131,7 @@ def test_nothing_is_kept_of_what_is_gone():
     assert alive[0]() is None
 
 
+@pytest.mark.slow
 def test_inside_a_trace_nothing_is_kept():
     links = pattern()
     before = len(compiling._PROGRAMS)

@@ -9,6 +9,7 @@ import fedjax_links as fl
 from fedjax_links import algorithms, graphs, local_training, participation, problems
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import schedules
+from tests.tiers import cases
 
 PROBLEM = problems.quadratic([[0.0], [1.0], [4.0]])
 CLIENT = local_training.local_sgd(0.1, local_steps=2)
@@ -51,7 +52,7 @@ def outputs(make_pattern, make_algorithm, values):
     return result.state.algorithm.server, result.state.links.mask
 
 
-@pytest.mark.parametrize('part', [*PATTERNS, *ALGORITHMS])
+@pytest.mark.parametrize('part', cases([*PATTERNS, *ALGORITHMS], ['rates', 'weights']))
 def test_a_list_of_tracers_is_an_array_of_them(part):
     make_pattern = PATTERNS.get(part, lambda v: UPLINKS)
     make_algorithm = ALGORITHMS.get(part, lambda v: algorithms.fedavg(CLIENT))
@@ -67,6 +68,7 @@ def test_a_list_of_tracers_is_an_array_of_them(part):
     jax.tree.map(np.testing.assert_array_equal, result, expected)
 
 
+@pytest.mark.slow
 def test_lists_of_tracers_work_under_vmap_and_grad():
     def server(values):
         algorithm = algorithms.ca_fed(CLIENT, optimal_losses=list(values))

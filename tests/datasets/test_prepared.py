@@ -53,6 +53,7 @@ def test_femnist_of_leaf_is_images(tmp_path):
     np.testing.assert_allclose(plain.train_features, pixels[:4] / 255, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_shakespeare_of_leaf_from_a_config(tmp_path):
     path = tmp_path / 'given'
     texts, after, names = owned.write_shakespeare(path, characters=4, examples=6)

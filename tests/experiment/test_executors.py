@@ -278,6 +278,7 @@ def algorithm(local_train):
 """
 
 
+@pytest.mark.slow
 def test_a_worker_that_lives_on_runs_the_code_of_each_run(tmp_path):
     """Its config is the same, and the file that it names has changed."""
     config = values(

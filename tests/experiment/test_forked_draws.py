@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 from fedjax_links import experiment
 from fedjax_links.core import prng
@@ -29,6 +30,7 @@ def redrawn(**changes):
     )
 
 
+@pytest.mark.slow
 def test_links_resume_where_the_same_modes_are_written_otherwise(tmp_path):
     redrawn().run(tmp_path / 'silent')
     text = redrawn(redraw={'data': 'by_seed'})

@@ -77,6 +77,7 @@ def test_a_fork_can_be_made_longer(tmp_path, past):
     assert links[0] == links[1]
 
 
+@pytest.mark.slow
 def test_a_fork_of_an_unfinished_run_advances_what_is_missing(tmp_path, past):
     planned = build(log=('links',))
 
@@ -200,6 +201,7 @@ def test_a_fork_is_the_plain_simulation_from_stored_states(
             )
 
 
+@pytest.mark.slow
 def test_an_interrupted_fork_has_the_bytes_of_an_unbroken_one(
     tmp_path, past, monkeypatch
 ):
@@ -240,6 +242,7 @@ def test_a_fork_of_a_tuned_run_is_the_run_itself(tmp_path):
     assert all(json.loads(fork_lanes[lane][0])['round'] > 4 for lane in ties)
 
 
+@pytest.mark.slow
 def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypatch):
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     planned = in_python()
@@ -296,6 +299,7 @@ def test_a_fork_that_cannot_be_is_refused_in_a_line(
     assert not (tmp_path / 'f').exists()
 
 
+@pytest.mark.slow
 def test_lanes_are_matched_by_labels_or_the_only_one(tmp_path, past):
     renamed = {'mine': {'name': 'fedavg'}}
     patterns = {'burst': MARKOV, 'calm': {**MARKOV, 'up_rate': 0.2}}
@@ -320,6 +324,7 @@ def test_lanes_are_matched_by_labels_or_the_only_one(tmp_path, past):
             running.fork(planned, tmp_path / 'two', 6)
 
 
+@pytest.mark.slow
 def test_points_of_a_grid_go_on_from_their_own_lanes(tmp_path):
     grid = {'client': {'learning_rate': (0.1, 0.05)}}
     planned = build(grid=grid)
@@ -334,6 +339,7 @@ def test_points_of_a_grid_go_on_from_their_own_lanes(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_a_folder_with_another_run_is_no_place_for_a_fork(tmp_path, past):
     folder = shutil.copytree(past, tmp_path / 'there')
     with pytest.raises(

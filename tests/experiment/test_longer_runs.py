@@ -16,10 +16,9 @@ from tests.runner import running
 from tests.runner.running import run_and_cut
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
-@pytest.mark.parametrize(
-    'finished', [pytest.param(True, marks=pytest.mark.slow), False]
-)
+@pytest.mark.parametrize('finished', [True, False])
 def test_more_rounds_go_on_to_the_bit_and_tuning_is_not_repeated(tmp_path, finished):
     experiment.build(tuned(num_rounds=16)).run(tmp_path / 'whole')
     short = experiment.build(tuned(num_rounds=8))

@@ -87,6 +87,7 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob('*') if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('algorithm', ['fedavg', 'scaffold'])
 def test_the_client_the_local_step_and_the_tensor_are_named(tmp_path, algorithm):
     problem = lines()
@@ -119,6 +120,7 @@ def test_a_client_that_only_fills_a_place_is_not_accused(tmp_path):
     assert line.endswith('round 7: everything is finite (4 clients trained)')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('sizes', [(4,) * NUM_CLIENTS, (1, 2, 3, 4, 4)])
 def test_full_batches_of_equal_or_unequal_size(tmp_path, sizes):
     built = planned(lines(sizes=sizes), batch_size=None, steps=2, seeds=(0,))
@@ -127,6 +129,7 @@ def test_full_batches_of_equal_or_unequal_size(tmp_path, sizes):
     assert 'client 3, local step 0: the loss and the gradient' in line
 
 
+@pytest.mark.slow
 def test_a_round_before_and_a_round_after(tmp_path):
     built = planned(lines(), seeds=(2,))
     built.run(tmp_path)

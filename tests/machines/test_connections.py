@@ -128,6 +128,7 @@ def reach(port, host='127.0.0.1'):
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_strangers_at_the_port_change_nothing():
     port, first = start_first()
     strangers = [reach(port) for _ in STRANGERS]
@@ -144,6 +145,7 @@ def test_strangers_at_the_port_change_nothing():
         stranger.close()
 
 
+@pytest.mark.slow
 def test_a_process_that_stands_still_as_it_greets_joins():
     """It stands still for longer than process 0 waits for a greeting."""
     port, first = start_first()

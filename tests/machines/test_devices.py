@@ -322,6 +322,7 @@ print(made == bits(jax.sharding.Mesh(np.array(jax.devices()), ('clients',))))
 """
 
 
+@pytest.mark.slow
 def test_a_mesh_of_explicit_axes_is_like_any_other():
     """Tables of ten clients have padding on four devices."""
     assert in_a_process(MADE_BY_JAX, as_users_compile=False) == ['True']

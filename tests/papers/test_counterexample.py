@@ -41,7 +41,8 @@ def curve(columns, computing, algorithm, pair):
     return {name: column[rows] for name, column in columns.items()}
 
 
-@pytest.mark.parametrize('name', cases(SETTINGS, ['xiang2023_figure2']))
+@pytest.mark.slow
+@pytest.mark.parametrize('name', SETTINGS)
 def test_the_rate_of_fedpbcs_mean_client_ignores_the_links(name):
     columns = numbers(name, **SHORT)
     (rate, steps) = SETTINGS[name]

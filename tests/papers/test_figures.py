@@ -59,6 +59,7 @@ def test_distance_to_uniform_falls_with_the_separation():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_group_distances_are_the_exact_ones():
     columns = numbers('sun2025_groups')
@@ -75,6 +76,7 @@ def test_group_distances_are_the_exact_ones():
     assert error[-1] == pytest.approx(0, abs=1e-9)  # R = M - 1 is cyclic
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_fedavg_goes_where_two_links_send_it():
     columns = numbers('xiang2024_figure2', num_seeds=2000)

@@ -72,7 +72,7 @@ def test_all_sorts_are_among_them():
     'name',
     cases(
         PATTERNS,
-        kept=['jitter', 'sines', 'uniform_cohort'],
+        kept=['uniform_cohort'],
         covered_by='test_blocks_of_rounds_have_the_bits_of_single_rounds',
     ),
 )

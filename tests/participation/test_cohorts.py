@@ -177,6 +177,7 @@ def test_uniform_cohorts_are_uniform_over_sets():
     assert_frequencies(again, 0.1, 20_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'num_clients, cohort_size', [(12, 4), (10, 4), (7, 7), (5, 1), (250, 10)]
 )
@@ -222,6 +223,7 @@ def test_regularized_in_pieces():
 GROUPS = np.repeat(np.arange(5), 50)
 
 
+@pytest.mark.slow
 def test_periodic_groups_windows():
     pattern = periodic_groups(GROUPS, active_rounds=100, cohort_size=10)
     offset = int(pattern.init(prng.pattern_key(jax.random.key(0))).offset)

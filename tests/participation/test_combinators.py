@@ -258,6 +258,7 @@ def test_by_group_deals_to_the_groups_in_order():
     np.testing.assert_allclose(links.prob[0], [0.5, 0.3, 0.1, 1.0, 0.6], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_combinations_nest_and_mix_kinds():
     plain = bernoulli(P)
     split = duplex(uplink=markov(P), compute=bernoulli(Q))

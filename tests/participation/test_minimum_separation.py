@@ -39,6 +39,7 @@ def law_of_sets(weights, size, design):
     return (1 << law.cohorts).sum(axis=1), law.probs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('design', DESIGNS)
 def test_separation_is_never_broken_in_100_000_rounds(design):
     pattern = minimum_separation(
@@ -102,6 +103,7 @@ def test_product_design_has_the_closed_form(num_clients, size, separation, burn_
         assert_frequencies(mask[:, t].sum(axis=0), law, SEEDS)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize('design', ['successive', 'sum'])
 def test_other_designs_against_the_enumerated_chain(design):
@@ -183,6 +185,7 @@ def test_too_few_eligible_all_participate(design):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('design', DESIGNS)
 def test_weights_of_any_scale(design):
     weights = np.array([1e300, 1e290, 1e-300, 1e-290, 1.0])
@@ -204,6 +207,7 @@ def test_weights_of_any_scale(design):
     np.testing.assert_array_equal(runs[2], runs[1])
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_conditional_poisson_is_sound_for_many_clients():
     # 3000 clients with weights over ten orders of magnitude: inclusion probabilities by decile.

@@ -16,6 +16,7 @@ def lane(algorithm, series, pattern, seed):
     return Lane('main', algorithm, pattern, {}, seed, 4, (series, 0))
 
 
+@pytest.mark.slow
 def test_no_two_lanes_have_one_name_whatever_their_labels_are():
     labels = sorted(
         {

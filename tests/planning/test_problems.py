@@ -48,6 +48,7 @@ def built(monkeypatch):
     return results
 
 
+@pytest.mark.slow
 def test_a_look_ahead_makes_the_problems_of_few_seeds(built):
     """Every point's first seeds."""
     grid = {'problem': {'alpha': [0.1, 1.0]}}

@@ -14,7 +14,6 @@ from fedjax_links.report import layouts, run_view
 from fedjax_links.runner.program_cache import Programs
 from tests.planning.redrawn import PROBLEMS, PROBS, alone, config
 from tests.runner.running import run
-from tests.tiers import cases
 
 
 def columns_of(results, label, seed):
@@ -53,7 +52,8 @@ def assert_same_leaves(a, b):
         np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
 
 
-@pytest.mark.parametrize('problem', cases(PROBLEMS, ['gaussians']))
+@pytest.mark.slow
+@pytest.mark.parametrize('problem', PROBLEMS)
 def test_a_lane_is_the_run_that_its_seed_alone_would_give(problem):
     settings = config(problem)
     planned = experiment.build(settings)
@@ -186,6 +186,7 @@ class _End(experiment.Callback):
             raise experiment.Stop
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_its_draws_for_debugging_too(tmp_path):
     planned = experiment.build(config(num_seeds=2, algorithms={'fedpbc': {}}))
     planned.run(tmp_path / 'whole')
@@ -284,6 +285,7 @@ def test_functions_that_differ_are_not_shared():
     assert stacked.owned.counts.shape == (4,)  # all have the same
 
 
+@pytest.mark.slow
 def test_points_that_change_only_arrays_share_one_program(caplog):
     grid = {'problem': {'label_noise': {'rate': [0.1, 0.3]}, 'alpha': [0.1, 1.0]}}
     equal = {**PROBLEMS['gaussians'], 'partition': 'dirichlet'}

@@ -150,6 +150,7 @@ def test_seeds_until_decided_need_no_tuning():
     assert max(counts.values()) > 3
 
 
+@pytest.mark.slow
 def test_shards_that_have_not_decided_are_not_merged(tmp_path):
     planned = experiment.build(CONFIG).shard(0, 1)
 

@@ -235,6 +235,7 @@ def test_interrupted_or_sharded_tuning_has_the_bytes_of_one_run(
     assert files(tmp_path / 'shards') == full
 
 
+@pytest.mark.slow
 def test_shards_that_run_at_the_same_time_race_once(tmp_path):
     """Every lane is somebody's, and the status knows when all that were asked for are done."""
     planned = racing_run()

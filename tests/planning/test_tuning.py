@@ -72,6 +72,7 @@ def fedavg(learning_rate):
     return algorithms.fedavg(local_sgd(learning_rate, local_steps=2))
 
 
+@pytest.mark.slow
 def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
     """Two rates with three seeds each; after four of these six lanes."""
     planned = in_python(

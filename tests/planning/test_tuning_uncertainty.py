@@ -190,6 +190,7 @@ def planted(**options):
     )
 
 
+@pytest.mark.slow
 def test_tuning_noise_is_that_of_choices_made_again_by_hand():
     run = planted().run()
     (order,) = experiment.tuning_noise(run, tail=0.5)
@@ -225,6 +226,7 @@ def test_tuning_noise_is_that_of_choices_made_again_by_hand():
     assert order.ahead == pytest.approx(ahead / 2000, abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_report_shows_both_intervals_and_judges_by_the_wider():
     table = layouts.levels(run_view.of_run(planted().run())).tables[0]
     fedavg, server, clients = (

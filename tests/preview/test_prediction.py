@@ -135,6 +135,7 @@ def test_limits_are_metrics_where_the_weighted_gradient_vanishes(rng):
     assert not result.fedavg.reached
 
 
+@pytest.mark.slow
 def test_small_steps_end_where_predicted(rng):
     """FedAvg and FedPBC's client mean; what is left is of the order of the step and falls with it.
 
@@ -210,6 +211,7 @@ def test_separable_digits_are_predicted_to_the_last_round():
     assert plans.plan(**config, tuning=tuning).flow_time is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('rate, rounds', [(1e8, 20), (0.5, 1_000_000), (1e-9, 10**9)])
 def test_what_would_take_too_long_to_predict_is_not(rate, rounds):
     """The long run is no matter of time."""
@@ -307,6 +309,7 @@ def own_data_alone():
     return problems.from_flax(features, labels, owners, module=nn.Dense(CLASSES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'problem, predicted',
     [

@@ -189,6 +189,7 @@ def test_a_grid_is_predicted_at_its_first_point_and_says_so():
     assert f'at {first}' in theory.text(swept, plans.record(swept, 64))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
 def test_all_that_looks_at_a_problem_shares_one(tmp_path):
     """What the command does, from the config to the report: data are loaded and divided once."""
@@ -220,6 +221,7 @@ def test_all_that_looks_at_a_problem_shares_one(tmp_path):
     assert len(parts.loads) == 1
 
 
+@pytest.mark.slow
 def test_edges_between_clients_have_their_own_contraction():
     """Of coins, beside that of the uplinks alone; of edges with memory nothing is said."""
     uplinks = {'name': 'bernoulli', 'probs': 0.3}

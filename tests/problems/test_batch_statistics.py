@@ -48,6 +48,7 @@ def params_of(problem):
     return jax.tree.map(lambda a: 3 * a, params)  # so that losses differ
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'size, tolerance', [(900, 1e-5), (1500, 1e-5), (2049, 0.03), (5000, 0.03)]
 )

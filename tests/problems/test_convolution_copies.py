@@ -102,14 +102,12 @@ def softmax():
     return problems.from_flax(features, labels, owners, module=models.Softmax(5))
 
 
+@pytest.mark.slow
 @pytest.mark.optimised
 @pytest.mark.parametrize('name', LOOPS)
 @pytest.mark.parametrize(
     'build, batch_size',
-    cases(
-        [(quadratic, None), (quadratic, 4), (robust_regression, None), (softmax, 4)],
-        [(quadratic, None)],
-    ),
+    [(quadratic, None), (quadratic, 4), (robust_regression, None), (softmax, 4)],
 )
 def test_local_steps_move_no_models(build, batch_size, name):
     assert moved(build(), name, batch_size) == []

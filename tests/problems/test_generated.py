@@ -7,7 +7,6 @@ import pytest
 
 from fedjax_links import algorithms, local_training, participation, problems, simulation
 from tests import refusals
-from tests.tiers import cases
 
 N = 9
 M = 4
@@ -53,7 +52,8 @@ def stored():
     )
 
 
-@pytest.mark.parametrize('batch_size', cases([2, None], [None]))
+@pytest.mark.slow
+@pytest.mark.parametrize('batch_size', [2, None])
 def test_training_is_that_on_stored_examples(batch_size):
     program = local_training.local_sgd(0.2, local_steps=3, batch_size=batch_size)
     links = participation.uniform_cohort(N, 4)

@@ -93,6 +93,7 @@ def test_sun_s_networks_are_drawn_uniformly(name):
             uniform_of(values['bias'], fan_in)
 
 
+@pytest.mark.slow
 def test_layers_and_seeds_are_drawn_apart():
     first = init(models.CNN(10, channels=(4, 4)), (8, 8, 4), 0)
     second = init(models.CNN(10, channels=(4, 4)), (8, 8, 4), 1)
@@ -252,6 +253,7 @@ MODULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', MODULES)
 def test_in_bfloat16_parameters_gradients_and_logits_are_float32(name):
     """Logits lie within the roundings of five layers: inputs, weights and sums, 2^-8 each."""

@@ -153,8 +153,9 @@ def echoes(every_token=False):
     return texts[:, :-1], labels.astype(np.int32), owners
 
 
-@pytest.mark.parametrize('every_token', cases([False, True], [False]))
-@pytest.mark.parametrize('name', cases(SMALL, ['gru']))
+@pytest.mark.slow
+@pytest.mark.parametrize('every_token', [False, True])
+@pytest.mark.parametrize('name', SMALL)
 def test_a_federation_learns_what_follows(name, every_token):
     module = SMALL[name].clone(every_token=every_token, hidden=16)
     problem = problems.from_flax(

@@ -95,6 +95,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('examples, spread, least', CASES)
 def test_until_decided_stars_and_verdicts_are_rarely_false(examples, spread, least):
     rng = np.random.default_rng(least)

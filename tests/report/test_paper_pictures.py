@@ -26,6 +26,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings('error::UserWarning')  # of a layout that does not fit
 @pytest.mark.parametrize('width', [2.5, 6.9])
 def test_every_picture_has_the_width(folder, tmp_path, width):

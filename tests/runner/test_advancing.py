@@ -181,6 +181,7 @@ def by_lane(results):
     return results['server/loss'][order]
 
 
+@pytest.mark.slow
 def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsys):
     """As many as fit, halved; only a lane that does not fit alone is refused."""
     planned = in_python(seeds=range(4), **ALONE)

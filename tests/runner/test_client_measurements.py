@@ -137,6 +137,7 @@ def test_results_without_models_name_the_call_that_measures(finished):
         _ = runs.read(finished.folder).clients
 
 
+@pytest.mark.slow
 def test_held_out_clients_may_differ_by_seed(tmp_path):
     """Each seed numbers the owners differently, so only their names identify them."""
     changes = {
@@ -157,6 +158,7 @@ def test_held_out_clients_may_differ_by_seed(tmp_path):
     assert held_out[0] != held_out[1]
 
 
+@pytest.mark.slow
 def test_an_extended_run_has_no_clients_of_fewer_rounds(tmp_path):
     built = experiment.build(config(algorithms={'fedavg': {}}, num_seeds=1))
     run = built.run(tmp_path)

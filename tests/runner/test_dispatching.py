@@ -25,6 +25,7 @@ def interleaved(planned, label):
     return sorted(lanes, key=lambda lane: (lane.seed, lane.pattern))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('side_by_side', [False, True])
 @pytest.mark.parametrize('eval_every', [1, 4])
 @pytest.mark.parametrize('label', ['fedavg', 'fedpbc'])
@@ -102,6 +103,7 @@ def dispatches(monkeypatch):
 ONE_LANE = {'seeds': (0,), 'grid': {}, 'num_rounds': 80}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('seconds, expected', [(0.0, [1] * 20), (1e9, [1, 8, 8, 3])])
 def test_periods_that_take_a_moment_are_started_together(
     tmp_path, monkeypatch, dispatches, seconds, expected

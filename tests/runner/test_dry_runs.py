@@ -127,6 +127,7 @@ def test_a_dry_run_adds_up_all_parts_of_a_run(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_what_a_run_then_does(monkeypatch):
     """With a second for each, seconds are counts of programs, lanes and rounds."""
     config = tuned(
@@ -178,6 +179,7 @@ def counts_left(config, folder, **options):
     return '\n'.join(lines), [part(lines, name) for name in names]
 
 
+@pytest.mark.slow
 def test_what_a_folder_holds_is_not_counted_again(monkeypatch, tmp_path):
     """Two algorithms under three patterns with two seeds, eight rounds each."""
     config = tuned(tuning=None, client=CLIENT, patterns=PATTERNS)
@@ -262,6 +264,7 @@ def test_nothing_more_is_asked_for_after_tuning(monkeypatch, tmp_path):
     assert 'as results ask for' in counts_left(tuned(), None)[0]
 
 
+@pytest.mark.slow
 def test_each_program_and_each_kind_of_links_is_timed(monkeypatch):
     """A grid of local steps has a program for each value, which takes its own time."""
     monkeypatch.setattr(timing, '_TIMED_SECONDS', 0.0)
@@ -287,6 +290,7 @@ def test_each_program_and_each_kind_of_links_is_timed(monkeypatch):
         assert {lane.pattern for lane in lanes} == set(PATTERNS)
 
 
+@pytest.mark.slow
 def test_lanes_side_by_side_are_compiled_before_they_are_timed(monkeypatch):
     """As wide as they run, or the first timed lanes would take the time to compile."""
     monkeypatch.setattr(timing, '_TIMED_SECONDS', 0.0)

@@ -86,6 +86,7 @@ def test_a_fork_of_what_has_changed_since_is_refused(name, past, tmp_path, monke
     assert not (tmp_path / 'fork').exists()
 
 
+@pytest.mark.slow
 def test_an_allowed_change_resumes_and_the_report_says_so(again, monkeypatch):
     study, run = again
     relabel(study, monkeypatch)

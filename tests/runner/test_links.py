@@ -46,6 +46,7 @@ def test_one_program_draws_the_links_of_all_seeds(caplog):
     assert compiled.count('jit(make_state)') == 1, compiled
 
 
+@pytest.mark.slow
 def test_500_seeds_of_a_pattern_have_one_program_and_one_key():
     planned = by_seed(500, algorithms={'fedavg': {}})
     programs = Programs(planned.plan)
@@ -105,6 +106,7 @@ def test_lanes_side_by_side_have_links_of_their_own_patterns():
             jax.tree.map(np.testing.assert_array_equal, *pair)
 
 
+@pytest.mark.slow
 def test_links_that_a_folder_has_are_not_drawn_again(tmp_path, monkeypatch):
     samples = []
     draw = realised_links._record_seed

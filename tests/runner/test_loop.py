@@ -57,6 +57,7 @@ def test_a_grid_compiles_one_program_per_algorithm_and_links(
         ]
 
 
+@pytest.mark.slow
 def test_problems_can_differ_by_pattern():
     planned = experiment.build(
         tuned(
@@ -111,6 +112,7 @@ def test_tuning_goes_the_way_that_the_metric_is_better(direction, best):
     assert set(rows(results)['client.learning_rate']) == {best}
 
 
+@pytest.mark.slow
 def test_the_model_that_decides_can_be_named():
     """FedPBC's server model and client mean prefer different rates here."""
     chosen = {}
@@ -276,6 +278,7 @@ def test_a_run_goes_on_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
         in_python().run(tmp_path)
 
 
+@pytest.mark.slow
 def test_models_are_evaluated_before_the_first_round_where_asked(tmp_path, monkeypatch):
     """The first lines are the metrics of the initial model, all others as without; also resumed."""
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)

@@ -53,12 +53,13 @@ def times_of(folder):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'config, first, more',
     [
         (gridded, 1, 3),
-        pytest.param(tuned, 2, 3, marks=pytest.mark.slow),
-        pytest.param(near_ties, 2, 4, marks=pytest.mark.slow),
+        (tuned, 2, 3),
+        (near_ties, 2, 4),
     ],
 )
 def test_new_seeds_run_alone_and_all_is_as_in_an_unbroken_run(
@@ -174,6 +175,7 @@ def in_python(seeds):
     )
 
 
+@pytest.mark.slow
 def test_seeds_in_any_order_grow_at_their_end_alone(tmp_path):
     grown = tmp_path / 'grown'
     full = tmp_path / 'whole'

@@ -141,6 +141,7 @@ def run_in_shards(planned, folder, count, rng):
     runs.merge(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('case', tiers.cases(CASES, CHEAP, COVERED_BY))
 def test_shards_and_jobs_leave_the_bytes_of_one_process(tmp_path, case):
     planned = experiment.build(CASES[case])
@@ -238,6 +239,7 @@ def test_extended_shards_leave_the_bytes_of_one_process(tmp_path, longer):
     assert last_files_of(tmp_path / 'shards') == last_files_of(tmp_path / 'whole')
 
 
+@pytest.mark.slow
 def test_near_ties_of_a_fork_begin_where_its_main_lanes_do(tmp_path):
     first = config(client=UNTUNED, tuning=NEAR, algorithms={'fedavg': {}})
     experiment.build(first).run(tmp_path / 'past')

@@ -309,6 +309,7 @@ def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, full_ru
     ).read_bytes()
 
 
+@pytest.mark.slow
 def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     """A lane of tuning is another process's when this one comes to need it."""
     planned = experiment.build(tuned())
@@ -365,6 +366,7 @@ def test_divisions_are_kept_as_they_were_made(tmp_path):
     assert dataclasses.asdict(division)['count'] == 2
 
 
+@pytest.mark.slow
 def test_lanes_at_values_that_tuning_did_not_choose_are_refused(tmp_path, monkeypatch):
     """Shards without a common disk tune apart; a near tie may fall otherwise in one of them."""
     tuning = {'learning_rates': (0.001, 0.1), 'grow': 0, 'ties': 0, 'num_seeds': 1}

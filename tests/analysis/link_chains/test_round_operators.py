@@ -90,7 +90,8 @@ def test_an_operator_moves_columns_as_a_map_moves_moments(
             np.testing.assert_allclose(square, other, atol=1e-13)
 
 
-@pytest.mark.parametrize('name', cases(MEMORIES, ['fedpbc', 'scaffold']))
+@pytest.mark.slow
+@pytest.mark.parametrize('name', MEMORIES)
 @pytest.mark.parametrize('chain', ['two groups and a listed client', 'periodic'])
 def test_iterative_limits_are_those_of_enumerated_clients(name, chain, monkeypatch):
     """Counted clients by GMRES and Arnoldi, listed clients by dense matrices."""
@@ -128,7 +129,8 @@ def test_a_curve_of_many_clients_ends_at_its_limit(name):
         np.testing.assert_allclose(covariance, limit.covariances[model], atol=1e-9)
 
 
-@pytest.mark.parametrize('name', cases(MEMORIES, ['mifa']))
+@pytest.mark.slow
+@pytest.mark.parametrize('name', MEMORIES)
 def test_a_hundred_clients_take_few_applications_of_a_round(name):
     """The rate of the second moment took 115 to 140 from a uniform first vector."""
     probs = np.repeat([0.5, 0.3], 50)

@@ -21,7 +21,6 @@ from fedjax_links.analysis import linear_rounds, link_chains
 from fedjax_links.links import graphs
 from fedjax_links.participation import schedules
 from tests.reference.statistics import BOUND
-from tests.tiers import cases
 
 pytestmark = pytest.mark.statistical
 
@@ -124,12 +123,10 @@ def test_the_cases_make_over_five_hundred_comparisons():
     assert {chain for _, chain in ALL_PAIRS} == set(CHAINS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('name', 'chain'),
-    cases(
-        ALL_PAIRS,
-        [('mifa', 'markov'), ('fedavg', 'separation')],
-    ),
+    ALL_PAIRS,
 )
 def test_runs_have_the_mean_and_variance_of_the_curve(x64, name, chain):
     rate = 0.2 / SIZE if name == 'focus' else 0.2

@@ -100,6 +100,7 @@ def client_gradients(features, labels, owners, l2, table):
     return np.array(results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('outputs', [1, 2])
 @pytest.mark.parametrize('l2', [0.0, 0.3])
 def test_least_squares_satisfy_their_constants_at_random_points(outputs, l2):

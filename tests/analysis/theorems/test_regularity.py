@@ -152,6 +152,7 @@ def test_distances_bound_deviations():
             assert result.block_deviation <= (distance * largest) ** 2 * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_bounds_of_the_constants_hold_on_random_differences():
     """1,000 patterns with differences of the largest norm G."""
     rng = np.random.default_rng(9)

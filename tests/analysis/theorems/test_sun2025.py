@@ -138,6 +138,7 @@ def exact_gradients(chain, curve, targets, start, factor, num_rounds):
     return np.array(gradients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('is_debiased', [False, True])
 @pytest.mark.parametrize('separation', [1, 2])
 def test_theorem_4_and_lemma_10_hold_on_random_quadratics(separation, is_debiased):

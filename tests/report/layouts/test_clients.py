@@ -149,6 +149,7 @@ def regression(**held):
         loss='squared_error', metrics=['mae', 'r2'], eval_data=held_out)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'metric, shown',
     [('eval_r2', 'loss'), ('eval_mae_spread', 'mae'), ('train_loss', 'loss')],
@@ -203,6 +204,7 @@ def test_what_has_no_owners_costs_one_line():
         report.check(experiment.build(config(problem=plain)))
 
 
+@pytest.mark.slow
 def test_nobody_s_data_have_no_clients(tmp_path):
     built = experiment.build(
         config(problem={'name': 'digits', 'num_clients': 12}, reports={})

@@ -176,6 +176,7 @@ def test_prices_leave_the_run_as_it_was(folder):
     assert before == {p.name: p.read_bytes() for p in folder.glob('*.*') if p.is_file()}
 
 
+@pytest.mark.slow
 def test_the_command_takes_options_and_their_file(folder, tmp_path):
     options = json.dumps({**SPEEDS, 'against': 'gigabytes'})
     path = tmp_path / 'price.json'
