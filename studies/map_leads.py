@@ -19,7 +19,7 @@ from fedjax_links.report import cells, run_view
 
 FOLDER = Path(__file__).parent / 'records' / 'maps'
 MAPS = 'space', 'rounds', 'correlation'
-TITLES = ('map', 'algorithm', 'minus FedAvg', 'level, %', 'FedPBC minus it')
+TITLES = ('map', 'algorithm', 'minus FedAvg', 'accuracy, %', 'FedPBC minus it')
 
 
 def read(name: str) -> tuple[run_view.RunView, cells.Cells]:
