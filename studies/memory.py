@@ -1,4 +1,4 @@
-"""Biases of algorithms under links that remember, by number of clients: studies/memory.md.
+"""Biases of algorithms under links with memory, by number of clients: studies/memory.md.
 
   python -m studies.memory                # the tables and the picture, two minutes
   python -m studies.memory --simulate     # the record of simulated points again, minutes

@@ -20,7 +20,7 @@ def fedavg_known(
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``. As ``E[1{i in A}] = p_i^t``, a
     round moves by the mean of all N updates in expectation, if who is up does not depend on earlier
-    rounds. Links that remember are correlated with x^t and leave a bias of first order in the rate.
+    rounds. Links with memory are correlated with x^t and leave a bias of first order in the rate.
     It falls with 1/N and grows with the correlation time (`analysis.first_order_mean`). The
     variance is of order 1/p_i. The weight scales the update and not the local rate. No weight is
     clipped. UPGA-PL (Rodio et al. 2023) is this rule where packets get lost in both directions, so

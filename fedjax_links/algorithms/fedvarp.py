@@ -34,7 +34,7 @@ def fedvarp(
     client i's last update, zero at first. ybar is the mean of all N of them **before**
     this round's are stored. Then ``y_i <- Delta_i`` for i in A. The paper draws its
     clients uniformly and afresh in each round, which makes v unbiased for the mean update.
-    Under unequal links, or links that remember, v is biased by the differences, which vanish
+    Under unequal links, or links with memory, v is biased by the differences, which vanish
     as x settles. So with exact gradients it
     reaches the optimum if it converges. It converges for small ``eta_g``, because the
     correction is a mean over A.

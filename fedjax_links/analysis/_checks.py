@@ -11,7 +11,7 @@ from fedjax_links.core import errors
 from fedjax_links.core.values import has_flag
 
 _LARGEST_INT = 2**63 - 1
-_MOST_ROUNDS = 10**8  # of a loop, which takes a quarter of an hour or more
+_MOST_ROUNDS = 10**8  # A loop of so many takes a quarter of an hour or more.
 
 
 def require(is_valid: object, name: str, requirement: str, got: object) -> None:
@@ -21,7 +21,7 @@ def require(is_valid: object, name: str, requirement: str, got: object) -> None:
 
 
 def as_array(name: str, values: object, requirement: str) -> np.ndarray:
-    """Returns what is given as an array, whatever it holds; raises for ragged rows."""
+    """Converts values of any kind to an array; raises for ragged rows."""
     try:
         return np.asarray(values)
     except ValueError:
@@ -72,6 +72,14 @@ def checked_prob(name: str, value: object) -> float:
     number = checked_number(name, value)
     require(0 <= number <= 1, name, 'lie in [0, 1]', value)
     return number
+
+
+def checked_contraction(learning_rate: object, local_steps: Any) -> float:
+    """Returns ``(1 - eta)^s``, by which local steps scale the distance to a target."""
+    rate = checked_number('learning_rate', learning_rate)
+    require(0 < rate < 2, 'learning_rate', 'lie in (0, 2)', learning_rate)
+    steps = checked_int('local_steps', local_steps, minimum=1)
+    return float((1.0 - rate) ** steps)
 
 
 def checked_kind(name: str, value: object, kind: type, what: str) -> None:
@@ -229,7 +237,7 @@ def check_memory(name: str, value: object, num_bytes: int) -> None:
 
 
 def checked_length(name: str, value: Any, *, minimum: int, num_bytes: int = 16) -> int:
-    """Returns `value`, the length of an array, as a Python int; raises if it fits no memory.
+    """Returns the length of an array as a Python int; raises if the array fits no memory.
 
     Args:
       name: of the argument.
@@ -243,7 +251,7 @@ def checked_length(name: str, value: Any, *, minimum: int, num_bytes: int = 16) 
 
 
 def checked_rounds(name: str, value: Any, *, minimum: int, num_bytes: int = 0) -> int:
-    """Returns `value`, the rounds of a loop, as a Python int; raises if the loop hardly ends.
+    """Returns the rounds of a loop as a Python int; raises if they would take too long.
 
     Args:
       name: of the argument.
@@ -253,20 +261,20 @@ def checked_rounds(name: str, value: Any, *, minimum: int, num_bytes: int = 0) -
     """
     rounds = checked_int(name, value, minimum=minimum, maximum=None)
     check_memory(name, value, num_bytes * rounds)
-    requirement = f'be at most {_MOST_ROUNDS:,}, as rounds take turns'
+    requirement = f'be at most {_MOST_ROUNDS:,}, as rounds run one after another'
     require(rounds <= _MOST_ROUNDS, name, requirement, errors.text_of(value))
     return rounds
 
 
 def checked_flag(name: str, value: object) -> bool:
-    """Returns `value`, which is True or False, as Python's."""
+    """Returns True or False as a Python bool; raises for any other value."""
     is_flag = isinstance(value, bool | np.bool_)
     require(is_flag, name, 'be True or False', errors.text_of(value))
     return bool(value)
 
 
 def checked_choice(name: str, value: object, valid: Iterable[str]) -> str:
-    """Returns `value`, which is one of the valid names."""
+    """Returns `value` if it is one of the valid names; raises otherwise."""
     names = list(valid)
     requirement = f'be one of {", ".join(map(repr, names))}'
     if not isinstance(value, str) or value not in names:
@@ -275,7 +283,7 @@ def checked_choice(name: str, value: object, valid: Iterable[str]) -> str:
 
 
 def checked_survival(name: str, law: ArrayLike) -> np.ndarray:
-    """Returns a survival function of durations of at least one round."""
+    """Returns survival functions float64[..., L] of durations of at least one round."""
     array = as_doubles(name, law)
     has_entries = array.ndim > 0 and array.size > 0
     falls = has_entries and (np.diff(array, prepend=1.0) <= 0).all()

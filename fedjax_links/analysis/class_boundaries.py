@@ -13,7 +13,7 @@ from scipy import spatial, special
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.gaussian_populations import class_means
 
-# Scrambled sequences, and points in each of them, for a boundary.
+# Scrambled sequences, and points in each of them, for a boundary. Sobol points come in powers of 2.
 _SCRAMBLES = 8
 _POINTS = 2**9
 
@@ -83,6 +83,8 @@ def _scrambled_normals(dim: int) -> np.ndarray:
     """Returns standard normal points of scrambled sequences: float64[sequences, points, d]."""
     from scipy.stats import qmc  # Slow to import, so only here.
 
+    requirement = f'have at most {qmc.Sobol.MAXDIM:,} features'
+    _checks.require(dim <= qmc.Sobol.MAXDIM, 'means', requirement, dim)
     sequences = []
     for seed in range(_SCRAMBLES):
         sobol = qmc.Sobol(dim, rng=np.random.default_rng(seed))
@@ -134,9 +136,16 @@ def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
     table = _checks.as_doubles('confusion', confusion)
     square = table.ndim == 2 and len(table) == table.shape[1] > 1
     _checks.require(square, 'confusion', 'be [C, C], C >= 2', f'shape {table.shape}')
-    is_valid = (np.isfinite(table) & (table >= 0)).all() and np.diag(table).all()
-    requirement = 'be at least 0, positive on the diagonal'
-    _checks.require(is_valid, 'confusion', requirement, table.min())
+    is_valid = np.isfinite(table) & (table >= 0)
+    _checks.checked('confusion', table, is_valid, 'be finite and at least 0')
+    diagonal = np.diag(table)
+    _checks.checked(
+        'confusion',
+        diagonal,
+        diagonal > 0,
+        'be positive on the diagonal',
+        ' at class {}',
+    )
     table = table / table.sum(axis=1, keepdims=True) / len(table)
     confused = table + table.T
     right = np.diag(table)

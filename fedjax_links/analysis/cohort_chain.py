@@ -16,10 +16,10 @@ from scipy.sparse import linalg as sparse_linalg
 
 from fedjax_links.analysis import _checks
 
-MAX_COHORTS = 200_000
+MAX_COHORTS = 200_000  # They take 0.1 s for each state of a chain.
 _MOST_ORDERED = 10  # Clients of a cohort, whose 10! orders take half a minute.
 _MOST_STATES_SOLVED = 2_000  # by a linear system, whose time grows fast
-_MOST_STEPS = 10_000
+_MOST_STEPS = 10_000  # A chain that needs more is left to the linear system.
 _ROUNDING = 1e-6  # more than this is no rounding error of a law
 
 

@@ -62,7 +62,7 @@ def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
     """Computes the limit of FedAvg's expected model on quadratics under independent links.
 
     Clients have ``F_i(x) = 0.5 ||x - u_i||^2``. Then ``lim E[x^t] = sum_i w_i u_i`` with
-    `fedavg_weights`, for any step size in (0, 1) and any number of local steps. It differs
+    `fedavg_weights`, for any step size in (0, 2) and any number of local steps. It differs
     from the mean of the targets unless all ``probs`` agree.
 
     Args:

@@ -1,4 +1,4 @@
-r"""Computes minimisers of linear models under client weights, and the way of training to them."""
+r"""Computes minimisers of linear models under client weights, and training on the way there."""
 
 from typing import NamedTuple, Unpack
 
@@ -16,11 +16,11 @@ from fedjax_links.core import errors
 
 # The minimiser's gradient has a smaller norm.
 _TOLERANCE = 1e-8
-# At the minimiser, Newton's step adds less to any score.
-_STILL = 1e-6
-_MOST_STEPS = 60
-# Steps with a gradient below the tolerance that still move the scores.
-_MOST_BEYOND = 4
+# At the minimiser, Newton's step changes each score by less.
+_SCORE_TOLERANCE = 1e-6
+_MOST_STEPS = 60  # More than a minimiser needs.
+# Where more steps with a gradient below the tolerance change scores, there is no minimiser.
+_MOST_DIVERGING_STEPS = 4
 # Singular values below this fraction of the largest one count as zero.
 _RANK = 1e-10
 _EXISTS = 'overlap or `l2` be positive for a minimiser to exist'
@@ -100,7 +100,7 @@ def weighted_minimiser(
         loss, start, jac=True, method='L-BFGS-B', options=_LBFGS
     ).x
     factor = None
-    num_beyond = 0
+    num_diverging = 0
     for _ in range(_MOST_STEPS):
         value, slope = loss(coordinates)
         if not objective.penalty.any() and reduced.separates(coordinates):
@@ -110,10 +110,11 @@ def weighted_minimiser(
         norm = float(np.linalg.norm(objective.value_and_gradient(parameters)[1]))
         if norm < _TOLERANCE and factor is not None:
             # On the way to infinity the gradient vanishes too, but Newton's step does not.
-            if np.abs(reduced.scores(linalg.cho_solve(factor, slope))).max() < _STILL:
+            score_changes = np.abs(reduced.scores(linalg.cho_solve(factor, slope)))
+            if score_changes.max() < _SCORE_TOLERANCE:
                 return WeightedMinimiser(objective.model(parameters), value, norm)
-            num_beyond += 1
-        if num_beyond > _MOST_BEYOND:
+            num_diverging += 1
+        if num_diverging > _MOST_DIVERGING_STEPS:
             break
         try:
             factor = linalg.cho_factor(reduced.hessian(coordinates))
@@ -334,12 +335,11 @@ def mean_near_minimiser(
     Args:
       objective: F.
       minimiser: float64[size], x*.
-      pull: float64[size], what the mean round adds beside minus the gradient of F.
-      drive: float64[size, size], the covariance that rounds add, over their step.
+      pull: float64[size], what a mean round adds to minus the gradient of F, over its step.
+      drive: float64[size, size], the covariance that a round adds, over its step.
     """
-    point = minimiser
     # The spread C, by its principal axes.
-    curvatures, basis = linalg.eigh(objective.hessian(point))
+    curvatures, basis = linalg.eigh(objective.hessian(minimiser))
     # Features that never vary have no curvature and no gradient.
     is_curved = curvatures > 1e-10 * curvatures[-1]
     curvatures = curvatures[is_curved]
@@ -349,10 +349,11 @@ def mean_near_minimiser(
 
     # The third derivative along each axis, by differences of gradients.
     total_pull = pull.copy()
-    middle = objective.value_and_gradient(point)[1]
+    middle = objective.value_and_gradient(minimiser)[1]
     for size, axis in zip(sizes, (basis @ axes).T, strict=True):
         if size > 1e-12 * sizes[-1]:
-            ahead = objective.value_and_gradient(point + _PROBE * axis)[1]
-            behind = objective.value_and_gradient(point - _PROBE * axis)[1]
+            ahead = objective.value_and_gradient(minimiser + _PROBE * axis)[1]
+            behind = objective.value_and_gradient(minimiser - _PROBE * axis)[1]
             total_pull -= 0.5 * size / _PROBE**2 * (ahead + behind - 2 * middle)
-    return objective.model(point + basis @ (basis.T @ total_pull / curvatures))
+    shift = basis @ (basis.T @ total_pull / curvatures)
+    return objective.model(minimiser + shift)

@@ -101,8 +101,8 @@ def _logistic_curvature(scores: np.ndarray) -> np.ndarray:
 
 
 def _squares(scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    off = scores - targets
-    return np.mean(off**2, axis=1), 2 / scores.shape[1] * off
+    residuals = scores - targets
+    return np.mean(residuals**2, axis=1), 2 / scores.shape[1] * residuals
 
 
 def _squares_curvature(scores: np.ndarray) -> np.ndarray:
@@ -173,7 +173,7 @@ class WeightedLoss(NamedTuple):
         without weight are left out.
       targets: int64[E] or float64[E, C].
       shares: float64[E], ``w_i / n_i`` of each example's owner.
-      blocks: examples that are multiplied at a time.
+      blocks: the examples of each product of matrices.
       num_outputs: C.
       loss: the loss.
       penalty: float64[D], weights of ``|parameters|^2 / 2``: `l2`, and 0 for b.
@@ -215,9 +215,9 @@ class WeightedLoss(NamedTuple):
         table = parameters.reshape(-1, self.num_outputs)
         return np.concatenate([self.design[block] @ table for block in self.blocks])
 
-    def _summed(self, second: np.ndarray) -> np.ndarray:
-        """Returns ``design^T second``, summed block by block."""
-        return sum(self.design[block].T @ second[block] for block in self.blocks)
+    def _design_product(self, rows: np.ndarray) -> np.ndarray:
+        """Returns ``design^T rows``, summed block by block."""
+        return sum(self.design[block].T @ rows[block] for block in self.blocks)
 
     def value_and_gradient(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """Returns F and its gradient, flat: float64[D C]."""
@@ -225,7 +225,7 @@ class WeightedLoss(NamedTuple):
         values, slopes = self.loss.value_and_slope(scores, self.targets)
         pull = np.repeat(self.penalty, self.num_outputs) * parameters.ravel()
         value = np.sum(self.shares * values) + 0.5 * pull @ parameters.ravel()
-        gradient = self._summed(self.shares[:, None] * slopes).ravel() + pull
+        gradient = self._design_product(self.shares[:, None] * slopes).ravel() + pull
         return float(value), gradient
 
     def check_hessian_fits(self, num_classes: int | None) -> None:
@@ -246,7 +246,7 @@ class WeightedLoss(NamedTuple):
         blocks = np.zeros((size, outputs, size, outputs))
         for a, b in itertools.combinations_with_replacement(range(outputs), 2):
             rows = (self.shares * curvature[:, a, b])[:, None] * self.design
-            blocks[:, a, :, b] = blocks[:, b, :, a] = self._summed(rows)
+            blocks[:, a, :, b] = blocks[:, b, :, a] = self._design_product(rows)
         if self.loss.invariant:
             mean_diagonal = np.einsum('iaia->', blocks) / (outputs * size)
             blocks[np.arange(size), :, np.arange(size), :] += mean_diagonal / outputs
@@ -255,7 +255,7 @@ class WeightedLoss(NamedTuple):
 
     def smoothness(self) -> float:
         """Returns a bound of the Hessian's largest eigenvalue, for all parameters."""
-        gram = self._summed(self.shares[:, None] * self.design)
+        gram = self._design_product(self.shares[:, None] * self.design)
         curvature = self.loss.max_curvature(self.num_outputs)
         return float(curvature * np.linalg.eigvalsh(gram)[-1] + self.penalty.max())
 

@@ -1,6 +1,7 @@
-r"""Repeats the rounds of algorithms that are linear in models and memories, in NumPy.
+r"""Defines the rounds of algorithms that are linear in models and memories, in NumPy.
 
-They are for the quadratics of `linear_rules`.
+They are for the quadratics of `linear_rules`. Models have d columns: numbers, or coefficients of
+the state and the targets.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ class Round(NamedTuple):
       edges: bool[N, N], edges that are up, with a true diagonal.
       probs: float64[N], probabilities of the uplinks, those of active clients positive.
       keep: float64[N, 1], ``a_i``, the part of the start that local steps keep.
-      targets: float64[N, 1 + 2 N], u_i in coordinates of the state and the targets.
+      targets: float64[N, d], u_i.
       rate: eta.
       steps: s.
       curvature: float64[N, 1], h_i.

@@ -22,7 +22,7 @@ from fedjax_links.analysis import _checks, peer_links
 from fedjax_links.analysis.linear_rounds import KEEP_MODELS, OTHER_NOISE, RULES, Round
 from fedjax_links.core import errors
 
-_MOST_LINKS = 16
+_MOST_LINKS = 16  # Their 2^16 states take most of a minute.
 _OPTION_OF = {
     'cogc': 'tolerance',
     'colrel': 'weights',
@@ -97,7 +97,8 @@ def linear_rule(
       noise: standard deviation of each coordinate of every local gradient, independent.
       neighbours: int[N, K], of links between clients; None for none.
       edge_probs: P(an edge is up), one number or float[N, K].
-      **options: of the algorithm: ``alpha``, ``stale_weight``, ``tolerance``, ``weights``.
+      **options: of the algorithm: ``alpha`` (FedDyn), ``stale_weight`` (FedStale), ``tolerance``
+        (CoGC) or ``weights`` (ColRel, float[N, N]).
 
     Returns:
       The limits.
@@ -216,7 +217,7 @@ def quadratic_clients(
     curvature: ArrayLike,
     noise: float,
 ) -> QuadraticClients:
-    """Checks the other arguments of an algorithm on quadratics (`linear_rule`)."""
+    """Checks losses and local steps, arguments as in `linear_rule`, and computes what they do."""
     points = _checks.checked_targets('targets', targets, num_clients)
     points = points.reshape(num_clients, -1)
     curvatures = _checks.as_doubles('curvature', curvature)

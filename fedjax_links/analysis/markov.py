@@ -60,14 +60,14 @@ def markov_autocorrelation(
     requirement = 'hold integers of at least 0'
     lags = _checks.as_array('lag', lag, requirement)
     is_valid = lags.dtype.kind in 'iu' and np.all(lags >= 0)
-    _checks.require(is_valid, 'lag', requirement, f'{lag!r}')
-    remembered = 1.0 - up - down
+    _checks.require(is_valid, 'lag', requirement, errors.text_of(lag))
+    lag_one = 1.0 - up - down
     try:
-        np.broadcast_shapes(remembered.shape, lags.shape)
+        np.broadcast_shapes(lag_one.shape, lags.shape)
     except ValueError:
-        requirement = f'broadcast against the rates {remembered.shape}'
+        requirement = f'broadcast against the rates {lag_one.shape}'
         raise errors.invalid('lag', requirement, f'shape {lags.shape}') from None
-    return remembered**lags
+    return lag_one**lags
 
 
 def gap_distribution(

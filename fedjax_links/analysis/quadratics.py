@@ -357,7 +357,4 @@ def _checked(
     """Checks links and targets, and returns them with ``a = (1 - eta)^s``."""
     links = _checks.checked_some_link('probs', probs)
     points = _checks.checked_targets('targets', targets, links.size)
-    is_valid = 0.0 < _checks.checked_number('learning_rate', learning_rate) < 2.0
-    _checks.require(is_valid, 'learning_rate', 'lie in (0, 2)', learning_rate)
-    steps = _checks.checked_int('local_steps', local_steps, minimum=1)
-    return links, points, (1.0 - learning_rate) ** steps
+    return links, points, _checks.checked_contraction(learning_rate, local_steps)

@@ -74,6 +74,7 @@ def _least_variance(variance: np.ndarray, constraints: np.ndarray) -> np.ndarray
     """
     values, vectors = np.linalg.eigh(variance)
     root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T
+    # Then alpha misses its constraints by some 1e-8.
     weight = 1e4 * max(1.0, float(np.sqrt(values[-1])))
     lhs = np.vstack([root, weight * constraints])
     rhs = np.r_[np.zeros(len(root)), np.full(len(constraints), weight)]

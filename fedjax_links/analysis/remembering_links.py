@@ -1,4 +1,4 @@
-r"""Computes where weighted FedAvg ends on linear models under links that remember.
+r"""Computes where weighted FedAvg ends on linear models under links with memory.
 
 A round adds ``sum_i c_i Delta_i`` with ``c_i = v_i 1{i in A} / N``, where v_i is one
 (`fedavg_all`), ``1 / p_i`` (`fedavg_known`) or the mean interval of a client (`fedau`).
@@ -45,8 +45,8 @@ def weighted_finite_steps(
       features: float[E, ...], as all further arguments in `weighted_minimiser`.
       labels: as there.
       clients: int[E].
-      up_rate: float[N], q*, P(down -> up), in (0, 1].
-      down_rate: float[N], q, P(up -> down), in [0, 1]; ``1 - q*`` for no memory.
+      up_rate: q*, P(down -> up), in (0, 1], one number or float[N].
+      down_rate: q, P(up -> down), in [0, 1], one number or float[N]; ``1 - q*`` for no memory.
       multipliers: float[N], v_i, positive.
       learning_rate: eta, positive.
       local_steps: s, at least 1.
@@ -74,16 +74,17 @@ def weighted_finite_steps(
     _checks.checked('up_rate', rise, rise > 0, 'be positive')
     factors = _checks.checked_weights('multipliers', multipliers)
     num_clients = factors.size
-    rise = _checks.checked_shape('up_rate', rise, (num_clients,), f'{num_clients}')
-    fall = _checks.checked_shape('down_rate', fall, (num_clients,), f'{num_clients}')
+    what = f'one for each of {num_clients} clients'
+    rise = _checks.checked_shape('up_rate', rise, (num_clients,), what)
+    fall = _checks.checked_shape('down_rate', fall, (num_clients,), what)
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
     learning_rate = _checks.checked_positive('learning_rate', learning_rate)
     probs = rise / (rise + fall)
-    memory = 1.0 - rise - fall
+    correlation = 1.0 - rise - fall  # lambda
     means = factors * probs
     weights = means / means.sum()
     variances = (factors / means.sum()) ** 2 * probs * (1.0 - probs)
-    remembered = variances * memory / (1.0 - memory)
+    covariance_sums = variances * correlation / (1.0 - correlation)
     progress = learning_rate * steps * means.mean()
 
     minimiser = linear_limits.weighted_minimiser(
@@ -109,16 +110,17 @@ def weighted_finite_steps(
         )
         slope = local.value_and_gradient(point)[1]
         factor = learning_rate * (steps - 1) / 2 * weights[i]
-        factor += progress * remembered[i]
-        pull += factor * _curved(local, point, slope)
-        drive += progress * (variances[i] + 2 * remembered[i]) * np.outer(slope, slope)
+        factor += progress * covariance_sums[i]
+        pull += factor * _hessian_product(local, point, slope)
+        variance = variances[i] + 2 * covariance_sums[i]
+        drive += progress * variance * np.outer(slope, slope)
     objective = linear_models.weighted_loss(
         features, labels, clients, weights, **options
     )
     return linear_limits.mean_near_minimiser(objective, point, pull, drive)
 
 
-def _curved(
+def _hessian_product(
     local: linear_models.WeightedLoss, point: np.ndarray, slope: np.ndarray
 ) -> np.ndarray:
     """Multiplies a client's Hessian by its gradient, by differences of gradients."""

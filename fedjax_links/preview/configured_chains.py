@@ -1,4 +1,4 @@
-"""Makes the link chain of a configured pattern, for the exact theory of links that remember."""
+"""Makes the link chain of a configured pattern, for the exact theory of links with memory."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""Writes what links that remember do to weighted algorithms on linear models."""
+"""Writes what links with memory do to weighted algorithms on linear models."""
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
 
 
 def _remembering_rates(links: ConfiguredLinks) -> tuple[np.ndarray, np.ndarray] | None:
-    """Returns the rates of two-state links that remember and come up; None for others."""
+    """Returns the rates of two-state links with memory that come up; None for others."""
     law = links.law
     if law.memoryless or law.up_rate is None or law.down_rate is None:
         return None

@@ -1,4 +1,4 @@
-"""Weighted FedAvg on linear models under links that remember: a closed form, and runs."""
+"""Weighted FedAvg on linear models under links with memory: a closed form, and runs."""
 
 import numpy as np
 import pytest

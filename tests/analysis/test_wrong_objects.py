@@ -44,7 +44,7 @@ OBJECTS = {
 
 
 def finite_steps(**changes):
-    """Computes the mean of a linear model under links that remember."""
+    """Computes the mean of a linear model under links with memory."""
     given = {'multipliers': [1.0, 1.0], 'learning_rate': 0.1, **changes}
     return analysis.weighted_finite_steps(
         np.zeros((2, 1)),

@@ -20,7 +20,7 @@ from fedjax_links.analysis import _checks, cohort_chain
 from fedjax_links.core import errors
 
 MAX_MODES = 100_000
-MAX_TRANSITIONS = 20_000_000
+MAX_TRANSITIONS = 20_000_000  # Half a gigabyte with their indices.
 
 # A law that one round changes by less is stationary.
 _STATIONARY_TOLERANCE = 1e-12
@@ -123,9 +123,8 @@ class LinkChain(NamedTuple):
 
 def check_chain(chain: object) -> None:
     """Raises for what is no link chain."""
-    if not isinstance(chain, LinkChain):
-        requirement = 'be a link chain, such as `link_chains.independent(probs)`'
-        raise errors.invalid('chain', requirement, errors.text_of(chain))
+    what = 'a link chain, such as `link_chains.independent(probs)`'
+    _checks.checked_kind('chain', chain, LinkChain, what)
 
 
 def from_modes(
@@ -157,8 +156,8 @@ def from_modes(
       >>> print(chain.modes().stationary)
       [0.5 0.5]
     """
-    ups = _checks.checked_masks('masks', masks, ndim=2)
-    size = len(ups)
+    is_up = _checks.checked_masks('masks', masks, ndim=2)
+    size, num_clients = is_up.shape
     if not sparse.issparse(transition):
         transition = _checks.as_doubles('transition', transition)
         _checks.require(
@@ -176,21 +175,21 @@ def from_modes(
         start = _only_stationary_law(matrix)
     law = _checks.checked_law('start', start)
     _checks.require(len(law) == size, 'start', f'have {size} entries', len(law))
-    known = np.full(ups.shape, np.nan)
+    reported = np.full(is_up.shape, np.nan)
     if probs is not None:
-        known = _checks.as_doubles('probs', probs)
-        is_valid = np.isnan(known) | ((known >= 0) & (known <= 1))
-        _checks.checked('probs', known, is_valid, 'lie in [0, 1], or be NaN')
-        fits = known.shape in (ups.shape, ups.shape[1:])
-        requirement = f'have shape {list(ups.shape)} or [{ups.shape[1]}]'
-        _checks.require(fits, 'probs', requirement, f'shape {known.shape}')
-    known = np.broadcast_to(known, ups.shape)
+        reported = _checks.as_doubles('probs', probs)
+        is_valid = np.isnan(reported) | ((reported >= 0) & (reported <= 1))
+        _checks.checked('probs', reported, is_valid, 'lie in [0, 1], or be NaN')
+        fits = reported.shape in (is_up.shape, (num_clients,))
+        requirement = f'have shape {list(is_up.shape)} or [{num_clients}]'
+        _checks.require(fits, 'probs', requirement, f'shape {list(reported.shape)}')
+    reported = np.broadcast_to(reported, is_up.shape)
     # Clients with equal columns are of one kind.
-    columns = np.concatenate([ups, np.nan_to_num(known, nan=-1.0)])
+    columns = np.concatenate([is_up, np.nan_to_num(reported, nan=-1.0)])
     _, firsts, kind_of_client = np.unique(
         columns, axis=1, return_index=True, return_inverse=True
     )
-    kinds = tuple(shared_links(ups[:, first], known[:, first]) for first in firsts)
+    kinds = tuple(shared_links(is_up[:, i], reported[:, i]) for i in firsts)
     return LinkChain(matrix, law, kinds, kind_of_client.ravel())
 
 
@@ -254,10 +253,10 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
         start = start[is_reached]
         shared = shared[is_reached]
         states = states[is_reached]
-        is_kept = is_reached[sources]
-        sources = new_index[sources[is_kept]]
-        targets = new_index[targets[is_kept]]
-        probabilities = probabilities[is_kept]
+        from_reached = is_reached[sources]
+        sources = new_index[sources[from_reached]]
+        targets = new_index[targets[from_reached]]
+        probabilities = probabilities[from_reached]
     shape = (len(start), len(start))
     matrix = sparse.csr_array((probabilities, (sources, targets)), shape=shape)
     kinds = [chain.kinds[kind] for kind in chain.kind_of_client[clients]]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-MAX_COUNTS = 2_000
+MAX_COUNTS = 2_000  # A transition of the counts then takes 32 MB.
 
 
 class GroupMove(NamedTuple):
@@ -66,7 +66,7 @@ class CountedGroup(NamedTuple):
         """
 
         def move(law: GroupMove, part: np.ndarray) -> np.ndarray:
-            return along(law.counts[0], part, axis)
+            return move_along(law.counts[0], part, axis)
 
         return self._by_mode(move, moments)
 
@@ -86,7 +86,8 @@ class CountedGroup(NamedTuple):
             others = np.moveaxis(part, (state, axis), (0, 1))
             states = np.arange(self.num_states)[:, None]
             marked = others[states, self.add_one]
-            marked = along(law.client, along(law.counts[1], marked, 1), 0)
+            marked = move_along(law.counts[1], marked, 1)
+            marked = move_along(law.client, marked, 0)
             after = np.zeros_like(others)
             after[states, self.add_one] = marked
             return np.moveaxis(after, (0, 1), (state, axis))
@@ -112,8 +113,9 @@ class CountedGroup(NamedTuple):
             others = np.moveaxis(part, (first, second, axis), (0, 1, 2))
             states = np.arange(self.num_states)
             index = states[:, None, None], states[:, None], self.add_two
-            marked = along(law.counts[2], others[index], 2)
-            marked = along(law.client, along(law.client, marked, 1), 0)
+            marked = move_along(law.counts[2], others[index], 2)
+            marked = move_along(law.client, marked, 1)
+            marked = move_along(law.client, marked, 0)
             after = np.zeros_like(others)
             after[index] = marked
             return np.moveaxis(after, (0, 1, 2), (first, second, axis))
@@ -133,7 +135,7 @@ class CountedGroup(NamedTuple):
         return after
 
 
-def along(transition: np.ndarray, array: np.ndarray, axis: int) -> np.ndarray:
+def move_along(transition: np.ndarray, array: np.ndarray, axis: int) -> np.ndarray:
     """Moves the states or configurations of an axis.
 
     Args:
@@ -239,13 +241,14 @@ def _with_one_more(
     Returns:
       float64[K, K].
     """
-    # Of each configuration we move one client that is in its first occupied state.
-    state = np.argmax(counts > 0, axis=1)
-    without = np.zeros((*add.shape[:1], len(counts)), np.int64)
-    for own, index in enumerate(add):
-        without[own, index] = np.arange(len(index))
-    before = others[without[state, np.arange(len(counts))]]
+    # Of each configuration, take out one client, of its first occupied state.
+    state_before = np.argmax(counts > 0, axis=1)
+    without = np.zeros((len(add), len(counts)), np.int64)
+    for state, index in enumerate(add):
+        without[state, index] = np.arange(len(index))
+    moved_others = others[without[state_before, np.arange(len(counts))]]
+    # Move it and the others independently, and put it back.
     after = np.zeros((len(counts), len(counts)))
-    for own, index in enumerate(add):
-        after[:, index] += client[state, own][:, None] * before
+    for state, index in enumerate(add):
+        after[:, index] += client[state_before, state][:, None] * moved_others
     return after

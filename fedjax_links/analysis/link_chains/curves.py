@@ -1,4 +1,4 @@
-"""Computes exact curves and limits of linear algorithms under links that remember.
+"""Computes exact curves and limits of linear algorithms under links with memory.
 
 The state S of an algorithm holds its models and memories. On quadratics a round of a linear
 algorithm is an affine map ``S' = A_j S + b_j``. It depends on the mode j of the link chain,
@@ -121,7 +121,7 @@ def linear_curve(
       edge_probs: P(an edge is up), one number or float[N, K].
       lump: whether groups are counted, or all clients listed; None chooses what needs fewer
         numbers.
-      **options: of the algorithm: ``alpha``, ``stale_weight``, ``tolerance``, ``weights``.
+      **options: of the algorithm, as in `linear_rule`.
 
     Returns:
       The curve.
@@ -198,7 +198,7 @@ def linear_limit(
       edge_probs: P(an edge is up), one number or float[N, K].
       lump: whether groups are counted, or all clients listed; None chooses what needs fewer
         numbers.
-      **options: of the algorithm: ``alpha``, ``stale_weight``, ``tolerance``, ``weights``.
+      **options: of the algorithm, as in `linear_rule`.
 
     Returns:
       The limits.

@@ -1,4 +1,4 @@
-r"""Computes where algorithms end under links that remember, to first order in the step.
+r"""Computes where algorithms end under links with memory, to first order in the step.
 
 Curvatures are equal, and ``epsilon = 1 - a`` with ``a = (1 - eta)^s``. Then a round of
 FedAvg and its relatives is ``x' = x + epsilon sum_i c_i (u_i - x)`` with coefficients c_i
@@ -123,12 +123,9 @@ def first_order_mean(
     check_chain(chain)
     size = chain.num_clients
     points = _checks.checked_targets('targets', targets, size).reshape(size, -1)
-    is_valid = 0.0 < _checks.checked_number('learning_rate', learning_rate) < 2.0
-    _checks.require(is_valid, 'learning_rate', 'lie in (0, 2)', learning_rate)
-    steps = _checks.checked_int('local_steps', local_steps, minimum=1)
+    epsilon = 1.0 - _checks.checked_contraction(learning_rate, local_steps)
     if cutoff is not None:
         _checks.checked_int('cutoff', cutoff, minimum=1)
-    epsilon = 1.0 - (1.0 - learning_rate) ** steps
     optimum = points.mean(axis=0)
     if algorithm == 'fedpbc':
         limit = optimum
@@ -177,8 +174,10 @@ def _weighted(
     probs = links.probs
     means = weights * probs / size
     limit = means @ targets / means.sum()
-    remembered = links.memory / (1.0 - links.memory)
-    covariances = (weights / size) ** 2 * probs * (1.0 - probs) * remembered
+    # The sum of lambda^k over all lags k.
+    correlation_sums = links.memory / (1.0 - links.memory)
+    variances = (weights / size) ** 2 * probs * (1.0 - probs)
+    covariances = variances * correlation_sums
     return limit, -(covariances @ (targets - limit)) / means.sum()
 
 

@@ -18,7 +18,7 @@ from fedjax_links.analysis.link_chains.chains import (
 )
 from fedjax_links.core import errors
 
-MAX_ENTRIES = 20_000_000
+MAX_ENTRIES = 20_000_000  # 160 MB for each array of moments.
 
 # A law of configurations that a transition changes by less is stationary.
 _STATIONARY_TOLERANCE = 1e-10
@@ -142,7 +142,7 @@ class LinkLayout(NamedTuple):
         return law[self.modes.shared_state]
 
     def stationary_law(self) -> np.ndarray:
-        """Computes the share of the rounds in each configuration in the long run.
+        """Computes the fraction of the rounds in each configuration in the long run.
 
         Returns:
           float64[S, K_1, ..., K_G].

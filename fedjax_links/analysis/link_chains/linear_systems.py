@@ -169,9 +169,9 @@ def _branches(
     order = np.concatenate([layout.blocks[block] for block in by_set])
     probs = []
     round_makers = []
-    # All clients up, so that only the links between them are enumerated.
-    everyone = np.ones(size if neighbours is not None else 1)
-    for prob, _, edges in linear_rules.all_links(everyone, neighbours, edge_probs):
+    # Uplinks that are always up, so that only the links between clients are enumerated.
+    uplinks = np.ones(size if neighbours is not None else 1)
+    for prob, _, edges in linear_rules.all_links(uplinks, neighbours, edge_probs):
         if neighbours is None:
             edges = np.zeros((size, size), bool)
         probs.append(prob)
@@ -191,13 +191,13 @@ def _round_maker(
 ) -> class_rounds.RoundMaker:
     """Returns what makes a round with some edges, of clients in some order."""
     mixing = peer_links.metropolis_matrix(edges)
-    with_own = edges | np.eye(len(edges), dtype=bool)
+    with_diagonal = edges | np.eye(len(edges), dtype=bool)
 
     def make_round(mask: np.ndarray, probs: np.ndarray, targets: np.ndarray) -> Round:
         return Round(
             active=mask,
             mixing=mixing,
-            edges=with_own,
+            edges=with_diagonal,
             probs=probs,
             keep=clients.keep[order],
             targets=targets,
@@ -213,6 +213,7 @@ def _round_maker(
 def _targets_by_block(
     layout: layouts.LinkLayout, clients: linear_rules.QuadraticClients
 ) -> moment_maps.Targets:
+    """Computes the means of the blocks' targets, their scatter and their noise."""
     means = [clients.targets[block].mean(axis=0) for block in layout.blocks]
     noise = [clients.target_noise[block[0]] for block in layout.blocks]
     scatter = []

@@ -41,9 +41,9 @@ class _LinkMove(NamedTuple):
     def __call__(self, moments: np.ndarray) -> np.ndarray:
         """Moves moments, float64[modes, F, A, K_1, ..., number]."""
         for group, transition in enumerate(self.others):
-            moments = counting.along(transition, moments, 3 + group)
+            moments = counting.move_along(transition, moments, 3 + group)
         if self.involved is not None:
-            moments = counting.along(self.involved, moments, 2)
+            moments = counting.move_along(self.involved, moments, 2)
         return moments
 
 

@@ -96,9 +96,9 @@ def moment_maps(
         indices = indices._replace(offsets=after_rows, size=after_rows + num_counted)
     dimension = targets.means.shape[1]
     pairs = np.array([(a, b) for a in range(dimension) for b in range(a, dimension)])
-    everything = _coordinates(layout, indices)
+    all_coordinates = _coordinates(layout, indices)
     num_groups = len(layout.groups)
-    nothing = Coordinates(1, num_groups * (np.zeros(1, int),), num_groups * ((),))
+    constant = Coordinates(1, num_groups * (np.zeros(1, int),), num_groups * ((),))
     maps = tuple(
         (prob, _round_maps(layout, rounds, targets, indices))
         for prob, rounds in branches
@@ -115,9 +115,9 @@ def moment_maps(
     row_fields = slice(0, int(has_rows))
     offset_fields = slice(int(has_rows), None)
     return MomentMaps(
-        mean=MomentMap(layout, everything, nothing, mean, has_rows),
-        second=MomentMap(layout, everything, everything, second, has_rows),
-        homogeneous_mean=MomentMap(layout, models, nothing, only_mean, has_rows),
+        mean=MomentMap(layout, all_coordinates, constant, mean, has_rows),
+        second=MomentMap(layout, all_coordinates, all_coordinates, second, has_rows),
+        homogeneous_mean=MomentMap(layout, models, constant, only_mean, has_rows),
         homogeneous_cross=cross_map,
         homogeneous_second=homogeneous_second,
         mean_part=MomentBlock(inner, np.zeros(1, int)),
@@ -185,9 +185,9 @@ def _round_maps(
     classes = np.arange(num_classes)
     counted = np.arange(num_classes - num_listed)
     if indices.offsets >= 0:
-        at = indices.offsets + counted
-        left[..., 1, at] = rounds.beta[..., None, num_listed:]
-        left[..., at, at] = 1.0
+        offsets = indices.offsets + counted
+        left[..., 1, offsets] = rounds.beta[..., None, num_listed:]
+        left[..., offsets, offsets] = 1.0
     if indices.rows >= 0:
         rows = indices.rows + classes
         constant = np.einsum('...ce,...ed->...dc', rounds.theta, target_sums)
@@ -197,13 +197,12 @@ def _round_maps(
         common[..., rows] = rounds.epsilon[..., None, :, :]
         left[..., 1, rows] = rounds.rho[..., None, :]
         if indices.offsets >= 0:
-            offsets = slice(indices.offsets, size)
             common[..., offsets] = rounds.theta[..., None, :, num_listed:]
         left[..., rows, :] = counts[..., None, :, None] * common
         left[..., rows, rows] += rounds.kappa[..., None, :]
         if indices.offsets >= 0:
-            at = indices.offsets + counted
-            left[..., rows[num_listed:], at] += rounds.zeta[..., None, num_listed:]
+            counted_rows = rows[num_listed:]
+            left[..., counted_rows, offsets] += rounds.zeta[..., None, num_listed:]
     noise, square_noise = _noise(rounds, counts, targets.noise[blocks], indices)
     common_of_groups = []
     own_of_groups = []
@@ -267,9 +266,9 @@ def _noise(
         response[..., rows, :] = counts[..., None] * rounds.theta
         response[..., rows, np.arange(num_classes)] += rounds.zeta
     products = (response * sum_variance[..., None, :]) @ np.swapaxes(response, -1, -2)
-    own = np.diagonal(rounds.theta, axis1=-2, axis2=-1)
+    theta_own = np.diagonal(rounds.theta, axis1=-2, axis2=-1)
     squares = counts * np.einsum('...cd,...d->...c', rounds.theta**2, sum_variance)
-    squares += (2.0 * rounds.zeta * own + rounds.zeta**2) * sum_variance
+    squares += (2.0 * rounds.zeta * theta_own + rounds.zeta**2) * sum_variance
     return products, squares
 
 
@@ -356,17 +355,18 @@ def start_moments(
         if has_offsets:
             size = len(layout.members[group_index])
             scatter = targets.scatter[group_index][maps.pairs[:, 0], maps.pairs[:, 1]]
-            here = counts[..., part] * law[..., None]
             # Offsets sum to zero: different ones have a negative product in the mean.
-            one = scatter / size
-            two = -scatter / (size * (size - 1))
-            at = coordinates.segments[group_index][-1] + np.arange(group.num_states)
-            both = here[..., :, None] * counts[..., None, part]
-            both = both - here[..., None] * np.eye(group.num_states)
-            group_squares[..., -1, -1] = here[..., None, :] * one[:, None]
-            products = both[..., None, :, :] * two[:, None, None]
-            index = np.arange(group.num_states)
-            products[..., index, index] += group_squares[..., -1, -1]
-            second[..., at[:, None], at] = products
+            mean_square = scatter / size
+            mean_product = -scatter / (size * (size - 1))
+            # Mean numbers of clients, and of pairs of different clients, by state.
+            clients = counts[..., part] * law[..., None]
+            client_pairs = clients[..., :, None] * counts[..., None, part]
+            client_pairs = client_pairs - clients[..., None] * np.eye(group.num_states)
+            group_squares[..., -1, -1] = clients[..., None, :] * mean_square[:, None]
+            products = client_pairs[..., None, :, :] * mean_product[:, None, None]
+            states = np.arange(group.num_states)
+            products[..., states, states] += group_squares[..., -1, -1]
+            offsets = coordinates.segments[group_index][-1] + states
+            second[..., offsets[:, None], offsets] = products
         squares.append(group_squares)
     return Moments(first, ()), Moments(second, tuple(squares))

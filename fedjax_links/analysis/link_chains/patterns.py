@@ -8,7 +8,7 @@ from fedjax_links.analysis import _checks
 from fedjax_links.analysis.link_chains.chains import ClientLinks, LinkChain
 from fedjax_links.core import errors
 
-_UP_RATE = 0.05
+_UP_RATE = 0.05  # The default of `participation.markov`.
 
 
 def independent(probs: ArrayLike) -> LinkChain:
@@ -70,7 +70,7 @@ def markov(
     if correlation_time is not None:
         if up_rate is not None:
             raise errors.invalid(
-                'up_rate', 'be left out beside correlation_time', up_rate
+                'up_rate', 'be left out with `correlation_time`', up_rate
             )
         times = _checks.as_doubles('correlation_time', correlation_time)
         _checks.checked('correlation_time', times, times > 0, 'be positive')
@@ -137,7 +137,7 @@ def semi_markov(
 
 
 def b_min_sep(probs: ArrayLike, separation: int) -> LinkChain:
-    """Makes clients that took part wait, and then take part independently.
+    """Makes each client wait after it took part, and then take part independently.
 
     Successive participations of a client are at least b rounds apart. In each round from
     the b-th on it takes part with probability p. This is b-min-sep sampling. It equals

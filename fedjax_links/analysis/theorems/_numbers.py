@@ -1,6 +1,9 @@
-"""Checks of the numbers that theorems take, and the search for the largest valid rate."""
+"""Checks what theorems take, and finds the largest valid rate."""
 
 from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
 from fedjax_links.core import errors
@@ -32,6 +35,35 @@ def steps(name: str, value: int) -> int:
     # Divisions convert it to a float.
     _checks.require(number <= 1e300, name, 'be at most 1e300', errors.text_of(value))
     return number
+
+
+def quadratics(
+    targets: ArrayLike, curvatures: ArrayLike | None, initial_point: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Checks the quadratics ``h_i / 2 ||x - u_i||^2`` and a start.
+
+    Args:
+      targets: float[N, d] or float[N], u_i.
+      curvatures: float[N], h_i, positive; None for 1.
+      initial_point: float[d]; None for zeros.
+
+    Returns:
+      Targets, float64[N, d]; curvatures, float64[N]; and the start, float64[d].
+    """
+    points = _checks.as_doubles('targets', targets)
+    _checks.require(points.size, 'targets', 'hold numbers', errors.text_of(targets))
+    points = _checks.checked_targets('targets', points, len(np.atleast_1d(points)))
+    points = points.reshape(len(points), -1)
+    num_clients, dimension = points.shape
+    h = np.ones(num_clients) if curvatures is None else curvatures
+    h = _checks.checked_weights('curvatures', h)
+    fits = f'have {num_clients} entries'
+    _checks.require(h.size == num_clients, 'curvatures', fits, h.size)
+    start = np.zeros(dimension) if initial_point is None else initial_point
+    start = _checks.checked_vector('initial_point', start)
+    fits = f'have {dimension} entries'
+    _checks.require(start.size == dimension, 'initial_point', fits, start.size)
+    return points, h, start
 
 
 def largest_rate(cap_at: Callable[[float], float]) -> float:

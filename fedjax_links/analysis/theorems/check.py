@@ -194,7 +194,7 @@ def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
         schedule,
         _rate(run.learning_rate, cap),
     )
-    return _checked('xiang2023', assumptions, run, cap, bound)
+    return _theorem_check('xiang2023', assumptions, run, cap, bound)
 
 
 def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
@@ -227,7 +227,7 @@ def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
         *_mixing_assumptions(run),
         _rate(run.learning_rate, cap),
     )
-    return _checked('xiang2024', assumptions, run, cap, bound)
+    return _theorem_check('xiang2024', assumptions, run, cap, bound)
 
 
 def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
@@ -274,7 +274,7 @@ def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
         ),
         _rate(run.learning_rate, cap),
     )
-    return _checked('wang2022', assumptions, run, cap, bound)
+    return _theorem_check('wang2022', assumptions, run, cap, bound)
 
 
 def _check_sun2025(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
@@ -339,7 +339,7 @@ def _check_separation(
         ),
         _rate(run.learning_rate, cap),
     )
-    return _checked(theorem, assumptions, run, cap, bound)
+    return _theorem_check(theorem, assumptions, run, cap, bound)
 
 
 def _bounded_differences(problem: ProblemConstants) -> Assumption:
@@ -379,7 +379,7 @@ def _rate(learning_rate: float, cap: float) -> Assumption:
     return Assumption('rate at most the cap', holds, detail)
 
 
-def _checked(
+def _theorem_check(
     theorem: str,
     assumptions: tuple[Assumption, ...],
     run: TheoremRun,

@@ -62,26 +62,15 @@ def quadratic_clients(
       >>> print(clients.train(np.zeros((2, 1)), np.array([0, 1])).ravel())
       [0. 3.]
     """
-    points = _checks.as_doubles('targets', targets)
-    _checks.require(points.size, 'targets', 'hold numbers', errors.text_of(targets))
-    points = _checks.checked_targets('targets', points, len(np.atleast_1d(points)))
-    points = points.reshape(len(points), -1)
-    num_clients, dimension = points.shape
-    slopes = np.ones(num_clients) if curvatures is None else curvatures
-    curves = _checks.checked_weights('curvatures', slopes)
-    fits = f'have {num_clients} entries'
-    _checks.require(curves.size == num_clients, 'curvatures', fits, curves.size)
-    rate_curvatures = _rates_of(learning_rate, num_clients) * curves
+    points, h, start = _numbers.quadratics(targets, curvatures, initial_point)
+    num_clients = len(points)
+    rate_curvatures = _rates_of(learning_rate, num_clients) * h
     in_range = bool(np.all((rate_curvatures > 0.0) & (rate_curvatures < 2.0)))
     requirement = 'have a product with `curvatures` in (0, 2)'
     _checks.require(in_range, 'learning_rate', requirement, learning_rate)
     steps = _numbers.steps('local_steps', local_steps)
     factors = ((1.0 - rate_curvatures) ** steps)[:, None]
-    start = np.zeros(dimension) if initial_point is None else initial_point
-    start = _checks.checked_vector('initial_point', start)
-    fits = f'have {dimension} entries'
-    _checks.require(start.size == dimension, 'initial_point', fits, start.size)
-    centre = curves @ points / curves.sum()
+    centre = h @ points / h.sum()
 
     def train(models: np.ndarray, ids: np.ndarray) -> np.ndarray:
         # Local steps contract the distance to the target by (1 - eta h_i)^s.
@@ -89,7 +78,7 @@ def quadratic_clients(
         return factor * models + (1.0 - factor) * points[ids]
 
     def gradient(model: np.ndarray) -> np.ndarray:
-        return np.asarray(curves.mean() * (model - centre))
+        return np.asarray(h.mean() * (model - centre))
 
     return TrainedClients(train, gradient, start, num_clients)
 
@@ -185,9 +174,9 @@ def client_objectives(
         options['num_classes'] = int(targets.max()) + 1
     num_clients = int(ids.max()) + 1
     counts = np.bincount(ids, minlength=num_clients)
-    every = f'name every client from 0 to {num_clients - 1}'
-    missing = f'none of client {np.argmin(counts)}'
-    _checks.require(counts.min() > 0, 'owners', every, missing)
+    requirement = f'name every client from 0 to {num_clients - 1}'
+    got = f'none of client {np.argmin(counts)}'
+    _checks.require(counts.min() > 0, 'owners', requirement, got)
     objectives = []
     for client in range(num_clients):
         is_owned = ids == client

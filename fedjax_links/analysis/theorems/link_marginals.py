@@ -51,12 +51,8 @@ def periodic_markov_marginals(up_rates: ArrayLike, down_rates: ArrayLike) -> np.
         period_decay = decay[t] * period_decay
         period_rise = decay[t] * period_rise + rise[t]
     forgets = np.abs(period_decay) < 1.0
-    _checks.require(
-        forgets.all(),
-        'up_rates',
-        'let every link forget its start',
-        'rates that do not',
-    )
+    got = f'rates that do not for client {np.argmin(forgets)}'
+    _checks.require(forgets.all(), 'up_rates', 'let every link forget its start', got)
     state = period_rise / (1.0 - period_decay)
     marginals = np.empty_like(rise)
     for t in range(len(rise)):
@@ -75,11 +71,11 @@ def cyclic_marginals(
     Args:
       probs: float[N], p, in [0, 1].
       cycle_length: L, at least 2.
-      reset: whether the offset is drawn afresh every L rounds; a block of L then holds one block
+      reset: whether the offset is redrawn every L rounds; a block of L then holds one block
         of rounds up.
 
     Returns:
-      float64[N], the share of rounds up.
+      float64[N], the fraction of rounds up.
 
     Raises:
       ValueError: if an argument is out of range.

@@ -14,7 +14,7 @@ from fedjax_links.analysis.theorems import _numbers
 def worst_mixing_rate(probs: ArrayLike) -> float:
     r"""Computes ``rho = max_t lambda_2(E[W(t)^2])`` of independent links whose p change.
 
-    Costs O(N^3) for each different round. For links that remember from round to round this
+    Costs O(N^3) for each different round. For links with memory this
     number exists too, but the products of W need not contract as fast as it says.
 
     Args:

@@ -1,4 +1,4 @@
-r"""Constants that theorems ask of a problem: quadratics exactly, linear models as bounds."""
+r"""Computes what theorems ask of a problem: exactly for quadratics, else bounds."""
 
 import math
 from typing import NamedTuple
@@ -72,35 +72,23 @@ def quadratic_constants(
       >>> print(known.smoothness, known.offset, known.dissimilarity, known.initial_gap)
       1.0 50.0 50.0 1250.0
     """
-    points = _checks.as_doubles('targets', targets)
-    _checks.require(points.size, 'targets', 'hold numbers', f'shape {points.shape}')
-    points = _checks.checked_targets('targets', points, len(np.atleast_1d(points)))
-    points = points.reshape(len(points), -1)
-    num_clients, dimension = points.shape
-    slopes = np.ones(num_clients) if curvatures is None else curvatures
-    curves = _checks.checked_weights('curvatures', slopes)
-    fits = f'have {num_clients} entries'
-    _checks.require(curves.size == num_clients, 'curvatures', fits, curves.size)
-    start = np.zeros(dimension) if initial_point is None else initial_point
-    start = _checks.checked_vector('initial_point', start)
-    fits = f'have {dimension} entries'
-    _checks.require(start.size == dimension, 'initial_point', fits, start.size)
-    mean_curve = float(curves.mean())
-    minimiser = curves @ points / curves.sum()
-    differences = curves[:, None] * (minimiser - points)
-    spread = float(np.mean((curves - mean_curve) ** 2))
+    points, h, start = _numbers.quadratics(targets, curvatures, initial_point)
+    mean_curvature = float(h.mean())
+    minimiser = h @ points / h.sum()
+    differences = h[:, None] * (minimiser - points)
+    spread = float(np.mean((h - mean_curvature) ** 2))
     mean_square = float(np.mean(np.sum(differences**2, axis=1)))
-    are_equal = curves.min() == curves.max()
-    share = 1.0 if are_equal else 2.0
+    are_equal = h.min() == h.max()
+    factor = 1.0 if are_equal else 2.0
     largest = float(np.linalg.norm(differences, axis=1).max())
     return ProblemConstants(
-        num_clients=num_clients,
-        smoothness=float(curves.max()),
-        slope=float(np.sqrt(share * spread)) / mean_curve,
-        offset=float(np.sqrt(share * mean_square)),
+        num_clients=len(points),
+        smoothness=float(h.max()),
+        slope=float(np.sqrt(factor * spread)) / mean_curvature,
+        offset=float(np.sqrt(factor * mean_square)),
         dissimilarity=largest if are_equal else np.inf,
         noise=_numbers.at_least_zero('noise', noise),
-        initial_gap=0.5 * mean_curve * float(np.sum((start - minimiser) ** 2)),
+        initial_gap=0.5 * mean_curvature * float(np.sum((start - minimiser) ** 2)),
         gradient_differences=differences if are_equal else None,
         are_exact=bool(are_equal),
     )
@@ -197,9 +185,9 @@ def _least_squares(
     for each in objectives:
         gram = each.design.T @ (each.shares[:, None] * each.design)
         hessians.append(2.0 / outputs * gram + np.diag(each.penalty))
-    curves = np.array(hessians)
-    mean_curve = curves.mean(axis=0)
-    inverse = np.linalg.pinv(mean_curve, hermitian=True)
+    hessians_by_client = np.array(hessians)
+    mean_hessian = hessians_by_client.mean(axis=0)
+    inverse = np.linalg.pinv(mean_hessian, hermitian=True)
     zero = np.zeros(start.size)
     pulls = np.array([-each.value_and_gradient(zero)[1] for each in objectives])
     minimiser = (inverse @ pulls.mean(axis=0).reshape(-1, outputs)).ravel()
@@ -207,24 +195,26 @@ def _least_squares(
         [each.value_and_gradient(minimiser)[1] for each in objectives]
     )
     differences = differences - differences.mean(axis=0)
-    ratios = (curves - mean_curve) @ inverse
+    hessian_differences = hessians_by_client - mean_hessian
+    ratios = hessian_differences @ inverse
     spread = np.mean(np.swapaxes(ratios, 1, 2) @ ratios, axis=0)
-    steepest = float(np.linalg.eigvalsh(curves)[:, -1].max())
-    are_equal = bool(np.abs(curves - mean_curve).max() <= 1e-12 * steepest)
-    share = 1.0 if are_equal else 2.0
-    beta = (
-        0.0 if are_equal else math.sqrt(share * float(np.linalg.eigvalsh(spread)[-1]))
-    )
+    smoothness = float(np.linalg.eigvalsh(hessians_by_client)[:, -1].max())
+    # Equal up to rounding.
+    are_equal = bool(np.abs(hessian_differences).max() <= 1e-12 * smoothness)
+    factor = 1.0 if are_equal else 2.0
+    slope = 0.0
+    if not are_equal:
+        slope = math.sqrt(factor * float(np.linalg.eigvalsh(spread)[-1]))
     squares = np.sum(differences**2, axis=1)
-    away = (start - minimiser).reshape(-1, outputs)
+    displacement = (start - minimiser).reshape(-1, outputs)
     return ProblemConstants(
         num_clients=len(objectives),
-        smoothness=steepest,
-        slope=beta,
-        offset=math.sqrt(share * float(squares.mean())),
+        smoothness=smoothness,
+        slope=slope,
+        offset=math.sqrt(factor * float(squares.mean())),
         dissimilarity=math.sqrt(float(squares.max())) if are_equal else math.inf,
         noise=math.inf if batch else 0.0,
-        initial_gap=0.5 * float(np.sum(away * (mean_curve @ away))),
+        initial_gap=0.5 * float(np.sum(displacement * (mean_hessian @ displacement))),
         gradient_differences=differences if are_equal else None,
         are_exact=are_equal,
     )
