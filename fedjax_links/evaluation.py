@@ -70,8 +70,8 @@ def squared_gradient_norm(params: Params, key: Key, problem: Problem) -> Array:
 
     Args:
       params: x, one candidate model.
-      key: what a loss that draws, such as one with dropout, draws by.
-      problem: the problem whose clients are meant.
+      key: the randomness of the loss, such as that of dropout.
+      problem: the problem with the N clients.
 
     Returns:
       A scalar, at least 0.
@@ -85,7 +85,7 @@ def squared_gradient_norm(params: Params, key: Key, problem: Problem) -> Array:
         return tree.add_scaled(total, 1, gradient), None
 
     clients = jnp.arange(problem.num_clients, dtype=jnp.int32)
-    total, _ = jax.lax.scan(add, tree.zeros_like(params), clients)
+    total, _ = jax.lax.scan(add, tree.zero_sums(params), clients)
     mean = tree.scale(1 / problem.num_clients, total)
     return jnp.square(tree.global_norm(mean))
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Array, PyTree
-from fedjax_links.core import contracts, errors, tree
+from fedjax_links.core import checks, contracts, errors, tree
 
 
 def mixing_matrix(mask: Array) -> Array:
@@ -58,7 +58,7 @@ def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
       3.0
     """
     _check_mask(mask)
-    _check_leaves(client_tree)
+    _check_leaves(client_tree, len(mask))
     active_rows = tree.select_rows(mask, client_tree, tree.zeros_like(client_tree))
     sums = jax.tree.map(
         lambda a: jnp.sum(a, axis=0, dtype=tree.sum_dtype(a.dtype)), active_rows
@@ -123,14 +123,16 @@ def _check_mask(mask: object) -> None:
     kind, ndim = _kind(mask) or ('', 0)
     if kind not in 'biuf' or ndim != 1:
         raise errors.invalid('mask', 'be an array bool[N]', contracts.kind_of(mask))
+    if checks.is_concrete(mask) and not np.isin(np.asarray(mask), (0, 1)).all():
+        raise errors.invalid('mask', 'hold zeros and ones', errors.text_of(mask))
 
 
-def _check_leaves(client_tree: PyTree) -> None:
-    """Raises for a leaf that is no array."""
+def _check_leaves(client_tree: PyTree, num_clients: int) -> None:
+    """Raises for a leaf that is no array with a row for each client."""
     for leaf in jax.tree.leaves(client_tree):
-        if not hasattr(leaf, 'shape'):
-            requirement = 'have arrays [N, ...] as leaves'
-            raise errors.invalid('client_tree', requirement, errors.text_of(leaf))
+        if not hasattr(leaf, 'shape') or leaf.shape[:1] != (num_clients,):
+            requirement = f'have arrays [{num_clients}, ...] as leaves'
+            raise errors.invalid('client_tree', requirement, contracts.kind_of(leaf))
 
 
 def _check_edges(neighbours: Array, edges: Array) -> None:

@@ -162,7 +162,7 @@ def product(
       ``{maker: {name: [G, ...]}}`` with G the product of the numbers of values.
 
     Raises:
-      ValueError: for an unknown maker or an empty list of values.
+      ValueError: for an unknown maker, one that is given twice, or an empty list of values.
 
     Example:
       >>> from fedjax_links import sweeps
@@ -174,7 +174,12 @@ def product(
     """
     if values is not None and not hasattr(values, 'items'):
         raise errors.invalid('values', _BY_MAKER, errors.text_of(values))
-    all_values = {**(values or {}), **by_maker}
+    values = values or {}
+    for maker in by_maker:
+        if maker in values:
+            given = errors.text_of(by_maker[maker])
+            raise errors.invalid(maker, 'be left out, as `values` has it', given)
+    all_values = {**values, **by_maker}
     flat: dict[tuple[str, str], Sequence[Any] | np.ndarray] = {}
     for maker, values_by_name in _by_maker(all_values):
         for name, column in values_by_name.items():

@@ -282,6 +282,13 @@ def test_ready_made_problems_state_it(make, metric, way):
     assert evaluation.direction(problem, metric) == way
 
 
+def test_the_gradient_norm_of_many_narrow_gradients_is_that_of_their_mean():
+    problem = problems.quadratic(np.ones((2000, 1)))
+    narrow = jnp.zeros(1, jnp.bfloat16)
+    norm = evaluation.squared_gradient_norm(narrow, jax.random.key(0), problem)
+    assert float(norm) == pytest.approx(1.0, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     'stated, message',
     [

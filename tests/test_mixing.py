@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, mixing
+from tests import refusals
 
 N = 5
 MASKS = [np.array(bits) for bits in itertools.product([False, True], repeat=N)]
@@ -71,6 +72,19 @@ def test_mixing_keeps_the_mean_and_the_dtype(rng):
 def test_many_narrow_rows_are_mixed_as_those_of_float32():
     rows = jnp.ones((1000, 2), jnp.bfloat16)
     np.testing.assert_array_equal(mixing.mix(jnp.ones(1000, bool), rows), rows)
+
+
+@pytest.mark.parametrize(
+    'field, word, mask, rows',
+    [
+        ('mask', 'zeros and ones', [0, 2, 1], np.ones(3)),
+        ('client_tree', 'arrays [2, ...]', [True, False], np.ones(3)),
+        ('client_tree', 'arrays [2, ...]', [True, False], 1.0),
+    ],
+)
+def test_a_mask_and_rows_that_do_not_fit_are_refused(field, word, mask, rows):
+    with refusals.names(field, word):
+        mixing.mix(np.array(mask), {'w': rows})
 
 
 def test_absent_clients_are_never_read():

@@ -18,6 +18,7 @@ from fedjax_links import (
     sweeps,
 )
 from fedjax_links.links import graphs
+from tests import refusals
 
 TARGETS = np.random.default_rng(4).normal(size=(5, 3))
 PROBS = np.linspace(0.2, 0.9, 5)
@@ -392,3 +393,10 @@ def test_product_crosses_values_with_the_last_name_fastest():
 def test_impossible_products_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         sweeps.product(values)
+
+
+def test_a_maker_that_is_given_twice_loses_no_values():
+    with refusals.names('algorithm', 'left out', 'server_lr'):
+        sweeps.product(
+            {'algorithm': {'learning_rate': [0.1]}}, algorithm={'server_lr': [1.0]}
+        )

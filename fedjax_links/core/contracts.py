@@ -149,8 +149,7 @@ def check_links(
         if links.num_clients != num_clients:
             requirement = f'draw links of its {num_clients} clients'
             raise errors.invalid(argument, requirement, links.num_clients)
-        shape = (*lead, np.shape(links.ids)[-1])
-        _check_field(argument, 'ids', links.ids, 'int', shape)
+        _check_cohort_links(argument, links, lead)
         return
     per_client = (*lead, num_clients)
     for name, kind in _KIND_OF_FIELD.items():
@@ -160,6 +159,19 @@ def check_links(
             _check_field(argument, name, value, kind, shape)
     if isinstance(links, base.PeerLinkSample):
         _check_peer_links(argument, links, lead, num_clients)
+
+
+def _check_cohort_links(
+    argument: str, links: base.CohortLinkSample, lead: tuple[int, ...]
+) -> None:
+    """Raises unless there are ids [..., B] and chances [..., K] of the kinds of clients."""
+    num_slots = (np.shape(links.ids) or (0,))[-1]
+    _check_field(argument, 'ids', links.ids, 'int', (*lead, num_slots))
+    num_kinds = (np.shape(links.chance) or (0,))[-1]
+    if links.kinds is None and num_kinds not in (1, links.num_clients):
+        requirement = f'draw `chance` of 1 or {links.num_clients} kinds of clients'
+        raise errors.invalid(argument, requirement, num_kinds)
+    _check_field(argument, 'chance', links.chance, 'float', (*lead, num_kinds))
 
 
 def _check_peer_links(

@@ -22,8 +22,9 @@ def flatten(grid: Section, where: str = 'grid') -> dict[str, list[Any]]:
       The values by dotted path.
 
     Raises:
-      ValueError: for what is no mapping, a leaf that is no list, an empty one, or one that holds
-        objects. Values stand in each line of metrics and tell programs apart.
+      ValueError: for what is no mapping, a column that is named twice (``a.b`` and ``b`` within
+        ``a``), or a leaf that is no list, is empty or holds objects. Values are written to each
+        line of metrics, and programs are told apart by them.
     """
     if not isinstance(grid, Mapping):
         requirement = "be lists of values by name, such as {'learning_rate': [0.1]}"
@@ -37,10 +38,16 @@ def flatten(grid: Section, where: str = 'grid') -> dict[str, list[Any]]:
         if isinstance(values, Mapping):
             if not values:
                 raise errors.invalid(path, 'have at least one column', '{}')
-            for inner_name, column in flatten(values, path).items():
-                columns[f'{name}.{inner_name}'] = column
+            new_columns = {
+                f'{name}.{inner_name}': column
+                for inner_name, column in flatten(values, path).items()
+            }
         else:
-            columns[name] = _column(path, values)
+            new_columns = {name: _column(path, values)}
+        for column_name in new_columns:
+            if column_name in columns:
+                raise errors.invalid(where, 'name each column once', repr(column_name))
+        columns.update(new_columns)
     return columns
 
 

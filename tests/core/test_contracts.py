@@ -7,7 +7,12 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import local_training, participation, problems, simulation
-from fedjax_links.base import LinkSample, Participation, PeerLinkSample
+from fedjax_links.base import (
+    CohortLinkSample,
+    LinkSample,
+    Participation,
+    PeerLinkSample,
+)
 from fedjax_links.core import contracts
 from tests import refusals
 
@@ -51,6 +56,12 @@ def peers(**fields):
         **fields
     )
     return Participation(lambda key: (), lambda carry, key, round: (carry, links), 2)
+
+
+def cohort(chance):
+    """Links of two rounds that name one of two clients."""
+    ids = jnp.zeros((2, 1), jnp.int32)
+    return CohortLinkSample(ids, chance, num_clients=2)
 
 
 def stepping(step):
@@ -210,6 +221,16 @@ MISTAKES = {
         'participation',
         ['`mask`', 'bool[2, 2]'],
         lambda: run(links=LinkSample(np.ones((2, 2)), np.ones((2, 2)))),
+    ),
+    'a cohort of three kinds of two clients': (
+        'participation',
+        ['`chance`', '1 or 2 kinds', 'got 3'],
+        lambda: run(links=cohort(jnp.ones((2, 3)))),
+    ),
+    'a cohort with whole percentages': (
+        'participation',
+        ['`chance`', 'float[2, 1]', 'int32[2, 1]'],
+        lambda: run(links=cohort(jnp.ones((2, 1), int))),
     ),
     'links of one round': (
         'participation',

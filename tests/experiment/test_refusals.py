@@ -239,6 +239,10 @@ REFUSED = [
         '`config.grid.client` must have at least one column, got {}.',
     ),
     (
+        {'grid': {'client': {'mu': (0.1,)}, 'client.mu': (0.2,)}},
+        "`config.grid` must name each column once, got 'client.mu'.",
+    ),
+    (
         {'grid': {'client': {'mu': ()}}},
         '`config.grid.client.mu` must be a list of at least one',
     ),
