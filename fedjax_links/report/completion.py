@@ -101,7 +101,7 @@ def diverged(run: runs.Results, data: Any) -> list[str]:
     import pandas
 
     rows = recorded.rows_of(run.columns, run.facts, dataset.MAIN)
-    _, series_of_row = recorded.members_of(rows, run.facts, dataset.MAIN)
+    _, rows, series_of_row = recorded.by_series(rows, run.facts, dataset.MAIN)
     names = dataset.names(data)
     series = run.dataset['series'].values[series_of_row]
     is_bad = ~rows['finite'].astype(bool) & np.isin(series, data['series'].values)

@@ -5,9 +5,9 @@ It is NaN where nothing ran, and where a run diverged (a model of NaN has an acc
 
 Coordinates along ``series`` are ``algorithm``, ``main_model`` (the one that papers evaluate),
 ``complete`` (whether all evaluations are there) and the columns of the grid, NaN for an algorithm
-without the column. ``begun`` marks the lanes of series that have started; with seeds until
-decided, only the lanes that ran. Other columns, such as rates that tuning chose, are coordinates
-along series and patterns.
+without the column. A pattern without the column has the same numbers at all of its values.
+``begun`` marks the lanes of series that have started; with seeds until decided, only the lanes that
+ran. Other columns, such as rates that tuning chose, are coordinates along series and patterns.
 
 xarray is imported where results are read, never by `Experiment.run`.
 

@@ -1,7 +1,7 @@
 """Reads the lines of a run: its evaluation rounds, its series and their final metrics."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -34,8 +34,7 @@ def cell_key(pattern: str, point: Point) -> CellKey:
     items: set[tuple[str, object]] = set()
     for name, value in point.items():
         comparable = dataset.as_tuple(value)
-        is_missing = comparable is None or comparable != comparable
-        if not is_missing:
+        if not _is_missing(comparable):
             items.add((name, comparable))
     return pattern, frozenset(items)
 
@@ -89,7 +88,7 @@ def final_metrics(
     shown_model = model or main_models(facts)[label]
     column = f'{shown_model}/{metric or facts["metric"]}'  # absent before any line
     patterns = rows['pattern'].tolist()
-    finite = rows.get('finite', np.ones(len(patterns), bool))
+    finite = is_finite(rows)
     evaluations: dict[CellKey, dict[int, list[float]]] = {}
     for row in np.flatnonzero(np.isin(rows['round'], last_rounds)).tolist():
         point = {name: values[row] for name, values in grid_columns.items()}
@@ -129,67 +128,111 @@ def rows_of(columns: Columns, facts: RunFacts, stage: str) -> Columns:
     return {name: column[selected] for name, column in columns.items()}
 
 
-def members_of(
-    rows: Columns, facts: RunFacts, stage: str
-) -> tuple[list[tuple[str, Point]], np.ndarray]:
-    """Returns the series that have started, and the series of each row.
+def is_finite(rows: Columns) -> np.ndarray:
+    """Returns bool[rows], whether the lane of a row had not diverged by its round."""
+    finite = rows.get('finite', np.ones(len(rows['round']), bool))
+    return np.asarray(finite, bool)
+
+
+class SeriesRows(NamedTuple):
+    """Holds the series that have started, and their rows.
+
+    Attributes:
+      members: the algorithm and the point of each series, in the order of algorithms and of the
+        grid.
+      rows: those of the run. A lane whose pattern lacks a column of the grid belongs to the series
+        of each of its values, so its rows are repeated.
+      series: int[rows], the index of the series of each row.
+    """
+
+    members: list[tuple[str, Point]]
+    rows: Columns
+    series: np.ndarray
+
+
+def by_series(rows: Columns, facts: RunFacts, stage: str) -> SeriesRows:
+    """Finds the series of each row.
 
     Args:
       rows: from `rows_of`.
       facts: of the run.
       stage: of the rows.
-
-    Returns:
-      An algorithm and its point for each series, in the order of algorithms and of the grid; and
-      int[rows], the index of the series of each row.
     """
     members: list[tuple[str, Point]] = []
-    series_of_row = np.zeros(len(rows['round']), int)
+    row_indices = [np.zeros(0, int)]
+    series = [np.zeros(0, int)]
     for algorithm in facts['algorithms']:
-        selected = rows['algorithm'] == algorithm
-        if not selected.any():
+        selected = np.flatnonzero(rows['algorithm'] == algorithm)
+        if not selected.size:
             continue
         algorithm_rows = {name: column[selected] for name, column in rows.items()}
         points = _points(algorithm_rows, facts, stage)
-        series_of_point = {
-            dataset.as_tuple([*point.values()]): index
-            for index, point in enumerate(points, len(members))
-        }
-        grid_columns = [algorithm_rows[name] for name in points[0]]
-        series_of_row[selected] = _series_of_rows(grid_columns, series_of_point)
+        positions, point_indices = _points_of_rows(algorithm_rows, points)
+        row_indices.append(selected[positions])
+        series.append(len(members) + point_indices)
         members += [(algorithm, point) for point in points]
-    return members, series_of_row
+    row_index = np.concatenate(row_indices)
+    order = np.argsort(row_index, kind='stable')
+    if len(row_index) > len(rows['round']):
+        rows = {name: column[row_index[order]] for name, column in rows.items()}
+    return SeriesRows(members, rows, np.concatenate(series)[order])
 
 
-def _series_of_rows(
-    grid_columns: Sequence[np.ndarray], series_of_point: Mapping[Any, int]
-) -> np.ndarray | int:
-    """Returns the series of each row, looked up once for each combination of values.
+def _points_of_rows(
+    rows: Columns, points: Sequence[Point]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs each row with its points, looked up once for each combination of values.
 
     Args:
-      grid_columns: the columns of the grid, each [rows]; none for a run without a grid.
-      series_of_point: the series of each point, by the tuple of its values.
+      rows: of an algorithm.
+      points: of the grid, in the columns that the algorithm has.
 
     Returns:
-      int[rows]; a number if all rows are of one series.
+      The index of the row and that of the point, int[pairs] each.
     """
     import pandas
 
-    if not grid_columns:
-        return series_of_point[()]
+    row_index = np.arange(len(rows['round']))
+    if not points[0]:
+        return row_index, np.zeros_like(row_index)
     table = pandas.DataFrame(
         {
             # Of objects pandas would make texts, and NaN of None.
             k: pandas.Series(column, dtype=column.dtype)
-            for k, column in enumerate(map(dataset.as_tuples, grid_columns))
+            for k, column in enumerate(dataset.as_tuples(rows[n]) for n in points[0])
         }
     )
-    combinations = table.groupby(list(table), sort=False, dropna=False)
-    series = [
-        series_of_point[tuple(values)]
+    index_of_values = {
+        dataset.as_tuple([*point.values()]): index for index, point in enumerate(points)
+    }
+    points_of = [
+        _points_with(tuple(values), index_of_values)
         for values in table.loc[~table.duplicated()].itertuples(index=False)
     ]
-    return np.asarray(series)[combinations.ngroup()]
+    combination = table.groupby(list(table), sort=False, dropna=False).ngroup()
+    if all(len(indices) == 1 for indices in points_of):
+        return row_index, np.ravel(points_of)[combination]
+    pairs = pandas.Series([points_of[index] for index in combination]).explode()
+    return pairs.index.to_numpy(), pairs.to_numpy(int)
+
+
+def _points_with(
+    values: tuple[Any, ...], index_of_values: Mapping[tuple[Any, ...], int]
+) -> list[int]:
+    """Returns the indices of the points that have some values; a missing one stands for all."""
+    if values in index_of_values:
+        return [index_of_values[values]]
+    indices: list[int] = []
+    for values_of_point, index in index_of_values.items():
+        pairs = zip(values, values_of_point, strict=True)
+        if all(_is_missing(value) or value == other for value, other in pairs):
+            indices.append(index)
+    return indices
+
+
+def _is_missing(value: object) -> bool:
+    """Returns whether a lane has no value in a column: it is None or NaN."""
+    return value is None or value != value
 
 
 def _points(rows: Columns, facts: RunFacts, stage: str) -> list[Point]:

@@ -54,10 +54,10 @@ def run_to_dataset(
     """
     import xarray
 
-    rows = recorded.rows_of(columns, facts, stage)
     metrics = facts['directions']
     dataset.check_name('metric', metrics)
-    members, series_of_row = recorded.members_of(rows, facts, stage)
+    stage_rows = recorded.rows_of(columns, facts, stage)
+    members, rows, series_of_row = recorded.by_series(stage_rows, facts, stage)
     patterns, seeds = _patterns_and_seeds(rows, facts, stage)
     # With an index NumPy sorts. Without one it hashes, which is slower for many rounds.
     rounds, _ = np.unique(rows['round'], return_index=True)
@@ -193,9 +193,8 @@ def _table(rows: Columns, name: str, index: _RowIndex) -> np.ndarray:
     """Returns float[series, patterns, seeds, rounds] of a column; NaN where not finite."""
     if name not in rows:
         return np.full(index.shape, np.nan)
-    finite = np.asarray(rows.get('finite', True), bool)
-    values = np.where(finite, rows[name].astype(np.float64), np.nan)
-    return index.scatter(values, np.nan)
+    values = rows[name].astype(np.float64)
+    return index.scatter(np.where(recorded.is_finite(rows), values, np.nan), np.nan)
 
 
 def _other_columns(

@@ -45,8 +45,8 @@ def _text(run: 'Results') -> str:
 def _final_rows(run: 'Results') -> Iterator[tuple[str, str]]:
     """Yields each series under each pattern, and its final metrics over seeds."""
     facts = run.facts
-    rows = recorded.rows_of(run.columns, facts, dataset.MAIN)
-    members, series_of_row = recorded.members_of(rows, facts, dataset.MAIN)
+    stage_rows = recorded.rows_of(run.columns, facts, dataset.MAIN)
+    members, rows, series_of_row = recorded.by_series(stage_rows, facts, dataset.MAIN)
     is_last = rows['round'] == facts['num_rounds']
     for algorithm in facts['algorithms']:
         series_of = {
@@ -68,9 +68,16 @@ def _final_rows(run: 'Results') -> Iterator[tuple[str, str]]:
 def _final_metrics(
     rows: dataset.Columns, is_shown: np.ndarray, facts: RunFacts, algorithm: str
 ) -> str:
-    """Writes mean and range of the metric over rows, for each candidate model."""
+    """Writes mean and range of the metric over rows, for each candidate model.
+
+    If a lane diverged, it writes that instead: a model of NaN has an accuracy too.
+    """
     if not is_shown.any():
         return 'not finished'
+    is_finite = recorded.is_finite(rows)[is_shown]
+    if not is_finite.all():
+        num_diverged = np.count_nonzero(~is_finite)
+        return f'{facts["metric"]}: {num_diverged} of {is_finite.size} diverged'
     texts = []
     for model in facts['models'][algorithm]:
         values = rows[f'{model}/{facts["metric"]}'][is_shown].astype(np.float64)
@@ -117,8 +124,9 @@ class Results:
         Each metric is a variable with the axes ``series`` (an algorithm at a point of the grid),
         ``model``, ``pattern``, ``seed`` and ``round``; NaN where a run diverged or nothing ran.
         ``algorithm`` and the columns of the grid are coordinates along ``series``, numbers or
-        texts: NaN for an algorithm without the column, JSON for lists. Sums over the rounds of a
-        period are variables with dots, ``rounds.num_active``. ``to_netcdf`` writes all of it, and
+        texts: NaN for an algorithm without the column, JSON for lists. A pattern without the column
+        has the same numbers at all of its values. Sums over the rounds of a period are variables
+        with dots, ``rounds.num_active``. ``to_netcdf`` writes all of it, and
         `fedjax_links.plot` draws what `xarray.open_dataset` reads.
         """
         return run_to_dataset(self.columns, self.facts)
@@ -290,7 +298,8 @@ def _among(argument: str, selection: Any, valid: Sequence[Any]) -> list[Any]:
       valid: the values that the run has; a value may itself be a list.
     """
     plain = selection.tolist() if hasattr(selection, 'tolist') else selection
-    is_several = isinstance(plain, list | tuple) and plain not in valid
+    is_sequence = isinstance(plain, Sequence) and not isinstance(plain, str)
+    is_several = is_sequence and plain not in valid
     values = list(plain) if is_several else [plain]
     for value in values:
         if value in valid:

@@ -188,6 +188,30 @@ def test_a_run_says_what_ran():
     assert 'fedavg on third: not finished' in text
 
 
+def test_a_printed_run_shows_no_accuracy_of_what_diverged():
+    line = (
+        '{"algorithm": "a", "pattern": "p", "seed": %d, "round": 2, "finite": %s, %s}'
+    )
+    lines = [
+        line % (0, 'true', '"server/accuracy": 0.9'),
+        line % (1, 'false', '"server/accuracy": 0.1'),
+    ]
+    facts = {
+        'title': 'two seeds',
+        'metric': 'accuracy',
+        'patterns': ['p'],
+        'algorithms': ['a'],
+        'seeds': [0, 1],
+        'num_rounds': 2,
+        'eval_every': 2,
+        'grid': {},
+        'grid_mode': 'cross',
+        'models': {'a': ['server']},
+    }
+    run = fl.runs.Results(fl.runs.as_columns(lines), facts)
+    assert repr(run).endswith('a: accuracy: 1 of 2 diverged')
+
+
 def test_a_printed_run_averages_over_seeds_alone():
     run = fl.runs.read(ROOT / 'studies' / 'records' / 'maps' / 'space')
     is_shown = (run['algorithm'] == 'fedau') & (run['round'] == 1000)

@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+import fedjax_links as fl
+from fedjax_links import local_training, participation, problems
 from fedjax_links.results import dataset, recorded
 
 FACTS = {
@@ -40,6 +42,39 @@ def test_rows_are_of_the_series_with_their_values(values):
         'second': second,
     }
     facts['grid_mode'] = 'cross'
-    members, series = recorded.members_of(rows, facts, recorded.MAIN)
+    members, same_rows, series = recorded.by_series(rows, facts, recorded.MAIN)
     read = [tuple(members[index][1].values()) for index in series]
     assert read == chosen
+    assert same_rows is rows
+
+
+def test_a_pattern_without_a_column_is_at_all_its_values():
+    """Its lanes do not take the column, so they run once."""
+    client = local_training.local_sgd(0.1, local_steps=1)
+    results = fl.Experiment(
+        title='one pattern takes p',
+        problem=problems.quadratic(np.array([[0.0], [10.0]])),
+        patterns={
+            'usual': lambda p: participation.bernoulli([p, 0.5]),
+            'other': lambda p, q: participation.bernoulli([p, q]),
+            'fixed': participation.bernoulli([0.5, 0.5]),
+        },
+        algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
+        num_rounds=8,
+        eval_every=2,
+        seeds=[0, 1],
+        grid={'p': [0.2, 0.9], 'q': [0.3, 0.6]},
+    ).run()
+    columns = results.columns
+    table = results.dataset['loss'].sel(model='server')
+    assert table.sizes['series'] == 4
+    assert results.dataset['complete'].all()
+    for series in table:
+        for row, pattern in enumerate(columns['pattern']):
+            takes = {'usual': ['p'], 'other': ['p', 'q'], 'fixed': []}[pattern]
+            if all(columns[name][row] == series[name] for name in takes):
+                index = {
+                    name: columns[name][row] for name in ('pattern', 'seed', 'round')
+                }
+                assert series.sel(index) == columns['server/loss'][row]
+    assert repr(results).count(' on fixed: distance: ') == 4

@@ -72,6 +72,11 @@ def test_rows_of_a_grid_stay_together():
         run.select({'a': 1, 'b': [4]})
 
 
+def test_seeds_can_be_any_sequence(run):
+    seeds = range(1, 3)
+    assert run.select(seeds=seeds).facts == run.select(seeds=[1, 2]).facts
+
+
 def test_before_the_first_evaluation_a_part_is_empty(run):
     empty = dataclasses.replace(run, columns={})
     part = empty.select({OVERLAP: 0.5}, algorithms='fedavg')
