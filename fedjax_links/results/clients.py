@@ -28,6 +28,9 @@ def to_dataset(
     Args:
       measured: by pattern and algorithm.
       facts: of the run; what it does not name is left out.
+
+    Raises:
+      ValueError: if nothing is left.
     """
     import xarray
 
@@ -48,6 +51,15 @@ def to_dataset(
             }
             part = xarray.Dataset(data, coords)
             parts.append(part.sel(seed=np.isin(seeds, facts['seeds'])))
+    if not parts:
+        valid = [
+            f'{label} on {pattern}'
+            for pattern in measured
+            for label in measured[pattern]
+        ]
+        requirement = f'hold lanes whose clients were measured ({", ".join(valid)})'
+        labels = [*facts['algorithms'], *facts['patterns']]
+        raise errors.invalid('run', requirement, f'one of {", ".join(labels)}')
     merged = xarray.merge(parts, join='outer', compat='no_conflicts')
     # Merging sorts labels that differ.
     order = {

@@ -1,5 +1,6 @@
 """Measures clients at final models that were saved, against NumPy on the rows of each name."""
 
+import dataclasses
 import pickle
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import datasets, experiment, problems, report, runs
+from fedjax_links.core import errors
 
 NAMES = [f'dev-{letter}' for letter in 'gcafbed']
 
@@ -120,6 +122,17 @@ def test_a_part_of_a_run_has_the_clients_of_that_part(finished):
     part = finished.select(algorithms='fedavg', seeds=[1]).clients
     assert part['algorithm'].values.tolist() == ['fedavg']
     assert part['seed'].values.tolist() == [1]
+
+
+def test_a_part_without_measured_clients_is_refused(finished):
+    measured = {'links': {'fedavg': {'loss': np.zeros((1, 1)), 'seed': np.zeros(1)}}}
+    part = dataclasses.replace(
+        finished.select(algorithms='fedpbc'), measure_clients=lambda: measured
+    )
+    with pytest.raises(
+        errors.InvalidError, match=r'\(fedavg on links\), got one of fed'
+    ):
+        _ = part.clients
 
 
 def test_results_in_a_folder_can_be_pickled(finished):
