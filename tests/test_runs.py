@@ -265,6 +265,19 @@ def flip(path, position=None):
     path.write_bytes(bytes(content))
 
 
+def test_a_lane_without_another_save_than_a_damaged_one_starts_again(tmp_path, capsys):
+    folder = opened(tmp_path)
+    folder.register_lanes(about('lane', num_rounds=40))
+    advance(folder, 'lane', 2, value=lambda value: {'x': np.full(3, value)})
+    folder.close()
+    flip(tmp_path / runs.CHECKPOINTS / 'lane@2.npz')
+    folder = opened(tmp_path)
+    assert folder.rounds('lane') == 0
+    words = 'lane@2.npz is damaged; the lane runs again from its start\n'
+    assert words in capsys.readouterr().err
+    folder.close()
+
+
 def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
     def state(value):
         return {'x': np.full(3, value, np.float32)}

@@ -33,7 +33,7 @@ from fedjax_links.storage import (
     run_access,
     run_files,
 )
-from fedjax_links.storage.identity import LaneIdentity, lane_differences
+from fedjax_links.storage.identity import LaneIdentity, is_allowed, lane_differences
 
 _SAVES_PER_LANE = 2
 
@@ -186,8 +186,10 @@ class RunFolder(InMemoryStore):
                     raise errors.invalid('workdir', requirement, value) from error
         for path in damaged:
             checkpoints.remove(path)
-            warning = f'{path} is damaged; resuming from the save before it'
-            print(f'warning: {warning}', file=sys.stderr)
+            cure = 'the lane runs again from its start'
+            if record is not None:
+                cure = 'resuming from the save before it'
+            print(f'warning: {path} is damaged; {cure}', file=sys.stderr)
         return record
 
     def register_lanes(self, lanes: Mapping[str, LaneMetadata]) -> None:
@@ -383,7 +385,11 @@ class RunFolder(InMemoryStore):
         clauses: list[str] = []
         if stored is not None:
             differences = lane_differences(stored, self._identity_of(lane))
-            clauses = [clause for _, clause in differences if clause not in allowed]
+            clauses = [
+                clause
+                for part, clause in differences
+                if not is_allowed(part, clause, allowed)
+            ]
         elif not allowed:
             clauses = ['nothing says of which programs and data it is']
         if clauses:

@@ -14,8 +14,9 @@ reports, numbers of rounds and seeds, and paths of files are no part of an ident
 """
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -212,6 +213,20 @@ def lane_differences(
                 yield name, f'the program of {name} differs'
 
 
+def is_allowed(part: str, clause: str, allowed: Collection[str]) -> bool:
+    """Returns whether changes that a user allowed cover a difference of a lane.
+
+    Args:
+      part: from `lane_differences`.
+      clause: likewise.
+      allowed: clauses from `run_differences`, which count the examples that differ.
+    """
+    starts = {part, PARTITION} if part == DATA else {part}
+    return clause in allowed or any(
+        other.partition(':')[0] in starts for other in allowed
+    )
+
+
 def are_of_one_series(one: LaneIdentity, other: LaneIdentity) -> bool:
     """Returns whether two lanes may be the same but for their seeds, as far as is known.
 
@@ -252,7 +267,7 @@ def run_differences(there: RunIdentity, here: RunIdentity) -> list[str]:
             if part not in data_clauses:
                 is_program_changed |= part in lane.programs
                 lane_clauses.append(clause)
-    clauses = [*data_clauses.values(), *lane_clauses]
+    clauses = [*itertools.chain(*data_clauses.values()), *lane_clauses]
     if is_program_changed:
         clauses = [*_changed_modules(there, here), *clauses]
     return list(dict.fromkeys(clauses))
@@ -268,13 +283,20 @@ def _changed_modules(there: RunIdentity, here: RunIdentity) -> list[str]:
     ]
 
 
-def _row_differences(there: RunIdentity, here: RunIdentity) -> dict[str, str]:
-    """Says by part of the data how many examples differ, where both sides keep their rows."""
-    clauses: dict[str, str] = {}
+def _row_differences(there: RunIdentity, here: RunIdentity) -> dict[str, list[str]]:
+    """Says by part of the data how many examples differ, where both sides keep their rows.
+
+    Patterns may have data of their own, so a part has a clause for each.
+    """
+    clauses: dict[str, list[str]] = {}
     for label, old_parts in there.rows.items():
         new_parts = here.rows.get(label, {})
-        for part in old_parts.keys() & new_parts.keys():
-            clauses.update(_difference_of_rows(part, old_parts[part], new_parts[part]))
+        for part, old in old_parts.items():
+            if part not in new_parts:
+                continue
+            differences = _difference_of_rows(part, old, new_parts[part])
+            for changed_part, clause in differences.items():
+                clauses.setdefault(changed_part, []).append(clause)
     return clauses
 
 

@@ -26,6 +26,12 @@ def relabel(study, monkeypatch):
     study.write_data()
 
 
+def reorder(study, monkeypatch):
+    for name in ('train_features', 'train_labels'):
+        study.arrays[name] = study.arrays[name][::-1].copy()
+    study.write_data()
+
+
 def change_a_pixel(study, monkeypatch):
     study.arrays['train_features'][5, 1] += 1e-3
     study.write_data()
@@ -101,6 +107,7 @@ CHANGES = {
     'model': (edit('problem.model', 'mine:Scores'), 'config.problem.model'),
     'test held out': (edit('problem.holdout_examples', 0.25), 'config.problem.holdout'),
     'labels': (relabel, 'data: 32 of 48 examples differ'),
+    'order': (reorder, 'partition: the same 48 examples lie with other clients'),
     'a pixel': (change_a_pixel, 'data: 1 of 48 examples differ'),
     'test data': (change_test_data, 'evaluation data: 1 of 12 examples differ'),
     'fewer examples': (fewer_examples, 'data: 48 examples and not 40'),

@@ -11,7 +11,15 @@ from fedjax_links import base, local_training, participation, problems, runs
 from fedjax_links.config import resolver
 from fedjax_links.core import errors
 from tests.experiment.configs import files_of
-from tests.runner.changes import CHANGES, HARMLESS, UNDER_THE_CONFIG, relabel
+from tests.runner.changes import (
+    CHANGES,
+    HARMLESS,
+    UNDER_THE_CONFIG,
+    change_a_pixel,
+    change_test_data,
+    relabel,
+    reorder,
+)
 from tests.runner.made_in_python import quadratic
 from tests.runner.study import Study
 from tests.tiers import cases
@@ -96,6 +104,20 @@ def test_an_allowed_change_resumes_and_the_report_says_so(again, monkeypatch):
         fl.report.write(results)
     assert 'data: 32 of 48 examples differ' in (run / 'report.md').read_text()
     study.run(run, num_rounds=8)  # what was allowed is known
+
+
+@pytest.mark.parametrize('change', [relabel, reorder, change_test_data])
+def test_lanes_from_before_an_allowed_change_resume(change, again, monkeypatch):
+    """They are done, so they keep the identity from before the change."""
+    study, run = again
+    change(study, monkeypatch)
+    with resolver.importable(study.folder):
+        study.build().run(run, devices=1, allow_changed=True)
+    study.run(run)
+    study.run(run, num_rounds=6)
+    change_a_pixel(study, monkeypatch)
+    with pytest.raises(errors.InvalidError, match='data: 1 of 48'):
+        study.run(run, num_rounds=6)
 
 
 @pytest.mark.parametrize('growth', [{'rounds': 8}, {'seeds': [0, 1]}])
