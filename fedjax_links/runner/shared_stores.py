@@ -288,9 +288,13 @@ class ReplicatedStore:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Returns a method of `InMemoryStore` that the leader calls for all."""
-        return lambda *arguments: _of_leader(
-            lambda: getattr(self.leaders, name)(*arguments)
-        )
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            return _of_leader(
+                lambda: getattr(self.leaders, name)(*arguments, **options)
+            )
+
+        return call
 
     def columns(self) -> dict[str, np.ndarray]:
         """Implements `InMemoryStore.columns`."""

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from fedjax_links.machines import processes
+from fedjax_links.runner import in_memory, shared_stores
 from tests.experiment import several
 
 GONE = (
@@ -160,3 +161,17 @@ def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, full_run):
 def test_processes_that_cannot_join_are_refused(flags, message):
     with pytest.raises(ValueError, match=message):
         processes.join(*flags)
+
+
+def test_the_leaders_store_takes_what_a_loop_passes():
+    """Where seeds are added until decided, the loop says at its end that it asks for no more."""
+    calls = []
+
+    class Store(in_memory.InMemoryStore):
+        def request_lanes(self, lanes, ended=False):
+            calls.append((lanes, ended))
+
+    store = shared_stores.ReplicatedStore(lambda: Store({}), [], None, lambda n: (0, n))
+    store.request_lanes(['lane'])
+    store.request_lanes([], ended=True)
+    assert calls == [(['lane'], False), ([], True)]
