@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from fedjax_links.planning.description import count
-from fedjax_links.planning.lanes import MAIN, Lane
+from fedjax_links.planning.lanes import TUNING, Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.results.dataset import Columns
 
@@ -41,7 +41,7 @@ class WorkLeft:
 
     def rounds(self, lane: Lane) -> int:
         """Counts the rounds of a lane that are left."""
-        num_before = self._first_round if lane.stage == MAIN else 0
+        num_before = 0 if lane.stage == TUNING else self._first_round
         num_done = max(num_before, self._rounds_done.get(lane.name, 0))
         return max(0, lane.num_rounds - num_done)
 
