@@ -1,10 +1,12 @@
 """Models out of a run's folder, and into a new run."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import experiment, problems, runs
+import fedjax_links as fl
+from fedjax_links import experiment, local_training, participation, problems, runs
 from fedjax_links.core import tree
 from fedjax_links.runs import export
 from tests import refusals
@@ -155,3 +157,33 @@ def test_lists_and_tuples_come_back_as_lists(tmp_path):
     result = runs.model(path)
     assert isinstance(result['layers'], list)
     jax.tree.map(np.testing.assert_array_equal, result['layers'], layers)
+
+
+def test_a_dictionary_with_numbers_for_names_is_no_list(tmp_path):
+    """As torch names the layers of a `Sequential`."""
+
+    def init_params(key):
+        return {'0': {'weight': jnp.ones((2, 3))}, '2': {'weight': jnp.ones((3, 1))}}
+
+    def loss_fn(params, batch):
+        hidden = batch.features @ params['0']['weight']
+        return jnp.mean((hidden @ params['2']['weight'])[:, 0] - batch.labels) ** 2
+
+    client = local_training.local_sgd(0.1, local_steps=1)
+    fl.Experiment(
+        title='numbers for names',
+        problem=problems.from_arrays(
+            np.ones((4, 2), np.float32),
+            np.zeros(4, np.float32),
+            [0, 0, 1, 1],
+            init_params=init_params,
+            loss_fn=loss_fn,
+        ),
+        patterns={'links': participation.always(2)},
+        algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
+        num_rounds=1,
+        eval_every=1,
+    ).run(tmp_path, devices=1)
+    shapes = jax.eval_shape(init_params, jax.random.key(0))
+    model = runs.model(tmp_path)
+    assert jax.tree.map(np.shape, model) == jax.tree.map(np.shape, shapes)

@@ -162,8 +162,7 @@ def _nested(leaves: Mapping[str, np.ndarray]) -> Params:
         return leaves['']
     nested: dict[Any, Any] = {}
     for path, array in leaves.items():
-        tokens = [key or index or field for key, index, field in _TOKEN.findall(path)]
-        keys = [int(token) if token.isdecimal() else token for token in tokens]
+        keys = [_key_of(token) for token in _TOKEN.finditer(path)]
         inner = nested
         for key in keys[:-1]:
             inner = inner.setdefault(key, {})
@@ -173,6 +172,15 @@ def _nested(leaves: Mapping[str, np.ndarray]) -> Params:
             raise _part_of_another(path)
         inner[keys[-1]] = array
     return _with_lists(nested)
+
+
+def _key_of(token: re.Match[str]) -> str | int:
+    """Returns a key of a dictionary, also of digits; or the index or the field of anything else."""
+    key, index, field = token.groups()
+    if key is not None:
+        return str(key)
+    text = index or field
+    return int(text) if text.isdecimal() else str(text)
 
 
 def _part_of_another(path: str) -> errors.InvalidError:
