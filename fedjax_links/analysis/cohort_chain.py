@@ -49,6 +49,7 @@ class MinimumSeparationChain(NamedTuple):
         a start where everybody is selectable.
       marginal: float64[N], the share of selections per client; sums to 1.
       selection: float64[S, N], selection law of the next round given the state; rows sum to 1.
+      cohort_size: B.
     """
 
     states: np.ndarray
@@ -56,6 +57,7 @@ class MinimumSeparationChain(NamedTuple):
     stationary: np.ndarray
     marginal: np.ndarray
     selection: np.ndarray
+    cohort_size: int
 
 
 def cohort_law(
@@ -149,11 +151,11 @@ def minimum_separation_chain(
       Sun et al., ICLR 2025, Definition 1, Proposition 1 and Eqs. (4) to (6); Section 5 for a
       separation per client. There states are ordered tuples, here their sets, which suffice.
     """
-    weights, waits, size = _checked_separation(weights, separation, cohort_size)
     limit = _checks.checked_int('max_states', max_states, minimum=1)
-    draws = _all_draws(weights, waits, size, design, limit)
+    draws = cohort_draws(weights, separation, cohort_size, design, max_states=limit)
     states = draws.states
-    selection = np.zeros((len(states), weights.size))
+    size = draws.cohorts.shape[1]
+    selection = np.zeros(states.shape)
     np.add.at(
         selection, (draws.sources[:, None], draws.cohorts), draws.probs[:, None] / size
     )
@@ -172,6 +174,7 @@ def minimum_separation_chain(
         stationary=stationary,
         marginal=stationary @ selection,
         selection=selection,
+        cohort_size=size,
     )
 
 
@@ -205,34 +208,6 @@ def cohort_draws(
 ) -> CohortDraws:
     """Lists the draws of minimum separation, arguments as in `minimum_separation_chain`."""
     weights, waits, size = _checked_separation(weights, separation, cohort_size)
-    return _all_draws(weights, waits, size, design, max_states)
-
-
-def check_chain(chain: object) -> None:
-    """Raises for what is no chain of minimum separation."""
-    what = 'a chain, as `analysis.minimum_separation_chain` returns'
-    _checks.checked_kind('chain', chain, MinimumSeparationChain, what)
-
-
-def _checked_separation(
-    weights: ArrayLike, separation: ArrayLike, cohort_size: int
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Checks weights float64[N], separations int64[N] and the cohort's size."""
-    weights = _checks.checked_weights('weights', weights)
-    requirement = 'be an integer of at least 0, or one per client'
-    waits = _checks.as_array('separation', separation, requirement)
-    are_counts = waits.dtype.kind in 'iu' and np.all(waits >= 0)
-    is_valid = are_counts and waits.shape in ((), weights.shape)
-    _checks.require(is_valid, 'separation', requirement, f'{separation!r}')
-    waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
-    size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
-    return weights, waits, size
-
-
-def _all_draws(
-    weights: np.ndarray, waits: np.ndarray, size: int, design: str, limit: int
-) -> CohortDraws:
-    """Follows all draws from the state in which everybody is selectable."""
     states = [(0,) * weights.size]
     index_of_state = {states[0]: 0}
     transitions = []
@@ -254,7 +229,9 @@ def _all_draws(
             new_states, law.probs, cohorts.tolist(), strict=True
         ):
             target = index_of_state.setdefault(new_state, len(states))
-            _checks.require(target < limit, 'max_states', 'cover every state', limit)
+            _checks.require(
+                target < max_states, 'max_states', 'cover every state', max_states
+            )
             if target == len(states):
                 states.append(new_state)
             transitions.append((source, target, prob, cohort))
@@ -266,6 +243,34 @@ def _all_draws(
         probs=np.array(probs),
         cohorts=np.array(all_cohorts),
     )
+
+
+def check_chain(chain: object) -> None:
+    """Raises for what is no chain of minimum separation."""
+    what = 'a chain, as `analysis.minimum_separation_chain` returns'
+    _checks.checked_kind('chain', chain, MinimumSeparationChain, what)
+
+
+def check_cohorts_of_one(chain: MinimumSeparationChain) -> None:
+    """Raises for what is no chain, or one whose cohorts have several clients."""
+    check_chain(chain)
+    size = chain.cohort_size
+    _checks.require(size == 1, 'chain', 'have cohorts of one', f'cohorts of {size}')
+
+
+def _checked_separation(
+    weights: ArrayLike, separation: ArrayLike, cohort_size: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Checks weights float64[N], separations int64[N] and the cohort's size."""
+    weights = _checks.checked_weights('weights', weights)
+    requirement = 'be an integer of at least 0, or one per client'
+    waits = _checks.as_array('separation', separation, requirement)
+    are_counts = waits.dtype.kind in 'iu' and np.all(waits >= 0)
+    is_valid = are_counts and waits.shape in ((), weights.shape)
+    _checks.require(is_valid, 'separation', requirement, f'{separation!r}')
+    waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
+    size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
+    return weights, waits, size
 
 
 def closed_classes(transition: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:

@@ -11,11 +11,6 @@ from fedjax_links.core import errors
 _BISECTIONS = 200
 
 
-def positive(name: str, value: float) -> float:
-    """Returns `value` as a positive finite float, or raises."""
-    return _checks.checked_positive(name, value)
-
-
 def at_least_zero(name: str, value: float) -> float:
     """Returns `value` as a float of at least 0, which may be infinite, or raises."""
     number = _checks.checked_number(name, value)
@@ -29,7 +24,7 @@ def all_at_least_zero(**values: float) -> None:
         at_least_zero(name, value)
 
 
-def steps(name: str, value: int) -> int:
+def at_least_one(name: str, value: int) -> int:
     """Returns `value` as an integer of at least 1, of nearly any size, or raises."""
     number = _checks.checked_int(name, value, minimum=1, maximum=None)
     # Divisions convert it to a float.

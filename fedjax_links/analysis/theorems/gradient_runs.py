@@ -68,7 +68,7 @@ def quadratic_clients(
     in_range = bool(np.all((rate_curvatures > 0.0) & (rate_curvatures < 2.0)))
     requirement = 'have a product with `curvatures` in (0, 2)'
     _checks.require(in_range, 'learning_rate', requirement, learning_rate)
-    steps = _numbers.steps('local_steps', local_steps)
+    steps = _numbers.at_least_one('local_steps', local_steps)
     factors = ((1.0 - rate_curvatures) ** steps)[:, None]
     centre = h @ points / h.sum()
 
@@ -118,7 +118,7 @@ def linear_clients(
       >>> print(clients.gradient(clients.initial_point))
       [-3. -2.]
     """
-    steps = _numbers.steps('local_steps', local_steps)
+    steps = _numbers.at_least_one('local_steps', local_steps)
     objectives = client_objectives(features, labels, owners, **options)
     rates = _rates_of(learning_rate, len(objectives))
 
@@ -272,7 +272,7 @@ def amplified_fedavg_gradient_squares(
     """
     active = _masks_of(masks, clients)
     size = _checks.checked_int('period', period, minimum=1)
-    eta = _numbers.positive('amplification', amplification)
+    eta = _checks.checked_positive('amplification', amplification)
     model = np.array(clients.initial_point)
     block_start = model
     squares = np.zeros(len(active))

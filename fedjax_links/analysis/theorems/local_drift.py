@@ -44,7 +44,7 @@ def local_drift_factor(
       Xiang et al., CDC 2023, Eq. (4).
     """
     rate = _numbers.at_least_zero('learning_rate', learning_rate)
-    step = rate * _numbers.positive('smoothness', smoothness)
+    step = rate * _checks.checked_positive('smoothness', smoothness)
     steps = _checks.checked_length('local_steps', local_steps, minimum=1)
     if steps == 1:
         return 0.0

@@ -153,7 +153,7 @@ def expected_staleness_bound(least_prob: float) -> float:
       Xiang et al., journal version 2024, Proposition 2.
     """
     least = _checks.checked_prob('least_prob', least_prob)
-    return 1.0 / _numbers.positive('least_prob', least)
+    return 1.0 / _checks.checked_positive('least_prob', least)
 
 
 def _checked_rounds(probs: ArrayLike) -> np.ndarray:
@@ -166,6 +166,6 @@ def _checked_rounds(probs: ArrayLike) -> np.ndarray:
 
 def _checked_cohort(num_clients: int, cohort_size: int) -> tuple[int, int]:
     """Returns m and k."""
-    clients = _numbers.steps('num_clients', num_clients)
+    clients = _numbers.at_least_one('num_clients', num_clients)
     cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1, maximum=clients)
     return clients, cohort

@@ -111,7 +111,7 @@ def mixing_time(
     matrix, law = _checked_chain(transition, stationary)
     _checks.checked_number('epsilon', epsilon)
     _checks.require(0 < epsilon < 1, 'epsilon', 'lie in (0, 1)', epsilon)
-    limit = _numbers.steps('max_rounds', max_rounds)
+    limit = _numbers.at_least_one('max_rounds', max_rounds)
     if _distance(matrix, law) <= epsilon:
         return 1
     powers = [matrix]  # P, P^2, P^4, ...

@@ -295,7 +295,7 @@ def independent_block_deviation(
     vectors = _checks.checked_targets(
         'gradient_differences', gradient_differences, links.size
     ).reshape(links.size, -1)
-    block_rounds = _numbers.steps('period', period)
+    block_rounds = _numbers.at_least_one('period', period)
     non_empty_prob = cohort_sizes.non_empty_probability(links)
     weights = cohort_sizes.reciprocal_means(links) / non_empty_prob
     mean = weights @ vectors
@@ -339,7 +339,7 @@ def uniform_cohort_block_deviation(
     size = _checks.checked_int(
         'cohort_size', cohort_size, minimum=1, maximum=num_clients
     )
-    block_rounds = _numbers.steps('period', period)
+    block_rounds = _numbers.at_least_one('period', period)
     if num_clients == 1:
         return float(np.sum(vectors**2))
     spread = np.sum((vectors - vectors.mean(axis=0)) ** 2) / (num_clients - 1)

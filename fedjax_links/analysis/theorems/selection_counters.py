@@ -10,7 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
-from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, check_chain
+from fedjax_links.analysis.cohort_chain import (
+    MinimumSeparationChain,
+    check_chain,
+    check_cohorts_of_one,
+)
 from fedjax_links.analysis.theorems import _numbers, mixing_times
 
 
@@ -48,9 +52,9 @@ def selection_covariances(
     lags = _checks.checked_rounds('max_lag', max_lag, minimum=0, num_bytes=16)
     covariances = np.zeros(lags + 1)
     if not chain.states.any():  # No separation: rounds are independent.
-        probs = chain.selection[0]
-        _checks.require(probs.sum() > 0, 'chain', 'select clients', 'nobody')
-        covariances[0] = probs @ vector**2 - float(chain.marginal @ vector) ** 2
+        check_cohorts_of_one(chain)
+        law = chain.marginal
+        covariances[0] = law @ vector**2 - float(law @ vector) ** 2
         return covariances
     centred = _centred(chain, vector)
     # The mean of f after k rounds, by the state before them.
@@ -177,7 +181,7 @@ def theorem5_bound(
     separation does, whatever the values: see the tests.
 
     Args:
-      chain: with cohorts of one, aperiodic.
+      chain: with cohorts of one, aperiodic; larger cohorts are refused.
       values: float[N], f.
       num_rounds: T, at least 1.
 
@@ -194,8 +198,9 @@ def theorem5_bound(
     References:
       Sun et al., ICLR 2025, Theorem 5.
     """
+    check_cohorts_of_one(chain)
     vector = _checked_values(chain, values)
-    rounds = _numbers.steps('num_rounds', num_rounds)
+    rounds = _numbers.at_least_one('num_rounds', num_rounds)
     time = mixing_times.mixing_time(chain.transition, chain.stationary)
     if time is None:
         return math.inf
@@ -215,7 +220,7 @@ def theorem5_any_start_bound(
     The stationary error plus ``3 c_0 N^2 max|g|^2 tau_mix / T`` with ``g = f - pi_R . f``.
 
     Args:
-      chain: with cohorts of one, aperiodic.
+      chain: with cohorts of one, aperiodic; larger cohorts are refused.
       values: float[N], f.
       num_rounds: T, at least 1.
 
@@ -234,6 +239,7 @@ def theorem5_any_start_bound(
     References:
       Sun et al., ICLR 2025, Theorem 5, third statement.
     """
+    check_cohorts_of_one(chain)
     stationary = counter_mean_square_error(chain, values, num_rounds=num_rounds)
     vector = _checked_values(chain, values)
     time = mixing_times.mixing_time(chain.transition, chain.stationary)
@@ -270,8 +276,8 @@ def lemma2_order(mixing_time: int, num_rounds: int) -> float:
     References:
       Sun et al., ICLR 2025, Lemma 2 and Corollary 2.
     """
-    time = _numbers.steps('mixing_time', mixing_time)
-    return time / _numbers.steps('num_rounds', num_rounds)
+    time = _numbers.at_least_one('mixing_time', mixing_time)
+    return time / _numbers.at_least_one('num_rounds', num_rounds)
 
 
 def _checked_values(chain: MinimumSeparationChain, values: ArrayLike) -> np.ndarray:

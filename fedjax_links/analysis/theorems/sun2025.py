@@ -20,7 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
-from fedjax_links.analysis.cohort_chain import MinimumSeparationChain, check_chain
+from fedjax_links.analysis.cohort_chain import (
+    MinimumSeparationChain,
+    check_cohorts_of_one,
+)
 from fedjax_links.analysis.theorems import _numbers
 
 
@@ -68,7 +71,8 @@ def column_sums(chain: MinimumSeparationChain) -> np.ndarray:
     uniform over the states.
 
     Args:
-      chain: with cohorts of one; larger cohorts have fewer states here than in the paper.
+      chain: with cohorts of one. Larger ones have fewer states here than in the paper, and are
+        refused.
 
     Returns:
       float64[S], one for each state.
@@ -83,7 +87,7 @@ def column_sums(chain: MinimumSeparationChain) -> np.ndarray:
     References:
       Sun et al., ICLR 2025, Appendix D.1.
     """
-    check_chain(chain)
+    check_cohorts_of_one(chain)
     return np.asarray(chain.transition.sum(axis=0)).ravel()
 
 
@@ -134,7 +138,7 @@ def remembered_selection(chain: MinimumSeparationChain, lag: int) -> float:
     sqrt(N)`` for all states and clients. Lemma 10 needs ``2 (c_1 delta)^2 <= 1/6``.
 
     Args:
-      chain: with cohorts of one.
+      chain: with cohorts of one; larger ones are refused.
       lag: tau, at least 0.
 
     Returns:
@@ -151,7 +155,7 @@ def remembered_selection(chain: MinimumSeparationChain, lag: int) -> float:
       Sun et al., ICLR 2025, proof of Lemma 10.
     """
     rounds = _checks.checked_rounds('lag', lag, minimum=0)
-    check_chain(chain)
+    check_cohorts_of_one(chain)
     law = chain.selection
     for _ in range(rounds):
         earlier = law
@@ -166,7 +170,7 @@ def least_lag(chain: MinimumSeparationChain, *, max_lag: int = 10_000) -> int | 
     r"""Finds the least tau >= 1 that Lemma 10 allows: ``2 (c_1 delta)^2 <= 1/6``.
 
     Args:
-      chain: with cohorts of one.
+      chain: with cohorts of one; larger ones are refused.
       max_lag: where the search ends.
 
     Returns:
@@ -182,7 +186,7 @@ def least_lag(chain: MinimumSeparationChain, *, max_lag: int = 10_000) -> int | 
       Sun et al., ICLR 2025, conditions in the proof of Lemma 10.
     """
     limit = _checks.checked_rounds('max_lag', max_lag, minimum=1)
-    check_chain(chain)
+    check_cohorts_of_one(chain)
     law = chain.transition @ chain.selection
     allowed = math.sqrt(1.0 / 12.0)
     scale = math.sqrt(chain.marginal.size) / float(chain.marginal.min())
@@ -215,10 +219,12 @@ def theorem4_rate(
     References:
       Sun et al., ICLR 2025, Lemma 10 with w_i = 1/N; for FedAvg y_t^i = 1/N.
     """
-    gamma = _numbers.positive('scale', scale)
-    steps = _numbers.steps('local_steps', local_steps)
+    gamma = _checks.checked_positive('scale', scale)
+    steps = _numbers.at_least_one('local_steps', local_steps)
     weight = _weight(largest_weight)
-    return gamma / (8.0 * weight * steps * _numbers.positive('smoothness', smoothness))
+    return gamma / (
+        8.0 * weight * steps * _checks.checked_positive('smoothness', smoothness)
+    )
 
 
 def theorem4_scale_cap(
@@ -245,8 +251,8 @@ def theorem4_scale_cap(
     References:
       Sun et al., ICLR 2025, Lemma 10 and its proof.
     """
-    largest = _numbers.positive('smoothness', smoothness)
-    tau = _numbers.steps('lag', lag)
+    largest = _checks.checked_positive('smoothness', smoothness)
+    tau = _numbers.at_least_one('lag', lag)
     printed = min(1.0 / (384.0 * tau * largest), largest / (384.0 * tau))
     limit = min(printed, largest / 9.0, 1.0 / 384.0) / _weight(largest_weight)
     return min(limit, 0.5 / tau)
@@ -363,12 +369,12 @@ def lemma10_terms(
     References:
       Sun et al., ICLR 2025, Lemma 10 with w_i = 1/N and y_t^i = pi_i.
     """
-    gamma = _numbers.positive('scale', scale)
-    tau = _numbers.steps('lag', lag)
+    gamma = _checks.checked_positive('scale', scale)
+    tau = _numbers.at_least_one('lag', lag)
     rounds = _checks.checked_int(
         'num_rounds', num_rounds, minimum=tau + 1, maximum=None
     )
-    largest = _numbers.positive('smoothness', smoothness)
+    largest = _checks.checked_positive('smoothness', smoothness)
     weighted = largest * _weight(largest_weight)
     _numbers.all_at_least_zero(
         initial_gap=initial_gap, dissimilarity=dissimilarity, remembered=remembered
@@ -387,6 +393,6 @@ def lemma10_terms(
 
 def _weight(largest_weight: float) -> float:
     """Returns the largest debiasing weight."""
-    weight = _numbers.positive('largest_weight', largest_weight)
+    weight = _checks.checked_positive('largest_weight', largest_weight)
     _checks.require(weight >= 1.0, 'largest_weight', 'be at least 1', weight)
     return weight

@@ -69,7 +69,7 @@ def local_rate_cap(*, smoothness: float, local_steps: int, period: int) -> float
     References:
       Wang and Ji, NeurIPS 2022, Theorem 3.1.
     """
-    block_rounds = _numbers.steps('period', period)
+    block_rounds = _numbers.at_least_one('period', period)
     return 1.0 / (12.0 * _work(smoothness, local_steps, block_rounds))
 
 
@@ -92,7 +92,7 @@ def rate_product_cap(*, smoothness: float, local_steps: int, period: int) -> flo
     References:
       Wang and Ji, NeurIPS 2022, Theorem 3.1.
     """
-    block_rounds = _numbers.steps('period', period)
+    block_rounds = _numbers.at_least_one('period', period)
     return 1.0 / _work(smoothness, local_steps, block_rounds)
 
 
@@ -149,11 +149,11 @@ def theorem31_terms(
     References:
       Wang and Ji, NeurIPS 2022, Theorem 3.1, with the constants of appendix C.3.
     """
-    gamma = _numbers.positive('local_rate', local_rate)
-    eta = _numbers.positive('amplification', amplification)
-    rounds = _numbers.steps('num_rounds', num_rounds)
-    steps = _numbers.steps('local_steps', local_steps)
-    block_rounds = _numbers.steps('period', period)
+    gamma = _checks.checked_positive('local_rate', local_rate)
+    eta = _checks.checked_positive('amplification', amplification)
+    rounds = _numbers.at_least_one('num_rounds', num_rounds)
+    steps = _numbers.at_least_one('local_steps', local_steps)
+    block_rounds = _numbers.at_least_one('period', period)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
     rho_squared = _checks.checked_prob('largest_weight_square', largest_weight_square)
     _numbers.all_at_least_zero(
@@ -162,7 +162,7 @@ def theorem31_terms(
         round_divergence=round_divergence,
         noise=noise,
     )
-    _numbers.positive('smoothness', smoothness)
+    _checks.checked_positive('smoothness', smoothness)
     rate_smoothness_squared = (gamma * smoothness) ** 2
     noise_factor = 21.0 * rate_smoothness_squared * steps
     noise_factor += 18.0 * rate_smoothness_squared * steps * block_rounds * rho_squared
@@ -225,7 +225,7 @@ def corollary32_product(
         initial_gap=initial_gap,
         largest_weight_square=largest_weight_square,
     )
-    return min(product / _numbers.positive('noise', noise), cap)
+    return min(product / _checks.checked_positive('noise', noise), cap)
 
 
 def corollary33_product(
@@ -261,10 +261,12 @@ def corollary33_product(
     References:
       Wang and Ji, NeurIPS 2022, Corollary 3.3 and appendix C.4.
     """
-    gap = _numbers.positive('initial_gap', initial_gap)
+    gap = _checks.checked_positive('initial_gap', initial_gap)
     _checks.checked_prob('largest_weight_square', largest_weight_square)
-    rho = math.sqrt(_numbers.positive('largest_weight_square', largest_weight_square))
-    rounds = _numbers.steps('num_rounds', num_rounds)
+    rho = math.sqrt(
+        _checks.checked_positive('largest_weight_square', largest_weight_square)
+    )
+    rounds = _numbers.at_least_one('num_rounds', num_rounds)
     work = _work(smoothness, local_steps, rounds)
     return math.sqrt(gap) / (rho * math.sqrt(work))
 
@@ -302,7 +304,7 @@ def client_drift_bound(
     References:
       Wang and Ji, NeurIPS 2022, Lemma C.1.
     """
-    steps = _numbers.steps('local_steps', local_steps)
+    steps = _numbers.at_least_one('local_steps', local_steps)
     _checks.checked_prob('weight_square', weight_square)
     _numbers.all_at_least_zero(
         local_rate=local_rate, round_divergence=round_divergence, noise=noise
@@ -354,8 +356,8 @@ def block_drift_bound(
     References:
       Wang and Ji, NeurIPS 2022, Lemma C.2.
     """
-    steps = _numbers.steps('local_steps', local_steps)
-    block_rounds = _numbers.steps('period', period)
+    steps = _numbers.at_least_one('local_steps', local_steps)
+    block_rounds = _numbers.at_least_one('period', period)
     _checks.checked_prob('weight_square', weight_square)
     _checks.checked_prob('largest_weight_square', largest_weight_square)
     _numbers.all_at_least_zero(
@@ -377,5 +379,5 @@ def block_drift_bound(
 
 def _work(smoothness: float, local_steps: int, num_rounds: int) -> float:
     """Returns L I times a number of rounds, which the caller has checked."""
-    steps = _numbers.steps('local_steps', local_steps)
-    return _numbers.positive('smoothness', smoothness) * steps * num_rounds
+    steps = _numbers.at_least_one('local_steps', local_steps)
+    return _checks.checked_positive('smoothness', smoothness) * steps * num_rounds

@@ -210,7 +210,7 @@ def descent_bound(
     """
     kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
     constant = local_drift.drift_constant(learning_rate, smoothness, local_steps)
-    clients = _numbers.steps('num_clients', num_clients)
+    clients = _numbers.at_least_one('num_clients', num_clients)
     _numbers.all_at_least_zero(
         gradient_square=gradient_square,
         consensus_error=consensus_error,
@@ -271,7 +271,7 @@ def consensus_bound(
       Xiang et al., CDC 2023, Lemma 5.
     """
     rho = _checks.checked_prob('mixing_rate', mixing_rate)
-    _numbers.steps('local_steps', local_steps)
+    _numbers.at_least_one('local_steps', local_steps)
     _numbers.all_at_least_zero(
         learning_rate=learning_rate,
         mean_gradient_square=mean_gradient_square,
@@ -311,10 +311,12 @@ def theorem1_learning_rate(
     References:
       Xiang et al., CDC 2023, Theorem 1.
     """
-    rounds = _numbers.steps('num_rounds', num_rounds)
-    clients = _numbers.steps('num_clients', num_clients)
-    steps = _numbers.steps('local_steps', local_steps)
-    return _numbers.positive('scale', scale) * math.sqrt(clients / (steps * rounds))
+    rounds = _numbers.at_least_one('num_rounds', num_rounds)
+    clients = _numbers.at_least_one('num_clients', num_clients)
+    steps = _numbers.at_least_one('local_steps', local_steps)
+    return _checks.checked_positive('scale', scale) * math.sqrt(
+        clients / (steps * rounds)
+    )
 
 
 def theorem1_terms(

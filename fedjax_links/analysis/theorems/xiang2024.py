@@ -191,7 +191,7 @@ def consensus_bound(
       Xiang et al., journal version 2024, Lemma 4.
     """
     rho = _checks.checked_prob('mixing_rate', mixing_rate)
-    _numbers.steps('local_steps', local_steps)
+    _numbers.at_least_one('local_steps', local_steps)
     _numbers.all_at_least_zero(
         learning_rate=learning_rate,
         mean_gradient_square=mean_gradient_square,
@@ -250,8 +250,8 @@ def theorem1_bound(
     References:
       Xiang et al., journal version 2024, Theorem 1.
     """
-    rate = _numbers.positive('learning_rate', learning_rate)
-    rounds = _numbers.steps('num_rounds', num_rounds)
+    rate = _checks.checked_positive('learning_rate', learning_rate)
+    rounds = _numbers.at_least_one('num_rounds', num_rounds)
     kappa = local_drift.local_drift_factor(rate, smoothness, local_steps)
     rho = _checks.checked_prob('mixing_rate', mixing_rate)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
@@ -286,5 +286,5 @@ def corollary1_bound(num_rounds: int, **constants: float) -> float:
     References:
       Xiang et al., journal version 2024, Corollary 1.
     """
-    rounds = _numbers.steps('num_rounds', num_rounds)
+    rounds = _numbers.at_least_one('num_rounds', num_rounds)
     return theorem1_bound(1.0 / math.sqrt(rounds), num_rounds=rounds, **constants)  # type: ignore[arg-type]

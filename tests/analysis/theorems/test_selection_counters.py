@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis
-from fedjax_links.analysis.theorems import mixing_times, selection_counters
+from fedjax_links.analysis.theorems import mixing_times, selection_counters, sun2025
+from tests import refusals
 from tests.analysis.refusals import refuses
 from tests.analysis.theorems import exact_chains
 
@@ -216,3 +217,27 @@ def test_different_separations_are_refused():
     chain = analysis.minimum_separation_chain([1.0] * 4, [1, 2, 1, 1])
     with refuses('`chain` must have one separation for all clients, got several.'):
         selection_counters.selection_covariances(chain, np.ones(4), max_lag=1)
+
+
+PAIRS = analysis.minimum_separation_chain([1.0, 2.0, 3.0, 4.0, 5.0], 1, 2)
+INDEPENDENT_PAIRS = analysis.minimum_separation_chain([1.0, 2.0, 3.0], 0, 2)
+
+
+@pytest.mark.parametrize(
+    'call',
+    [
+        lambda: sun2025.column_sums(PAIRS),
+        lambda: sun2025.remembered_selection(PAIRS, 3),
+        lambda: sun2025.least_lag(PAIRS),
+        lambda: selection_counters.theorem5_bound(PAIRS, np.ones(5), num_rounds=9),
+        lambda: selection_counters.theorem5_any_start_bound(
+            PAIRS, np.ones(5), num_rounds=9
+        ),
+        lambda: selection_counters.selection_covariances(
+            INDEPENDENT_PAIRS, [1.0, 0.0, 0.0], max_lag=1
+        ),
+    ],
+)
+def test_what_holds_for_cohorts_of_one_refuses_larger_ones(call):
+    with refusals.names('chain', 'cohorts of one', 'cohorts of 2'):
+        call()
