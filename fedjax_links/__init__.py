@@ -40,7 +40,7 @@ if typing.TYPE_CHECKING:  # what type checkers see
 else:
     import importlib
 
-    _HOMES = {
+    _SOURCES = {
         'algorithms': 'fedjax_links.algorithms',
         'analysis': 'fedjax_links.analysis',
         'base': 'fedjax_links.base',
@@ -73,15 +73,15 @@ else:
         'simulate': 'fedjax_links.simulation:simulate',
         'sweep': 'fedjax_links.sweeps:sweep',
     }
-    """Modules by name; behind a colon what is taken of one."""
-    __all__ = sorted(_HOMES)
+    """By name the module, and after a colon the attribute of it."""
+    __all__ = sorted(_SOURCES)
 
     def __getattr__(name: str) -> object:
-        if name not in _HOMES:
+        if name not in _SOURCES:
             raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-        module, _, inside = _HOMES[name].partition(':')
-        loaded = importlib.import_module(module)
-        return getattr(loaded, inside) if inside else loaded
+        module_name, _, attribute = _SOURCES[name].partition(':')
+        module = importlib.import_module(module_name)
+        return getattr(module, attribute) if attribute else module
 
     def __dir__() -> list[str]:
         return [*__all__, '__all__', '__doc__', '__version__']

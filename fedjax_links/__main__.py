@@ -105,8 +105,8 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command that the first argument names, or lists commands and names.
 
     Args:
-      argv: the command line without the program. By default the command line of this process,
-        which an interrupt or a closed output pipe then ends.
+      argv: the command line without the program; by default that of this process, which then
+        ends at an interrupt or when its output pipe closes.
 
     Returns:
       Exit status: 0, or 2 for an unknown command.
@@ -114,19 +114,19 @@ def main(argv: list[str] | None = None) -> int:
     if argv is None:
         return _main_of_process()
     descriptions = commands()
-    if argv[:1] == ['--version']:
+    name = argv[0] if argv else 'help'
+    if name == '--version':
         print(f'fedjax_links {sys.modules["fedjax_links"].__version__}')
         return 0
-    if argv[:1] in (['-h'], ['-help'], ['--help']):
+    if name in ('-h', '-help', '--help'):
         _print_sections(_commands_and_configs(descriptions))
         print(
             '\nWithout arguments: also the names that a config can use, with what they do.'
         )
         return 0
-    if argv[:1] in ([], ['help']):
+    if name == 'help':
         _print_sections(_commands_and_configs(descriptions) | tables())
         return 0
-    name, *rest = argv
     if name not in descriptions:
         from fedjax_links.core import errors
 
@@ -134,7 +134,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f'error: {error}', file=sys.stderr)
         return 2
     module = f'fedjax_links.cli.{name}'
-    sys.argv = [module, *rest]
+    sys.argv = [module, *argv[1:]]
     runpy.run_module(module, run_name='__main__', alter_sys=True)
     return 0
 

@@ -91,7 +91,7 @@ class Rows(NamedTuple):
 
     Attributes:
       offsets: int32[N], first row of each client.
-      counts: int32[N], number of rows of each client, at least one.
+      counts: int32[N], number of rows of each client; at least one of training examples.
     """
 
     offsets: Array

@@ -85,14 +85,14 @@ def simulate(
       mesh: devices along an axis ``'clients'``, for large models. They divide the work of each
         round's clients (see `cohorts`) and the client tables. In the result, a table's leaves
         [N, ...] are sharded by client where the devices divide N. All else is replicated. Meshes of
-        any size give the same bits, and those of no mesh up to rounding.
+        any size give the same bits. Without a mesh the results are the same up to rounding.
 
     Returns:
       The final state, metrics per round and evaluations.
 
     Raises:
       ValueError: if counts are out of range, pattern and problem disagree on the clients, or the
-        mesh has no axis ``'clients'``, or others besides.
+        axes of the mesh are not ``'clients'`` alone.
 
     Example:
       >>> import jax
@@ -125,10 +125,7 @@ def simulate(
         contracts.check_state(initial_state)
     options = _ProgramOptions(algorithm, pattern, eval_fn, num_rounds, eval_every)
     if mesh is None:
-        result: SimulationResult = compiling.call(
-            _simulate, options, links, initial_state, problem, key
-        )
-        return result
+        return compiling.call(_simulate, options, links, initial_state, problem, key)
     return _simulate_on_mesh(mesh, options, links, initial_state, problem, key)
 
 
@@ -262,9 +259,7 @@ def advance(
       [0 0 0 2 2 0] True
     """
     prng.check(key)
-    contracts.check_state(state, 'state')
-    contracts.check_algorithm(algorithm)
-    contracts.check_problem(problem)
+    contracts.check_federation(state, algorithm, problem)
     contracts.check_rounds(links, problem)
     count = len(jax.tree.leaves(links)[0])
     if meshes.in_shard_map():
@@ -389,7 +384,7 @@ def evaluate(
       What ``eval_fn`` returned, by model name.
     """
     prng.check(key)
-    contracts.check_evaluated(state, algorithm, problem)
+    contracts.check_federation(state, algorithm, problem)
     contracts.check_eval_fn(eval_fn)
     eval_fn = eval_fn or problem_metrics
     eval_key = prng.round_key(key, 'eval', state.round)

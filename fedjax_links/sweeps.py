@@ -63,8 +63,8 @@ def sweep(
 
     Returns:
       A `SimulationResult` with leaves [G, S, ...], on the first device; lane ``[g, s]`` is
-      ``simulate(jax.random.key(seeds[s]), ...)`` at point g. Two patterns document where a swept
-      value differs from a number: `participation.packets` and `participation.minimum_separation`.
+      ``simulate(jax.random.key(seeds[s]), ...)`` at point g. `participation.packets` and
+      `participation.minimum_separation` document where a swept value acts unlike a fixed one.
 
     Raises:
       ValueError: for an unknown maker, columns of different lengths, a value that a factory
@@ -177,8 +177,8 @@ def product(
     values = values or {}
     for maker in by_maker:
         if maker in values:
-            given = errors.text_of(by_maker[maker])
-            raise errors.invalid(maker, 'be left out, as `values` has it', given)
+            got = errors.text_of(by_maker[maker])
+            raise errors.invalid(maker, 'be left out, as `values` has it', got)
     all_values = {**values, **by_maker}
     flat: dict[tuple[str, str], Sequence[Any] | np.ndarray] = {}
     for maker, values_by_name in _by_maker(all_values):

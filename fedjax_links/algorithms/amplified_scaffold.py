@@ -62,10 +62,10 @@ def amplified_scaffold(
     delivered in this window set c_i to the mean of their gradients g in it. Then c is the mean of
     all N c_i. All controls start at zero. Within a window they stay constant.
 
-    Where it converges, it ends at the optimum for any links that let every client deliver now and
-    then, to rounding with full gradients and without knowing a probability: at the optimum with
-    ``c_i = grad F_i`` local steps stand still. Amplification scales steps; the authors divide the
-    local rate by gamma.
+    Where it converges, it ends at the optimum, under any links that let every client deliver now
+    and then. It knows no probability. At its end ``c_i = grad F_i``, so the local steps of no
+    client move. With full gradients this is exact to rounding. Amplification scales steps; the
+    authors divide the local rate by gamma.
 
     In a client's mean all rounds of the window in which it delivered count alike, however many
     others did. Weights of ``1 / |A|``, as an update has in the mean over A, would give the same c_i

@@ -87,7 +87,7 @@ def ca_fed(
 
     The loss f_i of an active client is that of x^t on the batch of its first local step, as
     ``loss_sum`` of the round counts it. It enters ``F_i <- beta F_i + (1 - beta) f_i`` before the
-    server decides. Clients that have not been seen have the mean loss of the first round's.
+    server decides. Clients that were never active have the mean loss of the first that were.
 
     With an infinite tolerance no client is dropped, which is `algorithms.fedavg_known` to the bit.
 
@@ -138,14 +138,11 @@ def ca_fed(
     References:
       Rodio et al. 2023, Algorithm 1, as in the authors' code.
     """
-    checks.number('loss_memory', loss_memory)
-    checks.within('loss_memory', loss_memory, 0, 1)
+    checks.number_within('loss_memory', loss_memory, 0, 1)
     if checks.is_concrete(loss_memory) and loss_memory == 1:
         raise errors.invalid('loss_memory', 'be below 1', loss_memory)
-    checks.number('tolerance', tolerance)
-    checks.within('tolerance', tolerance, 0, np.inf)
-    checks.number('bias_weight', bias_weight)
-    checks.within('bias_weight', bias_weight, 0, float(np.finfo(np.float32).max))
+    checks.number_within('tolerance', tolerance, 0, np.inf)
+    checks.number_within('bias_weight', bias_weight, 0, float(np.finfo(np.float32).max))
     checks.finite('optimal_losses', optimal_losses)
     if correlations is not None:
         checks.within('correlations', correlations, -1, 1)
@@ -265,7 +262,7 @@ def _no_transitions(num_clients: int) -> Transitions:
 
 
 def _count(transitions: Transitions | None, active: Array) -> Transitions | None:
-    """Counts a round; the first follows none."""
+    """Counts the transitions of a round; round 0 has none."""
     if transitions is None:
         return None
     was_active = transitions.was_active

@@ -238,10 +238,10 @@ def remember(
     state = state._replace(memory=table, memory_sum=memory_sum)
     if state.last_uploads is not None:
         participants = cohorts.participating(ctx.links).ids
-        last_round = state.last_uploads.at[participants].set(
+        last_uploads = state.last_uploads.at[participants].set(
             ctx.round, mode='drop', indices_are_sorted=True
         )
-        state = state._replace(last_uploads=last_round)
+        state = state._replace(last_uploads=last_uploads)
     return value, state, metrics
 
 
@@ -305,14 +305,6 @@ def amplify(server: Params, reference: Params, factor: Number, is_due: Array) ->
     return tree.select(is_due, tree.add_scaled(reference, factor, progress), server)
 
 
-def _metrics(cohort: cohorts.Cohort, total: Contribution) -> base.RoundMetrics:
-    """Makes the metrics of a round in which all members train and upload."""
-    num_active = cohorts.num_members(cohort)
-    return base.RoundMetrics(
-        num_active=num_active, num_computing=num_active, loss_sum=total.loss, extra={}
-    )
-
-
 def server_only_algorithm(round_step: RoundStep) -> Algorithm:
     """Builds an algorithm whose clients keep nothing, with a `ServerState`."""
     return Algorithm(
@@ -340,8 +332,8 @@ def with_memory(
             memory_sum=tree.zero_sums(params),
         )
         if max_age is not None:
-            last_round = jnp.full(problem.num_clients, _NEVER, jnp.int32)
-            state = state._replace(last_uploads=last_round)
+            last_uploads = jnp.full(problem.num_clients, _NEVER, jnp.int32)
+            state = state._replace(last_uploads=last_uploads)
         if server_optimizer is not None:
             state = state._replace(optimizer=server_optimizer.init(params))
         return state
@@ -384,7 +376,8 @@ def check_server_rates(
 ) -> None:
     """Raises unless the server's rate is positive and not combined with an optimizer.
 
-    Most optimizers normalise the gradient, so that a rate beside theirs would have no effect.
+    Most optimizers normalise the gradient, so that a rate beside theirs would have no effect. Only
+    ``default``, the rate of a caller who sets none, may stand beside one.
     """
     is_needed = default is not None and server_optimizer is None
     if server_lr is not None or is_needed:
@@ -396,3 +389,11 @@ def check_server_rates(
             'be left out beside `server_optimizer`, which has a rate of its own'
         )
         raise errors.invalid('server_lr', requirement, errors.text_of(server_lr))
+
+
+def _metrics(cohort: cohorts.Cohort, total: Contribution) -> base.RoundMetrics:
+    """Makes the metrics of a round in which all members train and upload."""
+    num_active = cohorts.num_members(cohort)
+    return base.RoundMetrics(
+        num_active=num_active, num_computing=num_active, loss_sum=total.loss, extra={}
+    )

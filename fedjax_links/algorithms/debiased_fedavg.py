@@ -87,7 +87,7 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     ) -> Step[DebiasedState]:
         cohort = cohorts.participating(ctx.links)
         num_active = cohorts.num_members(cohort)
-        # Line 5.
+        # Line 5: t_i <- t_i + 1 for the active clients.
         num_selected = cohorts.count_participants(ctx.links, state.num_selected)
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:

@@ -28,6 +28,10 @@ from fedjax_links.core import checks, errors, references, tree
 from fedjax_links.core.records import Section
 from fedjax_links.local_training import ClientProgram
 
+# The defaults of `f3ast`, which `f3ast_senders` takes for options that are not set.
+_BUDGET = 10
+_BETA = 0.01
+
 
 class F3astState(NamedTuple):
     """Holds the state of F3AST.
@@ -45,8 +49,8 @@ class F3astState(NamedTuple):
 def f3ast(
     local_train: ClientProgram,
     *,
-    budget: int = 10,
-    beta: Number = 0.01,
+    budget: int = _BUDGET,
+    beta: Number = _BETA,
     server_lr: Number = 1.0,
     initial_rate: Numbers = 1.0,
 ) -> Algorithm:
@@ -146,8 +150,8 @@ def lowest(scores: Array, budget: int) -> Array:
 
 def f3ast_senders(mask: np.ndarray, options: Section) -> np.ndarray:
     """Returns which clients upload, bool[T, N]: those that F3AST selects among ``mask``."""
-    budget = options.get('budget', 10)
-    beta = options.get('beta', 0.01)
+    budget = options.get('budget', _BUDGET)
+    beta = options.get('beta', _BETA)
 
     def step(rate: Array, active: Array) -> tuple[Array, Array]:
         selected, new_rate = _select(active, rate, budget, beta)

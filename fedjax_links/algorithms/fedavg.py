@@ -85,7 +85,7 @@ def fedavg(
     checks.choice('compute', compute, ('active', 'all'))
     common.check_weights(weights)
     if compute == 'all':
-        return _fedavg_all_compute(local_train, server_lr, weights)
+        return _fedavg_with_idle_training(local_train, server_lr, weights)
 
     def round_step(
         state: ServerState, ctx: RoundContext, problem: Problem
@@ -159,7 +159,7 @@ def fedavg_all(
     return common.server_only_algorithm(round_step)
 
 
-def _fedavg_all_compute(
+def _fedavg_with_idle_training(
     local_train: ClientProgram, server_lr: Number, weights: str
 ) -> Algorithm:
     """Builds FedAvg whose inactive clients train too, without uploading."""

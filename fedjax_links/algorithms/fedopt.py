@@ -26,7 +26,7 @@ from fedjax_links.clients.programs import Rate
 from fedjax_links.core import checks, errors, references, tree
 from fedjax_links.local_training import ClientProgram
 
-_LARGEST = 1e30
+_LARGEST = 1e30  # More than anyone means, and far from the overflow of float32.
 
 
 class FedOptState(NamedTuple):
@@ -148,10 +148,10 @@ def fedadam(
 
     Args:
       learning_rate: eta, positive; a number or a schedule of the rounds in which the server steps.
-      b1: in [0, 1).
-      b2: in [0, 1).
-      tau: how adaptive it is, positive; larger is less.
-      initial_second_moment: v before the first round, at least 0; ``tau^2`` by default, the
+      b1: decay of the first moment, in [0, 1).
+      b2: decay of the second moment, in [0, 1).
+      tau: degree of adaptivity, positive; a larger one is less adaptive.
+      initial_second_moment: v before the first round, from 0 to 10^30; ``tau^2`` by default, the
         smallest that the paper allows.
 
     Returns:

@@ -35,15 +35,15 @@ def fedstale(
     h_i is client i's last update, zero at first. hbar is the mean of all N of them
     **before** this round's are stored. Then ``h_i <- Delta_i`` for i in A. As
     ``E[1{i in A}] = p_i``, v is unbiased for the mean update at any beta, if links are independent
-    of earlier rounds. beta = 0 is known-p FedAvg, beta = 1 an unbiased FedVARP.
+    of earlier rounds. beta = 0 is `algorithms.fedavg_known`, beta = 1 an unbiased FedVARP.
 
     Under such links, on quadratics x is without bias on average at any beta. With full gradients it
     scatters around its mean by the order of ``1 - beta``, since only ``Delta_i - beta h_i`` is
     weighted at random; at beta = 1 it ends at the optimum to rounding.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x. p_i is ``links.prob`` of the round, as for known-p FedAvg: where a pattern does
-    not know it (NaN), an active client makes the server model NaN. No weight is clipped. **An empty
+    start from x. p_i is ``links.prob`` of the round: where a pattern does not know it (NaN), an
+    active client makes the server model NaN. No weight is clipped. **An empty
     round moves x** by ``eta_g beta hbar``.
 
     Memory: 2 + N models: x, the rows and their running sum (its drift: `MemoryState`). With
@@ -53,10 +53,10 @@ def fedstale(
     Args:
       local_train: the client program L_i.
       stale_weight: beta, in [0, 1].
-      server_lr: eta_g, positive; not with an optimizer, which has its own rate.
+      server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
       table_dtype: dtype of the rows; the parameters' own by default.
-      server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
+      server_optimizer: an optax transformation that takes minus the step as its gradient;
+        ``optax.sgd(1.0)`` gives the step, to the bit. None takes the step itself.
 
     Returns:
       The algorithm; models: ``server``.
@@ -80,8 +80,7 @@ def fedstale(
     References:
       Rodio and Neglia 2024, Algorithm 1.
     """
-    checks.number('stale_weight', stale_weight)
-    checks.within('stale_weight', stale_weight, 0, 1)
+    checks.number_within('stale_weight', stale_weight, 0, 1)
     common.check_server_rates(server_lr, server_optimizer)
 
     def round_step(

@@ -4,11 +4,10 @@ References:
   AsyncFlower 2026, the authors' code; the paper is not yet public.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
@@ -23,7 +22,7 @@ from fedjax_links.base import (
     Step,
 )
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, errors, meshes, references, tree
+from fedjax_links.core import checks, meshes, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
@@ -107,9 +106,10 @@ def fedstale_async(
     Args:
       local_train: the client program L_i.
       stale_weight: weight of a remembered update that is not old, in [0, 1].
-      stale_decay: how fast it falls beyond the patience, at least 0.
+      stale_decay: how fast that weight falls with each round beyond ``stale_patience``, at least 0.
       stale_patience: age in rounds up to which it does not fall, at least 0.
-      late_decay: how fast the weight 1 of a late update falls, at least 0.
+      late_decay: how fast the weight of a late update falls from 1 with each round beyond
+        ``late_patience``, at least 0.
       late_patience: age in rounds up to which it does not fall, at least 0.
       cutoff: K, longest interval in rounds, at least 1, to estimate p_i; None for known p_i.
       server_lr: eta_g, positive.
@@ -137,12 +137,11 @@ def fedstale_async(
     References:
       The code of AsyncFlower, 2026: hinge weights and the estimate from intervals are its options.
     """
-    checks.number('stale_weight', stale_weight)
-    checks.within('stale_weight', stale_weight, 0, 1)
-    _check_not_negative('stale_decay', stale_decay)
-    _check_not_negative('stale_patience', stale_patience)
-    _check_not_negative('late_decay', late_decay)
-    _check_not_negative('late_patience', late_patience)
+    checks.number_within('stale_weight', stale_weight, 0, 1)
+    checks.at_least_zero('stale_decay', stale_decay)
+    checks.at_least_zero('stale_patience', stale_patience)
+    checks.at_least_zero('late_decay', late_decay)
+    checks.at_least_zero('late_patience', late_patience)
     if cutoff is not None:
         checks.integer('cutoff', cutoff)
     checks.positive_number('server_lr', server_lr)
@@ -251,10 +250,3 @@ def _prob(ctx: RoundContext, intervals: dict[str, Array], i: Array) -> Array:
     if not intervals:
         return base.prob_of(ctx.links, i)
     return common.as_float(intervals['num_intervals'][i]) / intervals['interval_sum'][i]
-
-
-def _check_not_negative(argument: str, value: Any) -> None:
-    """Raises unless ``value`` is one number, finite and at least 0."""
-    checks.number(argument, value)
-    if checks.is_concrete(value) and not (np.isfinite(value) and value >= 0):
-        raise errors.invalid(argument, 'be finite and at least 0', value)

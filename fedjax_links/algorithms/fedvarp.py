@@ -30,13 +30,12 @@ def fedvarp(
 ) -> Algorithm:
     """Runs FedVARP: remembered updates serve as control variates at the server.
 
-    ``v = mean_{i in A}(Delta_i - y_i) + ybar``, ``x^{t+1} = x^t + eta_g v``. y_i is
-    client i's last update, zero at first. ybar is the mean of all N of them **before**
-    this round's are stored. Then ``y_i <- Delta_i`` for i in A. The paper draws its
-    clients uniformly and afresh in each round, which makes v unbiased for the mean update.
-    Under unequal links, or links with memory, v is biased by the differences, which vanish
-    as x settles. So with exact gradients it
-    reaches the optimum if it converges. It converges for small ``eta_g``, because the
+    ``v = mean_{i in A}(Delta_i - y_i) + ybar``, ``x^{t+1} = x^t + eta_g v``. y_i is client i's last
+    update, zero at first. ybar is the mean of all N of them **before** this round's are stored.
+    Then ``y_i <- Delta_i`` for i in A. The paper draws its clients uniformly and afresh in each
+    round, which makes v unbiased for the mean update. Under unequal links, or links with memory, v
+    is biased by the differences ``Delta_i - y_i``, which vanish as x settles. So with exact
+    gradients it reaches the optimum if it converges. It converges for small ``eta_g``, because the
     correction is a mean over A.
 
     With ``max_age=a`` a row is reset to zero a rounds after it was stored. ybar is then the mean of
@@ -55,8 +54,8 @@ def fedvarp(
       server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
       table_dtype: dtype of the rows; the parameters' own by default.
       max_age: a, rounds after which a row is forgotten, at most 2^29; None keeps all.
-      server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
+      server_optimizer: an optax transformation that takes minus the step as its gradient;
+        ``optax.sgd(1.0)`` gives the step, to the bit. None takes the step itself.
 
     Returns:
       The algorithm; models: ``server``.

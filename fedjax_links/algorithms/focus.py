@@ -38,10 +38,11 @@ def focus(
     ``Y <- Y + sum_A y_i`` and never resets it. Y is the **sum** of all N last gradients, and the
     step N times that of a mean gradient. Take a local rate, or ``server_lr``, of order 1 / N.
 
-    Where it converges, it ends at the optimum for any links that let every client deliver now and
-    then, to rounding with full gradients and without knowing a probability: at ``Y = 0`` with all
-    gradients taken at one x, local steps stand still too. With few clients and long outages its
-    variance can grow without bound, although the mean settles (`analysis.linear_limit`).
+    Where it converges, it ends at the optimum, under any links that let every client deliver now
+    and then. It knows no probability. At its end ``Y = 0`` and ``g_i = grad F_i(x)``, so the local
+    steps of no client move. With full gradients this is exact to rounding. With few clients and
+    long outages its variance can grow without bound, although the mean settles
+    (`analysis.linear_limit`).
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x. Everybody's gradient moves the server in every round, so that **an empty round
@@ -55,8 +56,8 @@ def focus(
       server_lr: the rate that multiplies Y, positive; by default the local rate of the round.
         To be left out beside an optimizer.
       table_dtype: dtype of the rows; the parameters' own by default.
-      server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
+      server_optimizer: an optax transformation that takes minus the step as its gradient;
+        ``optax.sgd(1.0)`` gives the step, to the bit. None takes the step itself.
 
     Returns:
       The algorithm; models: ``server``.

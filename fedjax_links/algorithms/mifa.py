@@ -60,8 +60,8 @@ def mifa(
       memory: what a row holds, ``'delta'`` or ``'gradient'``.
       table_dtype: dtype of the rows; the parameters' own by default.
       max_age: a, rounds after which a row is forgotten, at most 2^29; None keeps all.
-      server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
+      server_optimizer: an optax transformation that takes minus the step as its gradient;
+        ``optax.sgd(1.0)`` gives the step, to the bit. None takes the step itself.
 
     Returns:
       The algorithm; models: ``server``.

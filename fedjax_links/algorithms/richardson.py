@@ -52,7 +52,7 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
     Each client that trains does so twice. Metrics are those of the run at g.
 
     Args:
-      make_algorithm: ``learning_rate -> Algorithm``, further keywords as they come.
+      make_algorithm: ``learning_rate -> Algorithm``. It gets further keywords unchanged.
 
     Returns:
       ``learning_rate -> Algorithm`` with extrapolation, to call or to pass to

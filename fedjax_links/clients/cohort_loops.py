@@ -175,15 +175,15 @@ def in_chunks_of_widths(
     """
     size = meshes.barrier(jnp.asarray(cohort.size, jnp.int32))
     counts = chunk_widths.divide(size, widths)
-    parts_sums = []
+    sums_of_parts = []
     first: Array | int = 0
     for index in reversed(range(len(widths))):
         num_members = jnp.minimum(counts[index] * widths[index], size - first)
         part = _part(cohort, first, num_members)
         sums, client_tree = in_chunks(fn, part, client_tree, widths[index])
-        parts_sums.append(sums)
+        sums_of_parts.append(sums)
         first = first + num_members
-    total = jax.tree.map(lambda *sums: functools.reduce(jnp.add, sums), *parts_sums)
+    total = jax.tree.map(lambda *sums: functools.reduce(jnp.add, sums), *sums_of_parts)
     return total, client_tree
 
 

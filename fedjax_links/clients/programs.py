@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from numpy.typing import ArrayLike
 
@@ -30,6 +29,7 @@ MakeOptimizer: TypeAlias = Callable[[Array], optax.GradientTransformation]
 Optimizer: TypeAlias = optax.GradientTransformation | MakeOptimizer
 """A transformation built with unit rate, or a function of the rate."""
 
+# With more local steps, the loss of the start is evaluated by itself.
 _FEW_STEPS = 10
 
 
@@ -60,8 +60,9 @@ class ClientProgram(NamedTuple):
       run: ``(start, client, round, key, problem, *, lr_scale=1.0, correction=None, proximal=None,
         keep_gradient=False) -> LocalUpdate``, what one client does in one round, as a pure
         function: ``start`` is the model that it starts from, ``client`` int32[] its id, ``round``
-        int32[], ``key`` its key of this round. A program of one's own takes all the adjustments,
-        which are those of `local_training.Train`; algorithms pass those that their rule needs.
+        int32[], ``key`` its key of this round. The keywords adjust the local steps, as
+        `local_training.Train` says. A program takes all of them, and an algorithm passes those that
+        it needs.
       learning_rate: ``round -> float[]``, the local rate of a round.
       local_steps: number of local steps, the largest of any client; None where it follows from
         epochs and the clients' data.
@@ -119,7 +120,7 @@ def local_sgd(
         where the number of active clients varies, and up to 128 small models where everyone
         trains. It changes speed and memory, and results only by the rounding of sums. Several
         widths, such as ``(7, 10, 12)`` for about 10 active clients, leave fewer slots of a chunk
-        empty, and the program is compiled for each: for 10^5 rounds of small models.
+        empty. The program is compiled for each, which pays for 10^5 rounds of small models.
       client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
         unequal speed; ``local_steps`` for everyone by default. A client costs what the one with
         most steps costs.
@@ -161,8 +162,8 @@ def local_sgd(
         keep_gradient: bool = False,
     ) -> LocalUpdate:
         most_steps, client_num_steps = steps_of(problem, client, key)
-        # The gradient gives the loss away, but adding it up can cost more than the gradient; with
-        # many steps it is cheaper to evaluate the first one's by itself.
+        # A gradient needs no sum of losses, and the compiler leaves the sum out of all steps if
+        # none of them returns it. With many steps this saves more than one evaluation costs.
         few_steps = most_steps <= _FEW_STEPS
         batches, batch_loss = client_data(
             problem, client, key, most_steps, batch_size, resample=resample
@@ -264,10 +265,7 @@ def proximal_sgd(
     References:
       Li et al. 2020, Federated optimization in heterogeneous networks, Algorithm 2.
     """
-    checks.number('mu', mu)
-    if checks.is_concrete(mu) and not (np.isfinite(mu) and mu >= 0):
-        raise errors.invalid('mu', 'be finite and at least 0', mu)
-
+    checks.at_least_zero('mu', mu)
     sgd = local_sgd(
         learning_rate,
         local_steps=local_steps,
@@ -290,6 +288,7 @@ def proximal_sgd(
 
 
 def _as_optimizer(optimizer: Optimizer | None) -> MakeOptimizer:
+    """Returns a function ``rate -> transformation``; SGD for None."""
     if optimizer is None:
         return cast(MakeOptimizer, optax.sgd)
     if isinstance(optimizer, optax.GradientTransformation):

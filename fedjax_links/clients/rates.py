@@ -52,7 +52,7 @@ def inverse_sqrt(eta: Number) -> RateSchedule:
     checks.positive_number('eta', eta)
 
     def rate(round: Array) -> Array:
-        # Whose quotient has full precision.
+        # In floating point, so that the quotient has full precision.
         time = jnp.asarray(round, jnp.result_type(float))
         return eta / jnp.sqrt(time / 10 + 1)
 

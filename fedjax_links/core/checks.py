@@ -147,6 +147,15 @@ def number_within(argument: str, value: object, low: float, high: float) -> None
     within(argument, value, low, high)
 
 
+def at_least_zero(argument: str, value: object) -> None:
+    """Raises unless ``value`` is one number and, where it is concrete, finite and 0 or more."""
+    number(argument, value)
+    if is_concrete(value):
+        array = numbers(argument, value)
+        is_valid = np.isfinite(array) & (array >= 0)
+        _check_entries(argument, 'be finite and at least 0', array, is_valid, 'client')
+
+
 def per_client(argument: str, value: ArrayLike) -> None:
     """Raises unless ``value`` is a vector, not an empty one, whatever it holds."""
     sizes = shape(argument, value)

@@ -249,8 +249,8 @@ def check_state(state: object, argument: str = 'initial_state') -> None:
         raise errors.invalid(argument, requirement, kind_of(state))
 
 
-def check_evaluated(state: object, algorithm: object, problem: object) -> None:
-    """Raises unless the candidate models of a state can be evaluated."""
+def check_federation(state: object, algorithm: object, problem: object) -> None:
+    """Raises unless these are the state of a federation, an algorithm and a problem."""
     check_state(state, 'state')
     check_algorithm(algorithm)
     check_problem(problem)

@@ -34,11 +34,11 @@ class InvalidError(ValueError):
     """Reports a user's mistake: ``path`` must ``requirement``, got ``value``.
 
     Args:
-      path: name of the offending argument as the caller wrote it, a field's place in a config
+      path: name of the offending argument as the caller wrote it, the path of a field in a config
         (``config.links.cohort_size``), a flag or a file.
       requirement: what would have been valid, starting with a verb: ``'be positive'``.
-      value: what was given.
-      message: what stands behind the path where ``must <requirement>, got <value>`` would not read
+      value: what the caller passed.
+      message: what to write after the path where ``must <requirement>, got <value>`` would not read
         well; without a full stop.
     """
 
@@ -70,7 +70,7 @@ class InvalidError(ValueError):
         """Turns a mistake in an argument into one in a field of a section.
 
         Args:
-          prefix: the section's place: under ``config.links`` a mistake in ``cohort_size`` is one in
+          prefix: the section's path: under ``config.links`` a mistake in ``cohort_size`` is one in
             ``config.links.cohort_size``. A path from the prefix's own root, and a file, stay.
 
         Returns:
@@ -93,7 +93,7 @@ class UnknownOptionError(InvalidError):
         """Turns it into an unknown field of the section whose options the function got.
 
         Args:
-          prefix: the section's place.
+          prefix: the section's path.
         """
         return self.at(prefix)
 
@@ -115,8 +115,8 @@ def unknown_name(
       near: the name that was meant, where the caller knows better than the spelling.
 
     Returns:
-      The error, with the nearest valid name where one is close and all of them otherwise; that it
-      must be given where it is None.
+      The error, with the nearest valid name where one is close and all of them otherwise. For None
+      it says that a name must be given.
     """
     names = sorted(valid)
     if near is None:

@@ -25,7 +25,7 @@ class LaneMetadata(TypedDict):
 
     Attributes:
       labels: with the stage.
-      place: indices of the lane's series and of its seed.
+      place: the lane's ``position``, the indices of its series and of its seed.
       num_rounds: its length.
     """
 
