@@ -71,7 +71,7 @@ def save_page(
     size: tuple[float, float],
     stand_ins: dict[str, str] | None = None,
 ) -> None:
-    """Writes a picture as a file, see `render`; other files of that name are not overwritten."""
+    """Writes a picture as a file, see `render`; a file that no command wrote is kept."""
     picture = render(draw, title=title, caption=caption, size=size, stand_ins=stand_ins)
     outputs.write('workdir', path.parent, [(path.name, picture)])
 
@@ -103,6 +103,7 @@ def render(
     title = tables.wrap(title, int(width * _TITLE_LETTERS_PER_INCH))
     height += _TITLE_LINE_INCHES * title.count('\n')
     wrapped = tables.wrap(caption, int(width * _LETTERS_PER_INCH))
+    # A subfigure without a caption needs some height.
     below = _LINE_INCHES * (wrapped.count('\n') + 2) if wrapped else 0.01
     page = figure.Figure(figsize=(width, height + below), layout='constrained')
     subfigures: Any = page.subfigures(2, 1, height_ratios=[height, below])
@@ -224,7 +225,7 @@ def write(folder: Path, config: Section, result: FigureResult) -> None:
     """Writes picture, numbers and text.
 
     Args:
-      folder: created if missing; files in it that are no figure's are not overwritten.
+      folder: created if missing; files in it that no command wrote are not overwritten.
       config: the config.
       result: what `build` returned for it.
     """

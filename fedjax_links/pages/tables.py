@@ -98,7 +98,7 @@ class Table(NamedTuple):
         A column ``loss`` of cells such as ``84.3 ± 0.4 [0.9] *`` becomes the columns ``loss``,
         ``loss ±``, ``loss [±]`` and ``loss *``, if any cell has them. A number is NaN if a run
         diverged or the cell is empty. Columns with other cells stay text. A column with bold cells
-        gets another, ``loss (best)``, which tells them.
+        gets another, ``loss (best)``, which marks these.
         """
         import pandas
 

@@ -242,7 +242,7 @@ def label_distances(distances: ArrayLike, *, ax: Axes | None = None) -> Axes:
     shares = shares[~np.isnan(shares)]
     axes = panels.axes_of(ax)
     if not shares.size:
-        return panels.note(axes, 'nobody has an example')
+        return panels.note(axes, 'no client has an example')
     most = shares.max()
     limit = 1.0 if most > 0.5 else max(1.1 * most, 0.01)
     axes.hist(

@@ -59,7 +59,7 @@ def heat_map(
       x: name and X values of the horizontal axis.
       y: name and Y values of the vertical axis.
       label: of the colour bar, with the unit.
-      around_zero: whether the values are differences.
+      around_zero: whether the values are differences, whose colours are symmetric about zero.
       most: the value at which colours end, for differences on both sides of zero; the largest
         value by default.
       least: the value at which colours begin, unless values are differences; the smallest value
@@ -143,7 +143,7 @@ def _has_order(values: object) -> bool:
 
 
 def _check_range(around_zero: bool, least: float | None, most: float | None) -> None:
-    """Raises for ends of the range of colours that cannot be as they are meant."""
+    """Raises for ends of the range of colours that contradict each other."""
     for argument, value in (('least', least), ('most', most)):
         if value is not None:
             arguments.finite_number(argument, value)
@@ -299,7 +299,9 @@ def mixing_matrix(
         raise errors.invalid('matrix', 'be float[N, N], or a mask bool[N]', shape)
     weights = arguments.at_least_zero('matrix', weights, '[N, N]')
     axes = panels.axes_of(ax, (5.2, 4.4))
-    panels.draw_shares(axes, weights, 'share of j in what i goes on from', colorbar)
+    panels.draw_shares(
+        axes, weights, "weight of client j in client i's new model", colorbar
+    )
     return panels.label_axes(axes, 'client j', 'client i', integers='xy')
 
 

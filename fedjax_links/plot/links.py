@@ -180,7 +180,7 @@ def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Ax
     axes = panels.axes_of(ax)
     counts = analysis.gap_counts(mask)
     if not counts.any():
-        return panels.note(axes, 'nobody took part twice')
+        return panels.note(axes, 'no client took part twice')
     longest = int(np.flatnonzero(counts)[-1])
     edges = np.arange(1, longest + 2)
     if longest > _GAP_BINS:
@@ -233,7 +233,7 @@ def link_memory(
     axes = panels.axes_of(ax)
     measured = analysis.autocorrelation(mask, lags[-1])
     if np.isnan(measured).all():
-        return panels.note(axes, 'nobody ever changes')
+        return panels.note(axes, 'no client changes its state')
     axes.axhline(0, color='#cccccc', linewidth=0.8)
     axes.plot(lags, measured, color=REALISED, linewidth=3, label='realised')
     exact = analysis.expected_autocorrelation(*chain, lags[-1]) if chain else None

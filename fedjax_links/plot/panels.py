@@ -117,7 +117,7 @@ def as_returned(axes_of_panels: Sequence[Axes]) -> Axes | np.ndarray:
 
 
 def literal(name: str) -> str:
-    """Returns a user's name as matplotlib writes it letter by letter, or as the formula that it is.
+    """Returns a user's name such that matplotlib shows it as it is, or as the formula that it is.
 
     Dollars that enclose no formula stand for themselves, and a name may begin with ``_``, which
     legends would leave out.
@@ -234,7 +234,7 @@ def label_axes(
       x_name: of the horizontal axis.
       y_name: of the vertical axis.
       integers: along which axes numbers are integers: ``'x'``, ``'y'`` or ``'xy'``.
-      legend: where a small one stands, as matplotlib names places; none by default.
+      legend: position of a small one, such as ``'best'`` or ``'upper right'``; none by default.
       grid: whether to draw lines at the ticks.
     """
     from matplotlib.ticker import MaxNLocator

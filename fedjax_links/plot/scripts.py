@@ -1,4 +1,4 @@
-"""Names in any script: fonts that have their signs, and numbers in the place of what none has."""
+"""Shows names in any script: with fonts that have the characters, or as numbers if none has."""
 
 import functools
 import re
@@ -10,35 +10,40 @@ from fedjax_links.plot.panels import Figure
 
 _NO_LETTERS = 'Last Resort'  # a font of boxes
 _UNSEEN = {'Cf', 'Cc', 'Mn', 'Me', 'Zs', 'Zl', 'Zp'}
-"""Categories of Unicode of signs that need no glyph of their own."""
+"""Unicode categories of characters that need no glyph."""
 
 
 def make_legible(figure: Figure, stand_ins: dict[str, str]) -> None:
-    """Draws every text of a figure with fonts that have its signs.
+    """Draws every text of a figure with fonts that have its characters.
 
-    What no installed font has becomes ``#1``, ``#2``, ...
+    Words that no installed font can write become ``#1``, ``#2``, ...
 
     Args:
       figure: a matplotlib figure on which everything is drawn.
-      stand_ins: what stands for which name, by name; new ones are added.
+      stand_ins: the number that stands for a word, by word; new ones are added.
     """
     from matplotlib import rcParams
     from matplotlib.text import Text
 
     texts = figure.findobj(Text)
-    axes = [one for each in figure.get_axes() for one in (each.xaxis, each.yaxis)]
-    shown = ''.join([*(text.get_text() for text in texts), *map(_tick_labels, axes)])
+    axes = figure.get_axes()
+    axis_lines = [part.xaxis for part in axes] + [part.yaxis for part in axes]
+    labels = [*(text.get_text() for text in texts), *map(_tick_labels, axis_lines)]
     families = list(rcParams['font.family'])
-    absent = frozenset(_without_glyph(shown, _files(families)))
+    absent = frozenset(_without_glyph(''.join(labels), _files(families)))
     if not absent:
         return
     others = _fonts_for(absent)
-    absent -= {sign for sign in absent if not _without_glyph(sign, others.values())}
+    absent -= {
+        character
+        for character in absent
+        if not _without_glyph(character, others.values())
+    }
     numbered = functools.partial(_replaced, absent=absent, stand_ins=stand_ins)
     for text in texts:
         text.set_text(numbered(text.get_text()))
         text.set_fontfamily([*families, *others])
-    for axis in axes:
+    for axis in axis_lines:
         axis.set_tick_params(which='both', labelfontfamily=[*families, *others])
         if absent.intersection(_tick_labels(axis)):
             _renumber(axis, numbered)
@@ -49,8 +54,10 @@ def explanation(stand_ins: Mapping[str, str]) -> str:
     if not stand_ins:
         return ''
     listed = ', '.join(f'{number} is {name}' for name, number in stand_ins.items())
-    cure = 'once a font that has them is installed, such as Noto Sans, pictures take it'
-    return f'In pictures {listed}: no installed font has these signs; {cure}.'
+    return (
+        f'In pictures {listed}: no installed font has these characters. Install one that has '
+        'them, such as Noto Sans.'
+    )
 
 
 def _files(families: Iterable[str]) -> list[str]:
@@ -64,21 +71,25 @@ def _files(families: Iterable[str]) -> list[str]:
 
 
 def _without_glyph(text: str, files: Iterable[str]) -> set[str]:
-    """Finds the signs of a text that no font of these has."""
+    """Finds the characters of a text that none of these fonts has."""
     from matplotlib import font_manager
 
     fonts = [font_manager.get_font(file) for file in files]
-    signs = {sign for sign in text if unicodedata.category(sign) not in _UNSEEN}
+    characters = {
+        character
+        for character in text
+        if unicodedata.category(character) not in _UNSEEN
+    }
     return {
-        sign
-        for sign in signs
-        if not any(font.get_char_index(ord(sign)) for font in fonts)
+        character
+        for character in characters
+        if not any(font.get_char_index(ord(character)) for font in fonts)
     }
 
 
 @functools.lru_cache
-def _fonts_for(signs: frozenset[str]) -> dict[str, str]:
-    """Finds installed fonts that have some of these signs: files by family, upright ones first."""
+def _fonts_for(characters: frozenset[str]) -> dict[str, str]:
+    """Finds installed fonts that have some of these characters: files by family, upright first."""
     from matplotlib import font_manager
 
     def rank(entry: Any) -> tuple[bool, bool, str]:
@@ -90,41 +101,41 @@ def _fonts_for(signs: frozenset[str]) -> dict[str, str]:
         return not is_plain, 'Sans' not in entry.name, entry.name
 
     font_files: dict[str, str] = {}
-    left = set(signs)
+    remaining = set(characters)
     for entry in sorted(font_manager.fontManager.ttflist, key=rank):
-        if not left:
+        if not remaining:
             break
         if entry.name.startswith(_NO_LETTERS) or entry.name in font_files:
             continue
-        still = _without_glyph(''.join(left), [entry.fname])
-        if still < left:
+        missing = _without_glyph(''.join(remaining), [entry.fname])
+        if missing < remaining:
             font_files[entry.name] = entry.fname
-            left = still
+            remaining = missing
     return font_files
 
 
 def _replaced(text: str, absent: frozenset[str], stand_ins: dict[str, str]) -> str:
-    """Puts numbers in the place of words of absent signs."""
+    """Replaces words of absent characters by numbers."""
     if not absent.intersection(text):
         return text
 
     def number(match: re.Match[str]) -> str:
         return stand_ins.setdefault(match[0], f'#{len(stand_ins) + 1}')
 
-    signs = re.escape(''.join(sorted(absent)))
+    characters = re.escape(''.join(sorted(absent)))
     unseen = ''.join(
         sorted({c for c in text if unicodedata.category(c) in _UNSEEN} - {'\n'})
     )
-    between = f'[{re.escape(unseen)}{signs}]*' if unseen else f'[{signs}]*'
-    return re.sub(f'[{signs}](?:{between}[{signs}])?', number, text)
+    between = f'[{re.escape(unseen)}{characters}]*' if unseen else f'[{characters}]*'
+    return re.sub(f'[{characters}](?:{between}[{characters}])?', number, text)
 
 
 def _tick_labels(axis: Any) -> str:
-    """Gives the signs of an axis' labels, which need not be texts of the figure yet."""
+    """Returns the texts of an axis' labels, which need not be artists of the figure yet."""
     return ''.join(label.get_text() for label in axis.get_majorticklabels())
 
 
 def _renumber(axis: Any, numbered: Callable[[str], str]) -> None:
-    """Lets an axis write numbers for names."""
+    """Replaces words in the labels of an axis by numbers."""
     formatter = axis.get_major_formatter()
     axis.set_major_formatter(lambda value, index: numbered(formatter(value, index)))

@@ -1,8 +1,8 @@
 """Assigns colours, lines and markers, the same in every picture.
 
 A registered algorithm has its colour, line and marker for good; relatives have shades of one hue.
-Whatever else is in a picture takes the looks that nobody there has, so no two things of a picture
-have one colour. The colours are told apart by the colour-blind: the first eight are those of Okabe
+Any other label takes a look that is free in its picture, so no two labels of a picture have one
+colour. The colours are told apart by the colour-blind: the first eight are those of Okabe
 and Ito (2008) and two more, the others were chosen far from them and from each other.
 """
 

@@ -16,6 +16,8 @@ from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
 _DRAWS = 200
+"""Draws of other tuning seeds in a mean over cells; those of a `Choice` are ten times as many."""
+
 ROUND = 'round'
 """Name of an axis of rounds."""
 

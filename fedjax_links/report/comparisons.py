@@ -117,8 +117,8 @@ def judge(
       until: how seeds are added until decided; empty if their number is fixed.
 
     Returns:
-      The mean of the first row. If seeds are added until decided, intervals and p-value hold at any
-      number of seeds.
+      The difference, whose mean is that of the first row. If seeds are added until decided,
+      intervals and p-value hold at any number of seeds.
     """
     over_seeds = evaluation.seed_interval(rows[0])
     mean = float(over_seeds.mean)
@@ -135,7 +135,7 @@ def judge(
         width += max(0.0, added)
         wide = over_seeds._replace(half_width=np.asarray(width))
     word = ''
-    if metric.direction is not None and mean == mean:
+    if metric.direction is not None and not math.isnan(mean):
         word = evaluation.word(metric.sign * mean, width, margin)
     return PairedDifference(mean, half_width, wide, p_value, word)
 
@@ -229,7 +229,7 @@ class Verdicts:
             parts.append('by itself: not corrected for the other comparisons')
         if any(math.isnan(difference.half_width) for difference in compared):
             parts.append(
-                'no ± where there is one seed, or where fewer than six have equal differences'
+                'no ± for one seed, or for fewer than six seeds with equal differences'
             )
         if self._margin:
             parts.append(self._caption_of_margin(metric))
@@ -242,17 +242,17 @@ class Verdicts:
 
     def _caption_of_stars(self) -> str:
         """Says what the stars are, and how many chance would give."""
-        text = '* where zero is outside'
+        text = '*: zero lies outside the interval'
         if any(difference.wide is not None for difference in self._compared):
-            text += ' of both intervals'
+            text = '*: zero lies outside both intervals'
         count = len(self._compared)
         if count < 2:
             return text
         num_clear = sum(difference.excludes_zero for difference in self._compared)
         return (
             f'{text}, by chance in {_LEVEL * count:.2g} of {count} comparisons (here in '
-            f'{num_clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
-            f'({len(self._survivors)})'
+            f'{num_clear}); **: it also survives Benjamini-Hochberg at {100 * _LEVEL:g} % '
+            f'(here in {len(self._survivors)})'
         )
 
     def _caption_of_margin(self, metric: Metric) -> str:

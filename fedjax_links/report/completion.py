@@ -72,7 +72,7 @@ def caption(facts: RunFacts) -> str:
     """Returns the caption, with the origin of a fork and the metrics of the best model."""
     paragraphs = [str(facts['caption'])]
     if 'forked_from' in facts:
-        origin = f'Goes on from round {facts["at_round"]} of {facts["forked_from"]}.'
+        origin = f'Forked from {facts["forked_from"]} at round {facts["at_round"]}.'
         paragraphs.insert(0, origin)
     if 'attainable' in facts:
         best = f"The population's best model, exactly: {facts['attainable']}."

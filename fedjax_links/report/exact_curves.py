@@ -1,4 +1,4 @@
-"""Computes the exact way of metrics on quadratics, which curves of reports are drawn over."""
+"""Computes exact curves of metrics on quadratics, which reports draw over simulated ones."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,10 @@ from fedjax_links.results import recorded
 ExactCurves = Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 """By algorithm, model and metric, float64[3, E]: the mean, and the ends of the band."""
 
-# Numbers that cost as much to compute as a round, beside those of its moments.
-_ROUND = 350
+_ROUND_OVERHEAD = 350
+"""Time of a round besides its moments, as about the number of moments that take as long."""
 _MOST_WORK = 3_000_000
-"""Numbers of all rounds: some seconds."""
+"""Moments of all rounds under all patterns, which take some seconds."""
 
 
 def of_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCurves:
@@ -49,7 +49,7 @@ def of_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCu
     for label in experiment.algorithms:
         try:
             algorithm = exact_quadratics.linear_algorithm(links, label)
-            work = rounds.max() * (_ROUND + run.work(algorithm))
+            work = rounds.max() * (_ROUND_OVERHEAD + run.work(algorithm))
             if work > work_left:
                 continue
             by_algorithm[label] = exact_quadratics.curves(run, algorithm, rounds)

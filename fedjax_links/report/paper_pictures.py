@@ -8,9 +8,8 @@ from fedjax_links.report.layouts.page import PAPER_FONT, PAPER_SCALE, Page
 from fedjax_links.report.run_view import RunView
 
 FORMS = ('pdf', 'svg', 'png')
-_FLATTEST = (
-    0.6  # height of a picture with one arrangement, as a share of that in a report
-)
+_FLATTEST = 0.6
+"""Least height of a picture with one arrangement, relative to its scaled height in a report."""
 
 
 def files(

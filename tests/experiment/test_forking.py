@@ -44,7 +44,7 @@ def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round)
             if name.startswith(('mask/', 'prob/')):
                 np.testing.assert_array_equal(ours[name], theirs[name][at_round:])
     assert (
-        f'Goes on from round {at_round} of {past}.'
+        f'Forked from {past} at round {at_round}.'
         in report_of(tmp_path / 'fork').decode()
     )
 

@@ -175,9 +175,9 @@ def test_options_replace_those_of_the_config(folder):
 def test_a_mistake_costs_a_line(folder):
     with names('page', "has no 'levls'; did you mean 'levels'?"):
         report.table(folder, 'levls')
-    with names('number', "got 0, with 'curves', which has none."):
+    with names('page', 'must name a page with tables, got curves.'):
         report.table(folder, 'curves')
-    with names('number', 'from 0, got 1, with 1 of'):
+    with names('number', 'must be at most 0, got 1.'):
         report.table(folder, 'levels', number=1)
     with names('form', "has no 'tex'; did you mean 'latex'?"):
         report.table(folder, form='tex')

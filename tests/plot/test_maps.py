@@ -73,7 +73,7 @@ def test_nothing_to_draw_is_said(ax):
     plot.gap_law(np.eye(3, dtype=bool), ax=ax)
     plot.link_memory(np.ones((8, 2), bool), ax=ax)
     message = [text.get_text() for text in ax.texts]
-    assert message == ['nobody took part twice', 'nobody ever changes']
+    assert message == ['no client took part twice', 'no client changes its state']
 
 
 def test_participants_by_round_and_by_phase(ax):

@@ -20,14 +20,14 @@ from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
 _MOST_NAMED = 8
-_NOT_RECORDED = Clients(np.zeros(0), 'not kept')
+_NOT_RECORDED = Clients(np.zeros(0), 'not recorded')
 _SPREAD = (
     "{title} of final models on every client's own evaluation data (the clients' mean model where "
-    'clients keep models, unless the server was tuned; first point of a grid), each client '
-    'counting the same: mean, {quantile} and standard deviation over clients; means over the '
-    'fourth of those who train that took part least, over the fourth that did most, and over '
-    "clients that do not train. Own: of every client's own model. ± is the 95 % interval over "
-    'seeds (Student t). Drawn: the first seed, clients that do not train at 0.'
+    'clients keep models, unless the server was tuned; first point of a grid). Each client counts '
+    'the same. Mean, {quantile} and standard deviation (spread) are over clients. Took part least, '
+    'most: means over the quarter of the training clients with the fewest and with the most '
+    "participations. Own: of every client's own model. ± is the 95 % interval over seeds (Student "
+    't). Drawn: the first seed, clients that do not train at 0.'
 )
 
 
@@ -48,13 +48,13 @@ def link_maps(view: RunView) -> Page:
 
     rows = [_link_row(view, label) for label in view.links]
     caption = (
-        "First seed, all rounds; L1 distance of FedAvg's weights E[1{i in A}/|A|] "
-        'from equal ones'
+        "First seed, all rounds. Distance: from FedAvg's weights, for client i the mean of "
+        '1{i in A} / |A| over rounds, to equal ones (L1); exact: the same for the expected weights'
     )
     if not view.clients:
         caption += (
-            '. Exact weights and losses of clients are kept at the end of a run of the command '
-            '`simulate`, or by `report.write(results, experiment)`'
+            '. Exact weights and losses of clients are recorded at the end of a run of the '
+            'command `simulate`, or by `report.write(results, experiment)`'
         )
     table = tables.of_rows(rows, f'{caption}.')
     rounds = f'The first {MAP_ROUNDS} rounds of the first seed'
@@ -103,7 +103,7 @@ def participation(view: RunView) -> Page:
         label: clients.losses for label, clients in recorded.items() if clients.losses
     }
     picture_caption = (
-        'A point: a client, its rounds and its training loss at the final model; '
+        'A point is a client, with its rounds and its training loss at the final model; '
         'first seed.'
     )
     page = Page('Participation', shown, caption=picture_caption, of_links=True)
@@ -170,9 +170,9 @@ def _participations(view: RunView) -> tables.Table:
         rows.append(row)
     return tables.of_rows(
         rows,
-        'First seed, by client. Participations: least, median, most. Gaps: rounds from one '
-        'participation to the next, mean over the clients with two. Age: rounds since the last '
-        'participation when training ended, median and most. Effective: the number of equally '
+        'First seed, by client. Participations: least, median, most. Gap: rounds from one '
+        'participation to the next; mean over the clients with two, and the longest. Age: rounds '
+        'since the last participation, median and most. Effective: the number of equally '
         "weighted clients with the variance of FedAvg's realised weights.",
     )
 
@@ -184,7 +184,7 @@ def _losses(view: RunView, recorded: Mapping[str, Clients]) -> tables.Table:
         row = {'pattern': view.name(label), 'algorithm': view.name(algorithm)}
         losses = recorded[label].losses.get(algorithm)
         if losses is None:
-            row['loss'] = recorded[label].missing.get(algorithm, 'not kept')
+            row['loss'] = recorded[label].missing.get(algorithm, 'not recorded')
         else:
             row |= _loss_cells(losses, view.links[label].mask.sum(axis=0))
         rows.append(row)
@@ -194,8 +194,8 @@ def _losses(view: RunView, recorded: Mapping[str, Clients]) -> tables.Table:
         'where clients keep models, unless the server was tuned; first point of a grid): mean over '
         'clients, and over the tenth with the largest. Active, others: mean participations of that '
         "tenth and of all others; rank: Spearman's correlation of participation and loss over "
-        'clients, negative where clients that are active less fare worse. Clients: the worst, '
-        'largest loss first.',
+        'clients, negative where clients that are active less fare worse. Clients: those of the '
+        'tenth, largest loss first.',
     )
 
 
@@ -266,8 +266,8 @@ def clients(view: RunView) -> Page:
     )
     caption = _SPREAD.format(title=metric.title, quantile=quantile)
     picture_caption = (
-        f'A point: a client, its rounds and its {metric.title}; '
-        'first seed, 0 without training.'
+        f'A point is a client, with its rounds and its {metric.title}; '
+        'first seed; clients that do not train are at 0.'
     )
     shown = [tables.of_rows(rows, caption)] if rows else []
     page = Page('Clients', shown, caption=picture_caption)

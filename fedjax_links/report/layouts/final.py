@@ -33,7 +33,7 @@ def metrics(view: RunView, *, tail: float | None = None) -> Page:
       The table.
 
     Raises:
-      ValueError: for a share out of range.
+      ValueError: for a ``tail`` out of range.
     """
     all_final_metrics = [view.final_metrics(name, tail) for name in view.metrics]
     rows = []
@@ -123,7 +123,7 @@ def bars(
       The bars, and their heights as a table.
 
     Raises:
-      ValueError: for an unknown metric or a share out of range.
+      ValueError: for an unknown metric or a ``tail`` out of range.
     """
     final_metrics = view.final_metrics(metric, tail)
     models = view.main_models
@@ -162,7 +162,7 @@ def bars(
     if view.num_seeds > 2:
         picture_caption += 'Whiskers: the 95 % intervals over seeds (Student t).'
     elif view.num_seeds == 2:
-        picture_caption += 'Dots: the two seeds, which tell no interval.'
+        picture_caption += 'Dots: the two seeds, too few for an interval.'
     table = tables.of_rows(rows, f'{final_metrics.caption()}.')
     heading = f'Final {final_metrics.metric.words} as bars'
     page = Page(heading, [table], draw, (width, 4.2), picture_caption)
@@ -194,7 +194,7 @@ def spread(
       stream that alone followed the seed.
 
     Raises:
-      ValueError: for an unknown metric, a share out of range, or results of one seed, or without
+      ValueError: for an unknown metric, a ``tail`` out of range, or results of one seed, or without
         such a grid.
     """
     final_metrics = view.final_metrics(metric, tail)

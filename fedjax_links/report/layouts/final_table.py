@@ -40,7 +40,7 @@ def final(
       The table. An arrow marks a tuned rate at an edge of what was tried.
 
     Raises:
-      ValueError: for an unknown choice or metric, a share out of range, or the best of a metric
+      ValueError: for an unknown choice or metric, a ``tail`` out of range, or the best of a metric
         whose direction is unknown.
     """
     checks.choice('rows', rows, (_ALGORITHM, *_PATTERNS))

@@ -60,7 +60,7 @@ def heat_map(
       y: the column along the vertical axis, or ``'round'``.
       best_over: columns, such as rates, of which each algorithm takes the value that is best at a
         cell by its mean over seeds. If two algorithms have different numbers of values to take
-        from, the interval of their difference has no end.
+        from, the interval of their difference is infinite.
       metric: which metric; that of the run by default.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over, a
         tenth by default; not with rounds as an axis.

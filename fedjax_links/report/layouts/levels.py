@@ -59,7 +59,7 @@ def levels(
       fit into one. With printed levels a second table compares the orderings.
 
     Raises:
-      ValueError: for an unknown metric or printed table, or a share out of range.
+      ValueError: for an unknown metric or printed table, or a ``tail`` out of range.
     """
     final_metrics = view.final_metrics(metric, tail)
     paper = printed_numbers.load(published)
@@ -75,11 +75,11 @@ def levels(
         shown += _orderings(view, final_metrics, paper)
     caption = (
         f'Points: mean differences between the same seeds, {final_metrics.span}. '
-        f'Bars: {verdicts.interval}; dashed where it has no end. '
+        f'Bars: {verdicts.interval}; dashed where it is infinite. '
     )
     if any(difference and difference.wide for difference in differences.values()):
-        caption += 'Thin lines include tuning. '
-    caption += 'Filled where zero lies outside of all of them.'
+        caption += 'Thin lines: the intervals including tuning. '
+    caption += 'A point is filled where zero lies outside its intervals.'
     page = Page(f'Final {final_metrics.metric.words}', shown, caption=caption)
     compared = [label for label, base in bases.items() if base not in (None, label)]
     if not 0 < len(compared) <= _MOST_ROWS:
@@ -143,7 +143,7 @@ def _levels_table(
 
 
 def _redrawn_text(view: RunView) -> str:
-    """Says what intervals speak for beside training; nothing if seeds redraw no more."""
+    """Says which draws beside those of training intervals cover; nothing for none."""
     facts: RunFacts = {} if view.run is None else view.run.facts
     modes = facts.get('redraw', {})
     redrawn = [
@@ -155,8 +155,8 @@ def _redrawn_text(view: RunView) -> str:
         return ''
     streams = ', '.join(redrawn)
     return (
-        f'; each seed redraws {streams}, too: `seed` in their sections of the config '
-        'fixes them, and intervals are those of training alone'
+        f' Each seed also redraws {streams}: `seed` in their sections of the config '
+        'fixes them, and intervals are then those of training alone.'
     )
 
 

@@ -187,8 +187,8 @@ class ComparedMap:
         )
         if is_any_unfair:
             caption += (
-                ' [inf]: one of both is the best of more values by the same seeds, which makes it '
-                'better by chance, so that nothing is claimed.'
+                ' [inf]: one of the two is the best of more values by the same seeds, which makes '
+                'it better by chance, so that nothing is claimed.'
             )
         return tables.of_rows(rows, caption)
 
@@ -224,8 +224,9 @@ class ComparedMap:
             rows.append(row)
         caption = (
             f'Minus {self.baseline}. Ahead and behind: each cell by itself; survive: after '
-            'Benjamini-Hochberg. All cells: the mean difference over all of them by seed; ± is '
-            f'{self.verdicts.interval}, in brackets with tuning; * where zero is outside. '
+            'Benjamini-Hochberg. All cells: the mean difference, by seed, over the cells where '
+            f'both converged; ± is {self.verdicts.interval}, in brackets with tuning; *: zero lies '
+            'outside. '
             'Cells share their seeds, so their counts are not independent.'
         )
         return tables.of_rows(rows, caption)

@@ -170,14 +170,14 @@ def overview(
 
     Args:
       view: what ran.
-      pattern: which links; the first by default.
+      pattern: label of the pattern; the first by default.
       tail: fraction of the evaluations, the last ones, by whose mean a point is best.
 
     Returns:
       A page without tables. Of more than 24 series each algorithm's best is drawn.
 
     Raises:
-      ValueError: for an unknown pattern or a share out of range.
+      ValueError: for an unknown pattern or a ``tail`` out of range.
     """
     pattern = view.patterns[0] if pattern is None else pattern
     checks.choice('pattern', pattern, view.patterns)
@@ -221,7 +221,7 @@ def overview(
 
     caption = _describe_lines(view, 'interval')
     if any(predictions.values()):
-        caption += ' Dotted: where algorithms were predicted to end.'
+        caption += ' Dotted: predicted final values, or else limits of a long run.'
     if any(exact.values()):
         caption += f' {_EXACT}'
     if links:
@@ -332,8 +332,8 @@ def first_rounds(
             row[title] = round_text if printed is None else f'{printed} / {round_text}'
         rows.append(row)
     caption = (
-        f'First multiple of {np.gcd.reduce(view.rounds)} rounds at which {shown_metric.title}, '
-        f'averaged over {view.seeds}, reaches the level above; in brackets the range over seeds.'
+        f'First evaluated round at which {shown_metric.title}, averaged over {view.seeds}, reaches '
+        'the level above; in brackets the range over seeds.'
     )
     if shares:
         caption += f' Best: of all algorithms, {final_metrics.span}.'

@@ -68,7 +68,7 @@ def _fixed_rates(view: RunView, label: str) -> str:
     rates = np.unique(column[~np.isnan(column)])
     if not rates.size:
         return ''
-    return f'{", ".join(f"{rate:g}" for rate in rates)} (given)'
+    return f'{", ".join(f"{rate:g}" for rate in rates)} (not tuned)'
 
 
 def _chosen(tried: TuningTrials) -> str:

@@ -64,7 +64,7 @@ def test_undecided_pairs_say_what_seeds_redraw_beside_training():
     decided = results({'fedavg': ends(*base), 'mifa': ends(0.6, 0.71, 0.5)})
     redraw = {'data': 'by_seed', 'partition': 'fixed', 'links_quality': 'by_seed'}
     run = runs.Results({}, {'redraw': redraw})
-    text = 'each seed redraws data, link probabilities, too: `seed` in their sections'
+    text = '. Each seed also redraws data, link probabilities: `seed` in their sections'
 
     def caption_of(view, run):
         return levels(dataclasses.replace(view, run=run)).tables[0].caption
@@ -277,7 +277,7 @@ def test_rates_show_the_choice_and_whether_it_is_at_an_edge():
     assert rows['down']['paper'] == ''
     assert rows['inside']['chosen'] == '0.1'
     assert rows['inside']['scores'] == '0.01: 10.0, 0.1: 90.0, 1: 30.0 ≈'
-    assert rows['given']['chosen'] == '0.05, 0.1 (given)'
+    assert rows['given']['chosen'] == '0.05, 0.1 (not tuned)'
     assert rows['server']['chosen'] == '0.1, server 1 ↑'
     assert rows['server']['scores'] == '0.1/0.5: 10.0, 0.1/1: 20.0'
     assert 'paper' not in rates(result).tables[0].header

@@ -92,7 +92,7 @@ def test_what_cannot_be_said_says_why():
         'fixed': '0.000',
     }
     assert rows['unknown']['law'] == 'not known: nobody did the sums'
-    assert rows['not_kept']['law'] == 'not kept'
+    assert rows['not_kept']['law'] == 'not recorded'
     assert rows['fixed']['law'] == 'a formula'
     assert rows['silent']['distance'] == '-'
     caption = link_maps(source_of(masks)).tables[0].caption
