@@ -22,7 +22,7 @@ PLAIN: Loops = {
 """Loops by name: what rows call them, and whether ``channels_last`` and ``compiled``."""
 
 
-def written(
+def write_job(
     session: interpreters.Session,
     params: Any,
     data: Problem,
@@ -33,7 +33,7 @@ def written(
     channels_last: bool = False,
     compiled: bool = False,
 ) -> Path:
-    """Returns a job of `torch_loop` from what the engine is given."""
+    """Writes a job of `torch_loop` from the arguments of the engine, and returns it."""
     flat = traverse_util.flatten_dict(jax.device_get(params), sep='/')
     return session.job(
         **{torch_loop.PREFIX + name: array for name, array in flat.items()},
@@ -47,8 +47,8 @@ def written(
     )
 
 
-def result(session: interpreters.Session, job: Path) -> Any:
-    """Returns the model and the losses that a job leaves, as the engine's are."""
+def run_job(session: interpreters.Session, job: Path) -> Any:
+    """Runs a job; returns its model and its losses in the form of the engine's."""
     outputs, _ = session.run(job)
     params = {
         name.removeprefix(torch_loop.PREFIX): array
@@ -87,9 +87,9 @@ def compare(
     with interpreters.Session('torch') as session:
 
         def in_torch(params, data, plan, workload, **options):
-            return result(
+            return run_job(
                 session,
-                written(session, params, data, plan, workload, algorithm, **options),
+                write_job(session, params, data, plan, workload, algorithm, **options),
             )
 
         _, options = next(iter(loops.values()))
@@ -106,7 +106,7 @@ def compare(
         params = images.initial_params(key, data)
         plan = images.schedule(key, links, workload)
         jobs = {
-            name: written(session, params, data, plan, workload, algorithm, **options)
+            name: write_job(session, params, data, plan, workload, algorithm, **options)
             for name, (_, options) in loops.items()
         }
         calls: dict[str, Callable[[], Any]] = {

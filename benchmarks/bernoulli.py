@@ -1,6 +1,6 @@
 """Times unreliable links: `micro` with Bernoulli(0.1) uplinks, where the number of clients varies.
 
-Proven equal to the program that trains everybody and masks; timed against it and against `micro`.
+It is proven equal to a program that trains all clients and masks, and timed against it and `micro`.
 Other chunk sizes show what a program of one width can reach.
 """
 
@@ -24,7 +24,7 @@ SEVERAL = 7, 10, 12
 
 
 def masked(key: jax.Array, data: Problem, settings: micro.Settings) -> Any:
-    """Trains everybody in every round, and a mask picks who counts."""
+    """Trains all clients in every round, and averages the active ones by a mask."""
     fold = jax.random.fold_in
 
     def one_round(params, t):

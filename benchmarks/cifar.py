@@ -2,7 +2,7 @@
 
 Xiang et al.'s CIFAR-10 experiment on images of noise: 100 clients, 5 steps of batch 16, their
 network. Links are as those that depend on labels: most clients at the lower clip, a few far above,
-.11 in the mean. FedAvg trains the active clients, FedPBC everybody.
+.11 in the mean. FedAvg trains the active clients, FedPBC all clients.
 """
 
 from typing import Any

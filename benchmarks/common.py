@@ -54,7 +54,7 @@ def compile_program(
 def alternate(
     functions: Mapping[str, Callable[..., Any]], args: Sequence[Any], *, repeats: int
 ) -> tuple[dict[str, Timing], dict[str, Any]]:
-    """Times programs in turns, so that a slow spell of the machine hits all of them alike.
+    """Times programs in turns, so that a slow spell of the machine hits all of them.
 
     Args:
       functions: pure functions by name, all of the same arguments.
@@ -80,7 +80,7 @@ def alternate(
 def take_turns(
     calls: Mapping[str, Callable[[], Any]], *, repeats: int
 ) -> dict[str, list[float]]:
-    """Seconds of every call: all of them once, then all of them again, ``repeats`` times.
+    """Returns the seconds of every call: all of them once, then all again, ``repeats`` times.
 
     What runs in another process returns the seconds that it took there, as a float.
     """
@@ -139,14 +139,14 @@ def rates(
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     if hasattr(os, 'sched_getaffinity'):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def busy_cores(seconds: float = 1.0) -> float:
-    """Cores that are kept busy while this process sleeps; the load where the system counts none."""
+    """Returns how many cores others keep busy; the load where the system does not count them."""
     counts = pathlib.Path('/proc/stat')
     if not counts.exists():
         return os.getloadavg()[0]

@@ -1,4 +1,4 @@
-"""Runs the same work in other interpreters, each started once and told when to run.
+"""Runs the same work in other interpreters, each of which is started once and waits for jobs.
 
 ``PEER_PYTHON_TORCH``, ``PEER_PYTHON_FLOWER``, ``PEER_PYTHON_FEDJAX`` and
 ``PEER_PYTHON_PFL_RESEARCH`` name these interpreters; without one it is that of this process.
@@ -32,7 +32,7 @@ def interpreter(name: str) -> str:
 def missing(name: str) -> str | None:
     """Returns the package that a peer needs and its interpreter lacks, if any."""
     python = interpreter(name)
-    (_, package) = peer_loops.PEERS[name]
+    _, package = peer_loops.PEERS[name]
     code = (
         f'import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)'
     )
@@ -52,14 +52,14 @@ class Session:
         self._scratch = tempfile.TemporaryDirectory()
         self._folder = Path(self._scratch.name)
         self._jobs = 0
-        self._said = (self._folder / 'said').open('w+')
+        self._stderr = (self._folder / 'stderr').open('w+')
         self._process = subprocess.Popen(
             [interpreter(name), '-m', 'benchmarks.peer_loops', name],
             cwd=ROOT,
             env={**os.environ, **QUIET, 'PYTHONPATH': str(ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             text=True,
         )
 
@@ -71,10 +71,10 @@ class Session:
         return path
 
     def run(self, job: Path) -> tuple[dict[str, np.ndarray], float]:
-        """Runs a job: what came out, and the seconds that it took.
+        """Runs a job; returns its outputs, and the seconds that it took.
 
         Raises:
-          RuntimeError: if it fails, with the end of what it said.
+          RuntimeError: if it fails, with the end of its error output.
         """
         target = self._folder / 'result.npz'
         with contextlib.suppress(BrokenPipeError):  # then the reply is missing too
@@ -82,8 +82,8 @@ class Session:
             self._process.stdin.flush()
         reply = self._process.stdout.readline()
         if not reply:
-            self._said.seek(0)
-            raise RuntimeError(f'{self._name}: {self._said.read()[-500:]}')
+            self._stderr.seek(0)
+            raise RuntimeError(f'{self._name}: {self._stderr.read()[-500:]}')
         return dict(np.load(target)), float(reply)
 
     def __enter__(self) -> 'Session':
@@ -96,5 +96,5 @@ class Session:
             self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
-        self._said.close()
+        self._stderr.close()
         self._scratch.cleanup()

@@ -58,7 +58,7 @@ def patterns(settings: micro.Settings) -> dict[str, Participation]:
 
 
 def equal_weights(settings: micro.Settings) -> Participation:
-    """Cohorts by successive sampling of clients that weigh the same; all of them wait."""
+    """Returns cohorts by successive sampling of clients that weigh the same; all of them wait."""
     return participation.minimum_separation(
         np.broadcast_to(1.0, settings.num_clients),
         separation=SEPARATION,
@@ -172,7 +172,7 @@ def relative(
     runs: list[Rounds],
     repeats: int,
 ) -> dict[str, Any]:
-    """Returns the row of a round's cost relative to one among few clients, without its target."""
+    """Returns the row of a round's cost relative to one among few clients, without a target."""
     few, other = sizes
     seconds = common.take_turns(
         dict(zip(('few', 'other'), runs, strict=True)), repeats=repeats
@@ -203,11 +203,11 @@ def compare(
     ]
     for name in patterns(few):
         runs = []
-        for settings, data, other in zip(sizes, problems_of, plain, strict=True):
+        for settings, data, run_plain in zip(sizes, problems_of, plain, strict=True):
             pattern = patterns(settings)[name]
             runs.append(Rounds(key, data, settings, pattern))
             cohorts = realised_cohorts(key, pattern, settings.num_rounds)
-            expected = other(key, data, cohorts)
+            expected = run_plain(key, data, cohorts)
             gaps.append(
                 common.require_close(
                     runs[-1].first, expected, tolerance=TOLERANCE, what=name

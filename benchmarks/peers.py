@@ -197,7 +197,7 @@ def compiled(quick: bool) -> dict[str, Any]:
             fashion.NETWORK,
             small,
             fashion.ALGORITHM,
-            fashion.links(small, 10),
+            fashion.links(small, fashion.COHORT_SIZE),
         ),
         (
             'cifar',

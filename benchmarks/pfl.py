@@ -48,7 +48,7 @@ class Network(nn.Module):
 
     @nn.compact
     def __call__(self, features: jax.Array) -> jax.Array:
-        """Logits [B, 10] of images [B, H, W, C]."""
+        """Computes logits [B, 10] of images [B, H, W, C]."""
         activations = features
         for width in self.channels:
             layer = nn.Conv(
@@ -110,8 +110,11 @@ def compare(
 
 def measure(quick: bool) -> dict[str, Any]:
     """Runs this benchmark and returns its record."""
-    everything = jax.default_backend() != 'cpu' and not quick
-    num_timed = WORKLOAD.num_rounds if everything else 1 if quick else CPU_ROUNDS
+    num_timed = WORKLOAD.num_rounds
+    if quick:
+        num_timed = 1
+    elif jax.default_backend() == 'cpu':
+        num_timed = CPU_ROUNDS
     return compare(
         Network(), WORKLOAD, COHORT_SIZE, num_timed=num_timed, repeats=1 if quick else 3
     )

@@ -42,7 +42,7 @@ def probabilities(settings: Settings) -> np.ndarray:
 
 
 def problem(settings: Settings) -> Problem:
-    """Targets around zero in one half of the clients and around one in the other."""
+    """Returns targets around zero in one half of the clients and around one in the other."""
     targets = np.random.default_rng(0).normal(
         size=(settings.num_clients, settings.dimension)
     )
@@ -68,7 +68,7 @@ def engine(keys: jax.Array, data: Problem, settings: Settings, name: str) -> Any
 
 
 def by_hand(keys: jax.Array, data: Problem, settings: Settings, name: str) -> Any:
-    """Runs the same without the engine."""
+    """Runs the same workload as scans written by hand, without the engine."""
     fold = jax.random.fold_in
     targets = data.data
     probs = jnp.asarray(probabilities(settings), jnp.float32)

@@ -57,10 +57,10 @@ def named(words: Sequence[str]) -> list[str]:
 
 
 def lack(name: str) -> str | None:
-    """Tells what a benchmark needs and this machine lacks, if anything.
+    """Returns what a benchmark needs and this machine lacks; None for nothing.
 
-    A record is replaced as a whole, so all peers must be there; ``python -m benchmarks.peers``
-    does with some of them.
+    A record is replaced as one, so `peers` needs all peers; ``python -m benchmarks.peers`` runs
+    those that there are.
     """
     needed = {
         'fashion': ['torch'],
@@ -126,12 +126,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f'benchmarks.{name}',
                 f'--out={folder}/{name}.json',
             ]
-            done = subprocess.run(
-                [*command, *(['--quick'] if args.quick else [])],
-                cwd=ROOT,
-                stdout=subprocess.DEVNULL,
-            )
-            failed += [name] if done.returncode else []
+            if args.quick:
+                command.append('--quick')
+            done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+            if done.returncode:
+                failed.append(name)
         records = summary.read(folder)
     print(summary.table(records))
     if not args.quick:

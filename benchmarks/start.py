@@ -43,13 +43,14 @@ def compile_seconds(repeats: int) -> list[float]:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """Makes the record of this benchmark."""
-    repeats, size = (1, ['--config.num_rounds=20']) if quick else (5, [])
+    """Runs this benchmark and returns its record."""
+    repeats = 1 if quick else 5
+    size = ['--config.num_rounds=20'] if quick else []
     first = []
     cached = []
     with tempfile.TemporaryDirectory() as scratch:
         base = Path(scratch)
-        # Absl's status.
+        # After its help, absl exits with status 1.
         helps = [simulate('--help', cache=base, status=1) for _ in range(repeats)]
         mistake = [QUICKSTART, '--config.num_rounds=-1', f'--workdir={base / "none"}']
         errors = [simulate(*mistake, cache=base, status=2) for _ in range(repeats)]

@@ -236,11 +236,11 @@ class Loop:
         return (t + 1) % int(self._job['period']) == 0
 
     def _amplify(self, start: State, end: State) -> State:
-        """Lengthens the server's way since the start of a block."""
+        """Multiplies the server's displacement since the start of a block by the amplification."""
         factor = float(self._job['amplification'])
         return {name: start[name] + factor * (end[name] - start[name]) for name in end}
 
-    def _train(self, start: State, batches: Any) -> 'Trained':
+    def _train(self, start: State, batches: Any) -> Trained:
         """Takes the local steps of one client."""
         cross_entropy = self._torch.nn.functional.cross_entropy
         learning_rate = float(self._job['learning_rate'])

@@ -39,7 +39,14 @@ TITLES = {
     'digits': 'digits',
     'digits_linear': 'digits, large rates',
 }
-CLIENTS = {'gaussians': 50, 'long': 50} | dict.fromkeys([*TITLES][2:], 20)
+CLIENTS = {
+    'gaussians': 50,
+    'long': 50,
+    'images': 20,
+    'images_linear': 20,
+    'digits': 20,
+    'digits_linear': 20,
+}
 LARGE = (51.2, 204.8, 819.2)
 SIZES = (20, 60, 200, 600, 2000)
 

@@ -105,12 +105,11 @@ def get_config(argument: str = '') -> ConfigDict:
         ),
     }[which]
     algorithms = dict(ALGORITHMS)
-    if which == 'rounds':
-        del algorithms['fedpbc_server']
     probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
-    is_early = which == 'rounds'
     layout = {'name': 'heat_map', 'x': x, 'y': OVERLAP}
+    is_early = which == 'rounds'
     if is_early:
+        del algorithms['fedpbc_server']
         grid = {**grid, RATE: RATES}
         layout |= {'best_over': (RATE,), 'tail': 0.0}
     return ConfigDict(
@@ -144,7 +143,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 'grid': _nested(
                     {**{k: v[:2] for k, v in grid.items()}, OVERLAP: (0.6, 0.9)}
                 ),
-                # Of 80 rounds, not of 1,000.
+                # A period that fits into 80 rounds.
                 'algorithms': {'amplified_scaffold': {'period': 40}},
                 'num_rounds': 80,
                 'eval_every': 20 if is_early else 40,

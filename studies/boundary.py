@@ -128,11 +128,13 @@ def confusion(means: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def point(index: int) -> tuple[Point, Setting]:
     """Returns a point by theory, and what the runs that check it need."""
-    dim = DIMS[index % 4]
-    bayes = BAYES[index % 5]
-    kind = KINDS[(index + index // 20) % 2]  # so every pair of these has both
-    alpha = ALPHAS[index // 2 % 3]
-    sigma = SIGMAS[index // 5 % 4]
+    dim = DIMS[index % len(DIMS)]
+    bayes = BAYES[index % len(BAYES)]
+    # After all pairs of the above, kinds change places, so that every pair has both.
+    num_pairs = len(DIMS) * len(BAYES)
+    kind = KINDS[(index + index // num_pairs) % len(KINDS)]
+    alpha = ALPHAS[index // 2 % len(ALPHAS)]
+    sigma = SIGMAS[index // 5 % len(SIGMAS)]
     rng = np.random.default_rng(index)
     distance = analysis.equidistant_distance(bayes, CLASSES)
     if index < SIMULATED:
@@ -164,7 +166,7 @@ def point(index: int) -> tuple[Point, Setting]:
         lambda shares: -analysis.equidistant_skewed_accuracy(distance, shares),
     )
     lost = [100 * (formula(fedavg) - formula(equal)) for formula in formulas]
-    mass = 50 * float(boundaries.mass.sum())
+    mass = 100 * float(boundaries.mass.sum()) / 2  # the matrix has every pair twice
     features = means[labels.ravel()] + rng.normal(size=(labels.size, dim))
     theory = Point(kind, dim, bayes, alpha, sigma, mass, *lost)
     return theory, Setting(means, features, labels.ravel(), probs)
@@ -250,7 +252,7 @@ def write(rows: list[Point]) -> None:
 
 
 def record() -> None:
-    """Computes theory of all points, then runs those that lack runs: goes on where it ended."""
+    """Computes theory of all points, then runs those without runs; resumes an unfinished record."""
     rows = read() if RECORD.exists() else []
     for index in range(len(rows), POINTS):
         rows.append(point(index)[0])
@@ -263,15 +265,17 @@ def record() -> None:
 
 
 def table(rows: list[Point]) -> Iterator[str]:
-    """Returns how far each formula and the runs are from the exact loss, by Bayes accuracy."""
+    """Yields how far each formula and the runs are from the exact loss, by Bayes accuracy."""
     titles = 'Bayes accuracy', 'exact loss', *FORMULAS, 'simulated'
     yield f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|'
     for bayes in BAYES:
-        of = [row for row in rows if row.bayes == bayes and row.kind != 'equidistant']
-        lost = [row.exact for row in of]
+        selected = [
+            row for row in rows if row.bayes == bayes and row.kind != 'equidistant'
+        ]
+        lost = [row.exact for row in selected]
         cells = [f'{min(lost):.2f} to {max(lost):.2f}']
         for formula in (*FORMULAS, 'simulated'):
-            off = np.array([getattr(row, formula) - row.exact for row in of])
+            off = np.array([getattr(row, formula) - row.exact for row in selected])
             known = np.abs(off[~np.isnan(off)])
             size = f' ({known.size})' if formula == 'simulated' else ''
             if known.size:
@@ -293,18 +297,18 @@ def draw(rows: list[Point]) -> None:
     )
     for ax, (formula, title) in zip(axes, panels, strict=True):
         for kind, mark in (*zip(KINDS, 'os', strict=True), ('equidistant', 'x')):
-            of = [row for row in rows if row.kind == kind]
+            selected = [row for row in rows if row.kind == kind]
             ax.plot(
-                [getattr(r, formula) for r in of],
-                [r.exact for r in of],
+                [getattr(row, formula) for row in selected],
+                [row.exact for row in selected],
                 mark,
                 ms=5,
                 label=kind,
             )
-        ran = [row for row in rows if not np.isnan(row.simulated)]
+        simulated_rows = [row for row in rows if not np.isnan(row.simulated)]
         ax.plot(
-            [getattr(r, formula) for r in ran],
-            [r.simulated for r in ran],
+            [getattr(row, formula) for row in simulated_rows],
+            [row.simulated for row in simulated_rows],
             'k.',
             ms=4,
             label='simulated',
@@ -365,7 +369,7 @@ def digits(dim: int) -> tuple[float, np.ndarray]:
 
 
 def digits_table() -> Iterator[str]:
-    """Returns means over the draws, and how far the law is off at single draws."""
+    """Yields means over the draws, and how far the law is off at single draws."""
     titles = (
         'components',
         'accuracy',
@@ -377,9 +381,9 @@ def digits_table() -> Iterator[str]:
     yield f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|'
     for dim in DIGITS_DIMS:
         accuracy, lost = digits(dim)
-        for (alpha, sigma), of in zip(DIGITS_LINKS, lost, strict=True):
-            off = np.sqrt(np.mean((of[:, 1] - of[:, 0]) ** 2))
-            means = ' | '.join(f'{mean:.1f}' for mean in of.mean(axis=0))
+        for (alpha, sigma), draws in zip(DIGITS_LINKS, lost, strict=True):
+            off = np.sqrt(np.mean((draws[:, 1] - draws[:, 0]) ** 2))
+            means = ' | '.join(f'{mean:.1f}' for mean in draws.mean(axis=0))
             yield f'| {dim} | {accuracy:.1f} | {alpha:g}, {sigma:g} | {means} | {off:.1f} |'
 
 

@@ -46,7 +46,7 @@ def final(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def until(last: int) -> Statistic:
-    """Returns the mean of the evaluations up to a round."""
+    """Returns a statistic: the mean of the evaluations up to a round."""
     return lambda rounds, values: values[:, rounds <= last].mean(axis=1)
 
 
@@ -63,8 +63,8 @@ class Claim(NamedTuple):
       item: figure or table.
       text: the sentence, in our words.
       run: the archive, named as the config and its words.
-      pairs: by label, two sides of which the first is said to be ahead; or four sides, where the
-        lead of the first over the second is said to be more than that of the third over the fourth.
+      pairs: by label, two sides of which the paper says that the first is ahead; or four sides,
+        where the first leads the second by more than the third leads the fourth.
       metric: the metric that is compared.
       statistic: what is computed from its values over rounds.
       target: a value of the metric. If set, the first rounds that reach it are compared in place of
@@ -209,7 +209,7 @@ def _waiting(
     """Compares waiting times by their ratio, and its sign by ranks.
 
     A single seed that waits for most of a run would carry a mean difference of rounds, and its
-    interval, alone. Who never arrives counts with the last round.
+    interval, alone. A seed that never reaches the target counts with the last round.
     """
     sign = claim.sign
     target = claim.sign * claim.target
@@ -223,11 +223,11 @@ def _waiting(
         first_rounds(rounds, sign * values.mean(axis=0)[None], target)[0]
         for rounds, values in courses
     )
-    here, there = (
+    texts = [
         f'{number:.0f}' if np.isfinite(number) else 'never'
         for number in numbers_of_means
-    )
-    note = f' ({np.sum(first < second)} of {len(first)} seeds; {here}, {there})'
+    ]
+    note = f' ({np.sum(first < second)} of {len(first)} seeds; {", ".join(texts)})'
     margin = DOUBLING if claim.margin is None else claim.margin
     return Outcome(label, *_interval(ratios), float(p_value), margin, note)
 
@@ -266,7 +266,7 @@ def judged(claims: Iterable[Claim]) -> Judged:
 
 
 def survivors(judgements: Judged) -> list[list[bool]]:
-    """Tells by claim and pair whether it survives all others of the table."""
+    """Returns by claim and pair whether it survives the correction for the table."""
     flags = iter(evaluation.benjamini_hochberg(_p_values(judgements), LEVEL).tolist())
     return [[next(flags) for _ in pairs] for _, pairs in judgements]
 

@@ -87,18 +87,18 @@ def printed_grid(minutes: Mapping[str, str]) -> str:
     parts = []
     verdicts = set()
     for name, pattern in (('3a', 'invariant'), ('3b', 'varying')):
-        best = {}
+        best_rates = {}
+        losses = {}
         for algorithm, model in (('fedavg', 'server'), ('fedpbc', 'client_mean')):
             ends = tuned_ends(pattern, algorithm, model)
             printed_ends = {rate: ends[rate] for rate in PRINTED_GRID if rate in ends}
-            best[algorithm] = min(
-                printed_ends, key=lambda rate: printed_ends[rate].mean()
-            )
-            best[algorithm, 'loss'] = printed_ends[best[algorithm]]
-        differences = 1000 * (best['fedavg', 'loss'] - best['fedpbc', 'loss'])
+            mean_losses = {rate: values.mean() for rate, values in printed_ends.items()}
+            best_rates[algorithm] = min(mean_losses, key=mean_losses.__getitem__)
+            losses[algorithm] = printed_ends[best_rates[algorithm]]
+        differences = 1000 * (losses['fedavg'] - losses['fedpbc'])
         interval = evaluation.seed_interval(differences)
         parts.append(
-            f'{name}: FedPBC at {best["fedpbc"]:g}, FedAvg at {best["fedavg"]:g}, '
+            f'{name}: FedPBC at {best_rates["fedpbc"]:g}, FedAvg at {best_rates["fedavg"]:g}, '
             f'{float(interval.mean):+.0f} ± {float(interval.half_width):.0f}'
         )
         decided = evaluation.p_value(differences) < LEVEL and differences.mean() > 0

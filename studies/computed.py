@@ -128,9 +128,9 @@ def fractions_up() -> dict[str, list[float]]:
     """Computes how often the links of Figure 6 are up: by kind, for each of its probabilities."""
     kinds: dict[str, Callable[[float], float]] = {
         'Bernoulli': lambda p: p,
-        'its sine': lambda p: float(sine(p).mean()),
+        'Bernoulli, sine': lambda p: float(sine(p).mean()),
         'Markov': lambda p: markov_fraction(np.array([p])),
-        'its sine ': lambda p: markov_fraction(sine(p)),
+        'Markov, sine': lambda p: markov_fraction(sine(p)),
     }
     return {kind: [compute(p) for p in FIGURE_6] for kind, compute in kinds.items()}
 
@@ -138,21 +138,20 @@ def fractions_up() -> dict[str, list[float]]:
 def _figure_6_rows() -> Iterator[str]:
     item = 'Xiang et al. 2024, Figure 6'
     numbers = {
-        kind: ', '.join(f'{fraction:.3f}' for fraction in fractions)
-        for kind, fractions in fractions_up().items()
+        kind: ', '.join(f'{fraction:.3f}' for fraction in by_prob)
+        for kind, by_prob in fractions_up().items()
     }
-    still, sine_, markov, markov_sine = numbers.values()
-    of = 'fractions of rounds up for p = 0.01, 0.1, 0.5, 0.9'
+    fractions = 'fractions of rounds up for p = 0.01, 0.1, 0.5, 0.9'
     yield _row(
         item,
         'links are up less often with the sine (b) than without (a)',
-        f'{of}: {still} without; {sine_} with it',
+        f'{fractions}: {numbers["Bernoulli"]} without; {numbers["Bernoulli, sine"]} with it',
         'holds',
     )
     yield _row(
         item,
         'links are up even less often if they are Markov, (c) and (d)',
-        f'{of}: {markov} in (c); {markov_sine} in (d)',
+        f'{fractions}: {numbers["Markov"]} in (c); {numbers["Markov, sine"]} in (d)',
         '(c): reversed, they are up as often as in (a) and more often than in (b); (d): holds for '
         'p = 0.5 and 0.9, alike below',
     )

@@ -25,7 +25,7 @@ TOLERANCES = (0, 2, 5, 10)
 
 
 def differences() -> Iterator[str]:
-    """Rows by lost share of uplinks and by edges, and to FedPBC whose uplinks lose nothing."""
+    """Yields differences by loss and edges, and those to FedPBC whose uplinks lose nothing."""
     view = run_view.of_run(runs.read(RECORD))
     ends = view.final_metrics(None, None)
     (pattern,) = view.patterns
@@ -37,11 +37,9 @@ def differences() -> Iterator[str]:
         other = _label(view, *base)
         key = run_view.FinalKey(pattern, label, view.main_models[label])
         paired = view.paired_difference(ends, key, other)
-        return (
-            ends.metric.interval(paired, signed=True, wide=paired.wide)
-            if paired
-            else ''
-        )
+        if paired is None:
+            return ''
+        return ends.metric.interval(paired, signed=True, wide=paired.wide)
 
     titles = [f'{view.name(one)} - {view.name(other)}' for one, other in PAIRS]
     yield f'| lost | edges up | {" | ".join(titles)} | S2S - FedPBC, none lost |'
@@ -57,16 +55,16 @@ def differences() -> Iterator[str]:
 
 
 def _label(view: run_view.RunView, algorithm: str, loss: float, prob: float) -> str:
-    labels = {'links.pattern.loss': loss, 'links.prob': prob}
-    return next(
-        k
-        for k, (name, at) in view.members.items()
-        if (name, dict(at)) == (algorithm, labels)
-    )
+    """Returns the label of an algorithm's series at a point of the grid."""
+    point = {'links.pattern.loss': loss, 'links.prob': prob}
+    for label, (name, series_point) in view.members.items():
+        if name == algorithm and dict(series_point) == point:
+            return label
+    raise KeyError(algorithm, point)
 
 
 def codes(num_clients: int = 50) -> Iterator[str]:
-    """Rows by probability of the edges: the chance of a step of CoGC by uplink and tolerance."""
+    """Yields the chance of a step of CoGC by edges, uplinks and tolerance."""
     yield f'| edges up | uplinks up | {" | ".join(f"r = {r}" for r in TOLERANCES)} |'
     yield f'{"| --- " * (2 + len(TOLERANCES))}|'
     for q in CLIENT_LINKS:

@@ -50,8 +50,11 @@ TITLES = (
     'FedAvg',
     'FedPBC, client mean',
     'FedPBC, server',
+    'client mean minus FedAvg',
+    'theory',
+    'left',
+    'moved',
 )
-TITLES += ('client mean minus FedAvg', 'theory', 'left', 'moved')
 LIMITS = (
     'examples',
     'FedAvg: population, data, simulated',
@@ -59,8 +62,9 @@ LIMITS = (
     'left',
 )
 
-_FRESH = 100_000
-_EPOCHS = 100
+# The training of `scores`, in the limit of many examples.
+_NUM_EXAMPLES = 100_000
+_NUM_ROUNDS = 100
 _STEPS = 100
 _BATCH = 64
 _RATE = 0.3
@@ -223,13 +227,13 @@ def population(point: Point) -> np.ndarray | None:
 
 @functools.cache
 def scores(model: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Logits float[T, C] and labels of a seed's test images.
+    """Computes logits float[T, C] of a seed's test images, and returns them with the labels.
 
-    The model's after 10,000 steps of batch 64 on 100,000 images of all classes, in one place.
+    The model is trained by one client: 10,000 steps of batch 64 on 100,000 images of all classes.
     """
     config = depth.get_config('images').to_dict()
     section = {**config['problem'], **config['problems'][model], 'num_clients': 1}
-    section['data'] = {**section['data'], 'num_train': _FRESH}
+    section['data'] = {**section['data'], 'num_train': _NUM_EXAMPLES}
     problem = built(section, seed)
     options = dict(depth.MODELS[model]) if model != 'softmax' else {'name': model}
     network = classification.MODELS[options.pop('name')](10, **options)
@@ -245,8 +249,8 @@ def scores(model: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
             fl.ALGORITHMS['fedavg'](client),
             participation.bernoulli(jnp.ones(1)),
             problem,
-            num_rounds=_EPOCHS,
-            eval_every=_EPOCHS,
+            num_rounds=_NUM_ROUNDS,
+            eval_every=_NUM_ROUNDS,
             eval_fn=logits,
         )
     )(jax.random.key(seed))
@@ -262,13 +266,13 @@ def interval(values: np.ndarray) -> str:
 
 
 def rows(points_of_table: Iterable[Point]) -> Iterator[str]:
-    """Lines of the table."""
+    """Yields the lines of the table."""
     for point in points_of_table:
         yield f'| {" | ".join([point.data, *cells(point)])} |'
 
 
 def long_rows() -> Iterator[str]:
-    """Lines of the table of a long run, of which every rate is shown after half and all of it."""
+    """Yields the lines of the table of a long run: every rate after half and all of the rounds."""
     config = runs.read_json(FOLDER / 'long', runs.CONFIG)
     total = config['num_rounds']
     for rate in config['grid']['client']['learning_rate']:
@@ -320,7 +324,7 @@ def limit_row(point: Point) -> str:
 
 
 def draw(panels: Sequence[Sequence[Point]], path: Path) -> None:
-    """Differences with theory, and training accuracies, over the examples of a client."""
+    """Draws differences with theory, and training accuracies, over the examples of a client."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
@@ -396,8 +400,9 @@ def _draw_line(
 
 def main() -> None:
     """Prints the tables and draws the picture."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument('--picture', type=Path)
+    parser = argparse.ArgumentParser(prog='python -m studies.depth')
+    parser.add_argument('--picture', type=Path, help='where to draw; not by default')
+    picture = parser.parse_args().picture
     results = [list(points(data)) for data in DATA]
     softmax = [point for point in results[0] if point.model == 'softmax']
     tables = {
@@ -409,7 +414,6 @@ def main() -> None:
         print(f'\n| {" | ".join(titles)} |\n{"| --- " * len(titles)}|')
         for line in lines:
             print(line, flush=True)
-    picture = parser.parse_args().picture
     if picture:
         draw(results, picture)
 

@@ -64,15 +64,15 @@ class Costs(NamedTuple):
 
 
 class Clock(experiment.Callback):
-    """Notes wall and processor seconds and how many clients trained at the end of every period."""
+    """Records wall and processor seconds and how many clients trained at the end of each period."""
 
     def __init__(self) -> None:
-        """Notes nothing yet."""
+        """Records nothing yet."""
         self.times: list[tuple[float, float]] = []
         self.trained: list[float] = []
 
     def on_period(self, lane: experiment.Lane, record: Mapping[str, Any]) -> None:
-        """Notes one."""
+        """Records a period; raises if the lane is not finite."""
         if not record['finite']:
             raise ValueError(
                 f'{lane.description} is not finite after {record["round"]} rounds.'
@@ -82,7 +82,7 @@ class Clock(experiment.Callback):
 
 
 def _operations(program: Any) -> tuple[float, float]:
-    """Operations and bytes of a compiled program without loops, as the compiler counts them."""
+    """Returns operations and bytes of a compiled program without loops, as the compiler counts."""
     costs = program.cost_analysis() or {}
     return float(costs['flops']), float(costs['bytes accessed'])
 
@@ -95,7 +95,7 @@ def _seconds(program: Any, *args: Any) -> float:
 
 
 def costs(planned: Experiment, problem: Problem, batches: Sequence[int]) -> Costs:
-    """Operations and seconds of a step and of an evaluation, each by itself."""
+    """Measures the costs of a step and of an evaluation, each by itself."""
     key = jax.random.key(0)
     params = jax.jit(problem.init_params)(key)
 
@@ -163,8 +163,10 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
     period = num_rounds // 2
     dataclasses.replace(planned, eval_fn=_evaluate_few).run(callbacks=[clock])
     wall, processor = np.subtract(*clock.times[::-1])
-    few = len(planned.plan.models(label)) * 2 * EVALUATED / cost.num_examples
-    training = max(0.0, processor - few * cost.evaluation)
+    num_evaluations = (
+        len(planned.plan.models(label)) * 2 * EVALUATED / cost.num_examples
+    )
+    training = max(0.0, processor - num_evaluations * cost.evaluation)
     first, second = clock.trained
     return Measured(wall / period, training / max(second, 1.0), first / period)
 
@@ -190,7 +192,7 @@ def extrapolated(
     after: float,
     cost: Costs,
 ) -> dict[str, float]:
-    """Hours of an algorithm, all lanes and rounds, tuning included."""
+    """Extrapolates the costs of an algorithm to all lanes and rounds, tuning included."""
     lanes = planned.plan.lanes_at_first(label)
     rounds = sum(lane.num_rounds for lane in lanes)
     start = values['algorithms'][label].get('start_round', 0)
@@ -214,11 +216,11 @@ def extrapolated(
     }
 
 
-class Known:
+class SharedMeasurements:
     """Measures once what configs share: stand-in data, programs of a network, clients by links."""
 
     def __init__(self, folder: pathlib.Path, share: float = 1.0) -> None:
-        """Knows nothing yet.
+        """Measures nothing yet.
 
         Args:
           folder: of the data.
@@ -249,7 +251,7 @@ class Known:
         return self._costs[key]
 
     def clients(self, values: Values) -> dict[str, float]:
-        """`clients_per_round`."""
+        """Returns the clients per round, see `full_size_configs.clients_per_round`."""
         parts = ('patterns', 'algorithms', 'problems')
         key = json.dumps([values.get(part) for part in parts])
         if key not in self._clients:
@@ -259,7 +261,7 @@ class Known:
     def measured(
         self, values: Values, num_rounds: int, cost: Costs
     ) -> tuple[dict[str, Measured], list[str]]:
-        """Yields every algorithm, and which of them ran for this config.
+        """Returns the measurements of every algorithm, and which of them ran for this config.
 
         An algorithm that differs in numbers from one that ran on the same network runs only where
         there are patterns left to meet.
@@ -287,30 +289,30 @@ class Known:
 
 
 def measure(
-    config: str, num_rounds: int, known: Known, *, dry_run: bool = False
+    config: str, num_rounds: int, shared: SharedMeasurements, *, dry_run: bool = False
 ) -> Values:
     """Returns the record of one config.
 
     Args:
       config: as behind ``--config=configs/``, ``xiang2024_table1:svhn``.
       num_rounds: to run, even; 0 to estimate from a step and an evaluation by themselves.
-      known: what earlier configs have measured.
+      shared: the measurements of earlier configs.
       dry_run: whether ``--dry_run`` estimates too, as slow as its periods are.
 
     Returns:
       What the table shows.
     """
     begin = time.process_time()
-    values = known.config(*config.split(':'))
+    values = shared.config(*config.split(':'))
     planned = experiment.build(values)
     report.check(planned)
     planned.check()
     problem = planned.problem_at(next(iter(planned.patterns)), planned.plan.points[0])
     shapes = jax.eval_shape(problem.init_params, jax.random.key(0))
-    cost = known.costs(values, planned, problem)
-    after = known.clients(values)
+    cost = shared.costs(values, planned, problem)
+    after = shared.clients(values)
     if num_rounds:
-        measured, ran = known.measured(values, num_rounds, cost)
+        measured, ran = shared.measured(values, num_rounds, cost)
     else:
         measured = _by_steps(values, problem, cost, max(after.values()))
         ran = []
@@ -356,7 +358,7 @@ def _short(number: float) -> str:
 
 
 def rows(records: Sequence[Values]) -> Iterator[str]:
-    """Lines of the table."""
+    """Yields the lines of the table."""
     titles = (
         'config',
         'clients',
@@ -364,9 +366,12 @@ def rows(records: Sequence[Values]) -> Iterator[str]:
         'lanes',
         'rounds of all lanes',
         'rounds run',
+        'seconds per round',
+        'days on two cores',
+        'memory',
+        'GPU hours by operations',
+        'by bytes',
     )
-    titles += ('seconds per round', 'days on two cores', 'memory')
-    titles += ('GPU hours by operations', 'by bytes')
     yield f'| {" | ".join(titles)} |'
     yield f'{"| --- " * len(titles)}|'
     for record in records:
@@ -415,9 +420,11 @@ def main() -> None:
         print('\n'.join(rows([json.loads(line) for line in lines if line])))
         return
     with tempfile.TemporaryDirectory() as folder:
-        known = Known(pathlib.Path(folder))
+        shared = SharedMeasurements(pathlib.Path(folder))
         for config in args.configs:
-            line = json.dumps(measure(config, args.rounds, known, dry_run=args.dry_run))
+            line = json.dumps(
+                measure(config, args.rounds, shared, dry_run=args.dry_run)
+            )
             print(line, flush=True)
             if args.out:
                 with open(args.out, 'a') as stream:

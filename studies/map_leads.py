@@ -91,21 +91,22 @@ def draw() -> None:
         layout='constrained',
         squeeze=False,
     )
-    views = {name: read(name) for name in MAPS}
-    labels = [label for label in views['space'][0].algorithms if label != 'fedavg']
-    looks = plot.looks(views['space'][0].algorithms)
-    names = [views['space'][0].name(label) for label in labels]
-    for ax, (name, (_, view)) in zip(axes[0], views.items(), strict=True):
-        base = view.levels('fedavg')
+    maps = {name: read(name) for name in MAPS}
+    view, _ = maps['space']
+    labels = [label for label in view.algorithms if label != 'fedavg']
+    looks = plot.looks(view.algorithms)
+    names = [view.name(label) for label in labels]
+    for ax, (name, (_, map_cells)) in zip(axes[0], maps.items(), strict=True):
+        base = map_cells.levels('fedavg')
         for column, label in enumerate(labels):
-            if label not in view.choices:
+            if label not in map_cells.choices:
                 continue
-            accuracy = view.levels(label)
+            accuracy = map_cells.levels(label)
             count = min(accuracy.shape[-1], base.shape[-1])
             leads = accuracy[..., :count] - base[..., :count]
             points = 100 * leads.mean(axis=-1).ravel()
             ax.plot(points, np.full(points.size, column), '|', ms=9, color='0.6')
-            choice = view.minus(label, 'fedavg')
+            choice = map_cells.minus(label, 'fedavg')
             assert choice is not None
             interval = choice.interval_with_tuning()
             ax.errorbar(

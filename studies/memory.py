@@ -181,10 +181,10 @@ def record() -> None:
         writer.writerow(Point._fields)
         for num_clients, time in SIMULATED:
             for algorithm in WITH_MEMORY:
-                found = simulate(algorithm, num_clients, time)
-                numbers = f'{found.bias:.3f}', f'{found.error:.3f}'
+                point = simulate(algorithm, num_clients, time)
+                numbers = f'{point.bias:.3f}', f'{point.error:.3f}'
                 writer.writerow([algorithm, num_clients, f'{time:g}', *numbers])
-                print(found, flush=True)
+                print(point, flush=True)
 
 
 def bias_after_rounds(point: Point) -> float:
@@ -231,8 +231,13 @@ def spread_table() -> str:
 
 
 def _row(name: str, num_clients: int, values: list[float]) -> str:
-    cells = [f'{value + 0.0:.2f}'.replace('-0.00', '0.00') for value in values]
+    cells = [_two_decimals(value) for value in values]
     return f'| {name} | {num_clients} | {" | ".join(cells)} |'
+
+
+def _two_decimals(value: float) -> str:
+    """Writes a number with two decimals, and zero without a sign."""
+    return f'{value:.2f}'.replace('-0.00', '0.00')
 
 
 def rare_table() -> str:
@@ -251,7 +256,7 @@ def rare_table() -> str:
             limit = analysis.linear_limit(algorithm, links, targets, RATE, STEPS)
             bias = limit.means['server'][0] - OPTIMUM
             spread = np.sqrt(limit.covariances['server'][0, 0])
-            cell = f'{bias:.2f}'.replace('-0.00', '0.00')
+            cell = _two_decimals(bias)
             lines.append(f'| {name} | {time:g} | {cell} | {spread:.2f} |')
     return '\n'.join(lines)
 
@@ -265,7 +270,7 @@ def simulated_table() -> str:
     for point in recorded():
         exact = 'not known'
         if point.algorithm != 'FedAU':
-            exact = f'{bias_after_rounds(point):.2f}'.replace('-0.00', '0.00')
+            exact = _two_decimals(bias_after_rounds(point))
         lines.append(
             f'| {point.algorithm} | {point.num_clients} | {point.time:g} | {exact} '
             f'| {point.bias:.2f} ± {point.error:.2f} |'

@@ -32,7 +32,7 @@ SETTINGS = (
     (0.98, 0.05, 10.0, 6),
 )
 MODELS = (('fedavg', 'server'), ('fedpbc', 'client_mean'))
-PERIOD = 93  # prime to the cycle of 100 rounds
+PERIOD = 93  # coprime to the cycle of 100 rounds, so that all of it is seen
 LAST = 0.25
 NEAR = 0.3
 ERRORS = 3.0
@@ -72,9 +72,9 @@ class Point(NamedTuple):
 def config(setting: tuple[float, float, float, int]) -> dict[str, Any]:
     """Returns the runs of a setting: Bayes accuracy, alpha, sigma, seed of the draw."""
     bayes, alpha, sigma, seed = setting
-    predicted = {}
+    patterns = {}
     for label, section in presets.patterns('paper').items():
-        predicted[label] = {
+        patterns[label] = {
             **section,
             'probs': {**presets.probs(sigma=sigma), 'seed': seed},
         }
@@ -88,7 +88,7 @@ def config(setting: tuple[float, float, float, int]) -> dict[str, Any]:
             'alpha': alpha,
             'seed': seed,
         },
-        'patterns': predicted,
+        'patterns': patterns,
         'client': {'learning_rate': RATE, 'local_steps': 5, 'batch_size': 16},
         'algorithms': {'fedavg': {}, 'fedpbc': {}},
         'redraw': dict.fromkeys(('data', 'partition', 'links_quality'), 'fixed'),
@@ -101,7 +101,7 @@ def config(setting: tuple[float, float, float, int]) -> dict[str, Any]:
 def points(
     values: dict[str, Any], setting: tuple[float, float, float, int]
 ) -> Iterator[Point]:
-    """Predictions and runs of a setting."""
+    """Yields predictions and runs of a setting."""
     planned = experiment.build(values)
     columns = planned.run().columns
     for pattern in values['patterns']:
@@ -135,8 +135,11 @@ def recorded() -> dict[str, np.ndarray]:
     rows = re.findall(
         rf'^\| [\d., ]+ \| \w+ \| {numbers} {numbers}$', page, flags=re.MULTILINE
     )
-    predicted = np.array(rows, float)
-    return {'FedAvg': predicted[:, :3], 'FedPBC, client mean': predicted[:, 3:]}
+    numbers_of_rows = np.array(rows, float)
+    return {
+        'FedAvg': numbers_of_rows[:, :3],
+        'FedPBC, client mean': numbers_of_rows[:, 3:],
+    }
 
 
 def draw() -> None:

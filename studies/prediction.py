@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
 
 def digits(noise: float, rate: float, rounds: int, seeds: int) -> Setting:
-    """Digits over 50 clients with label-dependent links; some training labels redrawn."""
+    """Returns digits over 50 clients with label-dependent links; some training labels redrawn."""
     problem = problems.digits(order='numbers')
     bound = link_sections.bind_links({'name': 'bernoulli', 'probs': LINKS}, problem)
     probs = bound.options['schedule'].args[0]
@@ -94,14 +94,14 @@ def gaussians(seed: int, distance: float, rounds: int) -> tuple[Setting, list[fl
 
 def predicted(setting: Setting) -> prediction.Predictions:
     """Predicts both algorithms' accuracies, in the limit and after the rounds of the row."""
-    evaluations = prediction.predictions(
+    predictions = prediction.predictions(
         setting.problem,
         analysis.fedavg_weights(setting.probs),
         non_empty=float(1 - np.prod(1 - setting.probs)),
         time=STEPS * setting.rate * setting.rounds,
     )
-    assert evaluations is not None
-    return evaluations
+    assert predictions is not None
+    return predictions
 
 
 def simulated(setting: Setting, name: str) -> dict[str, np.ndarray]:
@@ -129,7 +129,7 @@ def simulated(setting: Setting, name: str) -> dict[str, np.ndarray]:
 
 
 def rows() -> Iterator[tuple[Setting, list[float]]]:
-    """Returns the rows of the page."""
+    """Yields the settings of the page, with the population's accuracies where they are known."""
     for row in (
         (0.0, 0.02, 1000, 5),
         (0.0, 0.1, 4000, 3),

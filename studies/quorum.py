@@ -1,8 +1,8 @@
-"""Accuracy by the clock where rounds go on with the first k of n, from the recorded run.
+"""Computes accuracy by the clock where rounds end with the first k of n, from the recorded run.
 
 python -m studies.quorum
 
-Links are drawn again, which trains nothing: a round's length hangs on seed and pattern alone.
+Links are drawn again without training: the length of a round depends on seed and pattern alone.
 """
 
 import functools
@@ -22,7 +22,7 @@ BUDGETS = (1.0, 2.0, 5.0, 10.0, 20.0)
 
 
 def clocks(view: run_view.RunView) -> dict[str, np.ndarray]:
-    """Minutes when each evaluation was made, float64[S, E], by pattern."""
+    """Computes the minutes until each evaluation, float64[S, E], by pattern."""
     facts, config = runs.read_description(RECORD)
     planned = experiment.build(config)
     point = planned.plan.points[0]
@@ -66,14 +66,9 @@ def rows() -> Iterator[str]:
             values = view.curve(metric.name, key)
             cells = []
             for budget in BUDGETS:
-                before = (clock <= budget).sum(
-                    axis=1
-                ) - 1  # the last evaluation by then
-                cells.append(
-                    values[np.arange(len(values)), before]
-                    if before.min() >= 0
-                    else None
-                )
+                last = (clock <= budget).sum(axis=1) - 1  # -1 for no evaluation by then
+                is_known = last.min() >= 0
+                cells.append(values[np.arange(len(values)), last] if is_known else None)
             cells.append(values[:, -10:].mean(axis=1))
             shown = [
                 '-' if each is None else metric.interval(evaluation.seed_interval(each))

@@ -23,7 +23,7 @@ _EVAL_PERIOD = 10  # rounds between two points of a curve
 _NO_BIAS = 1e-5
 _FIRST_SHOWN = 50  # round from which curves are drawn
 _NUM_EXACT_MARKS = 12
-_ROOM = 3  # below the lowest server model, where the clients' mean goes on falling
+_ROOM = 3  # factor of room below the lowest server model, for the clients' mean
 
 
 class _Setting(NamedTuple):
@@ -168,7 +168,7 @@ def _checked_pairs(pairs: Sequence[Sequence[float]]) -> np.ndarray:
     checks.within('config.figure.pairs', probs, 0, 1)
     if not probs.any(axis=1).all():
         raise errors.invalid(
-            'config.figure.pairs', 'hold a positive entry each', '(0, 0)'
+            'config.figure.pairs', 'have a positive entry in each pair', '(0, 0)'
         )
     return probs
 
@@ -298,7 +298,7 @@ def _draw_panels(figure: Figure, labels: list[str], curves: list[_Curve]) -> Non
 
 
 def _draw_panel(axes: Axes, curves: list[_Curve]) -> None:
-    """Draws the curves of a panel: a colour a pair of probabilities."""
+    """Draws the curves of a panel, one colour for each pair of probabilities."""
     colour_of_pair: dict[tuple[float, float], str] = {}
     for curve in curves:
         pair = curve['first_prob'], curve['second_prob']

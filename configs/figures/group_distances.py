@@ -1,4 +1,4 @@
-"""How far the groups of Sun et al. 2025 are from equally likely: their law, and simulated links."""
+"""Distances of the groups of Sun et al. 2025 from equally likely: their law, simulated links."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> Figure
 
     Args:
       weights: a section of `selection_weights`, one weight per group.
-      num_seeds: S runs of 3000 rounds that are counted after 200 that are not: everybody starts
+      num_seeds: S runs. Of each, 3,000 rounds count after 200 that do not, since all clients start
         selectable, away from stationarity.
 
     Returns:

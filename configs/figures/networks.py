@@ -18,7 +18,7 @@ _CLASSES = 10
 
 
 def network_sizes(*, networks: Mapping[str, resolver.Section]) -> FigureResult:
-    """Parameters of networks for ten classes, layer by layer.
+    """Lists the parameters of networks for ten classes, layer by layer.
 
     Args:
       networks: by label, ``model`` (a name in `MODELS`, or ``module:factory``) and ``image`` (shape

@@ -73,7 +73,7 @@ def limits(
       The limits.
 
     Raises:
-      ValueError: if an argument is out of range, or nobody holds a class.
+      ValueError: if an argument is out of range, or no client has examples of a class.
     """
     arguments = {
         'bayes_accuracies': bayes_accuracies,
@@ -213,7 +213,7 @@ def _simulated(
     """Reads a run's axes, the seeds of all cells, and differences to FedAvg [A, B, S, D]."""
     run = runs.read(folder)
     view = run_view.of_run(run)
-    map_ = cells.map_cells(
+    map_cells = cells.map_cells(
         view,
         x=_COLUMNS['sigma'],
         y=_COLUMNS['bayes_accuracy'],
@@ -221,18 +221,18 @@ def _simulated(
         tail=tail,
     )
     for label in ('fedavg', 'fedpbc'):
-        checks.choice('algorithm', label, list(map_.choices))
-    if map_.third != _COLUMNS['alpha'] or len(view.patterns) > 1:
+        checks.choice('algorithm', label, list(map_cells.choices))
+    if map_cells.third != _COLUMNS['alpha'] or len(view.patterns) > 1:
         raise errors.invalid(
             'folder', f'have a grid of {", ".join(_COLUMNS.values())}', folder
         )
     axes = {
-        'bayes_accuracy': map_.y[1],
-        'sigma': map_.x[1],
-        'alpha': [third for _, third in map_.panels],
+        'bayes_accuracy': map_cells.y[1],
+        'sigma': map_cells.x[1],
+        'alpha': [third for _, third in map_cells.panels],
     }
-    ahead = map_.levels('fedpbc')
-    behind = map_.levels('fedavg')
+    ahead = map_cells.levels('fedpbc')
+    behind = map_cells.levels('fedavg')
     count = min(ahead.shape[-1], behind.shape[-1])
     return axes, run.facts['seeds'][:count], ahead[..., :count] - behind[..., :count]
 

@@ -44,10 +44,10 @@ SELECTION_WEIGHTS = {'lognormal': _lognormal, 'power': _power, 'uniform': _unifo
 def selection_weights(
     where: str, section: resolver.Section, num_units: int
 ) -> np.ndarray:
-    """Weights p_i of the clients or groups that a minimum separation selects from.
+    """Returns weights p_i of the clients or groups that a minimum separation selects from.
 
     Args:
-      where: the section's place in the config, for errors.
+      where: path of the section in the config, for errors.
       section: ``name`` in SELECTION_WEIGHTS, and its options.
       num_units: number of clients or groups.
 
@@ -121,21 +121,21 @@ def selection_mixing(
 ) -> FigureResult:
     """Draws the total variation of the law of the client selected in round t to ``pi_R``, B = 1.
 
-    Everybody is selectable in round 0. For R = 0 and R = 1 the law is exact. Otherwise it is a
+    All clients are selectable in round 0. For R = 0 and R = 1 the law is exact. Otherwise it is a
     mean over simulated runs of the conditional law given who may be selected, which is far less
     noisy than counting selections. The distance of a noisy law is too large on average, so two
     estimates are reported: that one, with its noise floor, and one that takes the signs of
     ``eta_t - pi_R`` from one half of the runs and the differences from the other, whose mean is at
     most the truth.
 
-    Beside it the distance of one run's selection shares up to round t, which is what counting
-    algorithms see.
+    The right panel has the distance of one run's selection shares up to round t, which is what
+    counting algorithms see.
 
     Args:
       weights: a section of `selection_weights`.
       separations: values of R.
       num_rounds: T.
-      num_seeds: simulated runs per R, a multiple of 20.
+      num_seeds: simulated runs per R, rounded down to a multiple of 20, and at least 40.
 
     Returns:
       Columns ``separation``, ``round``; ``low``, an estimate of the law's distance whose mean is at
@@ -204,7 +204,7 @@ def selection_mixing(
 def _mixing(
     weights: np.ndarray, separation: int, num_rounds: int, num_seeds: int
 ) -> dict[str, Any]:
-    """Distances by round for one separation."""
+    """Computes the columns of `selection_mixing` for one separation."""
     pattern = minimum_separation(weights, separation=separation)
 
     def draw(key: Any) -> Any:
@@ -267,6 +267,7 @@ def _exact_law(
 
 
 def _bracket(part: Mapping[str, Any], round: int) -> str:
+    """Writes the lower and the upper estimate after a round: ``.012-.015``."""
     ends = max(part['low'][round], 0), part['high'][round]
     return '-'.join(dict.fromkeys(f'{end:.3f}'[1:] for end in ends))
 

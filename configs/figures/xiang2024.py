@@ -212,7 +212,7 @@ def _ratio(counts: np.ndarray, out_of: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def class_weights(*, published: Sequence[float], num_draws: int = 400) -> FigureResult:
-    """Class weights r and probabilities ``p_i = max(0, <r, nu_i>)`` over many draws.
+    """Draws class weights r and probabilities ``p_i = max(0, <r, nu_i>)`` over many draws.
 
     100 clients have class shares ``nu_i ~ Dirichlet(0.1)`` over ten classes, and r is log-normal
     with sigma 10.

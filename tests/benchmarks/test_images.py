@@ -280,8 +280,10 @@ def test_a_job_at_rate_zero_returns_the_model_and_flaxs_losses(torch_session):
     data = images.problem(still, NETWORK)
     params = images.initial_params(key, data)
     plan = images.schedule(key, links, still)
-    job = against_torch.written(torch_session, params, data, plan, still, ALGORITHMS[0])
-    model, losses = against_torch.result(torch_session, job)
+    job = against_torch.write_job(
+        torch_session, params, data, plan, still, ALGORITHMS[0]
+    )
+    model, losses = against_torch.run_job(torch_session, job)
     jax.tree.map(np.testing.assert_array_equal, model, dict(params))
     _, expected = by_hand(ALGORITHMS[0])(params, data, plan, still)
     assert expected[0] > 0

@@ -235,7 +235,7 @@ COUNTEREXAMPLE = {
         ),
         (
             {'figure': {**COUNTEREXAMPLE, 'pairs': ((0.1, 0.9), (0.0, 0.0))}},
-            '`config.figure.pairs` must hold a positive entry each, got (0, 0).',
+            '`config.figure.pairs` must have a positive entry in each pair, got (0, 0).',
         ),
         (
             {'figure': {**COUNTEREXAMPLE, 'num_seeds': 1}},

@@ -123,3 +123,14 @@ def test_sizes_are_the_clients():
     assert digits == pytest.approx(
         problems.digits(num_clients=20).data.labels.size / 20
     )
+
+
+def test_flags_are_read_before_anything_is_computed(monkeypatch, capsys):
+    def compute(data):
+        raise AssertionError
+
+    monkeypatch.setattr(depth, 'points', compute)
+    monkeypatch.setattr('sys.argv', ['depth', '--pictures=depth.png'])
+    with pytest.raises(SystemExit):
+        depth.main()
+    assert 'unrecognized arguments: --pictures' in capsys.readouterr().err
