@@ -13,9 +13,8 @@ from fedjax_links.planning import seeding, sequential_seeds
 from fedjax_links.planning.plan import Plan
 from fedjax_links.problems.classification import partition_of
 
-_ENOUGH_PHASES = (
-    10  # of a cycle, evenly spread: as many as the papers' own evaluations see
-)
+_ENOUGH_PHASES = 10
+"""Rounds of a cycle, evenly spread, that evaluations should see: as many as those of the papers."""
 
 
 def describe(plan: Plan) -> str:
@@ -50,7 +49,7 @@ def _problems_at_first_point(plan: Plan) -> list[tuple[Problem, list[str]]]:
 
 
 def _describe_problem(problem: Problem, patterns: str) -> list[str]:
-    """Describes sizes, label mix, tests and the best model of a problem."""
+    """Describes sizes, label mix, test data and the best model of a problem."""
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
     num_examples = reprs.span(str(problem.min_examples), str(problem.max_examples))
     lines = [
@@ -87,7 +86,7 @@ def _describe_work(plan: Plan) -> list[str]:
 
 
 def _describe_shard(plan: Plan) -> list[str]:
-    """Describes which lanes the shard of a plan has; nothing if the plan is whole."""
+    """Describes which lanes the shard of a plan has; empty for a plan with all lanes."""
     if plan.lane_shard is None:
         return []
     lanes = [lane for label in plan.algorithms for lane in plan.lanes_at_first(label)]
@@ -111,7 +110,7 @@ def _factors(plan: Plan) -> list[str]:
 
 
 def describe_recordings(plan: Plan) -> list[str]:
-    """Says which recordings find the problem's clients by number, as one side has no names.
+    """Says which recordings are matched to the problem's clients by number, for lack of names.
 
     Args:
       plan: of an experiment, whose first point counts.
@@ -152,7 +151,7 @@ def _describe_redraws(plan: Plan) -> list[str]:
 
 
 def _has_draws(plan: Plan, stream: str) -> bool:
-    """Returns whether something draws a stream; all experiments draw those without a column."""
+    """Returns whether a problem or pattern draws a stream; streams without a column always are."""
     column = seeding.COLUMNS.get(stream)
     return column is None or column in plan.data_and_link_columns
 

@@ -1,4 +1,4 @@
-"""Divides lanes among processes."""
+"""Divides lanes into shards, one for each of several processes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ class LaneShard:
     """Describes the lanes of one of several processes.
 
     Attributes:
-      index: of the process, from 0. ``count`` stands for 0, so users can also count from 1.
-      count: number of processes.
+      index: of the shard, from 0. ``count`` stands for 0, so users can also count from 1.
+      count: number of shards.
       by: which lanes stay together. ``'program'``: those with one program, so that each process
         compiles few. ``'seed'``: those of one seed, so that all run on one kind of machine.
 
@@ -56,38 +56,38 @@ def parse(text: str) -> tuple[int, int]:
 
 
 def assign(
-    lanes: Sequence[Lane], count: int, by: str, process_of_seed: dict[int, int]
+    lanes: Sequence[Lane], count: int, by: str, shard_of_seed: dict[int, int]
 ) -> dict[str, int]:
-    """Assigns each lane to a process.
+    """Assigns each lane to a shard.
 
     Args:
       lanes: of one stage.
-      count: number of processes.
+      count: number of shards.
       by: as in `LaneShard`.
-      process_of_seed: the process of each seed of earlier stages. With ``by='seed'``, new seeds
-        are added.
+      shard_of_seed: the index of the shard of each seed of earlier stages. With ``by='seed'``, new
+        seeds are added.
 
     Returns:
-      The process of each lane, by name.
+      The index of the shard of each lane, by name.
     """
     if by == SEED:
-        return _assign_by_seed(lanes, count, process_of_seed)
+        return _assign_by_seed(lanes, count, shard_of_seed)
     return _assign_by_program(lanes, count)
 
 
 def _assign_by_seed(
-    lanes: Sequence[Lane], count: int, process_of_seed: dict[int, int]
+    lanes: Sequence[Lane], count: int, shard_of_seed: dict[int, int]
 ) -> dict[str, int]:
-    """Gives each process equally many new seeds, up to one."""
+    """Gives each shard equally many new seeds, up to one."""
     seeds = dict.fromkeys(lane.seed for lane in lanes)
-    new_seeds = [seed for seed in seeds if seed not in process_of_seed]
+    new_seeds = [seed for seed in seeds if seed not in shard_of_seed]
     for index, seed in enumerate(new_seeds):
-        process_of_seed[seed] = index * count // len(new_seeds)
-    return {lane.name: process_of_seed[lane.seed] for lane in lanes}
+        shard_of_seed[seed] = index * count // len(new_seeds)
+    return {lane.name: shard_of_seed[lane.seed] for lane in lanes}
 
 
 def _assign_by_program(lanes: Sequence[Lane], count: int) -> dict[str, int]:
-    """Sorts lanes by program and gives each process equally many rounds, up to one lane."""
+    """Sorts lanes by program and gives each shard equally many rounds, up to one lane."""
     by_program: dict[tuple[str, str, str], list[Lane]] = {}
     for lane in lanes:
         built_in = [
@@ -98,12 +98,12 @@ def _assign_by_program(lanes: Sequence[Lane], count: int) -> dict[str, int]:
         program = lane.algorithm, lane.pattern, repr(built_in)
         by_program.setdefault(program, []).append(lane)
     total_rounds = sum(lane.num_rounds for lane in lanes)
-    processes: dict[str, int] = {}
+    shards: dict[str, int] = {}
     rounds_before = 0
     for group in by_program.values():
         for lane in group:
             # The middle of the lane decides: (before + length / 2) / total, in integers.
             twice_middle = 2 * rounds_before + lane.num_rounds
-            processes[lane.name] = twice_middle * count // (2 * total_rounds)
+            shards[lane.name] = twice_middle * count // (2 * total_rounds)
             rounds_before += lane.num_rounds
-    return processes
+    return shards

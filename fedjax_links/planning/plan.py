@@ -1,4 +1,4 @@
-"""Defines what an experiment comes down to: its parts, its lanes, and who runs which of them."""
+"""Defines the plan of an experiment: its parts, its lanes, and which shard runs which lanes."""
 
 import dataclasses
 import functools
@@ -29,7 +29,7 @@ class Plan(Specification):
 
     @functools.cached_property
     def schedule(self) -> LaneSchedule:
-        """Returns which lanes there are. A run asks its own schedule which of them it wants."""
+        """Returns a schedule that lists lanes; each run has one of its own, see `new_schedule`."""
         return self.new_schedule()
 
     def new_schedule(self) -> LaneSchedule:
@@ -46,7 +46,7 @@ class Plan(Specification):
         return sum(lane.num_rounds for lane in self.lanes_at_first(label))
 
     def max_extra_rounds(self, label: str) -> int:
-        """Bounds the rounds that results may ask for beyond those."""
+        """Bounds the further rounds that results may ask for, beyond `count_rounds`."""
         main_rounds = self._rounds_here(self.schedule.main(label))
         tuning_rounds = self._rounds_here(self.schedule.possible_tuning(label))
         num_choices = 1 + self.schedule.num_ties(label)
@@ -56,7 +56,7 @@ class Plan(Specification):
         """Sums the rounds of those lanes that are in this shard."""
         return sum(lane.num_rounds for lane in lanes if self.owns(lane))
 
-    # Who runs which.
+    # Shards.
 
     @property
     def has_first_shard(self) -> bool:
@@ -76,20 +76,20 @@ class Plan(Specification):
         return self.divide(shard.count, shard.by)
 
     def divide(self, count: int, by: str) -> runs.RunDivision:
-        """Divides the lanes, those of tuning apart.
+        """Divides the lanes: first trials, first main lanes and optional lanes one after the other.
 
         Args:
-          count: number of processes.
+          count: number of shards.
           by: as in `LaneShard`.
 
         Raises:
-          ValueError: for seeds until decided by seed.
+          ValueError: for `UntilDecided` seeds that are divided by seed.
         """
         # Shards of seeds until decided help each other, so they need machines of one kind.
         if by == lane_shards.SEED and isinstance(
             self.seeds, sequential_seeds.UntilDecided
         ):
-            requirement = 'be left out where seeds are added until decided, on machines of one kind'
+            requirement = 'be left out where seeds are added until decided'
             raise errors.invalid('allow_mixed', requirement, True)
         shards: dict[str, int] = {}
         shard_of_seed: dict[int, int] = {}
@@ -97,6 +97,7 @@ class Plan(Specification):
         schedule = self.schedule
         for lanes_of in schedule.first_trials, schedule.first_main, schedule.possible:
             lanes = [lane for label in self.algorithms for lane in lanes_of(label)]
+            # After the last step these are the lanes that only results may ask for.
             optional = [lane for lane in lanes if lane.name not in shards]
             shards |= lane_shards.assign(optional, count, by, shard_of_seed)
         return runs.RunDivision(count, by, shards, [lane.name for lane in optional])

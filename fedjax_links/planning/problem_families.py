@@ -20,7 +20,7 @@ from fedjax_links.core.grids import Point
 Tree = TypeVar('Tree')
 
 MOST_BYTES = 2**26
-"""Bytes of problems that a `ProblemCache` keeps while no lane needs them."""
+"""Bytes of problems that a `ProblemCache` keeps while no lane needs them, a chosen limit."""
 
 
 class ProblemCache:
@@ -143,7 +143,7 @@ def reads_sizes(bound: Bound | None) -> bool:
 
 
 def ignores_sizes(function: object) -> bool:
-    """Returns whether this package or optax, which ignore numbers of examples, made a function."""
+    """Returns whether a function is of this package or optax, which ignore numbers of examples."""
     function = getattr(function, 'factory', getattr(function, 'func', function))
     package = str(getattr(function, '__module__', None)).partition('.')[0]
     return package in (__package__.partition('.')[0], 'optax')
@@ -172,7 +172,7 @@ def reuse_equal(values: Tree, first: Tree) -> Tree:
 
 
 def varying_leaves(trees: Sequence[PyTree]) -> tuple[bool, ...]:
-    """Returns for each leaf of some pytrees whether it is another object in any of them."""
+    """Returns for each leaf whether it is not one object in all of some pytrees."""
     columns = zip(*map(jax.tree.leaves, trees), strict=True)
     return tuple(any(leaf is not column[0] for leaf in column) for column in columns)
 
@@ -201,6 +201,7 @@ def stack_varying(trees: Sequence[Tree]) -> Tree:
 
 
 def _are_equal(a: Any, b: Any) -> bool:
+    """Returns whether two arrays have the same shape and entries; keys are compared as bits."""
     if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
         a = jax.random.key_data(a)
         b = jax.random.key_data(b)

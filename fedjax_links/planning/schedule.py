@@ -1,4 +1,4 @@
-"""Schedules the lanes of an experiment: those that the metrics so far ask for.
+"""Schedules the lanes of an experiment: lists those that the metrics so far ask for.
 
 An algorithm is tuned. Then its main lanes run at the values that tuning chose, and then its near
 ties. If seeds are added until decided, further seeds follow. `LaneSchedule.lanes_to_run` is a pure
@@ -28,9 +28,9 @@ class _Progress(NamedTuple):
     """Holds what is known of an algorithm after some lanes of its tuning.
 
     Attributes:
-      num_done: the number of these lanes.
+      num_done: the number of lanes of its tuning that are done.
       trials: what it tried.
-      lanes: those to run; empty before they are listed.
+      lanes: its lanes to run; empty before they are listed.
     """
 
     num_done: int
@@ -117,7 +117,7 @@ class LaneSchedule:
         return self._tuning(label, ())
 
     def first_main(self, label: str) -> list[Lane]:
-        """Lists its main lanes at the first values of tuning, with the seeds sure to run."""
+        """Lists its main lanes at the first values of tuning, with the least number of seeds."""
         lanes = self.main(label)
         if not self._is_open:
             return lanes
@@ -125,7 +125,7 @@ class LaneSchedule:
         return [lane for lane in lanes if lane.position[1] < least]
 
     def _least_seeds(self) -> int:
-        """Returns how many seeds each pair has at least, if seeds are added until decided."""
+        """Returns the least number of seeds of a pair, if seeds are added until decided."""
         return int(self._spec.description['until']['least'])
 
     def possible(self, label: str) -> list[Lane]:
@@ -142,7 +142,7 @@ class LaneSchedule:
         return lanes
 
     def num_ties(self, label: str) -> int:
-        """Counts the values of an algorithm that may run as near ties, of each of its series."""
+        """Counts the near ties that each series of an algorithm may have."""
         tuning = self._spec.tuning
         if tuning is None or not self._columns(label) or len(tuning.seeds) < 2:
             return 0
@@ -155,7 +155,7 @@ class LaneSchedule:
 
         Args:
           label: the algorithm.
-          trials: what it tried; where nothing was, lanes have the first values that it tries.
+          trials: what it tried; where it tried nothing, lanes have the first values of tuning.
 
         Returns:
           The lanes, seeds varying fastest.
@@ -207,6 +207,7 @@ class LaneSchedule:
         columns = list(self._columns(label))
         first = trials_.first_planned(self._spec.description, columns)
         keys = (recorded.cell_key(*at) for at in self._tuned_at(label))
+        # Entries [pairs, *values, seeds] in the order of `possible_tuning`.
         planned = np.ravel([planned_at.get(key, first) for key in keys])
         return list(itertools.compress(lanes, planned.tolist()))
 
@@ -222,7 +223,12 @@ class LaneSchedule:
     def _ties(
         self, label: str, values_at: Callable[[str, Point], Iterable[Point]]
     ) -> list[Lane]:
-        """Lists the lanes of near ties, at the values that each series has."""
+        """Lists the lanes of near ties.
+
+        Args:
+          label: the algorithm.
+          values_at: ``(pattern, point) -> values`` that are near ties there.
+        """
         lanes: list[Lane] = []
         if not self.num_ties(label):
             return lanes
@@ -236,7 +242,7 @@ class LaneSchedule:
     def _lanes(
         self, stage: str, label: str, pattern: str, point: Point, series: int
     ) -> list[Lane]:
-        """Lists a lane for every seed of a stage, with the fixed values of columns of its parts."""
+        """Lists a lane for every seed of a stage, with the defaults of columns beside its point."""
         seeds = self._spec.seeds
         num_rounds = self._spec.num_rounds
         tuning = self._spec.tuning
@@ -245,7 +251,7 @@ class LaneSchedule:
             assert tuning.num_rounds is not None
             seeds = tuning.seeds
             num_rounds = tuning.num_rounds
-        by_seed = self._spec.draws.columns()  # these follow the seed of the lane
+        by_seed = self._spec.draws.columns()  # The lane's seed says what these are.
         values: dict[str, Any] = {}
         for name, value in self._spec.columns_of(label, pattern):
             if name not in by_seed and isinstance(value, int | float | str | None):
@@ -272,13 +278,13 @@ class LaneSchedule:
 
     def _series(self, label: str) -> list[tuple[str, Point]]:
         """Lists the patterns and points of the grid that an algorithm runs at."""
-        return self._pairs(label, self._spec.patterns, seeding.REDRAW_COLUMN)
+        return self._pairs(label, self._spec.patterns, [seeding.REDRAW_COLUMN])
 
     def _tuned_at(self, label: str) -> list[tuple[str, Point]]:
-        """Lists the patterns and points of the grid that an algorithm is tuned at one by one.
+        """Lists the pairs of pattern and point that an algorithm is tuned at one by one.
 
-        Points as far as they concern the algorithm, or the problem and the links that it is tuned
-        on; nothing for an algorithm that is not tuned.
+        Points have only the columns of the algorithm, of its problem and of the pattern. The list
+        is empty for an algorithm that is not tuned.
         """
         tuning = self._spec.tuning
         if tuning is None or not self._columns(label):
@@ -287,12 +293,18 @@ class LaneSchedule:
         return self._pairs(label, patterns)
 
     def _pairs(
-        self, label: str, patterns: Iterable[str], *more: str
+        self, label: str, patterns: Iterable[str], other_columns: Sequence[str] = ()
     ) -> list[tuple[str, Point]]:
-        """Pairs patterns with points of the grid in those columns that concern lanes, and more."""
+        """Pairs patterns with points of the grid.
+
+        Args:
+          label: the algorithm.
+          patterns: labels.
+          other_columns: columns that points have besides those of the parts of a lane.
+        """
         pairs: list[tuple[str, Point]] = []
         for pattern in patterns:
-            names = [*dict(self._spec.columns_of(label, pattern)), *more]
+            names = [*dict(self._spec.columns_of(label, pattern)), *other_columns]
             for point in grids.project(self._spec.points, names):
                 pairs.append((pattern, point))
         return pairs

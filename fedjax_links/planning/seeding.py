@@ -59,7 +59,7 @@ class Draws:
     """Says which seed each stream has in each lane of an experiment.
 
     Attributes:
-      seeds: all seeds of lanes, the first one of the experiment first.
+      seeds: those of all lanes; the first one is the experiment's first, which fixed streams have.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Draws:
 
         Args:
           redraw: as in `Experiment`: modes by stream, with defaults for the rest; or one for all.
-          seeds: all seeds of lanes, the first one of the experiment first.
+          seeds: as above.
           streams_of_grid: values of the grid's column ``redraw``.
 
         Raises:
@@ -92,11 +92,11 @@ class Draws:
 
     def modes(self, point: Point | None = None) -> Mapping[str, str]:
         """Returns ``'by_seed'`` or ``'fixed'``, by stream, at a point of the grid."""
-        redrawn = (point or {}).get(REDRAW_COLUMN)
-        if redrawn is None:
+        column_value = (point or {}).get(REDRAW_COLUMN)
+        if column_value is None:
             return self._modes
         return {
-            stream: BY_SEED if redrawn in (stream, BY_SEED) else FIXED
+            stream: BY_SEED if column_value in (stream, BY_SEED) else FIXED
             for stream in STREAMS
         }
 

@@ -38,8 +38,8 @@ class UntilDecided(Sequence[int]):
     )
     most: int = declare('Seeds of a pair that stays undecided.', example=20, default=50)
     margin: float = declare(
-        'Largest difference that does not matter, in the unit of the metric, so that a pair can '
-        'be decided to be alike.',
+        'Largest difference that does not matter, in the unit of the metric: with one above zero '
+        'a verdict can also be that a pair is alike.',
         example=0.01,
         default=0.0,
         check=fields.number_within(0, math.inf),

@@ -78,10 +78,9 @@ class Specification:
 
     @functools.cached_property
     def candidates(self) -> dict[str, tuple[list[Any], IndexRange]]:
-        """Returns by column all values that tuning may try, and the indices of the first ones.
+        """Returns by column all values that tuning may try, and the index range of the first ones.
 
-        What tuning adds at either end of a column ends before the first value that an algorithm
-        refuses.
+        Where tuning extends a column, it stops before the first value that an algorithm refuses.
         """
         if self.tuning is None:
             return {}
@@ -110,8 +109,8 @@ class Specification:
         return True
 
     @property
-    def tried(self) -> dict[str, list[Any]]:
-        """Returns the columns of what tuning may try; none without tuning."""
+    def tuned_columns(self) -> dict[str, list[Any]]:
+        """Returns by column all values that tuning may try; empty without tuning."""
         return {name: values for name, (values, _) in self.candidates.items()}
 
     @functools.cached_property
@@ -141,14 +140,14 @@ class Specification:
     def pattern_at(
         self, label: str, point: Point, seed: int | None = None
     ) -> Participation:
-        """Makes a pattern as a seed (the first) draws it, the same for the same values."""
+        """Makes a pattern as a seed draws it, by default the first; cached by values."""
         seeds = self.draws.columns(seed, point)
         return self.patterns[label].make_at({**point, **seeds})
 
     def problem_at(
         self, pattern: str, point: Point, seed: int | None = None
     ) -> Problem:
-        """Makes the problem of a pattern as a seed (the first) draws it."""
+        """Makes the problem of a pattern as a seed draws it, by default the first."""
         seeds = self.draws.columns(seed, point)
         return self.problems[pattern].make_at({**point, **seeds})
 
@@ -159,9 +158,9 @@ class Specification:
     def problem_of(self, lane: Lane) -> Problem:
         """Makes the problem of a lane for the program that lanes of several seeds share.
 
-        Its bounds of the sizes of clients are the same for all seeds. Where the algorithm may look
-        at them, as on full local data, they are the tightest ones, for which the problems of all
-        seeds are made once, one after the other. Elsewhere they are the number of examples.
+        Its bounds of clients' sizes are the same for all seeds. Where the algorithm may read them,
+        as on full local data, they are the tightest ones. The problems of all seeds are made for
+        that, once and one after the other. Elsewhere the bounds are 1 and the number of examples.
         """
         problem = self.problem_at(lane.pattern, lane.point, lane.seed)
         if isinstance(problem.owned, Source):  # all clients have as many examples
@@ -240,14 +239,14 @@ class Specification:
         return self.chosen_eval_fn or _problem_eval_fn(problem)
 
     def metrics(self, pattern: str, point: Point) -> list[str]:
-        """Names what is measured."""
+        """Names the metrics of a pattern's problem at a point."""
         problem = self.problem_at(pattern, point)
         return _metrics(problem, self.eval_fn(problem))
 
     def models(self, label: str) -> list[str]:
         """Names the candidate models of an algorithm."""
         problem = self.problem_at(next(iter(self.patterns)), self.points[0])
-        first_tried = {name: values[0] for name, values in self.tried.items()}
+        first_tried = {name: values[0] for name, values in self.tuned_columns.items()}
         algorithm = self.algorithm_at(label, {**first_tried, **self.points[0]})
 
         def models_at_start(key: Key) -> Mapping[str, Params]:
@@ -299,7 +298,7 @@ class Specification:
             return None
         first_trials = {name: list(ends) for name, (_, ends) in self.candidates.items()}
         fields = dataclasses.asdict(self.tuning)
-        return {**fields, 'grid': self.tried, 'given': first_trials}
+        return {**fields, 'grid': self.tuned_columns, 'given': first_trials}
 
     def _attainable(self) -> str:
         """Says what the best model of the population reaches, if that is one text for all."""

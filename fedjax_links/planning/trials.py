@@ -1,4 +1,4 @@
-"""Reads from the metrics what tuning found so far."""
+"""Reads the trials of tuning from the metrics so far."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,14 +23,14 @@ class TuningTrials(NamedTuple):
     """Holds the values that an algorithm was tuned over, on a pattern, at one point of the grid.
 
     Attributes:
-      pattern: label of the links.
-      at: the point, as far as it concerns the algorithm.
-      columns: by column, the values of the K trials that all of their seeds have completed.
+      pattern: label.
+      at: the point, with the columns that concern the algorithm.
+      columns: by column, the values of the K trials that are done with all of their seeds.
       scores: float[K], the metric at the end, a mean over seeds; NaN where it diverged.
-      by_seed: float[K, S], the same by seed; NaN also where there is no such trial.
-      best: the index of the one that is chosen; None before all is tried, or if all diverged.
-      statistical_ties: bool[K], what tuning cannot tell from the best, itself among them.
-      ties: int[T], indices of the statistical ties that also run in the main stage, best score
+      by_seed: float[K, S], the same by seed; NaN also for a seed that the trial does not have.
+      best: the index of the chosen trial; None before all is tried, or if all diverged.
+      statistical_ties: bool[K], trials that tuning cannot tell from the best, itself among them.
+      ties: int[J], indices of the statistical ties that also run in the main stage, best score
         first.
       search: how far tuning is, over all values that may be tried.
     """
@@ -206,8 +206,8 @@ def trials_for(
 ) -> TuningTrials | None:
     """Returns the tuning for a pattern and a point, or None.
 
-    If only one pattern was tuned, its tuning serves all patterns. Of several points it is the first
-    that agrees in all common columns.
+    If only one pattern was tuned, its tuning serves all patterns. Of several points the first that
+    agrees in all common columns counts.
     """
     is_only_pattern = len({tried.pattern for tried in trials}) == 1
     values = {name: dataset.as_tuple(value) for name, value in point.items()}
@@ -219,7 +219,7 @@ def trials_for(
 
 
 def first_planned(facts: RunFacts, names: Sequence[str]) -> np.ndarray:
-    """Returns bool[*values, S], what is tried first in columns of tuning."""
+    """Returns bool[*values, S]: the trials and seeds of some columns that run first."""
     scores, first_ranges = _blank(facts, names)
     none_done = np.zeros(scores.shape, bool)
     return search(scores, none_done, first_ranges, facts['tuning']['num_seeds']).planned
@@ -228,7 +228,7 @@ def first_planned(facts: RunFacts, names: Sequence[str]) -> np.ndarray:
 def _blank(
     facts: RunFacts, names: Sequence[str]
 ) -> tuple[np.ndarray, list[IndexRange]]:
-    """Returns float[*values, S] without scores, and where the values tried first lie."""
+    """Returns float[*values, S] of NaN, and the index range of the first values by column."""
     tuning = facts['tuning']
     ranges = tuning.get('given', {})
     lengths = [len(tuning['grid'][name]) for name in names]
@@ -259,7 +259,8 @@ def _scores(rows: Columns, facts: RunFacts, label: str) -> np.ndarray:
     deciding = facts['tuning']['model']
     if isinstance(deciding, Mapping):
         deciding = deciding.get(label, BEST)
-    if deciding != BEST:  # of an algorithm without this model the server's decides
+    if deciding != BEST:
+        # Where an algorithm lacks this model, the server's decides.
         models = [deciding if deciding in models else 'server']
     measured = [rows[f'{model}/{facts["metric"]}'].astype(float) for model in models]
     finite = np.asarray(rows.get('finite', True), bool)
@@ -285,7 +286,7 @@ def is_done(trials: Sequence[TuningTrials], count: int) -> bool:
 
     Args:
       trials: what it tried, see `read_trials`.
-      count: of the patterns and points that it is tuned at.
+      count: the number of pairs of pattern and point that it is tuned at.
     """
     return len(trials) == count and all(tried.is_complete for tried in trials)
 
@@ -344,7 +345,7 @@ def _main_lanes(
 
 
 def mistake(label: str, trials: Sequence[TuningTrials]) -> errors.InvalidError | None:
-    """Returns what is wrong where every value that an algorithm tried diverged, else None."""
+    """Returns the error for an algorithm of which every tried value diverged, else None."""
     for tried in trials:
         if tried.is_complete and tried.best is None:
             values = {name: column.tolist() for name, column in tried.columns.items()}

@@ -1,6 +1,6 @@
-"""Holds what a user says of tuning, and chooses which values are tried next.
+"""Declares the options of tuning, and chooses which values are tried next.
 
-What is tried next is a pure function of scores: the answer is the same whenever it is computed.
+The choice is a pure function of scores.
 """
 
 import dataclasses
@@ -17,9 +17,10 @@ IndexRange = tuple[int, int]
 """Index of the first of some values, and one past the last."""
 
 BEST = 'best'
-"""Decides by whichever candidate model is ahead."""
+"""The value of `Tuning.model` by which whichever candidate model is ahead decides."""
 
 FIRST_TUNING_SEED = 10_000
+"""More seeds than experiments have, so that theirs, from 0 on, differ from those of tuning."""
 
 
 @fields.documented
@@ -38,14 +39,14 @@ class Tuning:
         example={'client': {'learning_rate': [0.05, 0.1], 'local_steps': [2, 5]}},
     )
     num_rounds: int | None = declare(
-        "Rounds of each try, a multiple of ``eval_every``, at most the experiment's, which is "
+        "Rounds of each trial, a multiple of ``eval_every``, at most the experiment's, which is "
         'the default.',
         example=20,
         default=None,
         check=fields.integer(),
     )
     num_seeds: int = declare(
-        'Seeds of each try, from 10,000 on, which the experiment may not have.',
+        'Seeds of each trial, from 10,000 on, which the experiment may not have.',
         example=3,
         default=1,
         check=fields.integer(),
@@ -57,17 +58,16 @@ class Tuning:
         default=None,
     )
     ties: int = declare(
-        'How many of those that it still cannot tell from the best, the nearest ones, run with '
-        "the experiment's own seeds too, so that intervals can allow for the choice. None with a "
-        'single seed.',
+        'How many values that it still cannot tell from the best, the nearest ones, run with the '
+        "experiment's own seeds too, for intervals including tuning. None with a single seed.",
         example=0,
         default=2,
         check=fields.integer(minimum=0),
     )
     grow: int = declare(
         'How many values may be added at either end of a column of rising or falling positive '
-        'floats while the best one lies there, each as far from the last as that is from its '
-        'neighbour, as a ratio. None that an algorithm with that column refuses.',
+        'floats while the best one lies there. Each has the ratio to the last that the last has '
+        'to its neighbour. Values that an algorithm refuses are left out.',
         example=2,
         default=3,
         check=fields.integer(minimum=0, maximum=20),
@@ -90,11 +90,11 @@ class Tuning:
         """Checks the fields by themselves."""
         fields.check_values(self, 'tuning.')
         if self.most_seeds is not None:
-            least = max(2, self.num_seeds)
+            least = max(2, self.num_seeds)  # One seed gives no interval.
             checks.static_int('tuning.most_seeds', self.most_seeds, minimum=least)
         columns = grids.flatten(self.grid, 'tuning.grid')
         for name, values in columns.items():
-            # Trials are told apart by their values.
+            # A trial is found by its values.
             if len(set(map(repr, values))) < len(values):
                 requirement = 'hold each value once'
                 shown = errors.text_of(values)
@@ -109,7 +109,7 @@ class Tuning:
         )
 
     def candidates(self) -> dict[str, tuple[list[Any], IndexRange]]:
-        """Returns by column all values that may be tried, and where those tried first lie."""
+        """Returns by column all values that may be tried, and the index range of the first ones."""
         return {
             name: _extended(list(values), self.grow)
             for name, values in self.grid.items()
@@ -117,7 +117,7 @@ class Tuning:
 
 
 def _extended(values: list[Any], steps: int) -> tuple[list[Any], IndexRange]:
-    """Adds values at both ends of a column, and returns where the values of the config lie."""
+    """Adds values at both ends of a column; returns all, and the index range of the given ones."""
     if not _can_grow(values):
         return values, (0, len(values))
     before = _beyond(values[0], values[1], steps)
@@ -136,7 +136,7 @@ def _can_grow(values: list[Any]) -> bool:
 
 
 def _beyond(end: float, neighbour: float, steps: int) -> list[float]:
-    """Continues a column at an end, each value as far from the last as that from its neighbour."""
+    """Continues a column beyond an end by the ratio of the end to its neighbour."""
     ratio = end / neighbour
     return [float(f'{end * ratio**step:.6g}') for step in range(1, steps + 1)]
 
@@ -167,43 +167,49 @@ def search(
 
     Args:
       scores: float[*values, S], larger is better; NaN where it diverged.
-      done: bool[*values, S], which are known.
-      first_ranges: of the values of each column that are tried first, the index of the first, and
-        one past the last.
-      num_seeds: seeds of every trial; more, as many at a time, up to S, where a 95 % t interval of
-        paired differences to the best holds zero.
+      done: bool[*values, S], which scores are known.
+      first_ranges: the index range of the values that are tried first, for each column.
+      num_seeds: seeds of every trial. Where a 95 % t interval of paired differences to the best
+        holds zero, as many are added at a time, up to S.
+
+    Returns:
+      The state, with all trials that the scores so far ask for.
     """
     ranges = [(start, stop) for start, stop in first_ranges]
     max_seeds = scores.shape[-1]
     seeds_of = np.zeros(scores.shape[:-1], int)
-    most_now = num_seeds
+    # Seeds of the best value and its ties; values with fewer are out.
+    current_seeds = num_seeds
     while True:
+        # Every value inside the ranges has the first seeds.
         inside = np.zeros(seeds_of.shape, bool)
         inside[tuple(slice(*ends) for ends in ranges)] = True
         seeds_of[inside] = np.maximum(seeds_of[inside], num_seeds)
         planned = np.arange(max_seeds) < seeds_of[..., None]
-        means = _means(scores, planned, most_now)
-        means = np.where(seeds_of == most_now, means, -np.inf)
+        means = _means(scores, planned, current_seeds)
+        means = np.where(seeds_of == current_seeds, means, -np.inf)
         if (planned & ~done).any() or np.isneginf(means).all():
             return SearchState(planned, None, np.zeros_like(inside))
         best = tuple(int(i) for i in np.unravel_index(means.argmax(), means.shape))
+        # The ranges grow while the best lies at an end.
         grown = _grown(ranges, best, seeds_of.shape)
         if grown != ranges:
             ranges = grown
             continue
+        # Ties first get as many seeds as the best, then all of them get more.
         ties = _ties(scores, seeds_of, inside, best)
-        behind = ties & (seeds_of < most_now)
-        if behind.any():
-            seeds_of[behind] = most_now
+        lacks_seeds = ties & (seeds_of < current_seeds)
+        if lacks_seeds.any():
+            seeds_of[lacks_seeds] = current_seeds
             continue
-        if ties.sum() < 2 or most_now == max_seeds:
+        if ties.sum() < 2 or current_seeds == max_seeds:
             return SearchState(planned, best, ties)
-        most_now = min(most_now + num_seeds, max_seeds)
-        seeds_of[ties] = most_now
+        current_seeds = min(current_seeds + num_seeds, max_seeds)
+        seeds_of[ties] = current_seeds
 
 
 def _means(scores: np.ndarray, planned: np.ndarray, num_seeds: int) -> np.ndarray:
-    """Averages planned scores over `num_seeds`; minus infinity where one diverged."""
+    """Averages planned scores over ``num_seeds``: float[*values], -inf where one diverged."""
     converged = np.where(np.isnan(scores), -np.inf, scores)
     return np.asarray(np.where(planned, converged, 0).sum(-1) / num_seeds)
 
@@ -229,24 +235,24 @@ def _ties(
     inside: np.ndarray,
     best: tuple[int, ...],
 ) -> np.ndarray:
-    """Returns which values cannot be told from the best by the seeds that both have."""
+    """Returns bool[*values]: which ones the seeds that both have cannot tell from the best."""
     ties = inside.copy()
     for index in map(tuple, np.argwhere(inside)):
         shared = min(seeds_of[index], seeds_of[best])
-        ties[index] = not _is_behind(scores[best][:shared] - scores[index][:shared])
+        ties[index] = not _is_worse(scores[best][:shared] - scores[index][:shared])
     return ties
 
 
-def _is_behind(lost: np.ndarray) -> bool:
+def _is_worse(differences: np.ndarray) -> bool:
     """Returns whether a value diverged, or is worse than the best beyond the noise of seeds.
 
     One seed decides nothing. Equal differences of several do, as there is no noise.
 
     Args:
-      lost: float[S], scores of the best minus those of the value, by seed.
+      differences: float[S], scores of the best minus those of the value, by seed.
     """
-    if np.isnan(lost).any():
+    if np.isnan(differences).any():
         return True
-    interval = evaluation.seed_interval(lost)
-    is_equal = len(lost) > 1 and np.ptp(lost) == 0
+    interval = evaluation.seed_interval(differences)
+    is_equal = len(differences) > 1 and np.ptp(differences) == 0
     return bool(interval.mean > (0 if is_equal else interval.half_width))

@@ -1,4 +1,4 @@
-"""Checks what fits together in an experiment, and how large it is."""
+"""Checks that the fields of an experiment fit together, and that it is not too large."""
 
 import itertools
 import math
@@ -15,7 +15,8 @@ from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.tuning import BEST, Tuning
 from fedjax_links.results import dataset
 
-MOST_BYTES = 100  # of a label: file names of 255 hold two, and a seed and a round
+MOST_BYTES = 100
+"""Bytes of a label: a file name of at most 255 holds two, a seed and a round."""
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
 _ROUNDS_OF_ALGORITHMS = 'period', 'start_round'
@@ -38,7 +39,7 @@ def check_work(
     lanes: str,
     rounds: str = 'num_rounds',
 ) -> None:
-    """Raises for more work than anybody can wait for, before anything is listed.
+    """Raises for more work than anyone means, before lanes are listed.
 
     Args:
       num_lanes: simulations.
@@ -134,7 +135,7 @@ def _check_size(plan: Plan) -> None:
     if tuning is None:
         return
     num_tuned = num_labels if tuning.pattern else num_pairs
-    num_trials = grid_size * num_points(plan.tried, 'cross') * num_tuned
+    num_trials = grid_size * num_points(plan.tuned_columns, 'cross') * num_tuned
     check_work(
         num_trials * len(tuning.seeds),
         tuning.num_rounds or plan.num_rounds,
@@ -172,7 +173,7 @@ def _check_grid(plan: Plan) -> None:
 def _check_columns(plan: Plan, others: Sequence[str]) -> None:
     """Raises for a column of the grid or of tuning with a name that is taken."""
     dataset.check_name('grid', plan.columns, others)
-    dataset.check_name('tuning.grid', plan.tried, others)
+    dataset.check_name('tuning.grid', plan.tuned_columns, others)
 
 
 def _algorithm_columns(plan: Plan) -> set[str]:
@@ -183,8 +184,8 @@ def _algorithm_columns(plan: Plan) -> set[str]:
 def _check_draws(plan: Plan) -> None:
     """Raises for streams that cannot be drawn as an experiment asks.
 
-    Seeds must not all be alike. A stream by seed must not stand in the grid, and one that was named
-    must be drawn by something.
+    Several seeds, or tuning, need a stream by seed. The seeds of a stream by seed must not stand in
+    the grid. A stream that is named must be drawn by a problem or a pattern.
     """
     modes = plan.draws.modes()
     is_random = seeding.BY_SEED in modes.values()
@@ -234,18 +235,18 @@ def _check_point(plan: Plan, pattern: str, point: Point) -> None:
 def _check_tuned_columns(plan: Plan) -> None:
     """Raises for a column of tuning that no algorithm takes, or that the grid has."""
     known = _algorithm_columns(plan)
-    for name in plan.tried:
+    for name in plan.tuned_columns:
         checks.choice('tuning.grid', name, known)
         if name in plan.columns:
             raise errors.invalid('tuning.grid', 'leave out the columns of `grid`', name)
 
 
 def _check_comparison(plan: Plan) -> None:
-    """Raises where something is to be decided, and nothing says how."""
+    """Raises where seeds or tuning must compare, and nothing says what or in which direction."""
     is_open = isinstance(plan.seeds, sequential_seeds.UntilDecided)
     if is_open and len(plan.algorithms) < 2:
         requirement = (
-            'be a number of seeds, as nothing is to be decided of one algorithm'
+            'be a number of seeds, as one algorithm has none to be compared with'
         )
         raise errors.invalid('seeds', requirement, list(plan.algorithms))
     decides = is_open or plan.tuning is not None
@@ -257,7 +258,7 @@ def _check_comparison(plan: Plan) -> None:
 
 
 def check_rounds(plan: Plan) -> None:
-    """Raises for what a config lets begin, or end for the first time, after the last round."""
+    """Raises for events of a config that would first come after the last round."""
     config = plan.config or {}
     for label, value in config.get('algorithms', {}).items():
         section = value if isinstance(value, Mapping) else {}
@@ -289,7 +290,7 @@ def _check_rounds_of_links(plan: Plan, path: str, value: Any) -> None:
 
 
 def _latest(value: Any) -> float | None:
-    """Returns the largest number of a value, or of a list of such; None without any."""
+    """Returns a number, or the largest one of a list; None without any."""
     parts = value if isinstance(value, list | tuple | np.ndarray) else [value]
     numbers: list[Any] = [
         part for part in parts if isinstance(part, int | float | np.number)
@@ -332,7 +333,7 @@ def _check_tuning_seeds(plan: Plan, tuning: Tuning) -> None:
 
 
 def check_multiple(field: str, value: int, period: int) -> None:
-    """Raises for a number of rounds with a period that is not whole."""
+    """Raises unless a number of rounds is a multiple of the evaluation period."""
     if value % period:
         raise errors.invalid(field, f'be a multiple of `eval_every` = {period}', value)
 
@@ -351,7 +352,7 @@ def check_labels(
     Args:
       field: whose labels.
       labels: labels of patterns or algorithms, or names of reports.
-      pages: names that are left to the pages of the links.
+      pages: names that are reserved for the pages of the links.
 
     Raises:
       ValueError: naming the label.
@@ -360,7 +361,7 @@ def check_labels(
     for label in labels:
         if isinstance(label, str) and not label.isprintable():
             requirement = (
-                'have labels of signs that are seen, without line breaks or joiners'
+                'have labels of printable characters, without line breaks or joiners'
             )
             raise errors.invalid(field, requirement, errors.text_of(label))
         if (

@@ -97,7 +97,7 @@ class Identities:
                     data, by_problem[values] = _data_of(self._plan.problem_of(lane))
                     self._cache['data', values] = data
                 identity = self.of_lane(lane)
-                tuned = self._plan.tried
+                tuned = self._plan.tuned_columns
                 columns = {k: v for k, v in identity.columns.items() if k not in tuned}
                 lanes[f'{label} on {pattern}'] = dataclasses.replace(
                     identity, columns=columns
@@ -108,7 +108,9 @@ class Identities:
         return RunIdentity(lanes, sizes, _modules_of(self._plan.config), rows)
 
     def _first_lane(self, label: str, pattern: str) -> Lane:
-        first_tried = {name: values[0] for name, values in self._plan.tried.items()}
+        first_tried = {
+            name: values[0] for name, values in self._plan.tuned_columns.items()
+        }
         point = {**self._plan.points[0], **first_tried}
         seed = int(self._plan.seeds[0])
         return Lane(MAIN, label, pattern, point, seed, self._plan.num_rounds, (0, 0))

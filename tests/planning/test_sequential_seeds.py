@@ -195,7 +195,7 @@ def test_shards_that_have_not_decided_are_not_merged(tmp_path):
         ({'until': 'decided', 'margin': -1}, '`config.seeds.margin` must lie in'),
         (
             {'until': 'decided'},
-            '`config.seeds` must be a number of seeds, as nothing is',
+            '`config.seeds` must be a number of seeds, as one algorithm',
         ),
     ],
 )
