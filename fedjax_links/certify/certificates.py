@@ -1,9 +1,9 @@
 """Certifies that the programs of an experiment compute what they say, on this device.
 
-A compiler can be wrong. Every program takes a few rounds here, in the form in which a run has it,
-and the same rounds in double precision on a CPU in another process (`float64_reference`); and
-where theory knows the mean of a model after some rounds, that of many seeds is compared with it.
-What differs by more than rounding, or than chance, is off.
+A compiler can be wrong. Every program of a run takes a few rounds here, and the same rounds in
+double precision on a CPU in another process (`float64_reference`). Where theory knows the mean of a
+model after some rounds, the mean over many seeds is compared with it. A program that differs by
+more than rounding, or than chance, is off.
 """
 
 import functools
@@ -39,13 +39,19 @@ _Part = TypeVar('_Part')
 
 FILE = 'certificate.json'
 _BOUND = 1e-4
-_COARSE_BOUND = 0.1  # of programs that compute with fewer digits than float32
+"""Largest error that is rounding of float32 in a few rounds, chosen."""
+_COARSE_BOUND = 0.1
+"""The same of programs that compute with fewer digits than float32."""
 _SMALL = 0.01
-_ROUNDING = 1e-12  # relative to the largest leaf, of what float64 rounds
-_ACCURACY = 0.01  # an example or two on the border between two classes
+"""Portion of a leaf's size that errors are compared with, besides how far rounds moved it."""
+_ROUNDING = 1e-12
+"""Rounding of float64, relative to the largest leaf."""
+_ACCURACY = 0.01
+"""Accuracy of an example or two on the border between two classes."""
 _SHORT_FLOATS = re.compile(r'\bb?f16\[|\bf8')
 _NUM_SEEDS = 256
 _STANDARD_ERRORS = 5.0
+"""Largest distance of a mean from theory that is chance: 6e-7 for a normal law."""
 
 
 class ProgramVerdict(NamedTuple):
@@ -53,10 +59,11 @@ class ProgramVerdict(NamedTuple):
 
     Attributes:
       program: its algorithm and links, or whose links it draws.
-      error: how far off it is, relative to how far the rounds moved it and a hundredth of its size;
-        the portion of links that differ; the distance from theory in standard errors.
+      error: for rounds, how far a leaf is off, relative to how far the rounds moved it plus a
+        hundredth of its size; for links, the portion that differs; for means, the distance from
+        theory in standard errors.
       bound: the largest error that is rounding or chance.
-      where: what is off by the most.
+      where: the leaf or metric with the largest error; for links the first leaf that differs.
     """
 
     program: str
@@ -96,14 +103,14 @@ class _Reference:
         folder: Path,
         source: Section | str,
         link_lanes: Sequence[Lane],
-        run: Sequence[Lane],
+        run_lanes: Sequence[Lane],
     ) -> None:
         """Starts the process, see `float64_reference.begin`."""
         self._folder = folder
-        self._process = float64_reference.begin(folder, source, link_lanes, run)
+        self._process = float64_reference.begin(folder, source, link_lanes, run_lanes)
 
     def read(self, kind: str, lane: Lane) -> dict[str, np.ndarray]:
-        """Waits for what the process finds of a lane: links, before, after or evals."""
+        """Waits for a result of the process: links, before, after or evals of a lane."""
         path = self._folder / f'{kind}-{lane.name}.npz'
         while not path.exists():
             if self._process.poll() is not None and not path.exists():
@@ -124,18 +131,18 @@ def _certify_experiment(source: Section | str) -> Iterator[ProgramVerdict]:
     programs = program_cache.Programs(experiment.plan, slots=devices.device_slots(1))
     lanes = float64_reference.lanes_of(experiment)
     link_lanes = _first_of_each_pattern(lanes)
-    run = programs.one_of_each(lanes)
+    run_lanes = programs.one_of_each(lanes)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        for lane in run:
+        for lane in run_lanes:
             _write_initial_params(experiment, lane, folder)
-        reference = _Reference(folder, source, link_lanes, run)
+        reference = _Reference(folder, source, link_lanes, run_lanes)
         try:
             for lane in link_lanes:
                 links = _draw_links(experiment, lane)
                 exact = reference.read('links', lane)
                 yield _compare_links(f'links of {lane.pattern}', links, exact)
-            for lane in run:
+            for lane in run_lanes:
                 yield _compare_rounds(experiment, programs, lane, reference)
         finally:
             reference.stop()
@@ -211,7 +218,7 @@ def _rounds_here(
     """Runs a lane by the program of a run.
 
     Returns:
-      Its state, its record, and how exact the program means to be.
+      Its algorithm's state, its metrics, and the bound for the precision of the program.
     """
     width = 2 if programs.side_by_side else None
     batch = lane_batch.LaneBatch(programs, [lane], width=width)
@@ -230,10 +237,10 @@ def _rounds_here(
 def _errors(
     here: PyTree, before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
-    """Returns how far off each leaf is, relative to how far it went and a part of its size.
+    """Returns how far off each leaf is, relative to how far it moved plus a part of its size.
 
-    A leaf that holds nothing but what rounding leaves, as that of a compensated sum, has no size of
-    its own. It is compared with the largest leaf.
+    A leaf that holds only rounding errors, as that of a compensated sum does, is compared with the
+    largest leaf.
     """
     largest = max(
         np.linalg.norm(np.asarray(leaf, np.float64)) for leaf in after.values()
@@ -332,9 +339,9 @@ def keep(verdicts: Iterable[ProgramVerdict], folder: str | Path | None = None) -
 
 
 def note() -> str | None:
-    """Returns what a first run on this device says: that it has no certificate; None later.
+    """Returns the note that this device has no certificate, at its first run; None later.
 
-    Where nothing can be written it is None too, as it would be repeated at every run.
+    It is None too where nothing can be written, as every run would repeat it.
     """
     try:
         path = _device_file()

@@ -1,8 +1,8 @@
-"""Runs the rounds that programs are certified by: in double precision, in a process of its own.
+"""Runs rounds in double precision, in a process of its own, as a reference for certificates.
 
-They are those of a config, or of all algorithms, patterns and models of this package. The process
-shares the definition of algorithms, models and links with the one that asks, and nothing that runs
-them: neither the programs of a run, nor the device, nor the precision.
+The rounds are those of a config, or of all algorithms, patterns and models of this package. The
+process shares the definitions of algorithms, models and links with the certified programs, and
+nothing that runs them: neither the programs of a run, nor the device, nor the precision.
 """
 
 import dataclasses
@@ -39,6 +39,7 @@ _NO_OPTIMISATION = (
 )
 _NUM_ROUNDS = 4
 _NUM_CLIENTS = 12
+"""Few, chosen for short runs, but enough that clients are absent and come back."""
 _MODELS: Mapping[str, Any] = {
     'mlp': 'mlp',
     'mlp_bfloat16': {'name': 'mlp', 'dtype': 'bfloat16'},
@@ -58,6 +59,7 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
 }
 """Experiments that together have all algorithms, patterns and models of this package, by name."""
 _FORMER_NAMES = {'rules': 'algorithms'}
+"""Names in earlier commands, which are still accepted."""
 
 
 def experiment_of(source: Section | str) -> Experiment:
@@ -134,23 +136,23 @@ def begin(
     folder: Path,
     source: Section | str,
     link_lanes: Sequence[Lane],
-    run: Sequence[Lane],
+    run_lanes: Sequence[Lane],
 ) -> subprocess.Popen[bytes]:
     """Starts the process.
 
     Args:
-      folder: of its files, with the parameters that each lane that is run begins with, as
-        ``params-LANE.npz``. It writes ``links-LANE.npz``, ``before-LANE.npz``, ``after-LANE.npz``
-        and ``evals-LANE.npz``.
+      folder: of its files. It reads ``params-LANE.npz``, the initial parameters of each lane that
+        it runs. It writes ``links-LANE.npz``, ``before-LANE.npz``, ``after-LANE.npz`` and
+        ``evals-LANE.npz``.
       source: as in `experiment_of`.
-      link_lanes: lanes of the shortened experiment, whose links are drawn.
-      run: those that are run.
+      link_lanes: lanes of the shortened experiment whose links it draws.
+      run_lanes: lanes of the shortened experiment that it runs.
     """
     request = {
         'source': source,
-        'beside': str(recorded_links.CONFIG_FOLDER.get() or Path.cwd()),
+        'module_folder': str(recorded_links.CONFIG_FOLDER.get() or Path.cwd()),
         'link_lanes': [lane.name for lane in link_lanes],
-        'run': [lane.name for lane in run],
+        'run_lanes': [lane.name for lane in run_lanes],
     }
     (folder / _REQUEST).write_text(json.dumps(request))
     changed = {
@@ -164,19 +166,19 @@ def begin(
 
 
 def main(folder: Path) -> None:
-    """Answers a request."""
+    """Draws links and runs lanes, as the request in a folder says."""
     request: Mapping[str, Any] = json.loads((folder / _REQUEST).read_text())
 
     def write(kind: str, name: str, values: PyTree) -> None:
         path = folder / f'{kind}-{name}.npz'
         atomic_files.write(path, checkpoints.pack(values))
 
-    with resolver.importable(request['beside']):
+    with resolver.importable(request['module_folder']):
         experiment = shortened(experiment_of(request['source']))
         lanes = {lane.name: lane for lane in lanes_of(experiment)}
         for name in request['link_lanes']:
             write('links', name, _links(experiment, lanes[name]))
-        for name in request['run']:
+        for name in request['run_lanes']:
             params = [*checkpoints.leaves(folder / f'params-{name}.npz').values()]
             for kind, values in _rounds(experiment, lanes[name], params).items():
                 write(kind, name, values)

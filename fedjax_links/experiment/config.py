@@ -19,7 +19,7 @@ from fedjax_links.planning.tuning import Tuning
 _TUNING_OPTIONS = fields.declared(Tuning)
 
 _SHOWN = ('title', 'caption', 'names')
-"""Fields whose texts are only shown, and name no code."""
+"""Fields whose texts are only shown, so that a colon in them names no code."""
 
 
 def read(tree: Section) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _columns(grid: Any, path: str) -> dict[str, list[Any]]:
 
 
 def _read_tuning(section: Section | None) -> Tuning | None:
-    """Returns what tuning tries, and how; None for no tuning."""
+    """Reads the section ``tuning``; None for no tuning."""
     if not section:
         return None
     for option in section:
@@ -159,7 +159,7 @@ def _read_rates(section: Section) -> dict[str, list[float]]:
     if 'learning_rates' in section:
         rates = section['learning_rates']
         columns[config_parts.RATE] = _list_of_rates('learning_rates', rates)
-    # Not every algorithm has a server rate, so that an empty list tunes none.
+    # Not every algorithm has a server rate, so an empty list tunes none.
     if section.get('server_lrs') not in (None, (), []):
         rates = section['server_lrs']
         columns[config_parts.SERVER_LR] = _list_of_rates('server_lrs', rates)

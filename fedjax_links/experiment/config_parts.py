@@ -24,8 +24,9 @@ from fedjax_links.planning.parametrized import REQUIRED, Maker
 from fedjax_links.problems import with_initial_params
 
 RATE = 'client.learning_rate'
+"""The column of the clients' rate, ``learning_rates`` of ``tuning``."""
 SERVER_LR = 'server_lr'
-"""Columns of the rates that tuning looks for."""
+"""The column of the server's rate, ``server_lrs`` of ``tuning``."""
 
 
 class Parts(NamedTuple):
@@ -83,14 +84,14 @@ def problem_sections(
 
 
 def make_parts(
-    settings: ExperimentConfig, columns: grids.GridColumns, tried: grids.GridColumns
+    settings: ExperimentConfig, columns: grids.GridColumns, tuned: grids.GridColumns
 ) -> Parts:
     """Returns makers of the parts of a config; nothing is made yet.
 
     Args:
       settings: the config.
       columns: of the grid.
-      tried: columns of tuning.
+      tuned: columns of tuning.
     """
     links = pattern_sections(settings.links, settings.patterns)
     sections = problem_sections(settings.problem, settings.problems, links)
@@ -116,7 +117,7 @@ def make_parts(
         for label, (path, section) in links.items()
     }
     algorithms = {
-        label: algorithm_maker(label, section, settings.client, {**columns, **tried})
+        label: algorithm_maker(label, section, settings.client, {**columns, **tuned})
         for label, section in settings.algorithms.items()
     }
     return Parts(problems, patterns, algorithms, redraw)
@@ -129,7 +130,7 @@ def _default_redraw(
 ) -> dict[str, str]:
     """Lets those streams follow the seed to which neither a section nor the grid gives a seed.
 
-    A column ``redraw`` of the grid says it all.
+    A column ``redraw`` of the grid decides alone.
 
     Args:
       columns: of the grid.
@@ -213,8 +214,8 @@ def pattern_maker(
     """Returns the maker of a pattern.
 
     The maker takes the columns of its problem too, as a pattern is made for that problem's clients.
-    A pattern that depends only on the number of clients does not take the draws of the problem. A
-    log's clients are found by their names, so it is another pattern if a draw changes these.
+    A pattern that depends only on the number of clients does not take the problem's seeds. The
+    clients of a log are found by name, so another seed makes another pattern if it changes names.
 
     Args:
       prefix: the section's path in the config.
@@ -270,7 +271,7 @@ def algorithm_maker(
 ) -> Maker[Algorithm]:
     """Returns the maker of an algorithm.
 
-    It takes the rate of its clients, and what the grids say of it and of clients.
+    It takes the rate of its clients, and the columns of the algorithm and of clients.
 
     Args:
       label: of the algorithm.
@@ -327,10 +328,10 @@ def _algorithm_paths(
 def _client_rate(
     label: str, section: Section, rate: Any, columns: grids.GridColumns
 ) -> Any:
-    """Returns the rate of an algorithm's clients where no grid says otherwise.
+    """Returns the rate of an algorithm's clients where no grid has a column for it.
 
     Raises:
-      ValueError: for an algorithm whose rate nothing says, or two fields say.
+      ValueError: if no field sets the rate, or two do.
     """
     path = f'config.algorithms.{label}.client.learning_rate'
     if rate is REQUIRED:

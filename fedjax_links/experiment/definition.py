@@ -100,18 +100,17 @@ class Experiment(schema.Settings):
         return hash(self.title)
 
     def _identity(self) -> str:
-        """Returns what tells experiments apart: plain values, and the ids of other parts."""
-        shard = self.lane_shard and dataclasses.astuple(self.lane_shard)
-        facts = self.config
-        if facts is None:
-            parts = 'problem', 'patterns', 'algorithms', 'eval_fn'
-            facts = {
-                **self.plan.facts(),
-                **{name: getattr(self, name) for name in parts},
-            }
-        return json.dumps(
-            {'lane_shard': shard, **facts}, sort_keys=True, default=_value_or_id
-        )
+        """Returns a text that only equal experiments share: values, and ids of other parts."""
+        values: dict[str, Any] = {
+            'lane_shard': self.lane_shard and dataclasses.astuple(self.lane_shard)
+        }
+        if self.config is not None:
+            values |= self.config
+        else:
+            values |= self.plan.facts()
+            for name in ('problem', 'patterns', 'algorithms', 'eval_fn'):
+                values[name] = getattr(self, name)
+        return json.dumps(values, sort_keys=True, default=_value_or_id)
 
     @functools.cached_property
     def plan(self) -> Plan:
@@ -216,7 +215,8 @@ class Experiment(schema.Settings):
           executor: runs the lanes in other processes, which must see the folder. It is a
             `concurrent.futures.Executor`, or has its method ``submit``, such as a Dask client or an
             executor of submitit. The experiment must be made of a config, which is sent to them.
-          jobs: number of jobs of the executor; by default one per lane, 64 at most.
+          jobs: number of jobs of the executor, at most one per lane; by default one per lane, 64
+            at most.
           allow_mixed: whether lanes of different seeds may run on machines of different kinds,
             whose bits may differ; differences at one seed stay exact.
           allow_changed: whether to resume in a folder of other programs or data; each report says
@@ -229,8 +229,8 @@ class Experiment(schema.Settings):
           when it is first asked for.
 
         Raises:
-          ValueError: if the folder holds another experiment, other programs or data, or files of
-            something else; if devices are not there, or all tried values diverge.
+          ValueError: if the folder holds another experiment, other programs or data, or other
+            files; if devices are missing, or all tried values diverge.
           FailedLanesError: after all others have run, if lanes of a shard or of an executor's jobs
             failed.
           Stop: if a callback raised it, in any of several processes, after all was saved.
@@ -293,7 +293,7 @@ class Experiment(schema.Settings):
           devices: as in `run`.
           mesh: as in `run`.
           allow_imports: whether that run's config may name code outside the package that this
-            experiment's does not name; asked where its lanes have to be advanced again.
+            experiment's does not name. It matters only if lanes have to be advanced again.
           allow_changed: as in `run`, of both folders.
           progress: as in `run`.
 
@@ -377,7 +377,7 @@ def build(config: nested.Config, *, quick: bool = False) -> Experiment:
     """
     checks.flags(quick=quick)
     tree = nested.plain(config)
-    if isinstance(tree, Mapping):  # Whatever else it is, its reading says so.
+    if isinstance(tree, Mapping):  # `read` refuses anything else.
         tree = nested.quick(tree) if quick else nested.full(tree)
     values = config_.read(nested.resolved(tree))
     with config_.named_in_config():

@@ -23,13 +23,15 @@ from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.program_cache import Programs
 
 _MOST_JOBS = 64
+"""Jobs where `jobs` is not given, a chosen limit."""
 _POLL_SECONDS = 0.5
+"""Time between two looks at the folder; callbacks follow a save by about as much."""
 # Holds what a thread of a worker built for its last job.
 _thread_cache = threading.local()
 
 
 class Shardable(Protocol):
-    """Describes the experiment that a job builds; `Experiment` stands above this module."""
+    """Describes the experiment that a job builds, as this module cannot import `Experiment`."""
 
     @property
     def plan(self) -> Plan:
@@ -143,7 +145,7 @@ def run(
 
 
 def _num_jobs(plan: Plan, jobs: int | None, devices: int | None) -> int:
-    """Returns the number of jobs: one per lane, and no more than are asked for."""
+    """Returns the number of jobs: one per lane, up to ``jobs``."""
     for name, number in (('jobs', jobs), ('devices', devices)):
         if number is not None:
             checks.static_int(name, number)
@@ -269,7 +271,7 @@ def _config_text(plan: Plan) -> str:
       ValueError: naming a part that was made in Python.
     """
     if plan.config is None:
-        requirement = 'be what a config says (experiment.build) to run by an executor'
+        requirement = 'be made from a config (experiment.build) to run by an executor'
         got = 'an object of this process, which cannot travel'
         raise errors.invalid(_part_without_config(plan), requirement, got)
     try:

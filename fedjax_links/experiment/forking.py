@@ -108,7 +108,7 @@ class Fork(hooks.InitialStates):
         latest = min(facts['num_rounds'], self._plan.num_rounds - 1)
         if not earliest <= self.round <= latest:
             requirement = (
-                f'lie in [{earliest}, {latest}], in {self._run.folder} and below '
+                f'lie in [{earliest}, {latest}], the rounds of {self._run.folder} below '
                 '`num_rounds`'
             )
             raise errors.invalid('at_round', requirement, self.round)
@@ -116,8 +116,8 @@ class Fork(hooks.InitialStates):
     def _check_lanes(self) -> None:
         """Refuses lanes without a counterpart whose state fits.
 
-        With a config, lanes of one algorithm and pattern have states of one shape. Without one,
-        a lane can start only from its checkpoint, so the checkpoint of each lane is looked for.
+        With a config, one lane of each algorithm and pattern is checked, as all have states of one
+        shape. Without one, a lane can start only from its checkpoint, so each lane is checked.
         """
         checked: set[tuple[str, str]] = set()
         for lane in self._main_lanes():
@@ -301,7 +301,7 @@ def _kind(leaf: Any) -> str:
 
 
 def _section(config: Section, label: str, point: Point) -> Any:
-    """Returns the section of the pattern that has the carry, and its columns of the grid.
+    """Returns the section of the pattern that makes the carry, and its columns of the grid.
 
     Args:
       config: of the experiment.
@@ -323,7 +323,7 @@ def _section(config: Section, label: str, point: Point) -> Any:
 
 
 def _keeps_carry(section: Any) -> bool:
-    """Returns whether a section's pattern only has the carry of the pattern inside it."""
+    """Returns whether a pattern's carry is only that of the pattern inside it."""
     if not isinstance(section, Mapping) or 'pattern' not in section:
         return False
     entry = PARTICIPATION.get(section.get('name', ''))
