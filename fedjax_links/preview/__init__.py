@@ -1,1 +1,1 @@
-"""What a config says before it runs: theory, links, partitions."""
+"""Shows what a config means before it runs: theory, links, partitions."""

@@ -13,12 +13,13 @@ from fedjax_links.preview import configured_links
 
 _LONGEST_PERIOD = 1_000
 _MOST_CLIENTS = 10_000
-# Schedules of which a round's probabilities are no random numbers.
+"""Chosen limits: a chain of a period holds float64[_LONGEST_PERIOD, _MOST_CLIENTS], 80 MB."""
 _DETERMINISTIC = 'constant', 'sine', 'diurnal'
+"""Schedules whose probabilities are not random."""
 
 
 class NotExactError(Exception):
-    """Says in words why nothing exact is known; the command line prints the text."""
+    """States why nothing exact is known, in words that the command line prints."""
 
 
 def link_chain(links: Bound) -> LinkChain:
@@ -106,7 +107,7 @@ def _uniform_cohort(inputs: LawInputs, links: Bound) -> LinkChain:
     del links
     num_clients = inputs.options['num_clients']
     size = inputs.options['cohort_size']
-    # Cohorts of equal weights that nobody waits after.
+    # Cohorts of equal weights, after which no client has to wait.
     chain = link_chains.minimum_separation(
         np.ones(num_clients), separation=0, cohort_size=size
     )

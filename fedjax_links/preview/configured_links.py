@@ -17,7 +17,7 @@ from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
 _MOST_ROUNDS = 10**7
-"""Rounds of a run whose local rates are summed."""
+"""Rounds of a run whose local rates are summed: more than anyone means."""
 _PLAIN_SGD_OPTIONS = {
     'learning_rate',
     'decay',
@@ -38,8 +38,8 @@ class ConfiguredLinks(NamedTuple):
       problem: the problem that the pattern is combined with.
       participation: the pattern.
       law: its exact law, as far as that is known.
-      flow_time: the sum of the local rates over all local steps of a client. FedAvg and FedPBC
-        move so far along the gradient flow. None unless they run plain local SGD.
+      flow_time: the sum of the local rates over all local steps of a client: the time of the
+        gradient flow that small steps follow. None unless FedAvg and FedPBC run plain local SGD.
       grid_point: the grid point in words; empty if the grid does not change the links.
     """
 
@@ -110,7 +110,7 @@ def describe_first_point(experiment: Experiment, maker: parametrized.Maker) -> s
 
     Args:
       experiment: the experiment.
-      maker: the part, such as a pattern. Columns of the grid that do not change it are left out.
+      maker: of the part, such as a pattern; columns of the grid that it does not take are left out.
     """
     columns = {
         name: values
@@ -163,7 +163,7 @@ def is_redrawn(experiment: Experiment, label: str) -> bool:
 
 
 def link_law(links: Bound) -> link_laws.LinkLaw:
-    """Returns the exact law of participation: of clients that receive, train and deliver.
+    """Returns the exact law of taking part, which is receiving, training and delivering.
 
     Args:
       links: a pattern's section of a config, bound.
@@ -184,7 +184,7 @@ def link_law(links: Bound) -> link_laws.LinkLaw:
 
 
 def law_inputs(links: Bound) -> link_laws.LawInputs:
-    """Returns what laws of links are functions of, without the laws of their parts.
+    """Returns the inputs of a law of links, without the laws of its parts.
 
     Args:
       links: a pattern's section of a config, bound.

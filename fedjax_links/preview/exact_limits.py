@@ -1,4 +1,4 @@
-"""Writes where a config's algorithms end on quadratics, and what the links' memory does."""
+"""Describes where a config's algorithms end on quadratics, with and without memory of links."""
 
 import math
 import textwrap
@@ -19,23 +19,25 @@ from fedjax_links.preview.exact_quadratics import (
 )
 
 MOST_WORK = 40_000.0
-"""Numbers in the moments of all algorithms: some ten seconds on one core."""
+"""Numbers in the moments of all algorithms: about ten seconds on one core."""
 
 QUICK_WORK = 8_000.0
-"""The same for a second or so."""
+"""The same for about a second."""
 
 _WIDTH = 80
 _FIRST_ORDER = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known'
-# Lags of all clients over which FedAvg's law of first order sums in a second.
+"""Algorithms whose mean is known to first order in the step."""
 _MOST_LAGS = 30_000
+"""Lags of all clients that FedAvg's law of first order sums over in about a second."""
 _NEGLIGIBLE = 1e-17
-# Multiples of the targets' size below which a bias, or a deviation, is rounding.
+"""Terms below this are lost in float64 beside one."""
 _ROUNDING = 1e-9
 _DEVIATION_ROUNDING = 1e-6
+"""Multiples of the targets' size below which a bias, or a deviation, is rounding."""
 
 
 class _TooLongError(NotExactError):
-    """Says that something would take longer than it may here."""
+    """States that a computation would take longer than it may here."""
 
 
 def describe(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
@@ -237,14 +239,14 @@ class _Writer:
 
 
 def _number(value: float, rounding: float, digits: int) -> str:
-    """Writes digits that mean something: rounding errors are printed as zero."""
+    """Writes a number; what is below the rounding error is printed as zero."""
     return '0' if abs(value) < rounding else f'{value:.{digits}g}'
 
 
 def _without_memory(links: ConfiguredLinks, run: QuadraticRun) -> QuadraticRun | None:
-    """Returns the same clients with links that are independent over rounds.
+    """Returns the run with links that are independent over rounds, at the same rates.
 
-    None where links have no memory, or clients depend on each other.
+    It is None where links have no memory already, or clients depend on each other.
     """
     if links.law.memoryless or links.law.probs is None:
         return None

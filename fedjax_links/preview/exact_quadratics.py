@@ -1,7 +1,7 @@
-"""Computes where a config's algorithms end on quadratics, and their way, exactly.
+"""Computes the exact limits and curves of a config's algorithms on quadratics.
 
 Most algorithms are linear in models and memories. On quadratics, under links that follow
-a chain, mean and covariance of their models are then exact (`analysis.linear_limit`,
+a chain, mean and covariance of their models are known exactly (`analysis.linear_limit`,
 `analysis.linear_curve`).
 """
 
@@ -20,7 +20,6 @@ from fedjax_links.preview.configured_chains import NotExactError, link_chain
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.problems import vectors
 
-# Client programs with other options are not plain gradient steps.
 _PLAIN_OPTIONS = {
     'batch_size',
     'chunk_size',
@@ -28,7 +27,7 @@ _PLAIN_OPTIONS = {
     'local_steps',
     'resample',
 }
-# Options of algorithms that the theory knows, with the only value that it knows, if any.
+"""Options of client programs whose local steps are plain gradient steps."""
 _KNOWN_OPTIONS: Mapping[str, tuple[Any, ...]] = {
     'alpha': (),
     'cutoff': (),
@@ -36,13 +35,14 @@ _KNOWN_OPTIONS: Mapping[str, tuple[Any, ...]] = {
     'stale_weight': (),
     'weights': ('equal', 'examples'),
 }
-# Who computes in the theory, where an algorithm has the option.
+"""By option of an algorithm, the values that the theory covers; empty for all."""
 _COMPUTE = {'fedavg': 'active', 'fedpbc': 'all'}
-# Algorithms that need links between clients, which no chain has.
+"""The value of the option ``compute`` that the theory covers, by algorithm."""
 _NEED_PEERS = 'cogc', 'colrel', 'gossip'
-# Digits of a coordinate that are rounding, and of a distance.
+"""Algorithms that need links between clients, which no chain has."""
 _ROUNDING = 1e-9
 _SMALLEST_DISTANCE = 1e-8
+"""Portions of the targets' size below which a coordinate, or a distance, is rounding."""
 
 
 class LinearAlgorithm(NamedTuple):
@@ -88,7 +88,11 @@ class QuadraticRun(NamedTuple):
     least_loss: float
 
     def work(self, algorithm: LinearAlgorithm) -> float:
-        """Returns how many numbers the moments of one coordinate have; others cost less."""
+        """Returns how many numbers the moments have, as a measure of the time that they take.
+
+        It is a rough estimate: one coordinate counts in full, and each pair of coordinates adds a
+        tenth.
+        """
         groups = layouts.exchangeable_groups(self.chain, self.curvature)
         dimension = self.targets.shape[1]
         num_pairs = dimension * (dimension + 1) // 2
@@ -120,7 +124,8 @@ class ExactLimit(NamedTuple):
     Attributes:
       bias: float64[d], its mean minus the optimum.
       deviation: root of the sum of the variances of its coordinates; NaN if it grows.
-      rate: by which the mean contracts per round.
+      rate: the factor by which the mean's distance from its limit contracts in a round; the mean
+        has no limit from 1 on.
       second_moment_rate: the same of the second moment; the variance grows from 1 on.
     """
 
@@ -172,7 +177,7 @@ def quadratic_run(links: ConfiguredLinks) -> QuadraticRun | None:
 def _few_coordinates(
     targets: np.ndarray, groups: list[np.ndarray], *, has_noise: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Turns targets so that few coordinates hold all that matters.
+    """Rotates targets so that few coordinates hold all that moments depend on.
 
     The means of exchangeable clients span a few coordinates. In all other coordinates a
     model's mean is zero. Their variances depend on the targets only by the scatter within
@@ -247,7 +252,7 @@ def _known_options(algorithm: Bound) -> dict[str, Any]:
     Raises:
       NotExactError: for others that are not at the values that the theory covers.
     """
-    taken = {}
+    covered = {}
     for option, filled in algorithm.options.items():
         value = _first_value(filled)
         known_values = _KNOWN_OPTIONS.get(option)
@@ -256,8 +261,8 @@ def _known_options(algorithm: Bound) -> dict[str, Any]:
         if known_values is None or (known_values and value not in known_values):
             raise NotExactError(f'the theory does not cover {option} {value}')
         if not known_values:
-            taken[option] = value
-    return taken
+            covered[option] = value
+    return covered
 
 
 def _plain_steps(client: Bound) -> tuple[float, int]:
@@ -333,7 +338,7 @@ def limits(run: QuadraticRun, algorithm: LinearAlgorithm) -> dict[str, ExactLimi
 def curves(
     run: QuadraticRun, algorithm: LinearAlgorithm, rounds: np.ndarray
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Computes the exact way of an algorithm's metrics, by model and metric.
+    """Computes the exact curves of an algorithm's metrics, by model and metric.
 
     Models within two standard deviations of their mean have a distance to the optimum
     between the ends of the band.
@@ -366,7 +371,7 @@ def curves(
                 bias_size + reach,
             ]
         )
-        # Variances are differences of squares, of which less than this is rounding.
+        # Variances are differences of squares, so small distances are rounding.
         is_rounding = distances[0] < _SMALLEST_DISTANCE * np.abs(run.targets).max()
         by_model[model] = {
             'distance': np.where(is_rounding, np.nan, distances),

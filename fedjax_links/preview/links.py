@@ -23,9 +23,11 @@ from fedjax_links.participation.traces.trace import WRAPS, availability
 from fedjax_links.plot.links import MAP_ROUNDS
 
 _MAX_CELLS = 2**29
+"""Rounds times clients of a record: 2.5 GiB, a bool and a float32 each."""
 _MOST_MAP_ROUNDS = 600
 _NUM_LAGS = 40
 _MOST_LAGS = 300
+"""Rounds and lags of a panel, chosen so that a picture of this size can show them."""
 _WIDTH = 80
 _LABEL_WIDTH = 10
 _MAP_ROWS = 10
@@ -35,7 +37,7 @@ _SHADES = ' ░▒▓█'
 def record_links(
     participation: base.Participation, *, num_rounds: int, seed: int
 ) -> base.MaskLinks:
-    """Samples the links that a run with this seed meets.
+    """Samples the links of a run with a seed.
 
     Args:
       participation: the pattern.
@@ -117,7 +119,7 @@ def bias(mask: np.ndarray) -> tuple[float, float]:
       mask: bool[T, N], who takes part.
 
     Returns:
-      Both. They are NaN for fewer than two rounds, and for links that are never up.
+      Both; NaN for fewer than two rounds, and for links that are never up.
     """
     if not mask.any() or len(mask) < 2:
         return np.nan, np.nan
@@ -235,7 +237,7 @@ def text(title: str, record: base.MaskLinks, law: LinkLaw) -> str:
 def _peers_line(record: Any) -> str:
     """Says how many neighbours a client receives from in a round, on average."""
     neighbours = record.neighbours[0]
-    # A row that has fewer neighbours than others is filled with the client itself.
+    # Rows with fewer neighbours than others are padded with the client itself.
     is_neighbour = np.not_equal(neighbours, np.arange(len(neighbours))[:, None])
     degree = is_neighbour.sum(axis=1).mean()
     num_up = record.edges.mean(axis=0).sum(axis=1).mean()
@@ -243,7 +245,7 @@ def _peers_line(record: Any) -> str:
 
 
 def _map_lines(active: np.ndarray, period: int | None) -> list[str]:
-    """Draws clients by rate downwards and rounds to the right, darker where more take part.
+    """Draws clients by falling rate against rounds, darker where more take part.
 
     Args:
       active: bool[T, N], who takes part.

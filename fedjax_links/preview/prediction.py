@@ -29,7 +29,7 @@ class Budget(NamedTuple):
     Attributes:
       hessian: largest `hessian_work` of a minimisation: examples times the square of the
         parameters.
-      flow: examples times parameters times gradients of a flow.
+      flow: largest work of a flow: examples times parameters times gradients.
     """
 
     hessian: float
@@ -47,15 +47,15 @@ LONG = Budget(hessian=2**34, flow=2**38)
 """Of the command ``theory``: a flow takes about a minute."""
 
 _FEWEST_GRADIENTS = 80
-"""What the shortest flow takes."""
+"""Gradients that the shortest flow takes."""
 _MOST_ROUNDS = 10_000
-"""Simulated rounds from which implicit weights are estimated."""
+"""Largest number of simulated rounds from which implicit weights are estimated."""
 _MOST_CELLS = 2**25
-"""Simulated rounds times clients."""
+"""Largest number of simulated rounds times clients: 160 MiB, a bool and a float32 each."""
 _NUM_CHECKED = 256
 """Examples on which a problem's loss is compared with its objective."""
 _TOLERANCE = 1e-3
-"""Relative difference of the two that is a rounding error."""
+"""Largest relative difference of the two that is a rounding error."""
 
 
 class Prediction(NamedTuple):

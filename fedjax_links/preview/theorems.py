@@ -1,4 +1,4 @@
-"""Tells which theorems of four papers cover a configured run, and compares bound and run."""
+"""Checks which theorems of four papers cover a configured run, and compares bounds with it."""
 
 import math
 from collections.abc import Callable
@@ -25,14 +25,14 @@ from fedjax_links.preview.links import transition_probs
 from fedjax_links.problems import classification, vectors
 
 _MOST_ROUNDS = 200
-"""Different rounds of changing probabilities, each of which takes O(N^3)."""
+"""Rounds with different probabilities, each of which takes O(N^3); a chosen limit."""
 _NUM_BATCHES = 8
 """Parts of the record from which the standard error of rho is estimated."""
 _PERIODS = (1, 10, 100, 1000)
 _MOST_CELLS = 2**24
-"""Rounds times clients whose regularity is checked."""
+"""Largest number of rounds times clients whose regularity is checked, chosen."""
 _MOST_GRADIENTS = 10**7
-"""Gradients of examples, in all rounds of a run."""
+"""Largest number of gradients of examples in all rounds of a run, chosen."""
 _WIDTH = 80
 _AMPLIFIED = 'amplified_fedavg'
 
@@ -363,7 +363,7 @@ def _amplified_run(
     clients: gradient_runs.TrainedClients,
     amplification: _Amplification,
 ) -> analysis.TheoremRun:
-    """Fills in what Wang and Ji's theorem reads: gradients of amplified FedAvg, and the pattern."""
+    """Adds what Wang and Ji's theorem needs: gradients of amplified FedAvg, and the pattern."""
     period = amplification.period
     squares = gradient_runs.amplified_fedavg_gradient_squares(
         active, clients, period=period, amplification=amplification.factor

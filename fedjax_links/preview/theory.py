@@ -1,4 +1,4 @@
-"""Describes what configured links do to FedAvg and to gossip, exact where known, as text."""
+"""Describes what configured links do to FedAvg and to gossip, exactly where that is known."""
 
 from typing import Any
 
@@ -24,6 +24,7 @@ _QUANTILES = {'least': 0.0, '25 %': 0.25, 'median': 0.5, '75 %': 0.75, 'most': 1
 _MAX_LISTED_LABELS = 10
 _MAX_MATRIX_CLIENTS = 1500
 _MAX_NEIGHBOURS = 1000
+"""Sizes of matrices whose eigenvalues are computed, in O(N^3), for the screen."""
 _FEW_PATTERNS = 4
 """Patterns that may each take the most work of a prediction; more share it."""
 _WIDTH = 80
@@ -70,8 +71,8 @@ def summary(experiment: Experiment) -> str:
 def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str:
     """Writes the screen of the command ``theory``.
 
-    It shows for how long links remember, rates, effective weights, FedAvg's bias, gossip, what is
-    special to the pattern, and the participation report of the record.
+    It shows the memory of links, rates, effective weights, FedAvg's bias, gossip, what is special
+    to the pattern, and the participation report of the record.
 
     Args:
       links: a pattern of an experiment.
@@ -148,7 +149,7 @@ def _memory(law: LinkLaw, cycle: int | None) -> str:
     times = np.where(correlation >= 1, np.inf, decay)
     stationary_rates = rise / np.where(changes > 0, changes, 1)
     if not stationary_rates.any():
-        return 'none: nobody ever takes part'
+        return 'none: no client ever takes part'
     median = _weighted_median(times, stationary_rates)
     typical = 'less than a round' if median < 1 else f'{median:.3g} rounds'
     least = _time_text(times.min())
@@ -252,7 +253,7 @@ def _source_of_bias(
     active: np.ndarray,
     targets: np.ndarray,
 ) -> str:
-    """Says when the bias on a quadratic problem is exact, or how large its noise is."""
+    """Says for which steps the bias on quadratics is exact, or how large its noise is."""
     if not weights.exact:
         _, standard_errors = batch_means(active, values=targets)
         noise = np.linalg.norm(standard_errors)

@@ -1,4 +1,4 @@
-"""Writes what links with memory do to weighted algorithms on linear models."""
+"""Describes what links with memory do to weighted algorithms on linear models."""
 
 import numpy as np
 
@@ -13,19 +13,19 @@ _MOST_WORK = 2**31
 """Of a Hessian, `prediction.hessian_work`: a few seconds for an algorithm."""
 
 _WEIGHTED = 'fedau', 'fedavg_all', 'fedavg_known'
+"""Algorithms that divide a weighted sum of updates by N."""
 
 
 def weighted_labels(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
     """Lists the algorithms of a config whose limit is known to first order in the step.
 
-    These divide the sum of updates by N, on linear models, under two-state links that
-    remember.
+    These are `_WEIGHTED` ones, on linear models, under two-state links with memory.
 
     Args:
       links: a pattern of a config.
       budget: of the predictions for the pattern.
     """
-    if _remembering_rates(links) is None:
+    if _rates_with_memory(links) is None:
         return []
     predicted = prediction.for_links(links, budget)
     if predicted is None or not predicted.fedpbc.limit:
@@ -51,7 +51,7 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
     Returns:
       Lines of at most 80 columns; none where nothing is known.
     """
-    rates = _remembering_rates(links)
+    rates = _rates_with_memory(links)
     labels = weighted_labels(links, budget)
     if rates is None or not labels:
         return []
@@ -75,8 +75,11 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
     return lines
 
 
-def _remembering_rates(links: ConfiguredLinks) -> tuple[np.ndarray, np.ndarray] | None:
-    """Returns the rates of two-state links with memory that come up; None for others."""
+def _rates_with_memory(links: ConfiguredLinks) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns the up and down rates of two-state links with memory; None for other links.
+
+    Links of which one never comes up have none either.
+    """
     law = links.law
     if law.memoryless or law.up_rate is None or law.down_rate is None:
         return None
