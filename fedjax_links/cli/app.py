@@ -18,7 +18,7 @@ from fedjax_links.core import errors
 from fedjax_links.machines import cpus
 
 STARTED = time.perf_counter()
-"""When the command started, s of `time.perf_counter`."""
+"""Seconds of `time.perf_counter` at the start of the command."""
 BUG_STATUS = 1
 """Exit status of an error of this package."""
 MISTAKE_STATUS = 2
@@ -108,9 +108,9 @@ def run(
 
     def run_with_config(kind: str) -> None:
         """Runs the command with its config, or with None in place of one."""
-        is_given = values.config is not None or bool(overrides)
-        is_replaced = _is_replaced(config_replaced_by, is_given or values.quick)
-        is_missing = config_is_optional and not is_given
+        has_config = values.config is not None or bool(overrides)
+        is_replaced = _is_replaced(config_replaced_by, has_config or values.quick)
+        is_missing = config_is_optional and not has_config
         if is_replaced or is_missing:
             main(None, *main_flags)
             return

@@ -182,6 +182,7 @@ def from_flags(
     if not config_flag:
         requirement = 'name a config or its file, such as --config=quickstart'
         raise errors.invalid('config', requirement, config_flag or None)
+    # Raises for an unknown name, with the nearest config of this command.
     shipped.locate(config_flag, 'figure' if kind == 'figure' else 'simulate')
     values = load(config_flag, overrides, quick=quick)
     _check_command(config_flag, values, kind)
@@ -193,7 +194,7 @@ def from_flags(
 
 
 def _check_command(config_flag: str, values: Section, kind: str) -> None:
-    """Raises for the config of another command than one of its kind."""
+    """Raises for a figure's config where an experiment's is needed, and the reverse."""
     if kind == 'experiment' and 'figure' in values:
         value = f'{config_flag}, which `python -m fedjax_links figure` draws'
         raise errors.invalid('config', 'be of an experiment', value)
@@ -213,7 +214,7 @@ def load(
       quick: whether fields of the section ``quick`` replace those of the same names.
 
     Returns:
-      The config with these values. Its caption says what is not as published.
+      The config with these values. Its caption names the changed fields.
 
     Raises:
       ValueError: naming the file if it cannot be run, and for a path that leads into no section, a

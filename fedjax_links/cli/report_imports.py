@@ -12,9 +12,9 @@ _PACKAGES = ('matplotlib.figure', 'xarray')
 class ReportImports(Callback):
     """Imports packages after the first period of the first lane, when other periods run.
 
-    It does so in the thread that runs the lanes. Two threads that load extension modules can wait
-    for each other for ever: one that runs Python while it loads (as `matplotlib.ft2font` does) may
-    hand over the interpreter's lock to another that waits for the loader's.
+    The imports take place in the thread that runs the lanes. Two threads that load extension
+    modules can deadlock: a module that runs Python while it loads (as `matplotlib.ft2font` does)
+    may release the interpreter's lock to a thread that waits for the loader's lock.
     """
 
     def on_period(self, lane: Lane, record: MetricsRow) -> None:

@@ -56,4 +56,4 @@ class StopOnSignal(Callback):
             os._exit(128 + number)
         self.received = number
         # `print` would fail if the signal came while it writes.
-        os.write(2, b'\nstopping after this period; Ctrl-C leaves at once\n')
+        os.write(2, b'\nstopping after this period; Ctrl-C stops at once\n')

@@ -45,7 +45,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         'at_round',
         None,
-        'The round from which on; a multiple of eval_every of both.',
+        'Round at which the new lanes start; a multiple of eval_every of both runs.',
     )
     flags.DEFINE_bool(
         'allow_imports',
@@ -75,15 +75,15 @@ def define_flags() -> None:
     flags.DEFINE_string(
         'coordinator',
         None,
-        'HOST:PORT where process 0 listens for the others of its --mesh; with it the next two'
-        ' are given, or none: those of a SLURM step of several tasks, of mpirun, or of an '
-        'indexed job of Kubernetes.',
+        'HOST:PORT where process 0 listens for the others of its --mesh; needs --num_processes '
+        'and --process_id. Without all three they are those of a SLURM step of several tasks, '
+        'of mpirun, or of an indexed job of Kubernetes, if there is one.',
     )
     flags.DEFINE_integer('num_processes', None, 'How many processes share --mesh.')
     flags.DEFINE_integer(
         'process_id',
         None,
-        'Which of them this is, from 0; process 0 keeps the run and reports.',
+        'Index of this process, from 0; process 0 saves the run and reports.',
     )
     flags.DEFINE_string(
         'shard',
@@ -107,7 +107,7 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         'allow_changed',
         False,
-        'Go on in a folder of other programs or data; every report says what differed.',
+        'Resume in a folder of other programs or data; every report says what differed.',
     )
     flags.DEFINE_bool(
         'dry_run', False, 'Say what would run and what it needs, then stop.'
@@ -172,7 +172,7 @@ class _PreparedRun(NamedTuple):
 
 
 def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
-    """Prepares, runs and reports, in step with the other processes of the run.
+    """Prepares, runs and reports, together with the other processes of the run.
 
     Returns:
       The exit status.
@@ -262,7 +262,7 @@ def _prepare(
     # Other shards may be writing the description; processes compare their configs later.
     reads_folder = experiment.lane_shard is None and processes.is_leader()
     if reads_folder and not (args.start_over or args.dry_run):
-        # What would be refused when the run starts need not wait for the preamble.
+        # Refuses the folder now, before the description and predictions take their time.
         preflight.check_folder(
             programs,
             experiment.plan,
@@ -282,7 +282,7 @@ def _prepare(
 
 
 def _dry_run(values: Section, args: flags.FlagValues, folder: Path) -> None:
-    """Prepares a run, and prints what it takes, its start and its report included."""
+    """Prepares a run, and prints what it would take, start and report included."""
     from fedjax_links.machines.compile_clock import CompileClock
     from fedjax_links.report import report_time
     from fedjax_links.runner import dry_runs, hooks

@@ -90,7 +90,7 @@ def _status_lines(status: 'Status', is_done: bool) -> Iterator[str]:
 def _next_step(status: 'Status', is_done: bool) -> str:
     """Says which command comes next if no process runs lanes."""
     if not is_done:
-        return 'nobody is at work; the command of the run resumes it'
+        return 'no process is running; the command of the run resumes it'
     if status.shards:
         return 'finished; merge joins its shards'
     return 'finished; report makes tables and pictures of it'
@@ -102,7 +102,7 @@ def _shard_line(shard: 'ShardStatus', num_shards: int) -> str:
     if shard.hours_left is not None:
         progress += f', {reprs.duration(3600 * shard.hours_left)} left'
     flag = f'--shard={shard.shard}/{num_shards}'
-    holder = shard.holder or f'nobody runs it: {flag} does'
+    holder = shard.holder or f'no process runs it; {flag} would'
     return f'shard    {shard.shard}: {progress}; {holder}'
 
 

@@ -1,4 +1,4 @@
-"""Computes what the links of a config do before anything is trained: rates, bias, mixing, memory.
+"""Computes what the links of a config do, without training: rates, bias, mixing, memory.
 
 python -m fedjax_links theory --config=configs/quickstart.py
 """

@@ -66,7 +66,9 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
     assert lines[4].endswith(' % in round 2, 1 of 3 seeds')
     assert lines[5:] == ['open     fedpbc']
     after = lines_of(f'--workdir={tmp_path}')
-    assert after[0] == 'run      nobody is at work; the command of the run resumes it'
+    assert (
+        after[0] == 'run      no process is running; the command of the run resumes it'
+    )
     assert after[1] == 'lanes    3 of 6 done, 0 running, 1 lost, 2 not begun'
     planned.run(tmp_path)
     last = lines_of(f'--workdir={tmp_path}')
@@ -126,8 +128,8 @@ def test_shards_report_what_is_missing_and_ask_for_a_merge(tmp_path):
     planned = experiment.build(values(num_seeds=4))
     planned.shard(0, 2).run(tmp_path)
     lines = lines_of(f'--workdir={tmp_path}')
-    assert lines[0].startswith('run      nobody is at work')
-    assert 'shard    1: 0 of 2 lanes; nobody runs it: --shard=1/2 does' in lines
+    assert lines[0].startswith('run      no process is running')
+    assert 'shard    1: 0 of 2 lanes; no process runs it; --shard=1/2 would' in lines
     assert lines[-2].endswith('in round 4, 2 of 4 seeds')
     assert lines[-1] == 'open     fedavg'
     planned.shard(1, 2).run(tmp_path)
@@ -162,7 +164,7 @@ def test_a_watched_run_has_a_page_that_ends_when_the_run_does(tmp_path, monkeypa
     assert all(
         'content="30"' in page and ', again every 30 s' in page for page in pages
     )
-    assert 'nobody is at work' in pages[0]
+    assert 'no process is running' in pages[0]
     last = (tmp_path / live.PAGE).read_text()
     assert 'run      finished; merge joins its shards' in last
     assert 'refresh' not in last
