@@ -41,6 +41,10 @@ def main(args: flags.FlagValues, action: str = 'list', *names: str) -> None:
         raise errors.unknown_name('data', action, ACTIONS)
     if action == 'fetch' and not names:
         raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
+    if action == 'list' and names:
+        raise errors.invalid('data list', 'be given no names', ', '.join(names))
+    if action == 'list' and args.mirror is not None:
+        raise errors.invalid('mirror', 'go with `fetch`', args.mirror)
     if action == 'list':
         _list(args)
         return

@@ -90,6 +90,9 @@ def main(args: flags.FlagValues) -> None:
 
 def _check_flags(args: flags.FlagValues) -> None:
     """Refuses flags that would have no effect."""
+    if args.price is not None and (args.table or args.form):
+        requirement = 'be left out with `table` or `form`, which write no report'
+        raise errors.invalid('price', requirement, args.price)
     if args.table is None and args.options is not None:
         raise errors.invalid('table', 'name a layout, for `options`', None)
     if args.table is None and args.form in ('csv', 'latex'):

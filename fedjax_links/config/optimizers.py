@@ -17,9 +17,12 @@ from fedjax_links.core.registry import Registry
 _LARGEST = float(np.finfo(np.float32).max)
 _DTYPES = {'accumulator_dtype', 'mu_dtype'}
 _FLOATS = ('bfloat16', 'float16', 'float32', 'float64')
-_SCHEDULES = {'learning_rate', 'weight_decay'}  # may be functions of the step
+_SCHEDULES = {'learning_rate', 'weight_decay'}
+"""Options that may be functions of the step."""
 _FLAGS = {'bias_correction', 'centered', 'eps_in_sqrt', 'nesterov'}
 _MAY_BE_NONE = {'momentum', *_DTYPES}
+_BIASED = {'b1', 'b2'}
+"""Decays of means whose bias optax corrects, by a division by zero at 1."""
 _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
     **dict.fromkeys(('eps', 'eps_root', 'initial_accumulator_value'), (0, _LARGEST)),
@@ -51,6 +54,8 @@ def _check_option(option: str, value: Any) -> None:
         _check_float_dtype(option, value)
     elif option in _RANGES and not (option in _SCHEDULES and callable(value)):
         checks.number_within(option, value, *_RANGES[option])
+        if option in _BIASED and checks.is_concrete(value) and np.float32(value) == 1:
+            raise errors.invalid(option, 'be below 1', value)
 
 
 def _check_float_dtype(option: str, value: Any) -> None:

@@ -213,14 +213,22 @@ class Specification:
         """Returns the metric of tables and tuning, by default the first to be maximised."""
         if self.settings.metric is not None:
             return self.settings.metric
-        for name, direction in self.directions.items():
+        for name, direction in self._stated_directions.items():
             if direction == 'max':
                 return name
-        return next(iter(self.directions))
+        return next(iter(self._stated_directions))
 
     @functools.cached_property
     def directions(self) -> Mapping[str, str | None]:
         """Returns ``'max'``, ``'min'`` or None for unknown, by metric."""
+        directions = dict(self._stated_directions)
+        if self.settings.direction is not None and self.metric in directions:
+            directions[self.metric] = self.settings.direction
+        return directions
+
+    @functools.cached_property
+    def _stated_directions(self) -> Mapping[str, str | None]:
+        """Returns the directions that the problem states, by metric."""
         problem = self.problem_at(next(iter(self.patterns)), self.points[0])
         stated = _metrics(problem, _problem_eval_fn(problem))
         directions: dict[str, str | None] = dict.fromkeys(
@@ -229,9 +237,6 @@ class Specification:
         for name in directions:
             if name in stated:
                 directions[name] = evaluation.direction(problem, name)
-        metric = self.settings.metric
-        if self.settings.direction is not None and metric in directions:
-            directions[metric] = self.settings.direction
         return directions
 
     def eval_fn(self, problem: Problem) -> simulation.EvalFn:

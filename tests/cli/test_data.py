@@ -112,6 +112,8 @@ def test_mistakes_cost_one_line(tmp_path):
         (['fetsh', 'mnist'], "`data` has no 'fetsh'; did you mean 'fetch'?"),
         (['fetch', 'minst'], "`data` has no 'minst'; did you mean 'mnist'?"),
         (['fetch'], '`data fetch` must be given a name of `data list`, got none.'),
+        (['list', 'mnist'], '`data list` must be given no names, got mnist.'),
+        (['list', '--mirror=here'], '`mirror` must go with `fetch`, got here.'),
         (['fetch', 'mnist', '--mirror=http://127.0.0.1:1', data_flag], '`/'),
     ):
         assert refused('data', *arguments).startswith(f'error: {message}')

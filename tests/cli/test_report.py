@@ -118,6 +118,11 @@ def test_a_simulated_run_has_a_report(plain, tmp_path):
             ['--workdir=docs'],
             'error: `workdir` must hold a run (experiment.json), got docs.\n',
         ),
+        (
+            ['--workdir=docs', '--form=pdf', '--price={}'],
+            'error: `price` must be left out with `table` or `form`, which write no report, '
+            'got {}.\n',
+        ),
     ],
 )
 def test_a_mistake_costs_one_line(arguments, message):

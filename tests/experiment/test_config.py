@@ -406,5 +406,8 @@ def test_a_deciding_metric_of_unknown_direction_is_refused():
     assert experiment.build(tuned(**changes, direction='min')).plan.directions == {
         'size': 'min'
     }
+    del changes['metric']
+    by_default = experiment.build(tuned(**changes, metric=None, direction='min')).plan
+    assert by_default.directions == {'size': 'min'}
     plain = build(**changes)
     assert plain.plan.directions == {'size': None}

@@ -274,7 +274,7 @@ def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypa
         (
             {},
             8,
-            r'`at_round` must lie in \[0, 7\], in .* and below `num_rounds`, got 8',
+            r'`at_round` must lie in \[0, 7\], the rounds of .* below `num_rounds`, got 8',
         ),
         ({}, 0, r'`at_round` must be at least 1, got 0'),
         ({'num_seeds': 3}, 6, r'must hold seed 2, got .* with 0, 1\.'),

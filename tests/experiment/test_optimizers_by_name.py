@@ -28,6 +28,16 @@ def test_a_decay_of_optax_is_given_the_rate():
     np.testing.assert_allclose(result, 2 * np.cumprod(1 - np.array(rates)), rtol=1e-5)
 
 
+@pytest.mark.parametrize('option', ['b1', 'b2'])
+@pytest.mark.parametrize('decay', [1.0, 1 - 1e-9])
+def test_decays_whose_bias_cannot_be_corrected_are_refused(option, decay):
+    """In float32 both are 1, and the first step would divide zero by zero."""
+    optimizer = {'name': 'adam', option: decay}
+    client = {'learning_rate': 0.1, 'local_steps': 1, 'optimizer': optimizer}
+    with pytest.raises(ValueError, match=rf'optimizer\.{option}` must be below 1, got'):
+        distances(client=client)
+
+
 def test_a_rate_of_the_server_may_be_a_schedule():
     rate = {
         'name': 'optax:linear_schedule',
