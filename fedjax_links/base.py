@@ -22,6 +22,7 @@ from fedjax_links.links.samples import MaskLinks as MaskLinks
 from fedjax_links.links.samples import PeerLinkSample as PeerLinkSample
 from fedjax_links.links.samples import all_down as all_down
 from fedjax_links.links.samples import as_masks as as_masks
+from fedjax_links.links.samples import cohort_links as cohort_links
 from fedjax_links.links.samples import computes as computes
 from fedjax_links.links.samples import delivers as delivers
 from fedjax_links.links.samples import directed as directed

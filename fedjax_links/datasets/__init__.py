@@ -1,7 +1,7 @@
-"""Data sets as arrays on the host, ready for a partitioner and `problems.from_arrays`.
+"""Loads data sets as arrays on the host, ready for a partitioner and `problems.from_arrays`.
 
-`digits` and `synthetic_images` need no file; the others read files that are already there and never
-a network. `DATASETS` names every loader, the published image sets as ``data list`` does:
+`digits` and `synthetic_images` need no file. The others read files that are already there, and use
+no network. `DATASETS` names every loader. The published data sets have the names of ``data list``:
 
 * ``mnist``: LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document
   recognition, Proceedings of the IEEE, 1998.
@@ -15,7 +15,7 @@ a network. `DATASETS` names every loader, the published image sets as ``data lis
 * ``cinic10``: Darlow, Crowley, Antoniou and Storkey, CINIC-10 is not ImageNet or
   CIFAR-10, 2018.
 * ``femnist`` and ``shakespeare``, with owners: Caldas et al., LEAF: a benchmark for federated
-  settings, 2018; as Flower publishes them, and so are the next two.
+  settings, 2018; as Flower publishes them, like the next two.
 * ``celeba``, whose label is ``Smiling``: Liu, Luo, Wang and Tang, Deep learning face attributes in
   the wild, 2015.
 * ``fed_isic2019``: Ogier du Terrail et al., FLamby: datasets and benchmarks for cross-silo
@@ -65,8 +65,8 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
     checks.choice('name', name, RECIPES)
     file = npz_file(name, data_dir)
     if not file.is_file():
-        way = system_copies.how_to_get(name, RECIPES[name].file_names, data_dir)
-        raise errors.invalid('data_dir', f'hold the data set ({way})', f'no {file}')
+        advice = system_copies.how_to_get(name, RECIPES[name].file_names, data_dir)
+        raise errors.invalid('data_dir', f'hold the data set ({advice})', f'no {file}')
     with errors.context('data_dir'):
         return from_npz(file)
 
@@ -82,7 +82,7 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = Registry(
 
 
 def unknown(argument: str, name: object, valid: Iterable[str]) -> errors.InvalidError:
-    """Builds the error for a data set that is not among the valid names: what could provide it.
+    """Builds the error for a data set that is not among the valid names, with other sources.
 
     Args:
       argument: name of the argument.

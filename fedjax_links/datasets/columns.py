@@ -1,4 +1,4 @@
-"""Columns of anybody's data as arrays: numbers, images, classes, and names of owners."""
+"""Converts columns of data to arrays: numbers, images, classes, and names of owners."""
 
 import functools
 import io
@@ -63,7 +63,7 @@ def class_ids(argument: str, labels: ArrayLike) -> NDArray[np.int64]:
 def check_numbers(argument: str, array: np.ndarray) -> None:
     """Raises unless an array holds finite numbers or flags that JAX can hold.
 
-    The error names the row, and for names what makes numbers of them.
+    The error names the row. For texts, it says how to turn them into numbers.
     """
     if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
         raise errors.invalid(argument, _NUMBERS, array.dtype)
@@ -95,31 +95,27 @@ def check_same_kind(
 
 
 def _kind_of_dtype(dtype: Any) -> str:
-    """Returns what a model reads in numbers: pixels in a byte, whole numbers, or real ones."""
+    """Returns how a model reads numbers: as pixels in a byte, whole numbers, or real ones."""
     if dtype == np.uint8:
         return 'uint8'
     return 'real' if jnp.issubdtype(dtype, jnp.floating) else 'whole'
 
 
-def _check_fits(argument: str, array: np.ndarray, kind: DTypeLike) -> None:
-    """Raises for a number that a smaller type would turn into another one."""
-    kind = np.dtype(kind)
-    if (
-        not array.size
-        or array.dtype.kind not in 'iuf'
-        or kind.itemsize >= array.dtype.itemsize
-    ):
+def _check_fits(argument: str, array: np.ndarray, dtype: DTypeLike) -> None:
+    """Raises for a number outside the range of the dtype that an array will have."""
+    new_dtype = np.dtype(dtype)
+    is_narrower = new_dtype.itemsize < array.dtype.itemsize
+    if not array.size or array.dtype.kind not in 'iuf' or not is_narrower:
         return
-    limits: Any = np.finfo(kind) if kind.kind == 'f' else np.iinfo(kind)
-    low = limits.min
-    high = limits.max
-    is_outside = (array < low) | (array > high)  # what is not a number is neither
+    is_float = new_dtype.kind == 'f'
+    limits: Any = np.finfo(new_dtype) if is_float else np.iinfo(new_dtype)
+    is_outside = (array < limits.min) | (array > limits.max)  # False for NaN.
     if not is_outside.any():
         return
     index = tuple(np.argwhere(is_outside)[0])
     where = f' in row {index[0]}' if index else ''
     raise errors.invalid(
-        argument, f'fit into {8 * kind.itemsize} bits', f'{array[index]}{where}'
+        argument, f'fit into {8 * new_dtype.itemsize} bits', f'{array[index]}{where}'
     )
 
 

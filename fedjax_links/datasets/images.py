@@ -14,7 +14,7 @@ from fedjax_links.datasets.npz import Dataset
 _Floats = NDArray[np.float32]
 
 _TEST_FRACTION = 0.2  # Of the digits.
-_CHUNK_SIZE = 512
+_CHUNK_SIZE = 512  # Images that are drawn at a time.
 _FINENESS = 8  # Points per pixel of the pattern that is sampled.
 
 
@@ -76,8 +76,9 @@ def synthetic_images(
     ``x(p) = clip(g_c(p + s (a + B (p - 1/2) + elastic(p))) + s n(p), 0, 1)``
 
     with s the difficulty, a Gaussian shift a, stretch B and smooth elastic field, and white
-    noise n. At difficulty 0 all examples of a class are its pattern. Draws for one seed are the
-    same for every difficulty, and training and test data do not depend on each other's number.
+    noise n of standard deviation 0.5. At difficulty 0 all examples of a class are its pattern.
+    Draws for one seed are the same for every difficulty, and training and test data do not depend
+    on each other's number.
 
     Args:
       num_train: E, at least 1.

@@ -53,13 +53,10 @@ class Dataset:
 
     def __post_init__(self) -> None:
         """Checks that everything fits together, and numbers classes and owners."""
-        for given, missing in (
-            ('test_features', 'test_labels'),
-            ('test_labels', 'test_features'),
-        ):
-            is_given = getattr(self, given) is not None
-            if is_given and getattr(self, missing) is None:
-                raise errors.invalid(missing, f'be given with `{given}`', None)
+        if self.test_features is not None and self.test_labels is None:
+            raise errors.invalid('test_labels', 'be given with `test_features`', None)
+        if self.test_labels is not None and self.test_features is None:
+            raise errors.invalid('test_features', 'be given with `test_labels`', None)
         parts = ('train',) if self.test_features is None else ('train', 'test')
         for part in parts:
             self._check_part(part)

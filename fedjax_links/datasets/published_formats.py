@@ -117,10 +117,14 @@ def read_cinic10(folder: pathlib.Path) -> Arrays:
     images: dict[str, dict[tuple[str, str], np.ndarray]] = {'train': {}, 'test': {}}
     with tarfile.open(folder / 'CINIC-10.tar.gz') as tar:
         for member in tar:
-            split, label, name = ('', '', *pathlib.PurePath(member.name).parts)[-3:]
+            path = pathlib.PurePath(member.name)
+            split = path.parent.parent.name
+            label = path.parent.name
             file = tar.extractfile(member)
-            if file and split in images and name.endswith('.png'):
-                images[split][label, name] = np.asarray(Image.open(file).convert('RGB'))
+            if file and split in images and path.suffix == '.png':
+                images[split][label, path.name] = np.asarray(
+                    Image.open(file).convert('RGB')
+                )
     classes = sorted({label for label, _ in images['train']})
     arrays = {}
     for part, images_by_name in images.items():
@@ -200,18 +204,20 @@ class OwnedImages:
             from pyarrow import parquet  # slow to import, so only here
         except ImportError as error:
             packages = "'fedjax_links[natural]'"
-            what = 'parquet files need pyarrow'
-            raise errors.missing_package(what, packages) from error
+            purpose = 'parquet files need pyarrow'
+            raise errors.missing_package(purpose, packages) from error
         arrays: dict[str, Any] = {}
         owners = _Owners()
         for part, splits in (('train', self.train), ('test', self.test)):
-            names = [sorted(folder.glob(f'{split}-*.parquet')) for split in splits]
-            files = [*map(parquet.ParquetFile, itertools.chain(*names))]
+            files: list[Any] = []
+            for split in splits:
+                paths = sorted(folder.glob(f'{split}-*.parquet'))
+                files += [parquet.ParquetFile(path) for path in paths]
             if files:
                 arrays |= self._read(part, files, owners)
             elif part == 'train':
                 raise errors.invalid('mirror', f'hold {splits[0]}-*.parquet', folder)
-        return arrays | {'num_classes': self.num_classes, 'client_names': [*owners]}
+        return arrays | {'num_classes': self.num_classes, 'client_names': list(owners)}
 
     def _read(self, part: str, files: Sequence[Any], owners: _Owners) -> Arrays:
         """Decodes features, labels and clients, a chunk of encoded images at a time."""

@@ -193,7 +193,7 @@ def _download_all(
             purpose += f' (without it: `{install}`)'
         raise errors.missing_package(purpose, "'fedjax_links[data]'") from error
     pooch.get_logger().setLevel('ERROR')
-    other_ways = 'try another place by --mirror=URL'
+    other_ways = 'try another address by --mirror=URL'
     if install:
         other_ways = f'`{install}`, or {other_ways}'
     with errors.on_disk(folder):

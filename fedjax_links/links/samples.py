@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 
 class LinkSample(NamedTuple):
@@ -144,6 +145,27 @@ class CohortLinkSample:
 
 MaskLinks = LinkSample | DuplexLinkSample | PeerLinkSample
 Links = MaskLinks | CohortLinkSample
+
+
+def cohort_links(
+    ids: Array,
+    num_clients: int,
+    prob: ArrayLike,
+    kinds: Kinds | None = None,
+    *,
+    is_full: bool = True,
+) -> CohortLinkSample:
+    """Builds the sample in which a cohort delivers.
+
+    Args:
+      ids: int32[B], in increasing order; an empty slot holds N.
+      num_clients: N.
+      prob: float[K], probability of a client of each kind, NaN where unknown; or one number.
+      kinds: the kind of each client, as in `CohortLinkSample`.
+      is_full: whether no slot is ever empty.
+    """
+    chance = jnp.atleast_1d(jnp.asarray(prob, jnp.result_type(float)))
+    return CohortLinkSample(ids, chance, num_clients, is_full, kinds)
 
 
 def all_down(shapes: Links) -> Links:

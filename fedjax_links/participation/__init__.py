@@ -63,6 +63,8 @@ from fedjax_links.participation.traces.look_alike import look_alike
 from fedjax_links.participation.traces.trace import availability, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort, uniform_cohort_law
 
+# What follows makes an example of each pattern for any number of clients.
+
 
 def _probs(num_clients: int) -> np.ndarray:
     return np.linspace(0.1, 0.9, num_clients)
@@ -72,19 +74,21 @@ def _halves(num_clients: int) -> np.ndarray:
     return np.arange(num_clients) * min(2, num_clients) // num_clients
 
 
-def _third(num_clients: int) -> int:
+def _cohort_size(num_clients: int) -> int:
     return max(1, num_clients // 3)
 
 
-def _divisor(num_clients: int) -> int:
-    return max(d for d in range(1, _third(num_clients) + 1) if num_clients % d == 0)
+def _cohort_size_that_divides(num_clients: int) -> int:
+    return max(
+        d for d in range(1, _cohort_size(num_clients) + 1) if num_clients % d == 0
+    )
 
 
-def _some(num_clients: int) -> Participation:
+def _independent(num_clients: int) -> Participation:
     return bernoulli(_probs(num_clients))
 
 
-def _days(num_clients: int) -> Intervals:
+def _daily_log(num_clients: int) -> Intervals:
     """Returns four days on which each client is up once."""
     client = np.repeat(np.arange(num_clients), 4)
     day = np.tile(np.arange(4), num_clients)
@@ -94,105 +98,126 @@ def _days(num_clients: int) -> Intervals:
     return intervals(client, start, end, num_clients=num_clients)
 
 
-def _directed(num_clients: int) -> Participation:
-    uplink = _some(num_clients)
+def _duplex(num_clients: int) -> Participation:
+    uplink = _independent(num_clients)
     downlink = bernoulli(np.flip(_probs(num_clients)))
     return duplex(uplink=uplink, downlink=downlink, compute=uplink)
 
 
-def _separated(num_clients: int) -> Participation:
+def _minimum_separation(num_clients: int) -> Participation:
     weights = (1.0 + np.arange(num_clients)) ** -1.5
-    size = _third(num_clients)
+    size = _cohort_size(num_clients)
     wait = min(2, num_clients // size - 1)
     return minimum_separation(weights, separation=wait, cohort_size=size)
 
 
-def _in_turns(num_clients: int) -> Participation:
+def _periodic_groups(num_clients: int) -> Participation:
     return periodic_groups(
-        _halves(num_clients), active_rounds=4, cohort_size=_third(num_clients)
+        _halves(num_clients), active_rounds=4, cohort_size=_cohort_size(num_clients)
     )
 
 
-def _fastest(num_clients: int) -> Participation:
+def _quorum(num_clients: int) -> Participation:
     times = Times(np.ones(num_clients), sigma=0.5, fixed=0.1)
-    return quorum(times, quorum=_third(num_clients))
+    return quorum(times, quorum=_cohort_size(num_clients))
 
 
-def _lasting(num_clients: int) -> Participation:
+def _semi_markov(num_clients: int) -> Participation:
     up = durations.lognormal(2 + np.arange(num_clients) % 5, 0.8)
     return semi_markov(up, durations.weibull(3.0, 0.7))
 
 
-def _shocked(num_clients: int) -> Participation:
+def _shared_shocks(num_clients: int) -> Participation:
     return shared_shocks(
-        _some(num_clients), _halves(num_clients), up_rate=0.3, down_rate=0.1
+        _independent(num_clients), _halves(num_clients), up_rate=0.3, down_rate=0.1
     )
 
 
-_E = ParticipationEntry
-
 _ENTRIES = (
-    _E(always, always, lambda n: n, law=always_law),
-    _E(bernoulli, _some, law=bernoulli_law),
-    _E(both, lambda n: both(_some(n), markov(1 - 0.5 * _probs(n))), law=both_law),
-    _E(
+    ParticipationEntry(always, always, lambda n: n, law=always_law),
+    ParticipationEntry(bernoulli, _independent, law=bernoulli_law),
+    ParticipationEntry(
+        both, lambda n: both(_independent(n), markov(1 - 0.5 * _probs(n))), law=both_law
+    ),
+    ParticipationEntry(
         by_group,
         lambda n: by_group(
             _halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]
         ),
     ),
-    _E(
+    ParticipationEntry(
         cap,
-        lambda n: cap(_some(n), _third(n), rule='permutation'),
+        lambda n: cap(_independent(n), _cohort_size(n), rule='permutation'),
         carries_pattern=True,
     ),
-    _E(
+    ParticipationEntry(
         cyclic,
         lambda n: cyclic(_probs(n), cycle_length=10),
         prob_is_marginal=False,
         law=cyclic_law,
     ),
-    _E(duplex, _directed, law=duplex_law),
-    _E(either, lambda n: either(_some(n), markov(_probs(n))), law=either_law),
-    _E(look_alike, lambda n: look_alike(_days(n), num_clients=n, tick=10_800.0)),
-    _E(markov, lambda n: markov(_probs(n), 0.2), law=markov_law),
-    _E(minimum_separation, _separated, _third, law=minimum_separation_law),
-    _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
-    _E(
+    ParticipationEntry(duplex, _duplex, law=duplex_law),
+    ParticipationEntry(
+        either, lambda n: either(_independent(n), markov(_probs(n))), law=either_law
+    ),
+    ParticipationEntry(
+        look_alike, lambda n: look_alike(_daily_log(n), num_clients=n, tick=10_800.0)
+    ),
+    ParticipationEntry(markov, lambda n: markov(_probs(n), 0.2), law=markov_law),
+    ParticipationEntry(
+        minimum_separation,
+        _minimum_separation,
+        _cohort_size,
+        law=minimum_separation_law,
+    ),
+    ParticipationEntry(
+        mixture, lambda n: mixture([_independent(n), always(n)], [0.75, 0.25])
+    ),
+    ParticipationEntry(
         outage,
-        lambda n: outage(_some(n), start=3, stop=6, clients=[0]),
+        lambda n: outage(_independent(n), start=3, stop=6, clients=[0]),
         carries_pattern=True,
     ),
-    _E(
+    ParticipationEntry(
         packets,
-        lambda n: packets(_some(n), loss=0.1, num_packets=3),
+        lambda n: packets(_independent(n), loss=0.1, num_packets=3),
         carries_pattern=True,
         law=packets_law,
     ),
-    _E(peers, lambda n: peers(_some(n), graphs.ring(n), prob=0.5), law=peers_law),
-    _E(periodic_groups, _in_turns, _third, law=periodic_groups_law),
-    _E(quorum, _fastest, _third, carries_pattern=True, law=quorum_law),
-    _E(
+    ParticipationEntry(
+        peers, lambda n: peers(_independent(n), graphs.ring(n), prob=0.5), law=peers_law
+    ),
+    ParticipationEntry(
+        periodic_groups, _periodic_groups, _cohort_size, law=periodic_groups_law
+    ),
+    ParticipationEntry(
+        quorum, _quorum, _cohort_size, carries_pattern=True, law=quorum_law
+    ),
+    ParticipationEntry(
         regularized,
-        lambda n: regularized(n, _divisor(n)),
-        _divisor,
+        lambda n: regularized(n, _cohort_size_that_divides(n)),
+        _cohort_size_that_divides,
         law=regularized_law,
     ),
-    _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
-    _E(semi_markov, _lasting, law=semi_markov_law),
-    _E(shared_shocks, _shocked, law=shared_shocks_law),
-    _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
-    _E(trace, lambda n: trace(_days(n), tick=10_800.0)),
-    _E(
+    ParticipationEntry(
+        replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)
+    ),
+    ParticipationEntry(semi_markov, _semi_markov, law=semi_markov_law),
+    ParticipationEntry(shared_shocks, _shared_shocks, law=shared_shocks_law),
+    ParticipationEntry(
+        switch, lambda n: switch([_independent(n), markov(_probs(n))], 5)
+    ),
+    ParticipationEntry(trace, lambda n: trace(_daily_log(n), tick=10_800.0)),
+    ParticipationEntry(
         unavailable,
-        lambda n: unavailable(_some(n)),
+        lambda n: unavailable(_independent(n)),
         carries_pattern=True,
         law=unavailable_law,
     ),
-    _E(
+    ParticipationEntry(
         uniform_cohort,
-        lambda n: uniform_cohort(n, _third(n)),
-        _third,
+        lambda n: uniform_cohort(n, _cohort_size(n)),
+        _cohort_size,
         law=uniform_cohort_law,
     ),
 )
@@ -203,17 +228,16 @@ PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
 __all__ = [
     'PARTICIPATION',
     'SCHEDULES',
+    'Times',
     'availability',
     'constant',
     'diurnal',
-    'intervals',
-]
-__all__ += [
-    'Times',
     'durations',
+    'intervals',
     'jitter',
     'label_dependent_probs',
     'schedules',
     'sine',
+    'trace_formats',
+    *PARTICIPATION,
 ]
-__all__ += ['trace_formats', *PARTICIPATION]

@@ -81,9 +81,10 @@ def _mean_weights(probs: np.ndarray) -> np.ndarray | None:
     """
     from fedjax_links import analysis  # SciPy takes long to import
 
-    non_empty = -np.expm1(np.log1p(-np.minimum(probs, 1 - 1e-16)).sum(axis=1))
-    if not non_empty.any():
+    # P(a client participates), by round; the minimum keeps logarithms finite.
+    nonempty_probs = -np.expm1(np.log1p(-np.minimum(probs, 1 - 1e-16)).sum(axis=1))
+    if not nonempty_probs.any():
         return None
-    counted = non_empty > 0
-    weights = np.array([analysis.fedavg_weights(row) for row in probs[counted]])
-    return non_empty[counted] @ weights / non_empty.sum()
+    can_be_nonempty = nonempty_probs > 0
+    weights = np.array([analysis.fedavg_weights(row) for row in probs[can_be_nonempty]])
+    return nonempty_probs[can_be_nonempty] @ weights / nonempty_probs.sum()

@@ -31,9 +31,9 @@ def cyclic(
     """Makes each client active for a block of rounds, then inactive, in cycles.
 
     ``active = max(1, rint(L p))`` with halves rounded to even, and ``inactive = max(1, L -
-    active)``, for L = ``cycle_length``. Everybody starts down; client i first comes up after an
-    offset drawn uniformly from {0, ..., inactive - 1} rounds, so that no run starts inside an up
-    block. Even p = 0 is up for one round per cycle.
+    active)``, for L = ``cycle_length``. Client i first comes up after an offset drawn uniformly
+    from {0, ..., inactive - 1} rounds. So a run may start with an up block, but never inside one.
+    Even p = 0 is up for one round per cycle.
 
     Args:
       probs: float[N] in [0, 1].
@@ -64,12 +64,13 @@ def cyclic(
     checks.static_int('cycle_length', cycle_length, minimum=2, maximum=2**24)
     checks.flags(reset=reset)
     active, inactive = _lengths(probs, cycle_length, checks.array_module(probs))
-    period = active + inactive
-    active_share = active.astype(probs.dtype) / period.astype(probs.dtype)
+    period: Any = cycle_length
     if reset:
         # Compilers that know the divisor round the quotient like this.
         active_share = active * (1 / probs.dtype.type(cycle_length))
-        period = cycle_length
+    else:
+        period = active + inactive
+        active_share = active.astype(probs.dtype) / period.astype(probs.dtype)
     active_share = active_share.astype(probs.dtype)
 
     def draw(key: Key) -> CyclicState:
@@ -80,8 +81,9 @@ def cyclic(
         carry: CyclicState, key: Key, round: Array
     ) -> tuple[CyclicState, LinkSample]:
         if reset:
-            renew = jnp.mod(round, cycle_length) == 0
-            carry = CyclicState(offset=jnp.where(renew, draw(key).offset, carry.offset))
+            is_reset = jnp.mod(round, cycle_length) == 0
+            offset = jnp.where(is_reset, draw(key).offset, carry.offset)
+            carry = CyclicState(offset=offset)
         mask = jnp.mod(round - carry.offset, period) < active
         return carry, LinkSample(mask=mask, prob=jnp.asarray(active_share))
 

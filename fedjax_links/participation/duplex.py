@@ -60,9 +60,7 @@ def duplex(
             raise errors.invalid(name, requirement, part.num_clients)
         shapes = drawing.sample_shapes(part)
         if base.is_duplex(shapes) or base.has_peers(shapes):
-            requirement = (
-                'have one state per client (`both` joins patterns that tell more apart)'
-            )
+            requirement = 'have one mask (`both` joins patterns with separate ones)'
             raise errors.invalid(name, requirement, errors.text_of(part))
 
     def merge(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:

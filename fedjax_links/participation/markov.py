@@ -1,4 +1,4 @@
-"""Makes each uplink a two-state Markov chain: links with memory."""
+"""Makes each link a two-state Markov chain, so that links have memory."""
 
 import types
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ def markov(
 
     With ``correlation_time`` tau in place of ``up_rate``, ``q* = p (1 - m)`` and
     ``q = (1 - p) (1 - m)`` with ``m = exp(-1 / tau)``. Then the autocorrelation at lag k is
-    ``exp(-k / tau)``, whatever the link's p. Short times give independent rounds.
+    ``exp(-k / tau)`` for every p. Short times give independent rounds.
 
     Args:
       schedule: a `schedules.Schedule`, a vector float[N] of constant probabilities, or a function
@@ -75,7 +75,9 @@ def markov(
     schedule = schedules.as_schedule(schedule)
     if correlation_time is not None and up_rate is not None:
         raise errors.invalid('up_rate', 'be left out beside correlation_time', up_rate)
-    stars = as_up_rate(_UP_RATE if up_rate is None else up_rate, schedule.num_clients)
+    up_rates = as_up_rate(
+        _UP_RATE if up_rate is None else up_rate, schedule.num_clients
+    )
     times = correlation_time
     if times is not None:
         checks.positive('correlation_time', times)
@@ -90,7 +92,7 @@ def markov(
     ) -> tuple[MarkovState, LinkSample]:
         probs, uniforms = schedule.draw(key, round)
         if times is None:
-            rise, fall = rates(probs, stars)
+            rise, fall = rates(probs, up_rates)
         else:
             rise, fall = rates_from_correlation_time(probs, times)
         up = move(carry.up, uniforms, rise, fall)

@@ -9,7 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.base import Array, CarryAndLinks, Key, Kinds, Participation
+from fedjax_links.base import (
+    Array,
+    CarryAndLinks,
+    Key,
+    Kinds,
+    Participation,
+    cohort_links,
+)
 from fedjax_links.core import checks, errors, references, reprs
 from fedjax_links.participation import (
     link_laws,
@@ -82,8 +89,9 @@ def minimum_separation(
 
       Among 4,096 or more clients or groups a draw costs O(B) if weights and waits are
       concrete and few wait at a time (`rejection_sampling`). The product design also needs
-      that B draws by weight often differ. The law is the same, the draws are not: in a sweep
-      over such weights or separations, links of a lane differ from those of `simulate`.
+      that B draws by weight are often B different clients. The law is the same, the draws are
+      not: in a sweep over weights or separations, links of a lane differ from those of
+      `simulate`.
 
     Raises:
       ValueError: for values out of range, or a separation that can leave fewer than B eligible.
@@ -110,23 +118,21 @@ def minimum_separation(
     checks.static_int('cohort_size', cohort_size, maximum=num_units)
     checks.choice('design', design, subset_sampling.DESIGNS)
     _check_separation(separation, weights, cohort_size)
-    is_full = checks.is_concrete(weights) and checks.is_concrete(separation)
+    is_concrete = checks.is_concrete(weights) and checks.is_concrete(separation)
     waits = checks.array_module(separation).asarray(separation, np.int32)
 
     draw = None
-    if is_full:
+    if is_concrete:
         draw = _draw_by_rejection(masses, int(waits.max()), cohort_size, design)
     if draw is None:
         draw = _draw_among_all(scaled, cohort_size, design)
 
-    prob: Any = np.nan
-    if cohort_size == 1 and checks.is_concrete(separation) and not waits.any():
-        prob = scaled / jnp.sum(scaled)
-        if checks.is_concrete(weights) and np.ptp(scaled) == 0:
-            prob = prob[:1]
+    prob = _unit_probs(scaled, waits, cohort_size)
     num_clients = num_units
     members = None
     kinds = None
+    # Traced values may leave fewer than B eligible.
+    is_full = is_concrete
     if groups is not None:
         labels = subset_sampling.group_labels(groups, num_units)
         num_clients = len(labels)
@@ -140,16 +146,14 @@ def minimum_separation(
         carry: MinimumSeparationState, key: Key, round: Array
     ) -> CarryAndLinks[MinimumSeparationState]:
         units = draw(key, lambda ids: carry.free_from[ids] <= round)
-        next_round = round + 1 + (jnp.asarray(waits)[units] if waits.ndim else waits)
+        wait = jnp.asarray(waits)[units] if waits.ndim else waits
         free_from = carry.free_from.at[units].set(
-            next_round, mode='drop', indices_are_sorted=True
+            round + 1 + wait, mode='drop', indices_are_sorted=True
         )
         ids = units
         if members is not None:
             ids = jnp.sort(jnp.asarray(members)[units].ravel())
-        links = rejection_sampling.sample(
-            ids, num_clients, prob, kinds, is_full=is_full
-        )
+        links = cohort_links(ids, num_clients, prob, kinds, is_full=is_full)
         return MinimumSeparationState(free_from=free_from), links
 
     def init(key: Key) -> MinimumSeparationState:
@@ -158,6 +162,19 @@ def minimum_separation(
         return MinimumSeparationState(free_from=free_from)
 
     return Participation(init, sample, num_clients)
+
+
+def _unit_probs(scaled: Array, waits: Array, cohort_size: int) -> Any:
+    """Returns the probability that a unit is selected.
+
+    Returns:
+      float[U]; float[1] if it is the same for all; NaN where it is not known exactly.
+    """
+    if cohort_size > 1 or not checks.is_concrete(waits) or waits.any():
+        return np.nan
+    prob = scaled / jnp.sum(scaled)
+    has_equal_weights = checks.is_concrete(scaled) and np.ptp(scaled) == 0
+    return prob[:1] if has_equal_weights else prob
 
 
 def _members(labels: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -197,13 +214,13 @@ def _draw_by_rejection(
         share = max(share, num_away / num_units + np.mean(masses == 0))
     if not rejection_sampling.is_worthwhile(num_units, share):
         return None
-    take: Callable[..., Array] = rejection_sampling.distinct
+    take: Callable[..., Array] = rejection_sampling.draw_distinct
     if design == 'product':
-        left = float((1 - share) * masses.sum())
-        if not rejection_sampling.rarely_collide(cohort_size, masses, left):
+        eligible_weight = float((1 - share) * masses.sum())
+        if not rejection_sampling.rarely_collide(cohort_size, masses, eligible_weight):
             return None
         take = rejection_sampling.redraw_until_distinct
-    by_weight = rejection_sampling.by_weight(masses)
+    by_weight = rejection_sampling.weighted_proposal(masses)
     if design == 'sum':
         return _sum_draw(by_weight, cohort_size, num_units)
 
@@ -217,16 +234,18 @@ def _sum_draw(
     by_weight: rejection_sampling.Proposal, cohort_size: int, num_units: int
 ) -> Draw:
     """Returns the draw of the sum design: one unit by weight, the others uniformly."""
-    uniform = rejection_sampling.uniform(num_units)
+    uniform = rejection_sampling.uniform_proposal(num_units)
 
     def draw(key: Key, is_free: IsFree) -> Array:
         first_key, rest_key = jax.random.split(key)
-        first = rejection_sampling.distinct(first_key, by_weight, 1, num_units, is_free)
+        first = rejection_sampling.draw_distinct(
+            first_key, by_weight, 1, num_units, is_free
+        )
 
         def is_left(ids: Array) -> Array:
             return is_free(ids) & (ids != first)
 
-        rest = rejection_sampling.distinct(
+        rest = rejection_sampling.draw_distinct(
             rest_key, uniform, cohort_size - 1, num_units, is_left
         )
         return jnp.sort(jnp.concatenate([first, rest]))

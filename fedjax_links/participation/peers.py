@@ -65,7 +65,7 @@ def peers(
         edges = _independent_edges(prob, graph.num_edges)
         has_one_prob = not checks.shape('prob', prob)
     if edges.num_clients != max(graph.num_edges, 1):
-        requirement = f"have the graph's {graph.num_edges} edges for clients"
+        requirement = f"be over the graph's {graph.num_edges} edges"
         raise errors.invalid('prob', requirement, edges.num_clients)
     is_missing = graph.edge_ids == graph.num_edges
     edge_ids = np.where(is_missing, 0, graph.edge_ids)
@@ -96,7 +96,7 @@ def _independent_edges(prob: ArrayLike, num_edges: int) -> Participation:
     xp = checks.array_module(prob)
     sizes = checks.shape('prob', prob)
     if sizes not in ((), (num_edges,)):
-        requirement = f"be a number or have the graph's {num_edges} edges for entries"
+        requirement = f"be one number or one for each of the graph's {num_edges} edges"
         raise errors.invalid('prob', requirement, f'shape {sizes}')
     if num_edges == 0:
         return bernoulli(np.zeros(1))

@@ -7,7 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, CarryAndLinks, Key, Kinds, Participation
+from fedjax_links.base import (
+    Array,
+    CarryAndLinks,
+    Key,
+    Kinds,
+    Participation,
+    cohort_links,
+)
 from fedjax_links.core import checks, prng, references
 from fedjax_links.participation import link_laws, rejection_sampling, subset_sampling
 
@@ -62,6 +69,7 @@ def periodic_groups(
       Wang & Ji 2022, appendix D: 250 clients in 5 groups, turns of 100 rounds, S = 10.
     """
     labels = subset_sampling.group_labels(groups)
+    # The round and the offset add up to an int32.
     checks.static_int('active_rounds', active_rounds, maximum=2**30)
     sizes = np.bincount(labels)
     checks.static_int('cohort_size', cohort_size, maximum=int(sizes.min()))
@@ -95,11 +103,13 @@ def periodic_groups(
                     return position
                 return jnp.asarray(clients_by_group)[position]
 
-            ids = rejection_sampling.distinct(key, propose, cohort_size, num_clients)
+            ids = rejection_sampling.draw_distinct(
+                key, propose, cohort_size, num_clients
+            )
         else:
             ids = subset_sampling.uniform_subset(key, labels == group, cohort_size)
         prob = jnp.where(np.arange(len(sizes)) == group, group_probs, 0)
-        return carry, rejection_sampling.sample(ids, num_clients, prob, kinds)
+        return carry, cohort_links(ids, num_clients, prob, kinds)
 
     cycle = active_rounds * len(sizes)
     return Participation(init, sample, num_clients, cycle=cycle)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_links.base import Array, CarryAndLinks, Key, Participation
+from fedjax_links.base import Array, CarryAndLinks, Key, Participation, cohort_links
 from fedjax_links.core import checks, references
-from fedjax_links.participation import link_laws, rejection_sampling, subset_sampling
+from fedjax_links.participation import link_laws, subset_sampling
 
 
 class RegularizedState(NamedTuple):
@@ -56,6 +56,7 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('num_clients', num_clients)
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
     period = math.ceil(num_clients / cohort_size)
+    is_full = num_clients % cohort_size == 0
 
     def shuffled(key: Key) -> Array:
         position = subset_sampling.random_order(key, num_clients).position
@@ -77,10 +78,7 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         ids = jax.lax.dynamic_slice_in_dim(deck, turn * cohort_size, cohort_size)
         size = jnp.minimum(cohort_size, num_clients - turn * cohort_size)
         prob = size.astype(jnp.result_type(float)) / num_clients
-        is_full = num_clients % cohort_size == 0
-        links = rejection_sampling.sample(
-            jnp.sort(ids), num_clients, prob, is_full=is_full
-        )
+        links = cohort_links(jnp.sort(ids), num_clients, prob, is_full=is_full)
         return RegularizedState(deck=deck), links
 
     return Participation(

@@ -16,14 +16,15 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fedjax_links.base import Array, CohortLinkSample, Key, Kinds
+from fedjax_links.base import Array, Key
 from fedjax_links.core import prng
 
 FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5
 MOST_COLLISIONS = 3.0
+"""Of independent draws on average, so that one set of draws in ``e^3`` has none."""
 # Draws of a pass beyond twice the cohort, so that small cohorts rarely take two passes.
 _SPARE = 6
 
@@ -42,20 +43,23 @@ def is_worthwhile(num_clients: int, share: float) -> bool:
     return num_clients >= FEWEST_CLIENTS and share <= LARGEST_SHARE
 
 
-def rarely_collide(size: int, weights: NDArray[np.float64], left: float) -> bool:
-    """Returns whether `redraw_until_distinct` accepts one of e^3 sets of draws or more.
+def rarely_collide(
+    size: int, weights: NDArray[np.float64], eligible_weight: float
+) -> bool:
+    """Returns whether draws by weight are at most `MOST_COLLISIONS` times the same client.
 
     Args:
       size: B.
       weights: float64[N].
-      left: the least weight that is ever eligible.
+      eligible_weight: the least weight that is ever eligible.
     """
-    # The mean number of pairs of draws that are one client: C(B, 2) sum_i (w_i / left)^2.
+    # The mean number of pairs of draws of one client: C(B, 2) sum_i (w_i / eligible weight)^2.
     num_pairs = size * (size - 1) / 2
-    return num_pairs * float(weights @ weights) <= MOST_COLLISIONS * left**2
+    num_collisions = num_pairs * float(weights @ weights)
+    return num_collisions <= MOST_COLLISIONS * eligible_weight**2
 
 
-def distinct(
+def draw_distinct(
     key: Key,
     propose: Proposal,
     size: int,
@@ -69,8 +73,8 @@ def distinct(
       propose: draws clients.
       size: B.
       num_clients: N.
-      eligible: ``int32[K] -> bool[K]``, by default all clients. Eligible clients of positive weight
-        must be at least ``size``, or no number of draws is enough.
+      eligible: ``int32[K] -> bool[K]``, by default all clients. At least ``size`` eligible clients
+        must have a positive weight, or drawing never ends.
 
     Returns:
       int32[B], in increasing order.
@@ -121,7 +125,7 @@ def redraw_until_distinct(
       propose: draws clients.
       size: B.
       num_clients: N.
-      eligible: ``int32[K] -> bool[K]``, as in `distinct`.
+      eligible: ``int32[K] -> bool[K]``, as in `draw_distinct`.
 
     Returns:
       int32[B], in increasing order.
@@ -129,7 +133,7 @@ def redraw_until_distinct(
     width = 2 * size + _SPARE
 
     def draw_again(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        pass_index = carry[2]
+        _, _, pass_index = carry
         proposed = propose(jax.random.fold_in(key, pass_index), width)
         # Whether a draw is rejected, or enough are left, is independent of who is drawn.
         rank = jnp.cumsum(eligible(proposed), dtype=jnp.int32)
@@ -146,33 +150,12 @@ def redraw_until_distinct(
     return members
 
 
-def sample(
-    ids: Array,
-    num_clients: int,
-    prob: ArrayLike,
-    kinds: Kinds | None = None,
-    *,
-    is_full: bool = True,
-) -> CohortLinkSample:
-    """Builds the link sample of a cohort.
-
-    Args:
-      ids: int32[B], in increasing order; an empty slot holds N.
-      num_clients: N.
-      prob: float[K], probability of a client of each kind, NaN where unknown; or one number.
-      kinds: the kind of each client, as in `CohortLinkSample`.
-      is_full: whether no slot is ever empty.
-    """
-    kind_probs = jnp.atleast_1d(jnp.asarray(prob, jnp.result_type(float)))
-    return CohortLinkSample(ids, kind_probs, num_clients, is_full, kinds)
-
-
-def uniform(num_clients: Array | int) -> Proposal:
+def uniform_proposal(num_clients: Array | int) -> Proposal:
     """Proposes all clients with equal probability."""
     return lambda key, count: prng.integers(key, (count,), num_clients)
 
 
-def by_weight(weights: NDArray[np.float64]) -> Proposal:
+def weighted_proposal(weights: NDArray[np.float64]) -> Proposal:
     """Proposes clients in proportion to their weights, at one cost for any number of them.
 
     Args:
@@ -183,7 +166,7 @@ def by_weight(weights: NDArray[np.float64]) -> Proposal:
     """
     num_clients = len(weights)
     if weights.min() == weights.max():
-        return uniform(num_clients)
+        return uniform_proposal(num_clients)
     table = alias_table(weights)
 
     def propose(key: Key, count: int) -> Array:

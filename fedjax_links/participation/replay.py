@@ -18,7 +18,7 @@ from fedjax_links.base import (
     PyTree,
 )
 from fedjax_links.core import checks, errors
-from fedjax_links.participation import rejection_sampling, schedules
+from fedjax_links.participation import schedules
 
 
 class _Peers(NamedTuple):
@@ -148,7 +148,7 @@ def _replay_cohorts(cohorts: NDArray[np.int32], num_clients: int) -> Participati
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         ids = jnp.asarray(cohorts)[jnp.mod(round, num_rounds)]
-        return carry, rejection_sampling.sample(ids, num_clients, jnp.nan)
+        return carry, base.cohort_links(ids, num_clients, jnp.nan)
 
     return Participation(lambda key: (), sample, num_clients, cycle=num_rounds)
 

@@ -40,7 +40,11 @@ class Schedule(NamedTuple):
         return self.probs(key, round)
 
     def draw(self, key: Key, round: Array) -> tuple[Array, Array]:
-        """Returns these, and uniforms float32[N] that links compare with them."""
+        """Draws the probabilities of a round, and uniforms to compare with them.
+
+        Returns:
+          float[N] and float32[N]. A link is up where its uniform is below its probability.
+        """
         probs = self(jax.random.fold_in(key, _PROBS), round)
         return probs, prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
 
@@ -166,11 +170,12 @@ def diurnal(
 
     def mean(round: Array) -> Array:
         # In rounds, not hours: with whole numbers of rounds every comparison is exact.
-        day, hours, ahead = map(jnp.asarray, (per_day, window, start))
-        time = jnp.mod(
-            jnp.mod(jnp.asarray(round, day.dtype), day) + ahead * day / 24, day
-        )
-        return jnp.where(time < hours * day / 24, peak, low)
+        day_length = jnp.asarray(per_day)
+        window_length = jnp.asarray(window) * day_length / 24
+        elapsed = jnp.asarray(start) * day_length / 24
+        rounds_today = jnp.mod(jnp.asarray(round, day_length.dtype), day_length)
+        time = jnp.mod(rounds_today + elapsed, day_length)
+        return jnp.where(time < window_length, peak, low)
 
     return _deterministic(mean, peak, _common_period(rounds_per_day))
 
@@ -306,6 +311,7 @@ def _common_period(period: Numbers) -> int | None:
     if not checks.is_concrete(period):
         return None
     periods = np.unique(np.asarray(period, float))
+    # Beyond 2^24, float32 does not have every whole number.
     if (periods != np.rint(periods)).any() or periods.max() > 2**24:
         return None
     return int(np.lcm.reduce(periods.astype(int).astype(object)))

@@ -2,7 +2,14 @@
 
 import jax.numpy as jnp
 
-from fedjax_links.base import Array, CohortLinkSample, Key, Participation, PyTree
+from fedjax_links.base import (
+    Array,
+    CohortLinkSample,
+    Key,
+    Participation,
+    PyTree,
+    cohort_links,
+)
 from fedjax_links.core import checks, references
 from fedjax_links.participation import link_laws, rejection_sampling, subset_sampling
 
@@ -45,12 +52,14 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
         carry: PyTree, key: Key, round: Array
     ) -> tuple[PyTree, CohortLinkSample]:
         if draws_by_rejection:
-            propose = rejection_sampling.uniform(num_clients)
-            ids = rejection_sampling.distinct(key, propose, cohort_size, num_clients)
+            propose = rejection_sampling.uniform_proposal(num_clients)
+            ids = rejection_sampling.draw_distinct(
+                key, propose, cohort_size, num_clients
+            )
         else:
             everyone = jnp.ones(num_clients, bool)
             ids = subset_sampling.uniform_subset(key, everyone, cohort_size)
-        return carry, rejection_sampling.sample(ids, num_clients, prob)
+        return carry, cohort_links(ids, num_clients, prob)
 
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
 

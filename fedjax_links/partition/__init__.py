@@ -9,14 +9,14 @@ partitioner              volumes     label skew
 ======================== =========== =============================================================
 `iid`                    equal       none
 `dirichlet`              equal       Dirichlet class shares per client (the papers' default)
-`hierarchical_dirichlet` equal       the same over coarse classes, then within each (Reddi et al.)
-`dirichlet_unequal`      unequal     the same, as released with FedAU, FedPBC and FedAWE
+`hierarchical_dirichlet` equal       Dirichlet shares of coarse classes, then within (Reddi et al.)
+`dirichlet_unequal`      unequal     Dirichlet class shares, as released with FedAU and FedPBC
 `dirichlet_per_class`    unequal     Dirichlet client shares per class (Sun et al.)
-`dirichlet_capped`       unequal     the same, for clients below the mean volume (Li et al.)
+`dirichlet_capped`       unequal     the latter, for clients below the mean volume (Li et al.)
 `label_shards`           equal       a few shards of the sorted data (McMahan et al.)
 `pathological`           by class    exactly k classes per client
 `similarity`             near equal  one class per client, 5 % spread at random (Wang and Ji)
-`natural`                the data's  the data's: each example has its owner
+`natural`                the data's  that of the data's own clients
 ======================== =========== =============================================================
 
 Equal volumes differ by at most one (`label_shards`: one per shard). The others redraw until every
@@ -138,7 +138,7 @@ def bind(
 
     factory_options.check('partition', function, complete(1, 0), None)
 
-    def deal(labels: np.ndarray, num_clients: Any, seed: int) -> np.ndarray:
+    def assign_owners(labels: np.ndarray, num_clients: Any, seed: int) -> np.ndarray:
         checks.static_int('num_clients', num_clients, maximum=len(labels))
         clients = np.asarray(function(labels, **complete(num_clients, seed)))
         if clients.shape != labels.shape:
@@ -151,7 +151,7 @@ def bind(
             )
         return clients
 
-    return deal
+    return assign_owners
 
 
 def _unknown_option(
@@ -218,11 +218,11 @@ class PartitionReport(NamedTuple):
         """Formats a table of at most 80 columns, however many clients there are."""
         owns_examples = self.counts > 0
         num_classes = self.global_mix.size
-        classes = f', {num_classes} classes' if num_classes else ''
+        class_count = f', {num_classes} classes' if num_classes else ''
         heads = ('min', '10 %', 'median', '90 %', 'max', 'mean')
         lines = [
             f'{owns_examples.size} clients ({(~owns_examples).sum()} without examples), '
-            f'{self.counts.sum()} examples{classes}',
+            f'{self.counts.sum()} examples{class_count}',
             f'{"per client":<22}' + ''.join(f'{head:>9}' for head in heads),
             _line('examples', self.counts, '.1f'),
         ]
@@ -240,14 +240,13 @@ class PartitionReport(NamedTuple):
             ]
         if 0 < num_classes <= 10:
             holders = (self.class_mix > 0).sum(axis=0)
-            for name, cells, form in (
+            for name, cells, cell_format in (
                 ('class', range(num_classes), '>6'),
                 ('pooled share', self.global_mix, '>6.3f'),
                 ('clients holding', holders, '>6'),
             ):
-                lines.append(
-                    f'{name:<15}' + ''.join(f'{cell:{form}}' for cell in cells)
-                )
+                formatted = [f'{cell:{cell_format}}' for cell in cells]
+                lines.append(f'{name:<15}' + ''.join(formatted))
         return '\n'.join(lines)
 
 
@@ -306,9 +305,14 @@ def _describe(table: NDArray[np.int64], counts: NDArray[np.int64]) -> PartitionR
 
 
 def _line(
-    name: str, values: NDArray[np.floating] | NDArray[np.int64], form: str
+    name: str, values: NDArray[np.floating] | NDArray[np.int64], number_format: str
 ) -> str:
-    """Formats a row of the table: five quantiles that are values of the data, and the mean."""
-    quantiles = np.quantile(values, [0, 0.1, 0.5, 0.9, 1], method='nearest')
-    cells = [f'{value:>9{form if value % 1 else ".0f"}}' for value in quantiles]
-    return f'{name:<22}' + ''.join(cells) + f'{values.mean():>9{form}}'
+    """Formats a row of the table: five quantiles that are values of the data, and the mean.
+
+    Quantiles that are whole numbers have no decimals.
+    """
+    cells = []
+    for value in np.quantile(values, [0, 0.1, 0.5, 0.9, 1], method='nearest'):
+        text = format(value, number_format if value % 1 else '.0f')
+        cells.append(f'{text:>9}')
+    return f'{name:<22}' + ''.join(cells) + f'{values.mean():>9{number_format}}'

@@ -54,20 +54,20 @@ def pathological(
     checks.static_int(
         'classes_per_client', classes_per_client, minimum=fewest, maximum=classes.size
     )
-    owners: list[list[int]] = [[] for _ in classes]
+    owners_by_class: list[list[int]] = [[] for _ in classes]
     for client in range(num_clients):
-        num_owners = np.array([len(each) for each in owners])
+        num_owners = np.array([len(owners) for owners in owners_by_class])
         order = np.lexsort((rng.random(classes.size), num_owners))
         for index in order[:classes_per_client]:
-            owners[index].append(client)
+            owners_by_class[index].append(client)
     clients = np.empty(labels.size, np.int32)
-    for label, size, each in zip(classes, sizes, owners, strict=True):
-        if size < len(each):
-            requirement = f'leave class {label} no more owners than its {size} examples'
+    for label, size, owners in zip(classes, sizes, owners_by_class, strict=True):
+        if size < len(owners):
+            requirement = f'give class {label} no more owners than its {size} examples'
             raise errors.invalid('num_clients', requirement, num_clients)
-        shuffled = rng.permutation(np.flatnonzero(labels == label))
-        holders = rng.permutation(each)
-        clients[shuffled] = holders[np.arange(size) % len(each)]
+        examples = rng.permutation(np.flatnonzero(labels == label))
+        shuffled_owners = rng.permutation(owners)
+        clients[examples] = shuffled_owners[np.arange(size) % len(owners)]
     return clients
 
 
@@ -77,8 +77,8 @@ def dirichlet_unequal(
     """Gives clients Dirichlet class shares and whatever volumes these imply.
 
     With nu_i ~ Dir(alpha 1), the n_c examples of class c, in the order of the data, are cut at
-    ``rint(n_c * sum_{j<=i} nu_jc / sum_j nu_jc)``: the rule that was released with FedAU, FedPBC
-    and FedAWE, whose papers speak of equal volumes. Use `dirichlet` for these.
+    ``rint(n_c * sum_{j<=i} nu_jc / sum_j nu_jc)``, as in the code that was released with FedAU,
+    FedPBC and FedAWE. FedPBC's paper speaks of equal volumes, which `dirichlet` has.
 
     Args:
       labels: int[E], class of each example, numbered from 0.
@@ -224,7 +224,12 @@ def dirichlet_capped(
 
 
 def _cut(labels: NDArray[np.int64], stops: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Cuts each class c, in the order of the data, where its examples number ``stops[:, c]``."""
+    """Gives client i the examples of class c, in the order of the data, up to ``stops[i, c]``.
+
+    Args:
+      labels: int[E].
+      stops: float64[N, C], non-decreasing in i.
+    """
     clients = np.empty(labels.size, np.int32)
     for c, ends in enumerate(stops.T):
         examples = np.flatnonzero(labels == c)

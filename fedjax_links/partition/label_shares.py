@@ -9,7 +9,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.partition.rules import begin, generator
 
 _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
-"""``(client, bool[C] whether a class has unused examples) -> weights [C]``, 0 for those without."""
+"""``(client, bool[C] whether a class has unused examples) -> weights [C]``, 0 for used-up ones."""
 
 # The part of the stream that decides the order in which clients are served.
 _ORDER = 2

@@ -44,13 +44,13 @@ def natural(owners: ArrayLike, *, num_clients: int) -> NDArray[np.int32]:
 
     Args:
       owners: int[E], numbered from 0.
-      num_clients: how many there are.
+      num_clients: N, above the largest owner.
 
     Returns:
       The owners, int32[E].
 
     Raises:
-      ValueError: if a number is no owner's.
+      ValueError: for a negative owner, or one that is N or above.
 
     Example:
       >>> from fedjax_links import partition
@@ -257,21 +257,21 @@ def divide(
 
     Args:
       owners: int[E], owner of each example, numbered from 0.
-      num_clients: how many of the owners there are to be, those held out among them; None for all.
+      num_clients: how many owners are chosen, including those held out; None for all.
       min_examples: owners with fewer are left out.
-      max_examples: how many examples of an owner are used, at least 1; None for all.
-      holdout_clients: how many clients do not train: a number from 1, or a share below 1, rounded.
-        All their examples are held out.
-      holdout_examples: share in [0, 1) of the examples of everyone else that is held out, rounded;
-        one is always left to train on. A warning counts the clients that this leaves untested.
+      max_examples: the most examples of an owner that are used, at least 1; None for all.
+      holdout_clients: how many clients do not train: a number from 1, or a share below 1 that is
+        rounded. All their examples are held out.
+      holdout_examples: share in [0, 1] of the examples of every other client that is held out,
+        rounded; at least one is left to train on. A warning counts clients without a test example.
       seed: integer in ``[0, 2**32)``.
 
     Returns:
       The division. Those who train are numbered first, in the order of the owners.
 
     Raises:
-      ValueError: if a number is out of range, too few owners have examples enough, none is left to
-        train, or nothing is held out where something should be.
+      ValueError: if a number is out of range, too few owners have enough examples, no client is
+        left to train, or a positive share holds out nothing.
     """
     owners = checks.ids('owners', owners)
     checks.static_int('min_examples', min_examples)
@@ -295,9 +295,9 @@ def divide(
         chosen = np.sort(rng.permutation(chosen)[:num_clients])
     num_held_out = _num_held_out(holdout_clients, chosen.size)
     held_out = np.sort(rng.permutation(chosen)[:num_held_out])
+    training = np.setdiff1d(chosen, held_out)
+    in_order = np.concatenate([training, held_out])
     numbers = np.full(counts.size, -1, np.int32)
-    trained = np.setdiff1d(chosen, held_out)
-    in_order = np.concatenate([trained, held_out])
     numbers[in_order] = np.arange(in_order.size)
     clients = numbers[owners]
     # Rank the examples of each owner at random: the first train, then come those held out.
@@ -306,28 +306,28 @@ def divide(
     ranks = np.empty_like(owners)
     ranks[order] = np.arange(owners.size) - first_of_owner
     sizes = counts if max_examples is None else np.minimum(counts, max_examples)
-    num_out = np.minimum(np.rint(holdout_examples * sizes), sizes - 1).astype(np.int64)
-    if holdout_examples and not num_out[trained].any():
-        most = sizes[trained].max()
-        requirement = f'hold out an example of a client, who have at most {most}'
+    num_test = np.minimum(np.rint(holdout_examples * sizes), sizes - 1).astype(np.int64)
+    if holdout_examples and not num_test[training].any():
+        largest = sizes[training].max()
+        requirement = f'hold out an example: clients have at most {largest}'
         raise errors.invalid('holdout_examples', requirement, holdout_examples)
-    num_untested = np.count_nonzero(num_out[trained] == 0)
+    num_untested = np.count_nonzero(num_test[training] == 0)
     if holdout_examples and num_untested:
         warnings.warn(
-            f'{num_untested} of {trained.size} clients hold out no example at '
+            f'{num_untested} of {training.size} clients hold out no example at '
             f'`holdout_examples` {holdout_examples:g}, and are not tested',
             stacklevel=2,
         )
-    num_out[held_out] = sizes[held_out]
+    num_test[held_out] = sizes[held_out]
     is_used = (clients >= 0) & (ranks < sizes[owners])
-    is_out = ranks >= (sizes - num_out)[owners]
-    rows = np.flatnonzero(is_used & ~is_out)
-    held_out_rows = np.flatnonzero(is_used & is_out)
-    return Division(rows, clients[rows], held_out_rows, clients[held_out_rows], numbers)
+    is_held = ranks >= (sizes - num_test)[owners]
+    rows = np.flatnonzero(is_used & ~is_held)
+    held_rows = np.flatnonzero(is_used & is_held)
+    return Division(rows, clients[rows], held_rows, clients[held_rows], numbers)
 
 
 def _num_held_out(holdout_clients: float, num_clients: int) -> int:
-    """Returns how many clients a number, or a fraction below 1, holds out."""
+    """Returns how many clients are held out: a number, or a fraction below 1 of them."""
     checks.number_within('holdout_clients', holdout_clients, 0, num_clients)
     is_fraction = holdout_clients < 1
     if not is_fraction and holdout_clients != int(holdout_clients):
@@ -339,9 +339,9 @@ def _num_held_out(holdout_clients: float, num_clients: int) -> int:
     else:
         num_held_out = int(holdout_clients)
     if num_held_out >= num_clients:
-        requirement = f'leave one of {num_clients} clients to train'
+        requirement = f'leave at least one of {num_clients} clients to train'
         raise errors.invalid('holdout_clients', requirement, holdout_clients)
     if holdout_clients and not num_held_out:
-        requirement = f'hold out one of {num_clients} clients'
+        requirement = f'hold out at least one of {num_clients} clients'
         raise errors.invalid('holdout_clients', requirement, holdout_clients)
     return num_held_out

@@ -1,9 +1,12 @@
-"""Federated problems: client data, a loss, and what to evaluate.
+"""Builds federated problems: client data, a loss, and evaluation data.
 
-`from_arrays` and `from_flax` take anybody's data; `generated` makes a client's when it trains;
-`images` spreads a named data set over clients, normalised and augmented inside the program, and
-`text` one of tokens; `quadratic` has exact answers, `gaussians` and `gaussian_regression` have a
-known difficulty, and `label_noise` adds more; `PROBLEMS` names the ready-made ones.
+* `from_arrays` and `from_flax` take arrays with owners.
+* `generated` makes the data of a client whenever it trains.
+* `images` and `text` spread a data set of images or tokens over clients.
+* `quadratic` has exact answers. `gaussians` and `gaussian_regression` have a known difficulty, and
+  `label_noise` makes labels wrong.
+
+`PROBLEMS` names those that configs can use.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
-"""Anybody's data as arrays with owners, for `from_arrays` and `from_flax`.
+"""Converts data of several libraries to arrays with owners, for `from_arrays` and `from_flax`.
 
-`from_columns` takes columns of any kind; the others find them in what a library calls a data set.
-No library is imported here: a data set brings its own.
+`from_columns` takes columns of any kind. The others find these columns in the data sets of a
+library. No library is imported here: objects are used through their own methods.
 """
 
 import functools
@@ -33,7 +33,7 @@ class Examples(NamedTuple):
       features: [E, ...].
       labels: [E, ...].
       clients: int[E], owner of each example.
-      names: what the data call each of the N clients, by its number.
+      names: name of each of the N clients, by number.
     """
 
     features: np.ndarray
@@ -164,7 +164,7 @@ def from_torch(
 
 
 def _has_length(value: Any) -> bool:
-    """Returns whether a value has entries; an array of no axis has none."""
+    """Returns whether a value has a length; a scalar array has none."""
     try:
         len(value)
     except TypeError:
@@ -212,7 +212,8 @@ def from_leaf(
         functools.partial(_encode, 'features', features),
         functools.partial(_encode, 'labels', label),
     )
-    return from_columns(*encoding.read(path).values(), names=names)
+    read = encoding.read(path)
+    return from_columns(read['features'], read['labels'], read['clients'], names=names)
 
 
 def _encode(argument: str, function: Convert, rows: Iterable[object]) -> np.ndarray:

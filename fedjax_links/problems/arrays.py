@@ -1,7 +1,7 @@
-"""Problems from arrays: features, labels, and who owns which example; and from examples made.
+"""Builds problems from arrays with owners, or from a function that generates a client's examples.
 
-A problem's functions are `Partial`s of functions of a module: so problems that differ in their
-arrays alone have equal functions, and share what was compiled.
+A problem's functions are `Partial`s of module functions. So problems that differ only in their
+arrays have equal functions, and share compiled programs.
 """
 
 import functools
@@ -35,7 +35,8 @@ from fedjax_links.problems import losses, model_outputs
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
 
-_EVALUATED = 100  # clients, whose made examples are kept
+# Clients whose generated examples are stored, to evaluate on.
+_NUM_EVALUATED = 100
 
 
 class Partial(functools.partial[Any]):
@@ -138,7 +139,9 @@ def from_arrays(
         if held_out:
             held_out[1] = losses.fit_labels(name, 'eval_data', held_out[1], outputs)
         if larger_is_better is None:
-            larger_is_better = [name for name, it in measure.metrics if it.larger]
+            larger_is_better = [
+                name for name, metric in measure.metrics if metric.larger
+            ]
     else:
         measure = _by_function(loss_fn, metrics)
         if held_out and held_out[1].shape[1:] != targets.shape[1:]:
@@ -222,7 +225,7 @@ def _by_name(
 def _by_function(
     loss_fn: Callable[[Params, Batch], Array], metrics: Metrics | Collection[str] | None
 ) -> Any:
-    """Measures by a function of one's own, or by the loss alone."""
+    """Returns the metrics of a loss function: a function, or the loss alone."""
     checks.function('loss_fn', loss_fn)
     if metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
@@ -242,10 +245,10 @@ def generated(
     eval_data: PyTree | None = None,
     larger_is_better: Collection[str] | None = None,
 ) -> Problem:
-    """Makes a problem of any number of clients, whose data are a function of the client.
+    """Builds a problem of any number of clients, whose data are a function of the client.
 
-    Client i has the same examples in every round, ``examples(fold_in(key(seed), i), i)``; they are
-    made for the clients that train and then forgotten, so that nothing is kept per client.
+    Client i has the same examples in every round, ``examples(fold_in(key(seed), i), i)``. They are
+    generated whenever the client trains, so nothing is stored per client.
 
     Args:
       examples: ``(key, client id) -> examples``, leaves [m, ...], written for one client.
@@ -262,7 +265,8 @@ def generated(
       The problem.
 
     Raises:
-      ValueError: if a number is out of range or ``examples`` gives leaves of unequal length.
+      ValueError: if a number is out of range, an argument is no function, or ``examples`` gives
+        leaves of unequal length.
     """
     checks.static_int('num_clients', num_clients)
     checks.seed('seed', seed)
@@ -278,7 +282,7 @@ def generated(
         raise errors.invalid('examples', 'give leaves of one length, at least 1', got)
     evaluates_training_data = eval_data is None
     if evaluates_training_data:
-        clients = jnp.arange(min(num_clients, _EVALUATED), dtype=jnp.int32)
+        clients = jnp.arange(min(num_clients, _NUM_EVALUATED), dtype=jnp.int32)
         by_client = jax.vmap(make, in_axes=(None, 0))(key, clients)
         eval_data = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), by_client)
     measure = metrics or Partial(loss_alone, loss_fn)

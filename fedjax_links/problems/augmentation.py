@@ -1,8 +1,8 @@
-"""What becomes of examples: normalisation, random crops and mirror images, labels made wrong.
+"""Normalises images, crops and mirrors them at random, and makes labels wrong.
 
-Crops and mirror images are pure functions of a key and a batch, in which every image has a draw of
-its own. Images that are normalised first are padded with the data's mean. `AUGMENTATIONS` names
-them and `chain` composes them. `label_noise` makes labels wrong at a known rate.
+Crops and mirror images are pure functions of a key and a batch, with a draw for each image. Images
+that are normalised first are padded with the data's mean. `AUGMENTATIONS` names these functions and
+`chain` composes them. `label_noise` makes labels wrong at a known rate.
 """
 
 import functools
@@ -20,9 +20,8 @@ from fedjax_links.core.records import Section
 from fedjax_links.core.registry import Registry
 from fedjax_links.problems.arrays import Partial
 
-_LABEL_NOISE = (
-    0x4C4E  # the stream of its draws, apart from others that use the same seed
-)
+# Keeps these draws independent of others with the same seed.
+_LABEL_NOISE = 0x4C4E
 
 
 class ChannelStatistics(NamedTuple):
@@ -48,7 +47,7 @@ CHANNEL_STATISTICS: Mapping[str, ChannelStatistics] = {
         (0.47889522, 0.47227842, 0.43047404), (0.24205776, 0.23828046, 0.25874835)
     ),
 }
-"""Of the data sets of these names; of EMNIST its balanced part."""
+"""By data set, over its training images; of EMNIST its balanced part."""
 
 
 def statistics(normalise: Statistics) -> ChannelStatistics:
@@ -76,7 +75,7 @@ def statistics(normalise: Statistics) -> ChannelStatistics:
 
 
 def scale_pixels(channels: ChannelStatistics | None, stored: Array) -> Array:
-    """Returns what a model sees of stored images.
+    """Converts stored images to the features of a model.
 
     Args:
       channels: mean and deviation to normalise by; None for images as they are.
@@ -113,7 +112,7 @@ def normalise(images: Array | np.ndarray, data: Statistics) -> Array | np.ndarra
 def crop(key: Key, images: Array, *, padding: int = 4) -> Array:
     """Pads with zeros on all sides, then cuts a window of the old size out of each image.
 
-    Windows are uniform over their ``(2 padding + 1)^2`` places.
+    Windows are uniform over their ``(2 padding + 1)^2`` positions.
 
     Args:
       key: consumed.
@@ -237,7 +236,7 @@ def with_label_noise(
       int[E].
 
     Raises:
-      ValueError: if the section is no such thing.
+      ValueError: for an unknown option, or a rate out of range.
     """
     if section is None:
         return labels

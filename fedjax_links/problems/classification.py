@@ -1,4 +1,4 @@
-"""Makes classification problems of images, and of texts as tokens, spread over clients."""
+"""Builds classification problems of images, and of texts as tokens, spread over clients."""
 
 import dataclasses
 import inspect
@@ -149,11 +149,11 @@ def images(
 ) -> Problem:
     """Spreads a data set's training examples over clients; what is held out evaluates.
 
-    Models are evaluated on the test examples, or on the clients' training data without any. If test
-    examples have owners, or if clients or examples are held out, models are also evaluated per
+    Models are evaluated on the test examples or, without any, on the clients' training data. If
+    test examples have owners, or if clients or examples are held out, models are also evaluated per
     client (`evaluation.over_clients`). Test examples without owners are then dropped. Clients held
-    out, and owners of test examples alone, are numbered from N on. Mistakes in names are found
-    before anything is read.
+    out, and clients with test examples alone, are numbered from N on. Mistakes in names are found
+    before data are read.
 
     Args:
       dataset: a name in `datasets.DATASETS`, or a data set. Pixels stay uint8 in memory and are
@@ -174,9 +174,9 @@ def images(
       data: options of the data set's loader, such as ``data_dir`` or its own ``seed``.
       label_noise: ``rate`` of `problems.label_noise`, to make training labels wrong. The partition
         goes by the true labels; links that depend on labels see those that clients hold.
-      min_examples: the fewest examples of a client, as in `partition.divide`.
-      max_examples: the most that a client uses.
-      holdout_clients: a number of clients, or a share below 1, who do not train.
+      min_examples: as in `partition.divide`, like the next three.
+      max_examples: the most examples that a client uses.
+      holdout_clients: a number of clients, or a share below 1, that do not train.
       holdout_examples: share of each client's examples that is held out.
       data_seed: seed of label noise in place of ``seed``, and of the loader in place of its own,
         where it has one.

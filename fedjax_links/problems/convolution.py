@@ -179,7 +179,7 @@ _pool.defvjp(_pool_forward, _pool_backward)
 
 
 class Shifts(NamedTuple):
-    """Shifts along an axis.
+    """Holds shifts along an axis.
 
     Attributes:
       steps: the shifts.

@@ -35,7 +35,7 @@ def assign(
 
 
 def names(loaded: datasets.Dataset, division: partitions.Division) -> ClientNames:
-    """Names those who train, then those who are held out, by their numbers, then all others."""
+    """Names clients by number: those that train, those held out, then all other owners."""
     numbers = numbers_of(loaded, division)
     num_clients = int(division.clients.max()) + 1
     num_left_out = int((numbers < 0).sum())
@@ -48,7 +48,7 @@ def names(loaded: datasets.Dataset, division: partitions.Division) -> ClientName
 def numbers_of(loaded: datasets.Dataset, division: partitions.Division) -> np.ndarray:
     """Returns the number of each owner in the problem, -1 for those left out.
 
-    Those who train come first, then those who are held out, then owners of test examples alone.
+    Clients that train come first, then clients held out, then owners of test examples alone.
     """
     owners = natural(loaded)
     counts = np.bincount(owners, minlength=len(loaded.client_names))
@@ -63,10 +63,10 @@ def numbers_of(loaded: datasets.Dataset, division: partitions.Division) -> np.nd
 def eval_data(
     loaded: datasets.Dataset, division: partitions.Division, *, is_natural: bool
 ) -> PyTree:
-    """Returns what to evaluate on: features, labels and, if they have any, owners.
+    """Returns the examples to evaluate on, besides the training data.
 
     Returns:
-      None if there is nothing but the training data.
+      Features, labels and, if they have any, owners; None without such examples.
     """
     examples = []
     rows = division.held_rows

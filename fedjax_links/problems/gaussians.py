@@ -1,7 +1,7 @@
-"""Gaussian features: classes and regression whose best model is known, and Synthetic(alpha, beta).
+"""Builds problems with Gaussian features, for some of which the best model is known.
 
-`gaussians` have class means that are equally far apart. Clients of `synthetic`, which are
-classified too, and of `gaussian_regression` differ to chosen degrees.
+`gaussians` are classes whose means are equally far apart. In `synthetic` (classification) and
+`gaussian_regression`, clients differ to chosen degrees.
 """
 
 import dataclasses
@@ -96,14 +96,17 @@ def gaussians(
         'bayes_accuracy', bayes_accuracy, 1 / num_classes + 1e-12, 1 - 1e-12
     )
     distance = analysis.equidistant_distance(bayes_accuracy, num_classes)
-    is_partition = callable(partition) or (isinstance(partition, str) and partition)
-    if partition is not None and not is_partition:
+
+    def own_examples(
+        labels: NDArray[np.int32], *, num_clients: int
+    ) -> NDArray[np.int64]:
+        return np.repeat(np.arange(num_clients), examples_per_client)
+
+    partitioner: str | Partitioner = own_examples if partition is None else partition
+    if not partitioner:
         raise errors.invalid('partition', 'be a partition or None', repr(partition))
     if partition is not None and alpha is not None:
         partition_options['alpha'] = alpha
-    partitioner: str | Partitioner = partition or (
-        lambda _labels, *, num_clients: owners
-    )
     bind(partitioner, partition_options, gaussians)
     total = num_clients * examples_per_client
     checks.fits('examples_per_client', examples_per_client, 16 * total * num_classes)
@@ -114,8 +117,7 @@ def gaussians(
         shares = dirichlet_shares(
             num_clients, num_classes, alpha=alpha, seed=partition_seed
         )
-        owners = np.repeat(np.arange(num_clients), examples_per_client)
-        ends = np.cumsum(shares, axis=1)[owners]
+        ends = np.repeat(np.cumsum(shares, axis=1), examples_per_client, axis=0)
         uniforms = rng.random(total) * ends[:, -1]
         labels = np.sum(uniforms[:, None] >= ends[:, :-1], axis=1).astype(np.int32)
     else:
@@ -210,9 +212,9 @@ def synthetic(
     if max_examples is not None:
         checks.static_int('max_examples', max_examples, minimum=51)
     rng = numpy_random.generator(seed, 'SA')
-    size = 8 * _FEATURES
-    # This is for the fewest examples that there can be; their number is drawn first.
-    checks.fits('num_clients', num_clients, num_clients * size * (_CLASSES + 50))
+    row_bytes = 8 * _FEATURES
+    # The number of examples is drawn before they are; it is at least 50 per client.
+    checks.fits('num_clients', num_clients, num_clients * row_bytes * (_CLASSES + 50))
     counts = rng.lognormal(4, 2, num_clients).astype(np.int64) + 50
     model_means = alpha * rng.standard_normal(num_clients)
     centre_means = beta * rng.standard_normal(num_clients)
@@ -223,7 +225,7 @@ def synthetic(
     centres = centre_means[:, None] + rng.standard_normal((num_clients, _FEATURES))
     if max_examples is not None:
         counts = np.minimum(counts, max_examples)
-    checks.fits('num_clients', num_clients, 2.5 * int(counts.sum()) * size)
+    checks.fits('num_clients', num_clients, 2.5 * int(counts.sum()) * row_bytes)
     deviations = np.arange(1, _FEATURES + 1) ** -0.6
     features = rng.standard_normal((int(counts.sum()), _FEATURES)) * deviations
     labels = np.empty(len(features), np.int32)

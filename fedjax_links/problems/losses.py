@@ -1,9 +1,10 @@
-"""Losses and metrics by name: classification, regression, sequences of tokens.
+"""Defines losses and metrics by name: classification, regression, sequences of tokens.
 
-A metric is found from means over examples, so that any number of chunks gives what all examples at
-once give, and from the labels of all of them. A vector of labels and a column of outputs go
-together; other shapes that differ are refused, as arithmetic would pair every label with every
-output. `measure` finds them on many examples, a chunk of these at a time.
+A metric is computed from means over examples and, for some metrics, from all labels. So chunks of
+examples give the same as all examples at once; `measure` evaluates many examples by chunks.
+
+A vector of labels goes with a column of outputs. Other shapes that differ are refused, because
+broadcasting would pair every label with every output.
 """
 
 import dataclasses
@@ -21,7 +22,7 @@ from fedjax_links.core import checks, errors, memory
 from fedjax_links.datasets import columns
 
 _EVAL_CHUNK = 1024
-_CHUNKS_AT_ONCE = 4  # On accelerators; with 16, 20 lanes wanted 38 GiB on an H100.
+_CHUNKS_AT_ONCE = 4  # On accelerators; with 16, 20 lanes needed 38 GiB on an H100.
 
 Outputs = Callable[[Array, Array], Array]
 """``(outputs [B, ...], labels [B, ...]) -> []``."""
@@ -36,7 +37,7 @@ class ExampleMetric(NamedTuple):
       means: ``(outputs, labels) -> [...]``, means over the examples of a chunk.
       finish: ``(means over all examples, labels of all) -> []``.
       larger: whether it is better when larger.
-      reads_labels: whether ``finish`` reads the labels, so that it is one of all examples alone.
+      reads_labels: whether ``finish`` reads the labels. Such a metric needs all examples.
     """
 
     means: Callable[[Array, Array], Array]
@@ -51,8 +52,8 @@ class Loss(NamedTuple):
     Attributes:
       loss: mean over the examples of a batch.
       metrics: by name, in the order in which they are reported.
-      least_class: the least label of those that are classes, of which all metrics are measured
-        where nothing is said; None for labels like outputs, of which none are.
+      least_class: the least valid label, where labels are classes; None where labels have the
+        shape of outputs. By default all metrics of classes are measured, and none of the others.
     """
 
     loss: Outputs
@@ -235,7 +236,8 @@ def look_up(
 
     Args:
       loss: a name in `LOSSES`, or ``(outputs, labels) -> []``.
-      metrics: names of the loss's metrics; None for all of classes and tokens, and no others.
+      metrics: names of the loss's metrics; None for all where labels are classes or tokens, and
+        none otherwise.
 
     Returns:
       The loss, and what is measured by name, the loss first.
@@ -276,7 +278,7 @@ class ByName:
         return self.finish(means, examples.labels)
 
     def means(self, params: Params, chunk: PyTree) -> dict[str, Array]:
-        """Averages what metrics are found from over a chunk."""
+        """Averages over a chunk what metrics are computed from."""
         outputs = self.predict(params, chunk.features)
         return {
             name: metric.means(outputs, chunk.labels) for name, metric in self.metrics
@@ -290,7 +292,8 @@ class ByName:
 
         def of_one(outputs: Array, label: Array) -> dict[str, Array]:
             return {
-                name: it.means(outputs[None], label[None]) for name, it in self.metrics
+                name: metric.means(outputs[None], label[None])
+                for name, metric in self.metrics
             }
 
         def of_batch(batch: PyTree) -> dict[str, Array]:
@@ -310,9 +313,9 @@ class ByName:
     def finish(
         self, means: Mapping[str, Array], labels: Any = None
     ) -> Mapping[str, Array]:
-        """Finds metrics from means over examples.
+        """Computes metrics from means over examples.
 
-        Those that read labels are left out without any.
+        Without labels, metrics that read them are left out.
         """
         return {
             name: metric.finish(means[name], labels)

@@ -1,4 +1,4 @@
-"""Finds out what a model returns without computing it."""
+"""Evaluates models abstractly: the shapes of their outputs, and their layers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ def eval_outputs(
     """Evaluates a model abstractly on two examples.
 
     Args:
-      argument: what to name in an error of the model's.
+      argument: what to name in an error that the model causes.
       predict: ``(params, features) -> outputs``.
       params: of the model, or their shapes.
       features: by argument, [E, ...] each.
@@ -44,8 +44,8 @@ def eval_outputs(
       The outputs, and how the model uses its features.
 
     Raises:
-      ValueError: where there is no row of outputs for each example, or features hold ids that the
-        embedding does not have.
+      ValueError: unless there is a row of outputs for each example, or for ids that an embedding
+        does not have.
     """
     checks.function(argument, predict)
     rows = next(iter(features.values()))
@@ -68,7 +68,7 @@ class _Layers:
     """Inspects the layers of a model while it is evaluated."""
 
     def __init__(self, features: Mapping[str, np.ndarray]) -> None:
-        """Begins before any layer; ``features`` are all that the model will see."""
+        """Starts without findings; ``features`` are all examples, by argument."""
         self.examples: Array | None = None
         self.embeds_features = False
         self.by_batch = False

@@ -182,7 +182,7 @@ class GRU(nn.Module):
         activations: Any = _embed(self, tokens, self.embedding)
         for _ in range(self.layers):
             cell: Any = nn.GRUCell(self.hidden, dtype=check_dtype(self.dtype))
-            # Double where the activations are.
+            # In the dtype of the activations, which is float64 under x64.
             start = jnp.zeros((len(tokens), self.hidden), activations.dtype)
             activations = nn.RNN(cell)(activations, initial_carry=start)
         return _scores(self, activations)
@@ -274,7 +274,7 @@ def _scores(module: GRU | Transformer, activations: Array) -> Array:
 
 
 def check_widths(argument: str, widths: Sequence[int]) -> None:
-    """Raises for a width that is no positive integer, or far too large."""
+    """Raises for a width that is no integer from 1 to 2^20, more than anyone needs."""
     for width in widths:
         checks.static_int(argument, width, maximum=2**20)
 

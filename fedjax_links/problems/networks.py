@@ -1,4 +1,4 @@
-"""Problems whose model is a flax module."""
+"""Builds problems whose model is a flax module."""
 
 import dataclasses
 import inspect
@@ -21,6 +21,7 @@ from fedjax_links.problems import arrays, losses, model_outputs, models
 from fedjax_links.problems.arrays import Batch, Partial
 
 _Augment = Callable[[Key, Array], Array]
+# Examples in which whole numbers are looked for.
 _MOST_ROWS_SEEN = 256
 _OBJECTIVES = {'cross_entropy': 'softmax', 'squared_error': 'least_squares'}
 
@@ -96,6 +97,7 @@ def from_flax(
     loss_fn: Any = loss
     metrics_fn: Any = metrics
     if callable(loss):
+        # One of outputs and labels is a vector, the other a column: they broadcast to a matrix.
         if {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
             _check_pairs(loss, outputs, np.asarray(labels))
         if larger_is_better is None:
@@ -202,11 +204,14 @@ class _Network:
     ) -> Array:
         features = self.prepare(batch.features)
         options = self.options
+        augment_key = key
+        dropout_key = key
+        if augment is not None and options:
+            augment_key, dropout_key = jax.random.split(key)
         if augment is not None:
-            augment_key, key = jax.random.split(key) if options else (key, key)
             features = augment(augment_key, features)
         if options:
-            options = {'train': True, 'rngs': {'dropout': key}}
+            options = {'train': True, 'rngs': {'dropout': dropout_key}}
         outputs: Any = self.module.apply({'params': params}, features, **options)
         return loss(outputs, batch.labels)
 

@@ -10,7 +10,6 @@ from fedjax_links import base, simulation
 from fedjax_links.base import Algorithm, Array, Problem, PyTree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
-from fedjax_links.participation import rejection_sampling
 from fedjax_links.problems.vectors import quadratic
 
 _NUM_CLIENTS = 24
@@ -191,7 +190,7 @@ class Rounds:
                 links = base.LinkSample(active, probs)
             if named:
                 ids = jnp.flatnonzero(active).astype(jnp.int32)
-                links = rejection_sampling.sample(ids, _NUM_CLIENTS, prob)
+                links = base.cohort_links(ids, _NUM_CLIENTS, prob)
             state, metrics = self.step(state, jnp.int32(t), links)
             servers.append(np.asarray(self.models(state)['server']))
             num_computing.append(int(metrics.num_computing))

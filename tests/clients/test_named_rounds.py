@@ -51,7 +51,7 @@ def test_a_named_cohort_is_treated_as_its_mask(name, monkeypatch):
 
 def test_the_cohort_of_a_sample_that_names_it_is_the_sample():
     ids = jnp.array([1, 4, 6], jnp.int32)
-    links = rejection_sampling.sample(ids, 6, 0.5, is_full=False)
+    links = base.cohort_links(ids, 6, 0.5, is_full=False)
     assert links.size == 2
     for cohort in (cohorts.participating(links), cohorts.delivering(links)):
         assert cohort.ids is ids

@@ -131,7 +131,7 @@ def test_no_such_file_and_nobody_there(cifar10):
     file.rename(file.with_name('other'))
     with serving(file.parent) as (mirror, _):
         fails(lambda: call(mirror=mirror), f'^`fetch` must get {mirror}/.*, got .*404')
-    message = r'^`fetch` must get http.* \(or try another place by --mirror=URL\), got .*refused'
+    message = r'^`fetch` must get http.* \(or try another address by --mirror=URL\), got .*refused'
     fails(lambda: call(mirror=mirror), message)
     fails(
         lambda: call(mirror='nonsense'),

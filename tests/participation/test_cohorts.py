@@ -132,7 +132,7 @@ NO_RECORDINGS = {
             'edge_prob': np.ones((2, 4)),
         },
     ),
-    'edge_prob of what': ('edge_prob', {'edge_prob': np.ones(2)}),
+    'edge_prob of what': ('edges', {'edge_prob': np.ones(2)}),
     'compute alone': ('downlink', {'compute': UP}),
     'downlink': ('downlink', {'downlink': UP[:1]}),
     'floats': ('compute', {'downlink': UP, 'compute': np.ones((2, 4))}),

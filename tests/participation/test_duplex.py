@@ -125,6 +125,6 @@ def test_errors():
     for part in ('uplink', 'downlink', 'compute'):
         refuses(
             lambda part=part: duplex(**{'uplink': always(3), part: split}),
-            f'`{part}` must have one state per client (`both` joins patterns that tell more '
-            'apart), got <Participation combine: 3 clients>.',
+            f'`{part}` must have one mask (`both` joins patterns with separate '
+            'ones), got <Participation combine: 3 clients>.',
         )

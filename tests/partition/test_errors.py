@@ -84,7 +84,7 @@ ERRORS = [
     ),
     (
         lambda: partition.pathological([0, 1, 1, 1], num_clients=2, seed=0),
-        '`num_clients` must leave class 0 no more owners than its 1 examples, got 2.',
+        '`num_clients` must give class 0 no more owners than its 1 examples, got 2.',
     ),
     (
         lambda: partition.similarity(LABELS, num_clients=2, similarity=1.5, seed=0),

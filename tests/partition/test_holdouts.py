@@ -91,9 +91,12 @@ def test_clients_that_are_not_tested_are_counted():
         ),
         (
             {'holdout_clients': 8},
-            '`holdout_clients` must leave one of 8 clients to train, got 8',
+            '`holdout_clients` must leave at least one of 8 clients to train, got 8',
         ),
-        ({'holdout_clients': 0.99}, 'must leave one of 8 clients to train, got 0.99'),
+        (
+            {'holdout_clients': 0.99},
+            'must leave at least one of 8 clients to train, got 0.99',
+        ),
         (
             {'holdout_clients': 1.5},
             '`holdout_clients` must be a number or a share below 1, got 1',

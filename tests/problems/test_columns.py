@@ -244,7 +244,7 @@ def test_a_share_that_holds_out_nothing_is_refused(share):
         'holdout_examples', 'hold out an example', 'at most 24', str(share)
     ):
         partition.divide(owners, holdout_examples=share, seed=0)
-    with refusals.names('holdout_clients', 'hold out one of 5 clients', str(share)):
+    with refusals.names('holdout_clients', 'at least one of 5 clients', str(share)):
         partition.divide(owners, holdout_clients=share, seed=0)
     some = partition.divide(owners, holdout_examples=0.03, seed=0)  # rint(0.72) = 1
     assert np.bincount(some.held_clients).tolist() == [1] * 5

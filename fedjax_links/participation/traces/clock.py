@@ -28,7 +28,7 @@ class Clock:
         """
         checks.choice('unit', unit, SECONDS)
         if utc_offset is not None:
-            checks.within('utc_offset', utc_offset, -24, 24)
+            checks.number_within('utc_offset', utc_offset, -24, 24)
         self._seconds_per_unit = SECONDS[unit]
         self._hours_ahead = utc_offset
         self._has_dates: bool | None = None
@@ -51,7 +51,9 @@ class Clock:
             return ()
         listed = ', '.join(f'{hours:+g} h' for hours in sorted(self._offsets))
         first = f'{self._hours_ahead:+g} h, that of the first'
-        return (f"dates have the offsets {listed}: days are at {first} ('utc_offset')",)
+        return (
+            f"dates have the offsets {listed}: days begin at {first} ('utc_offset')",
+        )
 
     def origin(self, origin: float | str | None, starts: np.ndarray) -> float:
         """Returns the second of round 0; ``starts`` are the seconds of the recording."""
@@ -98,10 +100,14 @@ class Clock:
 
     def _seconds_of(self, date: datetime.datetime) -> float:
         """Counts seconds on the clients' clock."""
-        ahead = date.utcoffset()
-        self._offsets.add(0.0 if ahead is None else ahead.total_seconds() / _HOUR)
-        if self._hours_ahead is None:
-            self._hours_ahead = 0.0 if ahead is None else ahead.total_seconds() / _HOUR
-        if ahead is None:  # the date is on the clients' clock already
+        offset = date.utcoffset()
+        if offset is None:
+            # The date is on the clients' clock already.
+            self._hours_ahead = self._hours_ahead or 0.0
+            self._offsets.add(self._hours_ahead)
             return date.replace(tzinfo=datetime.UTC).timestamp()
+        hours = offset.total_seconds() / _HOUR
+        self._offsets.add(hours)
+        if self._hours_ahead is None:
+            self._hours_ahead = hours
         return date.timestamp() + _HOUR * self._hours_ahead

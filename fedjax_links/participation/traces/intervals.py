@@ -12,6 +12,7 @@ from fedjax_links.core.values import is_missing
 
 DAY = 86_400.0
 _YEAR = 366 * DAY
+# A longer log is more likely one whose times are no seconds.
 _MOST_DAYS = 730
 _COLUMNS = ('client', 'start', 'end')
 

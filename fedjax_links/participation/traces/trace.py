@@ -162,6 +162,7 @@ def availability(
     log = _within_wrap(log, period, tick, overlaps)
     mask = np.zeros((num_clients, rounds), bool)
     offsets = np.searchsorted(log.client, np.arange(num_clients + 1))
+    # Times lie a tolerance late, so that intervals that end at a tick are over there.
     tolerance = TOLERANCE * tick
     times = np.arange(rounds) * np.float64(tick) + tolerance
     for i in np.unique(log.client):
@@ -251,7 +252,9 @@ def _edges(
     period = np.rint(ticks).astype(np.int64)
     is_bad = (np.abs(ticks - period) > 1e-6) | (period < 1) | (period > 2**30)
     if is_bad.any():
-        requirement = 'be a whole number of ticks (unless `rounds` are given)'
+        requirement = (
+            'be a whole number of ticks, at most 2^30 (unless `rounds` are given)'
+        )
         raise errors.invalid('wrap', requirement, f'{ticks[np.argmax(is_bad)]:g} ticks')
     log = _within_wrap(log, period * np.float64(tick), tick, overlaps)
     first = _round_up(log.start, tick)

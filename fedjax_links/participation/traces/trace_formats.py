@@ -25,6 +25,8 @@ LogPath = str | os.PathLike[str]
 
 _INTERVAL_COLUMNS = ('client', 'start', 'end')
 _EVENT_COLUMNS = ('client', 'time', 'state')
+_UP = ('up', 'on', 'connect', 'connected', 'true', '1')
+_DOWN = ('down', 'off', 'disconnect', 'disconnected', 'false', '0')
 
 
 def from_csv(
@@ -82,15 +84,8 @@ def from_events(
     origin: float | str | None = 'first',
     clients: int | Sequence[str] | None = None,
     utc_offset: float | None = None,
-    up: str | Sequence[str] = ('up', 'on', 'connect', 'connected', 'true', '1'),
-    down: str | Sequence[str] = (
-        'down',
-        'off',
-        'disconnect',
-        'disconnected',
-        'false',
-        '0',
-    ),
+    up: str | Sequence[str] = _UP,
+    down: str | Sequence[str] = _DOWN,
     last: str | float = 'end',
 ) -> Intervals:
     """Reads changes of state from a CSV file whose header names ``client``, ``time``, ``state``.
@@ -119,7 +114,7 @@ def from_events(
     if isinstance(last, str):
         checks.choice('last', last, ('end', 'drop'))
     else:
-        checks.positive('last', last)
+        checks.positive_number('last', last)
     lines, owners, cells, states = _read_columns(path, _EVENT_COLUMNS)
     names, ids = _number_clients(lines, owners, clients)
     clock = Clock(unit, utc_offset)
@@ -269,6 +264,9 @@ def _number_clients(
     else:
         names = clients
     ids = {str(name): client for client, name in enumerate(names)}
+    if len(ids) < len(names):
+        got = errors.text_of(list(names))
+        raise errors.invalid('clients', 'name each client once', got)
     for line, name in zip(lines, owners, strict=True):
         if name not in ids:
             got = f'{name!r} on line {line}'

@@ -188,7 +188,8 @@ def test_errors_name_the_row():
     refuses(lambda: trace(log, tick=0.0), '`tick` must be positive, got 0.0.')
     refuses(
         lambda: trace(log, tick=3.0, wrap=10.0),
-        '`wrap` must be a whole number of ticks (unless `rounds` are given), got 3.33333 ticks.',
+        '`wrap` must be a whole number of ticks, at most 2^30 (unless `rounds` are given), '
+        'got 3.33333 ticks.',
     )
     refuses(
         lambda: trace(log, tick=1.0, wrap='weak'),

@@ -10,6 +10,7 @@ import pytest
 
 from fedjax_links.participation import availability, trace
 from fedjax_links.participation.traces import trace_formats
+from tests import refusals
 from tests.participation.sampling import refuses, roll
 
 
@@ -400,11 +401,24 @@ def test_dates_of_several_offsets_say_whose_days_are_counted(write):
     log = trace_formats.from_csv(write(text))
     assert log.start.tolist() == [1800, 28 * 86_400 + 3 * 3600]
     (note,) = log.notes
-    assert note.startswith('dates have the offsets +1 h, +2 h: days are at +1 h')
+    assert note.startswith('dates have the offsets +1 h, +2 h: days begin at +1 h')
     with pytest.warns(UserWarning, match="that of the first .'utc_offset'."):
         trace(log, tick=600)
     assert not trace_formats.from_csv(write(text), utc_offset=1).notes
     assert not trace_formats.from_csv(write(text.replace('+02', '+01'))).notes
+
+
+def test_dates_without_an_offset_have_that_of_the_clients(write):
+    text = 'client,start,end\na,2026-03-01T00:30:00+01:00,2026-03-01T05:00:00\n'
+    log = trace_formats.from_csv(write(text))
+    assert [log.start[0], log.end[0]] == [1800, 5 * 3600]
+    assert not log.notes
+
+
+def test_a_client_named_twice_is_refused(write):
+    path = write('client,start,end\na,0,5\n')
+    with refusals.names('clients', 'once', "'a', 'a'"):
+        trace_formats.from_csv(path, clients=['a', 'a'])
 
 
 def test_guesses_of_a_reader_are_said_where_the_log_is_played(write):
