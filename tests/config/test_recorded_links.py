@@ -121,7 +121,7 @@ def test_a_recorded_pattern_is_one_of_several_and_part_of_others(past):
             {'folder': 'PAST', 'pattern': 'markof'},
             r"has no 'markof'; did you mean 'markov'\?$",
         ),
-        ({'folder': 'PAST', 'pattern': 'markov', 'seed': 5}, r'as 0, 1, got 5\.$'),
+        ({'folder': 'PAST', 'pattern': 'markov', 'seed': 5}, r'holds: 0, 1, got 5\.$'),
         (
             {'folder': 'PAST', 'patern': 'markov'},
             r"has no 'patern'; did you mean 'pattern'\?$",
