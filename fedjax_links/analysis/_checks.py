@@ -165,8 +165,8 @@ def check_stochastic(
     entries = np.asarray(matrix.data if is_sparse else matrix)
     checked(name, entries, entries >= 0, 'have entries of at least 0')
     row_sums = matrix.sum(axis=1)
-    is_stochastic = np.all(np.abs(row_sums - 1.0) < tolerance)
-    require(is_stochastic, name, 'have rows that sum to 1', row_sums)
+    is_stochastic = np.abs(row_sums - 1.0) < tolerance
+    checked(name, row_sums, is_stochastic, 'have rows that sum to 1', ' in row {}')
 
 
 def checked_weights(name: str, values: ArrayLike) -> np.ndarray:

@@ -15,6 +15,7 @@ from scipy.sparse import csgraph
 from scipy.sparse import linalg as sparse_linalg
 
 from fedjax_links.analysis import _checks
+from fedjax_links.core import errors
 
 MAX_COHORTS = 200_000  # They take 0.1 s for each state of a chain.
 _MOST_ORDERED = 10  # Clients of a cohort, whose 10! orders take half a minute.
@@ -267,7 +268,7 @@ def _checked_separation(
     waits = _checks.as_array('separation', separation, requirement)
     are_counts = waits.dtype.kind in 'iu' and np.all(waits >= 0)
     is_valid = are_counts and waits.shape in ((), weights.shape)
-    _checks.require(is_valid, 'separation', requirement, f'{separation!r}')
+    _checks.require(is_valid, 'separation', requirement, errors.text_of(separation))
     waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     return weights, waits, size

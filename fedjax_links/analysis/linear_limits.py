@@ -1,5 +1,6 @@
 r"""Computes minimisers of linear models under client weights, and training on the way there."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Unpack
 
 import numpy as np
@@ -121,17 +122,26 @@ def weighted_minimiser(
         except linalg.LinAlgError:
             break
         step = -linalg.cho_solve(factor, slope)
-        # The longest part by which F falls as it should, or is as low as floats say.
-        fall = float(slope @ step)
-        goal = value + 1e-14 * abs(value)
-        length = 1.0
-        while length > 1e-6:
-            if loss(coordinates + length * step)[0] <= goal + 1e-4 * length * fall:
-                break
-            length /= 2
-        coordinates = coordinates + length * step
+        coordinates = coordinates + _step_length(loss, coordinates, step) * step
     got = 'some labels are separated by a linear model'
     raise NoMinimiserError('labels', _EXISTS, got)
+
+
+def _step_length(
+    loss: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    point: np.ndarray,
+    step: np.ndarray,
+) -> float:
+    """Halves a step until F falls by 1e-4 of what its slope promises (Armijo), up to rounding."""
+    value, slope = loss(point)
+    fall = float(slope @ step)
+    goal = value + 1e-14 * abs(value)
+    length = 1.0
+    while length > 1e-6:
+        if loss(point + length * step)[0] <= goal + 1e-4 * length * fall:
+            break
+        length /= 2
+    return length
 
 
 def _whitening(objective: linear_models.WeightedLoss) -> np.ndarray:

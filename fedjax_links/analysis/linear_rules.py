@@ -225,6 +225,10 @@ def quadratic_clients(
         requirement = f'be one number or a list of {num_clients}'
         raise errors.invalid('curvature', requirement, f'shape {curvatures.shape}')
     curvatures = np.broadcast_to(curvatures, num_clients)
+    is_curved = np.isfinite(curvatures) & (curvatures > 0)
+    _checks.checked(
+        'curvature', curvatures, is_curved, 'be positive and finite', ' at client {}'
+    )
     step_sizes = _checks.checked_number('learning_rate', learning_rate) * curvatures
     if not ((step_sizes > 0) & (step_sizes < 2)).all():
         requirement = 'have a product with `curvature` in (0, 2)'

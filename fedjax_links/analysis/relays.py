@@ -38,11 +38,7 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
     """
     uplink = _checks.checked_probs('probs', probs)
     size = uplink.size
-    edges = _checks.checked_rate('edge_probs', edge_probs).copy()
-    is_symmetric = edges.shape == (size, size) and np.array_equal(edges, edges.T)
-    requirement = f'be symmetric, [{size}, {size}]'
-    _checks.require(is_symmetric, 'edge_probs', requirement, edges.shape)
-    np.fill_diagonal(edges, 1.0)
+    edges = _checked_edges(edge_probs, size)
     # One unknown for each path: the update of `source`, relayed by `carrier`.
     carrier, source = np.nonzero(edges * uplink[:, None])
     path_probs = uplink[carrier] * edges[source, carrier]
@@ -91,31 +87,40 @@ def colrel_variance(
 
     Args:
       probs: float[N], p.
-      edge_probs: float[N, N], q.
+      edge_probs: float[N, N], q, symmetric; its diagonal is ignored.
       weights: float[N, N], alpha.
 
     Returns:
       The variance.
 
     Raises:
-      ValueError: for values that are no probabilities.
+      ValueError: for values that are no probabilities, or edges that are not symmetric.
     """
     uplink = _checks.checked_probs('probs', probs)
-    shape = (uplink.size, uplink.size)
-    edges = _square('edge_probs', edge_probs, shape)
-    np.fill_diagonal(edges, 1.0)
-    _checks.checked_rate('edge_probs', edges)
+    edges = _checked_edges(edge_probs, uplink.size)
     carrier, source = np.indices(edges.shape).reshape(2, -1)
-    alpha = _square('weights', weights, shape).ravel()
+    alpha = _square('weights', weights, uplink.size).ravel()
     _checks.checked('weights', alpha, np.isfinite(alpha), 'be finite')
     return float(alpha @ _colrel_variance(uplink, edges, carrier, source) @ alpha)
 
 
-def _square(name: str, values: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
+def _checked_edges(edge_probs: ArrayLike, size: int) -> np.ndarray:
+    """Returns symmetric probabilities float64[N, N], with ones on the diagonal."""
+    edges = _square('edge_probs', edge_probs, size)
+    np.fill_diagonal(edges, 1.0)
+    _checks.checked_rate('edge_probs', edges)
+    asymmetry = np.abs(edges - edges.T)
+    first, second = np.unravel_index(np.argmax(asymmetry), asymmetry.shape)
+    got = f'{edges[first, second]} and {edges[second, first]} for {first} and {second}'
+    _checks.require(not asymmetry.any(), 'edge_probs', 'be symmetric', got)
+    return edges
+
+
+def _square(name: str, values: ArrayLike, size: int) -> np.ndarray:
     """Returns a copy of a matrix float64[N, N]; raises for another shape."""
     matrix = np.array(_checks.as_doubles(name, values))
     got = f'shape {list(matrix.shape)}'
-    _checks.require(matrix.shape == shape, name, f'be {list(shape)}', got)
+    _checks.require(matrix.shape == (size, size), name, f'be [{size}, {size}]', got)
     return matrix
 
 

@@ -257,6 +257,11 @@ def test_refusals():
         analysis.linear_rule('fedavgg', PROBS, TARGETS, RATE, STEPS)
     with refusals.names('learning_rate'):
         analysis.linear_rule('fedavg', PROBS, TARGETS, 2.5, STEPS)
+    for curvature in (-1.0, [1.0, 1.0, 0.0, 1.0, 1.0], np.nan):
+        with refusals.names('curvature', 'positive'):
+            analysis.linear_rule(
+                'fedavg', PROBS, TARGETS, RATE, STEPS, curvature=curvature
+            )
     with refusals.names('noise'):
         analysis.linear_rule('focus', PROBS, TARGETS, RATE, STEPS, noise=1.0)
     with refusals.names('probs'):

@@ -209,6 +209,8 @@ def test_refusals():
         analysis.colrel_weights([0.0, 0.5], [[1, 0], [0, 1]])
     with refusals.names('edge_probs'):
         analysis.colrel_weights([0.5, 0.5], [[1, 0.3], [0.2, 1]])
+    with refusals.names('edge_probs', 'symmetric', '0.3', '0.2'):
+        analysis.colrel_variance([0.5, 0.5], [[1, 0.3], [0.2, 1]], np.eye(2))
     with refusals.names('tolerance'):
         analysis.cogc_probability(5, 0.5, 0.5, -1)
     with refusals.names('tolerance'):

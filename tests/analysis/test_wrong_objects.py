@@ -72,6 +72,9 @@ LENGTHS = {
     'num_rounds': lambda v: analysis.linear_curve(
         'fedavg', CHAIN, [0.0, 1.0], 0.1, 2, num_rounds=v
     ),
+    'num_rounds of wide states': lambda v: analysis.linear_curve(
+        'mifa', CHAIN, np.zeros((2, 9)), 0.1, 2, num_rounds=min(v, 10**8)
+    ),
     'num_rounds of moments': lambda v: analysis.fedpbc_mean_and_covariance(
         [0.5, 0.3], [0.0, 1.0], 0.1, 2, num_rounds=v
     ),

@@ -160,6 +160,8 @@ def linear_curve(
     law = layout.law_of_configurations(layout.modes.start, is_start=True)
     _, moments = moment_maps.start_moments(system.maps, system.targets, law)
     sums = [_sum_over_links(system, moments)]
+    num_bytes = 2 * (rounds + 1) * sums[0].nbytes
+    _checks.check_memory('num_rounds', num_rounds, num_bytes)
     for _ in range(rounds):
         moments = system.maps.second(moments)
         sums.append(_sum_over_links(system, moments))

@@ -152,8 +152,8 @@ def _two_state_links(chain: LinkChain) -> _TwoStateLinks:
     _checks.require(is_two_state, 'chain', requirement, got)
     up_rate = np.array([kind.transition[0, 0, 1] for kind in kinds])
     down_rate = np.array([kind.transition[0, 1, 0] for kind in kinds])
-    is_valid = (up_rate > 0).all()
-    _checks.require(is_valid, 'chain', 'bring each client up at times', up_rate)
+    got = f'client {np.argmin(up_rate)}, which stays down'
+    _checks.require(up_rate.all(), 'chain', 'let each client come up', got)
     return _TwoStateLinks(up_rate, down_rate)
 
 

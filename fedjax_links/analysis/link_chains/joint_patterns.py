@@ -10,6 +10,7 @@ from scipy import sparse
 from fedjax_links.analysis import _checks, cohort_chain
 from fedjax_links.analysis.link_chains import chains
 from fedjax_links.analysis.link_chains.chains import ClientLinks, LinkChain
+from fedjax_links.core import errors
 
 _MOST_SHOCKS = 12  # Their joint chain has 4^12 transitions, half a gigabyte.
 
@@ -249,5 +250,5 @@ def _labels(groups: ArrayLike, num_groups: int | None = None) -> np.ndarray:
         is_valid = np.array_equal(used, np.arange(count))
     if num_groups is not None:
         requirement = f'have labels 0 to {num_groups - 1}, each of them used'
-    _checks.require(is_valid, 'groups', requirement, f'{groups!r}')
+    _checks.require(is_valid, 'groups', requirement, errors.text_of(groups))
     return labels.astype(np.int64)

@@ -18,9 +18,11 @@ from fedjax_links.analysis.link_chains import class_rounds, layouts, moment_maps
 from fedjax_links.analysis.link_chains.chains import LinkChain, check_chain
 from fedjax_links.core import errors
 
-# Algorithms that divide by the probability of a client, and those that tell clients apart.
 _NEED_PROBS = 'fedavg_known', 'fedstale'
-_TELL_CLIENTS_APART = 'cogc', 'colrel'
+"""Algorithms that divide by the probability of a client."""
+
+_DISTINGUISH_CLIENTS = 'cogc', 'colrel'
+"""Algorithms under which no two clients are exchangeable."""
 
 
 class LinearSystem(NamedTuple):
@@ -75,8 +77,8 @@ def linear_system(
     if is_centred:
         clients = clients._replace(targets=clients.targets - clients.optimum)
     _check_probs(algorithm, chain)
-    tells_apart = algorithm in _TELL_CLIENTS_APART or neighbours is not None
-    if tells_apart:
+    distinguishes = algorithm in _DISTINGUISH_CLIENTS or neighbours is not None
+    if distinguishes:
         lump = False
     dimension = clients.targets.shape[1]
     groups = layouts.exchangeable_groups(chain, clients.curvature)
@@ -90,7 +92,7 @@ def linear_system(
         num_pairs=dimension * (dimension + 1) // 2,
     )
     set_of_block = np.arange(len(layout.blocks))
-    if not tells_apart and algorithm not in _NEED_PROBS:
+    if not distinguishes and algorithm not in _NEED_PROBS:
         set_of_block = _sets_of_blocks(clients, layout)
     branches = _branches(
         clients,

@@ -239,7 +239,7 @@ def test_refusals():
         link_chains.markov([1.5])
     with refusals.names('up_rate'):
         link_chains.markov([0.5], 0.1, correlation_time=3.0)
-    with refusals.names('transition'):
+    with refusals.names('transition', 'got 0.9 in row 0'):
         link_chains.from_modes([[0.5, 0.4], [0, 1]], [[1], [0]])
     with refusals.names('transition', 'at least 0', '-0.5'):
         link_chains.from_modes([[1.5, -0.5], [0, 1]], [[1], [0]])
