@@ -136,10 +136,11 @@ def _check_leaves(client_tree: PyTree, num_clients: int) -> None:
 
 
 def _check_edges(neighbours: Array, edges: Array) -> None:
-    """Raises unless these are arrays int[N, K] and bool[N, K]."""
+    """Raises unless these are arrays int[N, K], of clients, and bool[N, K]."""
     if _kind(neighbours) not in {('i', 2), ('u', 2)}:
         got = contracts.kind_of(neighbours)
         raise errors.invalid('neighbours', 'be an array int[N, K]', got)
+    checks.within('neighbours', neighbours, 0, len(neighbours) - 1, axis='neighbour')
     if _kind(edges) != ('b', 2) or np.shape(edges) != np.shape(neighbours):
         requirement = f'be an array bool{list(np.shape(neighbours))}'
         raise errors.invalid('edges', requirement, contracts.kind_of(edges))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Algorithm, Array, Participation, Problem
-from fedjax_links.core import checks, contracts, errors, prng
+from fedjax_links.core import checks, contracts, errors, factory_options, prng
 from fedjax_links.machines import devices as devices_
 from fedjax_links.machines import lanes as lanes_
 from fedjax_links.results.simulation import Grid
@@ -67,8 +67,9 @@ def sweep(
       `participation.minimum_separation` document where a swept value acts unlike a fixed one.
 
     Raises:
-      ValueError: for an unknown maker, columns of different lengths, a value that a factory
-        refuses, a seed out of range or named twice, or devices that are not there.
+      ValueError: for an unknown maker, columns that a maker does not take or that differ in length,
+        a value that a factory refuses, a seed out of range or named twice, or devices that are not
+        there.
     """
     makers = {'algorithm': make_algorithm, 'participation': make_participation}
     for name, maker in makers.items():
@@ -79,6 +80,7 @@ def sweep(
     seed_column = prng.seed_column(seeds)
     columns, num_points = _columns({} if grid is None else grid)
     for name, maker in makers.items():
+        factory_options.check(f'grid.{name}', maker, columns[name])
         _check_values(maker, columns[name])
     # One lane for each point and seed; the seeds of a point are consecutive.
     num_seeds = len(seed_column)

@@ -87,6 +87,12 @@ def test_a_mask_and_rows_that_do_not_fit_are_refused(field, word, mask, rows):
         mixing.mix(np.array(mask), {'w': rows})
 
 
+def test_a_neighbour_that_is_no_client_is_refused():
+    edges = np.ones((2, 1), bool)
+    with refusals.names('neighbours', '5 at neighbour 0'):
+        mixing.metropolis_weights(np.array([[1], [5]]), edges)
+
+
 def test_absent_clients_are_never_read():
     mask = np.array([True, False, True, False, False])
     rows = np.where(mask[:, None], [[1.0], [0], [3.0], [0], [0]], np.nan).astype(

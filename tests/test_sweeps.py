@@ -260,6 +260,14 @@ def test_without_a_grid_there_is_one_point():
             r"\{'algorithm.p': 2, 'participation.p': 1\}\.",
         ),
         (
+            {'grid': {'algorithm': {'learning_rates': [0.1]}}},
+            r"^`grid\.algorithm` has no 'learning_rates'; did you mean 'learning_rate'\?$",
+        ),
+        (
+            {'make': lambda *, rate: algorithms.fedavg(make_program(rate))},
+            r'^`grid\.algorithm\.rate` must be given, got None\.$',
+        ),
+        (
             {'grid': {'algorithm': {'learning_rate': []}}},
             r'^`learning_rate` must be a column of numbers, one per point, got \[\]\.$',
         ),

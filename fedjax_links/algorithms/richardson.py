@@ -61,6 +61,7 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
     References:
       Mangold et al. 2025, section 5.
     """
+    checks.function('make_algorithm', make_algorithm)
 
     def make(learning_rate: Number, **columns: object) -> Algorithm:
         if callable(learning_rate):
@@ -73,6 +74,7 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
         checks.positive_number('learning_rate', learning_rate)
         algorithm_once = make_algorithm(1 * learning_rate, **columns)
         algorithm_twice = make_algorithm(2 * learning_rate, **columns)
+        contracts.check_algorithm(algorithm_once)
 
         def init(params: Params, problem: Problem) -> RichardsonState:
             return RichardsonState(

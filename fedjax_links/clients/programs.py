@@ -169,6 +169,9 @@ def local_sgd(
             problem, client, key, most_steps, batch_size, resample=resample
         )
         steps = make_optimizer(rate(round) * lr_scale)
+        if not isinstance(steps, optax.GradientTransformation):
+            requirement = 'return an optax transformation of the learning rate'
+            raise errors.invalid('optimizer', requirement, errors.text_of(steps))
         num_steps = (
             jnp.int32(most_steps) if client_num_steps is None else client_num_steps
         )

@@ -35,6 +35,7 @@ def round_context(key: Key, round: Array | int, links: Links) -> RoundContext:
     Returns:
       The context that `simulate` would pass in that round under those links.
     """
+    prng.check(key)
     client_key = prng.round_key(key, 'client', round)
     server_key = prng.round_key(key, 'server', round)
     return RoundContext(
@@ -68,6 +69,8 @@ def run_round(
     Raises:
       ValueError: if links and problem disagree on the clients.
     """
+    prng.check(key)
+    contracts.check_federation(state, algorithm, problem)
     round = state.round
     carry = state.participation
     links: Any = participation

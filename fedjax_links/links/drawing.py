@@ -10,7 +10,7 @@ from fedjax_links import base
 from fedjax_links.base import Array, Key, Links, Participation
 from fedjax_links.core import checks, contracts, errors, prng, tree
 
-# Bytes of the links drawn at a time, and of the bits that they are drawn from.
+# Bytes of the links drawn at a time, and of the bits that they are drawn from. Chosen.
 _BLOCK_BYTES = 2**20
 
 

@@ -232,6 +232,35 @@ MISTAKES = {
         ['`chance`', 'float[2, 1]', 'int32[2, 1]'],
         lambda: run(links=cohort(jnp.ones((2, 1), int))),
     ),
+    'a round without a state': (
+        'state',
+        ['FederationState', 'got 3'],
+        lambda: simulation.run_round(3, KEY, FEDAVG, COINS, PROBLEM),
+    ),
+    'a round without a key': (
+        'key',
+        ['jax.random.key(0)', 'got 3'],
+        lambda: simulation.run_round(begin(), 3, FEDAVG, COINS, PROBLEM),
+    ),
+    'no function to extrapolate': (
+        'make_algorithm',
+        ['a function'],
+        lambda: fl.algorithms.richardson(FEDAVG),
+    ),
+    'no algorithm to extrapolate': (
+        'algorithm',
+        ['got 3'],
+        lambda: fl.algorithms.richardson(lambda rate: 3)(0.1),
+    ),
+    'no optimizer of a rate': (
+        'optimizer',
+        ['an optax transformation', 'got 3'],
+        lambda: run(
+            fl.ALGORITHMS['fedavg'](
+                local_training.local_sgd(0.1, local_steps=1, optimizer=lambda rate: 3)
+            )
+        ),
+    ),
     'links of one round': (
         'participation',
         ['links of all rounds', '[2]'],
