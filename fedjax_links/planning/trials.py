@@ -263,8 +263,7 @@ def _scores(rows: Columns, facts: RunFacts, label: str) -> np.ndarray:
         # Where an algorithm lacks this model, the server's decides.
         models = [deciding if deciding in models else 'server']
     measured = [rows[f'{model}/{facts["metric"]}'].astype(float) for model in models]
-    finite = np.asarray(rows.get('finite', True), bool)
-    values = np.where(finite, measured, np.nan)
+    values = np.where(recorded.is_finite(rows), measured, np.nan)
     single = values.astype(np.float32)
     if np.array_equal(single, values, equal_nan=True):
         values = single

@@ -50,7 +50,7 @@ def read(folder: str | Path) -> RunView:
     """
     run = runs.read(folder, verify=False)
     view = run_view.of_run(run, so_far=True)
-    has_started = view.data['begun'].any(('model', 'pattern', 'seed')).values
+    has_started = view.data['started'].any(('model', 'pattern', 'seed')).values
     data = view.data.isel(series=np.flatnonzero(has_started))
     if not has_started.any():
         return dataclasses.replace(view, data=data, links={})
@@ -62,11 +62,11 @@ def read(folder: str | Path) -> RunView:
     num_shown = _upper_median(num_done)
 
     # Curves end with the median seed, and leave out seeds that completed fewer rounds.
-    is_seed_shown = data['begun'].values & (num_done >= num_shown)[:, None]
+    is_seed_shown = data['started'].values & (num_done >= num_shown)[:, None]
     one_value_per_curve = data[metric].isel(model=0, seed=0, drop=True)
     is_evaluation_shown = one_value_per_curve.copy(data=counts <= num_shown)
-    seed_shown = data['begun'].copy(data=is_seed_shown)
-    data = data.where(is_evaluation_shown).assign_coords(begun=seed_shown)
+    seed_shown = data['started'].copy(data=is_seed_shown)
+    data = data.where(is_evaluation_shown).assign_coords(started=seed_shown)
 
     # Links end at the round that the first seed has reached.
     num_rounds = 0

@@ -82,7 +82,7 @@ class RunView:
     @functools.cached_property
     def models(self) -> dict[str, list[str]]:
         """Returns the candidate models by series, the server's first."""
-        has_model = self.data['begun'].any(('pattern', 'seed')).values
+        has_model = self.data['started'].any(('pattern', 'seed')).values
         names = self.data['model'].values
         return {
             label: names[has_model[series]].tolist()
@@ -160,12 +160,12 @@ class RunView:
         S counts the seeds that it has: the first ones, if other series have more.
         """
         index = self._index_of(key)
-        has_seed = self.data['begun'].values[index]
+        has_seed = self.data['started'].values[index]
         return np.asarray(self.data[metric].values[index][has_seed])
 
     def seeds_of(self, key: FinalKey) -> list[int]:
         """Returns the S seeds that a series and model have, in the order of `curve`."""
-        has_seed = self.data['begun'].values[self._index_of(key)]
+        has_seed = self.data['started'].values[self._index_of(key)]
         return list(self.data['seed'].values[has_seed].tolist())
 
     def _index_of(self, key: FinalKey) -> tuple[Any, ...]:

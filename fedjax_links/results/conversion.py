@@ -132,7 +132,7 @@ def _entries_to_dataset(
     columns = {name: column.to_numpy() for name, column in lines.items()}
     results = run_to_dataset(columns, facts)
     # Sweeps of different lengths leave points that some label does not have.
-    has_lanes = results['begun'].any(('model', 'pattern', 'seed')).values
+    has_lanes = results['started'].any(('model', 'pattern', 'seed')).values
     results = results.isel(series=np.flatnonzero(has_lanes))
     del results.attrs['until']
     return results

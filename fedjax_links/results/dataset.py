@@ -6,8 +6,8 @@ It is NaN where nothing ran, and where a run diverged (a model of NaN has an acc
 Coordinates along ``series`` are ``algorithm``, ``main_model`` (the one that papers evaluate),
 ``complete`` (whether all evaluations are there) and the columns of the grid, NaN for an algorithm
 without the column. A pattern without the column has the same numbers at all of its values.
-``begun`` marks the lanes of series that have started; with seeds until decided, only the lanes that
-ran. Other columns, such as rates that tuning chose, are coordinates along series and patterns.
+``started`` marks the lanes of series that have started; with seeds until decided, only the lanes
+that ran. Other columns, such as rates that tuning chose, are coordinates along series and patterns.
 
 xarray is imported where results are read, never by `Experiment.run`.
 
@@ -29,7 +29,7 @@ from fedjax_links.results.metric import format_value
 ALL = 'all'
 """Every candidate model."""
 DIMS = ('series', 'model', 'pattern', 'seed', 'round')
-RESERVED_NAMES = {*DIMS, 'algorithm', 'begun', 'complete', 'main_model'}
+RESERVED_NAMES = {*DIMS, 'algorithm', 'started', 'complete', 'main_model'}
 """What neither a metric nor a column of a grid can be called."""
 LINE_COLUMNS = (
     'stage',
@@ -153,25 +153,25 @@ def _server_first(models: Iterable[str]) -> list[str]:
     return sorted(models, key=lambda model: model != 'server')
 
 
-def tail(values: np.ndarray, share: float) -> np.ndarray:
+def tail(values: np.ndarray, fraction: float) -> np.ndarray:
     """Averages the last evaluations, at least one: float[...].
 
     Args:
       values: float[..., E].
-      share: of the evaluations, in [0, 1].
+      fraction: of the evaluations, in [0, 1].
     """
-    count = num_last(values.shape[-1], share)
+    count = num_last(values.shape[-1], fraction)
     means: np.ndarray = values[..., -count:].mean(axis=-1)
     return means
 
 
-def num_last(count: int, share: float) -> int:
-    """Converts a share of the evaluations into a number, at least one."""
-    return max(1, round(share * count))
+def num_last(count: int, fraction: float) -> int:
+    """Converts a fraction of the evaluations into a number, at least one."""
+    return max(1, round(fraction * count))
 
 
 def check_name(argument: str, names: Iterable[str], others: Iterable[str] = ()) -> None:
-    """Checks that no name is that of an axis of the results.
+    """Checks that no name is one that the results use themselves.
 
     Args:
       argument: the argument that holds the names, for errors.
@@ -184,7 +184,7 @@ def check_name(argument: str, names: Iterable[str], others: Iterable[str] = ()) 
     reserved = {*RESERVED_NAMES, *others}
     for name in names:
         if name in reserved:
-            requirement = f'have a name of its own beside {", ".join(sorted(reserved))}'
+            requirement = f'be none of {", ".join(sorted(reserved))}'
             raise errors.invalid(argument, requirement, name)
 
 
@@ -199,7 +199,7 @@ def curves(results: LabelledResults, model: str | None = None) -> dict[str, Curv
       ValueError: for a model that a series lacks.
     """
     values = results[results.attrs['metric']].values
-    started = results['begun'].values
+    started = results['started'].values
     patterns = results['pattern'].values.tolist()
     labels = results['series'].values.tolist()
     main_models = results['main_model'].values.tolist()

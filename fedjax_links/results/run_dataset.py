@@ -86,7 +86,7 @@ def run_to_dataset(
         'algorithm': ('series', algorithms),
         'main_model': ('series', [main_models[name] for name in algorithms]),
         'complete': ('series', complete),
-        'begun': (dataset.DIMS[:-1], has_model[:, :, None, None] & started[:, None]),
+        'started': (dataset.DIMS[:-1], has_model[:, :, None, None] & started[:, None]),
     }
     coords |= _grid_coords(points)
 

@@ -20,11 +20,11 @@ from fedjax_links.results.run_dataset import run_to_dataset
 if TYPE_CHECKING:
     import pandas
 _MOST_ROWS = 24
-"""Rows of final metrics in the printed form of a run."""
+"""Rows of metrics in the printed form of a run."""
 
 
 def _text(run: 'Results') -> str:
-    """Describes what ran, and the final metrics of each algorithm and pattern over seeds."""
+    """Describes what ran, and the last evaluation of each algorithm and pattern over seeds."""
     facts = run.facts
     lines = {
         'folder': str(run.folder),
@@ -35,15 +35,15 @@ def _text(run: 'Results') -> str:
     for name, values in facts['grid'].items():
         lines[name] = ', '.join(map(str, values))
     # A mean over patterns or points, which may have other data, would say nothing.
-    rows = list(_final_rows(run))
+    rows = list(_last_evaluations(run))
     lines |= dict(rows[:_MOST_ROWS])
     if len(rows) > _MOST_ROWS:
         lines['and'] = f'{len(rows) - _MOST_ROWS} more; `to_pandas()` has all'
     return reprs.block(f'Results of {facts["title"]!r}', lines)
 
 
-def _final_rows(run: 'Results') -> Iterator[tuple[str, str]]:
-    """Yields each series under each pattern, and its final metrics over seeds."""
+def _last_evaluations(run: 'Results') -> Iterator[tuple[str, str]]:
+    """Yields each series under each pattern, and its last evaluation over seeds."""
     facts = run.facts
     stage_rows = recorded.rows_of(run.columns, facts, dataset.MAIN)
     members, rows, series_of_row = recorded.by_series(stage_rows, facts, dataset.MAIN)
@@ -62,10 +62,10 @@ def _final_rows(run: 'Results') -> Iterator[tuple[str, str]]:
                 title = (
                     label if len(facts['patterns']) == 1 else f'{label} on {pattern}'
                 )
-                yield title, _final_metrics(rows, is_shown, facts, algorithm)
+                yield title, _metric_text(rows, is_shown, facts, algorithm)
 
 
-def _final_metrics(
+def _metric_text(
     rows: dataset.Columns, is_shown: np.ndarray, facts: RunFacts, algorithm: str
 ) -> str:
     """Writes mean and range of the metric over rows, for each candidate model.

@@ -48,7 +48,7 @@ def leaves(tree: PyTree) -> dict[str, np.ndarray]:
 
 
 def _text(result: 'SimulationResult') -> str:
-    """Describes rounds, lanes, and the final metrics of each model: mean and range over lanes."""
+    """Describes rounds, lanes, and each model's last evaluation: mean and range over lanes."""
     shape = np.shape(result.state.round)
     all_lanes = (slice(None),) * len(shape)
     evaluated, rounds = rounds_of(result)
@@ -57,12 +57,12 @@ def _text(result: 'SimulationResult') -> str:
         sizes = zip(shape, _LANE_AXES[-len(shape) :], strict=True)
         lines['lanes'] = ' x '.join(f'{size} {axis}s' for size, axis in sizes)
     for model, metrics in result.evals.items():
-        final_metrics = []
+        texts = []
         for keys, leaf in jax.tree_util.tree_leaves_with_path(metrics):
             name = jax.tree_util.keystr(keys, simple=True, separator='/')
-            final = leaf[(*all_lanes, -1)]  # the last evaluation of each lane
-            final_metrics.append(f'{name} {reprs.numbers(final)}'.strip())
-        lines[f'{model}, at the end'] = ', '.join(final_metrics)
+            last = leaf[(*all_lanes, -1)]  # the last evaluation of each lane
+            texts.append(f'{name} {reprs.numbers(last)}'.strip())
+        lines[f'{model}, at the end'] = ', '.join(texts)
     if not isinstance(result.state.finite, jax.core.Tracer):
         is_finite = np.asarray(result.state.finite)
         if not is_finite.all():

@@ -34,7 +34,7 @@ def results(curves, *, members=None, patterns=None, rates=None, **changes):
         'algorithm': ('series', [algorithm for algorithm, _ in points.values()]),
         'main_model': ('series', list(map(dataset.main_model, curves.values()))),
         'complete': ('series', np.ones(len(curves), bool)),
-        'begun': (dataset.DIMS[:-1], has_lane),
+        'started': (dataset.DIMS[:-1], has_lane),
         **_grid_columns([point for _, point in points.values()]),
     }
     attrs = {

@@ -351,7 +351,7 @@ def test_more_axes_than_points_and_seeds_are_refused(swept):
 
 
 def test_a_metric_or_a_column_named_like_an_axis_is_refused():
-    message = r'^`metric` must have a name of its own beside algorithm, begun, .*, got model\.$'
+    message = r'^`metric` must be none of algorithm, complete, .*, got model\.$'
     with pytest.raises(ValueError, match=message):
         fl.plot.learning_curves({'fedavg': np.zeros(3)}, 'model')
     client = local_training.local_sgd(0.1, local_steps=1)
@@ -364,7 +364,7 @@ def test_a_metric_or_a_column_named_like_an_axis_is_refused():
         'eval_every': 1,
     }
     with pytest.raises(
-        ValueError, match=r'^`metrics` must have a name .*, got round\.$'
+        ValueError, match=r'^`metrics` must be none of .*, got round\.$'
     ):
         fl.Experiment(
             **parts, eval_fn=lambda params, key, problem: {'round': params.sum()}
@@ -373,7 +373,7 @@ def test_a_metric_or_a_column_named_like_an_axis_is_refused():
     def algorithm(model=1.0):
         return fl.ALGORITHMS['fedavg'](local_training.local_sgd(model, local_steps=1))
 
-    with pytest.raises(ValueError, match=r'^`grid` must have a name .*, got model\.$'):
+    with pytest.raises(ValueError, match=r'^`grid` must be none of .*, got model\.$'):
         fl.Experiment(
             **{**parts, 'algorithms': {'fedavg': algorithm}}, grid={'model': [0.1, 0.2]}
         )
