@@ -179,7 +179,8 @@ def _open_store(
 
     if not processes.are_several():
         return open_here()
-    described = [plan.config, facts, identities.of_run().as_plain()]
+    identity = identities.of_run().as_plain()
+    described = {'config': plan.config, 'facts': facts, 'identity': identity}
     return shared_stores.ReplicatedStore(open_here, described, path, slot.local_rows)
 
 

@@ -107,7 +107,7 @@ class SharedFolder(stores.RunFolder):
             division = dataclasses.replace(
                 self._division,
                 fingerprint=stored.fingerprint or fingerprint,
-                asked=stored.asked,
+                requested=stored.requested,
                 ended=stored.ended,
             )
             runs.check_division(self.path, division)
@@ -135,7 +135,7 @@ class SharedFolder(stores.RunFolder):
         with self._division_locked() as stored:
             division = dataclasses.replace(
                 stored,
-                asked=sorted({*stored.asked, *new}),
+                requested=sorted({*stored.requested, *new}),
                 ended=ended or stored.ended,
             )
             runs.write_division(self.path, division)
@@ -247,12 +247,13 @@ class ReplicatedStore:
       facts: of the experiment.
     """
 
+    # `__getattr__` must find it before the leader has made its store.
     leaders: Any = None
 
     def __init__(
         self,
         make: Callable[[], in_memory.InMemoryStore],
-        described: Sequence[Section | None],
+        described: Mapping[str, Section | None],
         folder: Path | None,
         local_rows: Callable[[int], tuple[int, int]],
     ) -> None:
@@ -260,7 +261,8 @@ class ReplicatedStore:
 
         Args:
           make: makes the store in the leader.
-          described: config and facts of the experiment, the same in all processes.
+          described: config, facts and identity of the run, the same in all processes, by the name
+            that errors show.
           folder: of the run, on a disk that all share if they divide tables; None in memory.
           local_rows: which rows of a table are this process's (`devices.DeviceSlot.local_rows`).
 
@@ -269,16 +271,18 @@ class ReplicatedStore:
         """
         self._folder = folder and folder.absolute()
         self._local_rows = local_rows
-        here = json.loads(json.dumps([values or {} for values in described]))
+        here = json.loads(json.dumps(described))
         leader_values = _of_leader(lambda: here)
 
         def check_same() -> None:
-            for pair in zip(leader_values, here, strict=True):
-                difference = runs.first_difference(*pair, but=runs.MAY_DIFFER)
-                if difference:
-                    field, *sides = difference
-                    value = ' and '.join(map(repr, sides))
-                    raise errors.invalid(field, 'be the same in all processes', value)
+            for name, values in here.items():
+                difference = runs.first_difference(
+                    leader_values[name] or {}, values or {}, name, runs.MAY_DIFFER
+                )
+                if difference is not None:
+                    value = f'{difference.there!r} and {difference.here!r}'
+                    requirement = 'be the same in all processes'
+                    raise errors.invalid(difference.field, requirement, value)
 
         processes.do_in_all(check_same)
         self.leaders = processes.do_in_all(

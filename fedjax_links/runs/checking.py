@@ -16,8 +16,10 @@ from fedjax_links.core.checks import is_text
 from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts
 
 _STAGES = 'tuning', 'main', 'tie'
+# More than any run has. They bound the memory and the time that a file can take.
 _MAX_LINES = 10**7
 _MAX_SHARDS = 10**5
+# The longest name of a file on common disks.
 _MAX_LETTERS = 255
 _LABELS = {'stage': str, 'algorithm': str, 'pattern': str, 'seed': int}
 _Check = tuple[Callable[[Any], bool], str]
@@ -202,7 +204,7 @@ _DIVISION: Mapping[str, Callable[[Any], bool]] = {
     'by': lambda value: value in ('program', 'seed'),
     'lanes': _are_shards,
     'optional': _are_labels,
-    'asked': _are_labels,
+    'requested': _are_labels,
     'ended': lambda value: isinstance(value, bool),
     'fingerprint': lambda value: isinstance(value, dict | None),
 }
@@ -215,15 +217,15 @@ def check_division(where: object, values: object) -> None:
       ValueError: naming the file.
     """
     if not isinstance(values, dict) or not {'count', 'by', 'lanes'} <= values.keys():
-        value = f'{where} that does not'
-        raise errors.invalid('folder', 'say how lanes are divided', value)
+        raise errors.invalid('folder', 'say how lanes are divided', where)
     for name, value in values.items():
         if name not in _DIVISION or not _DIVISION[name](value):
             got = f'{where}: {errors.text_of(value)}'
-            raise errors.invalid('folder', f'hold another {name}', got)
+            raise errors.invalid('folder', f'hold a valid {name}', got)
     last_shard = values['count'] - 1
     if not all(is_count(shard, 0, last_shard) for shard in values['lanes'].values()):
-        raise errors.invalid('folder', 'hold shards that there are', where)
+        requirement = f'hold shards from 0 to {last_shard}'
+        raise errors.invalid('folder', requirement, where)
 
 
 def check_about(where: object, about: object) -> None:
@@ -236,7 +238,7 @@ def check_about(where: object, about: object) -> None:
     labels = fields.get('labels')
     if not _are_lane_labels(labels):
         value = f'{where}: {errors.text_of(labels)}'
-        raise errors.invalid('checkpoint', 'say whose it is', value)
+        raise errors.invalid('checkpoint', 'hold the labels of its lane', value)
     position = fields.get('place')
     is_of_older_version = type(position) is int
     is_pair = (
@@ -246,7 +248,7 @@ def check_about(where: object, about: object) -> None:
     )
     if not is_of_older_version and not is_pair:
         value = f'{where}: {position!r}'
-        raise errors.invalid('checkpoint', 'say where it stands', value)
+        raise errors.invalid('checkpoint', 'hold the position of its lane', value)
 
 
 def _are_lane_labels(labels: object) -> bool:

@@ -22,7 +22,7 @@ class RunDivision:
       by: ``'program'``, or ``'seed'`` where shards run on machines of several kinds.
       lanes: the shard of every lane, tuning included, by the lane's name.
       optional: names of lanes that run only if results ask for them.
-      asked: the optional lanes that results have asked for, as far as is known.
+      requested: the optional lanes that results have asked for, as far as is known.
       ended: whether results will ask for no more optional lanes. They may ask while seeds are added
         until all comparisons are decided.
       fingerprint: of the machine of the first shard; None before any.
@@ -32,13 +32,13 @@ class RunDivision:
     by: str
     lanes: Mapping[str, int]
     optional: Sequence[str] = ()
-    asked: Sequence[str] = ()
+    requested: Sequence[str] = ()
     ended: bool = False
     fingerprint: Mapping[str, Any] | None = None
 
     def expected(self, started: Collection[str]) -> dict[str, int]:
-        """Returns the shard of each lane, without optional lanes that nobody needs or started."""
-        left_out = {*self.optional} - {*self.asked, *started}
+        """Returns the shard of each lane, without optional ones neither requested nor started."""
+        left_out = {*self.optional} - {*self.requested, *started}
         return {
             lane: shard for lane, shard in self.lanes.items() if lane not in left_out
         }
@@ -49,6 +49,8 @@ def read_division(folder: Path) -> RunDivision | None:
     values = read_json(folder, LANES)
     if values is None:
         return None
+    if isinstance(values, dict) and 'asked' in values:  # Older versions wrote this.
+        values['requested'] = values.pop('asked')
     checking.check_division(folder / LANES, values)
     return RunDivision(**values)
 

@@ -169,11 +169,13 @@ def test_shards_that_have_not_decided_are_not_merged(tmp_path):
     division = runs.read_division(tmp_path)
     seeds = {
         int(name.rpartition('-')[2])
-        for name in division.asked
+        for name in division.requested
         if name.startswith('main')
     }
     assert seeds == {3}
-    runs.write_division(tmp_path, division.__class__(**{**vars(division), 'asked': []}))
+    runs.write_division(
+        tmp_path, division.__class__(**{**vars(division), 'requested': []})
+    )
     with pytest.raises(ValueError, match='until all pairs are decided'):
         fl.runs.merge(tmp_path)
 

@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_links.machines import processes
 from fedjax_links.runner import in_memory, shared_stores
+from tests import refusals
 from tests.experiment import several
 
 GONE = (
@@ -171,7 +172,16 @@ def test_the_leaders_store_takes_what_a_loop_passes():
         def request_lanes(self, lanes, ended=False):
             calls.append((lanes, ended))
 
-    store = shared_stores.ReplicatedStore(lambda: Store({}), [], None, lambda n: (0, n))
+    store = shared_stores.ReplicatedStore(lambda: Store({}), {}, None, lambda n: (0, n))
     store.request_lanes(['lane'])
     store.request_lanes([], ended=True)
     assert calls == [(['lane'], False), ([], True)]
+
+
+def test_what_differs_between_processes_is_named(monkeypatch):
+    leaders = {'config': None, 'identity': {'lanes': {'a on b': {'version': '1'}}}}
+    monkeypatch.setattr(shared_stores, '_of_leader', lambda answer: leaders)
+    here = {'config': None, 'identity': {'lanes': {'a on b': {'version': '2'}}}}
+    words = "be the same in all processes, got '1' and '2'"
+    with refusals.names('identity.lanes.a on b.version', words):
+        shared_stores.ReplicatedStore(lambda: None, here, None, lambda n: (0, n))
