@@ -334,7 +334,7 @@ def test_a_run_of_an_older_version_is_refused_in_a_line(tmp_path):
     (tmp_path / runs.CHECKPOINTS / 'journal.jsonl').touch()
     for use in (opened, runs.read):
         with pytest.raises(
-            errors.InvalidError, match='be kept by this version, not by an older'
+            errors.InvalidError, match='be written by this version; the older one'
         ):
             use(tmp_path)
 

@@ -146,7 +146,9 @@ def test_rounds_under_precomputed_links_equal_the_patterns(links):
 def test_data_of_clients_that_never_deliver_leave_no_trace():
     links = participation.replay(*federation.realised_links())
     clean = run(links=links)
-    spoiled = run(links=links, problem=federation.problem(spoil=federation.SILENT))
+    spoiled = run(
+        links=links, problem=federation.problem(spoil=federation.NEVER_ACTIVE)
+    )
     assert bool(spoiled.state.finite)
     assert_identical(spoiled, clean)
     received = run(links=links, problem=federation.problem(spoil=0))

@@ -25,8 +25,8 @@ from typing import NoReturn
 from fedjax_links.core import errors
 from fedjax_links.machines import ports
 
-_JOIN_SECONDS = 300
-_NAME_SECONDS = 60  # until a machine that starts, such as a pod, has a name
+_JOIN_SECONDS = 300  # in which all processes must start
+_NAME_SECONDS = 60  # in which a machine that starts, such as a pod, must have a name
 _SILENT_SECONDS = 40
 """A machine that does not answer for so long counts as gone.
 
@@ -45,7 +45,7 @@ _HELLO = struct.Struct('>12sqq')
 _NAME = b'fedjax_links'
 _WELCOME = b'+'  # the answer to a greeting
 _GREETING_SECONDS = 2  # for what comes as soon as a process is connected
-_LARGEST = 2**28  # bytes of a message
+_LARGEST = 2**28  # bytes of a message; more than any process sends
 
 
 class Connections:
@@ -133,7 +133,7 @@ class Connections:
             self._end(gone)
 
     def _end(self, gone: int) -> NoReturn:
-        """Tells the others which process is gone, and ends this one.
+        """Sends the others which process is gone, and ends this one.
 
         It exits at once, as the main thread may wait for something that cannot be interrupted.
         """

@@ -12,8 +12,10 @@ import zlib
 from pathlib import Path
 
 _INFO = Path('/proc/cpuinfo')
+# Names of two of its properties on x86, ARM and POWER.
 _MODELS = ('model name', 'Model', 'cpu')
 _INSTRUCTIONS = ('flags', 'Features')
+# Beginnings of the names of vector instructions.
 _VECTORS = ('avx', 'amx', 'fma', 'f16c', 'asimd', 'sve', 'bf16', 'i8mm')
 _XLA_FLAGS = (
     '--xla_cpu_max_isa=AVX2',

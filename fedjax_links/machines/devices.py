@@ -53,7 +53,7 @@ def local() -> list[jax.Device]:
     """
     try:
         devices: list[jax.Device] = jax.local_devices()
-    except (RuntimeError, AssertionError) as error:  # the latter of CUDA
+    except (RuntimeError, AssertionError) as error:  # JAX raises the latter for CUDA.
         platforms = getattr(jax.config, 'jax_platforms', None)
         if not platforms:
             raise

@@ -40,7 +40,7 @@ class _Launcher(NamedTuple):
     Attributes:
       process_id: which process this is, from 0.
       num_processes: how many there are.
-      address: finds where process 0 listens; it returns '' if no variable tells it.
+      address: finds where process 0 listens; returns '' if no variable says it.
       needed: a variable that must be set, too; empty for none.
     """
 

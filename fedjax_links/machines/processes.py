@@ -25,9 +25,9 @@ from fedjax_links.machines import connections, ports
 
 _T = TypeVar('_T')
 _MISTAKES = errors.InvalidError, errors.MissingPackageError
-# the first byte of a message
-_ANSWER = b'+'
-_MISTAKE = b'-'
+# The first byte of a message says which it holds.
+_HAS_ANSWER = b'+'
+_HAS_MISTAKE = b'-'
 _NOTICE_SECONDS = 5  # in which the others learn that a process has ended
 _HEARTBEAT_SECONDS = 10**6  # JAX aborts all processes if one stands still for longer
 _NAME_BYTES = 255  # the longest name of a machine
@@ -232,15 +232,15 @@ def ask_all(answer: Callable[[], bytes]) -> list[bytes]:
     mistake = None
     try:
         with errors.on_disk('a file'):
-            message = _ANSWER + answer()
+            message = _HAS_ANSWER + answer()
     except _MISTAKES as error:
         if _open.are_over:
-            # A call inside of `answer` has already told all processes.
+            # A call inside of `answer` has already sent it to all processes.
             raise
         mistake = error
-        message = _MISTAKE + json.dumps(error.args, default=str).encode()
+        message = _HAS_MISTAKE + json.dumps(error.args, default=str).encode()
     messages = _open.exchange(message)
-    failed = [content[1:] for content in messages if content[:1] == _MISTAKE]
+    failed = [content[1:] for content in messages if content[:1] == _HAS_MISTAKE]
     if failed:
         _open.leave(together=True)
         raise mistake or _mistake_of(failed[0])

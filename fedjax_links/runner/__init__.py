@@ -1,1 +1,1 @@
-"""How an experiment runs: programs, lanes on devices, what is told and kept."""
+"""How an experiment runs: programs, lanes on devices, callbacks, stores."""

@@ -19,11 +19,11 @@ from fedjax_links.runner.compilation import state_shape
 from fedjax_links.storage import checkpoints
 
 _by_client = jax.jit(evaluation.by_client)  # Lanes of one program compile it once.
-_MOST_BYTES = 2**31
+_MOST_BYTES = 2**31  # of a state that is read on the host
 
 
 class MissingError(Exception):
-    """Says why a number of the clients cannot be computed."""
+    """Says why a metric of the clients cannot be computed."""
 
 
 def measure(
@@ -134,7 +134,7 @@ def final_model(
     num_bytes = tree.num_bytes(shape)
     if num_bytes > _MOST_BYTES:
         size = memory.size(num_bytes)
-        raise MissingError(f'its state is too large to be looked at ({size})')
+        raise MissingError(f'its state is too large to be read ({size})')
     try:
         state: FederationState = checkpoints.load(_final_file(folder, lane), shape)
     except checkpoints.DamagedError:

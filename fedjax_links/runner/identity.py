@@ -42,6 +42,7 @@ from fedjax_links.storage.identity import (
     RunIdentity,
 )
 
+# More than most data have: a run folder keeps 8 bytes for each example.
 _MOST_ROWS = 2**20
 _Value = TypeVar('_Value')
 
@@ -128,7 +129,7 @@ class Identities:
         }
 
     def _data_name(self, pattern: str) -> str:
-        """Returns what a config calls its data; the title of an experiment made in Python."""
+        """Returns what a config calls its data; ``'made in Python'`` without a config."""
         config = self._plan.config
         if config is None:
             return 'made in Python'

@@ -138,7 +138,7 @@ def _check_takes_part(programs: Programs, label: str) -> None:
     num_clients = plan.pattern_at(label, plan.points[0]).num_clients
     if num_clients * plan.eval_every > _MOST_ENTRIES:
         return
-    cure = "`origin` 'first' begins a log with its first time"
+    cure = "with `origin='first'` round 0 is the first time of a log"
     first = first_active(programs, label)
     if first is None:
         requirement = f'have clients that take part ({cure})'

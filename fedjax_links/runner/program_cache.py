@@ -21,7 +21,7 @@ class Programs:
 
     Attributes:
       plan: what runs.
-      side_by_side: whether lanes run in one program, elsewhere than on a CPU.
+      side_by_side: whether several lanes advance in one program.
       slots: the device slots on which lanes run at the same time.
     """
 
@@ -36,7 +36,7 @@ class Programs:
 
         Args:
           plan: what runs.
-          side_by_side: see above; never on a mesh.
+          side_by_side: by default everywhere but on a CPU and on meshes, which take one lane.
           slots: devices or meshes; all devices of this process by default.
         """
         self.plan = plan

@@ -16,6 +16,7 @@ from fedjax_links.runner import compilation
 from fedjax_links.runner.hooks import LINKS, InitialStates
 from fedjax_links.runner.program_cache import Programs
 
+# Without `log`, larger records are left out: 16 MiB of masks.
 _MOST_LINKS = 2**27
 _RANGES = {
     'prob': (0.0, 1.0, 'draw probabilities in [0, 1], or NaN'),
@@ -23,7 +24,7 @@ _RANGES = {
     'edge_prob': (0.0, 1.0, 'draw probabilities of edges in [0, 1], or NaN'),
     'duration': (0.0, math.inf, 'draw durations that are not negative'),
 }
-"""Of what a pattern draws: least, most, and what it must do."""
+"""Least and largest valid number of a field of links, and the requirement for errors."""
 
 
 def record_links(

@@ -2,7 +2,8 @@
 
 import time
 
-_TIME_PER_SAVE = 10  # from one save to the next, in times that the first one took
+# From the start of a save to that of the next, in durations of the first.
+_LEAST_INTERVAL = 10
 
 
 class SaveClock:
@@ -12,11 +13,11 @@ class SaveClock:
         """Starts the clock.
 
         Args:
-          seconds: least time between the starts of two saves.
+          seconds: least number between the starts of two saves.
           num_clocks: how many clocks share the tenth.
         """
         self._seconds = seconds
-        self._time_per_save = _TIME_PER_SAVE * num_clocks
+        self._least_interval = _LEAST_INTERVAL * num_clocks
         self._due = time.monotonic() + seconds
 
     def is_due(self) -> bool:
@@ -24,10 +25,10 @@ class SaveClock:
         return time.monotonic() >= self._due
 
     def postpone(self, began: float) -> None:
-        """Sets the time of the next save, by how long the one took that began then.
+        """Sets the time of the next save by the duration of the last one.
 
         Args:
           began: start of the save that has just ended, in seconds of `time.monotonic`.
         """
         duration = time.monotonic() - began
-        self._due = began + max(self._seconds, self._time_per_save * duration)
+        self._due = began + max(self._seconds, self._least_interval * duration)

@@ -25,8 +25,9 @@ from fedjax_links.runner.hooks import InitialStates, Listeners, Stop
 from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
 
-_SAVE_SECONDS = 5.0
-_DISPATCH_SECONDS = 0.2
+_SAVE_SECONDS = 5.0  # at least, between two saves of a lane
+_DISPATCH_SECONDS = 0.2  # that periods take which are dispatched together
+# From one dispatch to the next, as the first periods may be unusually fast.
 _MOST_GROWTH = 8
 
 
@@ -386,5 +387,5 @@ class LaneScheduler:
 
 
 def _parts(lanes: list[Lane], size: int) -> list[list[Lane]]:
-    """Cuts lanes into stretches of a size."""
+    """Cuts lanes into parts of a size; the last one may be smaller."""
     return [lanes[i : i + size] for i in range(0, len(lanes), size)]

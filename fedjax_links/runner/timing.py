@@ -21,9 +21,11 @@ from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.shared_stores import Store
 
 _TIMED_SECONDS = 1.0
+"""How much longer the long timing takes than the short one, so that noise is small beside it."""
 _LONG_SECONDS = 10.0
 """From here on, what only the first lanes compile is little beside their rounds."""
 _MOST_GROWTH = 8
+"""From one timing to the next, as the first ones also measure what happens once."""
 
 AfterLanes = Callable[[Path, Sequence[Lane]], None]
 """What is called with the folder of timed lanes, before it is removed, and these lanes."""
@@ -38,7 +40,7 @@ class ProgramCost(NamedTuple):
         there is one.
       lane: seconds a lane takes beyond its rounds: to begin, to save and to end.
       round: seconds a round takes, with its part of an evaluation.
-      peak: memory at the peak, in words.
+      peak: memory at the peak, as text: ``'1.2 GB'``, or ``'unknown'``.
     """
 
     compiling: float
@@ -133,14 +135,14 @@ class LaneTimer:
         period = self._programs.plan.eval_every
         most = lanes[0].num_rounds // period
         # The first lanes also compile what is small, and what draws their links.
-        first = short = self._advance(lanes, 1, after)
-        if first < _LONG_SECONDS:
+        short = self._advance(lanes, 1, after)
+        if short < _LONG_SECONDS:
             short = self._advance(lanes, 1)
         num_periods = 1
         long = short
         while num_periods < most and long < short + _TIMED_SECONDS:
-            missing = (_TIMED_SECONDS + short) / max(long, 1e-3)
-            growth = min(_MOST_GROWTH, math.ceil(missing))
+            ratio = (_TIMED_SECONDS + short) / max(long, 1e-3)
+            growth = min(_MOST_GROWTH, math.ceil(ratio))
             num_periods = min(most, num_periods * max(2, growth))
             long = self._advance(lanes, num_periods)
         if num_periods == 1:

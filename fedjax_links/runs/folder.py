@@ -11,7 +11,7 @@
 * ``checkpoints/<lane>@<round>.npz``: the last two saves of each lane (`checkpoints`): labels, lines
   of metrics so far, and the state; none of lanes that were tried in tuning and are done.
 * ``checkpoints/<lane>@<round>.part<k>.npz``: of a save of several processes, the rows of divided
-  client tables that process k held; what reads the save reads them.
+  client tables that process k held; they are read with the save.
 * ``metrics.jsonl``: the lines of all lanes, in the order of lanes, and nothing else: whatever reads
   a run takes them from the lanes. While a run goes on it ends with the first lane that is not done,
   with lines that are not saved yet. One flat line per lane and evaluation; NaN and infinities are
@@ -77,8 +77,8 @@ class LaneRecord:
       lines: of metrics.
       states: the files that hold a state, by rounds completed, ascending.
       files: all of its files, likewise.
-      fingerprint: of the machine that saved it last (`environment.fingerprint`); None where a
-        version before this one did.
+      fingerprint: of the machine that saved it last (`environment.fingerprint`); None where an
+        older version did.
       identity: of its programs and data; None likewise.
     """
 
@@ -216,7 +216,7 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
         try:
             identity = lane_from_plain(about[IDENTITY])
         except UnreadableError as error:
-            requirement = 'say of which programs and data it is'
+            requirement = 'hold the identity of its programs and data'
             raise errors.invalid(
                 'checkpoint', requirement, f'{files[last]}: {error}'
             ) from None
@@ -308,11 +308,10 @@ def refuse_older(
         isinstance(lane.position, int) for lane in lanes
     ):
         requirement = (
-            'be kept by this version, not by an older one, which reads it and goes on'
+            'be written by this version; the older one that wrote it can resume it '
+            '(--start_over sets it aside)'
         )
-        raise errors.invalid(
-            argument, f'{requirement} (--start_over sets it aside)', folder
-        )
+        raise errors.invalid(argument, requirement, folder)
 
 
 def as_column(values: Sequence[object]) -> np.ndarray:

@@ -79,7 +79,7 @@ def status(folder: str | Path) -> Status:
 
 
 class _Lanes(NamedTuple):
-    """Returns the lanes of a run, by name.
+    """Holds the progress of the lanes of a run, by name.
 
     Attributes:
       files: the saves of each lane that was started, by rounds.
@@ -99,7 +99,7 @@ class _Lanes(NamedTuple):
 
 
 class _ShardProgress(NamedTuple):
-    """Returns the progress of a shard, and its speed.
+    """Holds the progress of a shard, and its speed.
 
     Attributes:
       status: for the user.
@@ -150,7 +150,7 @@ def _status(folder: Path, facts: RunFacts) -> Status:
 
 
 def _num_running(folder: Path, default: int) -> int:
-    """Returns how many lanes the process of a run in one piece has begun and not ended.
+    """Returns how many lanes the process of a run in one piece has in progress.
 
     Args:
       folder: of the run.

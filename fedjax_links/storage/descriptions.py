@@ -225,12 +225,12 @@ def _without_config_fields(clauses: list[str], config_clauses: list[str]) -> lis
 def _identity_differences(there: Description, here: Description) -> list[str]:
     """Returns a clause on each way in which programs and data differ."""
     if there.identity is None or here.identity is None:
-        return ['nothing says of which programs and data it is']
+        return ['it has no record of its programs and data']
     return run_differences(there.identity, here.identity)
 
 
 def check_started(argument: str, path: Path, here: Description) -> None:
-    """Refuses to resume without a config in a folder that a start with one has begun.
+    """Refuses to resume without a config in a folder that a run with one has started.
 
     Args:
       argument: what named the folder.

@@ -158,7 +158,7 @@ def _rows_by_pattern(
 
 def _check_texts(*texts: object) -> None:
     if not all(isinstance(text, str) for text in texts):
-        raise UnreadableError('numbers in the place of texts')
+        raise UnreadableError('other values in place of texts')
 
 
 def _check_texts_by_name(texts: object) -> None:

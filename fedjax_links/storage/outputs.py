@@ -36,11 +36,11 @@ def check(argument: str, folder: Path, names: Iterable[str]) -> None:
     for name in names:
         path = folder / name
         if path.is_dir():
-            raise errors.invalid(argument, f'have no folder {name}', folder)
+            raise errors.invalid(argument, f'hold no folder {name}', folder)
         if path.exists() and digests.of_bytes(path.read_bytes()) not in known.get(
             name, ()
         ):
-            requirement = f'have no {name} of somebody else, which would be overwritten'
+            requirement = f'hold no other {name}, which would be overwritten'
             raise errors.invalid(argument, requirement, folder)
 
 
@@ -93,6 +93,7 @@ def _read(folder: Path) -> dict[str, list[str]]:
         return {}
     if not isinstance(files, dict):
         return {}
+    # Older versions listed one digest in place of two.
     return {
         name: [entry] if isinstance(entry, str) else list(entry)
         for name, entry in files.items()

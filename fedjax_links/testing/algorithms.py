@@ -105,7 +105,7 @@ def unavailable_clients_never_influence(runs: Runs) -> None:
     needs(runs.traits.uses_links, 'the algorithm does not look at the links')
     clean = runs.standard
     spoiled = runs.run(
-        runs.key, federation.problem(spoil=federation.SILENT), runs.links
+        runs.key, federation.problem(spoil=federation.NEVER_ACTIVE), runs.links
     )
     require(
         spoiled.state.finite, 'data of a client that never delivers reached the server'
@@ -147,7 +147,7 @@ def lost_broadcasts_matter(runs: Runs) -> None:
 def named_cohort_is_its_mask(runs: Runs) -> None:
     """Links that name a cohort give what a mask of the same clients gives."""
     named = runs.rounds.servers(named=True)
-    masked = runs.rounds.servers(alone=True)
+    masked = runs.rounds.servers(mask_only=True)
     close(named, masked, 'links that name a cohort must give what its mask gives')
 
 

@@ -159,7 +159,7 @@ class Rounds:
         downlink_lost: int = -1,
         cannot_compute: int = -1,
         empty: bool = False,
-        alone: bool = False,
+        mask_only: bool = False,
         named: bool = False,
     ) -> tuple[np.ndarray, list[int]]:
         """Returns the server model after each round, float[T, d], and how many clients trained.
@@ -169,8 +169,8 @@ class Rounds:
           downlink_lost: the client whose downlink is lost in the varied round.
           cannot_compute: the client that cannot compute in the varied round.
           empty: whether no upload arrives from the varied round on.
-          alone: whether links say no more than who is active.
-          named: the same, with links that name the active clients as a cohort.
+          mask_only: whether links hold only who is active, as a mask.
+          named: whether they hold only that, as the names of a cohort.
         """
         clients = jnp.arange(_NUM_CLIENTS)
         probs = jnp.full(_NUM_CLIENTS, prob)
@@ -186,7 +186,7 @@ class Rounds:
             links: base.Links = duplex
             if self.peers:
                 links = _with_ring(duplex, prob)
-            if alone:
+            if mask_only:
                 links = base.LinkSample(active, probs)
             if named:
                 ids = jnp.flatnonzero(active).astype(jnp.int32)

@@ -37,7 +37,7 @@ _SAMPLE = 2
 """Rows of a minibatch."""
 _NUM_SAMPLED = 4
 """Rounds of which each has one minibatch."""
-SILENT = 3
+NEVER_ACTIVE = 3
 """The client that is never active in `masks`."""
 TWICE = 1
 """The client whose examples are there twice where weights by examples are checked."""
@@ -49,7 +49,7 @@ def masks() -> np.ndarray:
     mask[4:6] = False
     mask[7] = np.arange(NUM_CLIENTS) == 1
     mask[8] = True
-    mask[:, SILENT] = False
+    mask[:, NEVER_ACTIVE] = False
     return mask
 
 
@@ -88,8 +88,8 @@ def _symmetric_edges() -> np.ndarray:
     """Draws which links between clients are up: bool[T, N, N], symmetric."""
     draws = np.random.default_rng(8).random((NUM_ROUNDS, NUM_CLIENTS, NUM_CLIENTS))
     is_up = np.triu(draws < 0.5, 1)
-    is_up[:, SILENT] = False
-    is_up[:, :, SILENT] = False
+    is_up[:, NEVER_ACTIVE] = False
+    is_up[:, :, NEVER_ACTIVE] = False
     return is_up | is_up.transpose(0, 2, 1)
 
 

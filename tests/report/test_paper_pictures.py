@@ -113,6 +113,6 @@ def test_pages_without_a_picture_cost_a_line(folder, tmp_path):
     with names('pages', "has no 'curve'; did you mean 'curves'?"):
         report.save_pictures(folder, tmp_path, pages=['curve'])
     (tmp_path / 'curves.pdf').write_bytes(b'mine')
-    with names('folder', 'no curves.pdf of somebody else'):
+    with names('folder', 'hold no other curves.pdf'):
         report.save_pictures(folder, tmp_path, pages=['curves'])
     assert (tmp_path / 'curves.pdf').read_bytes() == b'mine'

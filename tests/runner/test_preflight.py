@@ -155,7 +155,7 @@ def test_what_ends_with_the_last_round_runs():
 
 
 def test_a_run_without_participants_is_refused_beforehand():
-    with refusals.names('patterns.log', 'nobody in 20 rounds', "`origin` 'first'"):
+    with refusals.names('patterns.log', 'nobody in 20 rounds', "origin='first'"):
         replayed(np.zeros((20, 2), bool)).check()
 
 
