@@ -19,7 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks, peer_links
-from fedjax_links.analysis.linear_rounds import KEEP_MODELS, OTHER_NOISE, RULES, Round
+from fedjax_links.analysis.linear_rounds import (
+    KEEP_MODELS,
+    KEEP_NOTHING,
+    OTHER_NOISE,
+    RULES,
+    Round,
+)
 from fedjax_links.core import errors
 
 _MOST_LINKS = 16  # Their 2^16 states take most of a minute.
@@ -32,6 +38,8 @@ _OPTION_OF = {
 """The one option that theory takes of an algorithm, which has no default here."""
 # A singular value below this one is rounding.
 _SMALLEST_SINGULAR_VALUE = 1e-10
+# Of a round that moves models by less, float64 keeps too few digits.
+_LEAST_PROGRESS = 5e-10
 
 
 class LinearLimit(NamedTuple):
@@ -104,8 +112,9 @@ def linear_rule(
       The limits.
 
     Raises:
-      ValueError: for an unknown algorithm, values out of range, more than 16 links, or an
-        algorithm that never moves, such as CoGC without the edges that it needs.
+      ValueError: for an unknown algorithm, values out of range, more than 16 links, an
+        algorithm that never moves, such as CoGC without the edges that it needs, or one that
+        moves too little for float64.
 
     Example:
       >>> from fedjax_links import analysis
@@ -120,6 +129,7 @@ def linear_rule(
     clients = quadratic_clients(
         rule, targets, size, learning_rate, local_steps, curvature, noise
     )
+    _check_progress(rule, probs, 1.0 - clients.keep[:, 0])
     # Coordinates of the server's model, of the clients' rows and of the targets.
     server, rows, unit_targets = np.split(np.eye(1 + 2 * size), [1, 1 + size])
     mean_round: Any = 0.0
@@ -156,6 +166,21 @@ def linear_rule(
         variance = row @ second_moment @ row - means[name] ** 2
         variances[name] = np.maximum(variance, 0.0)
     return LinearLimit(means, variances, clients.optimum, rate)
+
+
+def _check_progress(rule: str, probs: np.ndarray, progress: np.ndarray) -> None:
+    """Raises for clients that move models too rarely for float64.
+
+    Args:
+      rule: name of the algorithm.
+      probs: float64[N], of the uplinks.
+      progress: float64[N], the part of the way to its target that a client goes in a round.
+    """
+    rates = (probs * progress)[probs > 0]
+    # Without rows there is one rate, that of the server. Each row has its own.
+    slowest = rates.max() if rule in KEEP_NOTHING else rates.min()
+    requirement = f'move models by at least {_LEAST_PROGRESS:g} of their way a round'
+    _checks.require(slowest >= _LEAST_PROGRESS, 'probs', requirement, f'{slowest:.2g}')
 
 
 def checked_options(
@@ -239,13 +264,19 @@ def quadratic_clients(
         raise errors.invalid('noise', requirement, noise)
     steps = _checks.checked_length('local_steps', local_steps, minimum=1)
     shrink = (1.0 - step_sizes)[:, None]
+    keep = shrink**steps
+    requirement = (
+        f'move models by at least {_LEAST_PROGRESS:g} of the way to their targets'
+    )
+    is_valid = (1.0 - keep >= _LEAST_PROGRESS).all()
+    _checks.require(is_valid, 'learning_rate', requirement, learning_rate)
     # Noise of local steps adds to the target, scaled to what the target is multiplied by.
     variance_by_step = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)
-    target_noise = np.sum(variance_by_step, axis=1) / (1.0 - shrink[:, 0] ** steps) ** 2
+    target_noise = np.sum(variance_by_step, axis=1) / (1.0 - keep[:, 0]) ** 2
     return QuadraticClients(
         targets=points,
         curvature=curvatures,
-        keep=shrink**steps,
+        keep=keep,
         steps=steps,
         target_noise=target_noise,
         optimum=curvatures @ points / curvatures.sum(),

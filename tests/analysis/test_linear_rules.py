@@ -252,6 +252,24 @@ def test_a_client_that_is_never_up_is_not_divided_by_its_probability(rule):
     )
 
 
+@pytest.mark.parametrize('rule', ['fedavg', 'fedpbc', 'mifa', 'mimic'])
+def test_what_moves_too_little_for_float64_is_refused(rule):
+    targets = [0.0, 90.0]
+    chain = analysis.link_chains.independent([0.5, 0.3])
+    with refusals.names('learning_rate', 'move models'):
+        analysis.linear_rule(rule, [0.5, 0.3], targets, 1e-11, 1)
+    with refusals.names('learning_rate', 'move models'):
+        analysis.linear_limit(rule, chain, targets, 1e-11, 1)
+    with refusals.names('probs', 'move models'):
+        analysis.linear_rule(rule, [1e-12, 5e-13], targets, 0.1, 1)
+
+
+def test_the_smallest_steps_still_have_the_limit_of_their_weights():
+    limit = analysis.linear_rule('fedavg', [0.5, 0.3], [0.0, 100.0], 1e-8, 1)
+    expected = analysis.fedavg_fixed_point([0.5, 0.3], [0.0, 100.0])
+    np.testing.assert_allclose(limit.means['server'], expected, rtol=1e-6)
+
+
 def test_refusals():
     with refusals.names('rule', 'fedavg'):
         analysis.linear_rule('fedavgg', PROBS, TARGETS, RATE, STEPS)
