@@ -172,8 +172,8 @@ ORACLES = [
     ((peer_loops.colrel, GENTLE, EDGES, WEIGHTS), 'mean over the active', 'transposed'),
     ((peer_loops.gossip, HARD, EDGES), 'own degree'),
     ((peer_loops.mimic, HARD), 'corrects twice', 'forgets'),
-    ((S2A, HARD, EDGES, 3), 'hears z', 'server in the first round'),
-    ((S2S, HARD, EDGES, 3), 'hears z', 'server in the first round'),
+    ((S2A, HARD, EDGES, 3), 'averages z', 'server in the first round'),
+    ((S2S, HARD, EDGES, 3), 'averages z', 'server in the first round'),
     ((quadratic_loops.fedpbc, HARD), 'broadcast at the start', 'rests in empty rounds'),
 ]
 
