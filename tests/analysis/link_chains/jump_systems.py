@@ -36,7 +36,13 @@ def round_matrices(name, masks, probs, learning_rate, steps, curvature=1.0, **op
 
 
 def curve(matrices, transition, start, targets, num_rounds):
-    """Mean [T + 1] and variance [T + 1] of the server's one coordinate, mode by mode."""
+    """Mean [T + 1] and variance [T + 1] of the server's one coordinate, mode by mode.
+
+    A round in mode m maps the state z to ``A_m z + b_m``. Three quantities are followed by the mode
+    of the coming round: its probability pi_m, q_m = E[z 1{m}] and Q_m = E[z z' 1{m}]. The round
+    makes ``A q_m + pi_m b`` and ``A Q_m A' + A q_m b' + b (A q_m)' + pi_m b b'`` of the last two,
+    then the chain moves all three by ``P'``.
+    """
     matrix_by_mode, vector_by_mode = matrices
     num_modes, size, _ = matrix_by_mode.shape
     law = np.array(start)

@@ -14,10 +14,19 @@ CLIENTS = 4
 
 
 class Cases:
-    """Random scalar quadratics of one curvature, weights, rates, and all constants."""
+    """Random scalar quadratics ``h / 2 (x - u_i)^2``, one curvature for the clients of a case.
+
+    Rates are as large as the theorem covers, or smaller. With weights q_i^t and
+    ``d_i = h (x* - u_i)``, the constants in the letters of the paper are
+
+      beta: max_t (sum_i q_i^t d_i)^2, the round deviation,
+      nu: max_t sum_i q_i^t (d_i - sum_j q_j^t d_j)^2, the round divergence,
+      rho: max_t sum_i (q_i^t)^2, the largest weight square,
+      delta: the largest square of a mean of sum_i q_i^t d_i over a block of P rounds.
+    """
 
     def __init__(self, seed):
-        """Draws them."""
+        """Draws ``COUNT`` cases of ``ROUNDS`` rounds; all attributes have the cases first."""
         rng = np.random.default_rng(seed)
         self.curve = rng.uniform(0.2, 5, size=COUNT)
         self.targets = rng.normal(size=(COUNT, CLIENTS))
@@ -30,6 +39,7 @@ class Cases:
         np.put_along_axis(masks, sure, True, axis=2)
         self.weights = masks / masks.sum(axis=2, keepdims=True)
         work = self.curve * self.steps * self.period
+        # Theorem 3.1 covers gamma <= 1 / (12 L I P) and gamma eta <= 1 / (L I P).
         self.gamma = rng.uniform(0.05, 1, size=COUNT) / (12 * work)
         self.eta = rng.uniform(0.2, 1, size=COUNT) / (work * self.gamma)
         self.best = self.targets.mean(axis=1)
@@ -48,11 +58,10 @@ class Cases:
 
     def step_factors(self, k):
         """What I local steps leave of a distance, and the noise variance of one client."""
-        remaining = 1 - self.gamma[k] * self.curve[k]
-        powers = remaining ** (2 * np.arange(self.steps[k]))
-        return remaining ** self.steps[k], (
-            self.gamma[k] * self.noise[k]
-        ) ** 2 * powers.sum()
+        contraction = 1 - self.gamma[k] * self.curve[k]
+        powers = contraction ** (2 * np.arange(self.steps[k]))
+        variance = (self.gamma[k] * self.noise[k]) ** 2 * powers.sum()
+        return contraction ** self.steps[k], variance
 
 
 def run(case, k):
