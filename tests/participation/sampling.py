@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import simulation
+from fedjax_links import analysis, simulation
 
 Z = 5.5
 
 
 def roll(pattern, num_rounds, seed=0):
-    """The links of one run as NumPy arrays [T, N]."""
+    """Returns the links of one run as NumPy arrays [T, N]."""
     run = jax.jit(
         lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds)
     )
@@ -24,7 +24,7 @@ def roll(pattern, num_rounds, seed=0):
 
 
 def masks(pattern, num_rounds, num_seeds, start=0):
-    """Masks bool[S, T, N] of independent runs."""
+    """Returns the masks of independent runs, bool[S, T, N]."""
     seeds = jnp.arange(start, start + num_seeds, dtype=jnp.uint32)
 
     def run(seed):
@@ -36,7 +36,7 @@ def masks(pattern, num_rounds, num_seeds, start=0):
 
 
 def advance(pattern, carry, key, first, num_rounds):
-    """Carry and masks of some rounds by hand, from any carry."""
+    """Returns the carry after some rounds and their masks, bool[T, N], by hand from any carry."""
 
     def step(carry, round):
         carry, links = pattern.sample(carry, jax.random.fold_in(key, round), round)
@@ -47,7 +47,7 @@ def advance(pattern, carry, key, first, num_rounds):
 
 
 def assert_frequencies(hits, probs, num_draws):
-    """Counts of independent events against their exact probabilities."""
+    """Asserts that counts of independent events agree with their exact probabilities."""
     probs = np.asarray(probs, float)
     certain = (probs == 0) | (probs == 1)
     np.testing.assert_array_equal(hits[certain], (probs * num_draws)[certain])
@@ -56,8 +56,56 @@ def assert_frequencies(hits, probs, num_draws):
     assert z.size == 0 or z.max() < Z, f'{z.max():.1f} standard errors'
 
 
+def codes(mask):
+    """Returns sets of clients, bool[..., N], as integers: bit i stands for client i."""
+    return mask @ (1 << np.arange(mask.shape[-1]))
+
+
+def law_of_sets(weights, size, design):
+    """Returns the codes of all cohorts and their probabilities, by enumeration."""
+    law = analysis.cohort_law(weights, size, design)
+    return (1 << law.cohorts).sum(axis=1), law.probs
+
+
+def assert_uniform_pairs(mask):
+    """Asserts that cohorts of two of five clients, bool[S, 2, 5], are uniform and drawn afresh."""
+    num_seeds = len(mask)
+    assert (mask.sum(axis=2) == 2).all()
+    result = codes(mask)
+    sets = [code for code in range(32) if code.bit_count() == 2]
+    counts = np.array([(result[:, 0] == code).sum() for code in sets])
+    assert_frequencies(counts, np.full(10, 0.1), num_seeds)
+    repeated = np.array((result[:, 0] == result[:, 1]).sum())
+    assert_frequencies(repeated, 0.1, num_seeds)
+
+
+def assert_second_cohort(mask, weights, design):
+    """Asserts the joint law of two rounds of cohorts of two of five, with separation 1.
+
+    The second cohort follows the design among the three clients that the first one leaves.
+
+    Args:
+      mask: bool[S, 2, 5].
+      weights: float[5].
+      design: of the cohorts.
+    """
+    result = 32 * codes(mask[:, 0]) + codes(mask[:, 1])
+    pairs = []
+    probs = []
+    first = analysis.cohort_law(weights, 2, design)
+    for cohort, prob in zip(first.cohorts, first.probs, strict=True):
+        selectable = np.setdiff1d(np.arange(5), cohort)
+        second = analysis.cohort_law(weights[selectable], 2, design)
+        second_codes = (1 << selectable[second.cohorts]).sum(axis=1)
+        pairs.extend(32 * (1 << cohort).sum() + second_codes)
+        probs.extend(prob * second.probs)
+    assert len(pairs) == 30
+    counts = (result[:, None] == np.array(pairs)).sum(axis=0)
+    assert_frequencies(counts, probs, len(mask))
+
+
 def refuses(call, message):
-    """The call raises a ValueError of exactly this one line."""
+    """Asserts that the call raises a ValueError of exactly this one line."""
     with pytest.raises(ValueError, match='`') as caught:
         call()
     assert str(caught.value) == message

@@ -22,6 +22,7 @@ from tests import refusals
 from tests.participation.sampling import (
     advance,
     assert_frequencies,
+    assert_uniform_pairs,
     masks,
     refuses,
     roll,
@@ -167,14 +168,7 @@ def test_bernoulli_marginals_and_pairs():
 
 @pytest.mark.statistical
 def test_uniform_cohorts_are_uniform_over_sets():
-    mask = masks(uniform_cohort(5, 2), 2, 20_000)
-    assert (mask.sum(axis=2) == 2).all()
-    codes = mask @ (1 << np.arange(5))
-    sets = [c for c in range(32) if c.bit_count() == 2]
-    counts = np.array([(codes[:, 0] == c).sum() for c in sets])
-    assert_frequencies(counts, np.full(10, 0.1), 20_000)
-    again = np.array((codes[:, 0] == codes[:, 1]).sum())
-    assert_frequencies(again, 0.1, 20_000)
+    assert_uniform_pairs(masks(uniform_cohort(5, 2), 2, 20_000))
 
 
 @pytest.mark.slow

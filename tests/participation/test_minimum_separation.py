@@ -13,6 +13,9 @@ from tests.analysis.enumeration import elementary_of_many
 from tests.participation.sampling import (
     advance,
     assert_frequencies,
+    assert_second_cohort,
+    codes,
+    law_of_sets,
     masks,
     refuses,
     roll,
@@ -27,16 +30,6 @@ def gaps(mask):
     """Rounds between consecutive participations of each client, of every run [S, T, N]."""
     for run in np.moveaxis(mask, 2, 1).reshape(-1, mask.shape[1]):
         yield np.diff(np.flatnonzero(run))
-
-
-def codes(mask):
-    return mask @ (1 << np.arange(mask.shape[-1]))
-
-
-def law_of_sets(weights, size, design):
-    """Codes of all cohorts and their probabilities."""
-    law = analysis.cohort_law(weights, size, design)
-    return (1 << law.cohorts).sum(axis=1), law.probs
 
 
 @pytest.mark.slow
@@ -65,26 +58,9 @@ def test_first_cohort_against_enumeration(design, size):
 @pytest.mark.statistical
 @pytest.mark.parametrize('design', DESIGNS)
 def test_second_cohort_given_the_first(design):
-    # Eligibility, then the design among those left: the joint law of two rounds.
     weights = np.array([1.0, 3.0, 0.3, 2.0, 6.0])
     pattern = minimum_separation(weights, separation=1, cohort_size=2, design=design)
-    mask = masks(pattern, 2, 2 * SEEDS)
-    result = 32 * codes(mask[:, 0]) + codes(mask[:, 1])
-    pairs = []
-    probs = []
-    first = analysis.cohort_law(weights, 2, design)
-    for cohort, prob in zip(first.cohorts, first.probs, strict=True):
-        left = np.setdiff1d(np.arange(5), cohort)
-        second = analysis.cohort_law(weights[left], 2, design)
-        pairs += [
-            32 * (1 << cohort).sum() + code
-            for code in (1 << left[second.cohorts]).sum(1)
-        ]
-        probs += list(prob * second.probs)
-    assert len(pairs) == 30
-    assert_frequencies(
-        (result[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS
-    )
+    assert_second_cohort(masks(pattern, 2, 2 * SEEDS), weights, design)
 
 
 @pytest.mark.statistical

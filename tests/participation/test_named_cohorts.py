@@ -1,6 +1,6 @@
-"""Cohorts that are named instead of marked, and those that are drawn by rejection: their laws.
+"""Cohorts given by client ids in place of masks, and cohorts by rejection sampling: their laws.
 
-Rejection is for many clients; the fixture has it draw among few, where laws can be listed.
+Rejection is for many clients. The fixture applies it to few, where laws can be listed.
 """
 
 import dataclasses
@@ -28,7 +28,16 @@ from fedjax_links.participation import (
     unavailable,
     uniform_cohort,
 )
-from tests.participation.sampling import advance, assert_frequencies, masks, roll
+from tests.participation.sampling import (
+    advance,
+    assert_frequencies,
+    assert_second_cohort,
+    assert_uniform_pairs,
+    codes,
+    law_of_sets,
+    masks,
+    roll,
+)
 from tests.tiers import cases
 
 SEEDS = 20_000
@@ -37,22 +46,18 @@ BOUND = rejection_sampling.FEWEST_CLIENTS
 
 @pytest.fixture
 def rejecting(monkeypatch):
-    """Cohorts of few clients, too, are drawn by rejection, whatever it costs."""
+    """Applies rejection sampling to cohorts of few clients, too, whatever it costs."""
     monkeypatch.setattr(rejection_sampling, 'FEWEST_CLIENTS', 1)
     monkeypatch.setattr(rejection_sampling, 'LARGEST_SHARE', 1.0)
     monkeypatch.setattr(rejection_sampling, 'rarely_collide', lambda *of: True)
 
 
 def rejects(pattern):
-    """Whether a round draws until it has a cohort: no other draw here has a loop without end."""
+    """Whether a round draws by rejection, the only one here with a ``while`` in its program."""
     carry = jax.eval_shape(pattern.init, jax.random.key(0))
     return 'while' in str(
         jax.make_jaxpr(pattern.sample)(carry, jax.random.key(0), jnp.int32(0))
     )
-
-
-def codes(mask):
-    return mask @ (1 << np.arange(mask.shape[-1]))
 
 
 def test_every_cohort_of_known_size_is_named():
@@ -90,7 +95,7 @@ def test_every_cohort_of_known_size_is_named():
         results.append(simulation.sample_shapes(pattern).is_full)
 
     jax.eval_shape(traced, np.ones(few), np.int32(1))
-    assert results == [False]  # nothing was checked, and fewer may be left
+    assert results == [False]  # traced arguments are not checked: fewer may be left
 
 
 @pytest.mark.parametrize('prob', [None, np.full((4, 5), 0.4)])
@@ -127,14 +132,14 @@ def test_small_cohorts_of_many_are_drawn_by_rejection():
         periodic_groups(np.arange(n) % 4, active_rounds=2, cohort_size=10),
     ):
         assert rejects(pattern)
-    # One client has more than a third of the weight.
+    # Weights of which one client has more than a third.
     steep = np.arange(1.0, n + 1) ** -1.5
     for pattern in (
         uniform_cohort(n - 1, 10),
         uniform_cohort(n, n // 2 + 1),
         periodic_groups(np.arange(n) % 4, active_rounds=2, cohort_size=n // 8 + 1),
         minimum_separation(np.ones(n), separation=3, cohort_size=n // 8 + 1),
-        # Some would meet, mostly.
+        # Of 200 independent draws some would mostly coincide.
         minimum_separation(falling, separation=0, cohort_size=200),
         minimum_separation(steep, separation=3, cohort_size=10, design='successive'),
         minimum_separation(falling, separation=np.where(np.arange(n) == 9, n // 2, 3)),
@@ -150,14 +155,7 @@ def test_small_cohorts_of_many_are_drawn_by_rejection():
 
 @pytest.mark.statistical
 def test_uniform_cohorts_are_uniform_over_sets(rejecting):
-    mask = masks(uniform_cohort(5, 2), 2, SEEDS)
-    assert (mask.sum(axis=2) == 2).all()
-    result = codes(mask)
-    sets = [code for code in range(32) if code.bit_count() == 2]
-    assert_frequencies(
-        np.array([(result[:, 0] == c).sum() for c in sets]), np.full(10, 0.1), SEEDS
-    )
-    assert_frequencies(np.array((result[:, 0] == result[:, 1]).sum()), 0.1, SEEDS)
+    assert_uniform_pairs(masks(uniform_cohort(5, 2), 2, SEEDS))
 
 
 @pytest.mark.slow
@@ -175,9 +173,8 @@ def test_first_cohort_against_enumeration(rejecting, design, size):
     pattern = minimum_separation(weights, separation=0, cohort_size=size, design=design)
     assert rejects(pattern)
     result = codes(masks(pattern, 1, SEEDS)[:, 0])
-    law = analysis.cohort_law(weights, size, design)
-    sets = (1 << law.cohorts).sum(axis=1)
-    assert_frequencies((result[:, None] == sets).sum(axis=0), law.probs, SEEDS)
+    sets, probs = law_of_sets(weights, size, design)
+    assert_frequencies((result[:, None] == sets).sum(axis=0), probs, SEEDS)
 
 
 @pytest.mark.slow
@@ -225,34 +222,17 @@ def test_weight_zero_is_never(rejecting, design):
 @pytest.mark.statistical
 @pytest.mark.parametrize('design', ['product', 'successive', 'sum'])
 def test_second_cohort_given_the_first(rejecting, design):
-    # Who waits is passed over: the joint law of two rounds, of weights for which most sets of
-    # independent draws are no sets.
+    # Weights with which most independent draws coincide, or fall on clients that rest.
     weights = np.array([1.0, 3.0, 0.3, 2.0, 6.0])
     pattern = minimum_separation(weights, separation=1, cohort_size=2, design=design)
     assert rejects(pattern)
-    mask = masks(pattern, 2, 2 * SEEDS)
-    result = 32 * codes(mask[:, 0]) + codes(mask[:, 1])
-    pairs = []
-    probs = []
-    first = analysis.cohort_law(weights, 2, design)
-    for cohort, prob in zip(first.cohorts, first.probs, strict=True):
-        left = np.setdiff1d(np.arange(5), cohort)
-        second = analysis.cohort_law(weights[left], 2, design)
-        pairs += [
-            32 * (1 << cohort).sum() + code
-            for code in (1 << left[second.cohorts]).sum(1)
-        ]
-        probs += list(prob * second.probs)
-    assert len(pairs) == 30
-    assert_frequencies(
-        (result[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS
-    )
+    assert_second_cohort(masks(pattern, 2, 2 * SEEDS), weights, design)
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.optimised
-def test_whole_groups_wait_as_long_as_each_of_them_must(rejecting):
+def test_groups_wait_for_their_own_separations(rejecting):
     weights = np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0])
     separation = np.array([4, 2, 0, 0, 1, 1])
     chain = analysis.minimum_separation_chain(weights, separation)

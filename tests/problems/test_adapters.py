@@ -11,6 +11,7 @@ from flax import linen as nn
 from fedjax_links import problems
 from fedjax_links.problems import adapters
 from tests import refusals
+from tests.problems.leaf_files import leaf
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3)).astype(np.float32)
@@ -20,8 +21,8 @@ NUMBERS = [2, 1, 2, 0, 1, 1, 0]
 NAMES = ('ann', 'bob', 'eve')
 
 
-def check(columns):
-    """The data above, to the bit, and a problem of them."""
+def assert_columns(columns):
+    """Asserts that columns hold the data above, to the bit, and make a problem."""
     np.testing.assert_array_equal(columns.features, X)
     np.testing.assert_array_equal(columns.labels, Y)
     assert (columns.features.dtype, columns.labels.dtype) == (np.float32, np.int32)
@@ -29,15 +30,6 @@ def check(columns):
     assert columns.names == NAMES
     problem = problems.from_flax(*columns[:3], module=nn.Dense(4))
     assert problem.counts.tolist() == [2, 3, 2]
-
-
-def leaf(rows, values, users=OWNERS):
-    data = {}
-    for user, row, value in zip(users, rows, values, strict=True):
-        user_data = data.setdefault(user, {'x': [], 'y': []})
-        user_data['x'].append(row)
-        user_data['y'].append(value)
-    return {'users': list(data), 'num_samples': [], 'user_data': data}
 
 
 def test_leaf_is_read_user_by_user(tmp_path):
@@ -128,15 +120,17 @@ def test_a_frame_with_a_column_of_clients():
     frame = pandas.DataFrame(
         {'who': OWNERS, 'a': X[:, 0], 'b': X[:, 1], 'c': X[:, 2], 'y': Y}
     )
-    check(
+    assert_columns(
         adapters.from_pandas(frame, client='who', features=['a', 'b', 'c'], label='y')
     )
     full = pandas.DataFrame({'who': OWNERS, 'x': list(X), 'y': Y})
-    check(adapters.from_pandas(full, client='who', features='x', label='y'))
+    assert_columns(adapters.from_pandas(full, client='who', features='x', label='y'))
     with pytest.raises(ValueError, match="`client` has no 'whom'; did you mean 'who'"):
         adapters.from_pandas(frame, client='whom', features='a', label='y')
     numbered = frame.set_axis([0, 1, 2, 3, 4], axis='columns')
-    check(adapters.from_pandas(numbered, client=0, features=[1, 2, 3], label=4))
+    assert_columns(
+        adapters.from_pandas(numbered, client=0, features=[1, 2, 3], label=4)
+    )
     with pytest.raises(
         ValueError, match=r'^`label` has no 5; valid names: 0, 1, 2, 3, 4\.$'
     ):
@@ -161,7 +155,9 @@ def test_a_split_with_a_column_of_clients():
     library = pytest.importorskip('datasets')
     rows = {'who': OWNERS, 'x': X.tolist(), 'y': Y.tolist(), 'text': ['t'] * 7}
     split = library.Dataset.from_dict(rows)
-    check(adapters.from_hugging_face(split, client='who', features='x', label='y'))
+    assert_columns(
+        adapters.from_hugging_face(split, client='who', features='x', label='y')
+    )
     with pytest.raises(ValueError, match=r'`features` must hold numbers, .* got <U1'):
         adapters.from_hugging_face(split, client='who', features='text', label='y')
     with pytest.raises(ValueError, match="`label` has no 'z'"):
@@ -189,7 +185,7 @@ def test_torch_data_sets():
     torch = pytest.importorskip('torch')
     data = torch.utils.data
     full = data.TensorDataset(torch.tensor(X), torch.tensor(Y))
-    check(adapters.from_torch(full, OWNERS))
+    assert_columns(adapters.from_torch(full, OWNERS))
     positions = {
         name: [i for i, owner in enumerate(OWNERS) if owner == name] for name in NAMES
     }
@@ -248,7 +244,7 @@ def test_data_sets_that_do_not_fit_are_named(dataset, clients, message):
 
 
 def test_a_map_style_data_set_needs_no_torch():
-    check(adapters.from_torch(Pairs(zip(X, Y, strict=True)), OWNERS))
+    assert_columns(adapters.from_torch(Pairs(zip(X, Y, strict=True)), OWNERS))
 
 
 def test_whole_splits_are_not_taken_for_one():
@@ -266,7 +262,7 @@ def _split():
 
 
 def test_columns_by_themselves():
-    check(adapters.from_columns(X.astype(float), Y.tolist(), OWNERS))
+    assert_columns(adapters.from_columns(X.astype(float), Y.tolist(), OWNERS))
     for owners, message in (
         (3, 'have one entry per'),
         ([0], 'have 1 rows, as clients do, got 7'),

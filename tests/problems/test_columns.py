@@ -1,4 +1,4 @@
-"""Columns of anybody's data: what is kept to the bit, and what is refused with its row."""
+"""Columns of a user's data: what is taken over to the bit, and what is refused with its row."""
 
 import functools
 import json
@@ -11,19 +11,11 @@ from flax import linen as nn
 from fedjax_links import datasets, partition, problems
 from fedjax_links.problems import adapters, models
 from tests import refusals
+from tests.problems.leaf_files import leaf
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3)).astype(np.float32)
 Y = RNG.integers(0, 4, 7).astype(np.int32)
-
-
-def leaf(rows, values, users):
-    data = {}
-    for user, row, value in zip(users, rows, values, strict=True):
-        user_data = data.setdefault(user, {'x': [], 'y': []})
-        user_data['x'].append(row)
-        user_data['y'].append(value)
-    return {'user_data': data}
 
 
 @pytest.mark.parametrize('make', [list, np.asarray, 'objects', 'series'])
@@ -94,7 +86,10 @@ def test_a_column_that_holds_no_numbers_is_named(column, words):
 
 
 def numbered_apart(kind, tmp_path):
-    """Examples to train on of ann, bob and eve, and to test on of bob, eve and zoe."""
+    """Training examples of ann, bob and eve, and a function that makes test examples.
+
+    The test examples are eve's, zoe's and bob's. The function takes options of the reader ``kind``.
+    """
     names = ['ann', 'bob', 'eve']
     others = ['eve', 'zoe', 'bob']
     x = np.zeros((3, 2), np.float32)
@@ -137,12 +132,11 @@ def numbered_apart(kind, tmp_path):
 def test_test_examples_have_the_clients_of_training_examples(kind, tmp_path):
     train, make = numbered_apart(kind, tmp_path)
     assert train.names == ('ann', 'bob', 'eve')
-    # Numbered for themselves: bob, eve, zoe.
     assert make().clients.tolist() == [
         1,
         2,
         0,
-    ]
+    ]  # numbered for themselves: bob, eve, zoe
     test = make(names=train.names)
     assert test.names == ('ann', 'bob', 'eve', 'zoe')
     assert test.clients.tolist() == [2, 3, 1]
@@ -159,7 +153,7 @@ def test_names_of_another_kind_are_refused():
 
 
 @pytest.mark.parametrize('labels', [[0.0, 3.0, 1.0], [True, False, True]])
-def test_whole_floats_and_flags_are_classes(labels, tmp_path):
+def test_floats_without_fractions_and_flags_are_classes(labels, tmp_path):
     """As LEAF's generators and FedProx's write them."""
     x = X[:3]
     owners = ['u', 'v', 'u']
@@ -173,7 +167,9 @@ def test_whole_floats_and_flags_are_classes(labels, tmp_path):
     path = tmp_path / 'synthetic.json'
     path.write_text(json.dumps(leaf(x.tolist(), labels, owners)))
     read = datasets.from_leaf(path)
-    assert read.train_labels[np.argsort([0, 2, 1])].tolist() == expected
+    # The file holds the examples of u, the first and the third, before that of v.
+    by_user = [expected[0], expected[2], expected[1]]
+    assert read.train_labels.tolist() == by_user
     assert partition.iid(np.array(labels), num_clients=2, seed=0).shape == (3,)
 
 
@@ -220,12 +216,14 @@ def test_numbers_of_a_hash_cost_one_line_and_no_memory(number):
     ids = np.array([0, 1, number])
     x = X[:3]
     y = np.array([0, 1, 1])
-    one = {'module': nn.Dense(2)}
+    module = nn.Dense(2)
     for field, build in (
-        ('clients', lambda: problems.from_flax(x, y, ids, **one)),
+        ('clients', lambda: problems.from_flax(x, y, ids, module=module)),
         (
             'eval_data',
-            lambda: problems.from_flax(x, y, [0] * 3, **one, eval_data=(x, y, ids)),
+            lambda: problems.from_flax(
+                x, y, [0] * 3, module=module, eval_data=(x, y, ids)
+            ),
         ),
         ('train_labels', lambda: datasets.Dataset(x, ids)),
         ('owners', lambda: partition.divide(ids, seed=0)),
@@ -319,9 +317,10 @@ def test_pixels_that_reach_a_module_unscaled_are_warned_of():
         problems.images(dataset=deep, num_clients=2, partition='iid', model='softmax')
     images = np.resize(np.arange(256.0), (7, 8, 8, 1))
     flat = nn.Sequential([lambda x: x.reshape(len(x), -1), nn.Dense(4)])
-    for whole in (images, images.astype(np.int64)):
-        with pytest.warns(UserWarning, match=f'{whole.dtype} up to 255, which reach'):
-            problems.from_flax(whole, Y, [0] * 7, module=flat)
+    for pixels_of_255 in (images, images.astype(np.int64)):
+        words = f'{pixels_of_255.dtype} up to 255, which reach'
+        with pytest.warns(UserWarning, match=words):
+            problems.from_flax(pixels_of_255, Y, [0] * 7, module=flat)
     with warnings.catch_warnings():
         warnings.simplefilter('error')
         problems.from_flax(images / 255, Y, [0] * 7, module=flat)
