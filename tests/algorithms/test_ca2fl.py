@@ -1,4 +1,4 @@
-"""CA2FL against its listing, its relatives, and its limit against the optimum."""
+"""CA2FL against its listing and FedVARP, and its limit against the optimum."""
 
 import jax.numpy as jnp
 import numpy as np

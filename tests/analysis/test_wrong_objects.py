@@ -45,7 +45,7 @@ OBJECTS = {
 
 def finite_steps(**changes):
     """Computes the mean of a linear model under links with memory."""
-    given = {'multipliers': [1.0, 1.0], 'learning_rate': 0.1, **changes}
+    arguments = {'multipliers': [1.0, 1.0], 'learning_rate': 0.1, **changes}
     return analysis.weighted_finite_steps(
         np.zeros((2, 1)),
         [0.0, 1.0],
@@ -54,7 +54,7 @@ def finite_steps(**changes):
         down_rate=[0.1, 0.1],
         local_steps=2,
         loss='least_squares',
-        **given,
+        **arguments,
     )
 
 
@@ -126,10 +126,10 @@ ROUNDS = {
 
 def flow(**changes):
     """Predicts a linear model during training."""
-    given = {'time': 1.0, 'l2': 1.0, **changes}
+    arguments = {'time': 1.0, 'l2': 1.0, **changes}
     features = np.array([[0.0], [1.0]])
     return analysis.weighted_gradient_flow(
-        features, [0, 1], [0, 1], [0.5, 0.5], loss='softmax', **given
+        features, [0, 1], [0, 1], [0.5, 0.5], loss='softmax', **arguments
     )
 
 

@@ -1,4 +1,4 @@
-"""Flags are no numbers, and what is given per client is neither empty nor ragged."""
+"""Flags are no numbers, and arguments per client are neither empty nor ragged."""
 
 import numpy as np
 import pytest
@@ -185,8 +185,12 @@ PARTS = {
 
 def arrays(**options):
     """A problem of two examples."""
-    given = {'init_params': lambda key: np.zeros(2), 'loss_fn': lambda p, b: p.sum()}
-    return problems.from_arrays([[0.0], [1.0]], [0, 1], [0, 1], **{**given, **options})
+    defaults = {
+        'init_params': lambda key: np.zeros(2),
+        'loss_fn': lambda params, batch: params.sum(),
+    }
+    options = {**defaults, **options}
+    return problems.from_arrays([[0.0], [1.0]], [0, 1], [0, 1], **options)
 
 
 @pytest.mark.parametrize('argument', PARTS)

@@ -1,4 +1,4 @@
-"""Functions as traced: equal structures compute the same of other numbers."""
+"""Traced functions: an equal structure computes the same function of other constants."""
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,9 @@ def scaled(factor, shift=1.0):
     """Closes over an array within a jitted function within a branch."""
 
     def function(x):
-        grown = jax.lax.cond(x[0] > 0, lambda: jax.jit(lambda: factor * x)(), lambda: x)
-        return {'y': grown + shift}
+        product = jax.jit(lambda: factor * x)
+        y = jax.lax.cond(x[0] > 0, product, lambda: x)
+        return {'y': y + shift}
 
     return function
 
@@ -37,7 +38,7 @@ def test_functions_that_differ_in_arrays_share_a_structure():
         scaled(np.float32([1, 2, 3]), shift=-1.0),
         scaled(np.float32([1, 2, 3]), shift=np.float32([1])),
         scaled(np.float32([1])),
-        scaled(np.float64([1, 2, 3]).astype(np.int32)),
+        scaled(np.int32([1, 2, 3])),
         lambda x: {'y': x + 1.0},
         lambda x: {'z': scaled(np.float32([1, 2, 3]))(x)['y']},
         lambda x: {'y': jnp.flip(scaled(np.float32([1, 2, 3]))(x)['y'])},

@@ -17,7 +17,7 @@ Z_BOUND = 4.8  # of 700 comparisons one in a thousand would be beyond
 PROBS = np.linspace(0.1, 0.9, 8)
 
 
-def seeds_of(pattern, num_rounds, num_seeds=NUM_SEEDS):
+def sample_links(pattern, num_rounds, num_seeds=NUM_SEEDS):
     """Links of many seeds, leaves [S, T, ...]."""
     keys = jax.random.split(jax.random.key(5), num_seeds)
     draw = jax.jit(
@@ -28,8 +28,8 @@ def seeds_of(pattern, num_rounds, num_seeds=NUM_SEEDS):
     return jax.tree.map(np.asarray, draw(keys))
 
 
-def agree(samples, expected):
-    """Means over the first axis, in standard errors; returns how many were compared."""
+def assert_means(samples, expected) -> int:
+    """Compares means over the first axis in standard errors; returns how many vary at all."""
     samples = np.asarray(samples, float)
     expected = np.asarray(expected, float)
     errors = samples.std(axis=0) / np.sqrt(len(samples))
@@ -51,11 +51,14 @@ LAWS = {
 @pytest.mark.statistical
 @pytest.mark.parametrize('name', LAWS)
 def test_semi_markov_links_have_their_stationary_correlation(name):
-    """Every round, and every pair of rounds, is up as often as renewal theory says: 2 x 78."""
+    """Every round, and every pair of rounds, is up as often as renewal theory says.
+
+    Two clients have 78 pairs of 12 rounds each, the rounds themselves included.
+    """
     up, down = LAWS[name]
     num_rounds = 12
     pattern = participation.semi_markov(up, down, num_clients=2)
-    mask = seeds_of(pattern, num_rounds).mask.astype(float)
+    mask = sample_links(pattern, num_rounds).mask.astype(float)
     prob = float(np.squeeze(analysis.semi_markov_stationary(up, down)))
     memory = analysis.semi_markov_autocorrelation(
         np.ravel(up), np.ravel(down), num_rounds - 1
@@ -63,16 +66,12 @@ def test_semi_markov_links_have_their_stationary_correlation(name):
     first, second = np.triu_indices(num_rounds)
     both = prob**2 + prob * (1 - prob) * memory[second - first]
     pairs = mask[:, first] * mask[:, second]
-    assert agree(pairs, np.stack([both, both], axis=1)) > 50
-    # Independent.
-    assert agree(mask[..., 0] * mask[..., 1], np.full(num_rounds, prob**2)) > 5
-    np.testing.assert_allclose(
-        participation.semi_markov(up, down)
-        .sample(pattern.init(jax.random.key(0)), jax.random.key(0), 0)[1]
-        .prob,
-        prob,
-        rtol=1e-6,
-    )
+    assert assert_means(pairs, np.stack([both, both], axis=1)) > 50
+    # Clients are independent.
+    assert assert_means(mask[..., 0] * mask[..., 1], np.full(num_rounds, prob**2)) > 5
+    key = jax.random.key(0)
+    _, links = pattern.sample(pattern.init(key), key, 0)
+    np.testing.assert_allclose(links.prob, prob, rtol=1e-6)
 
 
 def test_sojourns_have_their_law():
@@ -89,9 +88,8 @@ def test_sojourns_have_their_law():
     law = np.ravel(up)[:15]  # P(D > k)
     beyond = (lengths[:, None] > np.arange(15)).mean(axis=0)
     errors = np.sqrt(law * (1 - law) / len(lengths))
-    assert (
-        np.abs(beyond - law)[1:] < Z_BOUND * errors[1:] + 1e-3
-    ).all()  # the end cuts long ones
+    # The end of the record cuts long sojourns: 1e-3 is left for that.
+    assert (np.abs(beyond - law)[1:] < Z_BOUND * errors[1:] + 1e-3).all()
 
 
 def test_both_geometric_is_the_markov_link():
@@ -108,7 +106,7 @@ def test_both_geometric_is_the_markov_link():
 
 @pytest.mark.statistical
 def test_shared_shocks():
-    """Marginals, correlations within groups and none between: 8 x 6 + 28 + 28."""
+    """Marginals of 8 x 6; 28 pairs within a round and 28 over three, none between groups."""
     groups = [0, 0, 0, 0, 1, 1, 2, 2]
     rise = 0.2
     fall = 0.1
@@ -117,9 +115,9 @@ def test_shared_shocks():
     pattern = participation.shared_shocks(
         participation.bernoulli(PROBS), groups, up_rate=rise, down_rate=fall
     )
-    links = seeds_of(pattern, num_rounds)
+    links = sample_links(pattern, num_rounds)
     mask = links.mask.astype(float)
-    agree(mask, np.tile(PROBS * share, (num_rounds, 1)))
+    assert_means(mask, np.tile(PROBS * share, (num_rounds, 1)))
     np.testing.assert_allclose(links.prob[0, 0], PROBS * share, rtol=1e-6)
     first, second = np.triu_indices(8, 1)
     rates = PROBS * share
@@ -129,11 +127,11 @@ def test_shared_shocks():
     expected = (
         rates[first] * rates[second] + correlation * spread[first] * spread[second]
     )
-    agree(mask[:, 2, first] * mask[:, 2, second], expected)
+    assert_means(mask[:, 2, first] * mask[:, 2, second], expected)
     lagged = (1 - rise - fall) ** 3  # of the chain, between rounds 1 and 4
     both = PROBS[first] * PROBS[second]
     expected = both * (share**2 + together * share * (1 - share) * lagged)
-    agree(mask[:, 1, first] * mask[:, 4, second], expected)
+    assert_means(mask[:, 1, first] * mask[:, 4, second], expected)
 
 
 @pytest.mark.statistical
@@ -142,9 +140,9 @@ def test_packets():
     pattern = participation.packets(
         participation.bernoulli(PROBS), loss=loss, num_packets=4
     )
-    links = seeds_of(pattern, 5)
+    links = sample_links(pattern, 5)
     arrives = PROBS * (1 - loss) ** 4
-    agree(links.mask, np.tile(arrives, (5, 1)))
+    assert_means(links.mask, np.tile(arrives, (5, 1)))
     np.testing.assert_allclose(links.prob[0, 0], arrives, rtol=1e-6)
 
 
@@ -198,15 +196,15 @@ def test_small_losses_of_many_packets_are_not_rounded_away(loss, num_packets):
     links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=1)
     exact = float((1 - fractions.Fraction(str(loss))) ** 1000) ** (num_packets / 1000)
     np.testing.assert_allclose(links.prob[0], exact, rtol=1e-7)
-    swept = jax.vmap(
-        lambda loss: (
-            participation.packets(
-                participation.always(2), loss=loss, num_packets=num_packets
-            )
-            .sample(((),), jax.random.key(0), 0)[1]
-            .prob
+
+    def traced_prob(loss):
+        pattern = participation.packets(
+            participation.always(2), loss=loss, num_packets=num_packets
         )
-    )(np.float32([loss]))
+        _, links = pattern.sample(((),), jax.random.key(0), 0)
+        return links.prob
+
+    swept = jax.vmap(traced_prob)(np.float32([loss]))
     np.testing.assert_allclose(swept[0], exact, rtol=1e-6)
 
 
@@ -246,15 +244,15 @@ def test_a_round_lasts_as_its_longest_part():
 def test_a_quorum_of_equals_lasts_as_order_statistics_do(count):
     """P(i arrives) = k / N, and P(a round is over by t) = P(Bin(N, F(t)) >= k)."""
     times = participation.Times(np.full(8, 2.0), sigma=0.7, fixed=0.5)
-    links = seeds_of(participation.quorum(times, quorum=count), 4)
-    agree(links.mask, np.full((4, 8), count / 8))
+    links = sample_links(participation.quorum(times, quorum=count), 4)
+    assert_means(links.mask, np.full((4, 8), count / 8))
     np.testing.assert_allclose(links.prob[0, 0], count / 8)
     assert (links.mask.sum(axis=-1) == count).all()
     at = np.linspace(0.8, 8.0, 12)
     by = stats.norm.cdf(np.log((at - 0.5) / 2.0) / 0.7)
     expected = stats.binom.sf(count - 1, 8, by)
     often = (expected > 0.001) & (expected < 0.999)  # whose errors are normal
-    assert agree(links.duration[:, 0, None] <= at[often], expected[often]) > 2
+    assert assert_means(links.duration[:, 0, None] <= at[often], expected[often]) > 2
 
 
 @pytest.mark.statistical
@@ -263,8 +261,10 @@ def test_grace_and_deadline():
     median = np.linspace(1.0, 3.0, 8)
     times = participation.Times(median, sigma=0.5)
     pattern = participation.quorum(times, quorum=8, deadline=2.0)
-    links = seeds_of(pattern, 3)
-    agree(links.mask, np.tile(stats.norm.cdf(np.log(2.0 / median) / 0.5), (3, 1)))
+    links = sample_links(pattern, 3)
+    assert_means(
+        links.mask, np.tile(stats.norm.cdf(np.log(2.0 / median) / 0.5), (3, 1))
+    )
     assert np.isnan(links.prob).all()
     assert (links.duration <= 2.0).all()
     fixed = participation.quorum([1.0, 1.2, 1.9, 4.0], quorum=1, grace=0.5)
@@ -288,13 +288,15 @@ def test_peer_links(kind):
     by_edge = np.linspace(0.1, 0.9, graph.num_edges)
     prob = by_edge if kind == 'independent' else participation.markov(by_edge, 0.1)
     uplinks = participation.bernoulli(PROBS[:6])
-    links = seeds_of(participation.peers(uplinks, graph, prob=prob), 3, num_seeds=6000)
+    links = sample_links(
+        participation.peers(uplinks, graph, prob=prob), 3, num_seeds=6000
+    )
     expected = by_edge[graph.edge_ids]
-    agree(links.edges, np.tile(expected, (3, 1, 1)))
+    assert_means(links.edges, np.tile(expected, (3, 1, 1)))
     np.testing.assert_allclose(links.edge_prob[0, 0], expected, rtol=1e-6)
-    agree(links.mask, np.tile(PROBS[:6], (3, 1)))
+    assert_means(links.mask, np.tile(PROBS[:6], (3, 1)))
     joint = links.mask[:, 2, :, None] * links.edges[:, 2]
-    agree(joint, PROBS[:6, None] * expected)
+    assert_means(joint, PROBS[:6, None] * expected)
     dense = np.zeros((6000, 6, 6), bool)
     np.put_along_axis(
         dense, np.tile(graph.neighbours, (6000, 1, 1)), links.edges[:, 1], axis=2
@@ -307,10 +309,12 @@ def test_peer_links(kind):
     placed = np.take_along_axis(matrices, links.neighbours[:, 1], axis=2)
     np.testing.assert_allclose(weights, placed, rtol=0, atol=1e-6)
     np.testing.assert_allclose(matrices.sum(axis=1), 1, rtol=0, atol=1e-12)
-    agree(matrices, analysis.expected_metropolis_matrix(graph.neighbours, expected))
+    assert_means(
+        matrices, analysis.expected_metropolis_matrix(graph.neighbours, expected)
+    )
     moment = np.random.default_rng(0).normal(size=(6, 6))
     squares = np.einsum('sij,jk,skl->sil', matrices, moment, matrices)
-    agree(squares, analysis.metropolis_map(graph.neighbours, expected)(moment))
+    assert_means(squares, analysis.metropolis_map(graph.neighbours, expected)(moment))
 
 
 @pytest.mark.parametrize(

@@ -179,10 +179,12 @@ def test_differences_that_are_all_zero_are_white(ax):
 
 
 @pytest.mark.parametrize('least, most', [(None, 3.0), (7.0, None)])
-def test_an_end_of_the_colours_stays_beside_all_values(ax, least, most):
+def test_one_limit_of_colours_beyond_all_values_leaves_a_range(ax, least, most):
     values = np.full((2, 2), 5.0)
-    ends = {'least': least, 'most': most}
-    axes = plot.heat_map(values, around_zero=False, **ends, ax=ax)
+    axes = plot.heat_map(values, around_zero=False, least=least, most=most, ax=ax)
     low, high = axes.images[0].get_clim()
     assert low < high
-    assert low == least if most is None else high == most
+    if most is None:
+        assert low == least
+    else:
+        assert high == most

@@ -131,27 +131,30 @@ def biases_of(log, tick):
     return links.bias(mask), links.bias(copy.mask)
 
 
-def test_chains_know_neither_habits_nor_hours_of_their_own():
-    """Where a look-alike's bias is too large, and where it is too small."""
+def test_a_look_alike_misses_the_days_and_hours_of_clients():
+    """Its bias is too large where days are regular, too small where clients have own hours."""
     days = 86_400.0 * np.arange(28)
+    # Thirty clients are up for the first nine hours of every day: no bias at all.
     steady = intervals(
         np.repeat(np.arange(30), 28), np.tile(days, 30), np.tile(days, 30) + 9 * HOUR
     )
     steady = steady._replace(period=np.full(30, 28 * 86_400.0))
-    (result, _), (copy, error) = biases_of(steady, HOUR)
-    assert result < 1e-12
-    assert copy > 5 * error
+    (bias, _), (copied_bias, error) = biases_of(steady, HOUR)
+    assert bias < 1e-12
+    assert copied_bias > 5 * error
 
+    # Five clients come about 8 h, the other 55 about 16 h: few are up together in the morning.
     rng = np.random.default_rng(0)
     hour = np.repeat([8, 16], [5, 55])[:, None] + rng.uniform(-2, 2, (60, 28))
     start = (days + hour * HOUR).ravel()
     end = start + rng.uniform(3, 7, start.size) * HOUR
     shifts = intervals(np.repeat(np.arange(60), 28), start, end)
-    log, copy = biases_of(shifts._replace(period=np.full(60, 28 * 86_400.0)), 1800)
-    assert copy[0] < log[0] - 5 * np.hypot(copy[1], log[1])
+    shifts = shifts._replace(period=np.full(60, 28 * 86_400.0))
+    (bias, error), (copied_bias, copied_error) = biases_of(shifts, 1800)
+    assert copied_bias < bias - 5 * np.hypot(error, copied_error)
 
 
-def test_a_log_of_nobody_and_days_without_whole_rounds():
+def test_logs_without_activity_days_or_many_rounds():
     assert np.isnan(links.bias(np.zeros((6, 2), bool))).all()
     log = intervals([0, 1], [0, 1000], [50_000, 90_000])
     assert links.sample_log(log, tick=7000.0)[1].period is None

@@ -33,6 +33,7 @@ def test_effective_numbers_are_between_one_and_all():
 
 def test_clients_are_in_the_order_of_their_largest_class():
     np.testing.assert_array_equal(by_largest_class(REPORT.class_mix), [3, 2, 1, 0])
+    # Order is by the largest class, however small its lead: 201 of 401 examples.
     nearly = partition.report(np.repeat([0, 1], 401), np.tile([0] * 200 + [1] * 201, 2))
     np.testing.assert_array_equal(by_largest_class(nearly.class_mix), [0, 1])
     tied = np.concatenate(

@@ -228,15 +228,10 @@ def test_the_gradient_of_pooling_is_that_of_maxima(rng, x64, size):
         expected = jax.jit(over_clients(functools.partial(gradient, derived)))(images)
         np.testing.assert_allclose(actual, expected, rtol=1e-14, atol=0)
 
+    def hessian(pool, images):
+        return jax.hessian(lambda x: jnp.sum(jnp.sin(pool(x))))(images)
+
     corner = images[1, :1, :2, :2, :1]
-    second = jax.jit(
-        jax.hessian(
-            lambda x, pool=convolution.max_pool: jnp.sum(
-                jnp.sin(convolution.max_pool(x))
-            )
-        )
-    )(corner)
-    expected = jax.jit(
-        jax.hessian(lambda x, pool=derived: jnp.sum(jnp.sin(derived(x))))
-    )(corner)
+    second = jax.jit(functools.partial(hessian, convolution.max_pool))(corner)
+    expected = jax.jit(functools.partial(hessian, derived))(corner)
     np.testing.assert_allclose(second, expected, rtol=1e-14, atol=0)

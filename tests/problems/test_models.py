@@ -43,8 +43,8 @@ def test_parameter_counts_are_the_papers(name):
     assert logits.shape == (4, 10)
 
 
-def uniform_of(weights, fan_in):
-    """A sample of the uniform distribution on +-1/sqrt(fan_in), by its range and variance."""
+def assert_uniform(weights, fan_in):
+    """Asserts range and variance of the uniform distribution on +-1/sqrt(fan_in)."""
     weights = np.ravel(weights)
     bound = 1 / math.sqrt(fan_in)
     assert np.abs(weights).max() <= bound
@@ -56,7 +56,8 @@ def uniform_of(weights, fan_in):
     assert np.ptp(weights) > 0
 
 
-def normal_of(weights, variance):
+def assert_normal(weights, variance):
+    """Asserts mean, variance and tails of a normal distribution, at five standard errors."""
     weights = np.ravel(weights)
     assert abs(np.mean(weights**2) / variance - 1) < 5 * math.sqrt(2 / weights.size)
     assert abs(np.mean(weights)) < 5 * math.sqrt(variance / weights.size)
@@ -73,15 +74,15 @@ def test_all_layers_are_kaiming_normal_but_the_last(name):
         fan_in = math.prod(kernel.shape[:-1])
         if layer == last:
             assert kernel.shape[-1] == 10
-            uniform_of(kernel, fan_in)
-            uniform_of(values['bias'], fan_in)
+            assert_uniform(kernel, fan_in)
+            assert_uniform(values['bias'], fan_in)
         else:
-            normal_of(kernel, 2 / fan_in)
+            assert_normal(kernel, 2 / fan_in)
             np.testing.assert_array_equal(values['bias'], 0)
 
 
 @pytest.mark.parametrize('name', cases(['sun_mnist', 'sun_cifar10'], ['sun_cifar10']))
-def test_sun_s_networks_are_drawn_uniformly(name):
+def test_sun_s_networks_start_uniformly(name):
     params = init(getattr(architectures, name)(10), SIZES[name][0])
     for layer, values in params.items():
         if layer.startswith('BatchNorm'):
@@ -89,12 +90,12 @@ def test_sun_s_networks_are_drawn_uniformly(name):
             np.testing.assert_array_equal(values['bias'], 0)
         else:
             fan_in = math.prod(values['kernel'].shape[:-1])
-            uniform_of(values['kernel'], fan_in)
-            uniform_of(values['bias'], fan_in)
+            assert_uniform(values['kernel'], fan_in)
+            assert_uniform(values['bias'], fan_in)
 
 
 @pytest.mark.slow
-def test_layers_and_seeds_are_drawn_apart():
+def test_layers_and_seeds_have_draws_of_their_own():
     first = init(models.CNN(10, channels=(4, 4)), (8, 8, 4), 0)
     second = init(models.CNN(10, channels=(4, 4)), (8, 8, 4), 1)
     assert not np.array_equal(first['Conv_0']['kernel'], first['Conv_1']['kernel'])
@@ -117,9 +118,9 @@ def numpy_cnn(params, images):
                 window = padded[:, i : i + len(kernel), j : j + len(kernel)]
                 outputs[:, i, j] = np.tensordot(window, kernel, axes=3)
         hidden = np.maximum(outputs + params[layer]['bias'], 0)
-        hidden = np.stack([hidden[:, i::2, j::2] for i in (0, 1) for j in (0, 1)]).max(
-            axis=0
-        )
+        # Pooling: the largest of each 2 x 2 window.
+        rows = np.maximum(hidden[:, 0::2], hidden[:, 1::2])
+        hidden = np.maximum(rows[:, :, 0::2], rows[:, :, 1::2])
     hidden = hidden.reshape(len(hidden), -1)
     for layer in ('Dense_0', 'Dense_1'):
         hidden = hidden @ params[layer]['kernel'] + params[layer]['bias']
@@ -194,7 +195,7 @@ def test_batch_statistics_need_batches():
     assert np.isfinite(train(classification((5, 5), module)).loss)
 
 
-def dropped(rate=0.5):
+def cnn_with_dropout(rate=0.5):
     return models.CNN(3, channels=(2,), hidden=(16,), dropout_rate=rate)
 
 
@@ -202,9 +203,9 @@ IMAGES = (4, 4, 1)
 
 
 def test_dropout_is_for_training_alone():
-    problem = classification((4, 4), dropped(), IMAGES)
+    problem = classification((4, 4), cnn_with_dropout(), IMAGES)
     params = jax.jit(problem.init_params)(jax.random.key(0))
-    full = classification((4, 4), dropped(0.0), IMAGES)
+    full = classification((4, 4), cnn_with_dropout(0.0), IMAGES)
     expected = jax.jit(full.loss_fn)(params, problem.data)
     np.testing.assert_array_equal(
         jax.jit(problem.loss_fn)(params, problem.data), expected
@@ -215,7 +216,8 @@ def test_dropout_is_for_training_alone():
     losses = [
         float(random_loss(params, problem.data, jax.random.key(i))) for i in (0, 0, 1)
     ]
-    assert losses[0] == losses[1] != losses[2]
+    assert losses[0] == losses[1]
+    assert losses[0] != losses[2]
     assert abs(losses[0] - float(expected)) > 1e-4
 
 
@@ -228,20 +230,23 @@ def test_modules_without_the_flag_have_no_random_loss():
     cases(itertools.product([None, 3], [(4, 4), (4, 6)]), [(3, (4, 6))]),
 )
 def test_units_are_dropped_by_seed_and_step(counts, batch_size):
-    problem = classification(counts, dropped(), IMAGES)
+    problem = classification(counts, cnn_with_dropout(), IMAGES)
     first, again, other = map(trainer(problem, batch_size=batch_size), (2, 2, 3))
     for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(a, b)
     assert float(first.loss) != float(other.loss)
-    none = train(classification(counts, dropped(0.0), IMAGES), batch_size=batch_size)
+    without = classification(counts, cnn_with_dropout(0.0), IMAGES)
+    none = train(without, batch_size=batch_size)
     assert float(first.loss) != float(none.loss)
 
 
 @pytest.mark.slow
 def test_dropout_draws_do_not_move_the_batches():
     """A rate too small to drop anything trains as no dropout does."""
-    tiny = train(classification((4, 6), dropped(1e-07), IMAGES), batch_size=3)
-    none = train(classification((4, 6), dropped(0.0), IMAGES), batch_size=3)
+    tiny, none = (
+        train(classification((4, 6), cnn_with_dropout(rate), IMAGES), batch_size=3)
+        for rate in (1e-7, 0.0)
+    )
     for a, b in zip(jax.tree.leaves(tiny), jax.tree.leaves(none), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 

@@ -26,6 +26,11 @@ def init(module, tokens, seed=0):
     return jax.tree.map(lambda leaf: leaf + 0.1, params)
 
 
+def dense(layer, x):
+    """The outputs of a fully connected layer with or without a bias."""
+    return x @ layer['kernel'] + layer.get('bias', 0)
+
+
 def numpy_gru(params, tokens):
     """Two layers, text by text and token by token."""
     params = jax.tree.map(lambda leaf: np.asarray(leaf, float), params)
@@ -33,31 +38,24 @@ def numpy_gru(params, tokens):
     for text in tokens:
         inputs = [params['Embed_0']['embedding'][token] for token in text]
         for layer in range(2):
-            p = {
-                name: lambda x, w=w: x @ w['kernel'] + w.get('bias', 0)
-                for name, w in params[f'GRUCell_{layer}'].items()
-            }
-            carried = np.zeros(4)
+            p = params[f'GRUCell_{layer}']
+            h = np.zeros(4)
             outputs = []
             for x in inputs:
-                reset = scipy.special.expit(p['ir'](x) + p['hr'](carried))
-                update = scipy.special.expit(p['iz'](x) + p['hz'](carried))
-                new = np.tanh(p['in'](x) + reset * p['hn'](carried))
-                carried = (1 - update) * new + update * carried
-                outputs.append(carried)
+                reset = scipy.special.expit(dense(p['ir'], x) + dense(p['hr'], h))
+                update = scipy.special.expit(dense(p['iz'], x) + dense(p['hz'], h))
+                new = np.tanh(dense(p['in'], x) + reset * dense(p['hn'], h))
+                h = (1 - update) * new + update * h
+                outputs.append(h)
             inputs = outputs
-        scores.append(
-            inputs[-1] @ params['Dense_0']['kernel'] + params['Dense_0']['bias']
-        )
+        scores.append(dense(params['Dense_0'], inputs[-1]))
     return np.array(scores)
 
 
 def layer_norm(p, x):
     centred = x - x.mean(-1, keepdims=True)
-    return (
-        centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6) * p['scale']
-        + p['bias']
-    )
+    deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
+    return centred / deviation * p['scale'] + p['bias']
 
 
 def gelu(x):
@@ -66,31 +64,31 @@ def gelu(x):
 
 
 def numpy_transformer(params, tokens):
-    """Two blocks, text by text, head by head and place by place."""
+    """Two blocks, text by text, head by head and position by position."""
     params = jax.tree.map(lambda leaf: np.asarray(leaf, float), params)
     scores = []
     for text in tokens:
         x = params['Embed_0']['embedding'][text] + params['places']
         for layer in range(2):
             p = params[f'MultiHeadDotProductAttention_{layer}']
-            read = layer_norm(params[f'LayerNorm_{2 * layer}'], x)
-            added = np.zeros_like(x)
+            # Attention: every position reads those up to itself; a head has 8 / 2 features.
+            inputs = layer_norm(params[f'LayerNorm_{2 * layer}'], x)
+            attention = np.zeros_like(x)
             for head in range(2):
-                query = read @ p['query']['kernel'][:, head]
-                key = read @ p['key']['kernel'][:, head]
-                value = read @ p['value']['kernel'][:, head]
+                query = inputs @ p['query']['kernel'][:, head]
+                key = inputs @ p['key']['kernel'][:, head]
+                value = inputs @ p['value']['kernel'][:, head]
                 for index in range(len(text)):
                     logits = key[: index + 1] @ query[index] / np.sqrt(4)
-                    seen = scipy.special.softmax(logits) @ value[: index + 1]
-                    added[index] += seen @ p['out']['kernel'][head]
-            x = x + added
-            wide = params[f'Dense_{2 * layer}']
-            narrow = params[f'Dense_{2 * layer + 1}']
-            read = layer_norm(params[f'LayerNorm_{2 * layer + 1}'], x)
-            read = gelu(read @ wide['kernel'] + wide['bias'])
-            x = x + read @ narrow['kernel'] + narrow['bias']
+                    mean = scipy.special.softmax(logits) @ value[: index + 1]
+                    attention[index] += mean @ p['out']['kernel'][head]
+            x = x + attention
+            # Two fully connected layers.
+            inputs = layer_norm(params[f'LayerNorm_{2 * layer + 1}'], x)
+            hidden = gelu(dense(params[f'Dense_{2 * layer}'], inputs))
+            x = x + dense(params[f'Dense_{2 * layer + 1}'], hidden)
         last = layer_norm(params['LayerNorm_4'], x)[-1]
-        scores.append(last @ params['Dense_4']['kernel'] + params['Dense_4']['bias'])
+        scores.append(dense(params['Dense_4'], last))
     return np.array(scores)
 
 

@@ -30,20 +30,19 @@ def cells(**choices):
     )
 
 
-def alone(values):
+def untuned(values):
+    """The values of an algorithm for which tuning has no second choice."""
     return Choice(np.array([values], float), np.zeros(2000, int))
 
 
-def test_cells_use_common_seeds_and_leave_out_diverged_ones(
-    rng,
-):
+def test_cells_use_common_seeds_and_leave_out_diverged_ones(rng):
     values = [rng.normal(size=size) for size in (5, 3, 4, 3)]
     base = [rng.normal(size=size) for size in (4, 6, 3, 4)]
     values[2] = np.array([1.0, np.nan, 2.0, 3.0])
-    result = cells(a=map(alone, values), b=map(alone, base)).minus('a', 'b')
+    result = cells(a=map(untuned, values), b=map(untuned, base)).minus('a', 'b')
     expected = np.mean([values[k][:3] - base[k][:3] for k in (0, 1, 3)], axis=0)
     np.testing.assert_allclose(result.values, [expected])
-    none = cells(a=map(alone, np.full((4, 3), np.nan)), b=map(alone, base))
+    none = cells(a=map(untuned, np.full((4, 3), np.nan)), b=map(untuned, base))
     assert none.minus('a', 'b') is None
 
 
@@ -51,13 +50,15 @@ def test_a_draw_of_tuning_chooses_at_all_cells_together(rng):
     picks = rng.integers(0, 2, 2000)
     torn = [Choice(rng.normal(size=(2, 4)), np.roll(picks, k)) for k in range(4)]
     base = [rng.normal(size=4) for _ in range(4)]
-    result = cells(a=torn, b=map(alone, base)).minus('a', 'b')
+    result = cells(a=torn, b=map(untuned, base)).minus('a', 'b')
     expected = [
         np.mean(
             [torn[k].values[np.roll(picks, k)[draw]] - base[k] for k in range(4)],
             axis=0,
         )
-        for draw in range(200)
+        for draw in range(
+            200
+        )  # as many draws of tuning as `Cells` averages over all cells
     ]
     np.testing.assert_allclose(result.values[1:], expected)
     chosen = np.mean([torn[k].values[0] - base[k] for k in range(4)], axis=0)

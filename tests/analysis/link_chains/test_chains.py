@@ -12,7 +12,7 @@ from tests.analysis import enumeration
 
 
 def path_law(chain, num_rounds):
-    """P(masks of the first rounds) by masks, from the listed modes."""
+    """Returns ``{masks of the first rounds: probability}``, from the listed modes of a chain."""
     modes = chain.modes()
     transition = modes.transition.toarray()
     law = {}
@@ -37,7 +37,10 @@ def assert_same_law(result, expected):
 
 
 def law_of_histories(num_clients, num_rounds, factor):
-    """P(path) as a product of each round's probability given the masks before."""
+    """Returns ``{masks of the first rounds: probability}`` by the rule of probability of a pattern.
+
+    ``factor(past, mask)`` is the probability of a mask, a tuple of N flags, after the masks before.
+    """
     masks = list(itertools.product([False, True], repeat=num_clients))
     law = {}
     for path in itertools.product(masks, repeat=num_rounds):
@@ -56,12 +59,12 @@ def test_markov_chains_are_two_state_chains_by_client():
     def factor(past, mask):
         result = 1.0
         for client, is_up in enumerate(mask):
-            p, star = (
-                probs[client],
-                min(stars[client], probs[client] / (1 - probs[client])),
-            )
+            p = probs[client]
+            rise = min(stars[client], p / (1 - p))
             fall = min(1.0, stars[client] * (1 - p) / p)
-            up = p if not past else 1 - fall if past[-1][client] else star
+            up = p
+            if past:
+                up = 1 - fall if past[-1][client] else rise
             result *= up if is_up else 1 - up
         return result
 
@@ -74,8 +77,10 @@ def test_markov_moves_with_the_rates_of_the_round_it_enters():
 
     def factor(past, mask):
         p = probs[len(past) % 3, 0]
-        rise, fall = 0.1, 0.1 * (1 - p) / p
-        before = 1.0 * past[-1][0] if past else 0.5
+        rise = 0.1
+        fall = 0.1 * (1 - p) / p
+        # The first round enters from the stationary state of round 0, whose probability is 0.5.
+        before = float(past[-1][0]) if past else 0.5
         up = before * (1 - fall) + (1 - before) * rise
         return up if mask[0] else 1 - up
 
@@ -92,15 +97,17 @@ def test_a_correlation_time_is_that_of_the_autocorrelation():
 
 
 @pytest.mark.parametrize('design', ['product', 'successive', 'sum'])
-def test_minimum_separation_draws_cohorts_of_those_who_waited(design):
+def test_minimum_separation_draws_from_clients_that_do_not_rest(design):
     weights = np.array([4.0, 2.0, 1.0, 1.0])
 
     def factor(past, mask):
-        waiting = set() if not past else set(np.flatnonzero(past[-1]))
-        ids = [i for i in range(4) if i not in waiting]
-        law = enumeration.one_round(weights[ids], 2, design)
-        cohort = tuple(ids.index(i) for i in np.flatnonzero(mask) if i in ids)
-        return law.get(cohort, 0.0) if sum(mask) == 2 and len(cohort) == 2 else 0.0
+        resting = set(np.flatnonzero(past[-1])) if past else set()
+        selectable = [i for i in range(4) if i not in resting]
+        members = np.flatnonzero(mask)
+        if len(members) != 2 or not set(members) <= set(selectable):
+            return 0.0
+        law = enumeration.one_round(weights[selectable], 2, design)
+        return law[tuple(selectable.index(i) for i in members)]
 
     chain = link_chains.minimum_separation(
         weights, separation=1, cohort_size=2, design=design
@@ -108,7 +115,7 @@ def test_minimum_separation_draws_cohorts_of_those_who_waited(design):
     assert_same_law(path_law(chain, 3), law_of_histories(4, 3, factor))
 
 
-def test_minimum_separation_has_the_stationary_law_of_its_closed_form():
+def test_minimum_separation_has_its_stationary_closed_form():
     weights = [8.0, 4.0, 2.0, 1.0, 1.0]
     for separation in range(4):
         modes = link_chains.minimum_separation(weights, separation=separation).modes()
@@ -170,41 +177,38 @@ def test_semi_markov_has_the_autocorrelation_of_its_laws():
         law = law @ modes.transition
 
 
-def test_b_min_sep_is_a_semi_markov_link_with_a_cut_geometric_time():
-    prob, separation = 0.5, 3
-    # A down time is two rounds of waiting, and as many as it takes; it may be just those.
+def test_b_min_sep_is_a_semi_markov_link_with_a_shifted_time():
+    """A down time is two rounds of rest and a geometric number of further ones, maybe none.
+
+    The geometric law is cut after 39 rounds, where 0.5^39 is left.
+    """
+    prob = 0.5
+    separation = 3
     down = np.concatenate([np.ones(separation - 1), (1 - prob) ** np.arange(1, 40)])
     result = path_law(link_chains.b_min_sep([prob], separation), 5)
     expected = path_law(link_chains.semi_markov([1.0], down), 5)
-    for path, value in result.items():
-        assert abs(value - expected.get(path, 0.0)) < 1e-9
+    for path in result.keys() | expected.keys():
+        assert abs(result.get(path, 0.0) - expected.get(path, 0.0)) < 1e-9
 
 
 @pytest.mark.parametrize('reset', [False, True])
 def test_cycles_have_one_block_per_cycle_at_each_offset(reset):
     chain = link_chains.cyclic([0.5, 0.25], cycle_length=4, reset=reset)
 
-    def offsets_law():
-        # Active two of four rounds with offsets 0 and 1; one of four with 0, 1 and 2.
-        for first, second in itertools.product(range(2), range(3)):
-            yield 1 / 6, (first, second)
+    def masks(offset, active):
+        return [(t - offset) % 4 < active for t in range(4)]
 
-    def masks(offsets):
-        for t in range(4):
-            yield tuple(
-                (t - offset) % 4 < active
-                for offset, active in zip(offsets, (2, 1), strict=True)
-            )
-
+    # A cycle: active two of four rounds with offsets 0 and 1; one of four with 0, 1 and 2.
+    cycles = []
+    for first, second in itertools.product(range(2), range(3)):
+        cycles.append(tuple(zip(masks(first, 2), masks(second, 1), strict=True)))
     expected = {}
-    for prob, offsets in offsets_law():
-        one = tuple(masks(offsets))
-        if not reset:
-            expected[one + one] = expected.get(one + one, 0.0) + prob
-            continue
-        for other_prob, others in offsets_law():
-            both = one + tuple(masks(others))
-            expected[both] = expected.get(both, 0.0) + prob * other_prob
+    if reset:
+        for one, other in itertools.product(cycles, repeat=2):
+            expected[one + other] = 1 / 36
+    else:
+        for cycle in cycles:
+            expected[cycle + cycle] = 1 / 6
     assert_same_law(path_law(chain, 8), expected)
 
 
@@ -217,7 +221,10 @@ SUPPORTS_OF_A_ROW = [row for row in itertools.product([0, 1], repeat=3) if any(r
 
 
 def test_a_start_is_needed_where_stationary_laws_differ():
-    """All 343 chains of three modes by who follows whom; ``law (P - I) = 0`` counts laws."""
+    """All 7^3 chains of three modes by their possible transitions, each of equal probability.
+
+    The null space of ``law (P - I) = 0`` has a dimension for each class of modes.
+    """
     num_unique = 0
     for rows in itertools.product(SUPPORTS_OF_A_ROW, repeat=3):
         transition = np.array(rows) / np.sum(rows, axis=1, keepdims=True)

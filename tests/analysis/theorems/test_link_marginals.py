@@ -11,7 +11,7 @@ SINE = 0.6 + 0.4 * np.sin(2 * np.pi * np.arange(40) / 40)
 
 
 def rates(probs, star=0.05):
-    """The paper's table of q* and q."""
+    """The paper's table of q* and q: the chances to rise and to fall."""
     down = star * (1 - probs) / probs
     rise = np.where(down > 1, probs / (1 - probs), star)
     return rise, np.minimum(down, 1)
@@ -39,10 +39,15 @@ def test_changing_markov_links_equal_a_long_recursion():
 
 
 def test_marginals_agree_with_a_simulation_of_200000_rounds():
-    """It had .006 .060 .300 .540 for the sine and .006 .060 .272 .443 for Markov links."""
+    """It had .006 .060 .300 .540 for the sine and .006 .060 .272 .443 for Markov links.
+
+    The bounds are a rounding of 0.0005 and 1.1 standard errors of a share of rounds. Those are
+    0.0049 for a probability of 0.5 with the autocorrelation 0.9, and 0.0010 or less for rare links.
+    """
     rise, fall = rates(SINE[:, None] * PROBS)
     result = link_marginals.periodic_markov_marginals(rise, fall).mean(axis=0)
-    np.testing.assert_allclose(result, [0.006, 0.060, 0.272, 0.443], atol=0.006)
+    np.testing.assert_allclose(result[2:], [0.272, 0.443], atol=0.006)
+    np.testing.assert_allclose(result[:2], [0.006, 0.060], atol=0.0015)
     independent = (SINE[:, None] * PROBS).mean(axis=0)
     np.testing.assert_allclose(independent, 0.6 * PROBS, rtol=1e-12)
     # Markov links of the same schedule are up more sparsely for p of a half and more only.

@@ -12,7 +12,7 @@ WEIGHTS = {'equal': np.ones(6), 'power': np.arange(1, 7) ** -1.5}
 
 
 def chains():
-    """Random small chains, and chains of minimum separation."""
+    """Yields transition matrices and stationary laws of small random chains and of cohorts."""
     rng = np.random.default_rng(0)
     for size in (2, 3, 5):
         for _ in range(5):
@@ -30,6 +30,7 @@ CHAINS = list(chains())
 
 
 def direct_time(matrix, law, epsilon):
+    """The first power of the matrix whose rows all lie within epsilon of the law."""
     power = matrix.copy()
     time = 1
     while 0.5 * np.abs(power - law).sum(axis=1).max() > epsilon:

@@ -26,9 +26,9 @@ def test_quadratics_satisfy_their_constants_at_random_points(are_equal):
             targets, curves, initial_point=start
         )
         point = rng.normal(size=3) * 10 ** rng.uniform(-2, 3)
-        points = rational(targets)
-        bends = rational(curves)
-        gradients = bends[:, None] * (rational(point) - points)
+        exact_targets = rational(targets)
+        exact_curves = rational(curves)
+        gradients = exact_curves[:, None] * (rational(point) - exact_targets)
         full = gradients.mean(axis=0)
         squares = np.sum((gradients - full) ** 2, axis=1)
         left = float(squares.mean())
@@ -43,10 +43,10 @@ def test_quadratics_satisfy_their_constants_at_random_points(are_equal):
             )
         assert known.smoothness == curves.max()
 
-        def loss(x, points=points, bends=bends):
-            return np.mean(bends * np.sum((x - points) ** 2, axis=1)) / 2
+        def loss(x, targets=exact_targets, curves=exact_curves):
+            return np.mean(curves * np.sum((x - targets) ** 2, axis=1)) / 2
 
-        best = (bends @ points) / bends.sum()
+        best = (exact_curves @ exact_targets) / exact_curves.sum()
         gap = float(loss(rational(start)) - loss(best))
         np.testing.assert_allclose(known.initial_gap, gap, rtol=1e-12)
 
@@ -77,7 +77,8 @@ def test_softmax_satisfies_its_constants_at_random_points():
         assert norms.max() <= known.dissimilarity
         assert np.mean(norms**2) <= known.offset**2
         change = np.linalg.norm(result - gradients(other), axis=(1, 2))
-        assert change.max() <= known.smoothness * np.linalg.norm(model - other) * 1.0001
+        distance = np.linalg.norm(model - other)
+        assert change.max() <= known.smoothness * distance * (1 + 1e-9)
     assert known.slope == 0
 
 
@@ -174,8 +175,8 @@ def test_clients_with_the_same_inputs_have_exact_differences():
     np.testing.assert_allclose(known.offset, np.sqrt(np.mean(norms**2)), rtol=1e-12)
 
 
-def test_least_squares_of_single_inputs_are_quadratics():
-    """One example x_i = 1 without intercept's data: F_i is h/2 (w - u_i)^2 in ``w = B + b``."""
+def test_least_squares_of_an_intercept_alone_are_quadratics():
+    """One example of input 0 per client: ``F_i = (b - y_i)^2``, of curvature 2 in b."""
     labels = np.array([0.0, 4.0])
     known = problem_constants.linear_model_constants(
         np.zeros((2, 1)), labels, [0, 1], loss='least_squares'
@@ -195,8 +196,9 @@ def test_minibatches_vary_no_more_than_their_bound(loss):
     columns = 3 if loss == 'softmax' else 1
     labels = rng.integers(max(columns, 2), size=20)
     classes = {'num_classes': 3} if loss == 'softmax' else {}
+    batch_size = 4
     known = problem_constants.linear_model_constants(
-        features, labels, owners, loss=loss, batch_size=4, l2=0.1, **classes
+        features, labels, owners, loss=loss, batch_size=batch_size, l2=0.1, **classes
     )
     rows = np.column_stack([features, np.ones(20)])
     for _ in range(1000):
@@ -209,8 +211,8 @@ def test_minibatches_vary_no_more_than_their_bound(loss):
         each = rows[:, :, None] * slopes[:, None, :]
         for client in range(4):
             client_rows = each[owners == client]
-            variance = np.sum((client_rows - client_rows.mean(axis=0)) ** 2) / 5 / 4
-            assert variance <= known.noise**2
+            squares = np.sum((client_rows - client_rows.mean(axis=0)) ** 2, axis=(1, 2))
+            assert squares.mean() / batch_size <= known.noise**2
     full = problem_constants.linear_model_constants(
         features, labels, owners, loss=loss, **classes
     )

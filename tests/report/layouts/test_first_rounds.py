@@ -1,4 +1,4 @@
-"""First rounds at which levels are reached."""
+"""The first rounds at which a metric reaches its targets."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,9 @@ from fedjax_links.report.layouts import first_rounds
 from tests.report.made import results, rows_of
 
 TABLES = 'fedjax_links.papers.xiang2024.tables'
-SVHN = {'name': f'{TABLES}:table1', 'dataset': 'SVHN', 'split': 'test'}
 
 
-def test_first_rounds_at_which_the_mean_over_seeds_is_there():
+def test_the_mean_over_seeds_reaches_a_target():
     seeds = [[[0.1, 0.5, 0.5, 0.9, 0.9, 0.9], [0.1, 0.1, 0.7, 0.7, 0.9, 0.9]]]
     result = results({'fedavg': seeds})
     (row,) = rows_of(first_rounds(result, targets=(0.55, 0.95, 0.8)).tables[0])
@@ -19,7 +18,7 @@ def test_first_rounds_at_which_the_mean_over_seeds_is_there():
     assert row['80.0'] == '40 (40 to 50)'
 
 
-def test_a_seed_that_never_arrives_ends_the_range():
+def test_a_seed_that_never_reaches_it_ends_the_range():
     result = results({'fedavg': [[[0.1, 0.9, 0.9], [0.1, 0.1, 0.3]]]})
     (row,) = rows_of(first_rounds(result, targets=(0.5,)).tables[0])
     assert row['50.0'] == '20 (20 to never)'
@@ -37,7 +36,7 @@ def test_no_target_is_lost_in_rounding():
     assert row['80.0'] == '20'
 
 
-def test_losses_arrive_downwards():
+def test_losses_reach_targets_from_above():
     result = results(
         {'fedavg': {'server': {'loss': [[[2.0, 1.0, 0.5]]]}}}, metric='loss'
     )
