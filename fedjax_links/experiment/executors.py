@@ -239,8 +239,7 @@ class _Reporter:
         if not self.listeners.callbacks:
             return
         self.store.refresh()
-        # Tuning comes first.
-        for name in sorted(self.store.saves, key=lambda name: name.startswith('main-')):
+        for name in sorted(self.store.saves, key=_stage_order):
             if max(self.store.saves[name]) > self.reported.get(name, -1):
                 self._report_lane(name)
 
@@ -262,6 +261,12 @@ class _Reporter:
         for round, record in saved.records.items():
             if round > before:
                 self.listeners.notify('on_period', lane, {'round': round, **record})
+
+
+def _stage_order(name: str) -> int:
+    """Returns when the stage of a lane comes, by the lane's name."""
+    stage, _, _ = name.partition('-')
+    return (lanes.TUNING, lanes.MAIN, lanes.TIE).index(stage)
 
 
 def _config_text(plan: Plan) -> str:

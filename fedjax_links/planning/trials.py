@@ -335,12 +335,7 @@ def _main_lanes(
         strict=True,
     )
     for pattern, seed, *values in dict.fromkeys(lanes):
-        point = dict(zip(names, values, strict=True))
-        yield (
-            pattern,
-            seed,
-            {name: value for name, value in point.items() if _has_value(value)},
-        )
+        yield pattern, seed, _point_of(names, values)
 
 
 def mistake(label: str, trials: Sequence[TuningTrials]) -> errors.InvalidError | None:

@@ -41,25 +41,22 @@ def link_chain(links: Bound) -> LinkChain:
     if inputs.probs.size > _MOST_CLIENTS:
         raise NotExactError(f'more than {_MOST_CLIENTS:,} clients')
     try:
-        return make_chain(inputs, links)
+        return make_chain(inputs)
     except errors.InvalidError as error:
         raise NotExactError(str(error)) from error
 
 
-def _always(inputs: LawInputs, links: Bound) -> LinkChain:
-    del links
+def _always(inputs: LawInputs) -> LinkChain:
     return link_chains.independent(np.ones(inputs.options['num_clients']))
 
 
-def _bernoulli(inputs: LawInputs, links: Bound) -> LinkChain:
-    del links
+def _bernoulli(inputs: LawInputs) -> LinkChain:
     if inputs.schedule_name in ('constant', 'jitter'):
         return link_chains.independent(inputs.probs)
     return link_chains.independent(_probs_of_period(inputs))
 
 
-def _markov(inputs: LawInputs, links: Bound) -> LinkChain:
-    del links
+def _markov(inputs: LawInputs) -> LinkChain:
     if inputs.schedule_name not in _DETERMINISTIC:
         raise NotExactError(
             f'probabilities of the schedule {inputs.schedule_name} are random'
@@ -84,15 +81,13 @@ def _probs_of_period(inputs: LawInputs) -> np.ndarray:
     return np.array([schedule.mean(t) for t in range(period)], np.float64)
 
 
-def _cyclic(inputs: LawInputs, links: Bound) -> LinkChain:
-    del links
+def _cyclic(inputs: LawInputs) -> LinkChain:
     length = inputs.options.get('cycle_length', 100)
     reset = inputs.options.get('reset', False)
     return link_chains.cyclic(inputs.probs, cycle_length=length, reset=reset)
 
 
-def _minimum_separation(inputs: LawInputs, links: Bound) -> LinkChain:
-    del links
+def _minimum_separation(inputs: LawInputs) -> LinkChain:
     options = inputs.options
     return link_chains.minimum_separation(
         options['weights'],
@@ -103,8 +98,7 @@ def _minimum_separation(inputs: LawInputs, links: Bound) -> LinkChain:
     )
 
 
-def _uniform_cohort(inputs: LawInputs, links: Bound) -> LinkChain:
-    del links
+def _uniform_cohort(inputs: LawInputs) -> LinkChain:
     num_clients = inputs.options['num_clients']
     size = inputs.options['cohort_size']
     # Cohorts of equal weights, after which no client has to wait.
@@ -118,8 +112,7 @@ def _uniform_cohort(inputs: LawInputs, links: Bound) -> LinkChain:
     return chain._replace(kinds=tuple(kinds))
 
 
-def _periodic_groups(inputs: LawInputs, links: Bound) -> LinkChain:
-    del links
+def _periodic_groups(inputs: LawInputs) -> LinkChain:
     options = inputs.options
     return link_chains.periodic_groups(
         options['groups'],
@@ -128,8 +121,7 @@ def _periodic_groups(inputs: LawInputs, links: Bound) -> LinkChain:
     )
 
 
-def _semi_markov(inputs: LawInputs, links: Bound) -> LinkChain:
-    del links
+def _semi_markov(inputs: LawInputs) -> LinkChain:
     options = inputs.options
     up = np.atleast_2d(options['up'])
     down = np.atleast_2d(options['down'])
@@ -139,17 +131,17 @@ def _semi_markov(inputs: LawInputs, links: Bound) -> LinkChain:
     return link_chains.semi_markov(up, down, kinds=kinds)
 
 
-def _shared_shocks(inputs: LawInputs, links: Bound) -> LinkChain:
+def _shared_shocks(inputs: LawInputs) -> LinkChain:
     options = inputs.options
     return link_chains.shared_shocks(
-        link_chain(links.options['pattern']),
+        link_chain(options['pattern']),
         options['groups'],
         up_rate=options['up_rate'],
         down_rate=options['down_rate'],
     )
 
 
-_CHAINS: Mapping[str, Callable[[LawInputs, Bound], LinkChain]] = {
+_CHAINS: Mapping[str, Callable[[LawInputs], LinkChain]] = {
     'always': _always,
     'bernoulli': _bernoulli,
     'cyclic': _cyclic,

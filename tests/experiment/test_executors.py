@@ -86,6 +86,23 @@ def test_jobs_give_the_bytes_and_periods_of_one_process(tmp_path):
     assert len(results.columns['round']) == 3 * 4 * 2
 
 
+def test_stages_are_reported_in_the_order_in_which_they_run(tmp_path):
+    """All lanes are done when the first report looks at the folder."""
+    stages = []
+
+    class Stages(experiment.Callback):
+        def on_stage(self, algorithm, stage, num_rounds):
+            stages.append(stage)
+
+    config = {**CONFIG, 'algorithms': {'fedavg': {}}, 'num_rounds': 40, 'num_seeds': 2}
+    tuning = {'learning_rates': (0.05, 0.051), 'num_rounds': 20, 'num_seeds': 2}
+    # Noise hides the difference of two rates that are nearly the same.
+    config['problem'] = {'name': 'quadratic', 'targets': [[0.0], [1.0]], 'noise': 5.0}
+    planned = experiment.build({**config, 'tuning': {**tuning, 'grow': 0}})
+    planned.run(tmp_path, [Stages()], executor=AtOnce(), jobs=1)
+    assert stages == ['tuning', 'main', 'tie']
+
+
 def test_an_experiment_of_objects_says_which_part_cannot_travel(tmp_path):
     built = experiment.build(values())
     planned = experiment.Experiment(
