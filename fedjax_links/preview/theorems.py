@@ -111,7 +111,7 @@ def _theorem_lines(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
     ]
     for theorem in ('xiang2023', 'xiang2024'):
         lines.append(analysis.check_theorem(theorem, setting.constants, fedpbc).text())
-    amplification = _amplification(experiment.config or {})
+    amplification = _amplification(_config_at_first_point(links))
     if amplification.period <= len(active):
         amplified = _amplified_run(
             run, setting.constants, active, clients, amplification
@@ -187,7 +187,7 @@ def _separation_chain(
 def _setting(links: ConfiguredLinks) -> _Setting:
     """Returns constants and clients of a quadratic or a linear model."""
     problem = links.problem
-    client = (links.experiment.config or {})['client']
+    client = _config_at_first_point(links)['client']
     rate = float(client['learning_rate'])
     steps = int(client['local_steps'])
     key = jax.random.key(links.experiment.seeds[0])
@@ -237,12 +237,22 @@ def _linear_setting(
     return _Setting(constants, clients, rate, steps)
 
 
+def _config_at_first_point(links: ConfiguredLinks) -> Section:
+    """Returns the config with the clients' and algorithms' values at the first grid point."""
+    config = links.experiment.config or {}
+    for name, value in links.experiment.plan.points[0].items():
+        section, *path = name.split('.')
+        if section in ('client', 'algorithms'):
+            config = nested.with_value(config, [section, *path], value)
+    return config
+
+
 def _num_rounds(links: ConfiguredLinks) -> int:
     """Returns how many rounds the runs take, fewer for linear models with much data."""
     num_rounds = links.experiment.num_rounds
     if links.problem.objective is None:
         return num_rounds
-    steps = int((links.experiment.config or {})['client']['local_steps'])
+    steps = int(_config_at_first_point(links)['client']['local_steps'])
     examples = int(np.sum(np.asarray(links.problem.counts)))
     return max(2, min(num_rounds, _MOST_GRADIENTS // (examples * steps)))
 
@@ -278,7 +288,7 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
             'their constants are known for quadratics and\n'
             'for linear models with an intercept only'
         )
-    client: Section = (links.experiment.config or {}).get('client', {})
+    client: Section = _config_at_first_point(links).get('client', {})
     if not isinstance(client.get('learning_rate'), int | float):
         return '`config.client.learning_rate` is no number'
     if not isinstance(client.get('local_steps'), int):

@@ -117,7 +117,7 @@ def test_a_module_with_the_name_of_another_one_says_so(tmp_path):
     done = ended('theory', '--config=mine.py', cwd=tmp_path)
     assert is_one_line(done), done.stderr
     assert (
-        '`config.algorithms.a.name` must name a module whose name no other one'
+        '`config.algorithms.a.name` must name a module whose name no other module'
         in done.stderr
     )
 

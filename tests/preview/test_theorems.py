@@ -57,6 +57,29 @@ def test_algorithms_may_be_their_names_alone():
     assert 'FedAvg with P = 6, eta = 1:' in theorems.text(links, links.record(64))
 
 
+def test_the_first_point_of_the_grid_is_checked():
+    values = config({'name': 'regularized', 'cohort_size': 1})
+    values['algorithms'] |= {'amplified_fedavg': {'period': 2, 'amplification': 1.5}}
+    grid = {
+        'client': {'local_steps': [1, 3]},
+        'algorithms': {'amplified_fedavg': {'period': [5, 10]}},
+    }
+    at_point = {
+        **values,
+        'client': {'learning_rate': 0.01, 'local_steps': 1},
+        'algorithms': {
+            'fedpbc': {},
+            'amplified_fedavg': {'period': 5, 'amplification': 1.5},
+        },
+    }
+    texts = []
+    for changed in ({**values, 'grid': grid}, at_point):
+        links = configured_links.of_experiment(experiment.build(changed))
+        texts.append(theorems.text(links, links.record(64)))
+    assert texts[0] == texts[1]
+    assert 'FedAvg with P = 5' in texts[0]
+
+
 def test_problems_without_constants_are_named():
     links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
     lines = screen(links, noise=1.0)
