@@ -119,8 +119,8 @@ def wait_for_all(
 
     Link semantics: all N clients take part in a step, whatever the links of its round. The wait
     stands for the time in which each client was connected once, so **the mask is not read** after
-    the warm-up. Choose P such that every client delivers within P rounds. In other rounds nobody
-    trains and x stays.
+    the warm-up. Choose P such that every client delivers within P rounds. In other rounds no
+    client trains and x stays.
 
     Memory: one model. A step costs N clients, a waiting round nothing.
 

@@ -67,7 +67,7 @@ def amplified_scaffold(
     client move. With full gradients this is exact to rounding. Amplification scales steps; the
     authors divide the local rate by gamma.
 
-    In a client's mean all rounds of the window in which it delivered count alike, however many
+    In a client's mean all rounds of the window in which it delivered count equally, however many
     others did. Weights of ``1 / |A|``, as an update has in the mean over A, would give the same c_i
     for cohorts of one size, and others where sizes vary, as under independent links.
 

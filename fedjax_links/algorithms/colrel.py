@@ -42,8 +42,8 @@ def colrel(
       weights: alpha, float[N, N], row i for the sum that client i uploads.
         `analysis.colrel_weights` returns those of least variance. By default all relays give
         client j's update the weight ``1 / sum_i p_i q_ji``, by the probabilities that the round's
-        links report. On links with a downlink nobody relays by default, as in `fedavg_known`:
-        such links do not report how probably a relay uploads that did not receive x.
+        links report. On links with a downlink no client relays by default, as in
+        `fedavg_known`: such links do not report how probably a relay without x uploads.
 
     Returns:
       The algorithm; models: ``server``.

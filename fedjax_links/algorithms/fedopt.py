@@ -99,6 +99,9 @@ def fedopt(
     common.check_optimizer(server_optimizer)
     common.check_weights(weights)
 
+    def init(params: Params, problem: Problem) -> FedOptState:
+        return FedOptState(params, server_optimizer.init(params))
+
     def round_step(
         state: FedOptState, ctx: RoundContext, problem: Problem
     ) -> Step[FedOptState]:
@@ -108,9 +111,6 @@ def fedopt(
         # Server: step the optimizer, unless the round is empty.
         new_state = common.apply_server_update(state, 1, mean, server_optimizer)
         return tree.select(metrics.num_active > 0, new_state, state), metrics
-
-    def init(params: Params, problem: Problem) -> FedOptState:
-        return FedOptState(params, server_optimizer.init(params))
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)
 

@@ -72,6 +72,9 @@ def gossip(local_train: ClientProgram) -> Algorithm:
       Koloskova et al. 2020, Algorithm 1.
     """
 
+    def init(params: Params, problem: Problem) -> GossipState:
+        return GossipState(common.table_of(params, problem))
+
     def round_step(
         state: GossipState, ctx: RoundContext, problem: Problem
     ) -> Step[GossipState]:
@@ -87,9 +90,6 @@ def gossip(local_train: ClientProgram) -> Algorithm:
         )
         # Gossip: x_i = sum_j M_ij z_j.
         return GossipState(peers.mix(ctx.links, z)), metrics
-
-    def init(params: Params, problem: Problem) -> GossipState:
-        return GossipState(common.table_of(params, problem))
 
     def models(state: GossipState) -> Mapping[str, Params]:
         return {'server': tree.client_mean(state.clients)}

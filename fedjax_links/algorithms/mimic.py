@@ -77,6 +77,9 @@ def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """
     checks.positive_number('server_lr', server_lr)
 
+    def init(params: Params, problem: Problem) -> MimicState:
+        return MimicState(params, common.zero_table(params, problem))
+
     def round_step(
         state: MimicState, ctx: RoundContext, problem: Problem
     ) -> Step[MimicState]:
@@ -99,8 +102,5 @@ def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
         cohort = cohorts.participating(ctx.links)
         _, table = cohorts.map_reduce(correct, cohort, table)
         return MimicState(server, table), metrics
-
-    def init(params: Params, problem: Problem) -> MimicState:
-        return MimicState(params, common.zero_table(params, problem))
 
     return Algorithm(init, round_step, common.server_model)

@@ -188,7 +188,7 @@ def semi_decentralised_senders(mask: np.ndarray, options: Section) -> np.ndarray
 
 
 def _is_upload(ctx: RoundContext, server_every: int) -> Array:
-    """Returns whose upload arrives, bool[N]: nobody's between server rounds."""
+    """Returns the clients whose upload arrives, bool[N]; none between server rounds."""
     is_server_round = (ctx.round + 1) % server_every == 0
     return base.delivers(ctx.links) & is_server_round
 

@@ -86,6 +86,23 @@ def in_chunks(
     ids = jnp.concatenate([cohort.ids, jnp.full(padding, num_clients, jnp.int32)])
     train = meshes.isolate_from_fusion(jax.vmap(fn)) if on_mesh else jax.vmap(fn)
 
+    def add(total: PyTree, sums: PyTree) -> PyTree:
+        """Adds the sums of the last iteration's chunks, one after the other.
+
+        In the same iteration the compiler would merge a chunk's sum into the total if there
+        is one device, and round differently.
+        """
+        if not on_mesh:  # They are added as soon as they are computed.
+            return total
+        for device in range(num_devices):
+            total = jax.tree.map(lambda a, b, d=device: a + b[d], total, sums)
+        return total
+
+    def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
+        if isinstance(table, meshes.TableShard):
+            return meshes.store_rows(table, ids, new_rows)
+        return scatter(Cohort(ids, slots_at_once, num_clients), table, new_rows)
+
     def run_chunk(iteration: Array, carry: _Carry) -> _Carry:
         # Store what the last iteration computed.
         total, table, (sums, *finished) = carry
@@ -115,23 +132,6 @@ def in_chunks(
         sums, new_rows = meshes.gather((chunk_sum, new_rows))
         new_rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), new_rows)
         return total, table, (sums, iteration_ids, new_rows)
-
-    def add(total: PyTree, sums: PyTree) -> PyTree:
-        """Adds the sums of the last iteration's chunks, one after the other.
-
-        In the same iteration the compiler would merge a chunk's sum into the total if there
-        is one device, and round differently.
-        """
-        if not on_mesh:  # They are added as soon as they are computed.
-            return total
-        for device in range(num_devices):
-            total = jax.tree.map(lambda a, b, d=device: a + b[d], total, sums)
-        return total
-
-    def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
-        if isinstance(table, meshes.TableShard):
-            return meshes.store_rows(table, ids, new_rows)
-        return scatter(Cohort(ids, slots_at_once, num_clients), table, new_rows)
 
     num_iterations = _loop_bound(
         cohort, (cohort.size + slots_at_once - 1) // slots_at_once
