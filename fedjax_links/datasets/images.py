@@ -97,7 +97,7 @@ def synthetic_images(
     checks.counts(num_train=num_train, num_test=num_test)
     checks.static_int('num_classes', num_classes, maximum=2**16)
     checks.number_within('difficulty', difficulty, 0, 1)
-    if np.shape(shape) != (3,):
+    if checks.shape('shape', shape) != (3,):
         sizes = errors.text_of(np.asarray(shape).tolist())
         raise errors.invalid('shape', 'be height, width, channels', sizes)
     for size in shape:

@@ -62,10 +62,10 @@ class Dataset:
             self._check_part(part)
         names = [f'{part}_labels' for part in parts]
         labels = {name: getattr(self, name) for name in names}
-        if not self.num_classes:
+        checks.static_int('num_classes', self.num_classes, minimum=0)
+        if self.num_classes == 0:
             largest = max(int(values.max()) for values in labels.values())
             self._set('num_classes', largest + 1)
-        checks.static_int('num_classes', self.num_classes)
         for name, values in labels.items():
             if values.max() >= self.num_classes:
                 requirement = f'lie below num_classes ({self.num_classes})'
@@ -116,9 +116,10 @@ class Dataset:
             owners = getattr(self, argument)
             if owners is None:
                 continue
-            if labels is None or np.shape(owners) != (len(labels),):
+            shape = columns.as_array(argument, owners).shape
+            if labels is None or shape != (len(labels),):
                 requirement = f'have one owner per row of `{part}_features`'
-                raise errors.invalid(argument, requirement, f'shape {np.shape(owners)}')
+                raise errors.invalid(argument, requirement, f'shape {shape}')
             numbers: NDArray[np.integer[Any]]
             if self.client_names:
                 numbers = self._numbers_of_named_owners(argument, owners)

@@ -1,7 +1,7 @@
-"""Four papers, each in a house of its own; configs name what is in here, the package never does.
+"""Describes four papers, a package each; configs name what is here, and no other module does.
 
-`xiang2023`, `xiang2024`, `wang2022` and `sun2025` hold, as far as there is any: ``presets`` (config
-sections as plain dictionaries), ``tables`` (printed numbers) and ``released`` (what published code
-does differently). Beside them is what several papers share. What draws the papers' figures lies
-beside the configs that name it.
+`xiang2024`, `wang2022` and `sun2025` hold ``presets`` (config sections as plain dictionaries),
+``tables`` (printed numbers) and ``released`` (what published code does differently). `xiang2023`
+needs none of these. The modules here are shared by several papers. The functions that draw the
+papers' figures are in ``configs/figures``.
 """

@@ -1,4 +1,4 @@
-"""Builds what configs of several papers share: words after the colon, and sections."""
+"""Builds sections that several papers share, and reads the words after the colon of a config."""
 
 import itertools
 from collections.abc import Iterable
@@ -34,11 +34,11 @@ IN_SMALL = (
 
 
 def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
-    """Returns the choices that the words of ``--config=FILE:WORD,WORD`` make.
+    """Returns the choice of each group that the words of ``--config=FILE:WORD,WORD`` make.
 
     Args:
       argument: words with commas between them, in any order; may be empty.
-      *groups: words of which at most one may be given; the first is the default.
+      *groups: alternatives; the first of a group is its default.
 
     Returns:
       A word of each group.

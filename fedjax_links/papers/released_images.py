@@ -1,7 +1,7 @@
 """Augments as the released code of Xiang et al. 2024 and of Wang and Ji 2022 does.
 
-Crops and mirror images are drawn once for a whole minibatch. What else that code does to images
-stands in `common.images`.
+Crops and mirror images are drawn once for a minibatch. `common.images` has the other departures
+of that code.
 """
 
 import jax

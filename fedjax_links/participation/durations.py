@@ -114,7 +114,7 @@ def _as_columns(**parameters: ArrayLike) -> list[NDArray[np.float64]]:
       ValueError: for a parameter that is neither one number nor one for each row.
     """
     vectors = {name: np.atleast_1d(value) for name, value in parameters.items()}
-    num_rows = max(vector.size for vector in vectors.values())
+    num_rows = max(1, *[vector.size for vector in vectors.values()])
     columns = []
     for name, vector in vectors.items():
         if vector.shape not in ((1,), (num_rows,)):

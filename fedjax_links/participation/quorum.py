@@ -13,6 +13,9 @@ from fedjax_links.core import checks, contracts, errors
 from fedjax_links.participation import combining, link_laws, schedules
 from fedjax_links.participation.always import always
 
+# Seconds, more than anyone means.
+_LONGEST = 1e30
+
 
 class Times(NamedTuple):
     """Describes how long clients take from the round's start until their result arrives.
@@ -74,16 +77,16 @@ def quorum(
     checks.per_client('times', times.median)
     (num_clients,) = checks.shape('times', times.median)
 
-    def one_per_client(name: str) -> Array:
-        """Checks a field of the times, and returns it as float32[N]."""
+    def checked_field(name: str) -> Array:
+        """Checks a field of the times, and returns it as float[] or float[N]."""
         value = getattr(times, name)
-        return schedules.each_within(f'times.{name}', value, num_clients, 0, 1e30)
+        return schedules.each_within(f'times.{name}', value, num_clients, 0, _LONGEST)
 
-    median = one_per_client('median')
-    sigma = one_per_client('sigma')
-    fixed = one_per_client('fixed')
+    median = checked_field('median')
+    sigma = checked_field('sigma')
+    fixed = checked_field('fixed')
     checks.static_int('quorum', quorum, maximum=num_clients)
-    checks.number_within('grace', grace, 0, 1e30)
+    checks.number_within('grace', grace, 0, _LONGEST)
     if deadline is not None:
         checks.positive_number('deadline', deadline)
     if pattern is not None:

@@ -23,6 +23,7 @@ from fedjax_links.core import prng
 
 FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5
+"""At most every second draw is rejected on average."""
 MOST_COLLISIONS = 3.0
 """Of independent draws on average, so that one set of draws in ``e^3`` has none."""
 # Draws of a pass beyond twice the cohort, so that small cohorts rarely take two passes.
@@ -167,10 +168,11 @@ def weighted_proposal(weights: NDArray[np.float64]) -> Proposal:
     num_clients = len(weights)
     if weights.min() == weights.max():
         return uniform_proposal(num_clients)
-    table = alias_table(weights)
+    thresholds, aliases = alias_table(weights)
 
     def propose(key: Key, count: int) -> Array:
-        threshold, alias = map(jnp.asarray, table)
+        threshold = jnp.asarray(thresholds)
+        alias = jnp.asarray(aliases)
         column_key, bits_key = jax.random.split(key)
         column = prng.integers(column_key, (count,), num_clients)
         stays = jax.random.bits(bits_key, (count,), 'uint32') < threshold[column]

@@ -139,7 +139,7 @@ def _laws_and_kinds(
         kinds = checks.ids('kinds', kinds)
         checks.within('kinds', kinds, 0, num_rows - 1)
     elif num_rows == 1:
-        kinds = np.zeros(num_clients or 1, int)
+        kinds = np.zeros(1 if num_clients is None else num_clients, int)
     else:
         kinds = np.arange(num_rows)
     if num_clients not in (None, len(kinds)):

@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links.core import checks, errors
 from fedjax_links.partition.label_shares import (
     SMALL_ALPHA,
-    begin_shares,
     draw_log_shares,
     draw_shares,
+    prepare_shares,
 )
-from fedjax_links.partition.rules import begin, until_all_own
+from fedjax_links.partition.rules import draw_until_all_own, prepare
 
 
 def pathological(
@@ -48,7 +48,7 @@ def pathological(
       >>> print(partition.report(owners, labels).classes_held, np.bincount(owners))
       [3 3 3 3] [15 15 15 15]
     """
-    labels, rng = begin(labels, num_clients, seed)
+    labels, rng = prepare(labels, num_clients, seed)
     classes, sizes = np.unique(labels, return_counts=True)
     fewest = math.ceil(classes.size / num_clients)
     checks.static_int(
@@ -105,7 +105,7 @@ def dirichlet_unequal(
     References:
       Xiang et al., FedPBC, 2024 (journal version), released code.
     """
-    labels, sizes, rng = begin_shares(labels, num_clients, alpha, seed)
+    labels, sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
         if alpha >= SMALL_ALPHA:
@@ -117,7 +117,7 @@ def dirichlet_unequal(
         ends = np.cumsum(shares, axis=0)
         return _cut(labels, np.rint(sizes * ends / ends[-1]))
 
-    return until_all_own(num_clients, draw)
+    return draw_until_all_own(num_clients, draw)
 
 
 def dirichlet_per_class(
@@ -153,13 +153,13 @@ def dirichlet_per_class(
     References:
       Sun et al., ICLR 2025, released notebook (alpha 0.5, 100 clients).
     """
-    labels, sizes, rng = begin_shares(labels, num_clients, alpha, seed)
+    labels, sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
         ends = np.cumsum(draw_shares(rng, sizes.size, num_clients, alpha), axis=1).T
         return _cut(labels, np.floor(sizes * ends))
 
-    return until_all_own(num_clients, draw)
+    return draw_until_all_own(num_clients, draw)
 
 
 def dirichlet_capped(
@@ -200,7 +200,7 @@ def dirichlet_capped(
       al., Federated learning on non-IID data silos, 2022, whose released code has the cap. It
       also redraws until each client owns ten examples; here one will do.
     """
-    labels, sizes, rng = begin_shares(labels, num_clients, alpha, seed)
+    labels, sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
         clients = np.empty(labels.size, np.int32)
@@ -220,7 +220,7 @@ def dirichlet_capped(
             volumes += np.bincount(owners, minlength=num_clients)
         return clients
 
-    return until_all_own(num_clients, draw)
+    return draw_until_all_own(num_clients, draw)
 
 
 def _cut(labels: NDArray[np.int64], stops: NDArray[np.float64]) -> NDArray[np.int32]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
-from fedjax_links.partition.rules import begin, generator
+from fedjax_links.partition.rules import generator, prepare
 
 _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
 """``(client, bool[C] whether a class has unused examples) -> weights [C]``, 0 for used-up ones."""
@@ -67,18 +67,18 @@ def dirichlet(
 
     Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn from
     the client's shares nu_i ~ Dir(alpha 1), each served with a random unused example of that class.
-    An exhausted class leaves everybody's shares, which are renormalised. Clients that are served
-    late therefore take what is left, and the smaller alpha is, the less the last ones resemble
-    their shares: of 100 clients with MNIST's class counts and alpha 0.1, served by their numbers,
-    the last 20 differ from them by 0.47 in total variation, the first 50 by 0.02 (ten seeds).
+    An exhausted class leaves the shares of all clients, which are renormalised. So clients that are
+    served late take what is left. The smaller alpha is, the less the last ones resemble their
+    shares. With 100 clients, MNIST's class counts and alpha 0.1, the total variation between a
+    client's classes and its shares is 0.02 for the first 50 and 0.47 for the last 20 (served by
+    number, ten seeds).
 
     Args:
       labels: int[E], class of each example, numbered from 0.
       num_clients: N, at most E.
       alpha: concentration, positive: small is one class per client, large is the uniform mix.
-      order: in which clients are served: ``'random'``, so that a client's number says nothing of
-        its data; or ``'numbers'``, by their numbers, as all partitions were made before version
-        0.2.
+      order: in which clients are served: ``'random'``, so that a client's number says nothing
+        about its data; or ``'numbers'``, by their numbers, as before version 0.2.
       seed: integer in ``[0, 2**32)``.
 
     Returns:
@@ -99,7 +99,7 @@ def dirichlet(
       Hsu, Qi and Brown, Measuring the effects of non-identical data distribution for federated
       visual classification, 2019.
     """
-    labels, sizes, rng = begin_shares(labels, num_clients, alpha, seed)
+    labels, sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
     served = _order(order, num_clients, seed)
     return _deal(rng, labels, served, _weigher(rng, num_clients, sizes.size, alpha))
 
@@ -116,11 +116,13 @@ def hierarchical_dirichlet(
 ) -> NDArray[np.int32]:
     """Gives clients equal volumes, Dirichlet shares of coarse classes, and of those within.
 
-    Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn: a
-    coarse class from the client's theta_i ~ Dir(alpha 1), then a class of it from the client's
-    Dir(beta 1) over these, each served with a random unused example. An exhausted class leaves its
-    coarse class's shares, which are renormalised, and a coarse class none of whose classes are left
-    leaves theta_i. Clients that are served late take what is left, as in `dirichlet`.
+    Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn. First
+    a coarse class is drawn from the client's theta_i ~ Dir(alpha 1), then a class within it from
+    the client's Dir(beta 1) over its classes. Each label is served with a random unused example.
+
+    An exhausted class leaves the shares of its coarse class, which are renormalised. A coarse class
+    without classes leaves theta_i in the same way. Clients that are served late take what is left,
+    as in `dirichlet`.
 
     Args:
       labels: int[E], class of each example, numbered from 0.
@@ -151,7 +153,7 @@ def hierarchical_dirichlet(
       Reddi et al., Adaptive federated optimization, ICLR 2021, appendix C.1: the Pachinko
       allocation of CIFAR-100.
     """
-    labels, sizes, rng = begin_shares(labels, num_clients, alpha, seed)
+    labels, sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
     checks.positive_number('beta', beta)
     groups = checks.ids('coarse', CIFAR100_COARSE if coarse is None else coarse)
     if len(groups) < sizes.size:
@@ -178,11 +180,11 @@ def hierarchical_dirichlet(
     return _deal(rng, labels, served, weigh)
 
 
-def begin_shares(
+def prepare_shares(
     labels: ArrayLike, num_clients: int, alpha: float, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], np.random.Generator]:
-    """Checks arguments; returns labels, the size of each class, and the stream of the seed."""
-    classes, rng = begin(labels, num_clients, seed)
+    """Checks arguments; returns labels, the size of each class, and the seed's generator."""
+    classes, rng = prepare(labels, num_clients, seed)
     checks.positive_number('alpha', alpha)
     return classes, np.bincount(classes), rng
 

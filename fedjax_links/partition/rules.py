@@ -83,7 +83,7 @@ def iid(labels: ArrayLike, *, num_clients: int, seed: int) -> NDArray[np.int32]:
       >>> print(np.bincount(owners))
       [5 5]
     """
-    labels, rng = begin(labels, num_clients, seed)
+    labels, rng = prepare(labels, num_clients, seed)
     return rng.permutation(np.arange(labels.size) % num_clients).astype(np.int32)
 
 
@@ -121,7 +121,7 @@ def label_shards(
       McMahan et al., Communication-efficient learning of deep networks from decentralized data,
       2017, section 3.
     """
-    labels, rng = begin(labels, num_clients, seed)
+    labels, rng = prepare(labels, num_clients, seed)
     checks.static_int(
         'shards_per_client', shards_per_client, maximum=labels.size // num_clients
     )
@@ -165,7 +165,7 @@ def similarity(
       Wang and Ji, A unified analysis of federated learning with arbitrary client participation,
       NeurIPS 2022, appendix and released code (250 clients, similarity 5 %).
     """
-    labels, rng = begin(labels, num_clients, seed)
+    labels, rng = prepare(labels, num_clients, seed)
     checks.number_within('similarity', similarity, 0, 1)
     num_classes = int(labels.max()) + 1
     group = contiguous_groups(num_clients, num_groups=min(num_classes, num_clients))
@@ -182,24 +182,24 @@ def similarity(
             sizes[clients[example]] += 1
         return clients
 
-    return until_all_own(num_clients, draw)
+    return draw_until_all_own(num_clients, draw)
 
 
-def begin(
+def prepare(
     labels: ArrayLike, num_clients: int, seed: int
 ) -> tuple[NDArray[np.int64], np.random.Generator]:
-    """Checks the labels, for at most as many clients, and begins the partitions' stream."""
+    """Checks labels and the number of clients; returns the labels and the seed's generator."""
     classes = columns.class_ids('labels', labels)
     checks.static_int('num_clients', num_clients, maximum=classes.size)
     return classes, generator(seed)
 
 
 def generator(seed: int, *parts: int) -> np.random.Generator:
-    """Returns the partitions' stream of a seed, or a part of it."""
+    """Returns the random generator of a seed's partitions, or of a part of them."""
     return numpy_random.generator(seed, 'PA', *parts)
 
 
-def until_all_own(
+def draw_until_all_own(
     num_clients: int, draw: Callable[[], NDArray[np.int32]]
 ) -> NDArray[np.int32]:
     """Draws partitions until every client owns an example, at most `MAX_TRIES` times.

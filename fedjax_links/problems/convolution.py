@@ -7,9 +7,9 @@ gradients agree to rounding.
 There are two forms, `by_patches` and `by_rows`:
 ``y[b, i, j] = sum_{u, v} x[b, i + u - top, j + v - left] K[u, v]``, where x is zero outside the
 image. Each is a product between shifts side by side on the channel axis and their adjoint, shifts
-added up. Each is the other's backward pass: derived by JAX, that would pad and add up the shifts
-one by one. There is no forward mode (`jax.jvp`); gradients of gradients, and forward mode over a
-gradient (`jax.hessian`), are as ever.
+added up. Each is the other's backward pass, which JAX would derive with a padded sum for each
+shift. There is no forward mode (`jax.jvp`). Gradients of gradients, and forward mode over a
+gradient (`jax.hessian`), work.
 
 The gradient of ``x W`` by W that `jax.lax.dot_general` derives is the transpose of an ``[out, in]``
 product. On a CPU, updating a large layer by a transposed matrix takes longer than the product;

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedjax_links.base import Array, Params, Problem
-from fedjax_links.core import checks, errors, numpy_random
+from fedjax_links.core import checks, numpy_random
 from fedjax_links.core.records import Section
 from fedjax_links.datasets import Dataset
 from fedjax_links.partition import Partitioner, bind, dirichlet_shares
@@ -26,6 +26,8 @@ from fedjax_links.problems.vectors import vector_regression
 # Features and classes of `synthetic`.
 _FEATURES = 60
 _CLASSES = 10
+# Of a spread, more than anyone means.
+_LARGEST = 1e30
 
 
 def gaussians(
@@ -103,8 +105,6 @@ def gaussians(
         return np.repeat(np.arange(num_clients), examples_per_client)
 
     partitioner: str | Partitioner = own_examples if partition is None else partition
-    if not partitioner:
-        raise errors.invalid('partition', 'be a partition or None', repr(partition))
     if partition is not None and alpha is not None:
         partition_options['alpha'] = alpha
     bind(partitioner, partition_options, gaussians)
@@ -206,8 +206,8 @@ def synthetic(
       Li et al., Federated optimization in heterogeneous networks, MLSys 2020, section 5.1;
       Xiang et al. 2023, section VI.
     """
-    checks.number_within('alpha', alpha, 0, 1e30)
-    checks.number_within('beta', beta, 0, 1e30)
+    checks.number_within('alpha', alpha, 0, _LARGEST)
+    checks.number_within('beta', beta, 0, _LARGEST)
     checks.static_int('num_clients', num_clients)
     if max_examples is not None:
         checks.static_int('max_examples', max_examples, minimum=51)
@@ -300,9 +300,9 @@ def gaussian_regression(
     data_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
     checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
     checks.counts(dimension=dimension)
-    checks.number_within('heterogeneity', heterogeneity, 0, 1e30)
-    checks.number_within('shift', shift, 0, 1e30)
-    checks.number_within('sigma', sigma, 0, 1e30)
+    checks.number_within('heterogeneity', heterogeneity, 0, _LARGEST)
+    checks.number_within('shift', shift, 0, _LARGEST)
+    checks.number_within('sigma', sigma, 0, _LARGEST)
     checks.fits('dimension', dimension, 16 * dimension * (num_clients + dimension))
     needed = 20 * num_clients * examples_per_client * dimension
     checks.fits('examples_per_client', examples_per_client, needed)

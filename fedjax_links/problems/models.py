@@ -263,7 +263,10 @@ def _embed(module: GRU | Transformer, tokens: Array, width: int) -> Array:
     if tokens.ndim != 2 or not jnp.issubdtype(tokens.dtype, jnp.integer):
         got = f'{tokens.dtype}{list(tokens.shape)}'
         raise errors.invalid('features', 'be tokens, integers [examples, length]', got)
-    return nn.Embed(module.num_tokens or module.num_classes, width)(tokens)
+    num_tokens = module.num_tokens
+    if num_tokens is None:
+        num_tokens = module.num_classes
+    return nn.Embed(num_tokens, width)(tokens)
 
 
 def _scores(module: GRU | Transformer, activations: Array) -> Array:

@@ -110,7 +110,7 @@ def quadratic(
     if points.ndim != 2 or 0 in points.shape:
         requirement = 'have shape [num_clients, d]'
         raise errors.invalid('targets', requirement, list(points.shape))
-    # The error of `within` names the client by the last axis.
+    # The error of `within` names the client by the last axis. The limit keeps squares finite.
     checks.within('targets', points.T, -1e150, 1e150)
     checks.number_within('noise', noise, 0, 1e150)
     start = _checked_start(initial_point, points)

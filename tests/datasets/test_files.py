@@ -97,6 +97,14 @@ def test_owners_are_numbered_those_with_test_examples_alone_last():
             '`train_labels` must have an integer dtype, got floa',
         ),
         (
+            {'train_clients': [[1, 2], [3]]},
+            '`train_clients` must have one shape, got [[1, 2], [3]].',
+        ),
+        (
+            {'num_classes': np.zeros(2, int)},
+            '`num_classes` must be a Python integer, got array([0, 0]).',
+        ),
+        (
             {'train_features': [['a'], ['b']]},
             '`train_features` must hold numbers, as np.unique',
         ),

@@ -183,6 +183,7 @@ def test_draws_depend_on_the_seed_alone():
         ({'difficulty': 1.5}, '`difficulty` must lie in [0, 1], got 1.5.'),
         ({'difficulty': float('nan')}, '`difficulty` must lie in [0, 1], got nan.'),
         ({'shape': (28, 28)}, '`shape` must be height, width, channels, got [28, 28].'),
+        ({'shape': [[1, 2], [3]]}, '`shape` must hold numbers, got [[1, 2], [3]].'),
         ({'shape': (28, 0, 1)}, '`shape` must be at least 1, got 0.'),
         ({'seed': -1}, '`seed` must be at least 0, got -1.'),
     ],

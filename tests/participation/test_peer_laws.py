@@ -346,6 +346,7 @@ def test_peer_links(kind):
         ),
         'sigma': lambda: durations.lognormal([1.0, 2.0, 3.0], [1.0, 2.0]),
         'shape': lambda: durations.weibull(1.0, [[1.0, 2.0]]),
+        'rate': lambda: durations.geometric([]),
         'median': lambda: durations.lognormal(0.0, 1.0),
         'edges': lambda: graphs.from_edges(3, [(0, 1), (1, 0)]),
         'degree': lambda: graphs.ring(6, 3),

@@ -48,7 +48,7 @@ initial rate: the least training loss of one seed over 300,033 rounds."""
 
 
 def problem(dataset: str, code: str) -> PaperSection:
-    """Deals FashionMNIST, CIFAR-10 or Gaussians to 250 clients, 5 % of the data alike."""
+    """Spreads FashionMNIST, CIFAR-10 or Gaussians over 250 clients, 5 % of the data at random."""
     if dataset == SMALL:
         return common.gaussians(250, **_SIMILARITY)
     return common.images(
@@ -57,7 +57,7 @@ def problem(dataset: str, code: str) -> PaperSection:
 
 
 def quick_problem(dataset: str) -> PaperSection:
-    """Deals Gaussians or `common.synthetic_images` to 50 clients by the paper's partition."""
+    """Spreads Gaussians or `common.synthetic_images` over 50 clients by the paper's partition."""
     if dataset == SMALL:
         return {'num_clients': 50, 'examples_per_client': 40}
     return common.synthetic_images(50, 2_000, difficulty=0.5, partition=_SIMILARITY)
@@ -99,8 +99,8 @@ def quick_rate(dataset: str) -> float:
 def periodic(code: str, *, quick: bool = False) -> PaperSection:
     """Makes five groups of clients, two majority labels each, available in turns.
 
-    Of the available ten are selected in every round, of which a hundred make a turn; in the quick
-    version five, and ten.
+    A turn has a hundred rounds, each of which selects ten available clients. In the quick version a
+    turn has ten rounds of five clients.
 
     Args:
       code: one of `CODES`.
@@ -140,7 +140,7 @@ def selection(code: str, dataset: str) -> str:
 def amplified(
     amplification: float, warm_up_rounds: int, period: int = PERIOD
 ) -> PaperSection:
-    """Returns Algorithm 1, with its reference point at the end of the warm-up; P rounds a block."""
+    """Returns Algorithm 1 with blocks of P rounds, the first from the end of the warm-up on."""
     return {
         'name': 'amplified_fedavg',
         'amplification': amplification,
@@ -170,12 +170,15 @@ def methods(
     clients = {name: {'learning_rate': rate} for name, rate in (rates or {}).items()}
     waiting = clients.get('waiting', {})
     plain = clients.get('plain', {})
-    jumping = clients.get('amplified', {})
+    amplified_client = clients.get('amplified', {})
     return {
         'wait_minibatch': {**waits, 'client': waiting},
         'wait_full': {**waits, 'client': {**waiting, 'batch_size': 0}},
         'plain': {**amplified(1.0, warm_up_rounds, period), 'client': plain},
-        'amplified': {**amplified(10.0, warm_up_rounds, period), 'client': jumping},
+        'amplified': {
+            **amplified(10.0, warm_up_rounds, period),
+            'client': amplified_client,
+        },
     }
 
 
