@@ -105,7 +105,8 @@ def synthetic_images(
     pixels = math.prod(shape)
     # Held as drawn, in the order of their owners, and on the device.
     checks.fits('num_train', num_train, 16 * (num_train + num_test) * pixels)
-    checks.fits('num_classes', num_classes, 4 * num_classes * pixels * _FINENESS**2)
+    # Complex fields, their real parts and what is mixed of them, while they are made.
+    checks.fits('num_classes', num_classes, 40 * num_classes * pixels * _FINENESS**2)
     streams = [numpy_random.generator(seed, 'SI', part) for part in range(3)]
     patterns = _patterns(streams[0], num_classes, shape, difficulty)
     train, labels = _draw(streams[1], num_train, patterns, difficulty)

@@ -146,7 +146,7 @@ def _table(argument: str, value: ArrayLike, survival: _SurvivalFunction) -> Surv
         length *= 2
     length = min(length, _MOST_ROUNDS)
     num_rows = len(survival(np.ones(1)))
-    checks.fits(argument, value, 32.0 * num_rows * length)
+    checks.fits(argument, value, 17.0 * num_rows * length)
     table = survival(np.arange(1.0, length))
     if length == _MOST_ROUNDS:
         _check_tail(argument, value, table, _sum_beyond(survival, length))

@@ -109,7 +109,9 @@ def gaussians(
         partition_options['alpha'] = alpha
     bind(partitioner, partition_options, gaussians)
     total = num_clients * examples_per_client
-    checks.fits('examples_per_client', examples_per_client, 16 * total * num_classes)
+    bytes_per_example = 34 * num_classes + 40
+    checks.fits('test_examples', test_examples, bytes_per_example * test_examples)
+    checks.fits('examples_per_client', examples_per_client, bytes_per_example * total)
     data_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
     rng = numpy_random.generator(data_seed, 'GC')
     if partition is None:
@@ -303,8 +305,9 @@ def gaussian_regression(
     checks.number_within('heterogeneity', heterogeneity, 0, _LARGEST)
     checks.number_within('shift', shift, 0, _LARGEST)
     checks.number_within('sigma', sigma, 0, _LARGEST)
-    checks.fits('dimension', dimension, 16 * dimension * (num_clients + dimension))
-    needed = 20 * num_clients * examples_per_client * dimension
+    needed = dimension * (60 * num_clients + 26 * dimension)
+    checks.fits('dimension', dimension, needed)
+    needed += 22 * num_clients * examples_per_client * dimension
     checks.fits('examples_per_client', examples_per_client, needed)
     rng = numpy_random.generator(partition_seed, 'RC')
     common = rng.standard_normal(dimension)

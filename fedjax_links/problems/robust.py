@@ -79,7 +79,7 @@ def robust_regression(
         dimension=dimension,
     )
     checks.fits(
-        'num_clients', num_clients, 16 * num_clients * examples_per_client * dimension
+        'num_clients', num_clients, 21 * num_clients * examples_per_client * dimension
     )
     rng = numpy_random.generator(seed, 'RS')
     reference_means = 10 * rng.standard_normal() + rng.standard_normal(num_clients)

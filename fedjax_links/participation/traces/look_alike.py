@@ -105,8 +105,8 @@ def look_alike(
     check_tick(log, tick, wrap)
     mask = availability(log, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
     day_length = rounds_per_day(tick)
-    # A fit holds a few float64 tables [C, L].
-    checks.fits('tick', tick, 32.0 * day_length * mask.shape[1])
+    # A fit holds about eight float64 tables [C, L].
+    checks.fits('tick', tick, 68.0 * day_length * mask.shape[1])
     fitted = daily_rates(mask, rounds_per_day=day_length)
     log_clients = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
     if law == 'nearest':
