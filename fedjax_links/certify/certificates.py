@@ -174,7 +174,7 @@ def _draw_links(experiment: Experiment, lane: Lane) -> PyTree:
     carry = program.start(pattern.constants, key)
     first = np.int32(0)
     count = np.int32(1)
-    _, links = program.draw(pattern.constants, carry, key, first, count, most=1)
+    _, links = program.draw(pattern.constants, carry, key, first, count, max_periods=1)
     return jax.tree.map(lambda a: a[0], links)
 
 

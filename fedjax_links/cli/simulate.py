@@ -292,7 +292,7 @@ def _dry_run(values: Section, args: flags.FlagValues, folder: Path) -> None:
         if prepared is None:
             return
         experiment = prepared.experiment
-        surroundings = dry_runs.Surroundings(
+        options = dry_runs.DryRunOptions(
             seconds_so_far=time.perf_counter() - app.STARTED,
             clock=clock,
             initial_states=prepared.fork or hooks.InitialStates(),
@@ -301,12 +301,12 @@ def _dry_run(values: Section, args: flags.FlagValues, folder: Path) -> None:
         )
         if experiment.lane_shard is None:  # Shards write no report.
             report_timer = report_time.ReportTimer(experiment, clock)
-            surroundings = dataclasses.replace(
-                surroundings,
+            options = dataclasses.replace(
+                options,
                 after_lanes=report_timer.time_clients,
                 time_report=report_timer.time_report,
             )
-        for line in dry_runs.dry_run(experiment.plan, prepared.programs, surroundings):
+        for line in dry_runs.dry_run(experiment.plan, prepared.programs, options):
             print(line)
 
 

@@ -77,7 +77,7 @@ def _status_lines(status: 'Status', is_done: bool) -> Iterator[str]:
     if status.lanes:
         counts = f'{status.done:,} of {status.lanes:,} done, {status.running:,} running'
         rest = status.lanes - status.done - status.running - status.lost
-        yield f'lanes    {counts}, {status.lost:,} lost, {rest:,} not begun'
+        yield f'lanes    {counts}, {status.lost:,} lost, {rest:,} not started'
     for shard in status.shards:
         if shard.done < shard.lanes:
             yield _shard_line(shard, len(status.shards))

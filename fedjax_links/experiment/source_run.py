@@ -74,7 +74,7 @@ class SourceRun:
           ValueError: naming what changed.
         """
         if self.identity is None:
-            raise self._changed('it has no record of its programs and data')
+            raise self._changed('nothing records its programs and data')
         if self.config is None:
             current_version = environment.version()
             versions = {lane.version for lane in self.identity.lanes.values()}

@@ -25,7 +25,7 @@ def scan_first(
     step: Callable[[PyTree, Array], tuple[PyTree, PyTree]],
     carry: PyTree,
     count: Array | int,
-    most: int,
+    max_count: int,
 ) -> tuple[PyTree, PyTree]:
     """Runs the first steps of a scan, whose number is an argument of the program.
 
@@ -36,7 +36,7 @@ def scan_first(
       step: ``(carry, index) -> (carry, output)``.
       carry: before the first step.
       count: how many steps to run.
-      most: K, at least as many.
+      max_count: K, at least as many.
 
     Returns:
       The carry after them, and the outputs, leaves [K, ...]; zero for steps that did not run.
@@ -45,7 +45,7 @@ def scan_first(
     step = jax.jit(step, inline=True)
     first = jax.ShapeDtypeStruct((), jnp.int32, weak_type=True)
     _, shapes = jax.eval_shape(step, carry, first)
-    outputs = jax.tree.map(lambda a: jnp.zeros((most, *a.shape), a.dtype), shapes)
+    outputs = jax.tree.map(lambda a: jnp.zeros((max_count, *a.shape), a.dtype), shapes)
 
     def body(index: Array, loop: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
         carry, outputs = loop

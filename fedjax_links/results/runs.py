@@ -19,7 +19,7 @@ from fedjax_links.results.run_dataset import run_to_dataset
 
 if TYPE_CHECKING:
     import pandas
-_MOST_ROWS = 24
+_MAX_ROWS = 24
 """Rows of metrics in the printed form of a run."""
 
 
@@ -36,9 +36,9 @@ def _text(run: 'Results') -> str:
         lines[name] = ', '.join(map(str, values))
     # A mean over patterns or points, which may have other data, would say nothing.
     rows = list(_last_evaluations(run))
-    lines |= dict(rows[:_MOST_ROWS])
-    if len(rows) > _MOST_ROWS:
-        lines['and'] = f'{len(rows) - _MOST_ROWS} more; `to_pandas()` has all'
+    lines |= dict(rows[:_MAX_ROWS])
+    if len(rows) > _MAX_ROWS:
+        lines['and'] = f'{len(rows) - _MAX_ROWS} more; `to_pandas()` has all'
     return reprs.block(f'Results of {facts["title"]!r}', lines)
 
 

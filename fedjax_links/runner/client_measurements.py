@@ -19,7 +19,7 @@ from fedjax_links.runner.compilation import state_shape
 from fedjax_links.storage import checkpoints
 
 _by_client = jax.jit(evaluation.by_client)  # Lanes of one program compile it once.
-_MOST_BYTES = 2**31  # of a state that is read on the host
+_MAX_BYTES = 2**31  # of a state that is read on the host
 
 
 class MissingError(Exception):
@@ -132,7 +132,7 @@ def final_model(
     """
     shape = state_shape(plan, lane)
     num_bytes = tree.num_bytes(shape)
-    if num_bytes > _MOST_BYTES:
+    if num_bytes > _MAX_BYTES:
         size = memory.size(num_bytes)
         raise MissingError(f'its state is too large to be read ({size})')
     try:

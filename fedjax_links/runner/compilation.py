@@ -35,7 +35,7 @@ from fedjax_links.planning import parametrized
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.plan import Plan
 
-_MOST_PERIODS = 64
+_MAX_PERIODS = 64
 _LINK_BYTES = 2**24
 
 
@@ -60,8 +60,9 @@ class LinkProgram(NamedTuple):
 
     Attributes:
       start: ``(constants, key) -> carry`` before the first round, jitted.
-      draw: ``(constants, carry, key, first round, count, most=K) -> (carry, links)``, jitted. It
-        draws ``count`` periods of E rounds; leaves are [K, E, ...], with lanes as an axis before.
+      draw: ``(constants, carry, key, first round, count, max_periods=K) -> (carry, links)``,
+        jitted. It draws ``count`` periods of E rounds; leaves are [K, E, ...], after an axis of
+        lanes if there is one.
     """
 
     start: Callable[[PyTree, Key], PyTree]
@@ -178,7 +179,7 @@ def most_periods(sample: Links, period: int, width: int = 1) -> int:
       width: lanes side by side.
     """
     size = width * period * tree.num_bytes(sample)
-    return max(1, min(_MOST_PERIODS, _LINK_BYTES // max(1, size)))
+    return max(1, min(_MAX_PERIODS, _LINK_BYTES // max(1, size)))
 
 
 def trace_pattern(pattern: base.Participation) -> TracedPattern:
@@ -220,7 +221,7 @@ def link_program(pattern: TracedPattern, period: int, axes: PyTree) -> LinkProgr
         first: Array,
         count: Array,
         *,
-        most: int,
+        max_periods: int,
     ) -> tuple[PyTree, Links]:
         def draw_lane(
             constants: PyTree, carry: PyTree, key: Key
@@ -231,7 +232,7 @@ def link_program(pattern: TracedPattern, period: int, axes: PyTree) -> LinkProgr
                 rounds = first + index * period + jnp.arange(period, dtype=jnp.int32)
                 return simulation.draw(carry, key, bound, rounds)
 
-            return scan_first(draw_period, carry, count, most)
+            return scan_first(draw_period, carry, count, max_periods)
 
         if axes is None:
             return draw_lane(constants, carry, key)
@@ -239,7 +240,7 @@ def link_program(pattern: TracedPattern, period: int, axes: PyTree) -> LinkProgr
 
     start_lanes = start if axes is None else jax.vmap(start, in_axes=(axes, 0))
     return LinkProgram(
-        jax.jit(start_lanes), jax.jit(draw_links, static_argnames='most')
+        jax.jit(start_lanes), jax.jit(draw_links, static_argnames='max_periods')
     )
 
 

@@ -19,7 +19,7 @@ from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.work_left import WorkLeft
 from fedjax_links.storage import run_files
 
-_MOST_LETTERS = 100
+_MAX_LETTERS = 100
 _NOTABLE = 0.1  # share of the time from which compilation is named apart
 
 
@@ -67,8 +67,8 @@ class RunCost:
 
 
 @dataclasses.dataclass(frozen=True)
-class Surroundings:
-    """Holds what a command adds to the rounds of a run.
+class DryRunOptions:
+    """Says what a dry run counts beside the plan, as a command would spend it.
 
     Attributes:
       seconds_so_far: from the start of the process, which the run spends as well.
@@ -93,12 +93,12 @@ class Surroundings:
 
 
 def _work_left(
-    programs: Programs, surroundings: Surroundings
+    programs: Programs, options: DryRunOptions
 ) -> tuple[WorkLeft, list[str]]:
     """Reads what the folder holds, and says it in lines: none for a new folder."""
     plan = programs.plan
-    folder = surroundings.folder
-    states = surroundings.initial_states
+    folder = options.folder
+    states = options.initial_states
     nothing_done = WorkLeft(plan, {}, states.round)
     saved = {} if folder is None else runs.saves(folder)
     if folder is None or not saved:
@@ -109,7 +109,7 @@ def _work_left(
             plan,
             folder,
             states,
-            allow_changed=surroundings.allow_changed,
+            allow_changed=options.allow_changed,
             compare_programs=True,
         )
         run = runs.read(folder)
@@ -117,7 +117,7 @@ def _work_left(
         return nothing_done, [f'folder   is not counted: {error}']
     rounds_done = {name: max(files) for name, files in saved.items()}
     # A changed run draws its links again.
-    is_changed = surroundings.allow_changed or run_files.CHANGED in run.facts
+    is_changed = options.allow_changed or run_files.CHANGED in run.facts
     has_links = not is_changed and realised_links.has_record(programs, states, folder)
     left = WorkLeft(plan, rounds_done, states.round, run.columns, has_links=has_links)
     return left, [left.summary()]
@@ -126,7 +126,7 @@ def _work_left(
 def dry_run(
     plan: Plan,
     programs: Programs | None = None,
-    surroundings: Surroundings | None = None,
+    options: DryRunOptions | None = None,
 ) -> Iterator[str]:
     """Compiles every program and times a few lanes of each, without keeping anything.
 
@@ -136,7 +136,7 @@ def dry_run(
     Args:
       plan: of an experiment.
       programs: its programs, if there are any yet.
-      surroundings: of the rounds; by default their time is not counted.
+      options: what to count beside the plan; nothing by default.
 
     Yields:
       The config with long values cut; a line on the folder, if it holds something; two lines per
@@ -145,13 +145,13 @@ def dry_run(
     """
     yield from _config_lines(plan)
     programs = programs or Programs(plan)
-    surroundings = surroundings or Surroundings()
-    states = surroundings.initial_states
-    left, lines = _work_left(programs, surroundings)
+    options = options or DryRunOptions()
+    states = options.initial_states
+    left, lines = _work_left(programs, options)
     yield from lines
     timer = timing.LaneTimer(programs, preflight.recorded_facts(programs, plan, states))
-    seconds_compiling = surroundings.clock.seconds
-    seconds_before = surroundings.seconds_so_far - seconds_compiling
+    seconds_compiling = options.clock.seconds
+    seconds_before = options.seconds_so_far - seconds_compiling
     cost = RunCost(start=seconds_before + timer.opening)
     # Compilations so far are in the cache of the run.
     cost.compiling_once = seconds_compiling
@@ -159,12 +159,10 @@ def dry_run(
         cost.start += timing.time_links(programs, states)
     for label in plan.algorithms:
         if plan.lanes_at_first(label):  # else all are in other shards
-            yield from _dry_run_algorithm(
-                programs, label, timer, surroundings, left, cost
-            )
+            yield from _dry_run_algorithm(programs, label, timer, options, left, cost)
             programs.forget(label)
-    if surroundings.time_report is not None:
-        cost.report, compiling = surroundings.time_report()
+    if options.time_report is not None:
+        cost.report, compiling = options.time_report()
         cost.compiling_once += compiling
     yield _device_line(programs)
     yield _compiled_line(cost)
@@ -175,8 +173,8 @@ def _config_lines(plan: Plan) -> Iterator[str]:
     """Shows the fields of the config, with long values cut."""
     for name, value in (plan.config or plan.facts()).items():
         text = json.dumps(value, default=str)
-        if len(text) > _MOST_LETTERS:
-            text = f'{text[:_MOST_LETTERS]} ...'
+        if len(text) > _MAX_LETTERS:
+            text = f'{text[:_MAX_LETTERS]} ...'
         yield f'config   {name} = {text}'
 
 
@@ -184,7 +182,7 @@ def _dry_run_algorithm(
     programs: Programs,
     label: str,
     timer: timing.LaneTimer,
-    surroundings: Surroundings,
+    options: DryRunOptions,
     left: WorkLeft,
     cost: RunCost,
 ) -> Iterator[str]:
@@ -198,7 +196,7 @@ def _dry_run_algorithm(
         f'{label:16s} {len(lanes) - len(main)} lanes of tuning and {len(main)} lanes in '
         f'{count(len(by_program), "program")}; a lane keeps {state}'
     )
-    timed = _time_algorithm(programs, by_program, timer, surroundings.after_lanes, left)
+    timed = _time_algorithm(programs, by_program, timer, options.after_lanes, left)
     cost.compiling += timed.cost.compiling
     cost.compiling_again += timed.cost.compiling_again
     cost.lanes += timed.cost.lanes

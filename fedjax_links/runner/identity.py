@@ -43,7 +43,7 @@ from fedjax_links.storage.identity import (
 )
 
 # More than most data have: a run folder keeps 8 bytes for each example.
-_MOST_ROWS = 2**20
+_MAX_ROWS = 2**20
 _Value = TypeVar('_Value')
 
 
@@ -229,7 +229,7 @@ def _data_of(problem: Problem) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         kinds = [f'{leaf.dtype} {leaf.shape}' for leaf in jax.tree.leaves(tree)]
         row_digest = digests.of_bytes(hashes.tobytes())
         digest_of[name] = digests.combine([*kinds, row_digest])
-        if len(hashes) <= _MOST_ROWS:
+        if len(hashes) <= _MAX_ROWS:
             rows[name] = hashes
     if not isinstance(problem.owned, Source):
         digest_of[PARTITION] = digests.of_tree((problem.offsets, problem.counts))

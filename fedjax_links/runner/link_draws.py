@@ -63,6 +63,6 @@ class LinkDraws:
             self._keys,
             first_round,
             num_periods,
-            most=max_periods,
+            max_periods=max_periods,
         )
         return links

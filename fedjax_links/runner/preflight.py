@@ -20,7 +20,7 @@ from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.realised_links import first_active
 from fedjax_links.storage import descriptions
 
-_MOST_ENTRIES = 2**27  # entries of a mask that are drawn to see who takes part
+_MAX_ENTRIES = 2**27  # entries of a mask that are drawn to see who takes part
 
 
 def check(plan: Plan, programs: Programs | None = None) -> None:
@@ -136,7 +136,7 @@ def _check_takes_part(programs: Programs, label: str) -> None:
     """Raises if nobody trains in the whole run, and warns if nobody does for an evaluation."""
     plan = programs.plan
     num_clients = plan.pattern_at(label, plan.points[0]).num_clients
-    if num_clients * plan.eval_every > _MOST_ENTRIES:
+    if num_clients * plan.eval_every > _MAX_ENTRIES:
         return
     cure = "with `origin='first'` round 0 is the first time of a log"
     first = first_active(programs, label)

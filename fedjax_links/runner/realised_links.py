@@ -17,7 +17,7 @@ from fedjax_links.runner.hooks import LINKS, InitialStates
 from fedjax_links.runner.program_cache import Programs
 
 # Without `log`, larger records are left out: 16 MiB of masks.
-_MOST_LINKS = 2**27
+_MAX_LINKS = 2**27
 _RANGES = {
     'prob': (0.0, 1.0, 'draw probabilities in [0, 1], or NaN'),
     'chance': (0.0, 1.0, 'draw probabilities in [0, 1], or NaN'),
@@ -110,7 +110,7 @@ def _recorded_names(programs: Programs) -> dict[str, tuple[str, int]]:
     is_logged = LINKS in plan.settings.log
     seeds = plan.seeds if is_logged else plan.seeds[:1]
     for label in plan.patterns:
-        if not is_logged and _num_links(programs, label) > _MOST_LINKS:
+        if not is_logged and _num_links(programs, label) > _MAX_LINKS:
             continue
         for index, seed in enumerate(seeds):
             # The name of the first seed's links has no seed.
@@ -277,7 +277,7 @@ def _chunks_of_links(
             (np.int32(first), np.int32(num_rounds // period)), device
         )
         carry, links = program.draw(
-            constants, carry, key, first_round, num_periods, most=max_periods
+            constants, carry, key, first_round, num_periods, max_periods=max_periods
         )
         yield _with_one_axis(jax.device_get(links), num_lead_axes, num_rounds)
 

@@ -28,7 +28,7 @@ from fedjax_links.runner.program_cache import Programs
 _SAVE_SECONDS = 5.0  # at least, between two saves of a lane
 _DISPATCH_SECONDS = 0.2  # that periods take which are dispatched together
 # From one dispatch to the next, as the first periods may be unusually fast.
-_MOST_GROWTH = 8
+_MAX_GROWTH = 8
 
 
 class _Measurement(NamedTuple):
@@ -93,7 +93,7 @@ class _InFlightBatch:
         now = time.monotonic()
         seconds = now - self.began + 1e-9
         self.began = now
-        growth = min(_DISPATCH_SECONDS / seconds, _MOST_GROWTH)
+        growth = min(_DISPATCH_SECONDS / seconds, _MAX_GROWTH)
         pace = min(num_periods * growth, self.batch.max_periods)
         # All processes must dispatch the same number of periods, so the leader decides.
         self.pace = int(processes.ask_leader(lambda: b'%d' % pace))

@@ -391,7 +391,7 @@ class RunFolder(InMemoryStore):
                 if not is_allowed(part, clause, allowed)
             ]
         elif not allowed:
-            clauses = ['it has no record of its programs and data']
+            clauses = ['nothing records its programs and data']
         if clauses:
             requirement = 'hold lanes of the same programs and data'
             requirement += ' (--allow_changed continues anyway)'

@@ -24,7 +24,7 @@ _TIMED_SECONDS = 1.0
 """How much longer the long timing takes than the short one, so that noise is small beside it."""
 _LONG_SECONDS = 10.0
 """From here on, what only the first lanes compile is little beside their rounds."""
-_MOST_GROWTH = 8
+_MAX_GROWTH = 8
 """From one timing to the next, as the first ones also measure what happens once."""
 
 AfterLanes = Callable[[Path, Sequence[Lane]], None]
@@ -142,7 +142,7 @@ class LaneTimer:
         long = short
         while num_periods < most and long < short + _TIMED_SECONDS:
             ratio = (_TIMED_SECONDS + short) / max(long, 1e-3)
-            growth = min(_MOST_GROWTH, math.ceil(ratio))
+            growth = min(_MAX_GROWTH, math.ceil(ratio))
             num_periods = min(most, num_periods * max(2, growth))
             long = self._advance(lanes, num_periods)
         if num_periods == 1:

@@ -109,7 +109,7 @@ def unpacked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         for name, array in arrays.items():
             kind, _, rest = name.partition('/')
             if kind in ('mask', 'edges'):
-                # What a round has of these is as large as another array, which is not packed.
+                # Bits are padded to bytes. Another array, not packed, has the shape of a round.
                 unpacked_kind = 'neighbours' if kind == 'edges' else 'mean_prob'
                 shape = arrays[f'{unpacked_kind}/{rest}'].shape
                 bits = np.unpackbits(array, axis=-1, count=int(np.prod(shape)))

@@ -225,7 +225,7 @@ def _without_config_fields(clauses: list[str], config_clauses: list[str]) -> lis
 def _identity_differences(there: Description, here: Description) -> list[str]:
     """Returns a clause on each way in which programs and data differ."""
     if there.identity is None or here.identity is None:
-        return ['it has no record of its programs and data']
+        return ['nothing records its programs and data']
     return run_differences(there.identity, here.identity)
 
 

@@ -59,7 +59,7 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
     text = json.loads((tmp_path / runs.LOCK).read_text())
     assert (text['lanes'], text['rounds'], text['ahead']) == (6, 0, 48)
     assert lines[0] == f'run      {file_locks.process_name()}'
-    assert lines[1] == 'lanes    3 of 6 done, 1 running, 0 lost, 2 not begun'
+    assert lines[1] == 'lanes    3 of 6 done, 1 running, 0 lost, 2 not started'
     assert re.fullmatch(r'time     about \d+ s left', lines[2])
     assert lines[3].startswith('level    fedavg: eval accuracy ')
     assert lines[3].endswith(' % in round 8, 3 of 3 seeds')
@@ -69,12 +69,12 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
     assert (
         after[0] == 'run      no process is running; the command of the run resumes it'
     )
-    assert after[1] == 'lanes    3 of 6 done, 0 running, 1 lost, 2 not begun'
+    assert after[1] == 'lanes    3 of 6 done, 0 running, 1 lost, 2 not started'
     planned.run(tmp_path)
     last = lines_of(f'--workdir={tmp_path}')
     assert last[:2] == [
         'run      finished; report makes tables and pictures of it',
-        'lanes    6 of 6 done, 0 running, 0 lost, 0 not begun',
+        'lanes    6 of 6 done, 0 running, 0 lost, 0 not started',
     ]
     assert len(last) == 4
 
@@ -192,7 +192,7 @@ def test_a_command_is_watched_by_another(plain, tmp_path):
     assert running.wait() == 0
     looks = [line for line in done.stdout.splitlines() if line.startswith('lanes')]
     assert len(looks) > 2
-    assert looks[-1] == 'lanes    4 of 4 done, 0 running, 0 lost, 0 not begun'
+    assert looks[-1] == 'lanes    4 of 4 done, 0 running, 0 lost, 0 not started'
     assert all(' of 4 done' in line for line in looks[1:])
     assert 'finished' in (tmp_path / 'run' / live.PAGE).read_text()
 

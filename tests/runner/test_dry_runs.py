@@ -105,11 +105,11 @@ def test_a_dry_run_adds_up_all_parts_of_a_run(monkeypatch):
     monkeypatch.setattr(timing.LaneTimer, '__init__', lambda *arguments: None)
     clock = CompileClock()
     clock.seconds = 50.0
-    surroundings = dry_runs.Surroundings(
+    options = dry_runs.DryRunOptions(
         seconds_so_far=55.0, clock=clock, time_report=lambda: (40.0, 30.0)
     )
     plan = experiment.build({**config, 'evaluate_start': True}).plan
-    lines = list(dry_runs.dry_run(plan, surroundings=surroundings))
+    lines = list(dry_runs.dry_run(plan, options=options))
     counts = '1 of training, 3 of links, 1 of evaluation before the first round'
     assert f'compiles 5 programs: {counts}' in lines
     # 3 patterns x 2 seeds of 8 rounds.
@@ -170,11 +170,11 @@ def test_a_dry_run_counts_what_a_run_then_does(monkeypatch):
     assert part(lines, 'rounds and evaluations') == reprs.duration(sum(rounds))
 
 
-def counts_left(config, folder, **options):
+def counts_left(config, folder, **more):
     """Returns the lines, and programs, lanes and rounds where each takes a second."""
-    surroundings = dry_runs.Surroundings(folder=folder, **options)
+    options = dry_runs.DryRunOptions(folder=folder, **more)
     plan = experiment.build(config).plan
-    lines = list(dry_runs.dry_run(plan, surroundings=surroundings))
+    lines = list(dry_runs.dry_run(plan, options=options))
     names = 'compilation', 'beginning and saving lanes', 'rounds and evaluations'
     return '\n'.join(lines), [part(lines, name) for name in names]
 
@@ -247,8 +247,8 @@ def test_links_that_the_folder_has_are_not_drawn_again(monkeypatch, tmp_path):
     plan = experiment.build(config).plan
     starts = []
     for name in ('run', 'new'):
-        surroundings = dry_runs.Surroundings(folder=tmp_path / name)
-        lines = list(dry_runs.dry_run(plan, surroundings=surroundings))
+        options = dry_runs.DryRunOptions(folder=tmp_path / name)
+        lines = list(dry_runs.dry_run(plan, options=options))
         starts.append(part(lines, 'start'))
     assert starts == [reprs.duration(0), reprs.duration(1000)]
 
@@ -338,10 +338,10 @@ def test_clients_are_measured_at_lanes_that_leave_models(monkeypatch):
             for stage in ('tuning', 'main', 'main')
         ],
     )
-    surroundings = dry_runs.Surroundings(
+    options = dry_runs.DryRunOptions(
         after_lanes=lambda folder, lanes: stages.append({lane.stage for lane in lanes})
     )
-    list(dry_runs.dry_run(experiment.build(tuned()).plan, surroundings=surroundings))
+    list(dry_runs.dry_run(experiment.build(tuned()).plan, options=options))
     assert stages == [{'main'}, {'main'}]  # once for each algorithm
 
 

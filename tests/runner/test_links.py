@@ -72,7 +72,9 @@ def test_links_are_those_of_the_pattern_to_the_bit(name):
     pieces = []
     for first, count in ((0, 2), (8, 1)):
         rounds = np.int32(first), np.int32(count)
-        carry, links = program.draw(as_traced.constants, carry, key, *rounds, most=2)
+        carry, links = program.draw(
+            as_traced.constants, carry, key, *rounds, max_periods=2
+        )
         pieces.append(
             jax.tree.map(lambda a, n=count: a[:n].reshape(-1, *a.shape[2:]), links)
         )

@@ -245,7 +245,7 @@ def test_a_lane_that_is_tried_again_has_each_line_once(tmp_path, monkeypatch):
         return collect(self)
 
     monkeypatch.setattr(lane_batch.LaneBatch, 'collect', failing)
-    monkeypatch.setattr(stages, '_MOST_GROWTH', 1)
+    monkeypatch.setattr(stages, '_MAX_GROWTH', 1)
     planned.shard(0, 1).run(tmp_path / 'run')
     assert len(failed) == 1
     runs.merge(tmp_path / 'run')
