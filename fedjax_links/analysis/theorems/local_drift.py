@@ -50,8 +50,9 @@ def local_drift_factor(
         return 0.0
     # The series in eta L has positive terms, where the printed form cancels.
     degrees = np.arange(3, steps + 1)
-    terms = np.cumprod((steps - degrees + 1) / degrees * step)
-    return 1.0 + float(terms.sum())
+    with np.errstate(over='ignore'):  # Beyond floats kappa is infinite.
+        terms = np.cumprod((steps - degrees + 1) / degrees * step)
+        return 1.0 + float(terms.sum())
 
 
 def local_drift_factor_bound(rate_budget: float) -> float:
@@ -80,6 +81,26 @@ def local_drift_factor_bound(rate_budget: float) -> float:
     return float(special.hyp1f1(1.0, 3.0, budget))
 
 
+def squared_drift(learning_rate: float, smoothness: float, local_steps: int) -> float:
+    r"""Computes ``kappa^2 L^2``, which is infinite beyond floats.
+
+    Args:
+      learning_rate: eta, at least 0.
+      smoothness: L, positive.
+      local_steps: s, at least 1.
+
+    Returns:
+      The square.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import local_drift
+      >>> print(local_drift.squared_drift(0.1, 3.0, 2), local_drift.squared_drift(1.0, 50.0, 100))
+      9.0 inf
+    """
+    drift = local_drift_factor(learning_rate, smoothness, local_steps) * smoothness
+    return drift * drift  # A power would raise where this is infinite.
+
+
 def drift_constant(learning_rate: float, smoothness: float, local_steps: int) -> float:
     r"""Computes the paper's fraktur C: ``kappa^2 L^2 + 2 L (1 + kappa^2 L^2 / 4)``.
 
@@ -99,7 +120,5 @@ def drift_constant(learning_rate: float, smoothness: float, local_steps: int) ->
     References:
       Xiang et al., CDC 2023, Lemma 4.
     """
-    kappa = local_drift_factor(learning_rate, smoothness, local_steps)
-    product = kappa * smoothness
-    square = product * product  # A power would raise where this is infinite.
+    square = squared_drift(learning_rate, smoothness, local_steps)
     return square + 2.0 * smoothness * (1.0 + square / 4.0)

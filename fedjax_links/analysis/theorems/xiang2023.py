@@ -195,7 +195,8 @@ def descent_bound(
       noise: sigma, at least 0.
 
     Returns:
-      An upper bound on ``E[F(xbar^{t+1}) - F(xbar^t)]`` given the models of round t.
+      An upper bound on ``E[F(xbar^{t+1}) - F(xbar^t)]`` given the models of round t; infinite
+      where kappa is beyond floats.
 
     Example:
       >>> from fedjax_links.analysis.theorems import xiang2023
@@ -208,7 +209,7 @@ def descent_bound(
     References:
       Xiang et al., CDC 2023, Lemma 4.
     """
-    kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
+    drift = local_drift.squared_drift(learning_rate, smoothness, local_steps)
     constant = local_drift.drift_constant(learning_rate, smoothness, local_steps)
     clients = _numbers.at_least_one('num_clients', num_clients)
     _numbers.all_at_least_zero(
@@ -219,9 +220,10 @@ def descent_bound(
         noise=noise,
     )
     rate_steps = learning_rate * local_steps
-    drift_squared = (kappa * smoothness) ** 2
-    noise_factor = 2.0 * smoothness * (1.0 / clients + drift_squared / 4.0)
-    from_noise = noise**2 * (drift_squared + noise_factor)
+    if math.isinf(constant):
+        return math.inf
+    noise_factor = 2.0 * smoothness * (1.0 / clients + drift / 4.0)
+    from_noise = noise**2 * (drift + noise_factor)
     from_offset = 3.0 * offset**2 * constant
     descent = rate_steps / 4.0 - 3.0 * rate_steps**2 * (slope**2 + 1.0) * constant
     ascent = smoothness**2 * (rate_steps + 3.0 * rate_steps**2 * constant)
@@ -364,20 +366,21 @@ def theorem1_terms(
     rate = theorem1_learning_rate(
         num_rounds, num_clients=num_clients, local_steps=local_steps
     )
-    kappa = local_drift.local_drift_factor(rate, smoothness, local_steps)
+    drift = local_drift.squared_drift(rate, smoothness, local_steps)
     constant = local_drift.drift_constant(rate, smoothness, local_steps)
     rho = _checks.checked_prob('mixing_rate', mixing_rate)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
     _numbers.all_at_least_zero(offset=offset, noise=noise)
-    drift_squared = (kappa * smoothness) ** 2
     rate_steps = math.sqrt(num_clients * local_steps / num_rounds)
     # R of `Theorem1Terms`.
     mixing = math.inf if rho == 1.0 else smoothness**2 / (1.0 - math.sqrt(rho)) ** 2
     from_noise = 16.0 * smoothness * math.sqrt(local_steps / (num_clients * num_rounds))
-    from_noise += 8.0 * rate_steps * drift_squared * (1.0 + smoothness / 2.0)
+    from_noise += 8.0 * rate_steps * drift * (1.0 + smoothness / 2.0)
     from_drift = 24.0 * rate_steps * (constant + 24.0 * mixing)
     from_drift += rate_steps**2 * 1728.0 * constant * mixing
-    from_links = rate_steps**2 * 144.0 * rho * mixing * (1.0 + 3.0 * constant)
+    from_links = 0.0
+    if rho > 0:
+        from_links = rate_steps**2 * 144.0 * rho * mixing * (1.0 + 3.0 * constant)
     return Theorem1Terms(
         start=8.0 * gap / math.sqrt(num_clients * local_steps * num_rounds),
         gradient_noise=_scaled(from_noise, noise),

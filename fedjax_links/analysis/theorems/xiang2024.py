@@ -52,10 +52,9 @@ def step_size_limit(
     References:
       Xiang et al., journal version 2024, Lemma 4 and Theorem 1.
     """
-    kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
+    drift = 1.0 + local_drift.squared_drift(learning_rate, smoothness, local_steps)
     rho = _checks.checked_prob('mixing_rate', mixing_rate)
     beta = _numbers.at_least_zero('slope', slope)
-    drift = 1.0 + (kappa * smoothness) ** 2
     divisor = 108.0 * smoothness**2 * local_steps**3 * (beta**2 + 1.0) * drift
     return (1.0 - math.sqrt(rho)) / divisor
 
@@ -125,7 +124,8 @@ def descent_bound(
       noise: sigma, at least 0.
 
     Returns:
-      An upper bound on ``E[F(xbar^{t+1}) - F(xbar^t)]`` given the models of round t.
+      An upper bound on ``E[F(xbar^{t+1}) - F(xbar^t)]`` given the models of round t; infinite
+      where kappa is beyond floats.
 
     Example:
       >>> from fedjax_links.analysis.theorems import xiang2024
@@ -137,7 +137,7 @@ def descent_bound(
     References:
       Xiang et al., journal version 2024, Lemma 2.
     """
-    kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
+    drift = 1.0 + local_drift.squared_drift(learning_rate, smoothness, local_steps)
     _numbers.all_at_least_zero(
         gradient_square=gradient_square,
         consensus_error=consensus_error,
@@ -145,7 +145,8 @@ def descent_bound(
         noise=noise,
     )
     rate_steps = learning_rate * local_steps
-    drift = 1.0 + (kappa * smoothness) ** 2
+    if math.isinf(drift):
+        return math.inf
     return (
         -rate_steps / 3.0 * gradient_square
         + rate_steps * smoothness**2 * consensus_error
@@ -252,7 +253,7 @@ def theorem1_bound(
     """
     rate = _checks.checked_positive('learning_rate', learning_rate)
     rounds = _numbers.at_least_one('num_rounds', num_rounds)
-    kappa = local_drift.local_drift_factor(rate, smoothness, local_steps)
+    drift = local_drift.squared_drift(rate, smoothness, local_steps)
     rho = _checks.checked_prob('mixing_rate', mixing_rate)
     gap = _numbers.at_least_zero('initial_gap', initial_gap)
     _numbers.all_at_least_zero(offset=offset, noise=noise)
@@ -262,7 +263,7 @@ def theorem1_bound(
         return start
     if rho == 1.0:
         return math.inf
-    mixing = (kappa * smoothness) ** 2 + 1.0 + 1.0 / (1.0 - math.sqrt(rho))
+    mixing = drift + 1.0 + 1.0 / (1.0 - math.sqrt(rho))
     return start + 54.0 * rate * local_steps * smoothness * mixing * variance
 
 

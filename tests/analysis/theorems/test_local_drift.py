@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedjax_links.analysis.theorems import local_drift
+from fedjax_links.analysis.theorems import local_drift, xiang2023, xiang2024
 from tests.analysis.refusals import refuses
 
 
@@ -79,3 +79,47 @@ def test_arguments_are_checked():
         local_drift.local_drift_factor(0.1, 1.0, 0)
     with refuses('`learning_rate` must be at least 0, got -1.0.'):
         local_drift.local_drift_factor(-1.0, 1.0, 2)
+
+
+WORK = {'local_steps': 100, 'smoothness': 50.0}
+BOUNDS = {
+    'conference theorem': lambda: (
+        xiang2023.theorem1_terms(
+            100,
+            num_clients=10_000,
+            mixing_rate=0.9,
+            initial_gap=1.0,
+            offset=1.0,
+            **WORK,
+        ).total
+    ),
+    'journal theorem': lambda: xiang2024.theorem1_bound(
+        1.0, num_rounds=100, mixing_rate=0.9, initial_gap=1.0, offset=1.0, **WORK
+    ),
+    'conference descent': lambda: xiang2023.descent_bound(
+        1.0, num_clients=2, gradient_square=1.0, consensus_error=1.0, **WORK
+    ),
+    'journal descent': lambda: xiang2024.descent_bound(
+        1.0, gradient_square=1.0, consensus_error=1.0, **WORK
+    ),
+}
+
+
+@pytest.mark.parametrize('bound', BOUNDS)
+def test_bounds_beyond_floats_are_infinite(bound):
+    """The square of kappa L has 334 digits here."""
+    assert exact_factor(Fraction(50), 100) ** 2 > Fraction(10) ** 308
+    assert BOUNDS[bound]() == math.inf
+
+
+def test_no_rate_beyond_floats_is_covered():
+    for paper in (xiang2023.step_size_caps, xiang2024.step_size_limit):
+        assert np.min(paper(1.0, mixing_rate=0.9, **WORK)) == 0.0
+
+
+def test_links_that_are_never_lost_cost_nothing_beyond_floats():
+    terms = xiang2023.theorem1_terms(
+        100, num_clients=10_000, mixing_rate=0.0, initial_gap=1.0, noise=1.0, **WORK
+    )
+    assert terms.intermittent_participation == 0.0
+    assert terms.total == math.inf
