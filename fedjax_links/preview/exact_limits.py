@@ -201,8 +201,7 @@ class _Writer:
                 **options,
             )
         except errors.InvalidError as error:
-            reason = 'its law of first order needs two-state links of constant rates'
-            raise NotExactError(reason) from error
+            raise NotExactError(f'{error.path} {error.clause}') from error
         bias = self._bias(run.models(law.mean) - run.optimum)
         memoryless = self._bias(run.models(law.limit) - run.optimum)
         comparison = f' [{memoryless}]' if self._memoryless_run is not None else ''
