@@ -171,13 +171,13 @@ def direction(problem: Problem, metric: str) -> str | None:
       ``'max'`` or ``'min'``; None where the problem does not state it and the metric is neither
       ``loss`` nor ``distance``.
     """
-    if metric.endswith('_spread'):
-        return 'min'
-    metric = re.sub('_(clients|p10|p90)$', '', metric)
-    names = {metric, metric.removeprefix('train_'), metric.removeprefix('eval_')}
-    if problem.larger_is_better is None:
-        return 'min' if names & {'loss', 'distance'} else None
-    return 'max' if names & set(problem.larger_is_better) else 'min'
+    names: set[str] = set()
+    for name in (metric, re.sub('_(clients|p10|p90)$', '', metric)):
+        names |= {name, name.removeprefix('train_'), name.removeprefix('eval_')}
+    if problem.larger_is_better is not None:
+        return 'max' if names & set(problem.larger_is_better) else 'min'
+    is_spread = metric.endswith('_spread')
+    return 'min' if is_spread or names & {'loss', 'distance'} else None
 
 
 def attainable_text(problem: Problem) -> str:

@@ -261,6 +261,17 @@ def test_a_name_that_starts_like_a_prefix_is_found_as_it_is():
     assert evaluation.direction(problem, 'train_loss') == 'min'
 
 
+def test_a_name_that_ends_like_a_summary_is_found_as_it_is():
+    larger = ['label_spread', 'recall_p10']
+    problem = measuring('loss', *larger, larger_is_better=larger)
+    for metric in (*larger, 'eval_label_spread', 'eval_recall_p10_clients'):
+        assert evaluation.direction(problem, metric) == 'max'
+    assert evaluation.direction(problem, 'eval_label_spread_spread') == 'min'
+    unstated = measuring('loss', 'recall')
+    assert evaluation.direction(unstated, 'eval_recall_spread') == 'min'
+    assert evaluation.direction(unstated, 'eval_recall_p10') is None
+
+
 @pytest.mark.parametrize(
     'make, metric, way',
     [
