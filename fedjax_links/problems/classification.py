@@ -12,7 +12,13 @@ from flax import linen as nn
 from fedjax_links import datasets
 from fedjax_links import partition as partitions
 from fedjax_links.base import Array, Problem
-from fedjax_links.core import checks, errors, factory_options, numpy_random
+from fedjax_links.core import (
+    checks,
+    contracts,
+    errors,
+    factory_options,
+    numpy_random,
+)
 from fedjax_links.core.records import Section
 from fedjax_links.core.registry import Registry
 from fedjax_links.problems import augmentation, example_owners, models
@@ -295,6 +301,7 @@ def _load(
 
 def owners(problem: Problem) -> np.ndarray:
     """Returns int[E], the owner of each row of ``problem.data``."""
+    contracts.check_problem(problem)
     return np.repeat(np.arange(problem.num_clients), np.asarray(problem.counts))
 
 

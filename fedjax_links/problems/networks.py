@@ -79,7 +79,10 @@ def from_flax(
     """
     outputs_loss, measured = losses.look_up(loss, metrics)
     check_linen('module', module)
-    prepare = preprocess or unchanged
+    for argument, function in (('preprocess', preprocess), ('augment', augment)):
+        if function is not None:
+            checks.function(argument, function)
+    prepare = unchanged if preprocess is None else preprocess
     rows = columns.as_array('features', features)
     columns.check_numbers('features', rows)
     held_out = arrays.examples_held_out(eval_data, rows)

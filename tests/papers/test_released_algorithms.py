@@ -144,7 +144,7 @@ def test_engine_promises_hold(name):
             lambda p: sun2025.debiased_fedavg_horizon(
                 p, num_rounds=5, groups=[0.5, 1.0]
             ),
-            '`groups` must hold one group id per client, from 0, got',
+            '`groups` must have an integer dtype, got float64',
         ),
         (
             lambda p: xiang2024.fedpbc_doubled_steps(p, server_lr=-0.5),

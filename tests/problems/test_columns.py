@@ -337,3 +337,10 @@ def test_ids_below_0_are_no_embedding():
         problems.from_flax(
             tokens, [0, 1], [0, 1], module=models.GRU(2, num_tokens=3, hidden=2)
         )
+
+
+@pytest.mark.parametrize('field', ['preprocess', 'augment'])
+def test_what_is_no_function_of_features_is_named(field):
+    features = np.zeros((7, 3), np.float32)
+    with refusals.names(field, "'crop'"):
+        problems.from_flax(features, Y, [0] * 7, module=nn.Dense(4), **{field: 'crop'})

@@ -39,16 +39,8 @@ def debiased_fedavg_horizon(
     """
     checks.integer('num_rounds', num_rounds)
     if groups is not None:
-        groups = np.asarray(groups)
-        if (
-            groups.ndim != 1
-            or not np.issubdtype(groups.dtype, np.integer)
-            or groups.min() < 0
-        ):
-            raise errors.invalid(
-                'groups', 'hold one group id per client, from 0', groups.tolist()
-            )
-        groups = np.unique(groups, return_inverse=True)[1]  # whatever ids are left out
+        ids = checks.ids('groups', groups)
+        groups = np.unique(ids, return_inverse=True)[1]  # Without gaps.
 
     clean = debiased_fedavg(local_train)
 

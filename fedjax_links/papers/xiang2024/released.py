@@ -171,4 +171,5 @@ def reduced_cyclic(
     """
     probs = schedules.as_probs(probs, 'probs')
     checks.within('gamma', gamma, 0, 0.5)
+    gamma = schedules.one_or_each('gamma', gamma, probs.size)
     return cyclic((1 - gamma) * probs, cycle_length=cycle_length, reset=True)

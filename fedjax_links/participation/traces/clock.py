@@ -65,7 +65,8 @@ class Clock:
         if origin == 'midnight':
             return earliest // _DAY * _DAY
         if not isinstance(origin, str):
-            return float(self._seconds_per_unit * checks.numbers('origin', origin))
+            checks.number('origin', origin)
+            return float(self._seconds_per_unit * origin)
         try:
             date = datetime.datetime.fromisoformat(origin)
         except ValueError:

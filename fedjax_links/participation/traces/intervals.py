@@ -70,10 +70,7 @@ class Intervals(NamedTuple):
         Raises:
           ValueError: if it lacks one of the names, has others, or has another number of clients.
         """
-        if isinstance(clients, str) or not np.iterable(clients):
-            got = errors.text_of(clients)
-            raise errors.invalid('clients', 'be a list of names', got)
-        selected = list(map(str, clients))
+        selected = names_of('clients', clients)
         if not self.has_names:
             if len(selected) != len(self.names):
                 requirement = f'be {len(self.names)} names'
@@ -94,7 +91,7 @@ class Intervals(NamedTuple):
             start=self.start[is_selected],
             end=self.end[is_selected],
             source=self.source[is_selected],
-            names=tuple(selected),
+            names=selected,
             period=period,
             length=self.last_end,
         )
@@ -111,6 +108,13 @@ class Intervals(NamedTuple):
             period=None if self.period is None else self.period[:num_clients],
             length=self.last_end,
         )
+
+
+def names_of(argument: str, value: Any) -> tuple[str, ...]:
+    """Converts names to texts; raises for anything but a list of them."""
+    if isinstance(value, str) or not np.iterable(value):
+        raise errors.invalid(argument, 'be a list of names', errors.text_of(value))
+    return tuple(map(str, value))
 
 
 def intervals(

@@ -19,7 +19,7 @@ import numpy as np
 from fedjax_links.core import checks, errors, paths
 from fedjax_links.core.records import Section
 from fedjax_links.participation.traces.clock import Clock
-from fedjax_links.participation.traces.intervals import Intervals
+from fedjax_links.participation.traces.intervals import Intervals, names_of
 
 LogPath = str | os.PathLike[str]
 
@@ -207,8 +207,9 @@ def _read_states(
     """Reads whether each event puts its client up, bool[K]."""
     is_up: dict[str, bool] = {}
     for words, puts_up in ((down, False), (up, True)):
-        listed = [words] if isinstance(words, str) else words
-        is_up |= {str(word).casefold(): puts_up for word in listed}
+        argument = 'up' if puts_up else 'down'
+        listed = [words] if isinstance(words, str) else names_of(argument, words)
+        is_up |= {word.casefold(): puts_up for word in listed}
     for state, line in zip(states, lines, strict=True):
         if state.casefold() not in is_up:
             requirement = f"be one of {', '.join(is_up)} (options 'up' and 'down')"
@@ -255,24 +256,21 @@ def _number_clients(
     lines: Sequence[int], owners: Sequence[str], clients: int | Sequence[str] | None
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Numbers the clients of a log: returns all names, and the id of each line, int64[K]."""
-    names: Sequence[Any]
-    if clients is None:
-        names = list(dict.fromkeys(name for name in owners if name))
-    elif isinstance(clients, int):
+    if isinstance(clients, int):
         checks.static_int('clients', clients)
-        names = range(clients)
-    else:
-        names = clients
-    ids = {str(name): client for client, name in enumerate(names)}
+        clients = [str(client) for client in range(clients)]
+    if clients is None:
+        clients = list(dict.fromkeys(name for name in owners if name))
+    names = names_of('clients', clients)
+    ids = {name: client for client, name in enumerate(names)}
     if len(ids) < len(names):
-        got = errors.text_of(list(names))
-        raise errors.invalid('clients', 'name each client once', got)
+        raise errors.invalid('clients', 'name each client once', errors.text_of(names))
     for line, name in zip(lines, owners, strict=True):
         if name not in ids:
             got = f'{name!r} on line {line}'
             raise errors.invalid('client', 'be a known client', got)
     client_of_line = np.array([ids[name] for name in owners], np.int64)
-    return tuple(map(str, names)), client_of_line
+    return names, client_of_line
 
 
 def from_flash(
@@ -307,7 +305,7 @@ def from_flash(
     if isinstance(clients, int):
         checks.static_int('clients', clients, maximum=len(timers))
         clients = list(timers)[:clients]
-    names = tuple(timers) if clients is None else tuple(map(str, clients))
+    names = tuple(timers) if clients is None else names_of('clients', clients)
     if not names:
         raise errors.invalid('path', 'hold a log of a client', 'none')
     up_times = []

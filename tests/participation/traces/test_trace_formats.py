@@ -421,6 +421,22 @@ def test_a_client_named_twice_is_refused(write):
         trace_formats.from_csv(path, clients=['a', 'a'])
 
 
+@pytest.mark.parametrize(
+    ('options', 'field'),
+    [
+        ({'clients': 'ab'}, 'clients'),
+        ({'clients': 1.5}, 'clients'),
+        ({'origin': [0.0, 1.0]}, 'origin'),
+        ({'up': 1}, 'up'),
+        ({'down': None}, 'down'),
+    ],
+)
+def test_options_of_another_type_are_named(write, options, field):
+    path = write('client,time,state\na,0,up\na,5,down\n')
+    with refusals.names(field):
+        trace_formats.from_events(path, **options)
+
+
 def test_guesses_of_a_reader_are_said_where_the_log_is_played(write):
     path = write('client,time,state\na,0,here\na,10,gone\nb,5,here\n')
     log = trace_formats.from_events(path, up='here', down='gone')
