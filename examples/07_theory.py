@@ -47,7 +47,7 @@ def deviations(values, exact):
 # FedAvg averages over the active clients. So client i counts with weight
 # w_i = E[1{i in A} / |A|], given that anybody is. On F_i(x) = (x - u_i)^2 / 2 the expected model
 # tends to the sum of w_i u_i, whatever the rate. FedPBC's client mean tends to the optimum; its
-# server model lies between, at a place that is known too.
+# server model lies between, at a point that is known too.
 
 # %%
 probs = np.array([0.05, 0.1, 0.3, 0.5, 0.7, 0.9])

@@ -156,6 +156,16 @@ def _check_names(plan: Plan) -> None:
     checks.choice('baseline', plan.baseline, algorithms)
     for label, _ in plan.settings.names:
         checks.choice('names', label, (*patterns, *algorithms))
+    names = dict(plan.settings.names)
+    for labels in (patterns, algorithms):
+        label_of_name: dict[str, str] = {}
+        for label in labels:
+            name = names.get(label, label)
+            first = label_of_name.setdefault(name, label)
+            if first != label:
+                # Tables have a row or column for each name.
+                requirement = f'name {first} and {label} differently'
+                raise errors.invalid('names', requirement, name)
 
 
 def _check_grid(plan: Plan) -> None:

@@ -268,7 +268,9 @@ def _best_index(candidates: Sequence[Choice], metric: Metric) -> int:
 
 
 def _is_at_edge(point: Point, tried: GridColumns) -> bool:
-    """Returns whether a point has the first or last value of some column."""
-    return any(
-        point.get(name) in (values[0], values[-1]) for name, values in tried.items()
-    )
+    """Returns whether a point has the smallest or the largest number of some column."""
+    for name, values in tried.items():
+        numbers = [value for value in values if isinstance(value, int | float)]
+        if numbers and point.get(name) in (min(numbers), max(numbers)):
+            return True
+    return False

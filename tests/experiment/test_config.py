@@ -324,6 +324,14 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
             "`config.names` has no 'fedpcb'; did you mean 'fedpbc'?",
         ),
         (
+            {'names': (('fedpbc', 'fedavg'),)},
+            '`config.names` must name fedavg and fedpbc differently, got fedavg.',
+        ),
+        (
+            {'names': (('bernoulli', 'links'), ('cohort', 'links'))},
+            '`config.names` must name bernoulli and cohort differently, got links.',
+        ),
+        (
             {'names': ('fedpbc',)},
             "`config.names` must be pairs (label, name), got 'fedpbc'.",
         ),

@@ -22,8 +22,9 @@ from fedjax_links.report.layouts.heat_map import heat_map
 from fedjax_links.report.layouts.levels import levels
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.layouts.price import price
-from fedjax_links.report.layouts.progress import curves, first_rounds, overview
+from fedjax_links.report.layouts.progress import curves, overview
 from fedjax_links.report.layouts.rates import rates
+from fedjax_links.report.layouts.targets import first_rounds
 from fedjax_links.report.run_view import RunView
 from fedjax_links.storage import atomic_files
 

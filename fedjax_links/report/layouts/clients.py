@@ -11,10 +11,9 @@ from fedjax_links import analysis, evaluation, plot
 from fedjax_links.core import errors
 from fedjax_links.pages import tables
 from fedjax_links.plot import panels
-from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.plot.panels import Axes
 from fedjax_links.report.client_stats import Clients
-from fedjax_links.report.layouts.page import Page, with_panels
+from fedjax_links.report.layouts.page import Page, rounds_of_map, with_panels
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
@@ -57,8 +56,8 @@ def link_maps(view: RunView) -> Page:
             'command `simulate`, or by `report.write(results, experiment)`'
         )
     table = tables.of_rows(rows, f'{caption}.')
-    rounds = f'The first {MAP_ROUNDS} rounds of the first seed'
-    picture_caption = f'{rounds}; dark where a client takes part.'
+    num_rounds = max((len(links.mask) for links in view.links.values()), default=0)
+    picture_caption = f'Dark where a client takes part, in {rounds_of_map(num_rounds)}.'
     page = Page('Realised links', [table], caption=picture_caption, of_links=True)
     return with_panels(page, [*view.links], draw)
 

@@ -260,7 +260,10 @@ def _legend_patches(compared_map: ComparedMap) -> dict[str, Any]:
 
 
 def _legend_title(compared_map: ComparedMap) -> str:
-    """Says what the hatchings mean, and which models are shown if not the servers'."""
+    """Says what colours and hatchings mean, and which models are shown if not the servers'."""
+    parts = []
+    if compared_map.is_clear.any():
+        parts.append('best: coloured by algorithm')
     hatched = f'hatched where {compared_map.undecided.format("an interval")}'
     if compared_map.has_equivalent:
         margin = (
@@ -278,4 +281,4 @@ def _legend_title(compared_map: ComparedMap) -> str:
         if model != 'server':
             name = compared_map.view.name(algorithm)
             models[algorithm] = f'{name} at its {model.replace("_", " ")}'
-    return '; '.join(['best', hatched, *models.values()])
+    return '; '.join([*parts, hatched, *models.values()])

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from fedjax_links.pages.tables import Table
 from fedjax_links.plot import panels
+from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.plot.panels import Axes, Figure
 from fedjax_links.report.comparisons import FinalKey, FinalMetrics
 from fedjax_links.report.run_view import RunView
@@ -51,6 +52,12 @@ def labels(view: RunView, key: FinalKey, *, model: bool = False) -> dict[str, st
     if model:
         cells['model'] = key.model.replace('_', ' ')
     return cells
+
+
+def rounds_of_map(num_rounds: int) -> str:
+    """Says which rounds of the first seed a map of links shows, of so many."""
+    which = 'all' if num_rounds <= MAP_ROUNDS else f'the first {MAP_ROUNDS}'
+    return f'{which} rounds of the first seed'
 
 
 def with_panels(

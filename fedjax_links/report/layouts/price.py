@@ -15,6 +15,7 @@ from fedjax_links.pages import tables
 from fedjax_links.report import cost_model
 from fedjax_links.report.comparisons import FinalKey
 from fedjax_links.report.layouts import page, progress
+from fedjax_links.report.layouts.targets import reached_text, targets_by_title
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
@@ -119,7 +120,7 @@ def price(
     """
     shown_metric = view.metric(metric)
     checks.choice('against', against, _AXES)
-    targets_by_title = progress.targets_by_title(shown_metric, targets)
+    target_of_title = targets_by_title(shown_metric, targets)
     config, links = _config_and_links(view)
     _check_traffic(view, config, traffic or {})
     first_mask = next(iter(links.masks[view.patterns[0]].values()))
@@ -147,7 +148,7 @@ def price(
         row['models up / down'] = f'{messages.traffic.up} / {messages.traffic.down}'
         for title, total in costs.by_title.items():
             row[title] = f'{total[:, -1].mean():.3g}'
-        for title, target in targets_by_title.items():
+        for title, target in target_of_title.items():
             row |= _target_costs(view, shown_metric, key, costs, title, target)
         rows.append(row)
         shown_costs = costs.hours if against == 'hours' else costs.gigabytes
@@ -229,7 +230,7 @@ def _target_costs(
     values = view.curve(metric.name, key)[seed_indices]
     cells = {}
     for unit, cost in (('hours', costs.hours), ('GB', costs.gigabytes)):
-        cell = progress.reached_text(metric, target, values, cost, '.3g')
+        cell = reached_text(metric, target, values, cost, '.3g')
         cells[f'{title}: {unit}'] = cell
     return cells
 

@@ -1,4 +1,4 @@
-"""Shows how runs went: learning curves, an overview, and when levels are reached."""
+"""Shows how runs went: learning curves, and an overview."""
 
 import functools
 import itertools
@@ -8,23 +8,20 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import plot
-from fedjax_links.core import checks, errors, reprs
-from fedjax_links.core.records import Section
-from fedjax_links.pages import printed_numbers, tables
+from fedjax_links.core import checks
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
 from fedjax_links.plot.panels import Axes, Figure
-from fedjax_links.report.comparisons import FinalKey, FinalMetrics
+from fedjax_links.report.comparisons import FinalKey
 from fedjax_links.report.layouts.page import (
     PAPER_SCALE,
     Page,
-    labels,
     limit_series,
+    rounds_of_map,
     with_panels,
 )
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
-from fedjax_links.results.metric import Metric
 
 _WIDTH = 10.0  # inches, of the overview
 _EXACT = (
@@ -226,8 +223,9 @@ def overview(
         caption += f' {_EXACT}'
     if links:
         caption += (
-            ' Below: the links of the first seed, clients with the most rounds first, and the '
-            'share of rounds in which each took part beside its mean probability.'
+            f' Below: the links in {rounds_of_map(len(links.mask))}, clients with the most rounds '
+            'first, and the share of all rounds in which each took part beside its mean '
+            'probability.'
         )
     page = Page(heading, [], draw, (_WIDTH, 7.0 if links else 4.0), caption)
 
@@ -281,123 +279,3 @@ def _exact_curves(
             if values is not None and values.shape == (3, len(view.rounds)):
                 by_series.setdefault(label, {})[model] = values
     return by_series
-
-
-def first_rounds(
-    view: RunView,
-    *,
-    targets: Sequence[float] = (),
-    shares: Sequence[float] = (),
-    metric: str | None = None,
-    published: Section | None = None,
-) -> Page:
-    """Shows the first evaluated round at which the mean over seeds reaches each level.
-
-    Args:
-      view: what ran.
-      targets: levels of the metric.
-      shares: levels as shares of the best final level of all algorithms under a pattern, above 1
-        for a loss; either these or targets.
-      metric: which metric; that of the run by default.
-      published: a ``module:factory`` that returns texts by (pattern, algorithm, target), and its
-        options; ``paper / ours`` then.
-
-    Returns:
-      One row per pattern and algorithm; in brackets the range over seeds.
-
-    Raises:
-      ValueError: if both or none of targets and shares are given, a metric or printed table is
-        unknown, or the table prints two targets alike.
-    """
-    final_metrics = view.final_metrics(metric)
-    shown_metric = final_metrics.metric
-    if bool(targets) == bool(shares):
-        raise errors.invalid(
-            'targets', 'be given, or `shares`, not both', (targets, shares)
-        )
-    paper = printed_numbers.load(published)
-    levels = targets_by_title(shown_metric, targets)
-    best_of = _best_levels(view, final_metrics) if shares else {}
-    rows = []
-    for key in view.rows():
-        row = labels(view, key)
-        if shares:
-            best = best_of[key.pattern]
-            row['best'] = shown_metric.number(best)
-            levels = {f'{100 * share:g} % of it': share * best for share in shares}
-        values = view.curve(shown_metric.name, key)
-        for title, level in levels.items():
-            round_text = reached_text(shown_metric, level, values, view.rounds, '.0f')
-            printed = paper.get((row['pattern'], row['algorithm'], level))
-            row[title] = round_text if printed is None else f'{printed} / {round_text}'
-        rows.append(row)
-    caption = (
-        f'First evaluated round at which {shown_metric.title}, averaged over {view.seeds}, reaches '
-        'the level above; in brackets the range over seeds.'
-    )
-    if shares:
-        caption += f' Best: of all algorithms, {final_metrics.span}.'
-    if paper:
-        caption += ' Paper / ours.'
-    return Page('First round to reach a level', [tables.of_rows(rows, caption)])
-
-
-def targets_by_title(metric: Metric, targets: Sequence[float]) -> dict[str, float]:
-    """Returns targets by the titles of their columns.
-
-    Args:
-      metric: of the targets.
-      targets: values of the metric.
-
-    Raises:
-      ValueError: for two targets with one title, of which the table would show one.
-    """
-    by_title: dict[str, float] = {}
-    for target in map(float, targets):
-        title = metric.number(target)
-        if by_title.setdefault(title, target) != target:
-            requirement = 'differ where the table rounds them'
-            raise errors.invalid('targets', requirement, tuple(targets))
-    return by_title
-
-
-def _best_levels(view: RunView, final_metrics: FinalMetrics) -> dict[str, float]:
-    """Returns the best final metric of all algorithms, by pattern."""
-    best: dict[str, FinalKey] = {}
-    for key in view.rows():
-        best_so_far = best.get(key.pattern, key)
-        best[key.pattern] = max(best_so_far, key, key=final_metrics.score)
-    return {pattern: final_metrics.choices[key].mean for pattern, key in best.items()}
-
-
-def reached_text(
-    metric: Metric, level: float, values: np.ndarray, costs: np.ndarray, form: str
-) -> str:
-    """Writes when a level is reached: ``300 (150 to 450)``.
-
-    Args:
-      metric: of the level.
-      level: which.
-      values: float[S, E], evaluations.
-      costs: float[S, E] or float[E], the round of each evaluation, or its cost.
-      form: the format of a cost.
-
-    Returns:
-      When the means over seeds reach it, and the range over seeds; no range for one seed.
-    """
-
-    def first_cost(curve: np.ndarray, cost: np.ndarray) -> float:
-        is_reached = metric.reached(curve, level)
-        return float(cost[np.argmax(is_reached)]) if is_reached.any() else np.inf
-
-    def cost_text(cost: float) -> str:
-        return 'never' if np.isinf(cost) else format(cost, form)
-
-    costs = np.broadcast_to(costs, values.shape)
-    cost_of_mean = first_cost(values.mean(axis=0), costs.mean(axis=0))
-    cost_by_seed = list(map(first_cost, values, costs))
-    if len(cost_by_seed) == 1:
-        return cost_text(cost_of_mean)
-    least = cost_text(min(cost_by_seed))
-    most = cost_text(max(cost_by_seed))
-    return f'{cost_text(cost_of_mean)} ({reprs.span(least, most)})'

@@ -8,7 +8,7 @@ import fedjax_links as fl
 from fedjax_links import analysis, experiment, report, runs, simulation
 from fedjax_links.report import client_stats, run_view
 from fedjax_links.report.first_seed_links import FirstSeedLinks
-from fedjax_links.report.layouts import link_maps, participation
+from fedjax_links.report.layouts import link_maps, overview, participation
 from fedjax_links.results.clients import CLIENTS
 from fedjax_links.runs import export
 from tests.report.made import changed, results, rows_of
@@ -202,6 +202,16 @@ def test_the_worst_clients_are_listed_and_all_are_drawn(
         'others': '4',
         'clients': '8, 3',
     }
+
+
+@pytest.mark.parametrize(
+    'num_rounds, shown',
+    [(200, 'in all rounds of'), (201, 'in the first 200 rounds of')],
+)
+def test_captions_say_which_rounds_a_map_shows(num_rounds, shown):
+    view = source_of({'some': np.ones((num_rounds, 3))})
+    assert shown in link_maps(view).caption
+    assert shown in overview(view).caption
 
 
 def test_an_algorithm_looks_the_same_in_all_panels(draw_page):
