@@ -84,9 +84,10 @@ def sweep(
         _check_values(maker, columns[name])
     # One lane for each point and seed; the seeds of a point are consecutive.
     num_seeds = len(seed_column)
-    shape = num_points, num_seeds
+    shape = (num_points, num_seeds)
     points = jax.tree.map(lambda a: np.repeat(a, num_seeds, axis=0), columns)
-    lane_inputs = points, np.tile(seed_column, num_points)
+    seeds_of_lanes = np.tile(seed_column, num_points)
+    lane_inputs = (points, seeds_of_lanes)
     run = functools.partial(
         simulate, num_rounds=num_rounds, eval_every=eval_every, eval_fn=eval_fn
     )

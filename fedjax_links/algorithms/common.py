@@ -34,7 +34,7 @@ EQUAL = 'equal'  # all clients weigh the same
 EXAMPLES = 'examples'  # clients weigh by their number of examples
 
 _NEVER = -(2**30)  # `last_uploads` of a row that was never uploaded: older than any age
-_LARGEST_MAX_AGE = 2**29
+_LARGEST_MAX_AGE = 2**29  # below the age of such a row
 
 
 class ServerState(NamedTuple):

@@ -29,7 +29,7 @@ MakeOptimizer: TypeAlias = Callable[[Array], optax.GradientTransformation]
 Optimizer: TypeAlias = optax.GradientTransformation | MakeOptimizer
 """A transformation built with unit rate, or a function of the rate."""
 
-# With more local steps, the loss of the start is evaluated by itself.
+# With more local steps, the loss of the start is evaluated by itself. Chosen.
 _FEW_STEPS = 10
 
 

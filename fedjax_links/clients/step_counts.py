@@ -17,7 +17,7 @@ StepsOf: TypeAlias = Callable[[Problem, Array, Key], tuple[int, Array | None]]
 """``(problem, client, key) -> (most, num_steps)``: the most steps of any client, a Python int, and
 the client's number, int32[]; None if all clients take the most."""
 
-MOST_STEPS = 10**6
+MOST_STEPS = 10**6  # More than anyone means.
 _STEPS_STREAM = 2**32 - 2  # no local step has this number, and the loss has another
 
 

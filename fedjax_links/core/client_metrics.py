@@ -11,7 +11,7 @@ import numpy as np
 from fedjax_links.base import Array, Params, Problem, PyTree, Rows
 from fedjax_links.core import errors
 
-_BATCH_SIZE = 1024  # Examples that are evaluated side by side.
+_BATCH_SIZE = 1024  # Examples that are evaluated in parallel. Chosen.
 
 
 def by_client(params: Params, problem: Problem) -> Mapping[str, Array]:
@@ -72,7 +72,7 @@ def personal_model_metrics(
     """
     if is_by_batch(problem):
         requirement = 'have models that do not normalise by the batch'
-        raise errors.invalid('problem', requirement, 'one whose do')
+        raise errors.invalid('problem', requirement, 'one whose models do')
     max_examples = int(np.max(eval_rows(problem).counts[: problem.num_clients]))
     return _personal_model_metrics(client_models, problem, max_examples)
 

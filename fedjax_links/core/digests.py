@@ -28,13 +28,13 @@ _IGNORED_PARAMS = {'name', 'debug_info', 'source_info'}
 """Parameters of operations that change no result."""
 _HOST_CALLBACKS = ('pure_callback', 'io_callback')
 _ADDRESS = re.compile(r' at 0x[0-9a-f]+')
-_CHUNK_BYTES = 2**24
+_CHUNK_BYTES = 2**24  # Of rows that are hashed at a time. Chosen.
 
 ArrayOrNumber: TypeAlias = jax.Array | np.ndarray | np.generic | float
 
 
 def combine(parts: Sequence[str]) -> str:
-    """Combines digests, or other texts, to one digest."""
+    """Combines digests, or other texts, into one digest."""
     return hashlib.sha256('\n'.join(parts).encode()).hexdigest()
 
 
