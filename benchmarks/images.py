@@ -200,25 +200,27 @@ def by_hand(
             *models,
         )
 
-    server = reference = params
+    trains_all = algorithm.name == 'fedpbc'
+    server = params
+    block_start = params
     clients = [params] * workload.num_clients
     losses = []
     for t, (mask, rows) in enumerate(zip(plan.masks, plan.rows, strict=True)):
         active = np.flatnonzero(mask)
-        everyone = algorithm.name == 'fedpbc'
-        training = range(workload.num_clients) if everyone else active
+        training = range(workload.num_clients) if trains_all else active
         results = {
-            i: train(clients[i] if everyone else server, rows[i]) for i in training
+            i: train(clients[i] if trains_all else server, rows[i]) for i in training
         }
         losses.append(sum(results[i][1] for i in active))
         if len(active):
             server = mean([results[i][0] for i in active])
-        if everyone:
+        if trains_all:
             clients = [server if mask[i] else results[i][0] for i in training]
         if algorithm.name == 'amplified_fedavg' and (t + 1) % algorithm.period == 0:
-            server = reference = jax.tree.map(
-                lambda r, x: r + algorithm.amplification * (x - r), reference, server
+            server = jax.tree.map(
+                lambda r, x: r + algorithm.amplification * (x - r), block_start, server
             )
+            block_start = server
     return server, np.asarray(losses)
 
 

@@ -57,8 +57,8 @@ class FinalMetrics(NamedTuple):
         text = f'{self.metric.title}: {self.span}; ± is {SEED_INTERVAL}'
         if any(len(choice.values) > 1 for choice in self.choices.values()):
             text += (
-                '. The number in brackets is half the width of the interval that includes tuning, '
-                'which draws again the choice among near ties; these ran with the same seeds'
+                '. The number in brackets is half the width of the interval that includes tuning: '
+                'the choice among near ties, which ran with the same seeds, is drawn again'
             )
         return text
 

@@ -157,10 +157,10 @@ class ComparedMap:
             mark = '' if is_clear else ' ~'
             return f'{self.names[leader]} {self.metric.number(mean)}{mark}'
 
-        lead = self.undecided.format('the paired interval of its lead over the second')
+        lead = self.undecided.format('the paired interval of the lead over the second')
         if (np.isnan(self.second_mean) & (self.leads == evaluation.UNDECIDED)).any():
             lead += ', or too few lanes of all others diverged to tell'
-        caption += f' ~ where {lead}. Empty where all diverged or nothing ran.'
+        caption += f' ~: {lead}. Empty where all diverged or nothing ran.'
         texts = np.vectorize(text, otypes=[object])(
             self.leader, self.leader_mean, self.is_clear
         )
@@ -182,8 +182,8 @@ class ComparedMap:
             is_fair = self.cells.is_fair(label, self.view.baseline)
             is_any_unfair = is_any_unfair or not is_fair.all()
         caption = (
-            f'Difference to {self.baseline} at the same cell, behind it the final metric; ± is '
-            f'{self.verdicts.interval}; {self.verdicts.caption(self.metric)}'
+            f'Difference to {self.baseline} at the same cell, in parentheses the final metric; '
+            f'± is {self.verdicts.interval}; {self.verdicts.caption(self.metric)}'
         )
         if is_any_unfair:
             caption += (

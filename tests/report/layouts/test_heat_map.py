@@ -141,7 +141,7 @@ def test_one_seed_decides_nothing(draw_page):
     page = heat_map(result, x=X, y=Y)
     best, differences, _ = page.tables
     assert rows(best) == [[y, 'fedavg 40.0 ~', 'fedpbc 70.0 ~'] for y in ('0.5', '0.9')]
-    assert '~ where one seed decides nothing' in best.caption
+    assert '~: one seed decides nothing' in best.caption
     assert rows(differences) == [
         ['fedpbc', y, '+0.0 (40.0)', '+30.0 (70.0)'] for y in ('0.5', '0.9')
     ]
