@@ -27,7 +27,7 @@ def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
       uint8[E, L], below `NUM_TOKENS`.
 
     Raises:
-      ValueError: for what is no text, or texts that differ in length.
+      ValueError: for entries that are not texts, or texts that differ in length.
     """
     for text in texts:
         if not isinstance(text, str):

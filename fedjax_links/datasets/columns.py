@@ -23,7 +23,7 @@ _SMALLER = {
     'longdouble': np.float32,
 }
 _DECODING = (OSError, SyntaxError, TypeError, ValueError, zlib.error)
-"""What NumPy says of rows that are no arrays, and Pillow of files that are no images."""
+"""What NumPy raises for rows that are not arrays, and Pillow for files that are not images."""
 
 
 def as_array(argument: str, value: object) -> np.ndarray:
@@ -55,7 +55,7 @@ def class_ids(argument: str, labels: ArrayLike) -> NDArray[np.int64]:
     """Returns a non-empty vector of classes, numbered from 0; see `as_classes`.
 
     Raises:
-      ValueError: for another shape, or labels that are no whole numbers.
+      ValueError: for another shape, or labels that are not whole numbers.
     """
     return checks.ids(argument, as_classes(checks.vector(argument, labels)))
 
@@ -132,7 +132,7 @@ def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
         hold numbers or flags.
 
     Raises:
-      ValueError: if they are no numbers, differ in shape, or do not fit into 32 bits; for an image
+      ValueError: if they are not numbers, differ in shape, or do not fit into 32 bits; for an image
         that cannot be decoded without loss, with its row.
     """
     if hasattr(rows, 'columns') and hasattr(rows, 'iloc'):

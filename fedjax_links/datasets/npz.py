@@ -38,7 +38,8 @@ class Dataset:
         ``test_clients`` must be such numbers.
 
     Raises:
-      ValueError: if shapes or dtypes do not fit, a label is no class, or a feature is not finite.
+      ValueError: if shapes or dtypes do not fit, a label is not a class, or a feature is not
+        finite.
     """
 
     train_features: NDArray[Any]

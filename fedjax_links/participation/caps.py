@@ -20,7 +20,7 @@ def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Particip
       rule: who stays active. ``'uniform'``: uniformly without replacement.
         ``'permutation'``: the next active clients on a random permutation of all clients.
         Inactive clients on the way are used up too, and a fresh permutation follows; no
-        client is taken twice in a round. If everybody is active and S divides N, this is
+        client is taken twice in a round. If all clients are active and S divides N, this is
         `regularized`. For other S a round continues with the fresh permutation, where
         `regularized` has a smaller cohort.
 

@@ -96,7 +96,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
       The pattern; ``prob`` is the mean of the parts' under ``probs``, exact where theirs are.
 
     Raises:
-      ValueError: if numbers do not fit or ``probs`` is no distribution.
+      ValueError: if numbers do not fit or ``probs`` is not a distribution.
 
     Example:
       >>> import jax
@@ -203,13 +203,13 @@ def outage(
       pattern: the pattern outside of the outage.
       start: first round of the outage.
       stop: first round after it.
-      clients: int[K], ids of the affected clients; everybody by default.
+      clients: int[K], ids of the affected clients; all clients by default.
 
     Returns:
       The pattern; ``prob`` is zero during an outage. Clients can still compute.
 
     Raises:
-      ValueError: if the window is empty, or ``clients`` are no ids or unknown.
+      ValueError: if the window is empty, or ``clients`` holds other than ids of clients.
 
     Example:
       >>> import jax

@@ -27,8 +27,8 @@ def duplex(
 
     Args:
       uplink: whose upload can reach the server.
-      downlink: who receives the server's message; everybody by default.
-      compute: who can train; everybody by default.
+      downlink: who receives the server's message; all clients by default.
+      compute: who can train; all clients by default.
 
     Returns:
       The pattern. ``prob``, the probability of taking part, is the product of all three,

@@ -1,7 +1,7 @@
 """Computes laws of how long links stay up or down, in rounds, for `semi_markov`.
 
 A law is its survival function, float64[G, L]. Entry k is ``P(D > k)`` for k = 0, 1, ...,
-where D is a whole number of rounds from 1 to L. There is one row for everybody, or one for
+where D is a whole number of rounds from 1 to L. There is one row for all clients, or one for
 each client or kind of clients. Other durations are rounded up.
 """
 

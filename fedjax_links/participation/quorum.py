@@ -54,7 +54,7 @@ def quorum(
       quorum: k, from 1 to N.
       grace: seconds between the k-th arrival and the end of the round, at least 0.
       deadline: longest round in seconds, positive; None to wait for the quorum as long as it takes.
-      pattern: who is active; everybody by default. A round waits only for active clients: for all
+      pattern: who is active; all clients by default. A round waits only for active clients: for all
         of them if fewer than k are active. If the pattern has a duration, a round lasts at
         least that long.
 

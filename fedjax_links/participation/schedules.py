@@ -60,7 +60,7 @@ def constant(p: ArrayLike) -> Schedule:
       p: float[N] in [0, 1].
 
     Raises:
-      ValueError: for a probability outside [0, 1] or NaN, or if ``p`` is no vector.
+      ValueError: for a probability outside [0, 1] or NaN, or if ``p`` is not a vector.
     """
     p = as_probs(p)
     return _deterministic(lambda round: jnp.asarray(p), p)
@@ -190,7 +190,7 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
 
     Raises:
       ValueError: for a schedule that does not return floats, one per client, or a function
-        whose values in one of these rounds are no probabilities.
+        whose values in one of these rounds are not probabilities.
     """
     if isinstance(schedule, Schedule):
         _check_schedule(schedule)
@@ -306,7 +306,7 @@ def _common_period(period: Numbers) -> int | None:
     """Returns the rounds after which all clients' periods repeat together.
 
     Returns:
-      None if a period is no whole number of rounds.
+      None if a period is not a whole number of rounds.
     """
     if not checks.is_concrete(period):
         return None

@@ -48,7 +48,7 @@ def semi_markov(
       The pattern; ``prob`` is the stationary probability, exact in every round.
 
     Raises:
-      ValueError: if a law is no survival function, or numbers of rows and clients do not
+      ValueError: if a law is not a survival function, or numbers of rows and clients do not
         fit.
 
     Example:

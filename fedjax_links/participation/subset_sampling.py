@@ -150,7 +150,7 @@ def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
       weights are positive.
 
     Raises:
-      ValueError: if ``weights`` is no vector, or has a negative, infinite or NaN entry or no
+      ValueError: if ``weights`` is not a vector, or has a negative, infinite or NaN entry or no
         positive one.
     """
     sizes = checks.shape('weights', weights)
@@ -180,7 +180,7 @@ def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np
       num_groups: G; by default one more than the largest label.
 
     Raises:
-      ValueError: if ``groups`` is no vector of such labels, is traced, or leaves a group empty.
+      ValueError: if ``groups`` is not a vector of such labels, is traced, or leaves a group empty.
     """
     if not checks.is_concrete(groups):
         raise errors.invalid('groups', 'be concrete: group sizes set shapes', groups)

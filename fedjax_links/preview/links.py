@@ -145,7 +145,7 @@ def log_warnings(intervals: Intervals) -> list[str]:
     lines = remarks(log)
     if 0 < end < WRAPS['day']:
         text = f'the log lasts {end:g} s and is repeated to fill a day'
-        lines.append(f'{text}; if its times are no seconds, give their unit')
+        lines.append(f'{text}; if its times are not in seconds, give their unit')
     return lines
 
 

@@ -265,7 +265,7 @@ def generated(
       The problem.
 
     Raises:
-      ValueError: if a number is out of range, an argument is no function, or ``examples`` gives
+      ValueError: if a number is out of range, an argument is not a function, or ``examples`` gives
         leaves of unequal length.
     """
     checks.static_int('num_clients', num_clients)

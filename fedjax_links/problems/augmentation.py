@@ -54,7 +54,7 @@ def statistics(normalise: Statistics) -> ChannelStatistics:
     """Looks up or checks the channel statistics of a problem's ``normalise``.
 
     Raises:
-      ValueError: for an unknown name, or for values that are no numbers or out of range.
+      ValueError: for an unknown name, or for values that are not numbers or out of range.
     """
     if isinstance(normalise, str):
         return checks.entry('normalise', normalise, CHANNEL_STATISTICS)

@@ -277,7 +277,7 @@ def _scores(module: GRU | Transformer, activations: Array) -> Array:
 
 
 def check_widths(argument: str, widths: Sequence[int]) -> None:
-    """Raises for a width that is no integer from 1 to 2^20, more than anyone needs."""
+    """Raises for a width that is not an integer from 1 to 2^20, more than anyone needs."""
     for width in widths:
         checks.static_int(argument, width, maximum=2**20)
 

@@ -107,7 +107,7 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
         assert shown(name, *arguments)[1:] == seconds[1:]
     warning = (
         'warning  the log lasts 54 s and is repeated to fill a day; '
-        'if its times are no seconds, give their unit'
+        'if its times are not in seconds, give their unit'
     )
     assert shown('hours')[0] == warning
     done = refused('links', f'--log={tmp_path}/since 1970.csv', '--tick=3600')

@@ -17,7 +17,7 @@ def permutation_consumer(pattern: Participation, cohort_size: int) -> Participat
     = 10, 1300 rounds) 5.3 % of rounds have such a double pick.
 
     For that setting pass ``periodic_groups(groups, active_rounds=100, cohort_size=50)``, which
-    makes everybody in the group active.
+    makes all clients of the group active.
 
     **Deviation**: the code trains a client picked twice two times, each counting in the mean over
     S. A mask cannot hold duplicates; here the second pick takes up a place and is dropped, so that
@@ -33,7 +33,7 @@ def permutation_consumer(pattern: Participation, cohort_size: int) -> Participat
       The pattern; ``prob`` is NaN.
 
     Raises:
-      ValueError: for what is no pattern, or a cohort larger than the federation.
+      ValueError: if ``pattern`` is not a pattern, or for a cohort larger than the federation.
 
     References:
       Wang & Ji 2022; github.com/IBM/fl-arbitrary-participation, util/util.py:7-27.

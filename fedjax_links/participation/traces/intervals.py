@@ -12,7 +12,7 @@ from fedjax_links.core.values import is_missing
 
 DAY = 86_400.0
 _YEAR = 366 * DAY
-# A longer log is more likely one whose times are no seconds.
+# A longer log is more likely one whose times are not in seconds.
 _MOST_DAYS = 730
 _COLUMNS = ('client', 'start', 'end')
 
@@ -211,7 +211,7 @@ def remarks(log: Intervals) -> list[str]:
     if end - first > _MOST_DAYS * DAY:
         days = f'{(end - first) / DAY:,.0f} days'
         lines.append(
-            f'the log lasts {days}; if its times are no seconds, give their unit'
+            f'the log lasts {days}; if its times are not in seconds, give their unit'
         )
     if DAY <= first < np.inf:
         empty = f'no client is up in the first {first / DAY:,.0f} days'
@@ -230,8 +230,8 @@ def check_tick(log: Intervals, tick: float, wrap: object = None) -> None:
     checks.positive_number('tick', tick)
     if wrap is None and log.period is None and tick > log.last_end:
         requirement = (
-            f'be at most the {log.last_end:g} s that the log lasts (if its times are no '
-            'seconds, give their unit)'
+            f'be at most the {log.last_end:g} s that the log lasts (if its times are not '
+            'in seconds, give their unit)'
         )
         raise errors.invalid('tick', requirement, f'{tick:g} s')
 

@@ -298,7 +298,9 @@ def test_a_data_frame_of_something_else_costs_one_line(frame, message):
 def test_what_is_odd_about_a_log_is_said_where_it_is_played():
     day = 86_400
     in_milliseconds = [(0, 0, 3 * day * 1000), (1, day, 2 * day)]
-    with pytest.warns(UserWarning, match='lasts 3,000 days; if its times are no sec'):
+    with pytest.warns(
+        UserWarning, match='lasts 3,000 days; if its times are not in sec'
+    ):
         trace(in_milliseconds, tick=600)
     late = [(0, 3 * day, 4 * day)]
     with pytest.warns(UserWarning, match='no client is up in the first 3 days'):
