@@ -11,7 +11,7 @@ from fedjax_links.core import errors
 from fedjax_links.core.values import has_flag
 
 _LARGEST_INT = 2**63 - 1
-_MOST_ROUNDS = 10**8  # A loop of so many takes a quarter of an hour or more.
+_MAX_ROUNDS = 10**8  # A loop of so many takes a quarter of an hour or more.
 
 
 def require(is_valid: object, name: str, requirement: str, got: object) -> None:
@@ -261,8 +261,8 @@ def checked_rounds(name: str, value: Any, *, minimum: int, num_bytes: int = 0) -
     """
     rounds = checked_int(name, value, minimum=minimum, maximum=None)
     check_memory(name, value, num_bytes * rounds)
-    requirement = f'be at most {_MOST_ROUNDS:,}, as rounds run one after another'
-    require(rounds <= _MOST_ROUNDS, name, requirement, errors.text_of(value))
+    requirement = f'be at most {_MAX_ROUNDS:,}, as rounds run one after another'
+    require(rounds <= _MAX_ROUNDS, name, requirement, errors.text_of(value))
     return rounds
 
 

@@ -18,9 +18,9 @@ from fedjax_links.analysis import _checks
 from fedjax_links.core import errors
 
 MAX_COHORTS = 200_000  # They take 0.1 s for each state of a chain.
-_MOST_ORDERED = 10  # Clients of a cohort, whose 10! orders take half a minute.
-_MOST_STATES_SOLVED = 2_000  # by a linear system, whose time grows fast
-_MOST_STEPS = 10_000  # A chain that needs more is left to the linear system.
+_MAX_ORDERED = 10  # Clients of a cohort, whose 10! orders take half a minute.
+_MAX_STATES_SOLVED = 2_000  # by a linear system, whose time grows fast
+_MAX_STEPS = 10_000  # A chain that needs more is left to the linear system.
 _ROUNDING = 1e-6  # more than this is no rounding error of a law
 
 
@@ -102,8 +102,8 @@ def cohort_law(
     _checks.require(fits, 'cohort_size', requirement, size)
     masses = _DESIGNS[_checks.checked_choice('design', design, _DESIGNS)]
     if design == 'successive':
-        requirement = f'be at most {_MOST_ORDERED} for successive draws'
-        _checks.require(size <= _MOST_ORDERED, 'cohort_size', requirement, size)
+        requirement = f'be at most {_MAX_ORDERED} for successive draws'
+        _checks.require(size <= _MAX_ORDERED, 'cohort_size', requirement, size)
     cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
     # Ratios too small for float64 count as the smallest one: no 0 / 0 below.
     ratios = np.maximum(weights / weights.max(), np.finfo(np.float64).tiny)
@@ -317,7 +317,7 @@ def long_run_law(
     size = transition.shape[0]
     label, classes = closed_classes(transition)
     recurs = np.isin(label, classes)
-    if size > _MOST_STATES_SOLVED:
+    if size > _MAX_STATES_SOLVED:
         law = _limit_of_steps(transition, start)
         if law is not None:
             return np.where(recurs, np.maximum(law, np.finfo(np.float64).tiny), 0.0)
@@ -354,11 +354,11 @@ def _limit_of_steps(
       start: float64[S], law of the first state.
 
     Returns:
-      float64[S]; None if it still moves after `_MOST_STEPS`.
+      float64[S]; None if it still moves after `_MAX_STEPS`.
     """
     flow = transition.T.tocsr()
     law = start
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         next_law = (law + flow @ law) / 2
         next_law /= next_law.sum()
         change = np.abs(next_law - law).sum()

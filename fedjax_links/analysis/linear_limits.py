@@ -19,16 +19,16 @@ from fedjax_links.core import errors
 _TOLERANCE = 1e-8
 # At the minimiser, Newton's step changes each score by less.
 _SCORE_TOLERANCE = 1e-6
-_MOST_STEPS = 60  # More than a minimiser needs.
+_MAX_STEPS = 60  # More than a minimiser needs.
 # Where more steps with a gradient below the tolerance change scores, there is no minimiser.
-_MOST_DIVERGING_STEPS = 4
+_MAX_DIVERGING_STEPS = 4
 # Singular values below this fraction of the largest one count as zero.
 _RANK = 1e-10
 _EXISTS = 'overlap or `l2` be positive for a minimiser to exist'
 _LBFGS = {'maxiter': 300, 'gtol': 1e-6, 'ftol': 1e-14}
 # The fraction of their stability limit that Chebyshev steps use.
 _SAFETY = 0.6
-_MOST_GRADIENTS = 10**7  # They take ten minutes or more.
+_MAX_GRADIENTS = 10**7  # They take ten minutes or more.
 # The step of the differences that approximate a third derivative.
 _PROBE = 1e-3
 
@@ -102,7 +102,7 @@ def weighted_minimiser(
     ).x
     factor = None
     num_diverging = 0
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         value, slope = loss(coordinates)
         if not objective.penalty.any() and reduced.separates(coordinates):
             got = 'all labels are separated by a linear model'
@@ -115,7 +115,7 @@ def weighted_minimiser(
             if score_changes.max() < _SCORE_TOLERANCE:
                 return WeightedMinimiser(objective.model(parameters), value, norm)
             num_diverging += 1
-        if num_diverging > _MOST_DIVERGING_STEPS:
+        if num_diverging > _MAX_DIVERGING_STEPS:
             break
         try:
             factor = linalg.cho_factor(reduced.hessian(coordinates))
@@ -168,7 +168,7 @@ def weighted_gradient_flow(
     time: float,
     start: linear_models.LinearModel | None = None,
     num_steps: int = 40,
-    most_gradients: int | None = None,
+    max_gradients: int | None = None,
     **options: Unpack[linear_models.LossOptions],
 ) -> linear_models.LinearModel:
     r"""Predicts a linear model during training by a gradient flow.
@@ -193,7 +193,7 @@ def weighted_gradient_flow(
       time: how long, at least 0.
       start: where from; zeros if absent.
       num_steps: steps in time; the error falls with their square.
-      most_gradients: how many may be computed; None for 10 million.
+      max_gradients: most gradients that may be computed; None for 10 million.
       **options: ``loss``, ``num_classes`` and ``l2``, as in `weighted_minimiser`.
 
     Returns:
@@ -214,12 +214,12 @@ def weighted_gradient_flow(
     else:
         point = objective.checked_parameters('start', start)
     time = _checks.checked_at_least_zero('time', time)
-    if most_gradients is not None:
-        _checks.checked_number('most_gradients', most_gradients)
+    if max_gradients is not None:
+        _checks.checked_number('max_gradients', max_gradients)
     smoothness = objective.smoothness()
     # A step has at least two gradients.
     steps = _checks.checked_int(
-        'num_steps', num_steps, minimum=1, maximum=_MOST_GRADIENTS // 2
+        'num_steps', num_steps, minimum=1, maximum=_MAX_GRADIENTS // 2
     )
     growth = np.log1p(smoothness * time) / steps
     times = np.expm1(growth * np.arange(steps + 1)) / smoothness
@@ -227,7 +227,7 @@ def weighted_gradient_flow(
     # A step of s stages is stable for lengths of about 2 (s^2 - 1) / 3 over the smoothness.
     stages = np.ceil(np.sqrt(1 + 1.5 * lengths * smoothness / _SAFETY))
     stages = np.maximum(2, stages)
-    limit = _MOST_GRADIENTS if most_gradients is None else most_gradients
+    limit = _MAX_GRADIENTS if max_gradients is None else max_gradients
     if not stages.sum() <= limit:  # Of a time near the largest float it is infinite.
         requirement = f'take at most {limit:,} gradients'
         got = f'{time:.4g}, which takes {stages.sum():,.0f}'

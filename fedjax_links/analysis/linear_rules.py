@@ -28,7 +28,7 @@ from fedjax_links.analysis.linear_rounds import (
 )
 from fedjax_links.core import errors
 
-_MOST_LINKS = 16  # Their 2^16 states take most of a minute.
+_MAX_LINKS = 16  # Their 2^16 states take most of a minute.
 _OPTION_OF = {
     'cogc': 'tolerance',
     'colrel': 'weights',
@@ -39,7 +39,7 @@ _OPTION_OF = {
 # A singular value below this one is rounding.
 _SMALLEST_SINGULAR_VALUE = 1e-10
 # Of a round that moves models by less, float64 keeps too few digits.
-_LEAST_PROGRESS = 5e-10
+_MIN_PROGRESS = 5e-10
 
 
 class LinearLimit(NamedTuple):
@@ -179,8 +179,8 @@ def _check_progress(rule: str, probs: np.ndarray, progress: np.ndarray) -> None:
     rates = (probs * progress)[probs > 0]
     # Without rows there is one rate, that of the server. Each row has its own.
     slowest = rates.max() if rule in KEEP_NOTHING else rates.min()
-    requirement = f'move models by at least {_LEAST_PROGRESS:g} of their way a round'
-    _checks.require(slowest >= _LEAST_PROGRESS, 'probs', requirement, f'{slowest:.2g}')
+    requirement = f'move models by at least {_MIN_PROGRESS:g} of their way a round'
+    _checks.require(slowest >= _MIN_PROGRESS, 'probs', requirement, f'{slowest:.2g}')
 
 
 def checked_options(
@@ -266,9 +266,9 @@ def quadratic_clients(
     shrink = (1.0 - step_sizes)[:, None]
     keep = shrink**steps
     requirement = (
-        f'move models by at least {_LEAST_PROGRESS:g} of the way to their targets'
+        f'move models by at least {_MIN_PROGRESS:g} of the way to their targets'
     )
-    is_valid = (1.0 - keep >= _LEAST_PROGRESS).all()
+    is_valid = (1.0 - keep >= _MIN_PROGRESS).all()
     _checks.require(is_valid, 'learning_rate', requirement, learning_rate)
     # Noise of local steps adds to the target, scaled to what the target is multiplied by.
     variance_by_step = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)
@@ -346,9 +346,9 @@ def all_links(
     num_rows = len(graph.matrix)
     _checks.require(num_rows == size, 'neighbours', f'have {size} rows', num_rows)
     link_probs = np.r_[probs, graph.probs]
-    requirement = f'leave at most {_MOST_LINKS} links in all'
+    requirement = f'leave at most {_MAX_LINKS} links in all'
     got = f'{size} uplinks, {len(graph.probs)} edges'
-    _checks.require(len(link_probs) <= _MOST_LINKS, 'probs', requirement, got)
+    _checks.require(len(link_probs) <= _MAX_LINKS, 'probs', requirement, got)
     for bits in itertools.product([False, True], repeat=len(link_probs)):
         up = np.array(bits)
         prob = float(np.prod(np.where(up, link_probs, 1.0 - link_probs)))

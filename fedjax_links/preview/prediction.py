@@ -228,7 +228,7 @@ class Predictor:
                     weights,
                     time=time,
                     start=self._start,
-                    most_gradients=int(budget.flow // self._gradient_work),
+                    max_gradients=int(budget.flow // self._gradient_work),
                     **self.options,
                 )
                 reached = self.metrics(model)

@@ -188,8 +188,8 @@ def test_many_states_followed_have_the_law_of_the_linear_system(
         return chain.stationary
 
     followed = law()
-    assert len(followed) > cohort_chain._MOST_STATES_SOLVED
-    monkeypatch.setattr(cohort_chain, '_MOST_STEPS', 1)  # too few to stand still
+    assert len(followed) > cohort_chain._MAX_STATES_SOLVED
+    monkeypatch.setattr(cohort_chain, '_MAX_STEPS', 1)  # too few to stand still
     np.testing.assert_allclose(followed, law(), rtol=1e-9, atol=1e-15)
 
 

@@ -270,7 +270,7 @@ def test_a_flow_takes_no_more_gradients_than_it_may(data, monkeypatch):
 
     def follow(most):
         inputs = features, labels, owners, weights
-        return analysis.weighted_gradient_flow(*inputs, time=50.0, most_gradients=most)
+        return analysis.weighted_gradient_flow(*inputs, time=50.0, max_gradients=most)
 
     free = follow(None)
     needed = len(computed)

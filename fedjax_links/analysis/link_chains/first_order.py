@@ -27,7 +27,7 @@ from fedjax_links.core import errors
 _ALGORITHMS = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known', 'fedpbc'
 # Lags of links count until their autocorrelation is below _FORGOTTEN.
 _FORGOTTEN = 1e-17
-_MOST_LAGS = 100_000  # They take some ten seconds for a few clients.
+_MAX_LAGS = 100_000  # They take four seconds for two clients.
 
 
 class FirstOrderMean(NamedTuple):
@@ -192,7 +192,7 @@ def _fedavg(
     if 1.0 - non_empty < _FORGOTTEN:
         return limit, np.zeros_like(limit)
     slowest = np.abs(links.memory).max()
-    allowed = _FORGOTTEN ** (1.0 / _MOST_LAGS)
+    allowed = _FORGOTTEN ** (1.0 / _MAX_LAGS)
     requirement = f'have links whose autocorrelation at lag 1 is at most {allowed:.5f}'
     _checks.require(slowest <= allowed, 'chain', requirement, f'{slowest:.7g}')
     correlation = links.memory.copy()  # lambda^k

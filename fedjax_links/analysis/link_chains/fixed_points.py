@@ -20,9 +20,9 @@ _KRYLOV_VECTORS = 80
 _ROUNDS_PER_VECTOR = 2
 _ARNOLDI_VECTORS = 20
 # What Arnoldi's first vector has in all configurations, beside their probability.
-_LEAST_WEIGHT = 1e-6
+_MIN_WEIGHT = 1e-6
 _RADIUS_TOLERANCE = 1e-11
-_MOST_RESTARTS = 50
+_MAX_RESTARTS = 50
 
 _Apply = Callable[[np.ndarray], np.ndarray]
 
@@ -90,7 +90,7 @@ def _solve(apply: _Apply, right: np.ndarray) -> np.ndarray:
             column,
             rtol=_TOLERANCE,
             restart=_KRYLOV_VECTORS,
-            maxiter=_MOST_RESTARTS,
+            maxiter=_MAX_RESTARTS,
         )
         # Near rounding GMRES may stall: rounds then polish what it has.
         if status:
@@ -135,7 +135,7 @@ def radius(operator: RoundOperator, law: np.ndarray) -> float:
     # Moments are about as large as the probability of their configuration. A vector that
     # is large in unlikely ones would have to shed them first. The smallest weight still
     # excites what only happens in configurations that a run leaves for good.
-    weights = law.ravel() + _LEAST_WEIGHT * law.mean()
+    weights = law.ravel() + _MIN_WEIGHT * law.mean()
     start = np.random.default_rng(0).uniform(0.5, 1.0, size)
     start *= weights[operator.columns.configurations]
     try:

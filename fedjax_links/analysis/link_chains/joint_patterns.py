@@ -12,7 +12,7 @@ from fedjax_links.analysis.link_chains import chains
 from fedjax_links.analysis.link_chains.chains import ClientLinks, LinkChain
 from fedjax_links.core import errors
 
-_MOST_SHOCKS = 12  # Their joint chain has 4^12 transitions, half a gigabyte.
+_MAX_SHOCKS = 12  # Their joint chain has 4^12 transitions, 200 MB.
 
 
 def minimum_separation(
@@ -202,8 +202,8 @@ def shared_shocks(
     size = chain.num_clients
     _checks.require(len(labels) == size, 'groups', f'have {size} entries', len(labels))
     num_groups = int(labels.max()) + 1
-    requirement = f'name at most {_MOST_SHOCKS} groups, whose outages are listed'
-    _checks.require(num_groups <= _MOST_SHOCKS, 'groups', requirement, num_groups)
+    requirement = f'name at most {_MAX_SHOCKS} groups, whose outages are listed'
+    _checks.require(num_groups <= _MAX_SHOCKS, 'groups', requirement, num_groups)
     rise = _checks.checked_rate('up_rate', up_rate)
     fall = _checks.checked_rate('down_rate', down_rate)
     _checks.checked('up_rate', rise, rise > 0, 'be positive')

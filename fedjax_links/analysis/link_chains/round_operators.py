@@ -14,9 +14,9 @@ from fedjax_links.analysis.link_chains.moment_columns import (
 from fedjax_links.analysis.link_chains.moments import MomentMap
 
 # A map of fewer moments is applied directly, which is fast enough.
-_LEAST_SPARSE = 1_500
+_MIN_SPARSE_SIZE = 1_500
 # With more moments per configuration, the sparse matrix of the models' half would be too dense.
-_MOST_ENTRIES = 64
+_MAX_ENTRIES = 64
 
 
 class RoundOperator(NamedTuple):
@@ -64,7 +64,7 @@ def _move_models(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Returns how columns move by the models' half of a round."""
     num_configurations = math.prod(one_pair.layout.shape)
-    if _LEAST_SPARSE < columns.size <= _MOST_ENTRIES * num_configurations:
+    if _MIN_SPARSE_SIZE < columns.size <= _MAX_ENTRIES * num_configurations:
         matrix = _models_matrix(one_pair, columns)
         return lambda values: matrix @ values
 

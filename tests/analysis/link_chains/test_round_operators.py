@@ -74,7 +74,7 @@ def test_an_operator_moves_columns_as_a_map_moves_moments(
     chain, is_sparse, monkeypatch
 ):
     """The map takes clients out of the counts and back again, group by group."""
-    monkeypatch.setattr(round_operators, '_LEAST_SPARSE', 0 if is_sparse else np.inf)
+    monkeypatch.setattr(round_operators, '_MIN_SPARSE_SIZE', 0 if is_sparse else np.inf)
     links = CHAINS[chain]
     system = linear_system('scaffold', links, targets_of(links))
     rng = np.random.default_rng(1)
@@ -101,7 +101,7 @@ def test_iterative_limits_are_those_of_enumerated_clients(name, chain, monkeypat
     options = {'curvature': np.linspace(0.5, 1.0, 3)[links.kind_of_client]}
     options.update(OPTIONS.get(name, {}))
     listed = analysis.linear_limit(name, *arguments, lump=False, **options)
-    monkeypatch.setattr(round_operators, '_LEAST_SPARSE', 0)
+    monkeypatch.setattr(round_operators, '_MIN_SPARSE_SIZE', 0)
     monkeypatch.setattr(fixed_points, '_DENSE_SYSTEM', 0)
     monkeypatch.setattr(fixed_points, '_DENSE_EIGENVALUES', 0)
     counted = analysis.linear_limit(name, *arguments, lump=True, **options)
