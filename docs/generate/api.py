@@ -151,7 +151,9 @@ def _write_page(path: Path, name: str) -> None:
     if name in _ELSEWHERE:
         where, factories = _ELSEWHERE[name]
         elsewhere = elsewhere | factories
-        before = f'Each has a page of its own: :doc:`../{where}/index`.\n'
+        before = (
+            f'Each of the {where} has a page of its own: :doc:`../{where}/index`.\n'
+        )
     if elsewhere:
         lines.append(f'   :exclude-members: {", ".join(sorted(elsewhere))}')
     data = [

@@ -48,10 +48,28 @@ def _section(name: str) -> str:
 
 
 def _line(env: Any, name: str) -> str:
-    from docutils import nodes
-
-    paragraphs = env.get_doctree(name).findall(nodes.paragraph)
-    texts = (p.astext() for p in paragraphs if not isinstance(p[0], nodes.image))
-    sentence = re.split(r'(?<!et al)[.:] ', ' '.join(next(texts, '').split()))[0]
+    sentence = first_sentence(env.get_doctree(name))
     about = textwrap.shorten(sentence, 180, placeholder=' ...')
     return f'- [{env.titles[name].astext()}]({name}.html): {about}'
+
+
+def first_sentence(page: Any) -> str:
+    """Return the first sentence in a page's prose; empty without prose.
+
+    Tables, pictures and lines in italics, such as the date of a study, are skipped.
+
+    Args:
+      page: a document of docutils.
+    """
+    from docutils import nodes
+
+    for paragraph in page.findall(nodes.paragraph):
+        is_cell = isinstance(paragraph.parent, nodes.entry)
+        is_prose = any(
+            not isinstance(child, nodes.image | nodes.emphasis)
+            for child in paragraph.children
+        )
+        if is_prose and not is_cell:
+            words = ' '.join(paragraph.astext().split())
+            return re.split(r'(?<!et al)\. ', words)[0]
+    return ''

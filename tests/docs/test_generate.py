@@ -19,7 +19,7 @@ from tests.docs.pages import DOCS, STUDIES
 
 sys.path.append(str(DOCS))
 import generate
-from generate import api, examples, methods, names, patterns, registries, text
+from generate import api, examples, llms, methods, names, patterns, registries, text
 
 COMMANDS = (DOCS / 'commands.md').read_text()
 HAND_WRITTEN = [*DOCS.glob('*.md'), *DOCS.glob('howto/*.md'), *STUDIES.glob('*.md')]
@@ -222,6 +222,27 @@ def test_links_to_and_from_files_are_those_between_pages(link, among_the_pages):
     source = [f'See [there{link} and ../studies/map.md.']
     generate.link_files(None, 'page', source)
     assert source == [f'See [there{among_the_pages} and ../studies/map.md.']
+
+
+def test_the_index_for_language_models_takes_the_first_sentence_of_prose():
+    core = pytest.importorskip('docutils.core')
+    page = """
+Title
+=====
+
+*28 November 2026. Evidence: fair, five seeds.*
+
+======  ======
+a cell  a cell
+======  ======
+
+.. image:: curves.png
+
+Runs FedPBC: Xiang et al. 2024 average the active clients. It has no bias.
+"""
+    sentence = llms.first_sentence(core.publish_doctree(page))
+    assert sentence == 'Runs FedPBC: Xiang et al. 2024 average the active clients'
+    assert llms.first_sentence(core.publish_doctree('Title\n=====\n')) == ''
 
 
 def test_without_examples_there_is_an_index_still(tmp_path):

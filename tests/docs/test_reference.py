@@ -13,6 +13,8 @@ from fedjax_links import experiment, report
 from fedjax_links.config import schema
 from fedjax_links.core import errors, tree
 from fedjax_links.core.fields import REQUIRED
+from fedjax_links.results.clients import CLIENTS
+from fedjax_links.storage import run_files
 from tests.cli import command
 from tests.docs.pages import DOCS, STUDIES
 
@@ -50,6 +52,15 @@ def pretrained(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     built = experiment.build(fields.BASE).problem_at('links', {}, 0)
     np.savez('pretrained.npz', **tree.by_name(built.init_params(jax.random.key(0))))
+
+
+def test_every_file_of_a_run_has_its_row():
+    runs = (DOCS / 'runs.md').read_text()
+    section = runs.split('\n## Files in a run folder\n')[1].split('\n## ')[0]
+    folders = {f'{run_files.CLAIMS}/', f'{run_files.FAILURES}/'}
+    locks = {run_files.LOCK, run_files.OPENING}
+    for name in {*run_files.WRITTEN_BY_RUNS, CLIENTS} | folders | locks:
+        assert f'`{name}' in section, name
 
 
 @pytest.mark.parametrize('name', fields.EXAMPLES)
