@@ -1,4 +1,4 @@
-"""CA-Fed against its listing, its relatives, and whom it drops."""
+"""CA-Fed against its listing and FedAvg with known probabilities, and the clients it drops."""
 
 import jax
 import jax.numpy as jnp
@@ -43,28 +43,31 @@ def test_it_follows_the_listing_on_ten_histories(x64, memory, kappa, options):
         correlation_loops.ca_fed(setting, memory, kappa, **options)
         for setting in settings
     ]
-    paths, losses, kept = zip(*results, strict=True)
-    assert not all(each.all() for each in kept)
-    assert len({tuple(row) for each in kept for row in each}) > 10
+    paths, losses, included = zip(*results, strict=True)
+    # Clients are dropped, and in many ways.
+    assert not np.all(included)
+    assert len(np.unique(np.concatenate(included), axis=0)) > 10
     states = harness.follow_many(settings, algorithm, paths)
     for state, expected in zip(states, losses, strict=True):
         np.testing.assert_allclose(state.losses, expected, **TIGHT)
 
 
-def test_the_numbers_of_kept_and_available_clients_are_reported(x64):
+def test_the_numbers_of_included_and_available_are_reported(x64):
     setting = ten_settings()[0]
-    _, _, kept = correlation_loops.ca_fed(setting, 0.0, 1.0)
+    _, _, included = correlation_loops.ca_fed(setting, 0.0, 1.0)
     algorithm = algorithms.ca_fed(harness.client_program(setting), server_lr=1.3)
     _, result = harness.run(setting, algorithm)
     rounds = result.rounds
-    seen = setting.mask.any(axis=1)
+    is_active_round = setting.mask.any(axis=1)
     np.testing.assert_array_equal(
-        rounds.extra['num_included'][seen], kept.sum(axis=1)[seen]
+        rounds.extra['num_included'][is_active_round],
+        included.sum(axis=1)[is_active_round],
     )
     np.testing.assert_array_equal(
         rounds.extra['num_available'], setting.mask.sum(axis=1)
     )
-    np.testing.assert_array_equal(rounds.num_active, (setting.mask & kept).sum(axis=1))
+    active = setting.mask & included
+    np.testing.assert_array_equal(rounds.num_active, active.sum(axis=1))
 
 
 def test_with_infinite_tolerance_it_is_known_p_fedavg_to_the_bit(x64):
@@ -95,9 +98,11 @@ def test_of_equal_clients_the_most_correlated_is_dropped(x64):
     everyone = np.ones((1, 4), bool)
     prob = np.array([[0.5, 0.5, 0.5, 0.4]])
     one, other = last_step(everyone, prob, correlations=[0.0, 0.0, 0.2, -0.9])
-    assert one > 0 == other
+    assert one > 0
+    assert other == 0
     one, other = last_step(everyone, prob, correlations=[0.0, 0.0, 0.9, 0.2])
-    assert other > 0 == one
+    assert one == 0
+    assert other > 0
 
 
 @pytest.mark.slow
@@ -105,7 +110,8 @@ def test_of_equally_correlated_clients_the_lowest_id_is_dropped(x64):
     everyone = np.ones((1, 4), bool)
     prob = np.full((1, 4), 0.5)
     one, other = last_step(everyone, prob, correlations=0.3)
-    assert other > 0 == one
+    assert one == 0
+    assert other > 0
     steps = last_step(everyone, prob, correlations=0.3, tolerance=0.2)
     assert steps.min() > 0
 
@@ -117,7 +123,8 @@ def test_the_correlation_is_estimated_from_the_activity(x64):
     mask[:, 3] = rounds % 40 < 20
     mask[-1] = True
     one, other = last_step(mask, np.full(mask.shape, 0.5))
-    assert one > 1e-4 > 0 >= other
+    assert one > 1e-4
+    assert other <= 0
 
 
 def test_absent_clients_before_the_first_round_stop_nothing():

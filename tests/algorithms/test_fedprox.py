@@ -8,9 +8,8 @@ from tests.reference import block_loops, harness, quadratic_loops
 
 
 def proximal(setting, **kwargs):
-    rates = np.array([setting.rate(t) for t in range(len(setting.mask))])
+    """The setting's local steps with a proximal term."""
     schedule = harness.client_program(setting).learning_rate
-    assert rates[0] == setting.rate(0)
     return local_training.proximal_sgd(
         schedule, local_steps=setting.local_steps, **kwargs
     )

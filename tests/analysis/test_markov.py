@@ -43,11 +43,11 @@ def test_functions_map_over_clients_and_lags():
 def test_gaps_equal_first_return_times(up, down):
     """P(gap = k): no participation in rounds 1..k-1 after one, then one in round k."""
     law = analysis.gap_distribution(up, down, 40)
-    silent = np.array([down, 0.0])[0]
+    silent = down
     expected = [1.0 - down]
     for _ in range(39):
         expected.append(silent * up)
-        silent *= 1.0 - up
+        silent = silent * (1.0 - up)
     np.testing.assert_allclose(law, expected, rtol=1e-13)
     np.testing.assert_allclose(1.0 - law.sum(), silent, atol=1e-13)
 

@@ -27,7 +27,10 @@ GRAPHS = {
 
 
 def case(name):
-    """Neighbours, probabilities [N, K], and every state of the edges with its probability."""
+    """Neighbours [N, K], edge probabilities [N, K], and all pairs (Metropolis matrix, probability).
+
+    There is a pair for each state of the edges.
+    """
     graph = GRAPHS[name]
     by_edge = np.random.default_rng(3).uniform(0.1, 0.9, graph.num_edges)
     probs = np.append(by_edge, 0.0)[graph.edge_ids]
@@ -128,12 +131,16 @@ def test_weights_are_unbiased_and_no_others_have_less_variance(seed):
     size = 5
     probs = rng.uniform(0.2, 0.9, size)
     edges = np.triu(rng.uniform(0, 1, (size, size)), 1)
-    edges = (edges + edges.T) * (rng.random((size, size)) < 2)
+    edges[rng.random((size, size)) < 0.4] = 0  # pairs without an edge
+    edges = edges + edges.T
     weights = analysis.colrel_weights(probs, edges)
-    carries = edges + np.eye(size)
-    np.testing.assert_allclose(
-        (probs[:, None] * carries.T * weights).sum(axis=0), 1, atol=1e-10
-    )
+    relay_prob = edges + np.eye(size)
+
+    def coefficients(alpha):
+        """Mean coefficients of the clients in the server's sum: ``sum_i p_i q_ji alpha_ij``."""
+        return (probs[:, None] * relay_prob.T * alpha).sum(axis=0)
+
+    np.testing.assert_allclose(coefficients(weights), 1, atol=1e-10)
     assert (weights >= 0).all()
 
     def variance(alpha):
@@ -141,9 +148,7 @@ def test_weights_are_unbiased_and_no_others_have_less_variance(seed):
 
     unbiased = {
         'type': 'eq',
-        'fun': lambda a: (
-            (probs[:, None] * carries.T * a.reshape(size, size)).sum(axis=0) - 1
-        ),
+        'fun': lambda alpha: coefficients(alpha.reshape(size, size)) - 1,
     }
     other = optimize.minimize(
         variance,
@@ -171,9 +176,7 @@ def test_the_variance_is_that_of_what_the_server_adds_up():
             up[0, 1] = up[1, 0] = one
             up[1, 2] = up[2, 1] = two
             weight = chance * (0.4 if one else 0.6) * (0.7 if two else 0.3)
-            total = sum(
-                weights[i, j] * up[i, j] for i in np.flatnonzero(mask) for j in range(3)
-            )
+            total = (weights * up)[mask].sum()
             first = first + weight * total
             second = second + weight * total**2
     assert (
@@ -187,14 +190,18 @@ def test_the_variance_is_that_of_what_the_server_adds_up():
 
 @pytest.mark.parametrize('tolerance', [0, 1, 2])
 def test_the_chance_of_a_step_against_all_links(tolerance):
-    """Seven clients around a ring of degree four; each sum has edges of its own."""
-    size = 7
+    """All states of the five uplinks, and of the edges from i to i + 1, ..., i + r."""
+    size = 5
     p = 0.8
     q = 0.9
-    total = 0.0
-    row = p * q**tolerance  # of a sum, independent of the others
-    for mask, chance in enumeration.active_sets(np.full(size, row)):
-        total += chance * (mask.sum() >= size - tolerance)
+    num_edges = size * tolerance
+    states = np.array(list(itertools.product([False, True], repeat=size + num_edges)))
+    up_probs = np.repeat([p, q], [size, num_edges])
+    law = np.where(states, up_probs, 1 - up_probs)
+    uplinks = states[:, :size]
+    edges = states[:, size:].reshape(len(states), size, tolerance)
+    num_sums = (uplinks & edges.all(axis=2)).sum(axis=1)
+    total = law.prod(axis=1)[num_sums >= size - tolerance].sum()
     assert abs(analysis.cogc_probability(size, p, q, tolerance) - total) < 1e-12
 
 

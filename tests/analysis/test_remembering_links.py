@@ -38,8 +38,8 @@ def test_equal_curvature_has_the_law_of_quadratics(name, rng):
 def test_memory_moves_logistic_models_as_simulated(rng):
     """Two coefficients, two local steps, unequal Hessians; 400 runs of 6,000 rounds.
 
-    z-test at a false alarm of 1e-6 for both coefficients. The rest of second order is a
-    tenth of the shift, whose own z-score is above 12.
+    z-test at a false alarm of 1e-6 for both coefficients. A fifth of the shift is left for terms of
+    second order. The shift's own z-score is above 12.
     """
     rate = 0.1
     features = rng.normal(size=(40, 1)) * np.repeat([0.3, 1.0, 2.0, 0.6], 10)[:, None]
@@ -73,8 +73,9 @@ def test_memory_moves_logistic_models_as_simulated(rng):
     error = means.std(axis=0, ddof=1) / np.sqrt(400)
     shift = np.append(*model) - np.append(*forgetful)
     assert np.abs(shift / error).max() > 12
-    rest = 0.2 * np.abs(shift).max()
-    assert (np.abs(means.mean(axis=0) - expected) < 5.0 * error + rest).all()
+    second_order = 0.2 * np.abs(shift).max()
+    off = np.abs(means.mean(axis=0) - expected)
+    assert (off < 5.0 * error + second_order).all()
 
 
 def test_values_out_of_range_are_refused():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.base import LinkSample
 from fedjax_links.certify import certificates, float64_reference
 from fedjax_links.certify.certificates import ProgramVerdict
 from fedjax_links.machines import environment
@@ -53,20 +54,18 @@ def test_a_dot_that_drops_the_factor_of_its_bias_is_found(monkeypatch, tmp_path)
 
 def test_links_that_are_drawn_otherwise_are_found():
     exact = {'.mask': np.array([True, False]), '.prob': np.array([0.5, np.nan])}
-    like = ProgramVerdict('links', 0.0, 0.0, '')
 
-    def of(mask, prob):
-        from fedjax_links.base import LinkSample
-
+    def compare(mask, prob):
         links = LinkSample(mask=np.array(mask), prob=np.array(prob, np.float32))
-        known = {path: exact[path] for path in exact}
-        return certificates._compare_links('links', links, known)
+        return certificates._compare_links('links', links, exact)
 
-    assert of([True, False], [0.5, np.nan]) == like
-    assert of([True, True], [0.5, np.nan]) == ProgramVerdict('links', 0.5, 0.0, '.mask')
-    assert of([True, False], [0.4, np.nan]) == ProgramVerdict(
-        'links', 0.5, 0.0, '.prob'
-    )
+    half = 0.5  # of the values differ
+    equal = compare([True, False], [0.5, np.nan])
+    assert equal == ProgramVerdict('links', 0.0, 0.0, '')
+    other_mask = compare([True, True], [0.5, np.nan])
+    assert other_mask == ProgramVerdict('links', half, 0.0, '.mask')
+    other_prob = compare([True, False], [0.4, np.nan])
+    assert other_prob == ProgramVerdict('links', half, 0.0, '.prob')
 
 
 @pytest.mark.slow

@@ -174,7 +174,10 @@ def test_the_rate_can_be_scaled_and_the_gradient_corrected():
 def test_the_last_gradient_is_returned_without_what_is_added(make, proximal):
     correction = {'w': jnp.array([0.3, -0.1]), 'b': jnp.array(0.6)}
     adjustments = {'correction': correction, **proximal}
-    added = lambda x: flat(correction) + 0.7 * (x - FLAT_START)  # noqa: E731
+
+    def added(x):
+        return flat(correction) + 0.7 * (x - FLAT_START)
+
     for client_steps, steps in ((None, 4), ([4, 3, 4, 4], 3)):
         program = make(0.2, local_steps=4, batch_size=2, client_steps=client_steps)
         update = run(program, 1, **adjustments, keep_gradient=True)
@@ -192,8 +195,9 @@ def test_the_last_gradient_is_returned_without_what_is_added(make, proximal):
 
 def test_proximal_steps_pull_back_to_the_start():
     update = run(proximal_sgd(0.2, mu=0.7, local_steps=6, batch_size=3), 1)
-    pull = lambda x: 0.7 * (x - FLAT_START)  # noqa: E731
-    expected, loss = Reference(1).descend(6, 3, lambda g: -0.2 * g, extra=pull)
+    expected, loss = Reference(1).descend(
+        6, 3, lambda g: -0.2 * g, extra=lambda x: 0.7 * (x - FLAT_START)
+    )
     np.testing.assert_allclose(flat(update.params), expected, rtol=2e-5, atol=2e-6)
     np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
     free = run(local_sgd(0.2, local_steps=6, batch_size=3), 1)

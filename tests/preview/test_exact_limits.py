@@ -146,12 +146,8 @@ def test_links_without_a_chain_are_named():
 
 
 def test_other_problems_have_no_lines():
-    assert (
-        described(markov(0.1), {'fedavg': {}}, {'name': 'gaussians'} | GAUSSIANS) == []
-    )
-
-
-GAUSSIANS = {'num_clients': 2, 'alpha': 1.0, 'examples_per_client': 4, 'seed': 0}
+    sizes = {'num_clients': 2, 'alpha': 1.0, 'examples_per_client': 4, 'seed': 0}
+    assert described(markov(0.1), {'fedavg': {}}, {'name': 'gaussians', **sizes}) == []
 
 
 def test_data_that_seeds_redraw_are_named():
@@ -215,7 +211,7 @@ def test_chain_of_a_pattern_has_its_rates(name):
         np.testing.assert_allclose(rates, active, atol=0.08)
 
 
-def full_run(run, targets, basis=None):
+def full_run(run, targets):
     """The same run in all coordinates of the models."""
     dimension = targets.shape[1]
     return run._replace(

@@ -251,8 +251,11 @@ def test_of_two_minima_the_lower_is_taken():
     grid = np.linspace(-5, 45, 50001)
     values = np.mean(np.log1p((grid[:, None] + labels) ** 2 / 2), axis=1)
     np.testing.assert_allclose(optimum, grid[values.argmin()], atol=1e-3)
-    value = lambda x: np.mean(np.log1p((x[0] + labels) ** 2 / 2))  # noqa: E731
-    np.testing.assert_allclose(approx_fprime(optimum, value), 0, atol=1e-6)
+
+    def loss(x):
+        return np.mean(np.log1p((x[0] + labels) ** 2 / 2))
+
+    np.testing.assert_allclose(approx_fprime(optimum, loss), 0, atol=1e-6)
 
 
 def test_robust_parameters_start_at_zero():

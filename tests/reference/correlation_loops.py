@@ -18,11 +18,11 @@ def ca_fed(
     correlations: np.ndarray | None = None,
     wrong: str | None = None,
 ):
-    """Weights by availability, some of them zero; returns path, losses and who is kept."""
+    """Weights by availability, some of them zero; returns the path, the losses and who is included."""
     num_clients = len(s.targets)
     x = s.start.copy()
     path = []
-    kept = []
+    included = []
     losses = None
     for t, active in enumerate(s.mask):
         losses = running_losses(s, x, losses, active, memory, wrong)
@@ -43,9 +43,9 @@ def ca_fed(
         for i in np.flatnonzero(active):
             step = step + q[i] * (local(s, x, i, t) - x)
         x = x + s.server_lr * step
-        kept.append(q > 0)
+        included.append(q > 0)
         path.append(x)
-    return np.array(path), losses, np.array(kept)
+    return np.array(path), losses, np.array(included)
 
 
 def running_losses(s: Setting, x, losses, active, memory: float, wrong: str | None):

@@ -36,8 +36,8 @@ PATTERN = {'wang2022_figure_d2_gaussians': 'rate1'}
 """A record's label of one of the rates that the config has in its grid now."""
 
 
-def made(monkeypatch, values):
-    """Columns of two algorithms with given values [algorithm, seed, evaluation]."""
+def patch_columns(monkeypatch, values):
+    """Makes runs consist of two algorithms with values [algorithm, seed, evaluation]."""
     values = np.asarray(values, float)
     algorithm, seed, at = (axis.ravel() for axis in np.indices(values.shape))
     shuffled = np.random.default_rng(0).permutation(values.size)
@@ -61,7 +61,7 @@ def claim(**changes):
 
 def test_the_difference_is_that_of_pairs_of_seeds(monkeypatch, rng):
     values = rng.normal(size=(2, 5, 20)) + 3 * rng.normal(size=(1, 5, 1))
-    made(monkeypatch, values)
+    patch_columns(monkeypatch, values)
     (found,) = claim_of.outcomes(claim())
     ends = values[:, :, -2:].mean(axis=2)
     again = stats.ttest_rel(ends[0], ends[1])
@@ -80,7 +80,7 @@ def test_p_values_agree_with_intervals_that_exclude_zero(monkeypatch, rng):
     signs = set()
     for shift in np.linspace(0, 1, 12):
         values = rng.normal(size=(2, 7, 1)) + np.array([[[shift]], [[0]]])
-        made(monkeypatch, values)
+        patch_columns(monkeypatch, values)
         (found,) = claim_of.outcomes(claim())
         assert found.p_value == pytest.approx(stats.ttest_rel(*values[:, :, 0]).pvalue)
         assert (found.p_value < 0.05) == (abs(found.difference) > found.interval)
@@ -108,7 +108,7 @@ def test_verdicts_follow_p_value_interval_and_margin():
 
 def test_four_sides_compare_two_leads(monkeypatch, rng):
     values = rng.normal(size=(2, 5, 20))
-    made(monkeypatch, values)
+    patch_columns(monkeypatch, values)
     a = Side('a', 'p')
     b = Side('b', 'p')
     (found,) = claim_of.outcomes(claim()._replace(pairs={'': (a, b, b, a)}))
@@ -118,14 +118,14 @@ def test_four_sides_compare_two_leads(monkeypatch, rng):
 
 def test_steps_between_evaluations(monkeypatch):
     rough = np.arange(10) % 2
-    made(monkeypatch, [[rough, rough], [rough / 2, rough / 8]])
+    patch_columns(monkeypatch, [[rough, rough], [rough / 2, rough / 8]])
     steps = claim(statistic=claim_of.fluctuation, scale=1.0)
     (found,) = claim_of.outcomes(steps)
     assert found.difference == pytest.approx(2)
 
 
 def test_rounds_to_a_level_and_never(monkeypatch):
-    made(
+    patch_columns(
         monkeypatch,
         [[[0.1, 0.6, 0.4], [0.1, 0.2, 0.3]], [[0.7, 0.1, 0.1], [0.1, 0.1, 0.5]]],
     )
@@ -133,7 +133,7 @@ def test_rounds_to_a_level_and_never(monkeypatch):
     assert found.difference == pytest.approx(-(np.log2(20 / 10) + np.log2(30 / 30)) / 2)
     # Means [0.1, 0.4, 0.35], [0.4, 0.1, 0.3].
     assert found.note == ' (0 of 2 seeds; never, never)'
-    made(monkeypatch, [[[1.0, 0.6, 0.4]] * 2, [[1.0, 0.9, 0.8]] * 2])
+    patch_columns(monkeypatch, [[[1.0, 0.6, 0.4]] * 2, [[1.0, 0.9, 0.8]] * 2])
     (found,) = claim_of.outcomes(claim(target=0.5, sign=-1))  # of a loss
     assert found.difference == 0
     assert found.note == ' (2 of 2 seeds; 30, never)'
@@ -142,7 +142,7 @@ def test_rounds_to_a_level_and_never(monkeypatch):
 def test_one_seed_that_waits_long_decides_nothing(monkeypatch):
     """Nine seeds that need twice the rounds and one that needs 50 times as many."""
     there = np.arange(1, 101) >= np.array([[[1]] * 10, [[2]] * 9 + [[50]]])
-    made(monkeypatch, there)
+    patch_columns(monkeypatch, there)
     (found,) = claim_of.outcomes(claim(target=0.5))
     assert found.p_value == pytest.approx(2 / 2**10)  # as all ten have one sign
     assert found.verdict(ordered=True) == 'holds'
@@ -247,12 +247,14 @@ def test_the_printed_grid_is_read_from_the_ends_of_tuning(monkeypatch):
         for at in (20, 500)
     ]
     best = {('fedavg', 0.005): 2.0, ('fedpbc', 0.001): 1.5}
-    losses = [
-        (0.1 if rate == 0.002 else best.get((algorithm, rate), 3.0))
-        + 0.001 * seed * (algorithm == 'fedavg')
-        + 9 * (at == 20)
-        for algorithm, _, rate, seed, at in rows
-    ]
+    losses = []
+    for algorithm, _, rate, seed, at in rows:
+        loss = 0.1 if rate == 0.002 else best.get((algorithm, rate), 3.0)
+        if algorithm == 'fedavg':
+            loss += 0.001 * seed
+        if at == 20:
+            loss += 9
+        losses.append(loss)
     names = ('algorithm', 'pattern', 'client.learning_rate', 'seed', 'round')
     columns = {
         n: np.array(c) for n, c in zip(names, zip(*rows, strict=True), strict=True)
@@ -266,14 +268,15 @@ def test_the_printed_grid_is_read_from_the_ends_of_tuning(monkeypatch):
 
 
 def config(run):
-    """That of the config and its words, with underscores between them."""
+    """The config that a run's name stands for: a config's name and its words, joined by ``_``."""
     path = max(
         (p for p in shipped.PATHS if run.startswith(p.stem)), key=lambda p: len(p.stem)
     )
     words = run.removeprefix(path.stem).removeprefix('_')
-    known = [word for group in shipped.ARGUMENTS.get(path.stem, ()) for word in group]
-    for word in (word for word in known if '_' in word):
-        words = words.replace(word, word.replace('_', ' '))
+    # Words that hold underscores themselves must not be split.
+    for group in shipped.ARGUMENTS.get(path.stem, ()):
+        for word in group:
+            words = words.replace(word, word.replace('_', ' '))
     words = [word.replace(' ', '_') for word in words.split('_') if word]
     get_config = shipped.module(path).get_config
     return (get_config(','.join(words)) if words else get_config()).to_dict()
@@ -312,19 +315,19 @@ def shortened(settings, algorithm, columns, rows, few):
     return selected | {name: value for name, value in values.items() if value}
 
 
+def archives_with_marks():
+    """All archives; those beyond the first one of a paper only before releases."""
+    of_releases = pytest.mark.release('test_the_page_has_what_the_archives_say')
+    params = []
+    for run in ARCHIVES:
+        marks = () if run in FIRST_OF_PAPER else of_releases
+        params.append(pytest.param(run, marks=marks))
+    return params
+
+
 @pytest.mark.slow
 @pytest.mark.optimised
-@pytest.mark.parametrize(
-    'run',
-    [
-        pytest.param(
-            run,
-            marks=[pytest.mark.release('test_the_page_has_what_the_archives_say')]
-            * (run not in FIRST_OF_PAPER),
-        )
-        for run in ARCHIVES
-    ],
-)
+@pytest.mark.parametrize('run', archives_with_marks())
 def test_the_first_rounds_of_a_run_again(run, monkeypatch, tmp_path_factory):
     settings = config(run)
     columns = runs.read(claim_of.ARCHIVES / run).columns

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import mixing_times, selection_counters, sun2025
@@ -185,15 +186,18 @@ def test_runs_from_a_state_equal_the_enumeration_of_paths(weights, separation):
 
 
 def test_theorem_5_is_false_for_chains_in_general():
-    """Two states that rarely change, f = +1 and -1: the same inequality, printed for any chain."""
+    """Two states that rarely change, f = +1 and -1: the same inequality, printed for any chain.
+
+    T times the error is ``1 + 2 sum_k (1 - k / T) r^k`` with the autocorrelation r^k at lag k.
+    """
     stay = 0.99
     rounds = 10**5
     matrix = np.array([[stay, 1 - stay], [1 - stay, stay]])
     law = np.array([0.5, 0.5])
     values = np.array([1.0, -1.0])
-    remaining = 2 * stay - 1
+    correlation = 2 * stay - 1
     lags = np.arange(1, rounds)
-    exact = 1 + 2 * np.sum((1 - lags / rounds) * remaining**lags)
+    exact = 1 + 2 * np.sum((1 - lags / rounds) * correlation**lags)
     time = mixing_times.mixing_time(matrix, law)
     constant = mixing_times.series_constant(matrix, law)
     printed = law @ values**2 + constant * law.max() * 1.0 * 2 * time
@@ -201,15 +205,17 @@ def test_theorem_5_is_false_for_chains_in_general():
 
 
 def test_lemma_2_is_false_as_printed():
-    """A client that nobody drew has the counter 0, so its debiasing weight is infinite."""
-    prob = 0.2
+    """A client that was never selected has the counter 0 and an infinite debiasing weight.
+
+    So the mean square of the weight ``1 / (N counter / T)`` of one of two clients is infinite. The
+    lemma says that it is of the order 1 / T.
+    """
     rounds = 40
-    never = (1 - prob) ** rounds
-    assert never > 0
+    counters = np.arange(rounds + 1)
+    law = stats.binom.pmf(counters, rounds, 0.2)
     with np.errstate(divide='ignore'):
-        weights = 1 / (np.arange(rounds + 1) / rounds * 2)
-    mean_square = never * weights[0]
-    assert mean_square == np.inf
+        weights = 1 / (2 * counters / rounds)
+    assert law @ weights**2 == np.inf
     assert selection_counters.lemma2_order(1, rounds) == 1 / 40
 
 

@@ -17,16 +17,15 @@ NOISE = np.array([-0.1, 0.0, 0.1] * 2)
 
 
 def over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
-    """Results of ``level(algorithm, **point)``, the same noise of six seeds on everybody."""
+    """Results with the mean ``level(algorithm, *point)`` and the same noise of six seeds."""
     curves, members = curves_over(level, algorithms, evals, **axes)
     return results(curves, members=members)
 
 
 def curves_over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
     """What `over` is made of: curves and members by label."""
-    axes = {
-        {'x': X, 'y': Y, 'rate': RATE}.get(name, name): v for name, v in axes.items()
-    }
+    columns = {'x': X, 'y': Y, 'rate': RATE}
+    axes = {columns.get(name, name): values for name, values in axes.items()}
     curves = {}
     members = {}
     for algorithm in algorithms:
@@ -48,13 +47,18 @@ def images(figure):
 
 
 def hatched(axes, hatch=''):
-    """Cells (x, y) that are hatched, in one way where asked for."""
-    chosen = (patch for patch in axes.patches if hatch in (patch.get_hatch() or ' '))
-    return {
-        tuple(np.round(np.add(patch.get_xy(), 0.5)))
-        for patch in chosen
-        if patch.get_hatch()
-    }
+    """Cells (x, y) that are hatched, or that have this hatch."""
+    cells = set()
+    for patch in axes.patches:
+        if patch.get_hatch() and hatch in patch.get_hatch():
+            # A patch begins half a cell before its cell's number.
+            cells.add(tuple(np.round(np.add(patch.get_xy(), 0.5))))
+    return cells
+
+
+def lead(algorithm, value, base=0.5):
+    """A level of FedPBC that is ahead of FedAvg's by a value."""
+    return base + value if algorithm == 'fedpbc' else base
 
 
 def test_alike_is_not_undecided(draw_page):
@@ -62,7 +66,7 @@ def test_alike_is_not_undecided(draw_page):
     widths = {0: 0.0001, 1: 0.001, 2: 0.1}
 
     def level(algorithm, x, y):
-        return 0.5 + (algorithm == 'fedpbc') * 0.3 * (x == 3)
+        return lead(algorithm, 0.3 if x == 3 else 0.0)
 
     curves, members = curves_over(level, x=(0, 1, 2, 3), y=(0, 1))
     apart = np.array([1.0, -1.0, 0.5, -0.5, 0.2, -0.2])
@@ -81,9 +85,7 @@ def test_alike_is_not_undecided(draw_page):
 
 def test_a_cell_is_the_paired_difference_to_the_baseline(draw_page):
     ahead = {(0.0, 0.5): 0.0, (1.0, 0.5): 0.1, (0.0, 0.9): -0.2, (1.0, 0.9): 0.3}
-    result = over(
-        lambda a, x, y: 0.5 + (a == 'fedpbc') * ahead[x, y], x=(0.0, 1.0), y=(0.5, 0.9)
-    )
+    result = over(lambda a, x, y: lead(a, ahead[x, y]), x=(0.0, 1.0), y=(0.5, 0.9))
     page = heat_map(result, x=X, y=Y)
     best, differences, in_one = page.tables
     assert list(best.header) == ['bayes accuracy', 'sigma 0', '1']
@@ -119,8 +121,9 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(draw_page):
         '+30.0',
     ]
     faces = [tuple(leaders[row, column]) for row, column in ((1, 0), (0, 1), (1, 1))]
-    assert faces[0] != faces[1] == faces[2]
-    np.testing.assert_array_equal(leaders[0, 0], 1.0)  # nobody's colour
+    assert faces[0] != faces[1]
+    assert faces[1] == faces[2]
+    np.testing.assert_array_equal(leaders[0, 0], 1.0)  # white: no algorithm leads
     legend = figure.legends[0]
     names = ['fedavg', 'fedpbc', 'not decided', 'alike']
     assert [text.get_text() for text in legend.get_texts()] == names
@@ -134,7 +137,7 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(draw_page):
 
 def test_one_seed_decides_nothing(draw_page):
     curves, members = curves_over(
-        lambda a, x, y: 0.5 + (a == 'fedpbc') * 0.3 * x, x=(0.0, 1.0), y=(0.5, 0.9)
+        lambda a, x, y: lead(a, 0.3 * x), x=(0.0, 1.0), y=(0.5, 0.9)
     )
     alone = {label: values[:, :1] for label, values in curves.items()}
     result = results(alone, members=members)
@@ -178,7 +181,7 @@ def test_better_is_blue_whichever_way_a_metric_is_better(draw_page):
         ):
             label = f'{algorithm} {x} {y}'
             members[label] = algorithm, {'x': x, 'y': y}
-            level = 0.5 + sign * 0.2 * (algorithm == 'fedpbc')
+            level = lead(algorithm, 0.2 * sign)
             curves[label] = {'server': {metric: np.full((1, 1, 1), level)}}
         page = heat_map(results(curves, members=members, metric=metric), x='y', y='x')
         image = draw_page(page).axes[1].images[0]
@@ -200,12 +203,8 @@ def test_every_algorithm_takes_its_best_rate_at_every_cell(tried):
     }
 
     def level(algorithm, x, y, rate):
-        return (
-            0.8
-            - abs(rate - rates[algorithm, x])
-            - 0.1 * y
-            - 0.05 * (algorithm == 'fedavg')
-        )
+        best = lead(algorithm, 0.05, base=0.75) - 0.1 * y
+        return best - abs(rate - rates[algorithm, x])
 
     result = over(level, x=(0, 1), y=(0, 1), rate=tried)
     best, differences, _ = heat_map(result, x=X, y=Y, best_over=(RATE,)).tables
@@ -219,11 +218,10 @@ def test_every_algorithm_takes_its_best_rate_at_every_cell(tried):
 
 def test_rounds_can_be_an_axis():
     def level(algorithm, y, rate):
-        # The large rate is ahead first, and stops at 0.3.
-        steep = {0.1: 0.01, 1.0: 0.03}[rate]
-        return (
-            np.minimum(steep * np.arange(1, 25), {0.1: 1.0, 1.0: 0.12}[rate]) + 0.1 * y
-        )
+        # The large rate is ahead first, and stops at 0.12.
+        slope = 0.01 if rate == 0.1 else 0.03
+        largest = 1.0 if rate == 0.1 else 0.12
+        return np.minimum(slope * np.arange(1, 25), largest) + 0.1 * y
 
     result = over(level, evals=24, y=(0, 1), rate=(0.1, 1.0))
     best, *_ = heat_map(result, x='round', y=Y, best_over=(RATE,)).tables
@@ -328,8 +326,13 @@ def test_every_panel_shows_what_stands_above_it(draw_page, num_third, shape):
     algorithms = ('fedavg', 'fedau', 'fedpbc', 'mifa', 'scaffold')
     lift = dict(zip(algorithms, (0.0, 0.1, 0.2, 0.3, 0.4), strict=True))
     third = tuple(range(1, num_third + 1))
+
+    def level(algorithm, third, y, x):
+        by_third = 0.0 if algorithm == 'fedavg' else 0.01 * third
+        return 0.1 + lift[algorithm] + by_third
+
     result = over(
-        lambda a, third, y, x: 0.1 + lift[a] + (a != 'fedavg') * 0.01 * third,
+        level,
         algorithms=algorithms,
         third=third,
         y=(0, 1),
@@ -349,10 +352,8 @@ def test_every_panel_shows_what_stands_above_it(draw_page, num_third, shape):
         np.testing.assert_allclose(axes.images[0].get_array(), expected, atol=1e-9)
     for axes in panels:
         position = axes.get_subplotspec()
-        below = position.rowspan.stop < grid.nrows and position.num1 + grid.ncols < len(
-            panels
-        )
-        assert axes.xaxis.get_tick_params()['labelbottom'] is not below
+        is_above_another = position.num1 + grid.ncols < len(panels)
+        assert axes.xaxis.get_tick_params()['labelbottom'] is not is_above_another
         assert axes.yaxis.get_tick_params()['labelleft'] is position.is_first_col()
     if num_third == 1:
         assert figure.get_size_inches()[0] <= 11
