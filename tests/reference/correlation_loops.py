@@ -18,7 +18,11 @@ def ca_fed(
     correlations: np.ndarray | None = None,
     wrong: str | None = None,
 ):
-    """Weights by availability, some of them zero; returns the path, the losses and who is included."""
+    """Weights clients by availability, and drops some.
+
+    Returns:
+      The path, [T, d]; the last running losses, [N]; who was included in each round, bool[T, N].
+    """
     num_clients = len(s.targets)
     x = s.start.copy()
     path = []
