@@ -41,7 +41,7 @@ CLIENT_PROGRAMS: Factories = Registry(
 _SPEEDS_STREAM = 0x5052
 """Keeps speeds of devices apart from other draws that use the same seed."""
 
-_LARGEST_SIGMA = 100
+_MAX_SIGMA = 100
 """More than anyone means; factors `exp(sigma z)` are finite in float64 up to z = 7."""
 
 OPTIMIZERS = optimizers.OPTIMIZERS
@@ -251,7 +251,7 @@ def _device_times(
         bytes_of_model(problem) if model_bytes is None else model_bytes
     )
     checks.positive_number('model_bytes', size)
-    checks.within('sigma', sigma, 0, _LARGEST_SIGMA)
+    checks.within('sigma', sigma, 0, _MAX_SIGMA)
     checks.one_or_each('sigma', sigma, problem.num_clients)
     ones = np.ones(problem.num_clients)
     training = local_steps * np.asarray(step, float) * ones
@@ -274,7 +274,7 @@ def lognormal(
     checks.static_int('num_clients', num_clients)
     median = checks.on_host(median)
     checks.positive_number('median', median)
-    checks.number_within('sigma', sigma, 0, _LARGEST_SIGMA)
+    checks.number_within('sigma', sigma, 0, _MAX_SIGMA)
     checks.static_int('seed', seed, minimum=0)
     rng = np.random.default_rng([int(seed), _SPEEDS_STREAM])
     return median * np.exp(sigma * rng.standard_normal(num_clients))

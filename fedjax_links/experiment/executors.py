@@ -22,7 +22,7 @@ from fedjax_links.runner import hooks, loop, shared_stores
 from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.program_cache import Programs
 
-_MOST_JOBS = 64
+_MAX_JOBS = 64
 """Jobs where `jobs` is not given, a chosen limit."""
 _POLL_SECONDS = 0.5
 """Time between two looks at the folder; callbacks follow a save by about as much."""
@@ -150,7 +150,7 @@ def _num_jobs(plan: Plan, jobs: int | None, devices: int | None) -> int:
         if number is not None:
             checks.static_int(name, number)
     num_lanes = sum(len(plan.lanes_at_first(label)) for label in plan.algorithms)
-    return min(jobs or _MOST_JOBS, num_lanes)
+    return min(jobs or _MAX_JOBS, num_lanes)
 
 
 def _follow(futures: Sequence[Future[object]], reporter: '_Reporter') -> None:

@@ -35,7 +35,7 @@ from fedjax_links.planning.plan import Plan
 from fedjax_links.runner.compilation import algorithm_maker, split_columns
 from fedjax_links.storage import checkpoints
 
-_MOST_LISTED = 10
+_MAX_LISTED = 10
 
 
 def debug_round(
@@ -264,8 +264,8 @@ class _Rounds:
         if bad_data:
             text += f'; neither are its data, by example: {bad_data}'
         if others:
-            listed = ', '.join(map(str, others[:_MOST_LISTED]))
-            more = ', ...' if len(others) > _MOST_LISTED else ''
+            listed = ', '.join(map(str, others[:_MAX_LISTED]))
+            more = ', ...' if len(others) > _MAX_LISTED else ''
             text += f'; {count(len(others), "more client")} too: {listed}{more}'
         return text
 

@@ -19,14 +19,14 @@ from fedjax_links.core.grids import Point
 
 Tree = TypeVar('Tree')
 
-MOST_BYTES = 2**26
+MAX_BYTES = 2**26
 """Bytes of problems that a `ProblemCache` keeps while no lane needs them, a chosen limit."""
 
 
 class ProblemCache:
     """Makes problems from values of columns, and caches those that were used last.
 
-    The cache has as many as fit into `MOST_BYTES`, and at least one. Arrays that were equal in all
+    The cache has as many as fit into `MAX_BYTES`, and at least one. Arrays that were equal in all
     problems of a family so far are one object.
     """
 
@@ -56,7 +56,7 @@ class ProblemCache:
         problem = self._with_common_arrays(self._make(**values))
         self._problems[key] = problem
         self._count_uses(problem, 1)
-        while len(self._problems) > 1 and self._bytes > MOST_BYTES:
+        while len(self._problems) > 1 and self._bytes > MAX_BYTES:
             _, oldest = self._problems.popitem(last=False)
             self._count_uses(oldest, -1)
         return problem

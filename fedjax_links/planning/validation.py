@@ -15,7 +15,7 @@ from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.tuning import BEST, Tuning
 from fedjax_links.results import dataset
 
-MOST_BYTES = 100
+MAX_BYTES = 100
 """Bytes of a label: a file name of at most 255 holds two, a seed and a round."""
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
@@ -381,8 +381,8 @@ def check_labels(
         ):
             requirement = "have labels that are file names without '/' and '..'"
             raise errors.invalid(field, requirement, errors.text_of(label))
-        if len(label.encode()) > MOST_BYTES:
-            requirement = f'have labels of at most {MOST_BYTES} bytes in UTF-8'
+        if len(label.encode()) > MAX_BYTES:
+            requirement = f'have labels of at most {MAX_BYTES} bytes in UTF-8'
             raise errors.invalid(field, requirement, errors.text_of(label))
         if label.casefold() in pages:
             requirement = (

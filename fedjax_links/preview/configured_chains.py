@@ -11,9 +11,9 @@ from fedjax_links.core import errors
 from fedjax_links.participation.link_laws import LawInputs
 from fedjax_links.preview import configured_links
 
-_LONGEST_PERIOD = 1_000
-_MOST_CLIENTS = 10_000
-"""Chosen limits: a chain of a period holds float64[_LONGEST_PERIOD, _MOST_CLIENTS], 80 MB."""
+_MAX_PERIOD = 1_000
+_MAX_CLIENTS = 10_000
+"""Chosen limits: a chain of a period holds float64[_MAX_PERIOD, _MAX_CLIENTS], 80 MB."""
 _DETERMINISTIC = 'constant', 'sine', 'diurnal'
 """Schedules whose probabilities are not random."""
 
@@ -38,8 +38,8 @@ def link_chain(links: Bound) -> LinkChain:
     if make_chain is None:
         raise NotExactError(f'no link chain of {links.name} is known')
     inputs = configured_links.law_inputs(links)
-    if inputs.probs.size > _MOST_CLIENTS:
-        raise NotExactError(f'more than {_MOST_CLIENTS:,} clients')
+    if inputs.probs.size > _MAX_CLIENTS:
+        raise NotExactError(f'more than {_MAX_CLIENTS:,} clients')
     try:
         return make_chain(inputs)
     except errors.InvalidError as error:
@@ -75,8 +75,8 @@ def _probs_of_period(inputs: LawInputs) -> np.ndarray:
     """Returns the mean probabilities of the rounds of a period, float64[K, N]."""
     schedule = inputs.options['schedule']
     period = schedule.cycle
-    if not period or period > _LONGEST_PERIOD:
-        requirement = f'does not repeat within {_LONGEST_PERIOD:,} rounds'
+    if not period or period > _MAX_PERIOD:
+        requirement = f'does not repeat within {_MAX_PERIOD:,} rounds'
         raise NotExactError(f'the schedule {inputs.schedule_name} {requirement}')
     return np.array([schedule.mean(t) for t in range(period)], np.float64)
 

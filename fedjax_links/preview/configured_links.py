@@ -16,7 +16,7 @@ from fedjax_links.planning import parametrized, validation
 from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
-_MOST_ROUNDS = 10**7
+_MAX_ROUNDS = 10**7
 """Rounds of a run whose local rates are summed: more than anyone means."""
 _PLAIN_SGD_OPTIONS = {
     'learning_rate',
@@ -134,7 +134,7 @@ def _flow_time(experiment: Experiment) -> float | None:
     if not isinstance(rate, int | float) or not isinstance(steps, int):
         return None
     num_rounds = experiment.num_rounds
-    if not _is_plain_sgd(experiment, config) or num_rounds > _MOST_ROUNDS:
+    if not _is_plain_sgd(experiment, config) or num_rounds > _MAX_ROUNDS:
         return None
     program = resolver.bind_algorithm('fedavg', {}, client).args[0]
     schedule = program.options['learning_rate'].build()

@@ -18,7 +18,7 @@ from fedjax_links.preview.exact_quadratics import (
     QuadraticRun,
 )
 
-MOST_WORK = 40_000.0
+MAX_WORK = 40_000.0
 """Numbers in the moments of all algorithms: about ten seconds on one core."""
 
 QUICK_WORK = 8_000.0
@@ -27,7 +27,7 @@ QUICK_WORK = 8_000.0
 _WIDTH = 80
 _FIRST_ORDER = 'fedau', 'fedavg', 'fedavg_all', 'fedavg_known'
 """Algorithms whose mean is known to first order in the step."""
-_MOST_LAGS = 30_000
+_MAX_LAGS = 30_000
 """Lags of all clients that FedAvg's law of first order sums over in about a second."""
 _NEGLIGIBLE = 1e-17
 """Terms below this are lost in float64 beside one."""
@@ -40,12 +40,12 @@ class _TooLongError(NotExactError):
     """States that a computation would take longer than it may here."""
 
 
-def describe(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
+def describe(links: ConfiguredLinks, max_work: float = MAX_WORK) -> list[str]:
     """Describes where each algorithm ends under a pattern of a config.
 
     Args:
       links: the pattern.
-      most_work: how many numbers the moments of all algorithms together may have.
+      max_work: how many numbers the moments of all algorithms together may have.
 
     Returns:
       Lines of at most 80 columns; none for problems that are no quadratics. A line says why
@@ -61,7 +61,7 @@ def describe(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
         )
     if run is None:
         return []
-    writer = _Writer(links, run, most_work)
+    writer = _Writer(links, run, max_work)
     for label in links.experiment.algorithms:
         writer.add(label)
     if links.law.memoryless and not writer.lines:
@@ -76,20 +76,20 @@ class _Writer:
     """Writes lines about algorithms until the work is too much."""
 
     def __init__(
-        self, links: ConfiguredLinks, run: QuadraticRun, most_work: float
+        self, links: ConfiguredLinks, run: QuadraticRun, max_work: float
     ) -> None:
         """Starts without lines.
 
         Args:
           links: a pattern of a config.
           run: the same, as the theory takes it.
-          most_work: as in `describe`.
+          max_work: as in `describe`.
         """
         self.lines: list[str] = []
         self._links = links
         self._run = run
-        self._work_left = most_work
-        self._is_quick = most_work < MOST_WORK
+        self._work_left = max_work
+        self._is_quick = max_work < MAX_WORK
         self._labels_of_reason: dict[str, list[str]] = {}
         self._memoryless_run = _without_memory(links, run)
         self._size = float(np.abs(run.targets).max())
@@ -153,7 +153,7 @@ class _Writer:
         if self._memoryless_run is not None:
             work += self._memoryless_run.work(algorithm)
         if work > self._work_left:
-            raise self._too_long(fits_theory=work <= MOST_WORK)
+            raise self._too_long(fits_theory=work <= MAX_WORK)
         self._work_left -= work
 
     def _too_long(self, *, fits_theory: bool) -> _TooLongError:
@@ -186,7 +186,7 @@ class _Writer:
         run = self._run
         if np.ptp(run.curvature) > 0:
             raise NotExactError('its law of first order needs equal curvatures')
-        if algorithm.name == 'fedavg' and self._num_lags() > _MOST_LAGS:
+        if algorithm.name == 'fedavg' and self._num_lags() > _MAX_LAGS:
             raise self._too_long(fits_theory=False)
         options: dict[str, Any] = {}
         if algorithm.name == 'fedau':

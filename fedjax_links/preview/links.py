@@ -24,9 +24,9 @@ from fedjax_links.plot.links import MAP_ROUNDS
 
 _MAX_CELLS = 2**29
 """Rounds times clients of a record: 2.5 GiB, a bool and a float32 each."""
-_MOST_MAP_ROUNDS = 600
+_MAX_MAP_ROUNDS = 600
 _NUM_LAGS = 40
-_MOST_LAGS = 300
+_MAX_LAGS = 300
 """Rounds and lags of a panel, chosen so that a picture of this size can show them."""
 _WIDTH = 80
 _LABEL_WIDTH = 10
@@ -291,7 +291,7 @@ def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> Non
     num_rounds = len(active)
     transitions = transition_probs(law)
     period = folding_period(law, num_rounds)
-    map_rounds = min(max(MAP_ROUNDS, 2 * (period or 0)), _MOST_MAP_ROUNDS)
+    map_rounds = min(max(MAP_ROUNDS, 2 * (period or 0)), _MAX_MAP_ROUNDS)
     titles = {
         'map': f'Who takes part in which of the first {map_rounds:,} rounds',
         'rates': f'Rates over {num_rounds:,} rounds',
@@ -315,7 +315,7 @@ def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> Non
         name, probs = stated_rates(law, record)
         plot.participation_rates(active, probs, name=name, ax=axes['rates'])
         plot.gap_law(active, transitions, ax=axes['gaps'])
-        lags = min(max(_NUM_LAGS, 2 * (law.period or 0)), _MOST_LAGS)
+        lags = min(max(_NUM_LAGS, 2 * (law.period or 0)), _MAX_LAGS)
         plot.link_memory(active, transitions, num_lags=lags, ax=axes['memory'])
         plot.participants(
             active,

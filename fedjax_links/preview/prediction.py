@@ -46,11 +46,11 @@ QUICK = Budget(hessian=2**34, flow=2**31)
 LONG = Budget(hessian=2**34, flow=2**38)
 """Of the command ``theory``: a flow takes about a minute."""
 
-_FEWEST_GRADIENTS = 80
+_MIN_GRADIENTS = 80
 """Gradients that the shortest flow takes."""
-_MOST_ROUNDS = 10_000
+_MAX_ROUNDS = 10_000
 """Largest number of simulated rounds from which implicit weights are estimated."""
-_MOST_CELLS = 2**25
+_MAX_CELLS = 2**25
 """Largest number of simulated rounds times clients: 160 MiB, a bool and a float32 each."""
 _NUM_CHECKED = 256
 """Examples on which a problem's loss is compared with its objective."""
@@ -308,7 +308,7 @@ def _is_affordable(links: ConfiguredLinks, budget: Budget) -> bool:
     if 0 < work <= budget.hessian:
         return True
     size = tree.size(jax.eval_shape(links.problem.init_params, jax.random.key(0)))
-    has_short_flow = work / size * _FEWEST_GRADIENTS <= budget.flow
+    has_short_flow = work / size * _MIN_GRADIENTS <= budget.flow
     return work > 0 and links.flow_time is not None and has_short_flow
 
 
@@ -364,9 +364,9 @@ def _predict(links: ConfiguredLinks, budget: Budget) -> Predictions | None:
 
 def _simulate(links: ConfiguredLinks) -> np.ndarray:
     """Simulates who takes part, bool[T, N], in as many rounds as the weights need."""
-    num_rounds = _MOST_ROUNDS
+    num_rounds = _MAX_ROUNDS
     if links.flow_time is not None:
-        num_rounds = min(links.experiment.num_rounds, _MOST_ROUNDS)
-    affordable = max(_MOST_CELLS // links.problem.num_clients, 1)
+        num_rounds = min(links.experiment.num_rounds, _MAX_ROUNDS)
+    affordable = max(_MAX_CELLS // links.problem.num_clients, 1)
     record = links.record(min(num_rounds, affordable))
     return np.asarray(base.participants(record))

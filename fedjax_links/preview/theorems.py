@@ -24,14 +24,14 @@ from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.preview.links import transition_probs
 from fedjax_links.problems import classification, vectors
 
-_MOST_ROUNDS = 200
+_MAX_ROUNDS = 200
 """Rounds with different probabilities, each of which takes O(N^3); a chosen limit."""
 _NUM_BATCHES = 8
 """Parts of the record from which the standard error of rho is estimated."""
 _PERIODS = (1, 10, 100, 1000)
-_MOST_CELLS = 2**24
+_MAX_CELLS = 2**24
 """Largest number of rounds times clients whose regularity is checked, chosen."""
-_MOST_GRADIENTS = 10**7
+_MAX_GRADIENTS = 10**7
 """Largest number of gradients of examples in all rounds of a run, chosen."""
 _WIDTH = 80
 _AMPLIFIED = 'amplified_fedavg'
@@ -254,12 +254,12 @@ def _num_rounds(links: ConfiguredLinks) -> int:
         return num_rounds
     steps = int(_config_at_first_point(links)['client']['local_steps'])
     examples = int(np.sum(np.asarray(links.problem.counts)))
-    return max(2, min(num_rounds, _MOST_GRADIENTS // (examples * steps)))
+    return max(2, min(num_rounds, _MAX_GRADIENTS // (examples * steps)))
 
 
 def _regularity_lines(active: np.ndarray) -> list[str]:
     """Says with which period P the recorded pattern is regular, or how close it comes."""
-    if active.size > _MOST_CELLS:
+    if active.size > _MAX_CELLS:
         return []
     weights = regularity.participation_weights(active)
     regular_period = regularity.regular_period(weights)
@@ -336,7 +336,7 @@ def _mixing_rate(
         return analysis.mixing_rate(links.law.probs), 'rho exact'
     if links.name == 'bernoulli':
         probs = np.unique(np.asarray(record.prob, np.float64), axis=0)
-        if len(probs) <= _MOST_ROUNDS and np.isfinite(probs).all():
+        if len(probs) <= _MAX_ROUNDS and np.isfinite(probs).all():
             return mixing_rates.worst_mixing_rate(probs), 'rho exact, worst round'
     batches = np.array_split(active, _NUM_BATCHES)
     rates = [_estimate_mixing_rate(batch) for batch in batches]

@@ -9,7 +9,7 @@ from fedjax_links.preview.configured_chains import NotExactError
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.preview.exact_quadratics import LinearAlgorithm
 
-_MOST_WORK = 2**31
+_MAX_WORK = 2**31
 """Of a Hessian, `prediction.hessian_work`: a few seconds for an algorithm."""
 
 _WEIGHTED = 'fedau', 'fedavg_all', 'fedavg_known'
@@ -55,7 +55,7 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
     labels = weighted_labels(links, budget)
     if rates is None or not labels:
         return []
-    if prediction.hessian_work(links.problem) > _MOST_WORK:
+    if prediction.hessian_work(links.problem) > _MAX_WORK:
         names = ', '.join(labels)
         return [f'`analysis.weighted_finite_steps` says what memory does to {names}']
     predictor = prediction.make_predictor(links.problem, links.experiment.seeds[0])

@@ -186,7 +186,7 @@ def test_many_seeds_take_the_memory_of_few(tmp_path, monkeypatch):
         'model': 'softmax',
     }
     # A problem has 0.8 MB.
-    monkeypatch.setattr(problem_families, 'MOST_BYTES', 2**20)
+    monkeypatch.setattr(problem_families, 'MAX_BYTES', 2**20)
     heaviest = []
     for num_seeds in (1, 2, 8):
         listener = Heaviest()
@@ -211,7 +211,7 @@ def test_the_cache_counts_each_array_once(monkeypatch):
         problem = problems.quadratic(shared)
         return dataclasses.replace(problem, eval_data=(varying, varying))
 
-    monkeypatch.setattr(problem_families, 'MOST_BYTES', 4_000)
+    monkeypatch.setattr(problem_families, 'MAX_BYTES', 4_000)
     cached = problem_families.ProblemCache(make)
     rng = np.random.default_rng(0)
     for seed in rng.integers(0, 12, 100):
