@@ -86,21 +86,22 @@ def _is_complete(
     initial_states: InitialStates,
     stored: Mapping[str, np.ndarray],
 ) -> bool:
-    """Returns whether stored links have all rounds, patterns and seeds, and no others."""
+    """Returns whether stored links have all rounds, patterns and seeds.
+
+    They may have more of the run, which an earlier command logged.
+    """
     plan = programs.plan
     names = _recorded_names(programs)
     kinds = ['mask', 'mean_prob']
     if LINKS in plan.settings.log:
         kinds.append('prob')
     new_names = {f'{kind}/{name}' for kind in kinds for name in names}
-    stored_names = {
-        name for name in stored if name.split('/')[0] in ('mask', 'mean_prob', 'prob')
-    }
     first_round = int(stored.get('first_round', 0))
-    if stored_names != new_names or first_round != initial_states.round:
+    if not new_names <= stored.keys() or first_round != initial_states.round:
         return False
     num_rounds = plan.num_rounds - initial_states.round
-    return all(len(stored[f'mask/{name}']) == num_rounds for name in names)
+    masks = [array for name, array in stored.items() if name.startswith('mask/')]
+    return all(len(mask) == num_rounds for mask in masks)
 
 
 def _recorded_names(programs: Programs) -> dict[str, tuple[str, int]]:

@@ -11,7 +11,7 @@ from fedjax_links.runner import compilation, realised_links
 from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import values
-from tests.runner.made_in_python import in_python
+from tests.runner.made_in_python import in_python, quadratic
 
 PROBS = {'name': 'label_dependent', 'minimum': 0.2}
 QUALITY = {'links_quality': 'by_seed'}
@@ -106,6 +106,17 @@ def test_lanes_side_by_side_have_links_of_their_own_patterns():
         for part in ('links', 'counters', 'participation', 'round'):
             pair = getattr(state, part), getattr(expected, part)
             jax.tree.map(np.testing.assert_array_equal, *pair)
+
+
+def test_links_that_were_logged_stay_without_the_log(tmp_path):
+    quadratic(seeds=[0, 1], log=('links',)).run(tmp_path, devices=1)
+    logged = (tmp_path / runs.LINKS).read_bytes()
+    quadratic(seeds=[0, 1]).run(tmp_path, devices=1)
+    assert (tmp_path / runs.LINKS).read_bytes() == logged
+    quadratic(seeds=[0, 1], rounds=6).run(tmp_path, devices=1)
+    masks = runs.links(tmp_path).masks['links']
+    assert [*masks] == [0]
+    assert len(masks[0]) == 6
 
 
 @pytest.mark.slow
