@@ -265,7 +265,7 @@ def flip(path, position=None):
     path.write_bytes(bytes(content))
 
 
-def test_a_lane_without_another_save_than_a_damaged_one_starts_again(tmp_path, capsys):
+def test_a_lane_whose_only_save_is_damaged_starts_again(tmp_path, capsys):
     folder = opened(tmp_path)
     folder.register_lanes(about('lane', num_rounds=40))
     advance(folder, 'lane', 2, value=lambda value: {'x': np.full(3, value)})

@@ -60,6 +60,18 @@ def label(algorithm: str, point: Point) -> str:
     return f'{algorithm} ({describe_point(point)})' if point else algorithm
 
 
+def labels(members: Sequence[tuple[str, Point]]) -> list[str]:
+    """Names series: with all digits of their values if six do not tell them apart."""
+    short = [label(*member) for member in members]
+    if len(set(short)) == len(short):
+        return short
+    names = []
+    for algorithm, point in members:
+        exact_point = {name: repr(value) for name, value in point.items()}
+        names.append(label(algorithm, exact_point))
+    return names
+
+
 def describe_point(point: Point) -> str:
     """Writes values with the last part of their names: ``learning_rate 0.1, cutoff 50``."""
     return ', '.join(
@@ -300,9 +312,9 @@ def names(results: LabelledResults) -> dict[str, str]:
     """Returns what to show in place of labels of patterns, algorithms and series."""
     chosen: dict[str, str] = read_attribute(results, 'names')
     shown: dict[str, str] = {}
-    for series, (algorithm, point) in points(results).items():
+    for series, (algorithm, _) in points(results).items():
         algorithm_name = chosen.get(algorithm, algorithm)
-        shown[series] = label(algorithm_name, point)
+        shown[series] = f'{algorithm_name}{series.removeprefix(algorithm)}'
         shown[algorithm] = algorithm_name
     for pattern in results['pattern'].values.tolist():
         shown[pattern] = chosen.get(pattern, pattern)

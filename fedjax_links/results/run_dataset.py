@@ -68,7 +68,7 @@ def run_to_dataset(
         seed=_positions(rows['seed'], seeds),
         round=np.searchsorted(rounds, rows['round']),
     )
-    labels = [dataset.label(*member) for member in members]
+    labels = dataset.labels(members)
     algorithms = [algorithm for algorithm, _ in members]
     points = [_comparable(point) for _, point in members]
     models_of = {algorithm: facts['models'][algorithm] for algorithm in algorithms}

@@ -47,12 +47,13 @@ def _last_evaluations(run: 'Results') -> Iterator[tuple[str, str]]:
     facts = run.facts
     stage_rows = recorded.rows_of(run.columns, facts, dataset.MAIN)
     members, rows, series_of_row = recorded.by_series(stage_rows, facts, dataset.MAIN)
+    labels = dataset.labels(members)
     is_last = rows['round'] == facts['num_rounds']
     for algorithm in facts['algorithms']:
         series_of = {
-            dataset.label(*member): series_of_row == index
-            for index, member in enumerate(members)
-            if member[0] == algorithm
+            label: series_of_row == index
+            for index, label in enumerate(labels)
+            if members[index][0] == algorithm
         }
         if not series_of:
             series_of[algorithm] = np.zeros_like(is_last)

@@ -350,6 +350,30 @@ def test_more_axes_than_points_and_seeds_are_refused(swept):
         SimulationResult(*nested).to_pandas()
 
 
+def test_series_with_near_values_have_different_labels():
+    def algorithm(rate):
+        return fl.ALGORITHMS['fedavg'](local_training.local_sgd(rate, local_steps=1))
+
+    results = fl.Experiment(
+        title='near',
+        problem=problems.quadratic(np.eye(2)),
+        patterns={'all': participation.always(2)},
+        algorithms={'mine': algorithm},
+        num_rounds=1,
+        eval_every=1,
+        grid={'rate': [0.1, 0.10000001, 0.2]},
+        names=[('mine', 'M')],
+    ).run()
+    exact = ['rate 0.1', 'rate 0.10000001', 'rate 0.2']
+    labels = [f'mine ({text})' for text in exact]
+    assert results.dataset['series'].values.tolist() == labels
+    shown = dataset.names(results.dataset)
+    assert [shown[label] for label in labels] == [f'M ({text})' for text in exact]
+    assert all(f'  {label}: ' in repr(results) for label in labels)
+    rows = fl.report.table(results, 'levels')
+    assert len(rows) == 3
+
+
 def test_a_metric_or_a_column_named_like_an_axis_is_refused():
     message = r'^`metric` must be none of algorithm, complete, .*, got model\.$'
     with pytest.raises(ValueError, match=message):
