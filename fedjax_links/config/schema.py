@@ -113,7 +113,8 @@ class Settings:
         default=None,
     )
     names: Sequence[tuple[str, str]] = declare(
-        'Pairs (label, name to show) of patterns and algorithms, in the order to show them.',
+        'Pairs (label, name to show) of patterns and algorithms, in the order to show them. Names '
+        'of patterns differ from each other, and so do those of algorithms.',
         example=[('fedavg', 'FedAvg'), ('fedpbc', 'FedPBC')],
         default=(),
         check=_check_names,
