@@ -241,7 +241,7 @@ def advance(
       The state after these rounds, and their metrics, leaves [T].
 
     Raises:
-      ValueError: if links and problem disagree on the clients, or links are not those of rounds.
+      ValueError: if state, algorithm, links and problem do not fit each other.
 
     Example:
       >>> import jax
@@ -259,8 +259,7 @@ def advance(
       [0 0 0 2 2 0] True
     """
     prng.check(key)
-    contracts.check_federation(state, algorithm, problem)
-    contracts.check_rounds(links, problem)
+    contracts.check_advance(state, key, algorithm, links, problem)
     count = len(jax.tree.leaves(links)[0])
     if meshes.in_shard_map():
         # Here a scan of the algorithm's state alone would copy FedPBC's table once.

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedjax_links import base
 from fedjax_links.base import Array, Params, PyTree
-from fedjax_links.core import checks, client_names, errors
+from fedjax_links.core import checks, client_names, errors, meshes
 
 SAMPLES = (
     base.LinkSample,
@@ -254,6 +254,35 @@ def check_federation(state: object, algorithm: object, problem: object) -> None:
     check_state(state, 'state')
     check_algorithm(algorithm)
     check_problem(problem)
+
+
+def check_advance(
+    state: Any,
+    key: base.Key,
+    algorithm: base.Algorithm,
+    links: base.Links,
+    problem: base.Problem,
+) -> None:
+    """Raises unless rounds can follow a state under these links.
+
+    Args:
+      state: the state of a federation.
+      key: any key.
+      algorithm: the algorithm that made the state.
+      links: those of the rounds, leaves [T, ...].
+      problem: the problem that both belong to.
+    """
+    check_federation(state, algorithm, problem)
+    check_rounds(links, problem)
+    if meshes.in_shard_map():  # The state was checked outside.
+        return
+
+    def init(key: base.Key, problem: base.Problem) -> PyTree:
+        return algorithm.init(problem.init_params(key), problem)
+
+    expected = jax.eval_shape(init, key, problem)
+    requirement = 'fit `algorithm` and `problem`'
+    check_same_structure('state.algorithm', requirement, expected, state.algorithm)
 
 
 def check_fit(state: PyTree, expected: PyTree, *, has_pattern: bool) -> None:

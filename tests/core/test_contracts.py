@@ -22,6 +22,7 @@ PROGRAM = local_training.local_sgd(0.5, local_steps=1)
 FEDAVG = fl.ALGORITHMS['fedavg'](PROGRAM)
 COINS = participation.bernoulli([0.5, 0.5])
 MASK = np.ones((2, 2), bool)
+FULL = LinkSample(MASK, np.ones((2, 2)))
 ONE_ROUND = LinkSample(np.ones(2, bool), np.ones(2))
 
 
@@ -112,6 +113,20 @@ MISTAKES = {
         'initial_state.participation',
         ['fit `participation`', 'up', 'bool[2]'],
         lambda: run(links=participation.markov([0.5, 0.5]), initial_state=begin()),
+    ),
+    "another algorithm's state to advance": (
+        'state.algorithm',
+        ['fit `algorithm`', 'ServerState', 'clients', 'float32[2, 2]'],
+        lambda: simulation.advance(
+            begin(), KEY, FULL, fl.ALGORITHMS['fedpbc'](PROGRAM), PROBLEM
+        ),
+    ),
+    "a state of another problem's to advance": (
+        'state.algorithm',
+        ['fit `algorithm` and `problem`', 'float32[2]', 'float32[1]'],
+        lambda: simulation.advance(
+            begin(), KEY, FULL, FEDAVG, problems.quadratic([[1.0], [0.0]])
+        ),
     ),
     'a rate for a program': (
         'local_train',
