@@ -179,10 +179,16 @@ def markov_interval_mean(
     if cutoff is None:
         return (up + down) / up
     limit = _checks.checked_int('cutoff', cutoff, minimum=1)
-    stays = 1.0 - up
-    after_upload = 1.0 + down * (1.0 - stays ** (limit - 1)) / up
-    after_cut = (1.0 - stays**limit) / up
-    ratio = down * stays ** (limit - 1) / (1.0 - stays**limit)
+    if limit == 1:
+        return np.ones_like(up)
+    with np.errstate(divide='ignore'):  # q* = 1: log 0 = -inf is right.
+        log_stay = np.log1p(-up)
+    # P(a link that is down comes up within K - 1 rounds, and within K): precise for tiny rates.
+    rises_before = -np.expm1((limit - 1) * log_stay)
+    rises = -np.expm1(limit * log_stay)
+    after_upload = 1.0 + down * rises_before / up
+    after_cut = rises / up
+    ratio = down * (1.0 - rises_before) / rises
     return (after_upload + ratio * after_cut) / (1.0 + ratio)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks, cohort_sizes
 from fedjax_links.analysis.theorems import _numbers
+from fedjax_links.core import errors
 
 
 class PatternConstants(NamedTuple):
@@ -332,10 +333,11 @@ def uniform_cohort_block_deviation(
       Wang and Ji, NeurIPS 2022, independent participation of a subset of clients.
     """
     vectors = _checks.as_doubles('gradient_differences', gradient_differences)
-    is_table = vectors.ndim == 2 and vectors.size > 0
-    shape = f'shape {vectors.shape}'
-    _checks.require(is_table, 'gradient_differences', 'be [N, d]', shape)
-    num_clients = len(vectors)
+    got = errors.text_of(gradient_differences)
+    _checks.require(vectors.size, 'gradient_differences', 'hold numbers', got)
+    num_clients = len(np.atleast_1d(vectors))
+    vectors = _checks.checked_targets('gradient_differences', vectors, num_clients)
+    vectors = vectors.reshape(num_clients, -1)
     size = _checks.checked_int(
         'cohort_size', cohort_size, minimum=1, maximum=num_clients
     )

@@ -1,5 +1,7 @@
 """First-order laws against exact limits, whose differences are of second order."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -114,6 +116,20 @@ def test_intervals_without_memory_are_truncated_geometric():
     found = analysis.markov_interval_mean(probs, 1 - probs, 7)
     expected = analysis.truncated_interval_mean(probs, 7)
     np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize('up_rate', [1e-14, 1e-9, 0.3, 1.0])
+@pytest.mark.parametrize('cutoff', [1, 2, 50])
+def test_intervals_of_rare_links_keep_their_digits(up_rate, cutoff):
+    rise = Fraction(up_rate)
+    fall = Fraction(1, 4)
+    stays = 1 - rise
+    after_upload = 1 + fall * (1 - stays ** (cutoff - 1)) / rise
+    after_cut = (1 - stays**cutoff) / rise
+    ratio = fall * stays ** (cutoff - 1) / (1 - stays**cutoff)
+    exact = (after_upload + ratio * after_cut) / (1 + ratio)
+    result = analysis.markov_interval_mean(up_rate, 0.25, cutoff)
+    np.testing.assert_allclose(result, float(exact), rtol=1e-13)
 
 
 def test_refusals():

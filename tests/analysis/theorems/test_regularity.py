@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.analysis.theorems import regularity
+from tests import refusals
 from tests.analysis import enumeration
 from tests.analysis.refusals import refuses
 
@@ -193,3 +194,6 @@ def test_arguments_are_checked():
         regularity.block_distances(np.ones((4, 1)), 5)
     with refuses('`gradient_differences` must have shape [2] or [2, d], got (3, 1).'):
         regularity.pattern_constants(np.ones((4, 2)) / 2, np.ones((3, 1)), 2)
+    for differences in ([[np.nan], [1.0]], [], np.ones((2, 1, 1))):
+        with refusals.names('gradient_differences'):
+            regularity.uniform_cohort_block_deviation(differences, 1, 1)
