@@ -25,6 +25,7 @@ PICTURE = 'figure.png'
 NUMBERS = 'figure.csv'
 TEXT = 'figure.md'
 
+# Of captions in letters of 8.5 points, and of titles in those of matplotlib.
 _LETTERS_PER_INCH = 14
 _LINE_INCHES = 0.17
 _TITLE_LETTERS_PER_INCH = 10

@@ -15,6 +15,7 @@ from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
 LETTERS_PER_INCH = 9
+"""Letters of size `panels.FONT`, about."""
 
 
 def level_bars(

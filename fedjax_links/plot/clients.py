@@ -14,7 +14,9 @@ from fedjax_links.results import dataset
 
 _DISTANCE_BINS = 30
 _MOST_LISTED = 40
+"""Clients whose ids fit below an axis."""
 _MAX_CLASSES = 2**20
+"""More classes than any data set has."""
 _CROWDED = 8  # Ratio of the largest count to the median from which most points overlap.
 
 

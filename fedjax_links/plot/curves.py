@@ -16,6 +16,7 @@ from fedjax_links.results.metric import Metric
 BANDS = ('interval', 'deviation')
 
 _MAX_LEGEND_NAMES = 60
+"""Names that fit beside a picture in columns of `panels.legend`."""
 _MARKERS_PER_LINE = 7
 
 

@@ -13,6 +13,7 @@ from fedjax_links.plot.panels import Axes
 from fedjax_links.plot.styles import COLOURS, REALISED, THEORY
 
 MAP_ROUNDS = 200
+"""Rounds of a map, of which each is some pixels wide in a report."""
 _GAP_BINS = 30
 _LAGS = 40
 _RANK = 'rank by rounds taken part'

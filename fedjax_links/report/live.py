@@ -22,6 +22,7 @@ from fedjax_links.storage import atomic_files
 
 PAGE = 'live.html'
 _MOST_LINES = 40
+"""Lines of a kind that fit a terminal."""
 _STYLE = (
     'body{font:15px sans-serif;max-width:76em;margin:2em auto;padding:0 1em}'
     'img{max-width:100%}'

@@ -10,6 +10,7 @@ from fedjax_links.core import errors
 from fedjax_links.storage import descriptions, documents, run_files
 
 _MOST_DIGITS = 12
+"""Hexadecimal digits of a digest that are shown: 48 bits tell data sets apart."""
 
 
 def lines(run: runs.Results) -> list[str]:

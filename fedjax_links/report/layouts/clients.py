@@ -19,6 +19,7 @@ from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
 _MOST_NAMED = 8
+"""Clients that a cell lists, so that the table fits a terminal."""
 _NOT_RECORDED = Clients(np.zeros(0), 'not recorded')
 _SPREAD = (
     "{title} of final models on every client's own evaluation data (the clients' mean model where "

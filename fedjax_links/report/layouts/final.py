@@ -19,6 +19,7 @@ from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric, format_value
 
 _MOST_INCHES = 15.0
+"""Width of a picture whose letters can still be read on a page."""
 
 
 def metrics(view: RunView, *, tail: float | None = None) -> Page:

@@ -23,6 +23,7 @@ from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
 _MOST_ROWS = 40
+"""Rows of differences that fit a picture of ten inches."""
 _REDRAWN_NAMES = {
     'data': 'data',
     'partition': 'partition',

@@ -42,6 +42,7 @@ PAPER_FONT = 8.0
 PAPER_SCALE = PAPER_FONT / panels.FONT
 _NARROWEST_PANEL = 0.5  # in a paper, of its width in a report
 MOST_SERIES = 24
+"""Curves of a picture that can be told apart (chosen by eye)."""
 _NARROWEST = 6.4
 """Inches of a picture that titles and legends need."""
 
