@@ -40,6 +40,9 @@ from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import compilation, hooks, lane_batch
 from fedjax_links.storage import checkpoints
 
+_LINK_STREAMS = ('data', 'partition', 'links_quality', 'links')
+"""Streams that links may depend on; label-dependent ones follow the data of clients."""
+
 
 class Fork(hooks.InitialStates):
     """Holds the states of a run's lanes after a round.
@@ -247,7 +250,8 @@ class Fork(hooks.InitialStates):
             facts.get('redraw', {}), facts['seeds'], streams_of_grid
         )
         old_seeds = old_draws.stream_seeds(lane.seed, labels)
-        if self._plan.draws.stream_seeds(lane.seed, lane.point) != old_seeds:
+        new_seeds = self._plan.draws.stream_seeds(lane.seed, lane.point)
+        if any(new_seeds[stream] != old_seeds[stream] for stream in _LINK_STREAMS):
             return False
         if self._plan.config is None or self._run.config is None:
             return True

@@ -38,16 +38,19 @@ def test_links_resume_where_the_same_modes_are_written_otherwise(tmp_path):
     assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'silent', after=2)
 
 
-def test_links_of_other_draws_begin_afresh(tmp_path):
+@pytest.mark.parametrize(
+    'stream, is_resumed', [('links', False), ('batches', True), ('init', True)]
+)
+def test_links_begin_afresh_where_their_draws_change(stream, is_resumed, tmp_path):
     redrawn(num_seeds=2).run(tmp_path)
-    # Those of the first seed.
-    other = redrawn(num_seeds=2, redraw={'data': 'by_seed', 'links': 'fixed'})
+    # A fixed stream has the draws of the first seed.
+    other = redrawn(num_seeds=2, redraw={'data': 'by_seed', stream: 'fixed'})
     fork = running.fork(other, tmp_path, 2)
-    goes_on = {}
+    resumed = {}
     for lane in other.plan.schedule.main('fedpbc'):
         key = other.plan.draws.key_of('links', lane.seed, lane.point)
         afresh = other.plan.pattern_of(lane).init(prng.pattern_key(key))
         carry = fork.begin(lane).participation
         pairs = zip(jax.tree.leaves(carry), jax.tree.leaves(afresh), strict=True)
-        goes_on[lane.seed] = not all(np.array_equal(a, b) for a, b in pairs)
-    assert goes_on == {0: True, 1: False}
+        resumed[lane.seed] = not all(np.array_equal(a, b) for a, b in pairs)
+    assert resumed == {0: True, 1: is_resumed}
