@@ -96,8 +96,8 @@ def with_gradient_norm(
     """Computes the usual metrics and `squared_gradient_norm`.
 
     Theorems about non-convex problems bound the mean of this norm over the server models of all
-    rounds. With an evaluation in each round a table with ``tail: 1.0`` has that mean, from x_1 to
-    x_T. `algorithms.uniform_iterate` draws one of these models.
+    rounds. If a run evaluates in every round, its report with ``tail: 1.0`` has that mean, over x_1
+    to x_T. `algorithms.uniform_iterate` draws one of x_0 to x_{T-1}.
 
     Args:
       params: one candidate model.

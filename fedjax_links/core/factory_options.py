@@ -67,12 +67,13 @@ def _check_complete(
     values: Section,
     num_positional: int,
 ) -> None:
-    """Raises for too many positional arguments, and for a required option that is missing."""
+    """Raises if the positional arguments are not taken, or a required option is missing."""
     named = _named(parameters)
     positional = [p for p in named if p.kind is not p.KEYWORD_ONLY][:num_positional]
     collects_positional = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     if len(positional) < num_positional and not collects_positional:
-        raise errors.invalid(argument, 'be complete', 'too many positional arguments')
+        requirement = f'take arguments by position ({num_positional})'
+        raise errors.invalid(argument, requirement, f'a function of {len(positional)}')
     for p in named:
         is_set = p in positional or p.name in values
         if p.default is p.empty and not is_set:

@@ -224,7 +224,7 @@ def demanding(labels, *, num_clients, skew):
         ),
         (
             {'model': lambda: nn.Dense(10)},
-            '`model` must be complete, got too many positional',
+            '`model` must take arguments by position (1), got a function of 0.',
         ),
         (
             {'partition': ['iid']},
