@@ -12,7 +12,7 @@ import jax
 from fedjax_links.machines import cpus
 
 _DEPENDENCIES = ('jax', 'jaxlib', 'numpy', 'flax', 'optax')
-# The first jaxlib that compiles the programs of `certify` right on GPUs, as far as is known.
+# The first jaxlib that is known to compile scans and scaled layers right on GPUs.
 _FIXED_VERSION = (0, 11, 1)
 # Beginnings of flags of XLA that change no bits.
 _WITHOUT_EFFECT = '--xla_force_host_platform_device_count', '--xla_dump'

@@ -55,8 +55,10 @@ class LaneSchedule:
           specification: what is to be simulated.
         """
         self._spec = specification
-        self._is_open = isinstance(specification.seeds, sequential_seeds.UntilDecided)
-        self.is_fixed = specification.tuning is None and not self._is_open
+        self._adds_seeds = isinstance(
+            specification.seeds, sequential_seeds.UntilDecided
+        )
+        self.is_fixed = specification.tuning is None and not self._adds_seeds
         self._progress: dict[str, _Progress] = {}
 
     def lanes_to_run(self, columns: Columns) -> list[Lane]:
@@ -71,7 +73,7 @@ class LaneSchedule:
         lanes: list[Lane] = []
         for label in self._spec.algorithms:
             lanes += self._lanes_with_all_seeds(label, columns)
-        if not self._is_open:
+        if not self._adds_seeds:
             return lanes
         least = self._least_seeds()
         counts = sequential_seeds.seeds_needed(columns, self._spec.description)
@@ -119,7 +121,7 @@ class LaneSchedule:
     def first_main(self, label: str) -> list[Lane]:
         """Lists its main lanes at the first values of tuning, with the least number of seeds."""
         lanes = self.main(label)
-        if not self._is_open:
+        if not self._adds_seeds:
             return lanes
         least = self._least_seeds()
         return [lane for lane in lanes if lane.position[1] < least]

@@ -42,7 +42,7 @@ from fedjax_links.storage.identity import (
     RunIdentity,
 )
 
-# More than most data have: a run folder keeps 8 bytes for each example.
+# Larger data are compared by digests alone, as a folder keeps 8 bytes for each example.
 _MAX_ROWS = 2**20
 _Value = TypeVar('_Value')
 

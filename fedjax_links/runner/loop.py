@@ -219,10 +219,10 @@ class _AlgorithmLoop:
     failed: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Reads from plan and store whether lanes are shared, and whether seeds are open."""
+        """Reads from plan and store whether lanes are shared, and seeds added until decided."""
         self._schedule = self.plan.new_schedule()
         self._is_shared = isinstance(self.store, shared_stores.SharedFolder)
-        self._is_open = isinstance(self.plan.seeds, UntilDecided)
+        self._adds_seeds = isinstance(self.plan.seeds, UntilDecided)
         self._given_up: set[str] = set()  # algorithms that cannot run
         self._awaited = self._awaited_tuning()
 
@@ -246,7 +246,7 @@ class _AlgorithmLoop:
         """
         running: str | None = None
         # Lanes of a shard or of further seeds come back to an algorithm.
-        comes_back = self._is_shared or self._is_open
+        comes_back = self._is_shared or self._adds_seeds
         groups = self._next_groups()
         while groups:
             label = groups[0][0].algorithm
@@ -258,7 +258,7 @@ class _AlgorithmLoop:
         self._give_up_untuned()
         if self.failed:
             raise FailedLanesError(self.failed)
-        if self._is_open:
+        if self._adds_seeds:
             self.store.request_lanes([], ended=True)
 
     def _coming(self, groups: Sequence[list[Lane]]) -> Sequence[list[Lane]]:
@@ -293,7 +293,7 @@ class _AlgorithmLoop:
 
     def _is_needed(self, lane: Lane) -> bool:
         """Returns whether a lane runs in this process, or a lane of this process waits for it."""
-        if self._is_open or self.plan.owns(lane):
+        if self._adds_seeds or self.plan.owns(lane):
             return True
         return lane.stage == TUNING and lane.algorithm in self._awaited
 

@@ -27,7 +27,7 @@ from fedjax_links.runner.program_cache import Programs
 
 _SAVE_SECONDS = 5.0  # at least, between two saves of a lane
 _DISPATCH_SECONDS = 0.2  # that periods take which are dispatched together
-# From one dispatch to the next, as the first periods may be unusually fast.
+# Largest factor from one dispatch to the next, as the times of short ones are inexact.
 _MAX_GROWTH = 8
 
 

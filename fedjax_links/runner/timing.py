@@ -25,7 +25,7 @@ _TIMED_SECONDS = 1.0
 _LONG_SECONDS = 10.0
 """From here on, what only the first lanes compile is little beside their rounds."""
 _MAX_GROWTH = 8
-"""From one timing to the next, as the first ones also measure what happens once."""
+"""Largest factor from the periods of one timing to those of the next: short ones are inexact."""
 
 AfterLanes = Callable[[Path, Sequence[Lane]], None]
 """What is called with the folder of timed lanes, before it is removed, and these lanes."""
