@@ -108,8 +108,8 @@ def run(
 
     def run_with_config(kind: str) -> None:
         """Runs the command with its config, or with None in place of one."""
-        has_config = values.config is not None or bool(overrides)
-        is_replaced = _is_replaced(config_replaced_by, has_config or values.quick)
+        has_config = values.config is not None or bool(overrides) or values.quick
+        is_replaced = _is_replaced(config_replaced_by, has_config)
         is_missing = config_is_optional and not has_config
         if is_replaced or is_missing:
             main(None, *main_flags)

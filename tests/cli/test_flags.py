@@ -37,6 +37,10 @@ def test_an_unknown_flag_names_the_nearest_one(flag, near):
     assert line.endswith(f'. Did you mean: {near} ?\n')
 
 
+def test_quick_needs_a_config():
+    assert '`config` must name a config' in refused('certify', '--quick')
+
+
 def test_a_command_without_a_config_names_its_nearest_flag():
     line = refused('status', '--wach=3')
     assert line.endswith("flag 'wach'. Did you mean: watch ?\n")
