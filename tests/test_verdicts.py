@@ -1,4 +1,4 @@
-"""Verdicts that may be asked for at any time."""
+"""Verdicts and p-values that hold whenever they are looked at, after any number of seeds."""
 
 import functools
 
@@ -13,7 +13,10 @@ from tests import refusals
 
 
 def ratio_by_quadrature(values):
-    """The mixture likelihood over that of mean zero, both integrated over the scale."""
+    """The mixture likelihood over that of mean zero, both integrated over the scale.
+
+    Effects, means in units of the scale, have the normal prior of deviation 2 that `decide` takes.
+    """
 
     def density(log_scale, effect):
         scale = np.exp(log_scale)
@@ -31,10 +34,11 @@ def test_the_interval_ends_where_the_mixture_refuses_a_mean(count, rng):
     values = rng.normal(0.3, 1.0, count)
     result = evaluation.decide(values)
     for end in (result.mean - result.half_width, result.mean + result.half_width):
+        # A mean is refused at a ratio of 1 / 0.05.
         np.testing.assert_allclose(ratio_by_quadrature(values - end), 20, rtol=1e-5)
 
 
-def words(sequences, least, most, **options):
+def verdicts(sequences, least, most, **options):
     """The last verdict of each sequence that is looked at after every seed until it has one."""
     results = []
     for values in sequences:
@@ -53,43 +57,46 @@ DRAWS = {
 }
 
 
-def above(count, of, rate):
-    """Whether more false verdicts came than chance gives one time in a thousand."""
-    return count > stats.binom.isf(1e-3, of, rate)
+def num_sided(sequences, least, most):
+    """How many of the sequences end ahead or behind, which is false where nothing differs."""
+    sided = (evaluation.AHEAD, evaluation.BEHIND)
+    return np.isin(verdicts(sequences, least, most), sided).sum()
+
+
+def exceeds_chance(count, num_trials, rate):
+    """Whether a count is above what chance exceeds one time in a thousand."""
+    return count > stats.binom.isf(1e-3, num_trials, rate)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('law', DRAWS)
 def test_a_thousand_nulls_give_few_false_verdicts(law):
     sequences = DRAWS[law](np.random.default_rng(7), (1000, 50))
-    false = np.isin(
-        words(sequences, 5, 50), (evaluation.AHEAD, evaluation.BEHIND)
-    ).sum()
-    assert false <= 50
+    num_false = num_sided(sequences, 5, 50)
+    assert num_false <= 50
     if law == 'normal':  # where the bound is a theorem
-        assert not above(false, 1000, 0.05)
+        assert not exceeds_chance(num_false, 1000, 0.05)
 
 
 def test_looking_often_with_a_fixed_interval_would_not_do():
-    """What the test above would see of Student's t."""
+    """The test above would see it: Student's t after each of 5 to 50 seeds."""
     sequences = DRAWS['normal'](np.random.default_rng(7), (1000, 50))
-    false = 0
+    counts = np.arange(5, 51)
+    quantiles = special.stdtrit(counts - 1, 0.975)
+    num_false = 0
     for values in sequences:
-        counts = np.arange(1, 51)
-        means = np.cumsum(values) / counts
-        deviations = np.sqrt(
-            (np.cumsum(values**2) / counts - means**2)[4:] * counts[4:]
-        )
-        error = deviations / np.sqrt(counts[4:] - 1) / np.sqrt(counts[4:])
-        false += (abs(means[4:]) > special.stdtrit(counts[4:] - 1, 0.975) * error).any()
-    assert above(false, 1000, 0.05)
+        means = np.cumsum(values)[4:] / counts
+        squares = np.cumsum(values**2)[4:] - counts * means**2
+        errors = np.sqrt(squares / (counts - 1) / counts)
+        num_false += (abs(means) > quantiles * errors).any()
+    assert exceeds_chance(num_false, 1000, 0.05)
 
 
-def test_a_margin_makes_what_is_alike_known(rng):
-    """At a mean that is the margin itself, false verdicts are as rare; at zero it is alike."""
-    at_margin = words(rng.normal(1.0, 1.0, (300, 60)), 5, 60, margin=1.0)
+def test_within_a_margin_differences_are_found_alike(rng):
+    """At a mean that is the margin itself, 5 % are falsely so; at zero, nearly all are."""
+    at_margin = verdicts(rng.normal(1.0, 1.0, (300, 60)), 5, 60, margin=1.0)
     assert (at_margin == evaluation.ALIKE).sum() <= 15
-    at_zero = words(rng.normal(0.0, 0.3, (50, 60)), 5, 60, margin=1.0)
+    at_zero = verdicts(rng.normal(0.0, 0.3, (50, 60)), 5, 60, margin=1.0)
     assert (at_zero == evaluation.ALIKE).sum() >= 48
 
 
@@ -155,17 +162,14 @@ def test_looked_at_after_every_seed_a_p_value_is_rarely_small():
         p_values = [evaluation.anytime_p_value(values[:n]) for n in range(2, 16)]
         least[index] = min(p_values)
     for level in (0.05, 0.01, 0.002):
-        assert not above((least <= level).sum(), 1000, level)
+        assert not exceeds_chance((least <= level).sum(), 1000, level)
 
 
 @pytest.mark.parametrize('steps', [0.5, 1.0])
 def test_coarse_metrics_give_few_false_verdicts(steps):
     """Differences of accuracies move in steps of one test example, so that some are equal."""
     draws = np.random.default_rng(11).normal(0.0, steps, (1000, 12))
-    false = np.isin(
-        words(np.rint(draws), 2, 12), (evaluation.AHEAD, evaluation.BEHIND)
-    ).sum()
-    assert false <= 50
+    assert num_sided(np.rint(draws), 2, 12) <= 50
 
 
 @pytest.mark.parametrize(
@@ -200,7 +204,4 @@ def test_a_thousand_null_sweeps_give_few_false_verdicts():
     )
     ends = run(seeds=range(100_000)).evals['server'][0, :, -1]
     one, other = np.asarray(jax.device_get(ends), float).reshape(2, 1000, 50)
-    false = np.isin(
-        words(one - other, 5, 50), (evaluation.AHEAD, evaluation.BEHIND)
-    ).sum()
-    assert false <= 50
+    assert num_sided(one - other, 5, 50) <= 50

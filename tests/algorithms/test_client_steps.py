@@ -90,7 +90,7 @@ def test_steps_for_other_clients_are_refused():
         program.run(jnp.zeros(1), 0, jnp.int32(0), jax.random.key(0), problem)
 
 
-def drawn_steps(program, problem, num_rounds, seed=5):
+def sampled_steps(program, problem, num_rounds, seed=5):
     """The steps that each client takes in each round, int[T, N]."""
     stream = prng.stream(jax.random.key(seed), 'client')
     start = problem.init_params(jax.random.key(0))
@@ -132,7 +132,7 @@ def test_partial_work_is_uniform_and_independent():
     """24,000 draws of four numbers, and of pairs in successive rounds, at 4.5 deviations."""
     problem = problems.quadratic(np.zeros((20, 1)))
     program = local_training.local_sgd(0.1, local_steps=5, min_steps=2)
-    steps = drawn_steps(program, problem, 1200)
+    steps = sampled_steps(program, problem, 1200)
     shares = np.bincount(steps.ravel(), minlength=6)[2:] / steps.size
     assert np.abs(shares - 0.25).max() < 4.5 * np.sqrt(0.25 * 0.75 / steps.size)
     centred = steps - 3.5
@@ -146,7 +146,7 @@ def test_partial_work_ends_at_the_client_s_own_steps():
     program = local_training.local_sgd(
         0.1, local_steps=6, client_steps=[2, 6, 4], min_steps=2
     )
-    steps = drawn_steps(program, problem, 200)
+    steps = sampled_steps(program, problem, 200)
     assert [sorted(set(column.tolist())) for column in steps.T] == [
         [2],
         [2, 3, 4, 5, 6],
@@ -171,7 +171,7 @@ def test_a_round_of_partial_work_contracts_by_the_mean_power():
     assert abs(server - powers.mean()) < 4.5 * error
 
 
-def test_fednova_follows_its_listing_on_drawn_steps(x64):
+def test_fednova_follows_its_listing_on_random_steps(x64):
     targets = np.random.default_rng(0).normal(size=(4, 2))
     problem = problems.quadratic(targets)
     program = local_training.local_sgd(0.2, local_steps=4, min_steps=1)
@@ -182,7 +182,7 @@ def test_fednova_follows_its_listing_on_drawn_steps(x64):
         problem,
         num_rounds=12,
     )
-    steps = drawn_steps(program, problem, 12)
+    steps = sampled_steps(program, problem, 12)
     x = np.zeros(2)
     for row in steps:
         deltas = (1 - 0.8 ** row[:, None]) * (targets - x)

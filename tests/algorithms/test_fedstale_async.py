@@ -1,4 +1,4 @@
-"""FedStaleAsync against its listing, its relatives, and its limit against the optimum."""
+"""FedStaleAsync against its listing and FedStale, and its limit against the optimum."""
 
 import jax.numpy as jnp
 import numpy as np

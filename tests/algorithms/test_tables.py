@@ -37,7 +37,7 @@ def build(name, **kwargs):
     return getattr(algorithms, name)(program, **OPTIONS.get(name, {}), **kwargs)
 
 
-def rounds(algorithm, num_rounds, num_active=10):
+def run_of(algorithm, num_rounds, num_active=10):
     """A run of the algorithm, as a function of the federation."""
     links = participation.uniform_cohort(NUM_CLIENTS, num_active)
     key = jax.random.key(3)
@@ -50,8 +50,8 @@ def rounds(algorithm, num_rounds, num_active=10):
 
 @functools.cache
 def end(name, num_rounds, **kwargs):
-    """The state after so many rounds, one program for all that is asked of it."""
-    return jax.jit(rounds(build(name, **kwargs), num_rounds))(federation())
+    """The state after so many rounds; the program is compiled once."""
+    return jax.jit(run_of(build(name, **kwargs), num_rounds))(federation())
 
 
 def scratch_bytes(algorithm, links, problem):
@@ -61,11 +61,11 @@ def scratch_bytes(algorithm, links, problem):
         lambda k, p: simulation.init(k, algorithm, links, p), key, problem
     )
 
-    def go_on(key, problem, state):
+    def resume(key, problem, state):
         options = {'num_rounds': 5, 'initial_state': state}
         return simulation.simulate(key, algorithm, links, problem, **options).state
 
-    compiled = jax.jit(go_on, donate_argnums=2).lower(key, problem, state).compile()
+    compiled = jax.jit(resume, donate_argnums=2).lower(key, problem, state).compile()
     return compiled.memory_analysis().temp_size_in_bytes
 
 
@@ -94,10 +94,10 @@ def test_fedpbc_keeps_a_model_per_client(dtype, width):
 
 
 @pytest.mark.parametrize('dtype, width', [(None, 4), (jnp.bfloat16, 2)])
-def test_what_else_keeps_more_than_a_row(dtype, width):
+def test_states_with_further_rows_have_their_documented_size(dtype, width):
     problem = federation()
-    row = width * NUM_CLIENTS * DIMENSION
-    for name, num_models, num_rows, num_integers in (
+    table = width * NUM_CLIENTS * DIMENSION
+    for name, num_models, num_tables, num_integers in (
         ('amplified_scaffold', 4, 2, NUM_CLIENTS),
         ('ca2fl', 3, 2, 1),
         ('fedbuff', 2, 1, NUM_CLIENTS + 2),
@@ -105,8 +105,8 @@ def test_what_else_keeps_more_than_a_row(dtype, width):
     ):
         algorithm = build(name, table_dtype=dtype)
         state = jax.eval_shape(algorithm.init, jnp.zeros(DIMENSION), problem)
-        remaining = 4 * (num_models * DIMENSION + num_integers) + num_rows * row
-        assert tree.num_bytes(state) == remaining, name
+        expected = 4 * (num_models * DIMENSION + num_integers) + num_tables * table
+        assert tree.num_bytes(state) == expected, name
 
 
 def test_with_narrow_rows_controls_sum_the_rounded_means():
@@ -147,6 +147,7 @@ def test_the_running_sum_stays_within_the_documented_drift(name):
     table, running = table_and_sum(name, end(name, LONG))
     exact = np.asarray(table, float).sum(axis=0)
     largest = 3 * NUM_CLIENTS  # the first sums, of gradients at the start
+    # Ten rows change in a round, and roundings add up like the square root of their number.
     drift = np.finfo(np.float32).eps * largest * np.sqrt(10 * LONG)
     assert np.abs(running - exact).max() < drift
 
@@ -169,7 +170,7 @@ def test_with_bfloat16_parameters_the_sum_is_still_the_tables(name):
     problem = dataclasses.replace(
         federation(), init_params=lambda key: jnp.zeros(DIMENSION, jnp.bfloat16)
     )
-    state = jax.jit(rounds(build(name), 60))(problem)
+    state = jax.jit(run_of(build(name), 60))(problem)
     table, running = table_and_sum(name, state)
     assert table.dtype == jnp.bfloat16
     exact = np.asarray(table.astype(jnp.float32), float).sum(axis=0)
@@ -218,9 +219,8 @@ def test_large_models_train_one_by_one_in_a_table_in_place(name):
 
 
 @pytest.mark.parametrize('name', ['mifa', 'fedvarp', 'scaffold'])
-def test_a_wider_table_changes_nothing(name):
-    plain = jax.make_jaxpr(rounds(build(name), 20))(federation())
-    wide = jax.make_jaxpr(rounds(build(name, table_dtype=jnp.float32), 20))(
-        federation()
-    )
+def test_a_table_of_the_models_dtype_changes_nothing(name):
+    plain = jax.make_jaxpr(run_of(build(name), 20))(federation())
+    explicit = run_of(build(name, table_dtype=jnp.float32), 20)
+    wide = jax.make_jaxpr(explicit)(federation())
     assert str(plain) == str(wide)

@@ -120,7 +120,8 @@ def test_fields_are_consistent(rng, design):
         np.testing.assert_array_equal(after[selected], waits[selected])
         assert not before[selected].any()
     # The law of the next round is that of the transitions, where a selection shows in the state.
-    shown = np.einsum('st,sti->si', dense, (chain.states == waits)[None] * (waits > 0))
+    selects = (chain.states == waits) & (waits > 0)  # by the state after the selection
+    shown = dense @ selects
     np.testing.assert_allclose(
         2 * chain.selection[:, waits > 0], shown[:, waits > 0], atol=1e-14
     )

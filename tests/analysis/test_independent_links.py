@@ -253,18 +253,20 @@ def test_standard_errors_cover_links_with_memory(rng):
     of 8 of 160; the clients of a run are dependent, so the limit of 28 leaves room: false alarms
     below 1e-6 by simulation. One-round errors (no batches) would put most scores beyond.
     """
-    beyond = naive = 0
+    num_beyond = 0
+    num_beyond_naive = 0
     for _ in range(40):
         masks = enumeration.simulate_markov(
             rng, np.full(4, 0.05), np.full(4, 0.05), 6400
         )
         result = analysis.effective_weights(masks=masks)
         scores = np.abs(result.weights - 0.25) / result.standard_errors
-        beyond += np.sum(scores > stats.t.isf(0.025, result.degrees_of_freedom))
+        num_beyond += np.sum(scores > stats.t.isf(0.025, result.degrees_of_freedom))
         rounds = analysis.effective_weights(masks=masks, num_batches=6400)
-        naive += np.sum(np.abs(result.weights - 0.25) / rounds.standard_errors > 1.96)
-    assert beyond <= 28
-    assert naive > 60
+        naive = np.abs(result.weights - 0.25) / rounds.standard_errors
+        num_beyond_naive += np.sum(naive > 1.96)
+    assert num_beyond <= 28
+    assert num_beyond_naive > 60
 
 
 @pytest.mark.statistical

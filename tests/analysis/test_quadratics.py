@@ -26,7 +26,17 @@ def problem(rng, probs, dimension=2):
 def propagate(probs, targets, factor, start, num_rounds, step):
     """Moments of (clients, server) stacked: first E[s], then E[s s^T], by linear maps per mask.
 
-    `step` gives (linear map, targets' map) of the stacked vector [N + 1] for a mask.
+    Args:
+      probs: of independent links, [N].
+      targets: [N, d].
+      factor: what the local steps leave of a distance, ``(1 - eta)^s``.
+      start: the initial point of all, [d].
+      num_rounds: T.
+      step: ``(mask, factor) -> (A, B)``; a round maps the stack z, [N + 1, d], to
+        ``A z + B targets``.
+
+    Returns:
+      Means [T + 1, N + 1, d] and second moments [T + 1, N + 1, d, N + 1, d].
     """
     size = len(probs) + 1
     maps = [
@@ -205,8 +215,12 @@ REFERENCE_FLOORS = [
 
 @pytest.mark.parametrize('low, high, floor', REFERENCE_FLOORS)
 def test_noise_floor_of_the_published_setting(rng, low, high, floor):
-    """Measured end errors of three runs lie in the band of the exact root mean square."""
-    num_clients = dimension = 100
+    """Distances to the optimum at the end of three runs, near the exact root mean square.
+
+    Those runs had targets of their own, of the same law: hence the wide band.
+    """
+    num_clients = 100
+    dimension = 100
     ramp = np.arange(1, num_clients + 1)[:, None] / 1000.0
     targets = ramp + 0.1 * rng.normal(size=(num_clients, dimension))
     probs = np.repeat([low, high], num_clients // 2)

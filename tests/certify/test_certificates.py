@@ -52,7 +52,7 @@ def test_a_dot_that_drops_the_factor_of_its_bias_is_found(monkeypatch, tmp_path)
     assert saved['fingerprint'] == json.loads(json.dumps(environment.fingerprint()))
 
 
-def test_links_that_are_drawn_otherwise_are_found():
+def test_links_of_other_draws_are_found():
     exact = {'.mask': np.array([True, False]), '.prob': np.array([0.5, np.nan])}
 
     def compare(mask, prob):

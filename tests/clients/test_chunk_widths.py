@@ -16,7 +16,10 @@ CHUNK_COST = 1.5
 
 
 def least_cost(size, widths):
-    """Of all numbers of chunks that hold the members."""
+    """The smallest cost of all numbers of chunks that hold the members.
+
+    A chunk costs its width in slots and `CHUNK_COST` more.
+    """
     ranges = [range(math.ceil(size / width) + 1) for width in widths]
     return min(
         np.dot(counts, widths) + CHUNK_COST * sum(counts)
@@ -44,7 +47,7 @@ def test_large_cohorts_fill_nearly_all_of_their_chunks(size, widths):
 
 
 @pytest.mark.parametrize('active', [0, 1, 2, 5, 6, 13, 40])
-def test_no_slot_is_computed_beside_those_of_the_chunks(active):
+def test_only_slots_of_the_chunks_are_computed(active):
     widths = (2, 5)
     counter = Counter()
     run = jax.jit(
@@ -55,7 +58,7 @@ def test_no_slot_is_computed_beside_those_of_the_chunks(active):
     mask = np.arange(40) < active
     assert float(run(mask)) == active
     counts = np.asarray(chunk_widths.divide(jnp.int32(active), widths))
-    assert counter.spent(run, mask) == counts @ widths
+    assert counter.slots_of(run, mask) == counts @ widths
 
 
 @pytest.mark.parametrize(

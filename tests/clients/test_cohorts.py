@@ -81,7 +81,8 @@ def test_weighted_sum_counts_members_and_never_reads_empty_slots(rng, name):
     weights = rng.random(N).astype(np.float32)
     cohort = cohorts.make_cohort(jnp.asarray(mask))
     expected = (weights[:size, None] * values[:size]).sum(axis=0)
-    values[size:], weights[size:] = np.nan, 0
+    values[size:] = np.nan
+    weights[size:] = 0
     total = cohorts.weighted_sum(
         cohort, {'v': jnp.asarray(values)}, jnp.asarray(weights)
     )
@@ -93,12 +94,13 @@ def test_weighted_sum_counts_members_and_never_reads_empty_slots(rng, name):
 
 
 def body(i, row):
-    """A contribution and a new row that tell the client and its old row."""
+    """Returns a contribution and a new row; both depend on the client and on its old row."""
     contribution = {'sum': row['a'] * (i + 1), 'count': jnp.int32(1)}
     return contribution, {'a': row['a'] + i, 'b': row['b'] - 10}
 
 
 def expected_of(mask, rows):
+    """Sum of contributions, number of members and new rows of `body`, by a loop."""
     members = np.flatnonzero(mask)
     total = np.zeros(3)
     new = {name: leaf.copy() for name, leaf in rows.items()}
@@ -188,7 +190,7 @@ def test_nan_of_absent_clients_never_leaks(chunk_size):
         np.testing.assert_array_equal(new['a'], rows['a'])
 
 
-def test_clients_that_keep_nothing(rng):
+def test_clients_without_rows_contribute(rng):
     values = rng.normal(size=N).astype(np.float32)
     mask = MASKS['some']
     total, nothing = cohorts.map_reduce(
@@ -250,8 +252,8 @@ class Counter:
     def _count(self, i):
         self.slots += 1
 
-    def spent(self, run, *args):
-        """Slots computed by one call."""
+    def slots_of(self, run, *args):
+        """Returns the number of slots that one call computes."""
         self.slots = 0
         jax.block_until_ready(run(*args))
         jax.effects_barrier()
@@ -269,8 +271,8 @@ def test_cost_follows_the_active_clients(chunk_size):
     )
     for active in (0, 1, 3, 4, 17, 40):
         mask = np.arange(num_clients) < active
-        spent = counter.spent(run, mask[::-1].copy())
-        assert spent == math.ceil(active / chunk_size) * chunk_size, active
+        slots = counter.slots_of(run, mask[::-1].copy())
+        assert slots == math.ceil(active / chunk_size) * chunk_size, active
 
 
 def test_under_vmap_cost_follows_the_busiest_lane():
@@ -284,7 +286,7 @@ def test_under_vmap_cost_follows_the_busiest_lane():
     )
     masks = np.stack([np.arange(40) < active for active in (1, 6, 0)])
     np.testing.assert_array_equal(run(masks), [1, 6, 0])
-    assert counter.spent(run, masks) == len(masks) * 6
+    assert counter.slots_of(run, masks) == len(masks) * 6
 
 
 @pytest.mark.parametrize('chunk_size', [3, (2, 3)])

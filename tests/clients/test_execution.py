@@ -136,8 +136,7 @@ def test_lanes_side_by_side_copy_no_table():
     """Ten lanes of MIFA: rows are replaced where they lie, in a loop of one bound for all."""
     num_clients = 60
     num_lanes = 10
-    shape = '7,5'
-    table = jnp.zeros((num_lanes, num_clients, *map(int, shape.split(','))))
+    table = jnp.zeros((num_lanes, num_clients, 7, 5))
     masks = jax.random.bernoulli(KEY, 0.2, (num_lanes, num_clients))
 
     def lane(table, mask):
@@ -147,7 +146,7 @@ def test_lanes_side_by_side_copy_no_table():
         )
 
     program = jax.jit(jax.vmap(lane), donate_argnums=0).lower(table, masks).compile()
-    full = re.escape(f'f32[{num_lanes},{num_clients},{shape}]')
+    full = re.escape(f'f32[{num_lanes},{num_clients},7,5]')
     text = program.as_text()
     assert re.search(rf'{full}\S* while|{full}\S* fusion|{full}\S* scatter', text)
     assert not re.findall(rf'{full}\S* (?:copy|select)\(', text)

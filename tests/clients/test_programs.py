@@ -77,7 +77,7 @@ def test_one_step_draws_the_same_either_way():
     np.testing.assert_array_equal(flat(by_step.params), flat(by_round.params))
 
 
-def test_full_batches_step_alike_for_equal_and_unequal_clients():
+def test_full_batches_of_equal_clients_follow_the_loop():
     equal = regression((4, 4, 4))
     assert equal.min_examples == equal.max_examples
     features, labels, _ = data((4, 4, 4))

@@ -97,7 +97,7 @@ def test_names_may_have_spaces_of_any_width():
         ('GROUPS', 'contiguous', {'num_groups': 1}),
     ],
 )
-def test_edges_between_clients_take_the_place_of_a_problem(table, name, options):
+def test_tables_of_configs_take_edges_for_clients(table, name, options):
     """As for `peers` in a config, where there are as many entries as edges."""
     edges = types.SimpleNamespace(num_clients=3, data=None)
     assert len(getattr(choices, table)[name](edges, **options)) == 3

@@ -23,7 +23,7 @@ def test_streams_are_numbered_children_of_the_seed(number, name):
     np.testing.assert_array_equal(bits(prng.stream(key, name)), bits(fold(key, number)))
 
 
-def test_the_whole_path_from_seed_to_local_step():
+def test_keys_descend_from_seed_to_local_step():
     key = jax.random.key(5)
     round_key = prng.round_key(key, 'client', 7)
     client = prng.client_key(round_key, 3)
@@ -43,7 +43,7 @@ def test_model_and_pattern_start_from_different_keys():
     )
 
 
-def test_no_two_places_of_the_tree_share_a_key():
+def test_no_two_nodes_of_the_tree_share_a_key():
     key = jax.random.key(0)
     keys = [prng.model_key(key), prng.pattern_key(key)]
     for name in STREAMS:
@@ -55,7 +55,7 @@ def test_no_two_places_of_the_tree_share_a_key():
         client_key = prng.client_key(prng.round_key(key, 'client', 2), client)
         keys += [client_key, *prng.step_keys(client_key, 4)]
     distinct = {tuple(bits(k)) for k in keys}
-    # Stream 'init', round t and the children of 'init' are the same edge of the tree by design;
+    # The keys of model and pattern are those of rounds 0 and 1 of the stream 'init', by design:
     # nothing draws from that stream by round.
     assert len(distinct) == len(keys) - 2
 
@@ -136,8 +136,10 @@ EDGES = (0, 1, 2**16 - 1, 2**16, 2**31 - 1, 2**31, 3 * 2**30, 2**32 - 2, 2**32 -
 @pytest.mark.parametrize('count', COUNTS)
 def test_integers_are_exact_products_of_their_bits(rng, monkeypatch, count):
     chosen = [*EDGES, *rng.integers(0, 2**32, 200).tolist()]
-    steps_up = [k * 2**32 // count + d for k in range(4) for d in (-1, 0, 1)]
-    chosen += [bits for bits in steps_up if 0 <= bits < 2**32]
+    # The bits at which the product reaches the next integer, and their neighbours.
+    for k in range(4):
+        step = k * 2**32 // count
+        chosen += [bits for bits in range(step - 1, step + 2) if 0 <= bits < 2**32]
     monkeypatch.setattr(
         jax.random,
         'bits',
@@ -163,9 +165,11 @@ def test_integers_are_uniform(count):
     samples = np.asarray(prng.integers(jax.random.key(8), (number,), count))
     assert samples.min() == 0
     assert samples.max() == count - 1
-    chi_square = np.sum((np.bincount(samples) - number / count) ** 2) / (number / count)
+    expected = number / count
+    chi_square = np.sum((np.bincount(samples) - expected) ** 2) / expected
     freedom = count - 1
-    assert abs(chi_square - freedom) <= 4 * np.sqrt(2 * freedom)  # standard errors
+    # Mean and variance of chi-square are its freedom and twice that: four deviations.
+    assert abs(chi_square - freedom) <= 4 * np.sqrt(2 * freedom)
 
 
 def test_every_client_draws_below_its_own_count():

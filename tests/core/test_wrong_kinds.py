@@ -104,7 +104,7 @@ def test_noise_is_a_standard_deviation(noise):
 
 
 @pytest.mark.parametrize('counts', [[0.5, 1.5], [-1, 2], ['a'], 3, [float('nan')]])
-def test_volumes_are_whole_numbers(counts):
+def test_volumes_are_integers(counts):
     with refusals.names('counts'):
         partition.volumes(counts)
 

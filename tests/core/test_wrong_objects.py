@@ -122,7 +122,7 @@ def sweep(**options):
 @pytest.mark.parametrize('value', ['a', 'ab', [[0.5], [0.5, 0.1]], ['a', 'b'], len])
 def test_another_kind_of_object_costs_one_line(argument, value):
     if argument == 'client_tree' and isinstance(value, list) and value != ['a', 'b']:
-        value = 0.5
+        value = 0.5  # lists of numbers are pytrees
     with refusals.names(argument.partition(' ')[0]):
         OBJECTS[argument](value)
 

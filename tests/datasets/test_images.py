@@ -148,11 +148,8 @@ def test_patterns_are_smooth():
     """Neighbouring pixels of a pattern differ by much less than distant ones."""
     data = datasets.synthetic_images(num_train=10, num_test=1, difficulty=0)
     steps = np.abs(np.diff(data.train_features, axis=1)).mean()
-    assert (
-        steps
-        < 0.35
-        * np.abs(data.train_features[:, :14] - data.train_features[:, 14:]).mean()
-    )
+    halves = np.abs(data.train_features[:, :14] - data.train_features[:, 14:]).mean()
+    assert steps < 0.35 * halves
 
 
 def test_examples_of_a_class_differ_and_labels_are_shuffled():

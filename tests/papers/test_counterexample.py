@@ -74,7 +74,7 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
         error = 2 * mean * deviation / np.sqrt(num_seeds)
         assert abs(square - result['exact_rms'][-1] ** 2) < bound * error
         assert error < 0.1 * square
-        # The exact curve begins where the simulated one does, before links differ much.
+        # At the first evaluation both curves are still near the start.
         assert abs(result['mean'][0] / result['exact_rms'][0] - 1) < 0.05
     # Where the bias dominates, the distance itself is the bias.
     result = curve(columns, 'all', 'fedavg', (0.1, 0.9))
@@ -157,4 +157,5 @@ def test_the_end_of_training_agrees_with_a_second_computation(name):
             error = np.sqrt(2 / 3 * by_seed**2 + (reference * spread[pair]) ** 2)
             off = abs(result['mean'][-1] - reference)
             assert off < BOUND * error + half_a_unit(text), (computing, algorithm, pair)
+            # The comparison tells sizes apart: its bound is about the reference itself.
             assert BOUND * error < 1.2 * reference

@@ -17,14 +17,18 @@ CORNERS = np.array([[-1, 0], [1, 0], [0, np.sqrt(3)]])
 
 
 def path(rate, factor, steps=1, num_rounds=15, period=3):
-    """x^t before and behind the jumps of amplified FedAvg, one client in turn."""
-    model = reference = np.array([1.0, 2.0])
+    """The server models of amplified FedAvg with one client in turn, [points, 2].
+
+    A round that ends a period has two points, before and after the amplification.
+    """
+    model = np.array([1.0, 2.0])
+    reference = model
     points = [model]
-    for round in range(num_rounds):
+    for t in range(num_rounds):
         for _ in range(steps):
-            model = model - rate * (model - CORNERS[round % 3])
+            model = model - rate * (model - CORNERS[t % 3])
         points.append(model)
-        if round % period == period - 1:
+        if t % period == period - 1:
             model = reference + factor * (model - reference)
             if factor != 1:
                 points.append(model)
@@ -76,9 +80,9 @@ def test_exact_points_are_those_of_a_chain_of_turns():
 
 def test_more_local_steps_do_not_give_the_published_picture():
     columns = numbers('wang2022_figure_b2', local_steps=5)
-    ends = columns['distance'][
-        np.append(np.flatnonzero(columns['round'] == 0)[1:], 0) - 1
-    ]
+    starts = np.flatnonzero(columns['round'] == 0)
+    last_rows = [*(starts[1:] - 1), -1]
+    ends = columns['distance'][last_rows]
     np.testing.assert_allclose(ends[2:], (21.1, 2497), rtol=3e-3)
     np.testing.assert_allclose(
         ends,

@@ -108,15 +108,16 @@ def test_similarity_statement_of_wang_and_ji():
     # another class: share 0.955.
     labels = np.random.default_rng(4).permutation(np.repeat(np.arange(10), 600))
     class_of_client = np.arange(250) // 25
-    selected = outside = 0
+    num_own_class = 0
+    num_outside = 0
     for seed in range(20):
         clients = partition.similarity(labels, num_clients=250, seed=seed)
         sizes = np.bincount(clients, minlength=250)
-        outside += np.sum((sizes < 22) | (sizes > 26))
-        selected += np.sum(class_of_client[clients] == labels)
-    assert outside <= 5
+        num_outside += np.sum((sizes < 22) | (sizes > 26))
+        num_own_class += np.sum(class_of_client[clients] == labels)
+    assert num_outside <= 5
     draws = 20 * labels.size
-    assert abs(selected / draws - 0.955) < Z * np.sqrt(0.955 * 0.045 / draws)
+    assert abs(num_own_class / draws - 0.955) < Z * np.sqrt(0.955 * 0.045 / draws)
 
 
 @pytest.mark.statistical

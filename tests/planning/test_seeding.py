@@ -17,6 +17,7 @@ from tests.runner.running import run
 
 
 def columns_of(results, label, seed):
+    """The metrics of one lane, by name."""
     rows = (results.columns['algorithm'] == label) & (results.columns['seed'] == seed)
     return {
         k: v[rows]
@@ -25,8 +26,8 @@ def columns_of(results, label, seed):
     }
 
 
-def direct(settings, label, seed):
-    """A run of a problem and links that are built with the seed, by `simulate` alone."""
+def simulate_directly(settings, label, seed):
+    """Problem and links that are built with the seed, and their run by `simulate` alone."""
     data = resolver.bind_problem({**settings['problem'], 'seed': seed}).build()
     probs = {**PROBS, 'seed': seed}
     links = link_sections.bind_links(
@@ -59,7 +60,7 @@ def test_a_lane_is_the_run_that_its_seed_alone_would_give(problem):
     planned = experiment.build(settings)
     results = planned.run()
     for seed in (0, 2):
-        data, links, expected = direct(settings, 'fedpbc', seed)
+        data, links, expected = simulate_directly(settings, 'fedpbc', seed)
         assert_same_leaves(planned.problem_at('links', {}, seed), data)
         sample = [
             pattern.sample((), jax.random.key(3), np.int32(0))
@@ -98,12 +99,12 @@ def test_one_program_of_each_algorithm_serves_all_seeds(monkeypatch):
 @pytest.mark.slow
 def test_lanes_side_by_side_meet_their_own_data():
     planned = experiment.build(config(num_seeds=3))
-    alone = run(planned)
+    one_by_one = run(planned)
     together = run(planned, side_by_side=True)
     for label in ('fedavg', 'fedpbc'):
         for seed in range(3):
             result = columns_of(together, label, seed)
-            for name, column in columns_of(alone, label, seed).items():
+            for name, column in columns_of(one_by_one, label, seed).items():
                 np.testing.assert_allclose(
                     result[name], column, rtol=2e-5, err_msg=name
                 )
@@ -178,8 +179,8 @@ def test_tuning_has_draws_of_its_own():
     assert set(planned.run().columns['seed']) == {0, 1, 10_000}
 
 
-class _End(experiment.Callback):
-    """Stops in the second seed's first period."""
+class _StopInSecondSeed(experiment.Callback):
+    """Stops the run after the second seed's first period."""
 
     def on_period(self, lane, record):
         if lane.seed == 1 and record['round'] == 2:
@@ -189,23 +190,23 @@ class _End(experiment.Callback):
 @pytest.mark.slow
 def test_an_interrupted_run_resumes_its_draws_for_debugging_too(tmp_path):
     planned = experiment.build(config(num_seeds=2, algorithms={'fedpbc': {}}))
-    planned.run(tmp_path / 'whole')
+    planned.run(tmp_path / 'unbroken')
     with pytest.raises(experiment.Stop):
-        planned.run(tmp_path / 'ended', [_End()])
-    planned.run(tmp_path / 'ended')
-    first = (tmp_path / 'whole' / 'metrics.jsonl').read_bytes()
-    second = (tmp_path / 'ended' / 'metrics.jsonl').read_bytes()
+        planned.run(tmp_path / 'resumed', [_StopInSecondSeed()])
+    planned.run(tmp_path / 'resumed')
+    first = (tmp_path / 'unbroken' / 'metrics.jsonl').read_bytes()
+    second = (tmp_path / 'resumed' / 'metrics.jsonl').read_bytes()
     assert first == second
-    results = list(nan_debugger.debug_round(planned, tmp_path / 'whole', 1))
+    results = list(nan_debugger.debug_round(planned, tmp_path / 'unbroken', 1))
     assert len(results) == 2
     assert all('everything is finite (6 clients trained)' in line for line in results)
     with pytest.raises(ValueError, match='redraw'):
         experiment.build(
             config(num_seeds=2, algorithms={'fedpbc': {}}, redraw=None)
-        ).run(tmp_path / 'whole')
+        ).run(tmp_path / 'unbroken')
 
 
-def test_patterns_that_see_no_draw_are_made_once():
+def test_patterns_without_draws_are_built_once():
     links = {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}}
     planned = experiment.build(config(links=links))
     assert planned.pattern_at('links', {}, 0) is planned.pattern_at('links', {}, 2)
@@ -297,13 +298,14 @@ def test_points_that_change_only_arrays_share_one_program(caplog):
     started = [m for m in compiled if m.startswith('Compiling') and 'jit(train)' in m]
     assert len(started) == 2, started  # FedAvg and FedPBC, not each of four points
     last = {'problem': {'label_noise': {'rate': [0.3]}, 'alpha': [1.0]}}
-    alone = experiment.build({**settings, 'grid': last}).run()
+    last_point = experiment.build({**settings, 'grid': last}).run()
     columns = together.columns
     rows = (columns['problem.label_noise.rate'] == 0.3) & (
         columns['problem.alpha'] == 1.0
     )
-    assert rows.sum() == len(alone.columns['round']) > 0
-    for name, column in alone.columns.items():
+    assert rows.any()
+    assert rows.sum() == len(last_point.columns['round'])
+    for name, column in last_point.columns.items():
         np.testing.assert_array_equal(columns[name][rows], column, err_msg=name)
 
 

@@ -96,20 +96,18 @@ def test_rounds_can_be_logarithmic_and_then_leave_the_start_out(ax):
 
 def test_a_run_has_a_panel_per_pattern():
     run = a_run()
-    first, second = result = plot.learning_curves(run)
+    result = plot.learning_curves(run)
     assert len(pyplot.get_fignums()) == 1
     assert result.shape == (2,)
     assert [axes.get_title() for axes in result] == ['one', 'Two']
     values = run['server/eval_accuracy'].reshape(2, 2, 2, 2)
-    for index, axes in enumerate((first, second)):
+    for index, axes in enumerate(result):
         for algorithm, line in enumerate(axes.lines):
             expected = values[algorithm, index].mean(axis=0)
             np.testing.assert_allclose(line.get_ydata(), expected)
             np.testing.assert_array_equal(line.get_xdata(), [10, 20])
-    assert [text.get_text() for text in second.get_legend().get_texts()] == [
-        'fedavg',
-        'MIFA',
-    ]
+    names = [text.get_text() for text in result[1].get_legend().get_texts()]
+    assert names == ['fedavg', 'MIFA']
     again = plot.learning_curves(run, ax=result)
     assert list(again) == list(result)
     assert len(pyplot.get_fignums()) == 1
@@ -230,7 +228,7 @@ def test_where_seeds_agree_a_band_has_no_width():
     np.testing.assert_allclose(band[band[:, 0] == 1.0, 1], 0.2)
 
 
-def test_an_axis_of_rounds_has_whole_numbers():
+def test_an_axis_of_rounds_has_integers():
     axes = plot.learning_curves({'fedavg': np.ones(3)}, 'loss')
     ticks = [tick for tick in axes.get_xticks() if 1 <= tick <= 3]
     assert ticks == [round(tick) for tick in ticks]

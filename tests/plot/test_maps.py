@@ -69,7 +69,7 @@ def test_memory_has_its_exact_line(ax, rng):
     np.testing.assert_allclose(exact.get_ydata(), 0.7 ** np.arange(5))
 
 
-def test_nothing_to_draw_is_said(ax):
+def test_pictures_without_data_say_why(ax):
     plot.gap_law(np.eye(3, dtype=bool), ax=ax)
     plot.link_memory(np.ones((8, 2), bool), ax=ax)
     message = [text.get_text() for text in ax.texts]

@@ -43,7 +43,7 @@ def test_pair_has_the_numbers_of_its_table():
     assert max(map(len, lines)) <= 80
 
 
-def test_unbounded_variance_is_said_in_words():
+def test_an_unbounded_variance_has_words():
     line = line_of(described(markov(0.01), {'mifa': {}}), 'mifa')
     assert line == 'bias 0 [0], its variance grows without bound, 1.0013-fold a round'
 

@@ -247,7 +247,7 @@ def test_a_map_style_data_set_needs_no_torch():
     assert_columns(adapters.from_torch(Pairs(zip(X, Y, strict=True)), OWNERS))
 
 
-def test_whole_splits_are_not_taken_for_one():
+def test_a_dictionary_of_splits_is_refused():
     splits = pytest.importorskip('datasets').DatasetDict(train=_split(), test=_split())
     with pytest.raises(
         ValueError, match=r"^`features` has no 'x'; valid names: test, train"

@@ -53,7 +53,10 @@ def params_of(problem):
     'size, tolerance', [(900, 1e-5), (1500, 1e-5), (2049, 0.03), (5000, 0.03)]
 )
 def test_what_is_measured_is_near_what_all_statistics_give(size, tolerance):
-    """Exactly so where one batch holds all; sorted batches of one label are far off."""
+    """To rounding where one batch holds all, and nearly so in several batches of mixed labels.
+
+    Sorted batches of one label are far off.
+    """
     features, labels, owners = skewed(size)
     problem = problems.from_flax(features, labels, owners, module=NETWORK)
     params = params_of(problem)

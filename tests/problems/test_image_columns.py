@@ -78,7 +78,7 @@ def test_images_of_big_endian_shorts_keep_their_numbers():
     assert problems.from_flax(*result[:3], module=Flat(), **scale).num_clients == 1
 
 
-def test_colours_of_16_bits_are_refused_and_grey_ones_kept():
+def test_colours_of_16_bits_are_refused_and_grey_is_read():
     pixels = np.arange(12, dtype=np.uint16).reshape(2, 2, 3) * 5000
     grey = deep_png(pixels[..., :1])
     result = adapters.from_columns([grey], [0], ['ann']).features

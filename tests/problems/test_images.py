@@ -62,7 +62,7 @@ def windows(images, corners, padding=4):
 
 
 def together(key, images):
-    """A function of one's own: all images or none."""
+    """A user's augmentation: mirrors all images or none."""
     return jnp.where(jax.random.bernoulli(key), images[:, :, ::-1], images)
 
 

@@ -176,13 +176,13 @@ def test_what_a_point_of_the_grid_refuses_changes_no_file(tmp_path):
 
     planned().run(tmp_path, devices=1)
     before = files_of(tmp_path)
-    kept = targets['second']
-    targets['second'] = kept + 1
+    original = targets['second']
+    targets['second'] = original + 1
     for growth in ({'seeds': [0, 1]}, {'num_rounds': 4}):
         with pytest.raises(errors.InvalidError, match='data'):
             planned(**growth).run(tmp_path, devices=1)
     assert files_of(tmp_path) == before
-    targets['second'] = kept
+    targets['second'] = original
     planned().run(tmp_path, devices=1)
 
 

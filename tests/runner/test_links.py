@@ -146,4 +146,4 @@ def test_links_that_a_folder_has_are_not_drawn_again(tmp_path, monkeypatch):
     for changes in (logged, {**logged, 'num_rounds': 8}):
         file = run(tmp_path / 'run', **changes)
         assert samples == [('links', 0), ('links', 1), ('links', 2)]
-        assert file == run(tmp_path / f'whole{len(changes)}', **changes)
+        assert file == run(tmp_path / f'unbroken{len(changes)}', **changes)

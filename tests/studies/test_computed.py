@@ -52,7 +52,13 @@ def test_the_fraction_up_is_that_of_the_two_state_chain():
     probs = computed.sine(0.9)
     steps = []
     for p in probs:
-        up, down = (0.05, 0.05 * (1 - p) / p) if p > 1 / 21 else (p / (1 - p), 1.0)
+        # The rates q* = 0.05 and q = q* (1 - p) / p, unless q would exceed one: below 1 / 21.
+        if p > 1 / 21:
+            up = 0.05
+            down = 0.05 * (1 - p) / p
+        else:
+            up = p / (1 - p)
+            down = 1.0
         steps.append(np.array([[1 - up, up], [down, 1 - down]]))
     law = np.array([0.5, 0.5])
     for step in steps * 200:

@@ -14,6 +14,7 @@ RATES = 0.002, 0.004, 0.008, 0.016
 
 
 def problem(seed, size=3):
+    """Random Markov links, and targets that depend on their probabilities."""
     rng = np.random.default_rng(seed)
     probs = rng.uniform(0.2, 0.7, size)
     up_rates = rng.uniform(0.1, 0.3, size)
@@ -21,7 +22,7 @@ def problem(seed, size=3):
 
 
 def exact(algorithm, chain, targets, rate, cutoff):
-    """FedAU with its limiting weights is dividing by their inverses."""
+    """The exact limit; FedAU's with its limiting weights, as known probabilities of 1 / weight."""
     if algorithm != 'fedau':
         return analysis.linear_limit(algorithm, chain, targets, rate, 1)
     kinds = []
@@ -49,6 +50,7 @@ def test_what_is_left_out_is_of_second_order(algorithm, seed):
         limit = exact(algorithm, chain, targets, rate, cutoff)
         errors.append(abs(law.mean[0] - limit.means['server'][0]))
         biases.append(abs(law.bias[0]))
+    # An error of second order quadruples at twice the rate, up to terms of third order.
     ratios = np.array(errors[1:]) / errors[:-1]
     assert ((ratios > 3.5) & (ratios < 4.5)).all(), ratios
     # The first order itself is there, and larger.
@@ -76,8 +78,8 @@ def test_laws_hold_for_many_clients():
     for algorithm in ('fedavg', 'fedavg_known'):
         law = analysis.first_order_mean(algorithm, chain, targets, 0.002, 1)
         limit = analysis.linear_limit(algorithm, chain, targets, 0.002, 1)
-        found = limit.means['server'][0] - law.limit[0]
-        assert abs(found - law.bias[0]) < 0.05 * abs(law.bias[0])
+        bias = limit.means['server'][0] - law.limit[0]
+        assert abs(bias - law.bias[0]) < 0.05 * abs(law.bias[0])
 
 
 def test_independent_links_have_no_first_order():
@@ -90,7 +92,8 @@ def test_independent_links_have_no_first_order():
 @pytest.mark.parametrize('cutoff', [1, 2, 5, None])
 def test_intervals_of_a_link_have_their_mean(cutoff):
     rng = np.random.default_rng(0)
-    up_rate, down_rate = 0.1, 0.3
+    up_rate = 0.1
+    down_rate = 0.3
     is_up = True
     waited = 0
     intervals = []
@@ -113,9 +116,9 @@ def test_intervals_of_a_link_have_their_mean(cutoff):
 
 def test_intervals_without_memory_are_truncated_geometric():
     probs = np.array([0.1, 0.6])
-    found = analysis.markov_interval_mean(probs, 1 - probs, 7)
+    result = analysis.markov_interval_mean(probs, 1 - probs, 7)
     expected = analysis.truncated_interval_mean(probs, 7)
-    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    np.testing.assert_allclose(result, expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize('up_rate', [1e-14, 1e-9, 0.3, 1.0])

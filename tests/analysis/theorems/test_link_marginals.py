@@ -61,7 +61,7 @@ def test_cyclic_links_are_up_for_their_share_of_the_cycle(reset):
     np.testing.assert_allclose(result, PROBS, rtol=1e-12)
 
 
-def test_cyclic_blocks_have_whole_rounds():
+def test_cyclic_blocks_last_at_least_a_round():
     """P = 0 is up for a round, p = 1 down for one unless the offset is drawn afresh."""
     probs = [0.0, 0.24, 1.0]
     result = link_marginals.cyclic_marginals(probs, cycle_length=10)

@@ -1,4 +1,4 @@
-"""kappa against exact rationals and its bound; the lemma on quadratics."""
+"""The drift factor kappa against exact rationals and its bound; its lemma on quadratics."""
 
 import math
 from fractions import Fraction
@@ -11,9 +11,9 @@ from tests.analysis.refusals import refuses
 
 
 def exact_factor(step, steps):
-    return ((1 + step) ** steps - 1 - steps * step) / (
-        Fraction(steps * (steps - 1), 2) * step**2
-    )
+    """kappa: ``(1 + x)^s - 1 - s x`` over its lowest term, with x the rate times smoothness."""
+    lowest_term = Fraction(steps * (steps - 1), 2) * step**2
+    return ((1 + step) ** steps - 1 - steps * step) / lowest_term
 
 
 @pytest.mark.parametrize('steps', [2, 3, 5, 30, 100])

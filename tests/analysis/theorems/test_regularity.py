@@ -123,7 +123,7 @@ def test_regularised_cohorts_are_regular_after_one_lap(cohort):
     assert regularity.regular_period(weights) == 8 // cohort
 
 
-def test_turns_with_an_offset_are_regular_after_a_whole_cycle():
+def test_turns_with_an_offset_are_regular_after_a_cycle():
     """Groups of two take turns of three rounds; the first turn is cut to two."""
     masks = np.array(
         [[(t + 1) // 3 % 2 == 0] * 2 + [(t + 1) // 3 % 2 == 1] * 2 for t in range(36)]

@@ -295,7 +295,7 @@ def test_a_data_frame_of_something_else_costs_one_line(frame, message):
         trace(pandas.DataFrame(frame), tick=1)
 
 
-def test_what_is_odd_about_a_log_is_said_where_it_is_played():
+def test_odd_logs_are_warned_of():
     day = 86_400
     in_milliseconds = [(0, 0, 3 * day * 1000), (1, day, 2 * day)]
     with pytest.warns(

@@ -14,7 +14,7 @@ LEVELS = {'fedavg': 0.70, 'fedau': 0.72, 'mifa': 0.75, 'fedpbc': 0.751}
 
 
 @pytest.fixture(scope='module')
-def made():
+def curves_and_view():
     """Four algorithms under three patterns; the noise of seeds is shared in part."""
     rng = np.random.default_rng(0)
     shared = rng.normal(0, 0.03, (3, SEEDS, 1))
@@ -38,8 +38,8 @@ def best_by_hand(curves, pattern):
     return best
 
 
-def test_bold_are_the_best_and_what_is_not_told_apart(made):
-    curves, view = made
+def test_bold_are_the_best_and_what_may_equal_it(curves_and_view):
+    curves, view = curves_and_view
     table = final(view, best='bold').tables[0]
     labels = list(curves)
     expected = {
@@ -52,8 +52,8 @@ def test_bold_are_the_best_and_what_is_not_told_apart(made):
     assert 'not corrected for their number' in table.caption
 
 
-def test_rows_and_columns_are_exchanged(made):
-    _, view = made
+def test_rows_and_columns_are_exchanged(curves_and_view):
+    _, view = curves_and_view
     table = final(view, best='bold').tables[0]
     other = final(view, rows='problem', columns='algorithm', best='bold').tables[0]
     assert table.header == ['algorithm', 'one', 'two', 'three']
@@ -63,8 +63,8 @@ def test_rows_and_columns_are_exchanged(made):
     assert {(column - 1, row + 1) for row, column in table.bold} == set(other.bold)
 
 
-def test_every_form_marks_the_same_cells(made):
-    _, view = made
+def test_every_form_marks_the_same_cells(curves_and_view):
+    _, view = curves_and_view
     table = final(view, best='bold').tables[0]
     frame = table.data()
     for row, cells in enumerate(table.rows):
@@ -78,8 +78,8 @@ def test_every_form_marks_the_same_cells(made):
                 assert frame[f'{table.header[column]} (best)'][row] == is_bold
 
 
-def test_numbers_are_those_of_the_table_with_differences(made):
-    _, view = made
+def test_numbers_are_those_of_the_table_with_differences(curves_and_view):
+    _, view = curves_and_view
     levels = rows_of(layouts.levels(view).tables[0])
     cells = {(row['pattern'], row['algorithm']): row['eval accuracy'] for row in levels}
     for row in rows_of(final(view).tables[0]):
@@ -128,8 +128,8 @@ def test_smaller_losses_are_better():
     assert list(final(view, best='bold').tables[0].bold) == [(1, 1)]
 
 
-def test_a_mistake_costs_a_line(made):
-    _, view = made
+def test_a_mistake_costs_a_line(curves_and_view):
+    _, view = curves_and_view
     with names('rows', "has no 'algoritm'; did you mean 'algorithm'?"):
         final(view, rows='algoritm')
     with names('columns', "has no 'pattern'; valid names: algorithm"):
