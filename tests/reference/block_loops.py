@@ -55,7 +55,7 @@ def wait_for_all(
         position = (t - start_round) % period
         steps = position == (0 if wrong == 'visible at the start' else period - 1)
         who = range(len(s.targets)) if steps else []
-        if t < start_round or (steps and wrong == 'hears the active only'):
+        if t < start_round or (steps and wrong == 'averages the active only'):
             who = np.flatnonzero(active)
         if len(who):
             x = x + np.mean([local(s, x, i, t) - x for i in who], axis=0)

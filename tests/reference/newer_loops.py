@@ -67,7 +67,7 @@ def amplified_scaffold(
         if ends or wrong == 'controls in every round':
             new = _window_means(window, controls)
             divisor = num_clients
-            if wrong == 'divides by heard':
+            if wrong == 'divides by the active':
                 divisor = max(sum(map(bool, window)), 1)
             window = [[] for _ in range(num_clients)]
             c = c + (new - controls).sum(axis=0) / divisor

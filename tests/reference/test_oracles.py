@@ -57,7 +57,7 @@ ORACLES = [
     (
         (block_loops.wait_for_all, HARD, 7),
         'visible at the start',
-        'hears the active only',
+        'averages the active only',
     ),
     (
         (interval_loops.debiased_fedavg, GENTLE),
@@ -113,7 +113,7 @@ ORACLES = [
         'keeps corrected gradients',
         'last round of the window',
         'controls in every round',
-        'divides by heard',
+        'divides by the active',
     ),
     (
         (newer_loops.ca2fl, HARD, 5),
