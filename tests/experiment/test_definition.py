@@ -264,7 +264,9 @@ def test_a_column_has_a_name_of_its_own(name, is_tuned):
     options = {'grid': grid}
     if is_tuned:
         options = {'grid': {}, 'tuning': experiment.Tuning(grid=grid)}
-    with pytest.raises(errors.InvalidError, match=f'grid` must have .* got {name}'):
+    with pytest.raises(
+        errors.InvalidError, match=f'grid` must be none of .* got {name}'
+    ):
         in_python(algorithms={'mine': eval(code, parts)}, **options)
 
 
