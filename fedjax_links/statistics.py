@@ -15,7 +15,7 @@ UNDECIDED = 'not decided'
 
 _Doubles = NDArray[np.float64]
 
-_ROUNDING_OF_SHARES = 1e-6  # Files may hold shares of six digits.
+_ROUNDING_OF_SHARES = 1e-9  # What their sum may differ from 1 by.
 
 
 class Interval(NamedTuple):
