@@ -187,3 +187,20 @@ def test_a_dictionary_with_numbers_for_names_is_no_list(tmp_path):
     shapes = jax.eval_shape(init_params, jax.random.key(0))
     model = runs.model(tmp_path)
     assert jax.tree.map(np.shape, model) == jax.tree.map(np.shape, shapes)
+
+
+def test_a_list_keeps_the_indices_of_entries_with_arrays(tmp_path):
+    """As stax has it: a layer without parameters is an empty tuple."""
+    layers = [(np.ones((2, 3)),), (), (np.zeros(4),)]
+    path = tmp_path / 'layers.npz'
+    np.savez(path, **tree.by_name(layers))
+    model = runs.model(path)
+    by_name = tree.by_name(model)
+    assert by_name.keys() == {'0.0', '2.0'}
+    np.testing.assert_array_equal(by_name['0.0'], np.ones((2, 3)))
+
+
+def test_one_array_is_a_model(tmp_path):
+    path = tmp_path / 'vector.npz'
+    np.savez(path, **tree.by_name(np.arange(3.0)))
+    np.testing.assert_array_equal(runs.model(path), np.arange(3.0))

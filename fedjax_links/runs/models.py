@@ -15,7 +15,9 @@ from fedjax_links.runs.folder import LaneRecord
 from fedjax_links.storage import checkpoints
 
 _STATE_FIELDS = {'server': '.algorithm.server', 'client_mean': '.algorithm.clients'}
-_TOKEN = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.?([^.\[]+)")
+# A step of a leaf's path: a key of a dictionary, ``['kernel']``, an index, ``[0]``, or a name
+# after a dot, ``.kernel``.
+_STEP = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.?([^.\[]+)")
 
 
 def model(
@@ -37,7 +39,8 @@ def model(
 
     Returns:
       The parameters: NumPy arrays in nested dictionaries, as in flax, and lists; one array if the
-      model is one. `problems.with_initial_params` takes them.
+      model is one. A list of which an entry holds no array is a dictionary by index.
+      `problems.with_initial_params` takes all of these.
 
     Raises:
       ValueError: if the folder holds no run, no such lane or save, or a file was changed.
@@ -49,16 +52,17 @@ def model(
     else:
         record = _find_lane(path, lane)
         leaves = checkpoints.arrays(_save_of(record, at_round))
+    if not leaves:
+        raise errors.invalid('folder', 'hold arrays', f'{path}, which has none')
     prefix = _STATE_FIELDS[name]
     arrays = {
         key.removeprefix(prefix): array
         for key, array in leaves.items()
         if _lies_in(prefix, key)
     }
-    if not arrays and name == 'server' and not _are_of_state(leaves):
+    if name == 'server' and not _are_of_state(leaves):
+        # An npz that holds a model alone.
         arrays = dict(leaves)
-    if not leaves:
-        raise errors.invalid('folder', 'hold arrays', f'{path}, which has none')
     if not arrays:
         requirement = 'be a model of the run; its state has no such field'
         raise errors.invalid('name', requirement, name)
@@ -78,10 +82,10 @@ def _lies_in(prefix: str, key: str) -> bool:
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    """Reads the arrays of an npz, by names that begin with a dot."""
+    """Reads the arrays of an npz, by names that begin with a dot; a nameless one keeps none."""
     try:
         with np.load(path, allow_pickle=False) as stored:
-            return {f'.{name}': stored[name] for name in stored}
+            return {f'.{name}' if name else '': stored[name] for name in stored}
     except (OSError, ValueError) as error:
         requirement = 'be a folder of a run or a readable npz'
         raise errors.invalid('folder', requirement, f'{path}: {error}') from None
@@ -144,8 +148,10 @@ def _save_of(lane: LaneRecord, at_round: int | None) -> Path:
         raise errors.invalid('lane', 'have a saved state', lane.text())
     if at_round is None:
         return lane.states[max(lane.states)]
-    if np.ndim(at_round) or at_round not in list(lane.states):
-        requirement = f'be a round with a save: {", ".join(map(str, lane.states))}'
+    # A list takes what has no hash, such as a dictionary.
+    rounds = list(lane.states)
+    if np.ndim(at_round) or at_round not in rounds:
+        requirement = f'be a round with a save: {", ".join(map(str, rounds))}'
         raise errors.invalid('at_round', requirement, errors.text_of(at_round))
     return lane.states[at_round]
 
@@ -162,7 +168,9 @@ def _nested(leaves: Mapping[str, np.ndarray]) -> Params:
         return leaves['']
     nested: dict[Any, Any] = {}
     for path, array in leaves.items():
-        keys = [_key_of(token) for token in _TOKEN.finditer(path)]
+        keys = [_key_of(step) for step in _STEP.finditer(path)]
+        if not keys:
+            raise _part_of_another(path)
         inner = nested
         for key in keys[:-1]:
             inner = inner.setdefault(key, {})
@@ -174,12 +182,16 @@ def _nested(leaves: Mapping[str, np.ndarray]) -> Params:
     return _with_lists(nested)
 
 
-def _key_of(token: re.Match[str]) -> str | int:
-    """Returns a key of a dictionary, also of digits; or the index or the field of anything else."""
-    key, index, field = token.groups()
-    if key is not None:
-        return str(key)
-    text = index or field
+def _key_of(step: re.Match[str]) -> str | int:
+    """Returns the key of a step: an int for an index, else a str.
+
+    Digits in quotes are the name of an entry of a dictionary. Digits after a dot are an index, as
+    `tree.by_name` writes it.
+    """
+    quoted, index, name = step.groups()
+    if quoted is not None:
+        return str(quoted)
+    text = name if index is None else index
     return int(text) if text.isdecimal() else str(text)
 
 
@@ -190,10 +202,10 @@ def _part_of_another(path: str) -> errors.InvalidError:
 
 
 def _with_lists(nested: PyTree) -> PyTree:
-    """Replaces dictionaries whose names are numbers by lists."""
+    """Replaces dictionaries whose keys are all the indices of a list by that list."""
     if not isinstance(nested, dict):
         return nested
     parts = {key: _with_lists(part) for key, part in nested.items()}
-    if all(isinstance(key, int) for key in parts):
-        return [parts[index] for index in sorted(parts)]
+    if parts.keys() == set(range(len(parts))):
+        return [parts[index] for index in range(len(parts))]
     return parts

@@ -82,7 +82,9 @@ def test_an_array_is_no_label_of_a_lane(folder):
     np.testing.assert_array_equal(at_seed, runs.model(folder))
 
 
-@pytest.mark.parametrize('names', [['a', 'a.b'], ['a.b', 'a'], []])
+@pytest.mark.parametrize(
+    'names', [['a', 'a.b'], ['a.b', 'a'], ['', 'a'], ['a', ''], []]
+)
 def test_arrays_of_an_npz_are_a_model(names, tmp_path):
     np.savez(tmp_path / 'model.npz', **{name: np.ones(2) for name in names})
     with refusals.names('folder', 'hold arrays'):
