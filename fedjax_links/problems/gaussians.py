@@ -26,8 +26,8 @@ from fedjax_links.problems.vectors import vector_regression
 # Features and classes of `synthetic`.
 _FEATURES = 60
 _CLASSES = 10
-# Of a spread, more than anyone means.
-_LARGEST = 1e30
+# The largest spread of clients or noise that is accepted.
+_LARGEST_SPREAD = 1e30
 
 
 def gaussians(
@@ -50,10 +50,11 @@ def gaussians(
 
     Class c is ``N(m_c, I)``, with ``|m_c - m_k| = D`` for all pairs.
 
-    Every client draws its own examples: a label from its shares nu_i ~ Dir(alpha 1), features from
-    the label's class. Nothing runs out, so clients have the shares that they aim at. With a
-    ``partition`` E examples, equally many of each class, are dealt out in its way instead. Test
-    data are fresh, with equally many examples of each class.
+    Without a ``partition`` every client draws its examples for itself: a label from its shares
+    nu_i ~ Dir(alpha 1), features from the label's class. No class runs out, so clients have the
+    shares that they aim at. With a ``partition``, E examples with equally many of each class are
+    drawn, and the partition assigns them to clients. Test examples are drawn apart, equally many
+    of each class.
 
     Bayes' rule is linear, so ``attainable['accuracy']`` is at once the Bayes accuracy and what
     softmax regression reaches on the population (`analysis.equidistant_accuracy`): exact, no
@@ -65,7 +66,7 @@ def gaussians(
       num_classes: K, at least 2.
       bayes_accuracy: what D follows from, in ``(1 / K, 1)``; features have K - 1 dimensions.
       alpha: concentration of the label shares, small is one class per client; 0.1 by default. With
-        a ``partition``, that of the partition if it has one, and its own default.
+        a ``partition`` it is the option ``alpha`` of the partition, which has its own default.
       test_examples: T, at least K.
       model: as in `images`.
       partition: as in `images`; None for clients that draw their own examples.
@@ -99,16 +100,21 @@ def gaussians(
     )
     distance = analysis.equidistant_distance(bayes_accuracy, num_classes)
 
-    def own_examples(
+    def keep_drawn_owners(
         labels: NDArray[np.int32], *, num_clients: int
     ) -> NDArray[np.int64]:
+        """Returns owners of examples that were drawn client by client."""
         return np.repeat(np.arange(num_clients), examples_per_client)
 
-    partitioner: str | Partitioner = own_examples if partition is None else partition
+    partitioner: str | Partitioner = (
+        keep_drawn_owners if partition is None else partition
+    )
     if partition is not None and alpha is not None:
         partition_options['alpha'] = alpha
+    # Checks the options before anything is drawn; `images` binds the partition again.
     bind(partitioner, partition_options, gaussians)
     total = num_clients * examples_per_client
+    # The measured peak while the problem is built.
     bytes_per_example = 34 * num_classes + 40
     checks.fits('test_examples', test_examples, bytes_per_example * test_examples)
     checks.fits('examples_per_client', examples_per_client, bytes_per_example * total)
@@ -119,9 +125,11 @@ def gaussians(
         shares = dirichlet_shares(
             num_clients, num_classes, alpha=alpha, seed=partition_seed
         )
-        ends = np.repeat(np.cumsum(shares, axis=1), examples_per_client, axis=0)
-        uniforms = rng.random(total) * ends[:, -1]
-        labels = np.sum(uniforms[:, None] >= ends[:, :-1], axis=1).astype(np.int32)
+        # A label is the number of cumulative shares that a uniform draw has reached.
+        cumulative = np.repeat(np.cumsum(shares, axis=1), examples_per_client, axis=0)
+        uniforms = rng.random(total) * cumulative[:, -1]
+        reached = uniforms[:, None] >= cumulative[:, :-1]
+        labels = np.sum(reached, axis=1).astype(np.int32)
     else:
         labels = rng.permutation(np.arange(total) % num_classes).astype(np.int32)
     test_labels = (np.arange(test_examples) % num_classes).astype(np.int32)
@@ -155,8 +163,8 @@ def simplex(num_points: int, distance: float) -> NDArray[np.float64]:
     """
     from scipy.linalg import helmert  # slow to import, so only here
 
-    # Unit vectors of R^K are sqrt 2 apart, in any orthonormal basis of what is orthogonal to their
-    # common direction too.
+    # The K unit vectors of R^K are sqrt(2) apart. They stay so when they are projected onto the
+    # complement of (1, ..., 1), of which the rows of `helmert` are an orthonormal basis.
     return np.asarray(helmert(num_points).T * distance / np.sqrt(2))
 
 
@@ -175,10 +183,11 @@ def synthetic(
     ``y = argmax(W_i^T x + b_i)`` with
 
     * entries of W_i and b_i from N(u_i, 1), ``u_i = alpha a_i``;
-    * x from N(v_i, diag(j^-1.2)), j = 1..60, entries of v_i from N(B_i, 1), ``B_i = beta c_i``;
+    * x from N(v_i, diag(j^-1.2)), j = 1..60, entries of v_i from N(B_i, 1), ``B_i = beta c_i``.
 
-    a_i and c_i standard normal. Alpha and beta are standard deviations, as in the generator that is
-    in common use; written N(0, alpha), they may be read as variances, which agrees at 0 and 1.
+    The a_i and c_i are standard normal. So alpha and beta are standard deviations, as in the
+    generator that is in common use. Papers write N(0, alpha), which can also mean a variance. Both
+    readings agree at 0 and 1.
 
     Of the n_i examples of client i the first ``floor(0.9 n_i)`` are for training, and the rest of
     all clients together are for testing.
@@ -208,14 +217,14 @@ def synthetic(
       Li et al., Federated optimization in heterogeneous networks, MLSys 2020, section 5.1;
       Xiang et al. 2023, section VI.
     """
-    checks.number_within('alpha', alpha, 0, _LARGEST)
-    checks.number_within('beta', beta, 0, _LARGEST)
+    checks.number_within('alpha', alpha, 0, _LARGEST_SPREAD)
+    checks.number_within('beta', beta, 0, _LARGEST_SPREAD)
     checks.static_int('num_clients', num_clients)
     if max_examples is not None:
         checks.static_int('max_examples', max_examples, minimum=51)
     rng = numpy_random.generator(seed, 'SA')
     row_bytes = 8 * _FEATURES
-    # The number of examples is drawn before they are; it is at least 50 per client.
+    # A lower bound before counts are drawn: weights, and at least 50 examples per client.
     checks.fits('num_clients', num_clients, num_clients * row_bytes * (_CLASSES + 50))
     counts = rng.lognormal(4, 2, num_clients).astype(np.int64) + 50
     model_means = alpha * rng.standard_normal(num_clients)
@@ -227,6 +236,7 @@ def synthetic(
     centres = centre_means[:, None] + rng.standard_normal((num_clients, _FEATURES))
     if max_examples is not None:
         counts = np.minimum(counts, max_examples)
+    # With the counts known: the measured peak is 2.5 times the features in float64.
     checks.fits('num_clients', num_clients, 2.5 * int(counts.sum()) * row_bytes)
     deviations = np.arange(1, _FEATURES + 1) ** -0.6
     features = rng.standard_normal((int(counts.sum()), _FEATURES)) * deviations
@@ -263,15 +273,16 @@ def gaussian_regression(
 ) -> Problem:
     """Builds least squares on Gaussian features, whose exact error is known.
 
-    Client i has ``y = <x, v_i> + sigma e`` with ``x ~ N(s_i, I)``.
+    Client i has ``y = <x, v_i> + sigma z`` with ``x ~ N(s_i, I)`` and z standard normal.
 
-    Clients have regression vectors ``v_i = v + h e_i`` and shifts ``s_i = c f_i``: the common v is
-    uniform on the unit sphere, e_i and f_i are ``N(0, I / d)``, of mean square length one.
+    Clients have regression vectors ``v_i = v + h a_i`` and shifts ``s_i = c f_i``: the common v is
+    uniform on the unit sphere, a_i and f_i are ``N(0, I / d)``, of mean square length one.
 
-    Models are vectors without an intercept, from 0. They are evaluated on the population, all
-    clients counting equally: ``loss`` is the exact mean squared error, ``error + (w - w*)^T S
-    (w - w*)``, no sample of it, and ``attainable['loss']`` the least there is
-    (`analysis.best_linear_fit`). Clients descend the mean squared error of their examples.
+    Models are vectors w without an intercept, which start at 0. Clients descend the mean squared
+    error of their examples. Models are evaluated on the population, in which all clients count
+    equally: ``loss`` is the exact mean squared error ``L* + (w - w*)^T S (w - w*)``. Here w* is the
+    best model (`analysis.best_linear_fit`), L* its error, which is ``attainable['loss']``, and S
+    the second moment of the features.
 
     Args:
       num_clients: N.
@@ -302,13 +313,14 @@ def gaussian_regression(
     data_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
     checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
     checks.counts(dimension=dimension)
-    checks.number_within('heterogeneity', heterogeneity, 0, _LARGEST)
-    checks.number_within('shift', shift, 0, _LARGEST)
-    checks.number_within('sigma', sigma, 0, _LARGEST)
-    needed = dimension * (60 * num_clients + 26 * dimension)
-    checks.fits('dimension', dimension, needed)
-    needed += 22 * num_clients * examples_per_client * dimension
-    checks.fits('examples_per_client', examples_per_client, needed)
+    checks.number_within('heterogeneity', heterogeneity, 0, _LARGEST_SPREAD)
+    checks.number_within('shift', shift, 0, _LARGEST_SPREAD)
+    checks.number_within('sigma', sigma, 0, _LARGEST_SPREAD)
+    # Measured peaks: vectors, shifts and second moments, then with the examples.
+    num_bytes = dimension * (60 * num_clients + 26 * dimension)
+    checks.fits('dimension', dimension, num_bytes)
+    num_bytes += 22 * num_clients * examples_per_client * dimension
+    checks.fits('examples_per_client', examples_per_client, num_bytes)
     rng = numpy_random.generator(partition_seed, 'RC')
     common = rng.standard_normal(dimension)
     common /= np.linalg.norm(common)
@@ -334,13 +346,14 @@ def gaussian_regression(
 
 
 def _squared_error(params: Params, batch: Batch) -> Array:
+    """Averages the squared errors of a batch."""
     return jnp.mean(jnp.square(batch.features @ params - batch.labels))
 
 
 def _population_metrics(params: Params, fit: Any) -> dict[str, Array]:
     """Measures a model's error on the population, whose best fit is ``fit``."""
-    off = params - fit.vector
+    deviation = params - fit.vector
     return {
-        'loss': fit.error + off @ fit.moment @ off,
-        'distance': jnp.linalg.norm(off),
+        'loss': fit.error + deviation @ fit.moment @ deviation,
+        'distance': jnp.linalg.norm(deviation),
     }

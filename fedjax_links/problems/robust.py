@@ -78,6 +78,7 @@ def robust_regression(
         examples_per_client=examples_per_client,
         dimension=dimension,
     )
+    # The measured peak while the problem is built.
     checks.fits(
         'num_clients', num_clients, 21 * num_clients * examples_per_client * dimension
     )

@@ -186,6 +186,7 @@ def counterexample(
     """
     checks.counts(num_clients=num_clients, dimension=dimension)
     checks.static_int('seed', seed, minimum=0, maximum=2**63 - 1)
+    # The measured peak while the problem is built.
     checks.fits('num_clients', num_clients, 32 * num_clients * dimension)
     noise = np.random.default_rng(seed).normal(scale=0.1, size=(num_clients, dimension))
     return quadratic(np.arange(1, num_clients + 1)[:, None] / 1000 + noise)
