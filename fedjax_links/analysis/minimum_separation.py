@@ -1,9 +1,11 @@
 r"""Computes the stationary law of minimum separation in closed form.
 
 A client that participates waits R rounds. Each round draws a cohort of B among the clients
-that may be selected, with probability proportional to the product of its weights. The joint
-stationary law of ``R + 1`` consecutive cohorts is proportional to the product of the weights
-of all their members. This law is symmetric in the order of the cohorts, hence
+that may be selected, with probability proportional to the product of its weights. This is the
+*product design*.
+
+The joint stationary law of ``R + 1`` consecutive cohorts is proportional to the product of the
+weights of all their members. This law is symmetric in the order of the cohorts, hence
 shift-invariant, and dividing out the newest cohort gives back the selection law. So the
 union of the window is a conditional Poisson sample of size ``n = (R + 1) B``, and a client's
 share of selections is its inclusion probability over n.
@@ -19,6 +21,7 @@ from fedjax_links.analysis import _checks
 
 # Complex entries in memory at a time (128 KiB): they stay in the cache.
 _CHUNK_ELEMENTS = 2**13
+# Of the probability that the trapezoidal sum may put at a wrong count.
 _LOG_TOLERANCE = np.log(1e-18)
 
 

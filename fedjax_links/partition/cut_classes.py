@@ -105,17 +105,17 @@ def dirichlet_unequal(
     References:
       Xiang et al., FedPBC, 2024 (journal version), released code.
     """
-    labels, sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
+    labels, class_sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
         if alpha >= SMALL_ALPHA:
-            shares = draw_shares(rng, num_clients, sizes.size, alpha)
+            shares = draw_shares(rng, num_clients, len(class_sizes), alpha)
         else:
             # A class that hardly any client aims at goes to those that aim at it most.
-            logs = draw_log_shares(rng, num_clients, sizes.size, alpha)
+            logs = draw_log_shares(rng, num_clients, len(class_sizes), alpha)
             shares = np.exp(logs - logs.max(axis=0))
         ends = np.cumsum(shares, axis=0)
-        return _cut(labels, np.rint(sizes * ends / ends[-1]))
+        return _cut(labels, np.rint(class_sizes * ends / ends[-1]))
 
     return draw_until_all_own(num_clients, draw)
 
@@ -153,11 +153,12 @@ def dirichlet_per_class(
     References:
       Sun et al., ICLR 2025, released notebook (alpha 0.5, 100 clients).
     """
-    labels, sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
+    labels, class_sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
-        ends = np.cumsum(draw_shares(rng, sizes.size, num_clients, alpha), axis=1).T
-        return _cut(labels, np.floor(sizes * ends))
+        shares = draw_shares(rng, len(class_sizes), num_clients, alpha)
+        ends = np.cumsum(shares, axis=1).T
+        return _cut(labels, np.floor(class_sizes * ends))
 
     return draw_until_all_own(num_clients, draw)
 
@@ -200,12 +201,12 @@ def dirichlet_capped(
       al., Federated learning on non-IID data silos, 2022, whose released code has the cap. It
       also redraws until each client owns ten examples; here one will do.
     """
-    labels, sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
+    labels, class_sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
         clients = np.empty(labels.size, np.int32)
         volumes = np.zeros(num_clients, np.int64)
-        for c, size in enumerate(sizes):
+        for c, size in enumerate(class_sizes):
             is_open = volumes * num_clients < labels.size
             logs = draw_log_shares(rng, 1, num_clients, alpha)[0]
             open_logs = np.where(is_open, logs, -np.inf)

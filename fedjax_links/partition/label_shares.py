@@ -11,8 +11,8 @@ from fedjax_links.partition.rules import generator, prepare
 _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
 """``(client, bool[C] whether a class has unused examples) -> weights [C]``, 0 for used-up ones."""
 
-# The part of the stream that decides the order in which clients are served.
-_ORDER = 2
+# The part of the seed's stream that decides the order in which clients are served.
+_ORDER_STREAM = 2
 # Below it, shares are drawn by their logarithms, as many of them would be 0 as floats.
 SMALL_ALPHA = 0.02
 
@@ -99,9 +99,10 @@ def dirichlet(
       Hsu, Qi and Brown, Measuring the effects of non-identical data distribution for federated
       visual classification, 2019.
     """
-    labels, sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
-    served = _order(order, num_clients, seed)
-    return _deal(rng, labels, served, _weigher(rng, num_clients, sizes.size, alpha))
+    labels, class_sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
+    served = _serving_order(order, num_clients, seed)
+    weigh = _weigher(rng, num_clients, len(class_sizes), alpha)
+    return _deal(rng, labels, served, weigh)
 
 
 def hierarchical_dirichlet(
@@ -114,7 +115,7 @@ def hierarchical_dirichlet(
     order: str = 'random',
     seed: int,
 ) -> NDArray[np.int32]:
-    """Gives clients equal volumes, Dirichlet shares of coarse classes, and of those within.
+    """Gives clients equal volumes and Dirichlet shares of two levels of classes.
 
     Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn. First
     a coarse class is drawn from the client's theta_i ~ Dir(alpha 1), then a class within it from
@@ -153,15 +154,16 @@ def hierarchical_dirichlet(
       Reddi et al., Adaptive federated optimization, ICLR 2021, appendix C.1: the Pachinko
       allocation of CIFAR-100.
     """
-    labels, sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
+    labels, class_sizes, rng = prepare_shares(labels, num_clients, alpha, seed)
+    num_classes = len(class_sizes)
     checks.positive_number('beta', beta)
     groups = checks.ids('coarse', CIFAR100_COARSE if coarse is None else coarse)
-    if len(groups) < sizes.size:
+    if len(groups) < num_classes:
         raise errors.invalid(
-            'coarse', f'have an entry for each class ({sizes.size})', len(groups)
+            'coarse', f'have an entry for each class ({num_classes})', len(groups)
         )
-    groups = groups[: sizes.size]
-    served = _order(order, num_clients, seed)
+    groups = groups[:num_classes]
+    served = _serving_order(order, num_clients, seed)
     weigh_coarse = _weigher(rng, num_clients, int(groups.max()) + 1, alpha)
     members = [groups == group for group in np.unique(groups)]
     weigh_within = [
@@ -189,12 +191,12 @@ def prepare_shares(
     return classes, np.bincount(classes), rng
 
 
-def _order(order: str, num_clients: int, seed: int) -> NDArray[np.int64]:
+def _serving_order(order: str, num_clients: int, seed: int) -> NDArray[np.int64]:
     """Returns clients in the order in which they are served, from a stream of its own."""
     checks.choice('order', order, ('random', 'numbers'))
     if order == 'numbers':
         return np.arange(num_clients)
-    return generator(seed, _ORDER).permutation(num_clients)
+    return generator(seed, _ORDER_STREAM).permutation(num_clients)
 
 
 def draw_shares(

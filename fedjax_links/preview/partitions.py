@@ -21,11 +21,11 @@ def text(title: str, report: PartitionReport) -> str:
     Returns:
       Lines of at most 80 columns.
     """
-    volumes = effective_number(report.counts / report.counts.sum())
-    effective = f'effective numbers: {volumes:.1f} clients by volume'
+    num_clients = effective_number(report.counts / report.counts.sum())
+    effective = f'effective numbers: {num_clients:.1f} clients by volume'
     if report.global_mix.size:
-        classes = effective_number(report.class_mix[report.counts > 0]).mean()
-        effective += f', {classes:.2f} classes per client (mean)'
+        num_classes = effective_number(report.class_mix[report.counts > 0]).mean()
+        effective += f', {num_classes:.2f} classes per client (mean)'
     return '\n'.join([title[:80], str(report), effective])
 
 

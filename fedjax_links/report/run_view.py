@@ -15,7 +15,7 @@ from fedjax_links.core.grids import Point
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
 from fedjax_links.planning import trials, tuning_uncertainty
-from fedjax_links.planning.tuning_uncertainty import Choice
+from fedjax_links.planning.tuning_uncertainty import Choice, NearTies
 from fedjax_links.report import client_stats, completion, first_seed_links
 from fedjax_links.report.client_stats import Clients
 from fedjax_links.report.comparisons import (
@@ -45,7 +45,7 @@ class RunView:
       diverged: phrases that say which simulations diverged, and in which round.
       folder: of the run; None for results in memory.
       experiment: what ran or will run, if it is at hand.
-      run: its metrics, for those of near ties; None without any.
+      run: its results, which hold the metrics of near ties; None without tuning.
       allow_imports: whether the folder's config may name code outside the package.
     """
 
@@ -217,17 +217,21 @@ class RunView:
         if not any(tried.ties.size for tried in tuning_trials):
             return tuning_uncertainty.of_series(final_values)
         algorithm, point = self.members[key.series]
-        near_ties = self._near_ties(
-            algorithm, metric=metric, model=key.model, tail=tail
-        )
+        near_ties = self._near_ties(algorithm, metric, key.model, tail)
         by_seed = dict(zip(self.seeds_of(key), final_values, strict=True))
         return near_ties.choice(by_seed, key.pattern, point)
 
     @functools.cached_property
-    def _near_ties(self) -> Callable[..., tuning_uncertainty.NearTies]:
-        """Returns a cached function that makes `tuning_uncertainty.NearTies` of the run."""
-        near_ties: Any = tuning_uncertainty.NearTies
-        return functools.cache(functools.partial(near_ties, self.run))
+    def _near_ties(self) -> Callable[..., NearTies]:
+        """Returns a function that reads near ties of the run, once for equal arguments."""
+        run = self.run
+
+        @functools.cache
+        def read(algorithm: str, metric: str, model: str, tail: float) -> NearTies:
+            assert run is not None  # As there are trials of tuning.
+            return NearTies(run, algorithm, metric=metric, model=model, tail=tail)
+
+        return read
 
     def span(self, tail: float | None) -> str:
         """Says what is averaged: ``mean of the last 3 evaluations over 5 seeds``."""
@@ -265,7 +269,8 @@ class RunView:
         choice = final_metrics.choices[key]
         base_choice = final_metrics.choices[base_key]
         difference = self.difference(final_metrics.metric, choice, base_choice, margin)
-        compared = key.pattern, _content(choice), _content(base_choice)
+        # Equal comparisons on a page count once when it is corrected.
+        compared = (key.pattern, _content(choice), _content(base_choice))
         return difference._replace(compared=compared)
 
     def difference(
@@ -282,7 +287,7 @@ class RunView:
         shares: np.ndarray,
         margin: float | None = None,
     ) -> PairedDifference:
-        """Judges differences by seed at the margin of the run, see `comparisons.judge`."""
+        """Judges rows and shares, as of `Choice.minus`, at a margin; by default that of the run."""
         margin = self.margin if margin is None else margin
         return judge(metric, rows, shares, margin=margin, until=self.until)
 
