@@ -189,7 +189,7 @@ def test_refused(field, arguments):
 @pytest.mark.slow
 @pytest.mark.optimised
 def test_a_thousand_null_sweeps_give_few_false_verdicts():
-    """Two runs of one rule with seeds of their own differ by chance alone."""
+    """Two runs of one algorithm with seeds of their own differ by chance alone."""
     probs = np.array([0.5, 0.3])
     targets = np.array([[0.0], [100.0]])
     client = local_training.local_sgd(learning_rate=0.02, local_steps=2)

@@ -17,7 +17,7 @@ NUM_CLIENTS = federation.NUM_CLIENTS
 KEY = jax.random.key(5)
 PROGRAM = local_training.local_sgd(0.2, local_steps=2, batch_size=2)
 NAMED = participation.uniform_cohort(NUM_CLIENTS, 3)
-RULES = 'fedavg', 'fedavg_known', 'mifa', 'scaffold', 'fedawe'
+ALGORITHMS = 'fedavg', 'fedavg_known', 'mifa', 'scaffold', 'fedawe'
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def primitives(jaxpr):
                 yield from primitives(inside)
 
 
-@pytest.mark.parametrize('name', RULES)
+@pytest.mark.parametrize('name', ALGORITHMS)
 def test_no_loop_waits_for_its_bound_where_a_cohort_is_named(name, on_accelerator):
     assert 'while' not in set(primitives(jax.make_jaxpr(round_of(name, NAMED))().jaxpr))
 
@@ -58,7 +58,7 @@ def test_without_names_or_on_a_cpu_it_does(name):
         assert 'while' in set(primitives(jax.make_jaxpr(round_of(name, links))().jaxpr))
 
 
-@pytest.mark.parametrize('name', RULES)
+@pytest.mark.parametrize('name', ALGORITHMS)
 def test_devices_of_all_kinds_compute_the_same(name, monkeypatch):
     """Up to the order of sums: wide and narrow, of known size and of unknown."""
     expected = jax.jit(round_of(name, NAMED))()

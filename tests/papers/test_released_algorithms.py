@@ -1,4 +1,4 @@
-"""Released code's departures: each as its program has it, and different from the clean rule."""
+"""Released code's departures: each as its program has it, and different from the algorithm."""
 
 import jax
 import numpy as np

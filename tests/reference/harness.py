@@ -96,7 +96,7 @@ def follow_many(settings, algorithm, expected, links=None) -> list:
 
     Args:
       settings: all with one start, rate and number of steps.
-      algorithm: the rule.
+      algorithm: which one.
       expected: the server's path for each.
       links: for each, what `participation.replay` takes by name; masks and probabilities else.
 

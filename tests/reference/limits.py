@@ -17,7 +17,7 @@ ROUNDING = 1e-12
 
 _RNG = np.random.default_rng(0)
 MIXED_PROBS = _RNG.permutation(PROBS)
-"""Links in no order, for rules with neighbours; their targets lie with them."""
+"""Links in no order, for algorithms with neighbours; their targets lie with them."""
 MIXED_TARGETS = _RNG.normal(size=(NUM_CLIENTS, DIMENSION)) + 3 * MIXED_PROBS[:, None]
 
 
@@ -52,7 +52,7 @@ def mixed(algorithm, graph=None, *, model='server', seed=0) -> tuple[float, floa
     """Distance of the late mean from the optimum, and spread about it, for links in no order.
 
     Args:
-      algorithm: the rule.
+      algorithm: which one.
       graph: of edges that are up half of the time; None for no edges.
       model: which candidate.
       seed: of the run.

@@ -1,4 +1,4 @@
-"""Newer rules for arbitrary participation, one Python loop per listing, float64.
+"""Newer algorithms for arbitrary participation, one Python loop per listing, float64.
 
 ``wrong`` switches on one classic misreading, so that tests can show that it would be caught.
 """
@@ -27,7 +27,9 @@ def focus(s: Setting, server_lr: float | None = None, *, wrong: str | None = Non
                 y = y + gradient - last[i]
                 last[i] = gradient
             if wrong == 'gradient after the last step':
-                y, last[i] = y - eta * y, gradient - eta * y
+                # One more gradient, at z - eta y: on these quadratics it is smaller by eta y.
+                last[i] = gradient - eta * y
+                y = y + last[i] - gradient
             pushed.append(y)
         if wrong == 'reset in every round':
             total = np.zeros_like(x)
@@ -171,14 +173,16 @@ def fedbuff(s: Setting, size: int, *, wrong: str | None = None):
                 delta if wrong == 'no discount' else delta / np.sqrt(1 + staleness)
             )
         if wrong == 'receives before the step':
-            models[arrived], versions[arrived] = x, version
+            models[arrived] = x
+            versions[arrived] = version
         if len(buffer) >= size:
             divisor = size if wrong == 'divides by K' else len(buffer)
             x = x + s.server_lr * np.sum(buffer, axis=0) / divisor
             buffer = []
             version = version + 1
         if wrong != 'receives before the step':
-            models[arrived], versions[arrived] = x, version
+            models[arrived] = x
+            versions[arrived] = version
         path.append(x)
     return np.array(path), models, versions
 
@@ -229,9 +233,13 @@ def fedstale_async(
     num_clients = len(s.targets)
     x = s.start.copy()
     path = []
-    models = [(x, 0)] * num_clients  # with the round from which on they were x
-    rows = [(np.zeros_like(x), 0)] * num_clients  # with that of their start
-    weights = [[] for _ in range(num_clients)]  # of the row, since the last arrival
+    # The model that each client has, and the first round in which it was the server's.
+    models = [(x, 0)] * num_clients
+    # The last delta of each client, and the first round of the model from which it started.
+    rows = [(np.zeros_like(x), 0)] * num_clients
+    # Of each client, since its last arrival: the weight of its row in each round.
+    weights = [[] for _ in range(num_clients)]
+    # Of each client: rounds between arrivals, and the round of the last one.
     intervals = [[] for _ in range(num_clients)]
     last = [-1] * num_clients
     for t, active in enumerate(s.mask):
@@ -246,8 +254,11 @@ def fedstale_async(
             v = v + weight * row
             if not active[i]:
                 continue
-            intervals[i].append(min(t - last[i], cutoff or 1))
-            p = 1 / np.mean(intervals[i]) if cutoff else s.prob[t, i]
+            if cutoff is None:
+                p = s.prob[t, i]
+            else:
+                intervals[i].append(min(t - last[i], cutoff))
+                p = 1 / np.mean(intervals[i])
             model, start = models[i]
             delta = local(s, model, i, t) - model
             mean = weight if wrong == 'the last weight' else np.mean(weights[i])

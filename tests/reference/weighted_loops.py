@@ -1,4 +1,4 @@
-"""Rules whose clients weigh by their examples and take their epochs' steps, float64 loops.
+"""Algorithms whose clients weigh by their examples and take their epochs' steps, float64 loops.
 
 Client i owns ``volumes[i]`` examples, which average to ``targets[i]``; of ``||x - example||^2 / 2``
 full-batch steps go towards that mean.
