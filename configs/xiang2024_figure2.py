@@ -24,7 +24,7 @@ def get_config() -> ConfigDict:
             },
             'caption': (
                 'p1 = 0.5, u = (0, 100). The paper reports the curve 150 p2 / (1 + p2), which is '
-                'the exact one here (from the effective weights). Deviation: simulated points are '
+                'the exact one here (from the implicit weights). Deviation: simulated points are '
                 'added, one compiled sweep over p2 with the same seeds at every point, so their '
                 'errors move together; eta = 0.02 and s = 5 are ours, as the limit does not '
                 'depend on them.'

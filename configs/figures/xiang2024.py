@@ -284,7 +284,7 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
 def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureResult:
     """Draws ``lim E[x^t]`` of FedAvg against the second client's link probability.
 
-    The exact limit is ``sum_i w_i u_i`` with the effective weights w. Simulated means come from one
+    The exact limit is ``sum_i w_i u_i`` with the implicit weights w. Simulated means come from one
     compiled sweep over probabilities and seeds.
 
     The first link has probability 1/2, the minimisers of ``F_i(x) = 0.5 (x - u_i)^2`` are 0 and

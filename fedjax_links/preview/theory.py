@@ -23,10 +23,12 @@ from fedjax_links.problems.classification import partition_of
 _QUANTILES = {'least': 0.0, '25 %': 0.25, 'median': 0.5, '75 %': 0.75, 'most': 1.0}
 _MAX_LISTED_LABELS = 10
 _MAX_MATRIX_CLIENTS = 1500
+"""Most clients for whose mixing matrix eigenvalues are computed, in O(N^3)."""
 _MAX_NEIGHBOURS = 1000
-"""Sizes of matrices whose eigenvalues are computed, in O(N^3), for the screen."""
+"""Most neighbours, over all clients, for which the contraction by edges is computed."""
 _FEW_PATTERNS = 4
-"""Patterns that may each take the most work of a prediction; more share it."""
+"""Up to so many patterns, each prediction has the full work budget; more patterns share it."""
+_EXACT_FOR_SMALL_STEPS = 'exact for small steps'
 _WIDTH = 80
 _INDENT = ' ' * 9
 
@@ -71,7 +73,7 @@ def summary(experiment: Experiment) -> str:
 def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str:
     """Writes the screen of the command ``theory``.
 
-    It shows the memory of links, rates, effective weights, FedAvg's bias, gossip, what is special
+    It shows the memory of links, rates, FedAvg's implicit weights and bias, gossip, what is special
     to the pattern, and the participation report of the record.
 
     Args:
@@ -92,7 +94,7 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
         *_links_lines(links, f'{links.name}: {law.description}'),
         f'memory   {_memory(law, links.participation.cycle)}',
     ]
-    lines = [links.experiment.title]
+    lines = [links.experiment.title[:_WIDTH]]
     lines += [line[:_WIDTH] for line in opening]
     if base.is_duplex(record):
         lines.append(
@@ -119,7 +121,9 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
 
 def _problem_lines(links: configured_links.ConfiguredLinks) -> list[str]:
     """Names the problem, and the metrics of its best model where these are known."""
-    name = (links.experiment.config or {})['problem']['name']
+    config = links.experiment.config
+    assert config is not None  # `of_experiment` takes only what a config made.
+    name = config['problem']['name']
     lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
     attainable = evaluation.attainable_text(links.problem)
     if attainable:
@@ -143,7 +147,8 @@ def _memory(law: LinkLaw, cycle: int | None) -> str:
         return 'not known'
     rise, fall = probs
     changes = rise + fall
-    # The correlation of one round with the next decays geometrically over rounds.
+    # The correlation of one round with the next decays geometrically over rounds. A negative one,
+    # of links that change in most rounds, counts as no memory: below one round.
     correlation = 1 - changes
     decay = -1 / np.log(np.clip(correlation, 1e-300, 1 - 1e-16))
     times = np.where(correlation >= 1, np.inf, decay)
@@ -184,13 +189,13 @@ def _links_lines(
 def _weights_lines(
     law: LinkLaw, weights: analysis.EffectiveWeights, num_rounds: int
 ) -> list[str]:
-    """Describes FedAvg's effective weights."""
+    """Describes FedAvg's implicit weights."""
     num_clients = weights.weights.size
     source = f'estimated, {num_rounds:,} rounds'
     if weights.exact:
         source = f'exact: {law.weights_source}'
     lines = [
-        f'Effective weights E[1{{i in A}}/|A| | A nonempty], {source}',
+        f'Implicit weights E[1{{i in A}}/|A| | A nonempty], {source}',
         _quantiles_row('weight x N', weights.weights * num_clients),
     ]
     noise = ''
@@ -221,7 +226,11 @@ def _bias_lines(
     # FedAvg converges to the weighted mean of the targets, and the optimum is their mean.
     bias = np.linalg.norm(weights.weights @ targets - targets.mean(axis=0))
     source = _source_of_bias(law, weights, active, targets)
-    return [f"FedAvg's bias ||E x - x*|| = {_number(float(bias), 6)}, {source}"]
+    lines = [f"FedAvg's bias ||E x - x*|| = {_number(float(bias), 6)}, {source}"]
+    if source == _EXACT_FOR_SMALL_STEPS and law.probs is not None:
+        empty = np.prod(1 - law.probs)
+        lines.append(f'  larger steps: empty rounds change it, {empty:.2g} of all')
+    return lines
 
 
 def _label_bias_lines(
@@ -260,10 +269,7 @@ def _source_of_bias(
         return f'estimated (noise alone: {noise:.2g})'
     if law.memoryless or law.never_empty:
         return 'exact for every step size'
-    if law.probs is None:
-        return 'exact for small steps'
-    empty = f'{np.prod(1 - law.probs):.2g}'
-    return f'exact for small steps ({empty} empty)'
+    return _EXACT_FOR_SMALL_STEPS
 
 
 def _gossip_lines(law: LinkLaw) -> list[str]:

@@ -32,7 +32,12 @@ _KINDS = {
     'ahead': int,
     'running': int,
 }
-"""Types of the facts that the holder of a lock writes into its file."""
+"""Types of the facts that the holder of a lock writes into its file.
+
+``rounds`` are those that its lanes had completed when it started. ``lanes`` and ``ahead`` are the
+lanes that it knows and the rounds of all of them when they are done. ``running`` counts lanes in
+progress.
+"""
 
 
 class FileLock:

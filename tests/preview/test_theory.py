@@ -32,6 +32,12 @@ def test_it_is_one_screen(name):
     assert len(text.splitlines()) <= 35
 
 
+def test_a_long_title_fits_the_screen():
+    plan = plans.plan(plans.KNOWN['bernoulli'], title='long ' * 30)
+    text = theory.text(plan, plans.record(plan, 100))
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def number(text, pattern):
     return float(re.search(pattern, text)[1])
 
@@ -48,6 +54,13 @@ def test_exact_predictions_are_those_of_the_analysis():
         f'1 - lambda_2(E[W]) = {1 - analysis.mixing_rate(plan.law.probs):.4g}, exact'
         in text
     )
+
+
+def test_empty_rounds_are_counted_where_steps_must_be_small():
+    plan, text = screen(plans.KNOWN['markov'])
+    empty = np.prod([1 - prob for prob in plan.law.probs])
+    assert ', exact for small steps\n' in text
+    assert f'\n  larger steps: empty rounds change it, {empty:.2g} of all\n' in text
 
 
 def test_only_quadratics_have_a_bias():
