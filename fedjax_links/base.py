@@ -335,7 +335,8 @@ class FederationState(NamedTuple):
       links: the realised links of the last round.
       counters: participation counters.
       finite: bool[], whether server models and reported losses have been finite so far.
-      first_bad_round: int32[], the round in which ``finite`` turned false, -1 while it is true.
+      first_bad_round: int32[], the round, from 0, in which ``finite`` turned false; -1 while it is
+        true.
     """
 
     round: Array

@@ -55,9 +55,9 @@ def fedawe(
     stale models and not x^t (implicit gossip). Then tau_i = 1 on A and tau_i + 1 elsewhere.
 
     The mean of all client models moves by ``(eta_g / N) sum_A tau_i Delta_i``. Under independent
-    links with constant probabilities tau_i averages 1/p_i over the active rounds, so on
-    equal-curvature quadratics it settles around the optimum without bias; it is the model the
-    authors evaluate.
+    links with constant probabilities tau_i averages 1/p_i over the active rounds. So on
+    equal-curvature quadratics this mean settles around the optimum without bias. The authors
+    evaluate this mean, ``client_mean``.
 
     Link semantics: only clients whose uplink delivers compute and upload, each from its last model.
     They receive x^{t+1} at the end of the round. A client that delivers but does not receive keeps
@@ -123,7 +123,7 @@ def fedawe(
         new_server = tree.cast_like(new_server, state.server)
         server = tree.select(metrics.num_active > 0, new_server, state.server)
 
-        # Broadcast: active clients receive x and reset tau_i.
+        # Broadcast: active clients whose downlink works receive x; all active ones reset tau_i.
         receivers = cohorts.answered(ctx.links)
         clients = cohorts.assign(receivers, client_models, server)
         staleness = jnp.where(base.delivers(ctx.links), 1, state.staleness + 1)

@@ -153,10 +153,12 @@ def _check_not_of_client(
 ) -> None:
     """Raises for an option of an algorithm that is one of its client program."""
     accepted = parameters(factory)
+    # `decay` is an option of a section `client` that no client program has, see `_bind_client`.
+    client_options = {*parameters(program), 'decay'}
     if any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
         return
     for option in options:
-        if option not in accepted and option in {*parameters(program), 'decay'}:
+        if option not in accepted and option in client_options:
             near = f'client.{option}'
             raise errors.unknown_name(path, option, [*accepted, 'client'], near=near)
 
@@ -190,10 +192,11 @@ def _bind_client(path: str, section: Section, program: Factory) -> Bound:
         f'{path}.decay', decay, registries.LEARNING_RATES, rate
     )
     batch_size = options.get('batch_size')
-    # The full local data, but not False.
+    # 0 stands for the full local data. False equals 0, but is refused as a batch size.
     if type(batch_size) is int and batch_size == 0:
         options['batch_size'] = None
     if options.get('optimizer') is not None:
+        # The rate only checks the optimizer; training calls the factory with the decayed rate.
         optimizer = _bind_optimizer(f'{path}.optimizer', options['optimizer'], rate)
         options['optimizer'] = optimizer._replace(is_function=True)
     return Bound(path, 'client', program, options, kind=local_training.ClientProgram)

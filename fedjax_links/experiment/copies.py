@@ -13,7 +13,7 @@ _NOT_IN_CONFIGS = {
     'tuning',
     'eval_fn',
 }
-"""Fields that a config cannot hold, or from which it built other fields."""
+"""Fields that a config cannot hold, or states in another form, such as ``num_seeds``."""
 
 
 def correct_config(fields: Section, original: Section) -> Section:
@@ -24,8 +24,9 @@ def correct_config(fields: Section, original: Section) -> Section:
       original: the fields of the experiment that was copied.
 
     Returns:
-      ``config`` and ``caption``. ``config`` is None if a field changed that no config can hold. The
-      caption is filled in again, because it may name values of fields. Empty if no field changed.
+      ``config`` and ``caption``. The caption is filled in again, because it may name values of
+      fields. Only a ``config`` of None if a field of `_NOT_IN_CONFIGS` changed. Empty if nothing
+      needs correction: no field changed, there is no config, or the copy has another config.
     """
     config = fields['config']
     # `lane_shard` says which lanes run here. A config has no such field.

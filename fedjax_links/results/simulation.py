@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Grid = Mapping[str, Mapping[str, ArrayLike]]
 """Columns of a sweep's grid, one entry per point.
 
-The keys are ``'algorithm'`` or ``'participation'``, then the name of an argument.
+The keys are the maker, ``'algorithm'`` or ``'participation'``, then the name of its argument.
 """
 _LANE_AXES = ('point', 'seed')
 """Leading axes of a sweep's leaves. If lanes have one axis, it is that of seeds."""
@@ -111,7 +111,7 @@ class SimulationResult(NamedTuple):
           A `pandas.DataFrame`.
 
         Raises:
-          ValueError: for a result without evaluations, or seeds and points of another number.
+          ValueError: for a result without evaluations, or seeds or points of another number.
         """
         import pandas
 
@@ -132,6 +132,7 @@ class SimulationResult(NamedTuple):
         labels = {'point': point_index, 'seed': np.asarray(seed_labels)[seed_index]}
         labels |= {name: column[point_index] for name, column in columns.items()}
         labels['round'] = rounds[round_index]
+        # `first_bad_round` counts from 0: a lane is finite up to so many completed rounds.
         first_bad_round = np.asarray(self.state.first_bad_round)[..., None]
         is_finite = (first_bad_round < 0) | (rounds <= first_bad_round)
         values = {'finite': np.asarray(is_finite)}

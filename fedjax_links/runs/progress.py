@@ -43,7 +43,7 @@ class Status(NamedTuple):
     """Holds the progress of a run.
 
     Attributes:
-      lanes: how many there are, tuning included, as far as its start knew.
+      lanes: how many there are, tuning included, as far as its process knew at the start.
       done: how many of them are done.
       running: how many some process runs.
       lost: how many were started, are not done, and no process runs.
@@ -209,27 +209,28 @@ def _shard_progress(
     shard: int, names: Sequence[str], lock: Path, lanes: _Lanes
 ) -> _ShardProgress:
     """Returns the progress of the shard with these lanes."""
-    holder = file_locks.holder_info(lock)
-    info = file_locks.read_info(lock)
+    holder_info = file_locks.holder_info(lock)
+    lock_info = file_locks.read_info(lock)
     rounds_done = lanes.rounds_done(names)
     num_rounds = sum(lanes.lengths[name] for name in names)
-    rounds_left = max(num_rounds, info.get('ahead', 0)) - rounds_done
+    # 'ahead' counts the rounds of all lanes that the process knows, those done included.
+    rounds_left = max(num_rounds, lock_info.get('ahead', 0)) - rounds_done
     rate = None
-    if holder is not None:
-        rounds_since_start = rounds_done - holder.get('rounds', rounds_done)
+    if holder_info is not None:
+        rounds_since_start = rounds_done - holder_info.get('rounds', rounds_done)
         saved = [lanes.files[name] for name in names if name in lanes.files]
         rate = _rounds_per_second(rounds_since_start, lock, saved)
     hours_left = None if rate is None else rounds_left / rate / _SECONDS_PER_HOUR
     status = ShardStatus(
         shard=shard,
-        holder=None if holder is None else str(holder['holder']),
+        holder=None if holder_info is None else str(holder_info['holder']),
         lanes=len(names),
         done=sum(map(lanes.is_done, names)),
         hours_left=hours_left,
     )
     return _ShardProgress(
         status=status,
-        known_lanes=info.get('lanes', 0),
+        known_lanes=lock_info.get('lanes', 0),
         rounds_left=rounds_left,
         rounds_per_second=rate,
     )
