@@ -1,6 +1,7 @@
 """Captions of papers' configs tell the deviations that the configs' fields make, and no others."""
 
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,13 +14,13 @@ class Disclosure(NamedTuple):
     """A deviation.
 
     Attributes:
-      papers: how the names of configs begin in which it can happen.
-      happens: of the values of a config.
-      pattern: a regular expression that the caption then has, and has only then.
+      papers: the prefix of the names of configs that can have it.
+      happens: a function that says by a config's values whether the config has it.
+      pattern: a regular expression that matches the caption of exactly the configs that have it.
     """
 
     papers: str
-    happens: Any
+    happens: Callable[[dict], bool]
     pattern: str
 
 
@@ -41,19 +42,15 @@ def crops(values: dict) -> bool:
 
 
 def betas(values: dict) -> set:
-    algorithms = {'name': None, **values.get('algorithms', {})}
-    return {
-        algorithm['beta']
-        for algorithm in algorithms.values()
-        if algorithm and 'beta' in algorithm
-    }
+    algorithms = values.get('algorithms', {}).values()
+    return {algorithm['beta'] for algorithm in algorithms if 'beta' in algorithm}
 
 
 def tail(values: dict) -> float:
-    """Rounds that the table of final metrics averages over, if its config says so."""
+    """Rounds that the table of final metrics averages over; 0 if the config does not say."""
     reports = values.get('reports', {}).values()
-    shares = [report['tail'] for report in reports if 'tail' in report]
-    return round(min(shares, default=0) * values.get('num_rounds', 0))
+    fractions = [report['tail'] for report in reports if 'tail' in report]
+    return round(min(fractions, default=0) * values.get('num_rounds', 0))
 
 
 def band(values: dict) -> str | None:
@@ -142,15 +139,16 @@ def caption_of(values: dict) -> str:
 
 @pytest.mark.parametrize('name', DISCLOSURES)
 def test_a_caption_tells_a_deviation_if_fields_make_it(name):
-    papers, happens, text = DISCLOSURES[name]
+    papers, happens, pattern = DISCLOSURES[name]
     seen = set()
     for path, argument in VARIANTS:
         values = shipped.values(path, argument, 'full')
         if not path.stem.startswith(papers) or 'problem' not in values:
             continue
-        is_disclosed = re.search(text, caption_of(values)) is not None
+        is_disclosed = re.search(pattern, caption_of(values)) is not None
         assert is_disclosed == happens(values), (path.stem, argument)
         seen.add(is_disclosed)
+    # No config that ships draws once a round, only one whose field is set: see below.
     assert True in seen or name == 'a sample for each round'
 
 
@@ -169,12 +167,12 @@ def test_a_caption_follows_the_flag_that_draws_once_a_round():
     ):
         values = shipped.values(shipped.FOLDER / f'{name}.py', argument, 'full')
         values['client']['resample'] = 'round'
-        text = DISCLOSURES['a sample for each round'].pattern
-        assert re.search(text, caption_of(values))
+        pattern = DISCLOSURES['a sample for each round'].pattern
+        assert re.search(pattern, caption_of(values))
 
 
 def test_the_printed_rates_are_those_of_the_paper():
-    """Its list is "0.1, 0.5, 0.01, ..., 0.001, 0.005"; the dots can only be 0.05."""
+    """The paper's list is "0.1, 0.5, 0.01, ..., 0.001, 0.005"; the dots can only be 0.05."""
     path = shipped.FOLDER / 'xiang2023_figure3.py'
     tuning = shipped.values(path, 'printed_rates', 'full')['tuning']
     expected = {digit * 10.0**power for digit in (1, 5) for power in (-1, -2, -3)}

@@ -113,7 +113,7 @@ def test_a_run_has_a_panel_per_pattern():
     assert len(pyplot.get_fignums()) == 1
 
 
-def test_what_diverged_in_a_run_is_missing(ax):
+def test_what_diverged_in_a_run_is_missing():
     finite = np.ones(16, bool)
     finite[0] = False
     first, _ = plot.learning_curves(a_run(finite=finite))
@@ -132,6 +132,7 @@ def test_a_line_under_another_one_is_seen_by_its_markers(ax, rng, log_rounds):
     for index, ours in enumerate(marked):
         others = set().union(*marked[:index], *marked[index + 1 :])
         assert len(ours - others) >= 5
+    # Without the first two: whole rounds are not evenly spaced there on a logarithmic axis.
     rounds = 1.0 + np.sort([*marked[1]])[2:]
     steps = np.diff(np.log(rounds) if log_rounds else rounds)
     assert steps.max() < 1.5 * steps.min()
@@ -192,7 +193,7 @@ def test_levels_are_dotted_lines(ax):
 
 
 def test_exact_curves_are_dashes_between_dots(ax):
-    """With what is subtracted taken from all three, behind the simulated curve."""
+    """`above` is subtracted from the mean (dashes) and from both bounds (dots)."""
     data = {'fedavg': [2.0, 3.0], 'mifa': [1.0, 1.0]}
     exact = {'fedavg': {'server': [[2.0, 2.5], [1.5, 2.0], [3.0, 4.0]]}}
     plot.learning_curves(data, 'loss', exact=exact, above=1.0, ax=ax)
@@ -277,6 +278,7 @@ def test_every_name_can_be_drawn(name):
     for shown in map(pyplot.figure, pyplot.get_fignums()):
         shown.canvas.draw()
     for legend in (axes.get_legend(), bars.get_legend()):
+        # Matplotlib hides names that begin with `_` and reads `$` as formulas, so they are escaped.
         texts = [
             text.get_text().lstrip('\u200b').replace(r'\$', '$')
             for text in legend.get_texts()
