@@ -275,8 +275,10 @@ def table(rows: list[Point]) -> Iterator[str]:
         lost = [row.exact for row in selected]
         cells = [f'{min(lost):.2f} to {max(lost):.2f}']
         for formula in (*FORMULAS, 'simulated'):
-            off = np.array([getattr(row, formula) - row.exact for row in selected])
-            known = np.abs(off[~np.isnan(off)])
+            differences = np.array(
+                [getattr(row, formula) - row.exact for row in selected]
+            )
+            known = np.abs(differences[~np.isnan(differences)])
             size = f' ({known.size})' if formula == 'simulated' else ''
             if known.size:
                 cells.append(
