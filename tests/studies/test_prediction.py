@@ -14,7 +14,7 @@ PAGE = (ROOT / 'studies' / 'prediction.md').read_text()
 def cells():
     """The first row of digits: predicted, simulated and its standard error, for FedAvg."""
     row = re.search(
-        r'^\| 0, \.02, 1,000, 5 \| (\S+) \| (\S+) ± (\S+) \|', PAGE, flags=re.MULTILINE
+        r'^\| 0 \| \.02 \| 1,000 \| 5 \| (\S+) \| (\S+) ± (\S+) \|', PAGE, re.MULTILINE
     )
     return map(float, row.groups())
 
