@@ -103,7 +103,7 @@ def ca_fed(
     Activity counts in every round. A simulated round costs up to twice FedAvg's, as the loss is
     computed by the client program. Reports count the traffic of all clients whose uplink delivers.
 
-    Memory: one model and five numbers per client; one with known correlations.
+    Memory: one model, and five numbers per client or, with known correlations, one.
 
     Args:
       local_train: the client program L_i.

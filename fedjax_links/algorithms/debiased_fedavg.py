@@ -53,7 +53,7 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     start from x_t, sent with the round's index t. That index is the run's round counter, so start
     the algorithm in round 0. An empty round, which the paper excludes, keeps x.
 
-    Memory: one model and one integer per client.
+    Memory: one model, and one integer per client.
 
     Args:
       local_train: the client program; its learning rate is eta.

@@ -31,6 +31,7 @@ from fedjax_links.local_training import ClientProgram
 # The defaults of `f3ast`, which `f3ast_senders` takes for options that are not set.
 _BUDGET = 10
 _BETA = 0.01
+_INITIAL_RATE = 1.0
 
 
 class F3astState(NamedTuple):
@@ -52,7 +53,7 @@ def f3ast(
     budget: int = _BUDGET,
     beta: Number = _BETA,
     server_lr: Number = 1.0,
-    initial_rate: Numbers = 1.0,
+    initial_rate: Numbers = _INITIAL_RATE,
 ) -> Algorithm:
     """Runs F3AST: the server selects up to ``budget`` active clients by their selection rate.
 
@@ -63,15 +64,15 @@ def f3ast(
     ``initial_rate``. They are updated before they are used as weights.
 
     Weights settle in about ``1 / beta`` rounds. Until then they have the scale of the initial
-    rates. From ones, with 100 clients, a budget of 10 and beta = 0.01, they sum to 0.10, 0.23, 0.67
-    and 0.96 in rounds 0, 100, 300 and 1,000. The first steps are then a tenth of FedAvg's, so a
-    short run compares step sizes.
+    rates. From ones, with 100 clients, a budget of 10 and beta = 0.01, the weights ``1 / (N r_i)``
+    of S sum to 0.10, 0.23, 0.67 and 0.96 in rounds 0, 100, 300 and 1,000. The first steps are then
+    a tenth of FedAvg's, so a short run compares step sizes more than algorithms.
 
     Link semantics: the server sees which clients are available and selects S. Clients in S start
     from x^t, compute, upload and receive. The other active clients do nothing. An empty round keeps
     x while r decays.
 
-    Memory: one model and one number per client.
+    Memory: one model, and one number per client.
 
     Args:
       local_train: the client program L_i.
@@ -157,7 +158,7 @@ def f3ast_senders(mask: np.ndarray, options: Section) -> np.ndarray:
         selected, new_rate = _select(active, rate, budget, beta)
         return new_rate, selected
 
-    rates = _initial_rates(options.get('initial_rate', 1.0), mask.shape[1])
+    rates = _initial_rates(options.get('initial_rate', _INITIAL_RATE), mask.shape[1])
     _, senders = jax.lax.scan(step, rates, jnp.asarray(mask))
     return np.asarray(senders)
 

@@ -62,7 +62,7 @@ def fedau(
     start from x^t. Clients count their intervals in every round. An empty round keeps x, and the
     counters advance.
 
-    Memory: one model and three integers per client.
+    Memory: one model, and three integers per client.
 
     Args:
       local_train: the client program L_i.

@@ -47,7 +47,10 @@ class StopOnSignal(Callback):
 
     @property
     def exit_status(self) -> int:
-        """Returns 130 after SIGINT, 143 after SIGTERM."""
+        """Returns 130 after SIGINT, 143 after SIGTERM.
+
+        It is 130 if another process of the run received the signal and this one stops with it.
+        """
         return 128 + (self.received or signal.SIGINT)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:

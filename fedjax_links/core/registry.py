@@ -23,7 +23,15 @@ class Registry(dict[str, RegistryEntry]):
 
 
 def entry_known_as(name: object, entries: Mapping[str, Any]) -> str | None:
-    """Returns the entry that the literature also knows by a name; None if there is none."""
+    """Finds an entry by another name that the literature has for the method.
+
+    Args:
+      name: what the user wrote; case and punctuation do not count.
+      entries: those of a registry.
+
+    Returns:
+      The name under which the entry is registered; None if there is no such entry.
+    """
     folded = _folded(str(name))
     for registered, entry in entries.items():
         others = getattr(entry, 'also_known_as', ())
@@ -53,12 +61,13 @@ class Traffic(NamedTuple):
       up: models that a client sends when its uplink delivers.
       down: models that it receives.
       peers: models that it sends over each of its edges that are up.
-      everyone: whether clients whose upload does not arrive train, too. None where the
-        option ``compute`` of the algorithm decides.
-      default: the default of that option.
-      awaits_compute: whether a round waits for local steps; not where they precede it.
-      senders: ``(mask, options) -> bool[T, N]``, the clients that send and receive. None for all
-        clients whose uplink delivers.
+      everyone: whether clients whose upload does not arrive train, too. None for an algorithm
+        with the option ``compute``: they train if it is ``'all'``.
+      default: what ``compute`` is by default, ``'active'`` or ``'all'``.
+      awaits_compute: whether a round lasts as long as its local steps. False if a client trains
+        before the round in which its update arrives.
+      senders: ``(mask bool[T, N], options) -> bool[T, N]``, the clients that send and receive.
+        None for all clients whose uplink delivers.
     """
 
     up: int = 1
@@ -132,9 +141,10 @@ class ParticipationEntry(NamedTuple):
       cohort_size: ``num_clients -> int``, active clients of every round of the example, where that
         number is fixed.
       prob_is_marginal: over seeds, clients of the example are active as often as ``prob`` says in
-        every single round; otherwise only over time, as for a cycle that starts off.
-      carries_pattern: its carry is that of its ``pattern``: it adds no memory of its own but the
-        order of a cap.
+        every single round. False if that holds only over time, as for a cycle that begins with
+        an inactive phase.
+      carries_pattern: for a pattern around another one, its argument ``pattern``: whether the
+        carry is that of the inner pattern, or differs only by the order in which a cap selects.
       law: what is known exactly of who takes part, `participation.link_laws.LawInputs` to
         `participation.link_laws.LinkLaw`; None for what is only simulated.
     """

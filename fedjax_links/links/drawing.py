@@ -10,8 +10,9 @@ from fedjax_links import base
 from fedjax_links.base import Array, Key, Links, Participation
 from fedjax_links.core import checks, contracts, errors, prng, tree
 
-# Bytes of the links drawn at a time, and of the bits that they are drawn from. Chosen.
+# The most bytes of links that are drawn at a time, random bits included. Chosen.
 _BLOCK_BYTES = 2**20
+_RANDOM_BYTES = 8  # of the random bits and numbers that a client's link is drawn from
 
 
 def sample_shapes(participation: Participation) -> Links:
@@ -25,10 +26,13 @@ def sample_shapes(participation: Participation) -> Links:
     round = jax.ShapeDtypeStruct((), jnp.int32)
     carry = jax.eval_shape(participation.init, key)
     returned = jax.eval_shape(participation.sample, carry, key, round)
-    is_tuple = isinstance(returned, tuple) and not isinstance(
-        returned, contracts.SAMPLES
+    # Links are tuples, too: links without a carry are no pair.
+    is_pair = (
+        isinstance(returned, tuple)
+        and not isinstance(returned, contracts.SAMPLES)
+        and len(returned) == 2
     )
-    if not is_tuple or len(returned) != 2:
+    if not is_pair:
         requirement = 'return a carry and links from `sample`'
         raise errors.invalid('participation', requirement, contracts.kind_of(returned))
     new_carry, links = returned
@@ -39,7 +43,9 @@ def sample_shapes(participation: Participation) -> Links:
 
 
 def block_length(participation: Participation, num_rounds: int) -> int:
-    """Returns how many rounds to draw at a time: a divisor of their number that fits memory.
+    """Returns how many rounds to draw at a time, a divisor of their number.
+
+    Their links take at most 1 MiB. A round whose links take more is drawn by itself.
 
     Args:
       participation: the pattern.
@@ -53,9 +59,9 @@ def block_length(participation: Participation, num_rounds: int) -> int:
 
 
 def _longest_block(participation: Participation, num_rounds: int) -> int:
-    """Returns how many rounds of links fit into memory, at most all."""
+    """Returns how many rounds of links fit into a block, at least one and at most all."""
     sample_bytes = tree.num_bytes(sample_shapes(participation))
-    round_bytes = sample_bytes + 8 * participation.num_clients
+    round_bytes = sample_bytes + _RANDOM_BYTES * participation.num_clients
     return min(max(_BLOCK_BYTES // round_bytes, 1), num_rounds)
 
 

@@ -58,7 +58,7 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     period = math.ceil(num_clients / cohort_size)
     is_full = num_clients % cohort_size == 0
 
-    def shuffled(key: Key) -> Array:
+    def shuffle_deck(key: Key) -> Array:
         position = subset_sampling.random_order(key, num_clients).position
         empty = jnp.full(period * cohort_size, num_clients, jnp.int32)
         clients = jnp.arange(num_clients, dtype=jnp.int32)
@@ -69,27 +69,36 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     ) -> CarryAndLinks[RegularizedState]:
         turn = jnp.mod(round, period)
 
-        def shuffle(_: tuple[Array, Array]) -> tuple[Array, Array]:
-            return jnp.array(False), shuffled(jax.random.clone(key))
+        def is_due(loop: tuple[Array, Array]) -> Array:
+            return loop[0]
 
-        # A loop of at most one pass updates the deck in memory; a branch would copy it. The
-        # round is the same in all lanes of a sweep, so they shuffle once per period.
-        _, deck = jax.lax.while_loop(lambda c: c[0], shuffle, (turn == 0, carry.deck))
+        def shuffle(_: tuple[Array, Array]) -> tuple[Array, Array]:
+            # The check for key reuse does not see that the loop ends after one pass.
+            return jnp.array(False), shuffle_deck(jax.random.clone(key))
+
+        # Shuffle where a period begins. A loop of at most one pass updates the deck in
+        # memory; a branch would copy it. The round is the same in all lanes of a sweep, so
+        # they shuffle once per period.
+        _, deck = jax.lax.while_loop(is_due, shuffle, (turn == 0, carry.deck))
+
+        # Deal out the clients of this turn; slots beyond the last client hold N.
         ids = jax.lax.dynamic_slice_in_dim(deck, turn * cohort_size, cohort_size)
         size = jnp.minimum(cohort_size, num_clients - turn * cohort_size)
         prob = size.astype(jnp.result_type(float)) / num_clients
         links = cohort_links(jnp.sort(ids), num_clients, prob, is_full=is_full)
         return RegularizedState(deck=deck), links
 
-    return Participation(
-        lambda key: RegularizedState(deck=shuffled(key)), sample, num_clients
-    )
+    def init(key: Key) -> RegularizedState:
+        # Round 0 shuffles again. A fork may begin within a period, and deals from this deck.
+        return RegularizedState(deck=shuffle_deck(key))
+
+    return Participation(init, sample, num_clients)
 
 
 def regularized_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Returns the exact law of `regularized`."""
-    size = inputs.options['cohort_size']
     num_clients = inputs.options['num_clients']
-    period = math.ceil(num_clients / size)
-    description = f'every client once in {period} rounds, {size} at a time'
+    cohort_size = inputs.options['cohort_size']
+    period = math.ceil(num_clients / cohort_size)
+    description = f'every client once in {period} rounds, {cohort_size} at a time'
     return link_laws.exchangeable(description, num_clients, 1 / period, period=period)

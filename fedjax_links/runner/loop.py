@@ -3,7 +3,8 @@
 Several processes may run shards in one folder. Each first runs the lanes of tuning of its shard,
 and then those that no other process runs. Once all are done, it knows which values did best, and
 runs the lanes of its shard that follow. It waits only for lanes that another process holds. If a
-process is lost, the others tune what it left.
+process is lost, the others tune what it left. Processes in step (`machines.processes`) are no
+shards: together they run what one process would.
 """
 
 import dataclasses
@@ -35,7 +36,7 @@ from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.stages import LaneScheduler
 from fedjax_links.storage import run_files
 
-_AHEAD = 2  # algorithms whose programs are compiled while another one's run
+_AHEAD = 2  # groups of lanes whose programs are compiled while another algorithm runs
 _POLL_SECONDS = 1.0
 
 
@@ -77,7 +78,7 @@ def run(
       slots: the devices or meshes (`devices.device_slots`) that lanes of an algorithm advance on at
         the same time; all devices of this process by default. Unless lanes run side by side, their
         number and the size of meshes change no result.
-      programs: of the plan, if there are any yet, and with them the slots.
+      programs: those of the plan, if they exist already. Their slots are then used.
       allow_mixed: as in `Experiment.run`.
       allow_changed: likewise.
 
@@ -139,7 +140,7 @@ def _rounds_of_lanes(plan: Plan) -> dict[str, int]:
 def _with_logged(
     plan: Plan, folder: str | Path | None, listeners: hooks.Listeners
 ) -> hooks.Listeners:
-    """Adds the callbacks that ``log`` names, in the leader of several processes."""
+    """Adds the callbacks that ``log`` names; of processes in step only the leader has them."""
     log = plan.settings.log if processes.is_leader() else ()
     named = processes.do_in_all(lambda: hooks.make_callbacks(log, folder))
     callbacks = [*named, *listeners.callbacks]
@@ -153,7 +154,7 @@ def _open_store(
     initial_states: hooks.InitialStates,
     **allowed: bool,
 ) -> shared_stores.Store:
-    """Opens the store of the run: in memory, in a folder, or in step with other processes."""
+    """Opens the store of the run: in memory, in a folder, or one for processes in step."""
     facts = preflight.recorded_facts(programs, plan, initial_states)
     slot = programs.slots[0]
     identities = Identities(plan)
@@ -190,7 +191,7 @@ def _save_links(
     store: shared_stores.Store,
     path: Path,
 ) -> None:
-    """Saves the realised links, unless the folder has them."""
+    """Saves the realised links if the folder lacks them, or may hold those before a change."""
     is_changed = run_files.CHANGED in store.facts
     if is_changed or not realised_links.has_record(programs, initial_states, path):
         store.save_links(realised_links.record_links(programs, initial_states))
@@ -201,9 +202,9 @@ class _AlgorithmLoop:
     """Runs the lanes that the schedule asks for, and asks again until it wants no more.
 
     Attributes:
-      plan: what runs.
-      programs: of the plan; those of the full plan if it is a shard.
-      store: of the run.
+      plan: what runs, the full plan or a shard of it.
+      programs: those of the full plan.
+      store: where the lanes are saved.
       listeners: who is notified.
       initial_states: what the lanes of the main stage begin with.
       attempted: names of lanes that are done or failed.
@@ -259,6 +260,7 @@ class _AlgorithmLoop:
         if self.failed:
             raise FailedLanesError(self.failed)
         if self._adds_seeds:
+            # A merge reads in the folder that no further seeds are wanted.
             self.store.request_lanes([], ended=True)
 
     def _coming(self, groups: Sequence[list[Lane]]) -> Sequence[list[Lane]]:
@@ -277,6 +279,7 @@ class _AlgorithmLoop:
         for label, mistake in self._schedule.mistakes(columns).items():
             self._give_up(label, mistake)
         to_run = {lane.name: lane for lane in self._schedule.lanes_to_run(columns)}
+        # A merge reads in the folder which of the optional lanes are wanted.
         self.store.request_lanes(list(to_run))
         lanes = [
             lane
@@ -318,9 +321,7 @@ class _AlgorithmLoop:
                 got = f'{num_failed} of its lanes that failed'
                 self._give_up(label, errors.invalid('tuning', requirement, got))
 
-    def _finish(
-        self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()
-    ) -> None:
+    def _finish(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]]) -> None:
         """Runs lanes of a stage of an algorithm, those of the shard first."""
         lanes = sorted(lanes, key=lambda lane: not self.plan.owns(lane))
         if self._is_shared:
@@ -347,6 +348,7 @@ class _AlgorithmLoop:
             if not unfinished:
                 self.store.register_lanes({lane.name: lane.metadata for lane in lanes})
                 return
+            # Lanes that another process holds are passed over.
             self._attempt(unfinished)
             self._wait(self._unfinished(unfinished), reported)
 

@@ -1,9 +1,13 @@
 """Conformance suites: check an algorithm or a participation pattern of your own in one call.
 
 `check_algorithm` and `check_participation` run every check and raise the first failure as an
-AssertionError. `ALGORITHM_CHECKS`, of an algorithm's `Runs`, and `PARTICIPATION_CHECKS` hold them
-by name, one test each. Where a check has nothing to check, it raises `DoesNotApply` with the
+AssertionError.
+
+To make each check a test of its own, take them from a suite, which maps names to checks. Those of
+`ALGORITHM_CHECKS` are called with the `Runs` of an algorithm, those of `PARTICIPATION_CHECKS` with
+a pattern and its `Promises`. Where a check has nothing to check, it raises `DoesNotApply` with the
 reason: a skip, not a pass.
+
 `algorithm_facts` runs an algorithm and reports what it needs, stores and sends.
 """
 

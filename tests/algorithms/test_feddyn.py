@@ -19,7 +19,7 @@ def test_it_follows_the_listing(x64):
 
 
 @pytest.mark.parametrize('exactly', [True, False])
-def test_it_ends_at_the_optimum_whatever_the_links(x64, exactly):
+def test_it_ends_at_the_optimum_under_unequal_links(x64, exactly):
     """With exact local minimisation, one step of length 1 / (1 + alpha), and with few steps."""
     alpha = 0.05
     program = (

@@ -24,5 +24,5 @@ def test_it_follows_the_listing(x64, server_lr, chunk_size):
     )
 
 
-def test_it_ends_at_the_optimum_whatever_the_links(x64):
+def test_it_ends_at_the_optimum_under_unequal_links(x64):
     assert limits.distance(algorithms.focus(limits.program())) < limits.ROUNDING

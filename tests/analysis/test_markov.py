@@ -43,13 +43,13 @@ def test_functions_map_over_clients_and_lags():
 def test_gaps_equal_first_return_times(up, down):
     """P(gap = k): no participation in rounds 1..k-1 after one, then one in round k."""
     law = analysis.gap_distribution(up, down, 40)
-    silent = down
     expected = [1.0 - down]
+    no_return_prob = down
     for _ in range(39):
-        expected.append(silent * up)
-        silent = silent * (1.0 - up)
+        expected.append(no_return_prob * up)
+        no_return_prob = no_return_prob * (1.0 - up)
     np.testing.assert_allclose(law, expected, rtol=1e-13)
-    np.testing.assert_allclose(1.0 - law.sum(), silent, atol=1e-13)
+    np.testing.assert_allclose(1.0 - law.sum(), no_return_prob, atol=1e-13)
 
 
 @pytest.mark.parametrize('prob', [0.2, 0.9, 1.0])
@@ -91,14 +91,17 @@ def test_no_cutoff_gives_the_mean_gap():
 
 @pytest.mark.statistical
 def test_simulated_links_agree(rng):
-    """Stationary share by t-tests on batch means, gaps by chi-square: false alarms below 1e-5."""
+    """Stationary law by t-tests on batch means, gaps by chi-square: false alarms below 1e-5."""
     up = np.array([0.1, 0.3, 0.02])
     down = np.array([0.1, 0.1, 0.08])
     masks = enumeration.simulate_markov(rng, up, down, 40_000)
-    batches = np.stack([part.mean(axis=0) for part in np.array_split(masks, 25)])
-    error = batches.std(axis=0, ddof=1) / 5.0
+    num_batches = 25
+    batch_means = np.stack(
+        [batch.mean(axis=0) for batch in np.array_split(masks, num_batches)]
+    )
+    error = batch_means.std(axis=0, ddof=1) / np.sqrt(num_batches)
     scores = np.abs(masks.mean(axis=0) - analysis.markov_stationary(up, down)) / error
-    assert np.all(scores < stats.t.isf(5e-7, 24))
+    assert np.all(scores < stats.t.isf(5e-7, num_batches - 1))
     for client in range(3):
         gaps = np.diff(np.flatnonzero(masks[:, client]))
         law = analysis.gap_distribution(up[client], down[client], 30)
