@@ -133,11 +133,12 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(
             eval_fn=models,
         ).evals['server']
 
-    keys = jax.vmap(jax.random.key)(np.arange(4, dtype=np.uint32))
+    num_seeds = 4
+    keys = jax.vmap(jax.random.key)(np.arange(num_seeds, dtype=np.uint32))
     path = jax.jit(lambda keys, problem: jax.lax.map(lambda k: lane(k, problem), keys))
     settled = np.asarray(path(keys, problem), np.float64)[:, num_rounds // 100 :]
     mean = settled.mean(axis=1) - np.asarray(problem.eval_data.optimum, np.float64)
-    error = mean.std(axis=0, ddof=1) / 2
+    error = mean.std(axis=0, ddof=1) / np.sqrt(num_seeds)
     # A step of finite size moves the mean by O(rate); noise by its standard error.
     off = abs(np.linalg.norm(mean.mean(axis=0)) - exact)
     assert off < 0.1 * rate / 0.05 * exact + 4.5 * np.linalg.norm(error)

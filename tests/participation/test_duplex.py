@@ -99,7 +99,7 @@ def test_unavailable_clients_take_no_part_in_either_direction():
 
 
 def test_both_worlds_without_touching_the_algorithm(x64):
-    # Unreliable uplinks: silent FedPBC clients train on. Unavailable clients: they stand still.
+    # FedPBC clients whose upload is lost train on. Unavailable clients keep their model.
     targets = np.array([[0.0], [1.0], [5.0]])
     problem = problems.quadratic(targets)
     step = local_training.local_sgd(0.5, local_steps=1)
@@ -110,10 +110,10 @@ def test_both_worlds_without_touching_the_algorithm(x64):
         ).state
         return np.asarray(jax.tree.leaves(state.algorithm.clients)[0])
 
-    silent = client_models(replay(MASK[:1]))
-    absent = client_models(unavailable(replay(MASK[:1])))
-    np.testing.assert_allclose(silent[:, 0], [1.25, 0.5, 1.25])
-    np.testing.assert_allclose(absent[:, 0], [1.25, 0.0, 1.25])
+    after_lost_upload = client_models(replay(MASK[:1]))
+    while_unavailable = client_models(unavailable(replay(MASK[:1])))
+    np.testing.assert_allclose(after_lost_upload[:, 0], [1.25, 0.5, 1.25])
+    np.testing.assert_allclose(while_unavailable[:, 0], [1.25, 0.0, 1.25])
 
 
 def test_errors():

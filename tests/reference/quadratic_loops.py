@@ -22,7 +22,7 @@ class Setting(NamedTuple):
 
 
 def hard_setting(seed: int = 0) -> Setting:
-    """80 rounds with empty rounds, a client silent for 60, late first contact, decaying rate."""
+    """80 rounds with empty rounds, a client inactive for 60, late first contact, decaying rate."""
     rng = np.random.default_rng(seed)
     num_rounds = 80
     num_clients = 7

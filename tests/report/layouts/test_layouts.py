@@ -297,9 +297,9 @@ def test_bars_are_the_main_models_means():
 
 def test_link_maps_say_what_the_links_amounted_to():
     always = np.ones((4, 2), bool)
-    silent = np.zeros((4, 2), bool)
+    never = np.zeros((4, 2), bool)
     half = np.array([[1, 0], [1, 0], [1, 0], [0, 0]], bool)
-    masks = {'pattern0': always, 'pattern1': half, 'pattern2': silent}
+    masks = {'pattern0': always, 'pattern1': half, 'pattern2': never}
     links = {
         label: FirstSeedLinks(mask, np.full(2, np.nan)) for label, mask in masks.items()
     }

@@ -70,7 +70,7 @@ def test_counts_gaps_ages_and_effective_clients_by_hand():
 
 def test_what_cannot_be_said_says_why():
     masks = {
-        'silent': np.zeros((400, 3)),
+        'inactive': np.zeros((400, 3)),
         'unknown': np.ones((400, 3)),
         'not_kept': np.ones((400, 3)),
         'fixed': np.ones((400, 3)),
@@ -86,7 +86,7 @@ def test_what_cannot_be_said_says_why():
     }
     distances = {label: row['exact'] for label, row in rows.items()}
     assert distances == {
-        'silent': '0.000',
+        'inactive': '0.000',
         'unknown': '',
         'not_kept': '',
         'fixed': '0.000',
@@ -94,7 +94,7 @@ def test_what_cannot_be_said_says_why():
     assert rows['unknown']['law'] == 'not known: nobody did the sums'
     assert rows['not_kept']['law'] == 'not recorded'
     assert rows['fixed']['law'] == 'a formula'
-    assert rows['silent']['distance'] == '-'
+    assert rows['inactive']['distance'] == '-'
     caption = link_maps(source_of(masks)).tables[0].caption
     assert 'report.write(results, experiment)' in caption
 
