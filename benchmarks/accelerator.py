@@ -52,9 +52,9 @@ def certificate(small: bool) -> dict[str, Any]:
     if small:
         config['algorithms'] = {'fedavg': {}, 'fedpbc': {}}
     verdicts = list(certificates.certify(config))
-    off = [verdict.program for verdict in verdicts if not verdict.holds]
-    if off:
-        raise ValueError(f'off by more than rounding or chance: {"; ".join(off)}')
+    failing = [verdict.program for verdict in verdicts if not verdict.holds]
+    if failing:
+        raise ValueError(f'off by more than rounding or chance: {"; ".join(failing)}')
     return {
         verdict.program: {'error': float(verdict.error), 'bound': float(verdict.bound)}
         for verdict in verdicts

@@ -77,9 +77,10 @@ def get_config(argument: str = '') -> ConfigDict:
         },
     }
     if length == 'short':
-        whole = f'{config["num_rounds"]:,} rounds and {config["num_seeds"]} seeds'
+        full_size = f'{config["num_rounds"]:,} rounds and {config["num_seeds"]} seeds'
         shortened = (
-            f'Shortened from {whole} to {{config.num_rounds}} and {{config.num_seeds}}.'
+            f'Shortened from {full_size} to '
+            '{config.num_rounds} and {config.num_seeds}.'
         )
         config['caption'] = config['caption'].replace(
             'With --quick', f'{shortened} With --quick'

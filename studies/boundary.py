@@ -384,9 +384,9 @@ def digits_table() -> Iterator[str]:
     for dim in DIGITS_DIMS:
         accuracy, lost = digits(dim)
         for (alpha, sigma), draws in zip(DIGITS_LINKS, lost, strict=True):
-            off = np.sqrt(np.mean((draws[:, 1] - draws[:, 0]) ** 2))
+            rms = np.sqrt(np.mean((draws[:, 1] - draws[:, 0]) ** 2))
             means = ' | '.join(f'{mean:.1f}' for mean in draws.mean(axis=0))
-            yield f'| {dim} | {accuracy:.1f} | {alpha:g}, {sigma:g} | {means} | {off:.1f} |'
+            yield f'| {dim} | {accuracy:.1f} | {alpha:g}, {sigma:g} | {means} | {rms:.1f} |'
 
 
 def main() -> None:

@@ -182,8 +182,8 @@ def predicted_map(
     differences = [Difference.of('predicted', predicted.fedpbc - predicted.fedavg)]
     if simulated is not None:
         differences.append(Difference.of('simulated', simulated))
-        off = simulated - (predicted.fedpbc - predicted.fedavg)
-        differences.append(Difference.of('simulated - predicted', off))
+        prediction_errors = simulated - (predicted.fedpbc - predicted.fedavg)
+        differences.append(Difference.of('simulated - predicted', prediction_errors))
     columns = _as_columns(axes, predicted, differences)
     return FigureResult(
         columns, _table(axes, differences, len(seeds)), _drawing(axes, differences)

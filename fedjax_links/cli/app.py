@@ -98,9 +98,9 @@ def run(
             return arguments
         except flags.UnrecognizedFlagError as error:
             command_flags = values.get_key_flags_for_module(argv[0])
-            own_flags = [flag.name for flag in command_flags]
+            flag_names = [flag.name for flag in command_flags]
             message = configs.nearest_flag(
-                error, [*values], own_flags=own_flags, has_config=config is not None
+                error, [*values], own_flags=flag_names, has_config=config is not None
             )
             fail(message)
         except (flags.Error, errors.InvalidError) as error:

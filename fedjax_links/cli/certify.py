@@ -58,9 +58,9 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
     with app.allow_imports(args.allow_imports):
         for verdict in certificates.certify(values):
             verdicts.append(verdict)
-            off = '' if verdict.holds else f'  OFF at {verdict.where}'
+            failure = '' if verdict.holds else f'  OFF at {verdict.where}'
             size = f'{verdict.error:8.1e} of {verdict.bound:.0e}'
-            print(f'{verdict.program:<36} {size}{off}', flush=True)
+            print(f'{verdict.program:<36} {size}{failure}', flush=True)
     all_hold = certificates.keep(verdicts, args.workdir)
     num_holding = sum(verdict.holds for verdict in verdicts)
     print(f'{num_holding} of {len(verdicts)} programs hold')

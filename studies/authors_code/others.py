@@ -60,13 +60,13 @@ def mifa(folder: Path) -> Iterator[Row]:
         kind(options, dataset, 'results').train()
     del lib
     algorithm = fl.ALGORITHMS['mifa'](program(0.5, 3, 'inverse'), memory='gradient')
-    own = federation.ours(algorithm, np.array(masks))
+    our_path = federation.ours(algorithm, np.array(masks))
     yield row(
         'FDU_nowait_Trainer',
         "MIFA, memory='gradient'",
         'Bernoulli',
         np.stack(path),
-        own,
+        our_path,
     )
 
 
@@ -141,8 +141,8 @@ def debias(folder: Path) -> Iterator[Row]:
         else:
             algorithm = fl.ALGORITHMS['fedavg'](client)
             shown = 'FedAvg'
-        own = federation.ours(algorithm, np.array(masks))
-        yield row(name, shown, 'groups, R = 1', np.stack(path), own)
+        our_path = federation.ours(algorithm, np.array(masks))
+        yield row(name, shown, 'groups, R = 1', np.stack(path), our_path)
 
 
 def flgo(folder: Path) -> Iterator[Row]:
