@@ -21,6 +21,7 @@ _WORDS = {
     bool: 'True or False',
     int: 'a whole number',
     float: 'a number',
+    complex: 'a number',
     str: 'text',
 }
 _ITEMS = {int: 'whole numbers', float: 'numbers', str: 'names'}
@@ -35,10 +36,11 @@ def matches_annotation(value: object, annotation: Any) -> bool:
     """
     # Parts of experiments are named tuples and have fields.
     is_plain = isinstance(value, _PLAIN) and not hasattr(value, '_fields')
-    is_unknown = annotation is Any or annotation is inspect.Parameter.empty
-    if is_unknown or not is_plain:
+    if not is_plain:
         return True
     members = set(_members(annotation))
+    if Any in members or inspect.Parameter.empty in members:
+        return True
     if isinstance(value, list | tuple):
         return _matches_list(value, members)
     if isinstance(value, bool) and members & _NUMBERS:
@@ -48,14 +50,20 @@ def matches_annotation(value: object, annotation: Any) -> bool:
 
 def _matches_list(values: Sequence[object], members: Collection[Any]) -> bool:
     """Returns whether some member of a union takes a list, and every item of it."""
-    if set(members) >= _ARRAY:
+    if _is_array_like(members):
         return _is_array(values)
-    for member in members:
-        if isinstance(values, _types(member)):
-            item = _item(member)
-            if all(matches_annotation(value, item) for value in values):
-                return True
-    return False
+    list_types = [member for member in members if isinstance(values, _types(member))]
+    return any(_matches_items(values, annotation) for annotation in list_types)
+
+
+def _matches_items(values: Sequence[object], annotation: Any) -> bool:
+    """Returns whether the items of a list match the annotation of the list."""
+    if _is_fixed_tuple(annotation):
+        # The factory checks the length.
+        pairs = zip(values, get_args(annotation), strict=False)
+        return all(matches_annotation(value, item) for value, item in pairs)
+    item = _item(annotation)
+    return all(matches_annotation(value, item) for value in values)
 
 
 def describe_annotation(annotation: Any) -> str:
@@ -63,10 +71,11 @@ def describe_annotation(annotation: Any) -> str:
     members = _members(annotation)
     if Any in members:
         return 'anything'
-    if {*members} >= _ARRAY:
+    if _is_array_like(members):
         return 'a number or a list of numbers, or of lists of one length'
     if {float, complex} & {*members}:
-        members = [member for member in members if member not in (int, bool, complex)]
+        # "A number" covers them, and `jax.typing.ArrayLike` lists them all.
+        members = [member for member in members if member not in (int, bool)]
     descriptions = dict.fromkeys(map(_describe, members))
     return ' or '.join(filter(None, descriptions)) or 'of another kind'
 
@@ -97,6 +106,8 @@ def _types(annotation: Any) -> Any:
     origin = get_origin(annotation) or annotation
     if origin is float:
         return int, float
+    if origin is complex:
+        return int, float, complex
     if origin is Callable:
         return ()
     if not _is_class(origin):
@@ -119,10 +130,23 @@ def _is_list_type(origin: type) -> bool:
 
 
 def _item(annotation: Any) -> Any:
-    """Returns the annotation of the items of a list."""
+    """Returns the annotation that all items of a list have; Any if they differ."""
     if get_origin(annotation) is np.ndarray:
         return Any  # The first argument of an array's annotation is its shape.
-    return next(iter(get_args(annotation)), Any)
+    arguments = get_args(annotation)
+    if _is_fixed_tuple(annotation) and len(set(arguments)) > 1:
+        return Any
+    return next(iter(arguments), Any)
+
+
+def _is_fixed_tuple(annotation: Any) -> bool:
+    """Returns whether an annotation is a tuple of fixed length, such as ``tuple[int, str]``."""
+    return get_origin(annotation) is tuple and Ellipsis not in get_args(annotation)
+
+
+def _is_array_like(members: Collection[Any]) -> bool:
+    """Returns whether a union has all members of NumPy's ``ArrayLike``."""
+    return set(members) >= set(_members(ArrayLike))
 
 
 def _is_array(value: object) -> bool:
@@ -142,6 +166,3 @@ def _members(annotation: Any) -> list[Any]:
     if alias in (Union, types.UnionType):
         return list(itertools.chain.from_iterable(map(_members, arguments)))
     return [types.NoneType if annotation is None else annotation]
-
-
-_ARRAY = {*_members(ArrayLike)}

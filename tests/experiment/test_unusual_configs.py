@@ -1,6 +1,7 @@
 """Unusual configs that run, and tuning, factories and sizes that do not suit."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,10 +145,31 @@ def test_arrays_are_refused_before_they_are_made():
         ({}, list[int], False),
         (np.float32(3), str, True),
         ([3], np.ndarray | float, True),
+        (3, Any | None, True),
+        (['x', 1], int | Any, True),
+        ([1, 'x'], tuple[int, str], True),
+        (['x', 1], tuple[int, str], False),
+        ([0.5, 'x'], tuple[float, float], False),
+        (3, complex, True),
+        ('3', complex, False),
     ],
 )
 def test_kinds(value, kind, suits):
     assert type_hints.matches_annotation(value, kind) == suits
+
+
+@pytest.mark.parametrize(
+    'kind, description',
+    [
+        (complex | None, 'a number or None'),
+        (int | float, 'a number'),
+        (Any | None, 'anything'),
+        (tuple[int, str], 'a list of values'),
+        (tuple[float, float], 'a list of numbers'),
+    ],
+)
+def test_errors_describe_the_kind_in_words(kind, description):
+    assert type_hints.describe_annotation(kind) == description
 
 
 def test_lanes_and_rounds_are_counted_before_they_are_listed():
