@@ -47,15 +47,17 @@ def _last_evaluations(run: 'Results') -> Iterator[tuple[str, str]]:
     facts = run.facts
     stage_rows = recorded.rows_of(run.columns, facts, dataset.MAIN)
     members, rows, series_of_row = recorded.by_series(stage_rows, facts, dataset.MAIN)
+    algorithm_of_series = [algorithm for algorithm, _ in members]
     labels = dataset.labels(members)
     is_last = rows['round'] == facts['num_rounds']
     for algorithm in facts['algorithms']:
         series_of = {
             label: series_of_row == index
             for index, label in enumerate(labels)
-            if members[index][0] == algorithm
+            if algorithm_of_series[index] == algorithm
         }
         if not series_of:
+            # No lane of it has a row yet. It is listed as not finished.
             series_of[algorithm] = np.zeros_like(is_last)
         for label, is_of_series in series_of.items():
             for pattern in facts['patterns']:
@@ -97,8 +99,10 @@ class Results:
         ``<model>/<metric>``; NaN, None or '' where a line of metrics has no such field.
       facts: labels, metrics and their directions, grid, seeds, as `Experiment.plan` has them.
       folder: the folder they were read from; None for results in memory.
-      measure_clients: what `clients` calls, with arrays by pattern and algorithm; `Experiment.run`
-        gives it for a run with a folder. None for what was recorded alone.
+      measure_clients: returns the arrays of `clients` by pattern and algorithm. `Experiment.run`
+        gives it for a run with a folder. Without it, `clients` reads what a report recorded.
+      has_first_point: whether the first point of the run's grid is among these results. `clients`
+        are measured at that point alone.
     """
 
     columns: Mapping[str, np.ndarray]
@@ -107,6 +111,7 @@ class Results:
     measure_clients: Callable[[], Mapping[str, Mapping[str, ClientArrays]]] | None = (
         None
     )
+    has_first_point: bool = True
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out what measures clients: it holds the parts of an experiment."""
@@ -153,8 +158,14 @@ class Results:
         Both are NaN for clients that do not train.
 
         Raises:
-          ValueError: if nothing was recorded or can be measured.
+          ValueError: if nothing was recorded or can be measured, or in a part of a run without the
+            first point of its grid.
         """
+        if not self.has_first_point:
+            requirement = (
+                'keep the first point of the grid, the only one with `clients`'
+            )
+            raise errors.invalid('at', requirement, 'a part of the run without it')
         if self.measure_clients is not None:
             measured = self.measure_clients()
         else:
@@ -229,20 +240,19 @@ class Results:
         values_at = self._grid_values(at or {})
         for name in values_at.keys() & self.columns.keys():
             is_selected &= _has_value_among(self.columns[name], values_at[name])
-        points = self._points_with(values_at)
+        all_points = grids.points(facts['grid'], facts['grid_mode'])
+        points = [point for point in all_points if _lies_at(point, values_at)]
         if not points:
             raise errors.invalid('at', 'leave a point of the grid', dict(at or {}))
         facts['grid'] = _grid_of(points, facts)
         rows = {name: column[is_selected] for name, column in self.columns.items()}
-        return Results(rows, facts, self.folder, self.measure_clients)
-
-    def _points_with(self, values_at: Mapping[str, Sequence[Any]]) -> list[Point]:
-        """Returns the points of the grid that have one of the values in each of some columns."""
-        return [
-            point
-            for point in grids.points(self.facts['grid'], self.facts['grid_mode'])
-            if all(point[name] in values for name, values in values_at.items())
-        ]
+        return Results(
+            rows,
+            facts,
+            self.folder,
+            self.measure_clients,
+            has_first_point=self.has_first_point and points[0] == all_points[0],
+        )
 
     def _grid_values(self, at: Point) -> dict[str, list[Any]]:
         """Returns the selected values of columns of the grid.
@@ -266,6 +276,11 @@ class Results:
             name: dataset.as_tuples(column) for name, column in self.columns.items()
         }
         return pandas.DataFrame(columns)
+
+
+def _lies_at(point: Point, values_at: Mapping[str, Sequence[Any]]) -> bool:
+    """Returns whether a point has one of the values in each of some columns."""
+    return all(point[name] in values for name, values in values_at.items())
 
 
 def _has_value_among(column: np.ndarray, values: Sequence[object]) -> np.ndarray:

@@ -72,6 +72,21 @@ def test_rows_of_a_grid_stay_together():
         run.select({'a': 1, 'b': [4]})
 
 
+def test_a_part_without_the_first_point_has_no_clients(run):
+    clients = {'seed': np.array([0]), 'loss': np.zeros((1, 3))}
+    measured = {'links': {'fedavg': clients}}
+    first, second = run.facts['grid'][SIGMA][:2]
+    run = dataclasses.replace(run, measure_clients=lambda: measured)
+    for part in (run, run.select({SIGMA: first}), run.select({SIGMA: [second, first]})):
+        assert part.clients['loss'].shape == (1, 1, 1, 3)
+    part = run.select({SIGMA: second})
+    for later in (part, part.select(algorithms='fedavg')):
+        with pytest.raises(
+            ValueError, match=r'^`at` must keep the first point of the '
+        ):
+            _ = later.clients
+
+
 def test_seeds_can_be_any_sequence(run):
     seeds = range(1, 3)
     assert run.select(seeds=seeds).facts == run.select(seeds=[1, 2]).facts
