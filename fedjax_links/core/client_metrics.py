@@ -36,20 +36,22 @@ def pooled_and_per_client_metrics(
 ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
     """Computes the metrics of all evaluation data together, [] each, and those of `by_client`."""
     rows = eval_rows(problem)
-    count = rows.counts.size
+    num_owners = rows.counts.size
     means_of, finish = _means_and_finish(problem)
     num_examples = jax.tree.leaves(problem.eval_data)[0].shape[0]
     if is_by_batch(problem):
         values: Any = problem.metrics.each(params, problem.eval_data)  # type: ignore[attr-defined]
     else:
         values = _per_example(means_of, params, problem.eval_data)
+    # Examples are sorted by owner.
     owners = jnp.repeat(
-        jnp.arange(count), rows.counts, total_repeat_length=num_examples
+        jnp.arange(num_owners), rows.counts, total_repeat_length=num_examples
     )
-    sums = jax.tree.map(lambda v: jax.ops.segment_sum(v, owners, count), values)
+    sums = jax.tree.map(lambda v: jax.ops.segment_sum(v, owners, num_owners), values)
     means = jax.tree.map(lambda v: jnp.sum(v, axis=0) / num_examples, sums)
     metrics_of_client = functools.partial(_metrics_of_sums, finish)
     per_client: Mapping[str, Array] = jax.vmap(metrics_of_client)(sums, rows.counts)
+    # With labels it adds the metrics that need those of all examples, such as ``r2``.
     pooled = finish(means, getattr(problem.eval_data, 'labels', None))
     return pooled, per_client
 
@@ -120,7 +122,11 @@ def eval_rows(problem: Problem) -> Rows:
 def _means_and_finish(
     problem: Problem,
 ) -> tuple[Callable[..., PyTree], Callable[..., Mapping[str, Array]]]:
-    """Returns what is averaged over examples, and what makes metrics of the means."""
+    """Returns what is averaged over examples, and what makes metrics of the means.
+
+    Metrics by name have both as methods, see `problems.losses.ByName`. A user's function of
+    parameters and examples is averaged itself.
+    """
     metrics = problem.metrics
     return getattr(metrics, 'means', metrics), getattr(metrics, 'finish', _unchanged)
 

@@ -69,7 +69,7 @@ def like_outputs(
     Args:
       labels: [B, ...].
       outputs: shape of the outputs.
-      classes: whether the labels are classes, of which the last axis of the outputs has scores.
+      classes: whether the labels are classes, of which the last axis of the outputs has logits.
       argument: what to name in an error.
 
     Returns:
@@ -85,7 +85,7 @@ def like_outputs(
         return labels.reshape(shape)
     reason = 'that of the outputs'
     if classes:
-        reason = f'one class for scores {show_shape(outputs)}'
+        reason = f'one class for logits {show_shape(outputs)}'
     requirement = f'have shape {show_shape(shape)}, {reason}'
     raise errors.invalid(argument, requirement, show_shape(label_shape))
 
@@ -96,7 +96,7 @@ def show_shape(shape: Sequence[int]) -> str:
 
 
 def cross_entropy(outputs: Array, labels: Array) -> Array:
-    """Computes the softmax cross-entropy of scores [B, C] at labels int[B]."""
+    """Computes the softmax cross-entropy of logits [B, C] at labels int[B]."""
     labels = like_outputs(labels, outputs.shape, classes=True)
     return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(outputs, labels))
 
@@ -121,7 +121,7 @@ def _residuals(outputs: Array, labels: Array) -> Array:
 
 
 def token_cross_entropy(outputs: Array, labels: Array) -> Array:
-    """Computes the cross-entropy of scores [B, L, C] at labels int[B, L]; negative ones are out.
+    """Computes the cross-entropy of logits [B, L, C] at labels int[B, L]; negative ones are out.
 
     A sequence's loss is the mean over its tokens that count, 0 without any; the loss is the mean
     over sequences, so that batches of one size are worth the same whatever was masked in them.

@@ -44,7 +44,8 @@ class MLP(nn.Module):
     Attributes:
       num_classes: number of outputs.
       hidden: width of each hidden layer.
-      product: a drop-in for `jax.lax.dot_general`, which is the alternative.
+      product: computes matrix products, with the arguments of `jax.lax.dot_general`, which may be
+        given instead of the default.
       dtype: what it computes in, ``'float32'`` or ``'bfloat16'``; parameters, their gradients,
         logits, the loss and sums over clients are float32 with either. None: as the parameters.
     """
@@ -82,8 +83,9 @@ class CNN(nn.Module):
       hidden: width of each hidden fully connected layer.
       dropout_rate: share of the inputs of each fully connected layer that is dropped in training.
       kaiming: False draws every layer as in `fan_in_uniform`.
-      convolution: a drop-in for `jax.lax.conv_general_dilated`, which is the alternative.
-      product: a drop-in for `jax.lax.dot_general`, which is the alternative.
+      convolution: computes convolutions, with the arguments of `jax.lax.conv_general_dilated`,
+        which may be given instead of the default.
+      product: as in `MLP`.
       dtype: what it computes in, as in `MLP`.
     """
 
@@ -157,7 +159,7 @@ class GRU(nn.Module):
       embedding: width of the embedding.
       hidden: width of each layer.
       layers: number of layers, each over the outputs of the one below.
-      every_token: whether there are scores after every token, or after the last alone.
+      every_token: whether there are logits after every token, or after the last alone.
       dtype: what it computes in, as in `MLP`; what is carried from token to token is float32.
 
     References:
@@ -185,7 +187,7 @@ class GRU(nn.Module):
             # In the dtype of the activations, which is float64 under x64.
             start = jnp.zeros((len(tokens), self.hidden), activations.dtype)
             activations = nn.RNN(cell)(activations, initial_carry=start)
-        return _scores(self, activations)
+        return _logits(self, activations)
 
 
 class Transformer(nn.Module):
@@ -226,7 +228,11 @@ class Transformer(nn.Module):
             requirement = f'be a multiple of heads ({self.heads})'
             raise errors.invalid('hidden', requirement, self.hidden)
         options: dict[str, Any] = {'dtype': check_dtype(self.dtype)}
-        plain: dict[str, Any] = {'attention_fn': _attend, 'use_bias': False}
+        attention_options: dict[str, Any] = {
+            **options,
+            'attention_fn': _attend,
+            'use_bias': False,
+        }
         embedded = _embed(self, tokens, self.hidden)
         positions = self.param(
             'places', nn.initializers.normal(0.02), embedded.shape[1:]
@@ -234,26 +240,24 @@ class Transformer(nn.Module):
         activations = embedded + positions[None]
         causal = nn.make_causal_mask(tokens)
         for _ in range(self.layers):
-            attention = nn.MultiHeadDotProductAttention(self.heads, **options, **plain)
+            attention = nn.MultiHeadDotProductAttention(self.heads, **attention_options)
             activations += attention(nn.LayerNorm(**options)(activations), mask=causal)
             wide_layer = nn.Dense(4 * self.hidden, **options)
             wide = nn.gelu(wide_layer(nn.LayerNorm(**options)(activations)))
             activations += nn.Dense(self.hidden, **options)(wide)
-        return _scores(self, nn.LayerNorm(**options)(activations))
+        return _logits(self, nn.LayerNorm(**options)(activations))
 
 
 def _attend(
     query: Array, key: Array, value: Array, *, mask: Array, **_: object
 ) -> Array:
-    """Weighs values [B, L, ...] by the softmax of keys times queries: float[B, L, heads, width].
-
-    The softmax is the exponential of its logarithm: what the compiler makes of a division depends
-    on the number of devices.
-    """
+    """Averages values, weighted by the softmax of queries times keys; [B, L, heads, width] each."""
     scores = jnp.einsum('bqhd,bkhd->bhqk', query, key) / math.sqrt(query.shape[-1])
     scores = jnp.where(mask, as_logits(scores, 'float32'), -1e30)
-    shares = jnp.exp(nn.log_softmax(scores)).astype(value.dtype)
-    return jnp.einsum('bhqk,bkhd->bqhd', shares, value)
+    # Not `nn.softmax`, which divides: how the compiler rounds a division depends on the number
+    # of devices.
+    weights = jnp.exp(nn.log_softmax(scores)).astype(value.dtype)
+    return jnp.einsum('bhqk,bkhd->bqhd', weights, value)
 
 
 def _embed(module: GRU | Transformer, tokens: Array, width: int) -> Array:
@@ -269,10 +273,10 @@ def _embed(module: GRU | Transformer, tokens: Array, width: int) -> Array:
     return nn.Embed(num_tokens, width)(tokens)
 
 
-def _scores(module: GRU | Transformer, activations: Array) -> Array:
+def _logits(module: GRU | Transformer, activations: Array) -> Array:
     """Returns logits after every token, or after the last alone; called in a compact module."""
-    read = activations if module.every_token else activations[:, -1]
-    outputs = nn.Dense(module.num_classes, dtype=check_dtype(module.dtype))(read)
+    features = activations if module.every_token else activations[:, -1]
+    outputs = nn.Dense(module.num_classes, dtype=check_dtype(module.dtype))(features)
     return as_logits(outputs, module.dtype)
 
 

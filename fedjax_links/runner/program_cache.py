@@ -15,6 +15,8 @@ from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import compilation
 
+_MIN_COMPILE_THREADS = 8  # Programs that compile at the same time, at least. Chosen.
+
 
 class Programs:
     """Holds the programs of a plan, each built when it is first used.
@@ -41,19 +43,23 @@ class Programs:
         """
         self.plan = plan
         self.slots = list(slots or devices.device_slots(one_thread=bool(side_by_side)))
-        one_by_one = jax.default_backend() == 'cpu' or self.slots[0].is_mesh
-        self.side_by_side = not one_by_one if side_by_side is None else side_by_side
-        # Patterns are kept, so that no other pattern gets their id.
+        if side_by_side is None:
+            is_cpu = jax.default_backend() == 'cpu'
+            side_by_side = not is_cpu and not self.slots[0].is_mesh
+        self.side_by_side = side_by_side
+        # By id. Patterns are kept, so that no other object gets the id of one.
         self._traced: dict[int, tuple[Participation, compilation.TracedPattern]] = {}
         self._first_traced: dict[Hashable, compilation.TracedPattern] = {}
         self._link_programs: dict[Hashable, compilation.LinkProgram] = {}
         self._training: dict[Any, compilation.TrainingProgram] = {}
         self._compiling: dict[Any, Future[Any]] = {}
         self._known_to_fit: set[Future[Any]] = set()
-        # Problems, so that no other array gets an id of theirs, and their copies on devices.
+        # A problem and its copy on a slot, by the ids of the problem's arrays. The problem is
+        # kept, so that no other object gets the id of one of these arrays.
         self._copies: collections.OrderedDict[Any, tuple[Problem, Problem]]
         self._copies = collections.OrderedDict()
-        self._threads = ThreadPoolExecutor(max(8, 2 * len(self.slots)))
+        num_threads = max(_MIN_COMPILE_THREADS, 2 * len(self.slots))
+        self._threads = ThreadPoolExecutor(num_threads)
 
     # Which lanes share a program.
 
@@ -105,9 +111,9 @@ class Programs:
     # Programs before they are compiled.
 
     def training(
-        self, lane: Lane, slot: devices.DeviceSlot, varying: Sequence[bool]
+        self, lane: Lane, slot: devices.DeviceSlot, varying: tuple[bool, ...]
     ) -> compilation.TrainingProgram:
-        """Returns the program of a lane; one device is like another, a mesh is not.
+        """Returns the program of a lane. All single devices share it; each mesh has its own.
 
         Args:
           lane: any that has it.
@@ -125,7 +131,8 @@ class Programs:
     def links(self, pattern: Participation) -> compilation.TracedPattern:
         """Returns a pattern as traced, which is done once.
 
-        Arrays that equal those of the first pattern of the same structure are the same ones.
+        It is the first traced pattern of its structure, with the arrays of this one. So patterns
+        of one structure share a program. Arrays that equal those of the first are its very arrays.
         """
         if id(pattern) not in self._traced:
             traced = compilation.trace_pattern(pattern)
@@ -135,25 +142,28 @@ class Programs:
         return self._traced[id(pattern)][1]
 
     def link_program(
-        self, pattern: compilation.TracedPattern, varying: Sequence[bool] = ()
+        self,
+        pattern: compilation.TracedPattern,
+        varying: tuple[bool, ...] | None = None,
     ) -> compilation.LinkProgram:
         """Returns the program of all patterns of a structure.
 
         Args:
           pattern: one of them.
-          varying: for each of its constants, whether lanes side by side differ in it.
+          varying: for each of its constants, whether lanes side by side differ in it; in none by
+            default.
         """
-        varying = tuple(varying) if any(varying) else ()
+        if varying is None:
+            varying = (False,) * len(jax.tree.leaves(pattern.constants))
         key = pattern.structure, varying
         if key not in self._link_programs:
-            num_leaves = len(jax.tree.leaves(pattern.constants))
-            axes = self._lane_axes(pattern.constants, varying or (False,) * num_leaves)
+            axes = self._lane_axes(pattern.constants, varying)
             self._link_programs[key] = compilation.link_program(
                 pattern, self.plan.eval_every, axes
             )
         return self._link_programs[key]
 
-    def _lane_axes(self, values: PyTree, varying: Sequence[bool]) -> PyTree:
+    def _lane_axes(self, values: PyTree, varying: tuple[bool, ...]) -> PyTree:
         """Returns the axis of lanes of each leaf, as `jax.vmap` takes it; None for single lanes."""
         if not self.side_by_side:
             return None
@@ -236,14 +246,16 @@ class Programs:
         return self.slots[:num_fitting]
 
     def forget(self, label: str) -> None:
-        """Drops the programs of an algorithm that is done."""
+        """Drops the programs of an algorithm that is done, and all copies of problems."""
         keys = [key for key in self._training if key[0][0] == label]
         for key in keys:
-            dropped = self._training.pop(key)
+            dropped_program = self._training.pop(key)
             self._compiling = {
                 compiled_key: future
                 for compiled_key, future in self._compiling.items()
-                if compiled_key[0] not in dropped
+                # The first part of a key is a function, such as `advance` of a program.
+                if compiled_key[0] not in dropped_program
             }
+        # It holds compiled programs, too. Those of other algorithms are only checked again.
         self._known_to_fit.clear()
         self._copies.clear()

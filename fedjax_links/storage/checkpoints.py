@@ -37,6 +37,7 @@ _ABOUT = 'about'
 _LINES = 'lines'
 _LEAVES = 'leaves'
 PARTS = 'parts'
+"""The metadata that a divided save has: of each part what `write_part` returned, in order."""
 _DIGEST = 'sha256'
 _KEY_PREFIX = 'key:'
 _RowRange = Callable[[int], tuple[int, int]]
@@ -57,7 +58,7 @@ def pack(
     Args:
       state: leaves are arrays of any dtype, typed keys, or `mesh_layouts.LocalRows`, which parts
         hold. None for a lane that no run will resume.
-      metadata: what else the file says, plain values.
+      metadata: what else the file says, plain values. With parts, `PARTS` among them.
       lines: of metrics, each with its line break.
     """
     leaves: list[dict[str, str]] = []
@@ -91,7 +92,7 @@ def write_part(path: Path, index: int, state: PyTree) -> Section:
       state: as in `pack`.
 
     Returns:
-      The part's entry in the `PARTS` of the save; empty if no leaf is divided.
+      The part's entry in `PARTS`; empty if no leaf is divided.
     """
     arrays: dict[str, np.ndarray] = {}
     bounds: dict[str, tuple[int, int]] = {}

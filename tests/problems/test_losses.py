@@ -211,7 +211,7 @@ def test_a_user_loss_may_read_a_column_but_not_all_pairs():
         (
             np.eye(4, 3, dtype=int),
             {'outputs': 3, 'loss': 'cross_entropy'},
-            '`labels` must have shape [E], one class for scores [E, 3], got [E, 3].',
+            '`labels` must have shape [E], one class for logits [E, 3], got [E, 3].',
         ),
         (
             np.array(['ann', 'bob', 'ann', 'eve']),

@@ -3,10 +3,9 @@
 For chasing published numbers only. Notebook: debias_fedavg.ipynb of debias_fl at a3a809b.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
@@ -17,14 +16,15 @@ from fedjax_links.local_training import ClientProgram, Contribution
 
 
 def debiased_fedavg_horizon(
-    local_train: ClientProgram, *, num_rounds: int, groups: Any = None
+    local_train: ClientProgram, *, num_rounds: int, groups: ArrayLike | None = None
 ) -> Algorithm:
     """Builds Debiasing FedAvg with local rate ``eta T / c_g``, T the planned length of the run.
 
-    debias_fedavg.ipynb, cell 13 (lines 509-512): one counter per group, incremented first, the
-    horizon T in place of the paper's ``(t + 1) B / N``. The two differ by the factor
-    ``M T / (t + 1)`` with M groups: M times larger at the end, and with a 1/(t + 1) decay before.
-    Rates of one form cannot be carried over to the other.
+    debias_fedavg.ipynb, cell 13 (lines 509-512). There is one counter c_g per group, incremented
+    before it is used. The paper has ``(t + 1) B / N`` in place of T, with B of N clients active.
+    If one of M groups of equal size is active in each round, ``B / N = 1 / M``. The local rate here
+    is then ``M T / (t + 1)`` times the paper's: it falls during the run, and is still M times
+    larger in the last round. So a learning rate tuned for one does not suit the other.
 
     Args:
       local_train: the client program, whose rate is eta.
@@ -35,29 +35,33 @@ def debiased_fedavg_horizon(
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for a horizon below 1, or groups that are not one id per client from 0.
+      ValueError: for a horizon below 1, or groups that are not one id of at least 0 per client.
     """
     checks.integer('num_rounds', num_rounds)
+    group_of_client = None
     if groups is not None:
         ids = checks.ids('groups', groups)
-        groups = np.unique(ids, return_inverse=True)[1]  # Without gaps.
+        group_of_client = np.unique(ids, return_inverse=True)[1]  # Without gaps.
 
     clean = debiased_fedavg(local_train)
 
     def init(params, problem):
-        if groups is not None and len(groups) != problem.num_clients:
+        if group_of_client is not None and len(group_of_client) != problem.num_clients:
             requirement = (
                 f"have one entry per client of the problem's {problem.num_clients}"
             )
-            raise errors.invalid('groups', requirement, len(groups))
+            raise errors.invalid('groups', requirement, len(group_of_client))
         return clean.init(params, problem)
 
     def round_step(state, ctx, problem):
         active = base.participants(ctx.links)
-        group = np.arange(problem.num_clients) if groups is None else groups
-        taking_part = jnp.zeros(problem.num_clients, bool).at[group].max(active)[group]
-        # C_g of each client's own group.
-        num_selected = state.num_selected + taking_part
+        group = group_of_client
+        if group is None:
+            group = np.arange(problem.num_clients)
+        # A group takes part if any of its clients is active. There are at most N groups.
+        group_takes_part = jnp.zeros(problem.num_clients, bool).at[group].max(active)
+        # c_g of each client's own group.
+        num_selected = state.num_selected + group_takes_part[group]
 
         def client(train, i, row):
             nu = num_rounds / common.as_float(num_selected[i])
