@@ -115,13 +115,12 @@ def test_only_the_main_thread_imports_as_loading_threads_deadlock(tmp_path):
     ],
 )
 def test_a_mistake_costs_one_line(arguments, message):
-    assert message in refused(
-        *QUICKSTART, *['--workdir=x'][: len(arguments)], *arguments
-    )
+    assert message in refused(*QUICKSTART, '--workdir=x', *arguments)
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(plain, tmp_path):
+def test_a_killed_run_resumes_and_ends_like_an_unbroken_one(plain, tmp_path):
+    # 500 evaluations of two algorithms and two seeds: 2000 lines.
     small = [*plain, '--config.num_rounds=2000', '--config.eval_every=4']
     full = run(*small, f'--workdir={tmp_path / "whole"}')
     assert full.returncode == 0, full.stderr
@@ -135,6 +134,7 @@ def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(plain, tmp_path):
     )
     metrics = tmp_path / 'killed' / 'metrics.jsonl'
     deadline = time.monotonic() + 200
+    # It is killed soon after its first lines.
     while not (metrics.exists() and metrics.read_bytes().count(b'\n') > 22):
         assert time.monotonic() < deadline
         assert killed.poll() is None, 'the run was over before it could be killed'
@@ -152,7 +152,7 @@ def test_a_killed_run_goes_on_and_ends_like_an_unbroken_one(plain, tmp_path):
 
 
 @pytest.mark.slow
-def test_more_rounds_another_future_and_other_configs_of_a_run(plain, tmp_path):
+def test_a_run_is_extended_and_forked_but_takes_no_other_config(plain, tmp_path):
     done = run(*plain, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
     before = (tmp_path / 'run' / 'metrics.jsonl').read_bytes()
@@ -226,7 +226,7 @@ def get_config():
 
 
 @pytest.mark.slow
-def test_a_comparison_goes_on_and_its_words_may_change(tmp_path):
+def test_a_finished_comparison_takes_another_title_at_once(tmp_path):
     config = tmp_path / 'few.py'
     folder = tmp_path / 'run'
     config.write_text(FEW)
@@ -265,8 +265,7 @@ from fedjax_links.algorithms import common
 
 
 def slow_fedavg(local_train, *, damping):
-    plain = fl.ALGORITHMS['fedavg'](local_train, server_lr=damping)
-    return plain
+    return fl.ALGORITHMS['fedavg'](local_train, server_lr=damping)
 
 
 def odd_rounds(num_clients):
@@ -319,10 +318,8 @@ def get_config():
 
 
 @pytest.mark.usefixtures('unrendered')
-def test_all_parts_of_a_users_own_run_from_a_config(
-    tmp_path,
-):
-    """Defined in a file beside the config; tuned towards the larger values of their metric."""
+def test_a_config_runs_parts_of_a_file_beside_it(tmp_path):
+    """Tuning takes the rate with the larger value of their metric, as they say."""
     (tmp_path / 'mine.py').write_text(MINE)
     (tmp_path / 'own.py').write_text(OWN)
     arguments = ['simulate', f'--config={tmp_path / "own.py"}']
@@ -331,12 +328,12 @@ def test_all_parts_of_a_users_own_run_from_a_config(
     rows = [json.loads(line) for line in (tmp_path / 'run' / 'metrics.jsonl').open()]
     main = [row for row in rows if 'stage' not in row]
     assert {row['client.learning_rate'] for row in main} == {0.1}
-    ends = {
+    final_closeness = {
         row['algorithm']: row['server/train_closeness']
         for row in main
         if row['round'] == 10
     }
-    assert ends['slow'] < ends['fedavg'] < 0
+    assert final_closeness['slow'] < final_closeness['fedavg'] < 0
     assert {row['rounds/num_active'] for row in main} == {10}
     assert refused(*arguments, '--dry_run', '--config.links.name=mine:od_rounds') == (
         "error: `config.links.name` has no 'od_rounds'; did you mean 'odd_rounds'?\n"

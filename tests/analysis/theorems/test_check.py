@@ -1,4 +1,4 @@
-"""The checker against the functions it uses, and runs of quadratics against their listings."""
+"""Runs that a theorem covers stay below its bound; others name the first broken assumption."""
 
 import math
 
@@ -113,7 +113,10 @@ def test_separation_check_of_a_covered_run_bounds_the_run(theorem):
     last = None
     masks = np.zeros((2000, 3), bool)
     for mask in masks:
-        free = np.array([i != last for i in range(3)]) * weights
+        # The client of the last round is not available.
+        free = np.array(weights)
+        if last is not None:
+            free[last] = 0.0
         last = rng.choice(3, p=free / free.sum())
         mask[last] = True
     rates = np.full(3, cap)
@@ -121,6 +124,7 @@ def test_separation_check_of_a_covered_run_bounds_the_run(theorem):
         rates = cap / (3 * chain.marginal)
     clients = gradient_runs.quadratic_clients(targets, rates, 1)
     squares = gradient_runs.amplified_fedavg_gradient_squares(masks, clients)
+    # The theorem bounds the mean over rounds 0 to T - tau - 1.
     realised = squares[: 2000 - sun2025.least_lag(chain)].mean()
     run = run._replace(learning_rate=cap, realised=realised)
     result = analysis.check_theorem(theorem, known, run)
@@ -152,6 +156,7 @@ def test_journal_check_of_linear_models_bounds_their_run(loss):
     squares = gradient_runs.fedpbc_gradient_squares(masks, clients)
     run = run._replace(learning_rate=cap, realised=squares.mean())
     result = analysis.check_theorem('xiang2024', known, run)
+    # The theorem also assumes L >= 1, which not each of these losses has.
     assert result.covers == (known.smoothness >= 1)
     assert result.factor >= 1
 
