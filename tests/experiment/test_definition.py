@@ -195,7 +195,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_start_that_ends_between_its_files_can_go_on(tmp_path):
+def test_a_start_that_ends_between_its_files_can_resume(tmp_path):
     planned = experiment.build(
         tuned(tuning=None, client={'learning_rate': 0.1, 'local_steps': 1})
     )

@@ -325,7 +325,7 @@ def test_lanes_are_matched_by_labels_or_the_only_one(tmp_path, past):
 
 
 @pytest.mark.slow
-def test_points_of_a_grid_go_on_from_their_own_lanes(tmp_path):
+def test_points_of_a_grid_are_forked_from_their_own_lanes(tmp_path):
     grid = {'client': {'learning_rate': (0.1, 0.05)}}
     planned = build(grid=grid)
     planned.run(tmp_path / 'run')

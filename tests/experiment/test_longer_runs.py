@@ -19,7 +19,7 @@ from tests.runner.running import run_and_cut
 @pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
 @pytest.mark.parametrize('finished', [True, False])
-def test_more_rounds_go_on_to_the_bit_and_tuning_is_not_repeated(tmp_path, finished):
+def test_more_rounds_extend_to_the_bit_without_tuning_again(tmp_path, finished):
     experiment.build(tuned(num_rounds=16)).run(tmp_path / 'whole')
     short = experiment.build(tuned(num_rounds=8))
     if finished:

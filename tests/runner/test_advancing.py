@@ -222,7 +222,7 @@ def test_a_compiler_out_of_memory_gets_smaller_groups(monkeypatch, capsys):
     np.testing.assert_allclose(by_lane(cut), by_lane(full), rtol=2e-5)
 
 
-def test_lanes_that_stopped_in_other_groups_go_on(tmp_path):
+def test_lanes_that_stopped_in_other_groups_resume(tmp_path):
     """Two devices have two lanes each; on one device all four could run together."""
     planned = in_python(seeds=range(4), **ALONE)
     two = [DeviceSlot((jax.devices()[0],))] * 2

@@ -62,7 +62,7 @@ def test_another_experiment_under_the_same_labels_is_refused(name, again, monkey
 @pytest.mark.parametrize(
     'name', cases(HARMLESS, ['title', 'comment in a module', 'data moved'], COVERED_BY)
 )
-def test_a_harmless_change_goes_on(name, again, monkeypatch):
+def test_a_harmless_change_resumes(name, again, monkeypatch):
     study, run = again
     HARMLESS[name](study, monkeypatch)
     before = (run / runs.METRICS).read_bytes()

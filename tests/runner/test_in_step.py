@@ -64,7 +64,7 @@ def test_processes_that_the_caller_connected_are_joined(tmp_path, full_run):
 
 
 @pytest.mark.slow
-def test_where_one_is_killed_the_other_says_so_and_they_go_on(tmp_path, full_run):
+def test_where_one_is_killed_the_other_says_so_and_they_resume(tmp_path, full_run):
     folder = tmp_path / 'run'
     for killed in (1, 0):
         both = several.start(folder)
@@ -92,7 +92,7 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_go_on')
+@pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_resume')
 def test_both_processes_name_a_full_disk_and_resume(small_disk, full_run):
     folder = small_disk / 'run'
     ballast = small_disk / 'ballast'
@@ -113,7 +113,7 @@ def test_both_processes_name_a_full_disk_and_resume(small_disk, full_run):
 
 
 @pytest.mark.slow
-@pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_go_on')
+@pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_resume')
 def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, full_run):
     """The second alone has a signal, too little memory, or another config."""
     folder = tmp_path / 'run'

@@ -107,7 +107,7 @@ def test_ones_own_is_named_like_anything_else(tmp_path):
 @pytest.mark.parametrize(
     'method', cases(['on_start', 'on_stage', 'on_period', 'on_end'], ['on_period'])
 )
-def test_a_callback_that_raises_leaves_a_folder_that_goes_on(tmp_path, method):
+def test_a_callback_that_raises_leaves_a_folder_that_resumes(tmp_path, method):
     built = small(grid={}, algorithms=only_fedavg())
     built.run(tmp_path / 'whole')
     with pytest.raises(RuntimeError, match=method):

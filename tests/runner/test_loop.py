@@ -271,7 +271,7 @@ def test_a_number_in_the_place_of_several_is_refused(field, form):
         in_python(**{field: 5})
 
 
-def test_a_run_goes_on_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
+def test_a_run_resumes_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
     in_python().run(tmp_path)
     monkeypatch.setattr(prng, 'DRAWS_VERSION', prng.DRAWS_VERSION + 1)
     with pytest.raises(ValueError, match=r'where config\.draws is \d+ and not \d+'):

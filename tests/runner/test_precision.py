@@ -48,7 +48,7 @@ def test_another_word_is_refused():
         in_python(matmul_precision='hihg')
 
 
-def test_a_run_does_not_go_on_with_another(tmp_path):
+def test_a_run_does_not_resume_with_another(tmp_path):
     in_python().run(tmp_path)
     assert (
         json.loads((tmp_path / 'environment.json').read_text())['matmul_precision']

@@ -179,7 +179,7 @@ def test_one_shard_twice_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_in_one_piece_goes_on_from_shards(tmp_path, full_run):
+def test_a_run_in_one_piece_resumes_from_shards(tmp_path, full_run):
     experiment.build(tuned()).shard(0, COUNT).run(tmp_path / 'run')
     experiment.build(tuned()).run(tmp_path / 'run')
     assert (
@@ -191,7 +191,7 @@ def test_a_run_in_one_piece_goes_on_from_shards(tmp_path, full_run):
 
 
 @pytest.mark.slow
-def test_more_rounds_go_on_from_a_merged_run(tmp_path):
+def test_a_merged_run_is_extended(tmp_path):
     folder = tmp_path / 'run'
     full_run = tmp_path / 'whole'
     run_all(folder, values(), 2)

@@ -172,7 +172,7 @@ def lines_of(folder):
     return {lane.name: list(lane.lines) for lane in runs.lanes(folder)}
 
 
-def check_goes_on(way, subject, change, monkeypatch):
+def check_resumes(way, subject, change, monkeypatch):
     """Checks that nobody is refused, and that what has run is as it was."""
     source, here = subject
     change(source, monkeypatch)
@@ -190,15 +190,15 @@ def check_goes_on(way, subject, change, monkeypatch):
     'name', cases(changes.HARMLESS, ['comment in a module'], COVERED_BY)
 )
 @pytest.mark.parametrize('way', EACH_WAY)
-def test_a_harmless_change_of_a_study_goes_on_by_every_way(
+def test_a_harmless_change_of_a_study_resumes_by_every_way(
     way, name, study, monkeypatch
 ):
-    check_goes_on(way, study, changes.HARMLESS[name], monkeypatch)
+    check_resumes(way, study, changes.HARMLESS[name], monkeypatch)
 
 
 @pytest.mark.parametrize('name', cases(made.HARMLESS, ['parts by makers'], COVERED_BY))
 @pytest.mark.parametrize('way', EACH_WAY)
-def test_a_harmless_change_of_objects_goes_on_by_every_way(
+def test_a_harmless_change_of_objects_resumes_by_every_way(
     way, name, objects, monkeypatch
 ):
-    check_goes_on(way, objects, made.HARMLESS[name], monkeypatch)
+    check_resumes(way, objects, made.HARMLESS[name], monkeypatch)

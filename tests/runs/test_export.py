@@ -203,7 +203,7 @@ def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):
         export.archive(configured, tmp_path / 'other', metrics=['eval_loss'])
 
 
-def test_nothing_goes_on_from_an_archive(configured, tmp_path):
+def test_nothing_resumes_from_an_archive(configured, tmp_path):
     export.archive(configured, tmp_path / 'kept')
     planned = experiment.build(values(algorithms={'fedpbc': {}}))
     with pytest.raises(ValueError, match='not of an archive'):

@@ -133,7 +133,7 @@ def test_one_foreign_file_is_enough(tmp_path):
 @pytest.mark.parametrize(
     'left', ['checkpoints', '.lock', '.experiment.json.77-0123abcd.partial', 'claims']
 )
-def test_a_start_that_was_killed_early_goes_on(left, tmp_path):
+def test_a_start_that_was_killed_early_resumes(left, tmp_path):
     if '.' in left:
         (tmp_path / left).write_text('')
     else:
