@@ -20,7 +20,8 @@ text says, partitions have equal volume, non-homogeneous Markov links keep their
 links with reset keep their probability.
 
 None of these three holds with as_released. There the known probability is the last client's for
-everyone, and F3AST takes positions for ids. With first_commit FedPBC also moves twice.
+everyone, and F3AST takes positions for ids. With first_commit FedPBC's clients also move twice
+as far.
 """
 
 from ml_collections import ConfigDict

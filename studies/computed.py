@@ -173,7 +173,7 @@ def _mixing_rows() -> Iterator[str]:
 
 
 def neighbourhood(cohort_size: int, num_clients: int = 500) -> list[float]:
-    """Computes the L1 distance of pi_R to uniform at R = 0, near M / 2, and M - 2."""
+    """Computes the L1 distance of pi_R to uniform at R = 0, near M / 2, and M - 2; M = N / B."""
     weights = np.arange(1.0, num_clients + 1) ** -POWER
     curve = analysis.minimum_separation_curve(weights, cohort_size)
     distances = np.abs(curve - 1 / num_clients).sum(axis=1)
@@ -189,7 +189,8 @@ def _neighbourhood_row() -> str:
     return _row(
         'Sun et al. 2025, Theorem 2',
         'pi_R comes within a multiple of 1 / N of uniform as R grows, with large B too',
-        'distance (L1) at R = 0, about M / 2, and M - 2 for 500 clients with weights i^-1.5: '
+        'distance (L1) at R = 0, about M / 2, and M - 2 for 500 clients with weights i^-1.5, '
+        'M = 500 / B: '
         + '; '.join(parts),
         'holds; one lap before the end the distance is below B / N, so more for larger B',
     )

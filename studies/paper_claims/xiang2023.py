@@ -26,7 +26,7 @@ def claims() -> Iterator[Claim]:
         }
         yield Claim(item, 'FedPBC below FedAvg', run, pairs, **loss)
     ends = tuple(Side('fedpbc', pattern, 'client_mean') for pattern in links.values())
-    text = 'FedPBC ends at the same loss in both'
+    text = 'FedPBC ends at the same loss without jitter as with it'
     yield Claim(
         'Xiang et al. 2023, Figure 3c', text, run, {'': ends}, **loss, ordered=False
     )

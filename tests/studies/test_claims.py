@@ -10,6 +10,7 @@ from studies import claim as claim_of
 from studies import claimed_rates
 from studies.claim import Claim, Side
 from studies.claims import CLAIMS, MINUTES, TABLE_D1, table
+from studies.paper_claims import xiang2024
 from tests import ROOT
 from tests.configs import shipped
 from tests.datasets import real_images
@@ -176,6 +177,24 @@ def test_the_page_has_what_the_archives_say(results):
         *table(results)
     ][2:]
     assert claim_of.summary(results) in ' '.join(page.split())
+
+
+def test_a_claim_names_the_first_of_each_pair_first():
+    """As the page says of its numbers: positive if the first named is ahead."""
+    names = {label: name for name, label in xiang2024.RIVALS.items()}
+    names['fedpbc'] = 'FedPBC'
+    num_pairs = 0
+    for claim in xiang2024.claims():
+        pairs = [sides for sides in claim.pairs.values() if len(sides) == 2]
+        for first, second in pairs:
+            if first.algorithm == second.algorithm or first.algorithm not in names:
+                continue
+            text = claim.text.replace(names[second.algorithm], 'second', 1)
+            start = text.find(names[first.algorithm])
+            assert start >= 0, claim.text
+            assert 'second' not in text[:start], claim.text
+            num_pairs += 1
+    assert num_pairs > 50
 
 
 def test_runs_of_equal_problem_links_and_rates_are_bit_equal():

@@ -106,7 +106,7 @@ def fedpbc_doubled_steps(
     """Builds the first commit's FedPBC: clients move ``1 + eta_g`` times their displacement.
 
     FedPBC at 2f364b4, varying_pbc.py:110 and static_pbc.py:96, until 2f6770c of 2024-04-15. With
-    eta_g = 1 its clients moved twice where those of the baselines moved once.
+    eta_g = 1 its clients moved twice as far as those of the baselines.
 
     Args:
       local_train: the client program L_i.
