@@ -190,8 +190,7 @@ def _neighbourhood_row() -> str:
         'Sun et al. 2025, Theorem 2',
         'pi_R comes within a multiple of 1 / N of uniform as R grows, with large B too',
         'distance (L1) at R = 0, about M / 2, and M - 2 for 500 clients with weights i^-1.5, '
-        'M = 500 / B: '
-        + '; '.join(parts),
+        'M = 500 / B: ' + '; '.join(parts),
         'holds; one lap before the end the distance is below B / N, so more for larger B',
     )
 
