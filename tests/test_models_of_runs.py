@@ -109,7 +109,7 @@ def test_a_run_begins_with_arrays_by_name(first, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, dict(initial), params)
 
 
-def test_seeds_that_draw_their_data_share_one_beginning(first, tmp_path):
+def test_seeds_that_draw_their_data_share_one_beginning(first):
     _, folder, _ = first
     redraw = {'data': 'by_seed', 'partition': 'by_seed'}
     config = values(

@@ -366,7 +366,7 @@ def test_a_line_that_no_lane_has_is_no_metric(tmp_path):
     assert columns['stage'].tolist() == ['main', 'main']
 
 
-def test_an_unknown_column_is_named_with_the_nearest(tmp_path):
+def test_an_unknown_column_is_named_with_the_nearest():
     results = in_python(grid={'learning_rate': [0.1]}, num_rounds=4).run()
     with pytest.raises(KeyError, match='did you mean'):
         results['server/distanse']

@@ -85,10 +85,8 @@ def test_fedavg_weighs_by_the_examples_of_the_active(x64, compute):
     harness.assert_caught(expected, quadratic_loops.fedavg(SETTING))
 
 
-@pytest.mark.parametrize(
-    'name, options', [('fedavg_all', {}), ('fedavg_known', {}), ('fedau', {})]
-)
-def test_rules_that_divide_by_n_weigh_by_shares_of_all_examples(x64, name, options):
+@pytest.mark.parametrize('name', ['fedavg_all', 'fedavg_known', 'fedau'])
+def test_rules_that_divide_by_n_weigh_by_shares_of_all_examples(x64, name):
     program = harness.client_program(SETTING)
     cutoff = {'cutoff': 9} if name == 'fedau' else {}
     algorithm = ALGORITHMS[name](program, server_lr=1.3, weights='examples', **cutoff)

@@ -20,7 +20,7 @@ def test_links_are_drawn_on_the_terminal_and_into_the_folder(tmp_path):
     assert max(map(len, lines[:-1])) <= 80
 
 
-def test_without_a_folder_nothing_is_written(tmp_path):
+def test_without_a_folder_nothing_is_written():
     done = run('links', '--config=configs/quickstart.py', '--rounds=50')
     assert done.returncode == 0, done.stderr
     assert 'Wrote' not in done.stdout

@@ -36,7 +36,7 @@ def past(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_replayed_links_give_the_same_run_to_the_bit(tmp_path, past):
+def test_replayed_links_give_the_same_run_to_the_bit(past):
     """Masks and probabilities: the algorithm that divides by them sees no difference."""
     was = runs.read(past)
     for label, seed in (('markov', 1), ('cyclic', 0)):

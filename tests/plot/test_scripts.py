@@ -78,7 +78,7 @@ def test_signs_that_a_font_has_are_drawn(name):
     assert scripts.explanation(stand_ins) == ''
 
 
-def test_an_installed_font_that_has_the_signs_is_taken(monkeypatch):
+def test_an_installed_font_that_has_the_signs_is_taken():
     """Signs that DejaVu has are drawn by it where the picture's own font has none of them."""
     name = 'мир'
     page = plt.figure()

@@ -99,7 +99,7 @@ def test_every_round_has_a_row_where_asked_for(swept):
     np.testing.assert_array_equal(table['round'][:6], [1, 2, 3, 4, 5, 6])
 
 
-def test_one_lane_has_no_columns_of_lanes_and_goes_on_counting(swept):
+def test_one_lane_has_no_columns_of_lanes_and_goes_on_counting():
     problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
     args = jax.random.key(0), fedavg(0.1), participation.always(4), problem
     first = fl.simulate(*args, num_rounds=4, eval_every=2)
@@ -114,7 +114,7 @@ def test_one_lane_has_no_columns_of_lanes_and_goes_on_counting(swept):
         silent.to_pandas()
 
 
-def test_evaluations_that_are_all_vectors_have_no_labelled_form(swept):
+def test_evaluations_that_are_all_vectors_have_no_labelled_form():
     problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
     args = jax.random.key(0), fedavg(0.1), participation.always(4), problem
     result = fl.simulate(
