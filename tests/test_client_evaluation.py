@@ -83,6 +83,7 @@ def test_every_client_is_measured_on_its_own(loss, metrics):
     np.testing.assert_array_equal(measured['eval_loss_p90'], summary['loss_p90'])
 
 
+@pytest.mark.slow
 def test_clients_weighed_by_examples_give_the_pooled_metric():
     problem, models, *_ = owned_problem()
     first = jax.tree.map(lambda a: a[0], models)

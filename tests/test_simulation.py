@@ -73,6 +73,7 @@ def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
     assert_identical(jax.tree.map(lambda *a: jnp.concatenate(a), *rounds), full.rounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'links',
     [

@@ -142,6 +142,7 @@ def test_fedawe_keeps_one_model_and_one_integer_per_client():
     assert tree.num_bytes(state) == 4 * ((1 + NUM_CLIENTS) * DIMENSION + NUM_CLIENTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', WITH_TABLE)
 def test_the_running_sum_stays_within_the_documented_drift(name):
     table, running = table_and_sum(name, end(name, LONG))
@@ -152,6 +153,7 @@ def test_the_running_sum_stays_within_the_documented_drift(name):
     assert np.abs(running - exact).max() < drift
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', WITH_TABLE)
 def test_a_bfloat16_table_sums_the_rounded_rows(name):
     """Summing unrounded rows would be off by the rounding of bfloat16, 50 times the bound."""

@@ -200,6 +200,7 @@ def test_a_command_without_a_folder_has_one_of_its_configs_name(flags, quick, fo
     assert configs.workdir(flags, quick=quick) == folder
 
 
+@pytest.mark.slow
 def test_the_default_folder_is_printed_and_holds_one_experiment(plain, tmp_path):
     first = run(*plain, cwd=tmp_path)
     assert first.returncode == 0, first.stderr

@@ -93,6 +93,7 @@ def test_an_option_at_the_top_names_its_section(field, near):
     assert line.endswith(f'; did you mean {near!r}?\n')
 
 
+@pytest.mark.slow
 def test_flags_of_jax_are_those_of_jax(tmp_path):
     path = tmp_path / 'shown.py'
     path.write_text(

@@ -12,6 +12,7 @@ from fedjax_links import algorithms, local_training, participation, simulation
 from fedjax_links.clients import cohorts
 from fedjax_links.core import memory
 from fedjax_links.testing import federation
+from tests.tiers import cases
 
 NUM_CLIENTS = federation.NUM_CLIENTS
 KEY = jax.random.key(5)
@@ -58,7 +59,7 @@ def test_without_names_or_on_a_cpu_it_does(name):
         assert 'while' in set(primitives(jax.make_jaxpr(round_of(name, links))().jaxpr))
 
 
-@pytest.mark.parametrize('name', ALGORITHMS)
+@pytest.mark.parametrize('name', cases(ALGORITHMS, ['fedavg', 'mifa']))
 def test_devices_of_all_kinds_compute_the_same(name, monkeypatch):
     """Up to the order of sums: wide and narrow, of known size and of unknown."""
     expected = jax.jit(round_of(name, NAMED))()

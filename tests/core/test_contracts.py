@@ -15,6 +15,7 @@ from fedjax_links.base import (
 )
 from fedjax_links.core import contracts
 from tests import refusals
+from tests.tiers import cases
 
 KEY = jax.random.key(0)
 PROBLEM = problems.quadratic([[1.0, 0.0], [0.0, 1.0]])
@@ -362,7 +363,7 @@ OTHER_LINKS = {
 
 
 @pytest.mark.parametrize('kind', OTHER_LINKS)
-@pytest.mark.parametrize('num_devices', [None, 1])
+@pytest.mark.parametrize('num_devices', cases([None, 1], [None]))
 def test_a_state_goes_on_under_links_of_another_kind(kind, num_devices):
     """Given links leave the carry of a pattern alone."""
     state = run(links=participation.markov([0.5, 0.5])).state

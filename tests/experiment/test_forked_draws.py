@@ -38,6 +38,7 @@ def test_links_resume_where_the_same_modes_are_written_otherwise(tmp_path):
     assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'silent', after=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'stream, is_resumed', [('links', False), ('batches', True), ('init', True)]
 )

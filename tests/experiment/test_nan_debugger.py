@@ -108,6 +108,7 @@ def test_the_client_the_local_step_and_the_tensor_are_named(tmp_path, algorithm)
     assert files(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_a_client_that_only_fills_a_place_is_not_accused(tmp_path):
     """Clients train in chunks; the last of all stands in where fewer are active."""
     last = NUM_CLIENTS - 1

@@ -39,6 +39,7 @@ from tests.participation.sampling import (
     refuses,
     roll,
 )
+from tests.tiers import cases
 
 P = np.array([0.1, 0.5, 0.9])
 Q = np.array([0.7, 0.2, 1.0])
@@ -91,7 +92,13 @@ INNER = {
 
 @pytest.mark.parametrize(
     'around, inner',
-    [(around, 'markov') for around in AROUND] + [('packets', inner) for inner in INNER],
+    cases(
+        [
+            *((around, 'markov') for around in AROUND),
+            *(('packets', inner) for inner in INNER),
+        ],
+        kept=[(around, 'markov') for around in AROUND],
+    ),
 )
 def test_a_combinator_keeps_the_links_of_its_inner_pattern(around, inner):
     """Who is up is known from the pattern alone, and from the combinator around links all up."""

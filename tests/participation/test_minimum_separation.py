@@ -44,6 +44,7 @@ def test_separation_is_never_broken_in_100_000_rounds(design):
     assert shortest == 5  # back at t0 + R + 1, never before
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize('design', DESIGNS)
 @pytest.mark.parametrize('size', [1, 2, 3, 5])

@@ -11,6 +11,7 @@ from fedjax_links import analysis, mixing, participation, simulation
 from fedjax_links.links import graphs
 from fedjax_links.participation import durations
 from tests import refusals
+from tests.tiers import cases
 
 NUM_SEEDS = 20_000
 Z_BOUND = 4.8  # of 700 comparisons one in a thousand would be beyond
@@ -49,7 +50,7 @@ LAWS = {
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize('name', LAWS)
+@pytest.mark.parametrize('name', cases(LAWS, ['ageing']))
 def test_semi_markov_links_have_their_stationary_correlation(name):
     """Every round, and every pair of rounds, is up as often as renewal theory says.
 

@@ -106,6 +106,7 @@ def test_an_allowed_change_resumes_and_the_report_says_so(again, monkeypatch):
     study.run(run, num_rounds=8)  # what was allowed is known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('change', [relabel, reorder, change_test_data])
 def test_lanes_from_before_an_allowed_change_resume(change, again, monkeypatch):
     """They are done, so they keep the identity from before the change."""
@@ -241,7 +242,7 @@ OPENING = {
 
 
 @pytest.mark.parametrize('redraw', ['fixed', 'by_seed'])
-@pytest.mark.parametrize('seed', [0, 1])
+@pytest.mark.parametrize('seed', cases([0, 1], [1]))
 def test_a_lane_of_other_links_is_found_out(seed, redraw, tmp_path):
     """Links of the two runs differ in numbers alone, and no program of an algorithm does."""
     for probs, folder in (([0.5, 0.3], 'a'), ([0.5, 0.4], 'b')):

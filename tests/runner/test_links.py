@@ -12,6 +12,7 @@ from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import values
 from tests.runner.made_in_python import in_python, quadratic
+from tests.tiers import cases
 
 PROBS = {'name': 'label_dependent', 'minimum': 0.2}
 QUALITY = {'links_quality': 'by_seed'}
@@ -60,7 +61,9 @@ def test_500_seeds_of_a_pattern_have_one_program_and_one_key():
     )
 
 
-@pytest.mark.parametrize('name', PARTICIPATION)
+@pytest.mark.parametrize(
+    'name', cases(PARTICIPATION, ['bernoulli', 'markov', 'peers', 'uniform_cohort'])
+)
 def test_links_are_those_of_the_pattern_to_the_bit(name):
     """Beside a program in which the pattern's arrays are built in."""
     pattern = PARTICIPATION[name].example(8)

@@ -32,6 +32,7 @@ def test_what_a_config_says_is_what_products_have(setting, expected):
     assert planned.plan.facts()['numerics']['jax_default_matmul_precision'] == setting
 
 
+@pytest.mark.slow
 def test_by_default_it_is_as_jax_is_set():
     planned = experiment.build(tuned())
     assert products(planned) == {'DEFAULT'}

@@ -8,6 +8,7 @@ import pytest
 from fedjax_links import experiment, runs
 from fedjax_links.runner import tables
 from tests.experiment.configs import tuned, values
+from tests.tiers import cases
 
 LANES = {
     'a': {'stage': 'tuning', 'algorithm': 'fedavg', 'seed': 3, 'rate': 0.1},
@@ -64,7 +65,7 @@ def test_a_lane_that_is_taken_back_and_comes_again_is_there_once():
     assert_same(table.columns(LANES), runs.as_columns(as_lines('ab')))
 
 
-@pytest.mark.parametrize('folder', ['in memory', 'run'])
+@pytest.mark.parametrize('folder', cases(['in memory', 'run'], ['run']))
 def test_a_run_returns_the_columns_of_its_lines(tmp_path, folder):
     config = values(
         algorithms={'fedavg': {}, 'fedpbc': {'server_lr': 1e30}}, evaluate_start=True

@@ -70,6 +70,7 @@ def test_known_probabilities_have_the_formula_as_printed():
     np.testing.assert_allclose(law.limit, 50.0)
 
 
+@pytest.mark.slow
 def test_laws_hold_for_many_clients():
     """Two groups of ten, with an exact limit that counts them."""
     probs = np.repeat([0.1, 0.05], 10)

@@ -137,6 +137,7 @@ def test_seeds_without_links_are_left_out_and_said(tmp_path):
     assert 'Price in hours' in (tmp_path / 'report.md').read_text()
 
 
+@pytest.mark.slow
 def test_a_series_is_priced_over_its_own_seeds(tmp_path):
     """Until decided, a pair stops where others go on; links are those of all seeds."""
     changes = {
