@@ -175,14 +175,7 @@ def product(
       >>> print(grid['algorithm']['learning_rate'], grid['participation']['p'])
       [0.1 0.1 0.2 0.2] [0.5 0.9 0.5 0.9]
     """
-    if values is not None and not hasattr(values, 'items'):
-        raise errors.invalid('values', _BY_MAKER, errors.text_of(values))
-    values = values or {}
-    for maker in by_maker:
-        if maker in values:
-            got = errors.text_of(by_maker[maker])
-            raise errors.invalid(maker, 'be left out, as `values` has it', got)
-    all_values = {**values, **by_maker}
+    all_values = _merged({} if values is None else values, by_maker)
     flat: dict[tuple[str, str], Sequence[Any] | np.ndarray] = {}
     for maker, values_by_name in _by_maker(all_values):
         for name, column in values_by_name.items():
@@ -194,6 +187,17 @@ def product(
     for (maker, name), crossed in zip(flat, zip(*rows, strict=True), strict=True):
         columns[maker][name] = np.stack([np.asarray(value) for value in crossed])
     return columns
+
+
+def _merged(values: Values, by_maker: Values) -> Values:
+    """Returns the values of both; raises for a maker that both have."""
+    if not hasattr(values, 'items'):
+        raise errors.invalid('values', _BY_MAKER, errors.text_of(values))
+    for maker in by_maker:
+        if maker in values:
+            got = errors.text_of(by_maker[maker])
+            raise errors.invalid(maker, 'be left out, as `values` has it', got)
+    return {**values, **by_maker}
 
 
 def _by_maker(

@@ -220,28 +220,33 @@ def _checked_peers(
     shape: tuple[int, int],
 ) -> _Peers | None:
     """Checks recorded links between clients; None if there are none."""
-    if neighbours is None and edges is not None:
-        raise errors.invalid('neighbours', 'be given with `edges`', None)
-    if edges is None and (neighbours is not None or edge_prob is not None):
-        partner = 'edge_prob' if neighbours is None else 'neighbours'
-        raise errors.invalid('edges', f'be given with `{partner}`', None)
-    if neighbours is None or edges is None:
+    if edges is None:
+        for name, value in {'neighbours': neighbours, 'edge_prob': edge_prob}.items():
+            if value is not None:
+                raise errors.invalid('edges', f'be given with `{name}`', None)
         return None
-    num_rounds, num_clients = shape
+    if neighbours is None:
+        raise errors.invalid('neighbours', 'be given with `edges`', None)
+    _check_neighbours(neighbours, shape[1])
+    checks.shape('edges', edges)
+    is_up = checks.array_module(edges).asarray(edges)
+    edges_shape = (shape[0], *checks.shape('neighbours', neighbours))
+    if is_up.shape != edges_shape or is_up.dtype != bool:
+        requirement = f'be boolean, of shape {list(edges_shape)}'
+        raise errors.invalid('edges', requirement, f'{is_up.dtype}{list(is_up.shape)}')
+    if checks.is_concrete(neighbours) and checks.is_concrete(is_up):
+        _check_both_ends(np.asarray(neighbours), is_up)
+    _check_probs('edge_prob', edge_prob, [is_up.shape, shape[:1]])
+    return _Peers(jnp.asarray(neighbours, jnp.int32), is_up)
+
+
+def _check_neighbours(neighbours: ArrayLike, num_clients: int) -> None:
+    """Raises unless there is a row of ids for each client, [N, K]."""
     table_shape = checks.shape('neighbours', neighbours)
     if len(table_shape) != 2 or table_shape[0] != num_clients:
         requirement = f'have shape [{num_clients}, K]'
         raise errors.invalid('neighbours', requirement, list(table_shape))
     checks.within('neighbours', neighbours, 0, num_clients - 1, axis='neighbour')
-    checks.shape('edges', edges)
-    is_up = checks.array_module(edges).asarray(edges)
-    if is_up.shape != (num_rounds, *table_shape) or is_up.dtype != bool:
-        requirement = f'be boolean, of shape {[num_rounds, *table_shape]}'
-        raise errors.invalid('edges', requirement, f'{is_up.dtype}{list(is_up.shape)}')
-    if checks.is_concrete(neighbours) and checks.is_concrete(is_up):
-        _check_both_ends(np.asarray(neighbours), is_up)
-    _check_probs('edge_prob', edge_prob, [is_up.shape, (num_rounds,)])
-    return _Peers(jnp.asarray(neighbours, jnp.int32), is_up)
 
 
 def _check_both_ends(neighbours: np.ndarray, edges: np.ndarray) -> None:

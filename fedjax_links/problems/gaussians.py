@@ -100,15 +100,13 @@ def gaussians(
     )
     distance = analysis.equidistant_distance(bayes_accuracy, num_classes)
 
-    def keep_drawn_owners(
+    def owners_in_order(
         labels: NDArray[np.int32], *, num_clients: int
     ) -> NDArray[np.int64]:
         """Returns owners of examples that were drawn client by client."""
         return np.repeat(np.arange(num_clients), examples_per_client)
 
-    partitioner: str | Partitioner = (
-        keep_drawn_owners if partition is None else partition
-    )
+    partitioner: str | Partitioner = owners_in_order if partition is None else partition
     if partition is not None and alpha is not None:
         partition_options['alpha'] = alpha
     # Checks the options before anything is drawn; `images` binds the partition again.

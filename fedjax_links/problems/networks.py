@@ -79,9 +79,7 @@ def from_flax(
     """
     outputs_loss, measured = losses.look_up(loss, metrics)
     check_linen('module', module)
-    for argument, function in (('preprocess', preprocess), ('augment', augment)):
-        if function is not None:
-            checks.function(argument, function)
+    _check_functions(preprocess=preprocess, augment=augment)
     prepare = unchanged if preprocess is None else preprocess
     rows = columns.as_array('features', features)
     columns.check_numbers('features', rows)
@@ -130,6 +128,13 @@ def from_flax(
         objective=objective,
         client_names=client_names,
     )
+
+
+def _check_functions(**functions: Callable[..., Array] | None) -> None:
+    """Raises for an argument that is neither None nor a function."""
+    for argument, function in functions.items():
+        if function is not None:
+            checks.function(argument, function)
 
 
 def _params_shape(network: '_Network') -> Params:
