@@ -309,7 +309,10 @@ def _make(
 
 
 def loss_of_outputs(
-    loss: losses.Outputs, predict: Callable[..., Array], params: Params, batch: Batch
+    loss: losses.OutputsLoss,
+    predict: Callable[..., Array],
+    params: Params,
+    batch: Batch,
 ) -> Array:
     """Returns the ``loss_fn`` of a loss of a model's outputs."""
     return loss(predict(params, batch.features), batch.labels)

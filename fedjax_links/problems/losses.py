@@ -24,7 +24,7 @@ from fedjax_links.datasets import columns
 _EVAL_CHUNK = 1024
 _CHUNKS_AT_ONCE = 4  # On accelerators; with 16, 20 lanes needed 38 GiB on an H100.
 
-Outputs = Callable[[Array, Array], Array]
+OutputsLoss = Callable[[Array, Array], Array]
 """``(outputs [B, ...], labels [B, ...]) -> []``."""
 
 Labels = TypeVar('Labels', Array, np.ndarray)
@@ -56,7 +56,7 @@ class Loss(NamedTuple):
         shape of outputs. By default all metrics of classes are measured, and none of the others.
     """
 
-    loss: Outputs
+    loss: OutputsLoss
     metrics: Mapping[str, ExampleMetric]
     least_class: float | None = None
 
@@ -230,8 +230,8 @@ def fit_labels(
 
 
 def look_up(
-    loss: str | Outputs, metrics: Collection[str] | None
-) -> tuple[Outputs, Mapping[str, ExampleMetric]]:
+    loss: str | OutputsLoss, metrics: Collection[str] | None
+) -> tuple[OutputsLoss, Mapping[str, ExampleMetric]]:
     """Returns the loss and the metrics that names stand for.
 
     Args:

@@ -57,9 +57,9 @@ def from_flax(
         tokens by default.
       eval_data: as in `from_arrays`.
       preprocess: ``features -> features``, [B, ...], applied to every batch inside the program, in
-        training and in evaluation; the module gets what it returns. The data stay as given. None:
-        the module gets the features as they are; it warns of bytes, which a ``Dataset`` scales, and
-        of images of whole numbers, which nothing does.
+        training and in evaluation; the module gets what it returns. The data stay as given. With
+        None the module gets the features as they are. A warning then names bytes, which a
+        ``Dataset`` would scale, and images of whole numbers, which nothing scales.
       augment: ``(key, features) -> features``, [B, ...], applied after ``preprocess`` in training
         alone. The key is that of `from_arrays`'s ``random_loss_fn``; if the module draws too, the
         first half of its ``jax.random.split`` augments and the second is the ``dropout`` key. A
@@ -70,7 +70,7 @@ def from_flax(
       client_names: as in `from_arrays`.
 
     Returns:
-      The problem; its metrics are ``loss`` and those above, shares as fractions. It states its
+      The problem; its metrics are ``loss`` and those above; accuracies are fractions. It states its
       `LinearObjective` for `models.Softmax` and ``nn.Dense`` without augmentation.
 
     Raises:
@@ -81,33 +81,38 @@ def from_flax(
     check_linen('module', module)
     _check_functions(preprocess=preprocess, augment=augment)
     prepare = unchanged if preprocess is None else preprocess
+    num_examples = len(checks.ids('clients', clients))
     rows = columns.as_array('features', features)
-    columns.check_numbers('features', rows)
+    targets = columns.as_array('labels', labels)
+    for argument, array in (('features', rows), ('labels', targets)):
+        columns.check_rows(argument, array, 'entry of `clients`', num_examples)
     held_out = arrays.examples_held_out(eval_data, rows)
     row = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)
     network = _Network(module, prepare, jax.eval_shape(prepare, row))
     init_params = Partial(_Network.init, network)
     predict = Partial(_Network.predict, network)
     params = _params_shape(network)
-    features_of = {'features': rows}
+    features_by_argument = {'features': rows}
     if held_out:
-        features_of['eval_data'] = held_out[0]
-    outputs, embeds_features, by_batch = _eval_outputs(predict, params, features_of)
-    if preprocess is None and not embeds_features:
+        features_by_argument['eval_data'] = held_out[0]
+    evaluated = _eval_outputs(predict, params, features_by_argument)
+    if preprocess is None and not evaluated.embeds_features:
         _warn_of_pixels(rows)
     loss_fn: Any = loss
     metrics_fn: Any = metrics
     if callable(loss):
         # One of outputs and labels is a vector, the other a column: they broadcast to a matrix.
-        if {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
-            _check_pairs(loss, outputs, np.asarray(labels))
+        if {evaluated.outputs.shape[1:], targets.shape[1:]} == {(), (1,)}:
+            _check_pairs(loss, evaluated.outputs, targets)
         if larger_is_better is None:
             larger_is_better = ()
         loss_fn = Partial(arrays.loss_of_outputs, loss, predict)
         metrics_fn = None
-        if by_batch:
-            # A function alone does not know how batches must be made up.
-            metrics_fn = losses.ByName(tuple(measured.items()), predict, by_batch)
+        if evaluated.by_batch:
+            # A layer normalises by the batch, so the metrics must be measured in whole batches.
+            metrics_fn = losses.ByName(
+                tuple(measured.items()), predict, evaluated.by_batch
+            )
     random_loss = None
     if network.options or augment is not None:
         random_loss = Partial(_Network.random_loss, network, outputs_loss, augment)
@@ -116,7 +121,7 @@ def from_flax(
         objective = _linear_objective(network, loss, params)
     return arrays.from_arrays(
         rows,
-        labels,
+        targets,
         clients,
         init_params=init_params,
         loss_fn=loss_fn,
@@ -204,7 +209,7 @@ class _Network:
 
     def random_loss(
         self,
-        loss: losses.Outputs,
+        loss: losses.OutputsLoss,
         augment: _Augment | None,
         params: Params,
         batch: Batch,
@@ -226,12 +231,14 @@ class _Network:
 
 def _warn_of_pixels(rows: np.ndarray) -> None:
     """Warns of bytes and of images of whole numbers, which reach a module as they are."""
-    is_image = rows.ndim == 4 and rows.dtype.kind in 'iuf'
-    are_pixels = rows.dtype == np.uint8 or is_image
     first_rows = rows[:_MOST_ROWS_SEEN]
-    if rows.dtype.kind == 'f':
+    is_image = rows.ndim == 4
+    are_pixels = rows.dtype == np.uint8
+    if rows.dtype.kind in 'iu':
+        are_pixels = are_pixels or is_image
+    elif rows.dtype.kind == 'f':
         are_pixels = is_image and bool((first_rows == np.rint(first_rows)).all())
-    if are_pixels and first_rows.max() > 1:
+    if are_pixels and first_rows.max(initial=0) > 1:
         largest = 255 if rows.dtype.kind == 'f' else np.iinfo(rows.dtype).max
         warnings.warn(
             f'`features` are {rows.dtype} up to {rows.max():g}, which reach the module as they '
@@ -284,7 +291,7 @@ def _layer(treedef: Any, kernel: Array, bias: Array) -> Params:
 
 
 def _check_pairs(
-    loss: losses.Outputs, outputs: jax.ShapeDtypeStruct, labels: np.ndarray
+    loss: losses.OutputsLoss, outputs: jax.ShapeDtypeStruct, labels: np.ndarray
 ) -> None:
     """Raises an error for a user's loss that pairs all outputs with all labels.
 
@@ -300,6 +307,7 @@ def _check_pairs(
         for i in range(len(targets)):
             single.append(loss(predicted[i : i + 1], targets[i : i + 1]))
         error = abs(loss(predicted, targets) - sum(single) / len(single))
+        # A loss of NaN shows nothing, and counts as a mean.
         return not error > 1e-4 * sum(map(abs, single))
 
     if not is_mean(two_labels) and is_mean(two_labels.reshape(predicted.shape)):

@@ -7,7 +7,7 @@ import pytest
 from flax import linen as nn
 
 from fedjax_links import problems
-from fedjax_links.core import memory
+from fedjax_links.core import errors, memory
 from fedjax_links.problems import arrays, losses
 
 OWNERS = np.array([2, 0, 1, 0, 2, 2, 1, 2])
@@ -128,6 +128,25 @@ def test_evaluation_in_chunks_is_the_plain_mean(size):
 def test_arrays_that_do_not_fit_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         build(**arguments)
+
+
+@pytest.mark.parametrize(
+    'num_examples, requirement',
+    [
+        (0, '`clients` must be a non-empty vector'),
+        (8, '`labels` must have one row per entry'),
+    ],
+)
+@pytest.mark.parametrize('dtype', [np.uint8, np.float32])
+def test_networks_refuse_data_without_examples(num_examples, requirement, dtype):
+    with pytest.raises(errors.InvalidError, match=f'^{requirement}'):
+        problems.from_flax(
+            np.zeros((num_examples, 3), dtype),
+            np.zeros(0),
+            OWNERS[:num_examples],
+            module=nn.Dense(1),
+            loss=lambda outputs, labels: jnp.mean((outputs - labels) ** 2),
+        )
 
 
 class Linear(nn.Module):
