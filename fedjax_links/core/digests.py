@@ -46,7 +46,10 @@ def of_bytes(content: bytes) -> str:
 def of_array(array: ArrayOrNumber) -> str:
     """Returns the digest of an array: its dtype, its shape and every entry."""
     values = _plain(array)
-    header = f'{values.dtype.str} {values.shape}'
+    # NumPy writes all types of one byte from ml_dtypes, such as int4 and uint4, as `V1`.
+    is_ambiguous = values.dtype.kind == 'V' and values.itemsize == 1
+    dtype_name = values.dtype.name if is_ambiguous else values.dtype.str
+    header = f'{dtype_name} {values.shape}'
     if values.ndim == 0 or values.size == 0:
         return of_bytes(header.encode() + values.tobytes())
     return of_bytes(header.encode() + row_hashes(values).tobytes())
@@ -56,7 +59,7 @@ def row_hashes(array: ArrayOrNumber) -> np.ndarray:
     """Hashes each row of an array.
 
     Args:
-      array: [E, ...], of any dtype.
+      array: [E, ...], of any dtype but texts.
 
     Returns:
       uint64[E]. Rows with equal bytes have equal hashes. Different rows have equal hashes with
@@ -76,7 +79,7 @@ def row_hashes(array: ArrayOrNumber) -> np.ndarray:
         rows = np.ascontiguousarray(values[first : first + chunk_rows])
         row_content = rows.reshape(len(rows), -1).view(np.uint8)
         padded = np.zeros((len(rows), 8 * num_words), np.uint8)
-        padded[:, :row_bytes] = row_content.reshape(len(rows), -1)
+        padded[:, :row_bytes] = row_content
         words = padded.view(np.uint64)
         # A weighted sum alone is linear, so rows that differ in few bits could collide. Shifts
         # before and after the product break that.
@@ -285,6 +288,7 @@ def _is_of_user(value: object) -> bool:
     """Returns whether a value is an instance of a class in the user's code."""
     if isinstance(value, type | types.ModuleType):
         return False
+    # Its class is of the library, but what it holds is the user's.
     if isinstance(value, types.SimpleNamespace):
         return True
     module = sys.modules.get(type(value).__module__)
@@ -305,7 +309,7 @@ def _is_of_library(function: types.FunctionType) -> bool:
 
 
 def _plain(array: ArrayOrNumber) -> np.ndarray:
-    """Converts an array of any kind, also of typed keys, to a NumPy array with its bits."""
+    """Converts an array, also of typed keys, to NumPy; texts become bytes of their repr."""
     if isinstance(array, jax.Array) and jnp.issubdtype(
         array.dtype, jax.dtypes.prng_key
     ):

@@ -195,3 +195,12 @@ def test_another_process_finds_the_same_digests():
         for seed in (0, 1)
     }
     assert len(results) == 1
+
+
+def test_dtypes_of_one_byte_have_digests_of_their_own():
+    dtypes = [jnp.int8, jnp.uint8, jnp.bool_, jnp.int4, jnp.uint4, jnp.float8_e4m3fn]
+    distinct = set()
+    for dtype in dtypes:
+        array = np.ones(3, np.int8).view(jnp.dtype(dtype))
+        distinct.add(digests.of_array(array))
+    assert len(distinct) == len(dtypes)
