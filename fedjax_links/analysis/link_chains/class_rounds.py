@@ -81,7 +81,7 @@ def class_rounds(
     sizes = sizes.astype(int)
     class_sets = set_of_block[layout.class_blocks]
     num_groups = len(layout.groups)
-    is_up = layout.class_is_up().reshape(-1, *num_groups * (1,), len(class_sets))
+    is_up = layout.class_is_up().reshape(-1, *(1,) * num_groups, len(class_sets))
     num_up_by_block = layout.num_up()
     num_up = np.zeros((*num_up_by_block.shape[:-1], len(sizes)))
     for block, label in enumerate(set_of_block):
@@ -89,7 +89,7 @@ def class_rounds(
     # A case is what the coefficients depend on: who is up and, for some algorithms, how probably.
     cases = num_up
     if needs_probs:
-        probs = layout.block_probs().reshape(len(is_up), *num_groups * (1,), -1)
+        probs = layout.block_probs().reshape(len(is_up), *(1,) * num_groups, -1)
         cases = np.concatenate([num_up, np.broadcast_to(probs, num_up.shape)], axis=-1)
     distinct, case = np.unique(
         cases.reshape(-1, cases.shape[-1]), axis=0, return_inverse=True

@@ -1,4 +1,15 @@
-"""Builds the maps of moments of a linear algorithm under a link chain."""
+"""Builds the maps of moments of a linear algorithm under a link chain.
+
+As in `moments`, moments are ``E[v w^T]`` by configuration of the links. v has one coordinate a of
+the models, w one coordinate b, and both stack, in this order,
+
+``(1, server, sums of rows by class, sums of target offsets by class)``.
+
+A row is the model or memory that the algorithm keeps for a client. Without rows, or without
+offsets, that part of v is left out. Only the classes of groups have offsets, as a listed client is
+a block of its own. Configurations, blocks, classes and groups are those of `layouts.LinkLayout`,
+and coefficients such as alpha and kappa those of `class_rounds.ClassRounds`.
+"""
 
 from typing import NamedTuple
 
@@ -18,10 +29,11 @@ from fedjax_links.analysis.link_chains.moments import (
 class MomentMaps(NamedTuple):
     """Holds the maps of an algorithm's moments.
 
-    d coordinates of the models; pairs (a, b) of them with a <= b.
+    Models have d coordinates. Second moments are kept for pairs (a, b) of them with a <= b. First
+    moments are moments with w = 1, one for each of the d coordinates in place of the pairs.
 
     Attributes:
-      mean: maps ``E[v]``, with d in place of pairs and w = 1.
+      mean: maps ``E[v]``.
       second: maps ``E[v w^T]``.
       homogeneous_mean: maps ``E[v]`` of server and rows where all targets are zero.
       homogeneous_cross: the same of ``E[v w^T]`` with the target offsets as w; None where
@@ -30,7 +42,7 @@ class MomentMaps(NamedTuple):
       mean_part: server and rows among the moments of `mean`.
       cross_part: server and rows with offsets, among the moments of `second`.
       second_part: server and rows with server and rows.
-      pairs: int64[pairs, 2].
+      pairs: int64[pairs, 2], coordinates (a, b) of the models.
       client_mean: float64[n], the mean of the rows as a functional of v.
     """
 
@@ -62,7 +74,7 @@ class Targets(NamedTuple):
 
 
 class _Indices(NamedTuple):
-    """Holds where the coordinates of v begin; -1 where there are none."""
+    """Holds where rows and offsets begin in v, or -1 without them, and the size of v."""
 
     rows: int
     offsets: int
@@ -98,17 +110,24 @@ def moment_maps(
     pairs = np.array([(a, b) for a in range(dimension) for b in range(a, dimension)])
     all_coordinates = _coordinates(layout, indices)
     num_groups = len(layout.groups)
-    constant = Coordinates(1, num_groups * (np.zeros(1, int),), num_groups * ((),))
-    maps = tuple(
+    # The number one in place of w involves no client of any group.
+    constant = Coordinates(1, (np.zeros(1, int),) * num_groups, ((),) * num_groups)
+    branch_maps = tuple(
         (prob, _round_maps(layout, rounds, targets, indices))
         for prob, rounds in branches
     )
-    second = tuple((p, _paired(each, pairs)) for p, each in maps)
-    mean = tuple((p, _with_one(each)) for p, each in maps)
-    inner = np.arange(1, after_rows)
-    models = _coordinates(layout, _Indices(1 if has_rows else -1, -1, len(inner)))
-    homogeneous = tuple((p, _homogeneous(each, inner, has_rows)) for p, each in maps)
-    only_mean = tuple((p, _with_one(each)) for p, each in homogeneous)
+    second = tuple((prob, _paired(maps, pairs)) for prob, maps in branch_maps)
+    mean = tuple((prob, _with_one(maps)) for prob, maps in branch_maps)
+    # Where all targets are zero, v consists of server and rows alone.
+    model_indices = np.arange(1, after_rows)
+    models = _coordinates(
+        layout, _Indices(1 if has_rows else -1, -1, len(model_indices))
+    )
+    homogeneous = tuple(
+        (prob, _homogeneous(maps, model_indices, has_rows))
+        for prob, maps in branch_maps
+    )
+    only_mean = tuple((prob, _with_one(maps)) for prob, maps in homogeneous)
     offset_columns = np.arange(after_rows, indices.size)
     homogeneous_second = MomentMap(layout, models, models, homogeneous, has_rows)
     cross_map = _cross_map(homogeneous_second, num_counted) if has_offsets else None
@@ -120,9 +139,11 @@ def moment_maps(
         homogeneous_mean=MomentMap(layout, models, constant, only_mean, has_rows),
         homogeneous_cross=cross_map,
         homogeneous_second=homogeneous_second,
-        mean_part=MomentBlock(inner, np.zeros(1, int)),
-        cross_part=MomentBlock(inner, offset_columns, row_fields, offset_fields),
-        second_part=MomentBlock(inner, inner, row_fields, row_fields),
+        mean_part=MomentBlock(model_indices, np.zeros(1, int)),
+        cross_part=MomentBlock(
+            model_indices, offset_columns, row_fields, offset_fields
+        ),
+        second_part=MomentBlock(model_indices, model_indices, row_fields, row_fields),
         pairs=pairs,
         client_mean=_client_mean(layout, indices),
     )
@@ -140,7 +161,7 @@ def _client_mean(layout: LinkLayout, indices: _Indices) -> np.ndarray:
 def _cross_map(second: MomentMap, num_counted: int) -> MomentMap:
     """Returns the map of server and rows with the sums of target offsets."""
     offsets = _coordinates(second.layout, _Indices(-1, 0, num_counted))
-    branches = tuple((prob, _with_offsets(each)) for prob, each in second.branches)
+    branches = tuple((prob, _with_offsets(maps)) for prob, maps in second.branches)
     return second._replace(right=offsets, branches=branches)
 
 
@@ -156,8 +177,8 @@ def _coordinates(layout: LinkLayout, indices: _Indices) -> Coordinates:
         if indices.offsets >= 0:
             starts.append(indices.offsets + counted)
         is_other = np.ones(indices.size, bool)
-        for at in starts:
-            is_other[at : at + group.num_states] = False
+        for first in starts:
+            is_other[first : first + group.num_states] = False
         segments.append(tuple(starts))
         others.append(np.flatnonzero(is_other))
         counted += group.num_states
@@ -167,7 +188,7 @@ def _coordinates(layout: LinkLayout, indices: _Indices) -> Coordinates:
 def _round_maps(
     layout: LinkLayout, rounds: ClassRounds, targets: Targets, indices: _Indices
 ) -> RoundMaps:
-    """Builds the maps by coordinate of the models, in place of pairs."""
+    """Builds the maps of v, with an axis of the d coordinates of models in place of pairs."""
     shape = layout.shape
     blocks = layout.class_blocks
     counts = layout.class_counts().astype(np.float64)
@@ -294,10 +315,12 @@ def _with_one(maps: RoundMaps) -> RoundMaps:
     return maps._replace(right=np.ones((1, 1)), noise=None)
 
 
-def _homogeneous(maps: RoundMaps, inner: np.ndarray, has_rows: bool) -> RoundMaps:
+def _homogeneous(
+    maps: RoundMaps, model_indices: np.ndarray, has_rows: bool
+) -> RoundMaps:
     """Picks server and rows of one coordinate of the models, without targets and noise."""
-    left = maps.left[..., :1, inner[:, None], inner]
-    common = tuple(x[..., :1, :, :][..., inner] for x in maps.common_left)
+    left = maps.left[..., :1, model_indices[:, None], model_indices]
+    common = tuple(x[..., :1, :, :][..., model_indices] for x in maps.common_left)
     fields = int(has_rows)
     own = tuple(x[..., :fields, :fields] for x in maps.own_left)
     return maps._replace(
@@ -332,7 +355,7 @@ def start_moments(
       law: float64[S, K_1, ...], of the configurations.
 
     Returns:
-      Moments of v, and of pairs.
+      The moments ``E[v]``, and ``E[v w^T]``.
     """
     layout = maps.second.layout
     coordinates = maps.second.left
