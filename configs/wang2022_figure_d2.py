@@ -62,13 +62,13 @@ def get_config(argument: str = '') -> ConfigDict:
             'of 50 rounds.'
         ),
     }
-    later = {
+    quick_blocks = {
         'start_round': presets.QUICK_WARM_UP_ROUNDS,
         'period': presets.QUICK_PERIOD,
     }
     config['quick'] |= {
         'grid': rates(0.1),
-        'algorithms': {'plain': later, 'amplified': later},
-        'num_rounds': 403,
+        'algorithms': {'plain': quick_blocks, 'amplified': quick_blocks},
+        'num_rounds': 403,  # 31 evaluations, one every 13 rounds
     }
     return ConfigDict(config)

@@ -81,7 +81,7 @@ def get_config(argument: str = '') -> ConfigDict:
             presets.QUICK_WARM_UP_ROUNDS, period=presets.QUICK_PERIOD
         ),
         'tuning': {'learning_rates': (0.1, 0.01, 0.001), 'num_rounds': 403},
-        'num_rounds': 403,
+        'num_rounds': 403,  # 31 evaluations, one every 13 rounds
         'num_seeds': 1,
     }
     return ConfigDict(config)

@@ -6,10 +6,10 @@ It takes about 20 seconds on two CPU cores, five with `--quick`. It was not meas
 
 The paper prints no numbers. It reports that FedPBC reaches the optimum for all pairs of
 probabilities if all clients compute (a), and FedAvg for p0 = p1 only. FedPBC keeps a bias if only
-active clients compute (b). It plots x_PS. The proceedings define that as the mean of the client
-models, for both panels, and so all of it comes out: the client mean has no bias in (a). A long
-version on arXiv has the server model for x_PS. That model has a bias where p0 differs from p1, 19
-to 72 times smaller than FedAvg's, and with p0 = p1 = 0.1 its noise is larger than FedAvg's, as
+active clients compute (b). It plots x_PS, which the proceedings define as the mean of the client
+models, for both panels. With this mean all three statements hold here: it has no bias in (a). A
+long version on arXiv has the server model for x_PS. That model has a bias where p0 differs from p1,
+19 to 72 times smaller than FedAvg's, and with p0 = p1 = 0.1 its noise is larger than FedAvg's, as
 exact theory says. Both models are drawn.
 
 Deviations: its list of pairs is lost in the texts at hand, and these six are ours. So is the number

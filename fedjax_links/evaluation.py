@@ -79,7 +79,9 @@ def squared_gradient_norm(params: Params, key: Key, problem: Problem) -> Array:
 
     def add(total: Params, client: Array) -> tuple[Params, None]:
         client_key = jax.random.fold_in(key, client)
-        steps, loss = client_data(problem, client, client_key, 1, None)
+        steps, loss = client_data(
+            problem, client, client_key, local_steps=1, batch_size=None
+        )
         only_step = jax.tree.map(lambda a: a[0], steps)
         gradient = jax.grad(loss)(params, only_step)
         return tree.add_scaled(total, 1, gradient), None
@@ -168,8 +170,8 @@ def direction(problem: Problem, metric: str) -> str | None:
         the endings of `over_clients`.
 
     Returns:
-      ``'max'`` or ``'min'``; None where the problem does not state it and the metric is neither
-      ``loss`` nor ``distance``.
+      ``'max'`` or ``'min'``. Where the problem does not state it, ``'min'`` for ``loss``,
+      ``distance`` and spreads, and None for other metrics.
     """
     names: set[str] = set()
     for name in (metric, re.sub('_(clients|p10|p90)$', '', metric)):

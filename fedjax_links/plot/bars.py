@@ -27,16 +27,17 @@ def level_bars(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws levels as bars with 95 % intervals over seeds: groups of bars, one per label.
+    """Draws levels as bars with 95 % intervals over seeds: in each group a bar per label.
 
     Of two seeds, whose interval is wider than most pictures, both are drawn as dots.
 
     Args:
       levels: float[P, S] by label, one row per group, one entry per seed.
       groups: what the P groups are called.
-      metric: the label of the axis.
+      metric: the metric's name, which labels the axis. Fractions, such as ``accuracy``, are shown
+        in per cent.
       names: what to call labels.
-      legend: whether to draw one.
+      legend: whether to draw a legend.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
@@ -59,7 +60,7 @@ def level_bars(
     }
     width = 0.84 / max(1, len(levels))
     axes = panels.axes_of(ax)
-    # The layout will still widen the axes of a new figure.
+    # Allows for the layout, which widens the axes of a new figure by about a quarter.
     inches = 1.25 * axes.bbox.width / axes.figure.dpi
     letters_per_inch = LETTERS_PER_INCH * panels.FONT / rcParams['font.size']
     group_centres = np.arange(len(groups))

@@ -40,7 +40,7 @@ def participation_loss(
       losses: float[N] by label: losses of the clients at a final model; NaN is not drawn.
       names: what to call labels.
       value_name: what they are.
-      legend: whether to draw one.
+      legend: whether to draw a legend.
       ax: matplotlib axes; a new figure by default.
 
     Returns:

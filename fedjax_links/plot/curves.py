@@ -91,7 +91,7 @@ def learning_curves(
         evaluation of the start.
       against: by label, float[E], the horizontal positions in place of rounds, such as hours.
       x_name: name of the horizontal axis, with its unit.
-      legend: whether to draw one.
+      legend: whether to draw a legend.
       ax: matplotlib axes, as many as there are panels; a new figure by default.
 
     Returns:

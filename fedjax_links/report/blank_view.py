@@ -23,7 +23,8 @@ def blank(experiment: Experiment) -> RunView:
     lines: list[str] = []
     for label in experiment.algorithms:
         models = facts['models'][label]
-        names = map('/'.join, itertools.product(models, facts['directions']))
+        metrics = facts['directions']
+        names = map('/'.join, itertools.product(models, metrics))
         zeros = dict.fromkeys(names, 0.0)
         lanes = schedule.first_trials(label) + schedule.first_main(label)
         lines += [runs.line_of(lane.labels, lane.num_rounds, zeros) for lane in lanes]

@@ -244,7 +244,7 @@ def _client_losses(params: Params, key: Key, problem: Problem) -> Array:
     """Returns float[N], each client's mean loss over all of its examples."""
 
     def loss_of(client: Array) -> Array:
-        _, loss_fn = client_data(problem, client, key, 1, None)
+        _, loss_fn = client_data(problem, client, key, local_steps=1, batch_size=None)
         return loss_fn(params, None)
 
     return jnp.asarray(jax.lax.map(loss_of, jnp.arange(problem.num_clients)))

@@ -62,13 +62,13 @@ def participation_weights(masks: ArrayLike) -> np.ndarray:
     """Computes the weights ``q_t^n`` of averaging over the active clients.
 
     Args:
-      masks: bool[T, N], who takes part.
+      masks: bool[T, N], or 0 and 1: who takes part.
 
     Returns:
       float64[T, N]; rows sum to 1, or to 0 where nobody takes part.
 
     Raises:
-      ValueError: if ``masks`` is empty, not of two axes, or not boolean.
+      ValueError: if ``masks`` is empty, not of two axes, or has other entries.
 
     Example:
       >>> from fedjax_links.analysis.theorems import regularity
@@ -101,8 +101,8 @@ def block_distances(weights: ArrayLike, period: int) -> BlockDistances:
 
     Example:
       >>> from fedjax_links.analysis.theorems import regularity
-      >>> turns = regularity.participation_weights([[1, 0], [0, 1]] * 4)
-      >>> print([regularity.block_distances(turns, period).mean for period in (1, 2)])
+      >>> weights = regularity.participation_weights([[1, 0], [0, 1]] * 4)
+      >>> print([regularity.block_distances(weights, period).mean for period in (1, 2)])
       [1.0, 0.0]
 
     References:
@@ -136,8 +136,8 @@ def regular_period(
 
     Example:
       >>> from fedjax_links.analysis.theorems import regularity
-      >>> turns = regularity.participation_weights([[1, 0, 0], [0, 1, 0], [0, 0, 1]] * 4)
-      >>> print(regularity.regular_period(turns))
+      >>> weights = regularity.participation_weights([[1, 0, 0], [0, 1, 0], [0, 0, 1]] * 4)
+      >>> print(regularity.regular_period(weights))
       3
 
     References:
@@ -185,10 +185,10 @@ def pattern_constants(
 
     Example:
       >>> from fedjax_links.analysis.theorems import regularity
-      >>> turns = regularity.participation_weights([[1, 0], [0, 1]] * 4)
-      >>> known = regularity.pattern_constants(turns, [[3.0], [-3.0]], 2)
-      >>> print(known.block_deviation, known.round_deviation, known.largest_weight_square)
-      0.0 9.0 1.0
+      >>> weights = regularity.participation_weights([[1, 0], [0, 1]] * 4)
+      >>> constants = regularity.pattern_constants(weights, [[3.0], [-3.0]], 2)
+      >>> print(constants.block_deviation, constants.round_deviation)
+      0.0 9.0
 
     References:
       Wang and Ji, NeurIPS 2022, Assumption 3 as its appendix C uses it.
@@ -229,15 +229,16 @@ def pattern_bounds(
       period: P, from 1 to T.
 
     Returns:
-      Upper bounds on what `pattern_constants` computes; the numbers of the weights are exact.
+      Upper bounds on what `pattern_constants` computes. ``largest_weight_square`` and
+      ``num_empty`` depend on the weights alone, and are exact.
 
     Raises:
       ValueError: if an argument is out of range.
 
     Example:
       >>> from fedjax_links.analysis.theorems import regularity
-      >>> turns = regularity.participation_weights([[1, 0], [0, 1]] * 4)
-      >>> print(regularity.pattern_bounds(turns, 3.0, 2).round_deviation)
+      >>> weights = regularity.participation_weights([[1, 0], [0, 1]] * 4)
+      >>> print(regularity.pattern_bounds(weights, 3.0, 2).round_deviation)
       9.0
 
     References:
@@ -292,15 +293,17 @@ def independent_block_deviation(
     References:
       Wang and Ji, NeurIPS 2022, independent participation.
     """
-    links = _checks.checked_some_link('probs', probs)
+    link_probs = _checks.checked_some_link('probs', probs)
     vectors = _checks.checked_targets(
-        'gradient_differences', gradient_differences, links.size
-    ).reshape(links.size, -1)
+        'gradient_differences', gradient_differences, link_probs.size
+    ).reshape(link_probs.size, -1)
     block_rounds = _numbers.at_least_one('period', period)
-    non_empty_prob = cohort_sizes.non_empty_probability(links)
-    weights = cohort_sizes.reciprocal_means(links) / non_empty_prob
+    non_empty_prob = cohort_sizes.non_empty_probability(link_probs)
+    weights = cohort_sizes.reciprocal_means(link_probs) / non_empty_prob
     mean = weights @ vectors
-    covariance = cohort_sizes.mean_covariance(links, vectors - mean) / non_empty_prob
+    # The covariance of a round's sum, as empty rounds are redrawn.
+    deviations = vectors - mean
+    covariance = cohort_sizes.mean_covariance(link_probs, deviations) / non_empty_prob
     return float(mean @ mean + np.trace(covariance) / block_rounds)
 
 
@@ -345,6 +348,7 @@ def uniform_cohort_block_deviation(
     if num_clients == 1:
         return float(np.sum(vectors**2))
     spread = np.sum((vectors - vectors.mean(axis=0)) ** 2) / (num_clients - 1)
+    # Zero for gradient differences, which sum to zero.
     bias = np.sum(vectors.mean(axis=0) ** 2)
     return float(bias + spread * (1.0 / size - 1.0 / num_clients) / block_rounds)
 

@@ -223,7 +223,7 @@ def experiment(dataset: str, code: str, *, item: str) -> PaperSection:
             'problem': quick_problem(dataset),
             'patterns': {'periodic': periodic(code, quick=True)},
             'client': {'decay': {'initial': 0.1, 'rounds': QUICK_WARM_UP_ROUNDS}},
-            'num_rounds': 507,
+            'num_rounds': 507,  # 39 evaluations
             'eval_every': 13,
             'num_seeds': 2,
         },
