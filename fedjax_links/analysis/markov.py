@@ -321,12 +321,12 @@ def shock_correlation(probs: ArrayLike, group_prob: float) -> np.ndarray:
       [[1.    0.577]
        [0.577 1.   ]]
     """
-    links = _checks.checked_probs('probs', probs)
+    link_probs = _checks.checked_probs('probs', probs)
     group = _checks.checked_prob('group_prob', group_prob)
-    rates = links * group
+    rates = link_probs * group
     variances = rates * (1 - rates)
     scale = np.sqrt(np.outer(variances, variances))
-    covariance = np.outer(links, links) * group * (1 - group)
+    covariance = np.outer(link_probs, link_probs) * group * (1 - group)
     zeros = np.zeros_like(scale)
     correlation = np.divide(covariance, scale, out=zeros, where=scale > 0)
     np.fill_diagonal(correlation, 1.0)

@@ -354,7 +354,7 @@ def _fedpbc_limit_mean_square(system: _FedpbcSystem, clients: np.ndarray) -> flo
 def _checked(
     probs: ArrayLike, targets: ArrayLike, learning_rate: float, local_steps: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Checks links and targets, and returns them with ``a = (1 - eta)^s``."""
-    links = _checks.checked_some_link('probs', probs)
-    points = _checks.checked_targets('targets', targets, links.size)
-    return links, points, _checks.checked_contraction(learning_rate, local_steps)
+    """Checks probabilities and targets; returns them with ``a = (1 - eta)^s``."""
+    link_probs = _checks.checked_some_link('probs', probs)
+    points = _checks.checked_targets('targets', targets, link_probs.size)
+    return link_probs, points, _checks.checked_contraction(learning_rate, local_steps)

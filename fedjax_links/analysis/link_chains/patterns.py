@@ -161,11 +161,11 @@ def b_min_sep(probs: ArrayLike, separation: int) -> LinkChain:
       >>> print(chain.kinds[0].prob)
       [0.25]
     """
-    links = _checks.checked_probs('probs', probs)
-    _checks.checked('probs', links, links > 0, 'be positive', ' at client {}')
+    link_probs = _checks.checked_probs('probs', probs)
+    _checks.checked('probs', link_probs, link_probs > 0, 'be positive', ' at client {}')
     wait = _checks.checked_int('separation', separation, minimum=1) - 1
     _checks.check_memory('separation', separation, 8 * (wait + 2) ** 2)
-    distinct, kind_of_client = np.unique(links, return_inverse=True)
+    distinct, kind_of_client = np.unique(link_probs, return_inverse=True)
     kinds = []
     for prob in distinct:
         # States are up, waiting for 1, ..., b - 1 rounds, and free but down.
@@ -214,9 +214,9 @@ def cyclic(
     References:
       Xiang et al., journal version 2024, Appendix B.
     """
-    links = _checks.checked_probs('probs', probs)
+    link_probs = _checks.checked_probs('probs', probs)
     length = _checks.checked_length('cycle_length', cycle_length, minimum=2)
-    active = np.maximum(1, np.rint(length * links)).astype(int)
+    active = np.maximum(1, np.rint(length * link_probs)).astype(int)
     inactive = np.maximum(1, length - active)
     reset = _checks.checked_flag('reset', reset)
     client_periods = np.full_like(active, length) if reset else active + inactive

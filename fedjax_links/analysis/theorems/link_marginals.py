@@ -88,9 +88,9 @@ def cyclic_marginals(
     References:
       Xiang et al., journal version 2024, Appendix B.
     """
-    links = _checks.checked_probs('probs', probs)
+    link_probs = _checks.checked_probs('probs', probs)
     length = _checks.checked_int('cycle_length', cycle_length, minimum=2)
-    active = np.maximum(1.0, np.rint(length * links))
+    active = np.maximum(1.0, np.rint(length * link_probs))
     if _checks.checked_flag('reset', reset):
         return active / length
     return active / (active + np.maximum(1.0, length - active))
