@@ -68,10 +68,15 @@ def rows(path: Path, name: str, first: int, stop: int) -> np.ndarray:
       name: of the array.
       first: the first row.
       stop: one past the last row.
+
+    Raises:
+      ValueError: for an array in Fortran's order, whose rows are not contiguous.
     """
     with zipfile.ZipFile(path) as archive, archive.open(f'{name}.npy') as file:
         np.lib.format.read_magic(file)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        if is_fortran:
+            raise errors.invalid(name, "be in C's order", "Fortran's")
         size = dtype.itemsize * math.prod(shape[1:])
         file.seek(first * size, os.SEEK_CUR)
         content = file.read((stop - first) * size)

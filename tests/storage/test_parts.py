@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.core.mesh_layouts import LocalRows
-from fedjax_links.storage import atomic_files, checkpoints
+from fedjax_links.storage import atomic_files, checkpoints, checksummed_npz
 
 BOUNDS = [(0, 3), (3, 6), (6, 7), (7, 7)]  # of seven clients
 TABLE = np.arange(14.0, dtype=np.float32).reshape(7, 2)
@@ -145,3 +145,17 @@ def test_nothing_is_divided_where_there_are_no_tables(path):
     assert checkpoints.write_part(path.with_name('b@1.npz'), 0, {'alone': ALONE}) == {}
     assert checkpoints.write_part(path.with_name('b@1.npz'), 0, None) == {}
     assert not list(path.parent.glob('b@*'))
+
+
+def test_rows_of_an_array_in_fortran_order_are_refused(tmp_path):
+    """They are not contiguous in the file, and were once read as other entries."""
+    path = tmp_path / 'table.npz'
+    arrays = {'rows': TABLE, 'columns': np.asfortranarray(TABLE)}
+    path.write_bytes(checksummed_npz.npz(arrays, compress=False))
+    np.testing.assert_array_equal(
+        checksummed_npz.rows(path, 'rows', 2, 5), TABLE[2:5], strict=True
+    )
+    with pytest.raises(
+        ValueError, match=r"`columns` must be in C's order, got Fortran"
+    ):
+        checksummed_npz.rows(path, 'columns', 2, 5)
