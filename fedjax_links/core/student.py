@@ -6,7 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 EFFECT_VARIANCE = 4.0
-"""Variance of the mixed effect sizes, which are large: four seeds can show them."""
+"""Variance of the effect sizes that the mixture of `likelihood_ratio` is over.
+
+They are large, so that four seeds can show them.
+"""
 # Chosen: metrics are float32, and a mean over examples may round several times.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
@@ -64,10 +67,11 @@ def likelihood_ratio(t: float, count: int) -> float:
       count: number of values, at least 2.
     """
     variance = 1 + count * EFFECT_VARIANCE  # Of t under the mixture; 1 under one mean.
-    one_mean = 1 + t**2 / (count - 1)
-    mixture = 1 + t**2 / ((count - 1) * variance)
-    log_ratio = count / 2 * (math.log(one_mean) - math.log(mixture))
-    log_ratio = log_ratio - math.log(variance) / 2
+    # Each likelihood is a constant times its sum of squares to the power of -count / 2.
+    one_mean_squares = 1 + t**2 / (count - 1)
+    mixture_squares = 1 + t**2 / ((count - 1) * variance)
+    log_squares_ratio = math.log(one_mean_squares) - math.log(mixture_squares)
+    log_ratio = count / 2 * log_squares_ratio - math.log(variance) / 2
     # The exponential overflows above 709.
     return math.exp(min(log_ratio, 700.0))
 
@@ -82,11 +86,11 @@ def largest_t(count: int, level: float) -> float:
     variance = 1 + count * EFFECT_VARIANCE
     if level >= 1:
         return math.inf
-    # The largest ratio of `likelihood_ratio`'s two sums of squares that is not rejected.
-    ratio = (math.sqrt(variance) / (1 - level)) ** (2 / count)
-    if ratio >= variance:
+    # The largest `one_mean_squares / mixture_squares` that is not rejected.
+    squares_ratio = (math.sqrt(variance) / (1 - level)) ** (2 / count)
+    if squares_ratio >= variance:
         return math.inf
-    return math.sqrt((count - 1) * (ratio - 1) / (1 - ratio / variance))
+    return math.sqrt((count - 1) * (squares_ratio - 1) / (1 - squares_ratio / variance))
 
 
 def are_equal(values: ArrayLike, axis: int = 0) -> NDArray[np.bool_]:

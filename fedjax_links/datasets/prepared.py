@@ -121,10 +121,10 @@ def _read(encoding: Encoding, argument: str, path: PathLike) -> dict[str, np.nda
     except errors.InvalidError as error:
         if error.path == 'path':
             raise error.at(argument) from None
-        column = _ENTRIES.get(error.path)
-        if column is None:
+        entry = _ENTRIES.get(error.path)
+        if entry is None:
             raise
-        requirement = f'lead to entries of {column!r} that must {error.requirement}'
+        requirement = f'lead to entries of {entry!r} that must {error.requirement}'
         raise errors.invalid(argument, requirement, error.value) from None
 
 

@@ -27,8 +27,8 @@ _LATEX = str.maketrans(
         **{sign: f'\\{sign}' for sign in '&%$#_{}'},
     }
 )
-_ARROWS = ' ↑↓'  # behind numbers at an edge of what was tried
-_BEST = ' (best)'  # behind bold cells where nothing is bold, as in a terminal
+_ARROWS = ' ↑↓'  # Follow numbers at an edge of what was tried.
+_BEST = ' (best)'  # Follows bold cells where text cannot be bold, as in a terminal.
 
 
 class Table(NamedTuple):

@@ -262,8 +262,9 @@ def divide(
       max_examples: the most examples of an owner that are used, at least 1; None for all.
       holdout_clients: how many clients do not train: a number from 1, or a share below 1 that is
         rounded. All their examples are held out.
-      holdout_examples: share in [0, 1] of the examples of every other client that is held out,
-        rounded; at least one is left to train on. A warning counts clients without a test example.
+      holdout_examples: fraction in [0, 1] of the examples of each client that trains, rounded,
+        which is held out. One example at least is left to train on. A warning counts clients
+        without a test example.
       seed: integer in ``[0, 2**32)``.
 
     Returns:

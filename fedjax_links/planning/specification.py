@@ -59,7 +59,7 @@ class Specification:
 
     @property
     def eval_every(self) -> int:
-        """Returns the number of rounds between evaluations, which are a period of a lane."""
+        """Returns the number of rounds of a period, which ends with an evaluation."""
         return self.settings.eval_every
 
     # Columns, points and seeds.
@@ -78,7 +78,7 @@ class Specification:
 
     @functools.cached_property
     def candidates(self) -> dict[str, tuple[list[Any], IndexRange]]:
-        """Returns by column all values that tuning may try, and the index range of the first ones.
+        """Returns by column all values that tuning may try, and the index range of the grid's own.
 
         Where tuning extends a column, it stops before the first value that an algorithm refuses.
         """
@@ -86,13 +86,14 @@ class Specification:
             return {}
         allowed: dict[str, tuple[list[Any], IndexRange]] = {}
         for name, (values, (start, stop)) in self.tuning.candidates().items():
-            first = start
-            while first > 0 and self._accepts(name, values[first - 1]):
-                first -= 1
-            last = stop
-            while last < len(values) and self._accepts(name, values[last]):
-                last += 1
-            allowed[name] = values[first:last], (start - first, stop - first)
+            begin = start
+            while begin > 0 and self._accepts(name, values[begin - 1]):
+                begin -= 1
+            end = stop
+            while end < len(values) and self._accepts(name, values[end]):
+                end += 1
+            grid_range = (start - begin, stop - begin)
+            allowed[name] = values[begin:end], grid_range
         return allowed
 
     def _accepts(self, column: str, value: object) -> bool:
@@ -163,7 +164,8 @@ class Specification:
         that, once and one after the other. Elsewhere the bounds are 1 and the number of examples.
         """
         problem = self.problem_at(lane.pattern, lane.point, lane.seed)
-        if isinstance(problem.owned, Source):  # all clients have as many examples
+        if isinstance(problem.owned, Source):
+            # Every client has the same number of examples.
             return problem
         if not self._reads_sizes(lane):
             lengths = map(len, jax.tree.leaves(problem.data))
@@ -188,13 +190,17 @@ class Specification:
         assert isinstance(maker.make, problem_families.ProblemCache)
         key = pattern, repr(maker.at({**point, **self.draws.columns()}))
         if key not in self._sizes:
-            rows = [maker.at({**point, **seeds}) for seeds in self.draws.all_columns()]
-            different = {repr(row): row for row in rows}
-            self._sizes[key] = maker.make.sizes_of(list(different.values()))
+            # Seeds that redraw no data make the same problem.
+            arguments = [
+                maker.at({**point, **seeds}) for seeds in self.draws.all_columns()
+            ]
+            distinct = {repr(values): values for values in arguments}
+            self._sizes[key] = maker.make.sizes_of(list(distinct.values()))
         return self._sizes[key]
 
     @functools.cached_property
     def _sizes(self) -> dict[tuple[str, str], tuple[int, int] | None]:
+        """Holds the bounds that `_sizes_at` has found, by pattern and columns."""
         return {}
 
     # How results are judged.
@@ -251,8 +257,8 @@ class Specification:
     def models(self, label: str) -> list[str]:
         """Names the candidate models of an algorithm."""
         problem = self.problem_at(next(iter(self.patterns)), self.points[0])
-        first_tried = {name: values[0] for name, values in self.tuned_columns.items()}
-        algorithm = self.algorithm_at(label, {**first_tried, **self.points[0]})
+        tuned = {name: values[0] for name, values in self.tuned_columns.items()}
+        algorithm = self.algorithm_at(label, {**tuned, **self.points[0]})
 
         def models_at_start(key: Key) -> Mapping[str, Params]:
             params = problem.init_params(key)
@@ -301,9 +307,11 @@ class Specification:
         """Returns the fields of tuning, with all values that it may try."""
         if self.tuning is None:
             return None
-        first_trials = {name: list(ends) for name, (_, ends) in self.candidates.items()}
+        grid_ranges: dict[str, list[int]] = {}
+        for name, (_, grid_range) in self.candidates.items():
+            grid_ranges[name] = list(grid_range)
         fields = dataclasses.asdict(self.tuning)
-        return {**fields, 'grid': self.tuned_columns, 'given': first_trials}
+        return {**fields, 'grid': self.tuned_columns, 'given': grid_ranges}
 
     def _attainable(self) -> str:
         """Says what the best model of the population reaches, if that is one text for all."""

@@ -109,7 +109,7 @@ class Tuning:
         )
 
     def candidates(self) -> dict[str, tuple[list[Any], IndexRange]]:
-        """Returns by column all values that may be tried, and the index range of the first ones."""
+        """Returns by column all values that may be tried, and the index range of the grid's own."""
         return {
             name: _extended(list(values), self.grow)
             for name, values in self.grid.items()

@@ -109,10 +109,8 @@ class Identities:
         return RunIdentity(lanes, sizes, _modules_of(self._plan.config), rows)
 
     def _first_lane(self, label: str, pattern: str) -> Lane:
-        first_tried = {
-            name: values[0] for name, values in self._plan.tuned_columns.items()
-        }
-        point = {**self._plan.points[0], **first_tried}
+        tuned = {name: values[0] for name, values in self._plan.tuned_columns.items()}
+        point = {**self._plan.points[0], **tuned}
         seed = int(self._plan.seeds[0])
         return Lane(MAIN, label, pattern, point, seed, self._plan.num_rounds, (0, 0))
 
