@@ -79,7 +79,7 @@ def stop(process, folder, number, status):
 
 
 @pytest.mark.slow
-def test_one_of_two_processes_works_and_the_other_is_told_who(config, tmp_path):
+def test_one_of_two_processes_works_and_the_other_names_it(config, tmp_path):
     first = started(config, tmp_path)
     try:
         second = command.in_a_process(

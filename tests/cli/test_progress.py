@@ -126,7 +126,7 @@ def test_a_file_has_a_line_at_each_stage_and_once_a_minute():
 
 
 @pytest.mark.usefixtures('slow')
-def test_a_file_is_told_where_a_run_goes_on(tmp_path):
+def test_a_file_says_where_a_run_resumes(tmp_path):
     class Cut(Callback):
         def on_stage(self, algorithm, stage, num_rounds):
             if algorithm == 'fedpbc':

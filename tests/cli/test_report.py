@@ -36,16 +36,19 @@ def report(folder):
     return (folder / 'report.md').read_text()
 
 
-def take_back(folder, lane):
-    """Leaves a run as it was before the last save of a lane with this in its name."""
-    files = list(runs.saves(folder).items())
-    saves = [saves for name, saves in files if lane in name][-1]
-    saves[max(saves)].unlink()
+def remove_last_save(folder, lane):
+    """Removes the last save of the last lane whose name contains ``lane``."""
+    saves_of_lanes = [
+        saves for name, saves in runs.saves(folder).items() if lane in name
+    ]
+    saves = saves_of_lanes[-1]
+    last_round = max(saves)
+    saves[last_round].unlink()
 
 
 @pytest.fixture(scope='module')
 def compared(tmp_path_factory):
-    """The folder of a finished comparison; tests that change it copy it first."""
+    """The folder of a finished comparison, which tests do not change, and what it printed."""
     folder = tmp_path_factory.mktemp('compared')
     (folder / 'few.py').write_text(COMPARISON)
     done = run(
@@ -83,7 +86,7 @@ def test_an_unfinished_comparison_says_so(compared, tmp_path):
     folder = tmp_path / 'unfinished'
     shutil.copytree(compared[0], folder)
     assert 'Not finished yet' not in report(folder)
-    take_back(folder, '-fedavg-')
+    remove_last_save(folder, '-fedavg-')
     text = report(folder)
     assert 'Not finished yet: fedavg.\n' in text
     assert '| Cyclic | FedPBC | client mean |' in text
@@ -103,7 +106,7 @@ def test_a_simulated_run_has_a_report(plain, tmp_path):
         assert f'| links | {label} | server |' in text
     assert '\nChanged from the config: links.probs.value = 0.4 (0.5).\n' in text
     assert '\n## What ran\n' in text
-    take_back(tmp_path, '-fedpbc-')
+    remove_last_save(tmp_path, '-fedpbc-')
     assert 'Not finished yet: ' in report(tmp_path)
 
 

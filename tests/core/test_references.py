@@ -98,7 +98,7 @@ def test_fedpbc_cites_both_papers():
         (fl.PROBLEMS, 'gausians', 'gaussians'),
     ],
 )
-def test_an_unknown_name_is_told_with_the_nearest(entries, name, meant):
+def test_an_unknown_name_is_reported_with_the_nearest(entries, name, meant):
     with pytest.raises(KeyError, match=f"has no '{name}'; did you mean '{meant}'"):
         entries[name]
     assert entries.get(name) is None

@@ -76,7 +76,7 @@ def test_a_pod_of_an_indexed_job(monkeypatch):
         launchers.started_as(POD)
 
 
-def test_what_jax_is_told_comes_first():
+def test_variables_of_jax_itself_come_first():
     text = {
         'JAX_PROCESS_ID': '1',
         'JAX_NUM_PROCESSES': '2',

@@ -41,8 +41,12 @@ def first(tmp_path_factory):
 
 def test_order_and_words_make_no_difference(first, tmp_path):
     algorithms = dict(reversed(experiment().algorithms.items()))
-    turned = {'seeds': (3, 0), 'grid': {'level': [2.0, 1.0]}, 'algorithms': algorithms}
-    experiment(title='Other words', caption='More of them.', **turned).run(tmp_path)
+    reordered = {
+        'seeds': (3, 0),
+        'grid': {'level': [2.0, 1.0]},
+        'algorithms': algorithms,
+    }
+    experiment(title='Other words', caption='More of them.', **reordered).run(tmp_path)
     assert (tmp_path / runs.METRICS).read_bytes() != (first / runs.METRICS).read_bytes()
     result = comparison.compare(first, tmp_path)
     assert result.equal
@@ -78,7 +82,7 @@ def test_a_nudged_model_is_found_in_metrics_and_states(first, tmp_path, units):
     assert f'  {line}' in result.text().splitlines()
 
 
-def test_of_a_leaf_the_first_entry_is_told(first, tmp_path):
+def test_the_first_entry_of_a_leaf_that_differs_is_named(first, tmp_path):
     odd = {'nudge': (4, 7), 'leaf': 'memory', 'level': 1.0, 'units': 1}
     experiment(odd=odd).run(tmp_path)
     result = comparison.compare(first, tmp_path)
@@ -114,8 +118,8 @@ def test_lanes_that_ran_side_by_side_are_found(first, tmp_path):
     assert result.compared.endswith(', 16 states')
 
 
-def test_tuning_is_told_first(tmp_path):
-    """The lanes of the experiment part in the same round."""
+def test_a_difference_in_tuning_comes_first(tmp_path):
+    """Lanes of tuning and of the experiment differ from the same round on."""
     for name, nudge in (('one', ()), ('two', (1,))):
         algorithms = {'calm': standing(nudge=nudge, level=1.0), 'odd': standing()}
         tuning = Tuning(grid={'level': [1.0]}, num_rounds=4)
@@ -129,7 +133,7 @@ def test_tuning_is_told_first(tmp_path):
     assert (result.leaf.lane, result.leaf.round) == (result.metric.lane, 2)
 
 
-def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
+def test_a_shorter_run_and_missing_lanes_are_reported(first, tmp_path):
     experiment(
         num_rounds=4, seeds=(0,), algorithms={'calm': experiment().algorithms['calm']}
     ).run(tmp_path)
@@ -150,7 +154,7 @@ def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
     assert comparison.compare(tmp_path, first).compared == result.compared
 
 
-def test_what_is_not_finite_and_what_is_counted(first, tmp_path):
+def test_a_metric_that_is_not_finite_differs(first, tmp_path):
     def not_finite(params, key, problem):
         values = second_entry(params, key, problem)
         return {**values, 'first': np.nan * values['first']}

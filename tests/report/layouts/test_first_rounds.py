@@ -47,8 +47,10 @@ def test_losses_reach_targets_from_above():
 
 
 def test_shares_are_of_the_best_under_each_pattern():
-    two = [[[0.2, 0.4, 0.8]], [[0.1, 0.2, 0.4]]]
-    result = results({'fedavg': two, 'mifa': [[[0.4, 0.6, 0.6]], [[np.nan] * 3]]})
+    by_pattern = [[[0.2, 0.4, 0.8]], [[0.1, 0.2, 0.4]]]
+    result = results(
+        {'fedavg': by_pattern, 'mifa': [[[0.4, 0.6, 0.6]], [[np.nan] * 3]]}
+    )
     rows = rows_of(first_rounds(result, shares=(0.5,)).tables[0])
     assert [row['best'] for row in rows] == ['80.0', '80.0', '40.0', '40.0']
     assert [row['50 % of it'] for row in rows] == ['20', '10', '20', 'never']
