@@ -44,6 +44,9 @@ jax.block_until_ready(getattr(made, 'data', None))
 print(resident('VmHWM') - before, max(claims))
 """
 
+_OTHER_MEMORY = 64 * 2**20
+"""Compiled programs and what allocators hold back: up to 61 MiB, otherwise from run to run."""
+
 FACTORIES = {
     'classes of images': (
         'images.synthetic_images(num_train=size, num_test=size, num_classes=size)',
@@ -59,58 +62,58 @@ FACTORIES = {
     'counterexample': (
         'problems.counterexample(num_clients=size, dimension=100)',
         3,
-        60_000,
+        200_000,
     ),
     'robust regression': (
         'problems.robust_regression(num_clients=size, dimension=100)',
         3,
-        900,
+        1800,
     ),
     'synthetic': (
         'problems.synthetic(alpha=1.0, beta=1.0, num_clients=size, max_examples=60)',
         3,
-        3000,
+        5500,
     ),
     'two Gaussians': (
         'problems.gaussians(num_clients=9, examples_per_client=size, '
         'test_examples=9, num_classes=2, bayes_accuracy=0.75)',
         9,
-        200_000,
+        400_000,
     ),
     'many Gaussians': (
         'problems.gaussians(num_clients=9, examples_per_client=size, '
         'test_examples=50, num_classes=50, bayes_accuracy=0.75)',
         9,
-        12_000,
+        25_000,
     ),
     'examples of a regression': (
         'problems.gaussian_regression(num_clients=100, examples_per_client=size)',
         3,
-        4000,
+        9000,
     ),
     'clients of a regression': (
         'problems.gaussian_regression('
         'num_clients=size, examples_per_client=1, dimension=100)',
         3,
-        20_000,
+        50_000,
     ),
     'features of a regression': (
         'problems.gaussian_regression('
         'num_clients=9, examples_per_client=1, dimension=size)',
         3,
-        2500,
+        3600,
     ),
     'clients of a log': (
         "participation.look_alike(log(size), num_clients=9, tick=10.0, wrap='week')",
         3,
-        400,
+        700,
     ),
     'a log by the minute': (
         "participation.availability(log(size), tick=60.0, rounds=200_000, wrap='week')",
         3,
-        900,
+        1900,
     ),
-    'durations': ('durations.lognormal(np.full(size, 500.0), 1.0)', 2, 30),
+    'durations': ('durations.lognormal(np.full(size, 500.0), 1.0)', 2, 45),
 }
 
 
@@ -124,6 +127,6 @@ def test_a_factory_takes_what_it_says(name):
         source = source.replace(f'{{{key}}}', str(value))
     output = subprocess.check_output([sys.executable, '-c', source], text=True)
     taken, claimed = map(float, output.split())
-    assert claimed > 100 * 2**20  # what else a process takes is small beside it
-    assert taken <= 1.1 * claimed
+    assert claimed > 5 * _OTHER_MEMORY
+    assert taken <= claimed + _OTHER_MEMORY
     assert taken >= 0.4 * claimed

@@ -113,7 +113,7 @@ def test_a_fork_of_a_fork_begins_with_the_states_of_the_first(
     } == {'@8'}
     changed.fork(tmp_path / 'one', 6, tmp_path / 'two')
     assert by_lane(tmp_path / 'two') == by_lane(tmp_path / 'one', after=6)
-    with pytest.raises(ValueError, match=r'`at_round` must lie in \[4, 7\], in '):
+    with pytest.raises(ValueError, match=r'`at_round` must lie in \[4, 7\], the '):
         running.fork(changed, tmp_path / 'one', 2)
 
 

@@ -70,8 +70,8 @@ def test_semi_markov_links_have_their_stationary_correlation(name):
     assert assert_means(pairs, np.stack([both, both], axis=1)) > 50
     # Clients are independent.
     assert assert_means(mask[..., 0] * mask[..., 1], np.full(num_rounds, prob**2)) > 5
-    key = jax.random.key(0)
-    _, links = pattern.sample(pattern.init(key), key, 0)
+    init_key, key = jax.random.split(jax.random.key(0))
+    _, links = pattern.sample(pattern.init(init_key), key, 0)
     np.testing.assert_allclose(links.prob, prob, rtol=1e-6)
 
 
