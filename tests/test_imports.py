@@ -172,6 +172,7 @@ def test_the_bare_package_and_presets_start_without_jax(statement):
     assert run.stdout.strip() == '[]'
 
 
+@pytest.mark.slow
 def test_theory_is_printed_without_what_few_functions_need():
     heavy = ['scipy.stats', 'scipy.signal', 'matplotlib', 'pandas', 'xarray']
     program = (

@@ -192,6 +192,7 @@ def test_the_console_command_is_the_same(tmp_path):
     assert there.stderr == 'seen\n'
 
 
+@pytest.mark.slow
 def test_a_reader_who_leaves_early_costs_no_traceback():
     listing = subprocess.Popen(
         [*COMMAND], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

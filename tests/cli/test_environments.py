@@ -108,6 +108,7 @@ def test_a_config_may_have_the_name_of_a_module(cwd, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_module_with_the_name_of_another_one_says_so(tmp_path):
     text = (ROOT / 'configs' / 'quickstart.py').read_text()
     (tmp_path / 'mine.py').write_text(

@@ -153,6 +153,7 @@ def test_a_folder_that_is_a_file_costs_one_line(config, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
 def test_start_over_sets_the_folder_aside(plain, tmp_path):
     folder = tmp_path / 'run'

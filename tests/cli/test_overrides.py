@@ -208,6 +208,7 @@ def get_config():
 """
 
 
+@pytest.mark.slow
 def test_a_command_resolves_references_after_overrides(tmp_path):
     path = tmp_path / 'order.py'
     path.write_text(REFERS)

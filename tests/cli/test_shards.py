@@ -21,6 +21,7 @@ def config(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_task_of_an_array_runs_all_lanes_and_names_the_flag(
     tmp_path, config, monkeypatch
 ):

@@ -124,6 +124,7 @@ def test_the_time_left_is_that_of_the_rounds_behind(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_shards_report_what_is_missing_and_ask_for_a_merge(tmp_path):
     planned = experiment.build(values(num_seeds=4))
     planned.shard(0, 2).run(tmp_path)

@@ -25,8 +25,9 @@ from tests.runner import running
 from tests.runner.made_in_python import in_python
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
-@pytest.mark.parametrize('at_round', [2, pytest.param(4, marks=pytest.mark.slow), 6])
+@pytest.mark.parametrize('at_round', [2, 4, 6])
 def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round):
     """From a checkpoint, and from rounds of which none was kept."""
     planned = build(log=('links',))

@@ -163,6 +163,7 @@ def test_an_initial_model_that_is_not_finite_is_named(tmp_path):
     assert line == f'fedavg, some, seed 0, round 0: {expected}'
 
 
+@pytest.mark.slow
 def test_a_broken_model_is_found_in_the_round_of_its_local_step(
     tmp_path,
 ):

@@ -214,6 +214,7 @@ def test_a_host_name_that_hides_this_machine_binds_everywhere(monkeypatch):
     assert ports.free_port('a-machine') > 0
 
 
+@pytest.mark.slow
 def test_processes_that_do_not_meet_say_why():
     _, ((_, output),) = run('absent', started=[0])
     requirement = 'be processes that all start within 0.5 s'

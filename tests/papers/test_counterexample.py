@@ -14,7 +14,6 @@ from configs.figures.counterexample import paused_means
 from fedjax_links import analysis, problems
 from fedjax_links.config import nested
 from tests.papers.shipped import half_a_unit, numbers
-from tests.tiers import cases
 
 BOUND = 4.5
 SMALL = {'num_clients': 40, 'dimension': 40}
@@ -58,8 +57,9 @@ def test_the_rate_of_fedpbcs_mean_client_ignores_the_links(name):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize('name', cases(SETTINGS, ['xiang2023_figure2']))
+@pytest.mark.parametrize('name', SETTINGS)
 def test_the_mean_square_over_seeds_is_the_exact_one(name):
     num_seeds = SHORT['num_seeds']
     columns = numbers(name, **SHORT)

@@ -85,6 +85,7 @@ def test_links_are_those_of_the_pattern_to_the_bit(name):
     jax.tree.map(np.testing.assert_array_equal, result, expected)
 
 
+@pytest.mark.slow
 def test_lanes_side_by_side_have_links_of_their_own_patterns():
     """Some share a structure and some a pattern; others have neither."""
     probs = np.linspace(0.2, 0.9, 12, dtype=np.float32).reshape(2, 6)

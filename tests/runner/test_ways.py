@@ -161,6 +161,7 @@ def test_another_study_is_refused_by_every_way(way, name, study, monkeypatch):
     check_refused(way, study, *changes.CHANGES[name], monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', cases(made.CHANGES, ['own algorithm'], COVERED_BY))
 @pytest.mark.parametrize('way', EACH_WAY)
 def test_other_objects_are_refused_by_every_way(way, name, objects, monkeypatch):

@@ -241,6 +241,7 @@ def test_a_start_is_needed_where_stationary_laws_differ():
     assert 0 < num_unique < 343
 
 
+@pytest.mark.slow
 def test_refusals():
     with refusals.names('probs'):
         link_chains.markov([1.5])
