@@ -33,7 +33,7 @@ from fedjax_links.storage import (
     run_access,
     run_files,
 )
-from fedjax_links.storage.identity import LaneIdentity, is_allowed, lane_differences
+from fedjax_links.storage.identity import LaneIdentity, refused_differences
 
 _SAVES_PER_LANE = 2
 
@@ -382,19 +382,13 @@ class RunFolder(InMemoryStore):
             return
         # What the user allowed to change when an earlier command ran.
         allowed = {*self.facts.get(run_files.CHANGED, ())}
-        clauses: list[str] = []
-        if stored is not None:
-            differences = lane_differences(stored, self._identity_of(lane))
-            clauses = [
-                clause
-                for part, clause in differences
-                if not is_allowed(part, clause, allowed)
-            ]
-        elif not allowed:
-            clauses = ['nothing records its programs and data']
+        if stored is None:
+            clauses = [] if allowed else ['nothing records its programs and data']
+        else:
+            clauses = refused_differences(stored, self._identity_of(lane), allowed)
         if clauses:
-            requirement = 'hold lanes of the same programs and data'
-            requirement += ' (--allow_changed continues anyway)'
+            anyway = '--allow_changed continues anyway'
+            requirement = f'hold lanes of the same programs and data ({anyway})'
             value = f'{self.path} with {lane}, where {clauses[0]}'
             raise errors.invalid('workdir', requirement, value)
 

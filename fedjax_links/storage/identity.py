@@ -213,14 +213,25 @@ def lane_differences(
                 yield name, f'the program of {name} differs'
 
 
-def is_allowed(part: str, clause: str, allowed: Collection[str]) -> bool:
-    """Returns whether changes that a user allowed cover a difference of a lane.
+def refused_differences(
+    there: LaneIdentity, here: LaneIdentity, allowed: Collection[str]
+) -> list[str]:
+    """Returns the clauses of `lane_differences` that no change which a user allowed covers.
 
     Args:
-      part: from `lane_differences`.
-      clause: likewise.
+      there: of the saved lane.
+      here: of the lane that would run.
       allowed: clauses from `run_differences`, which count the examples that differ.
     """
+    return [
+        clause
+        for part, clause in lane_differences(there, here)
+        if not _is_allowed(part, clause, allowed)
+    ]
+
+
+def _is_allowed(part: str, clause: str, allowed: Collection[str]) -> bool:
+    """Returns whether allowed changes cover a difference in a part of a lane."""
     starts = {part, PARTITION} if part == DATA else {part}
     return clause in allowed or any(
         other.partition(':')[0] in starts for other in allowed
