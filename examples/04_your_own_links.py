@@ -137,27 +137,27 @@ played = simulation.realised_links(jax.random.key(0), replayed, num_rounds=round
 print('rounds, clients:', logged.shape, ' available:', f'{logged.mean():.1%}')
 
 # %% [markdown]
-# ## Look-alikes
+# ## Synthetic clients
 #
 # A hundred clients come and go as the phones do. Each is a chain with the rates of one phone and
 # the daily course that all share. They are independent of each other, as many as a study needs, and
 # new with every seed.
 
 # %%
-look_alikes = participation.look_alike(log, num_clients=100, tick=600, wrap='week')
+synthetic = participation.synthetic_trace(log, num_clients=100, tick=600, wrap='week')
 their_links = simulation.realised_links(
-    jax.random.key(1), look_alikes, num_rounds=10 * rounds
+    jax.random.key(1), synthetic, num_rounds=10 * rounds
 )
 their_mask = np.asarray(their_links.mask)
 
 figure, axes = pyplot.subplots(3, 1, figsize=(7.2, 7.5), layout='constrained')
 plot.link_map(logged, num_rounds=rounds, ax=axes[0]).set_title('phones, as logged')
 plot.link_map(their_mask[:rounds], num_rounds=rounds, ax=axes[1]).set_title(
-    'a hundred look-alikes'
+    'a hundred synthetic clients'
 )
 days = {
     'phones': logged.reshape(7, 144, -1).mean(axis=2),
-    'look-alikes': their_mask[:rounds].reshape(7, 144, -1).mean(axis=2),
+    'synthetic clients': their_mask[:rounds].reshape(7, 144, -1).mean(axis=2),
 }
 hours = np.arange(144) / 6
 plot.learning_curves(
@@ -177,8 +177,8 @@ plot.learning_curves(
 # %%
 weeks = {
     'phones': logged,
-    'look-alikes, one week': their_mask[:rounds],
-    'look-alikes, ten weeks': their_mask,
+    'synthetic, one week': their_mask[:rounds],
+    'synthetic, ten weeks': their_mask,
 }
 for name, mask in weeks.items():
     weights = analysis.effective_weights(masks=mask).weights
@@ -186,12 +186,12 @@ for name, mask in weeks.items():
     print(f'{name}: L1 distance {distance:.2f}')
 
 # %% [markdown]
-# Chance is not all: over ten weeks too the look-alikes' distance is the larger one. Chains have no
-# habits. The [page on logs](../docs/availability.md) says what a look-alike keeps and what it does
+# Chance is not all: over ten weeks too the distance of synthetic clients is the larger one. Chains
+# have no habits. The [page on logs](../docs/availability.md) says what they keep and what they do
 # not.
 
 # %%
-# Of a day of the look-alikes.
+# Of a day of the synthetic clients.
 exact = np.asarray(their_links.prob[:144], float).mean(axis=1)
 difference = (exact - days['phones'].mean(axis=0)).reshape(24, 6).mean(axis=1)
 print('largest difference by hour:', np.abs(difference).max().round(3))

@@ -14,8 +14,8 @@ from fedjax_links.core.client_metrics import (
     personal_model_metrics as personal_model_metrics,
 )
 from fedjax_links.statistics import AHEAD as AHEAD
-from fedjax_links.statistics import ALIKE as ALIKE
 from fedjax_links.statistics import BEHIND as BEHIND
+from fedjax_links.statistics import EQUIVALENT as EQUIVALENT
 from fedjax_links.statistics import UNDECIDED as UNDECIDED
 from fedjax_links.statistics import Interval as Interval
 from fedjax_links.statistics import Verdict as Verdict

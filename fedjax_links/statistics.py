@@ -10,7 +10,7 @@ from fedjax_links.core import checks, errors, student
 
 AHEAD = 'ahead'
 BEHIND = 'behind'
-ALIKE = 'alike'
+EQUIVALENT = 'equivalent'
 UNDECIDED = 'not decided'
 
 _Doubles = NDArray[np.float64]
@@ -293,8 +293,8 @@ class Verdict(NamedTuple):
     """Holds the outcome of a comparison by paired differences.
 
     Attributes:
-      word: ``'ahead'`` or ``'behind'`` if the interval lies above or below zero, ``'alike'`` if it
-        lies within the margin, else ``'not decided'``.
+      word: ``'ahead'`` or ``'behind'`` if the interval lies above or below zero, ``'equivalent'``
+        if it lies within the margin, else ``'not decided'``.
       mean: mean of the differences.
       half_width: half the width of the interval around it; infinite with too few seeds, NaN if a
         run diverged.
@@ -310,7 +310,7 @@ class Verdict(NamedTuple):
 def decide(
     differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95
 ) -> Verdict:
-    """Decides between ahead, behind and alike, at any number of seeds.
+    """Decides between ahead, behind and equivalent, at any number of seeds.
 
     The interval belongs to a confidence sequence. For normal differences, all of its intervals
     contain the true mean together with probability ``level``. So one may stop as soon as there is
@@ -339,7 +339,7 @@ def decide(
       >>> evaluation.decide([1.1, 0.9, 1.0, 1.2, 0.8]).word
       'ahead'
       >>> evaluation.decide([0.01, -0.02, 0.0, 0.02, -0.01], margin=0.5).word
-      'alike'
+      'equivalent'
     """
     checks.number_within('margin', margin, 0, math.inf)
     checks.number_within('level', level, 0, 1)
@@ -363,7 +363,7 @@ def decide(
 
 
 def word(mean: float, half_width: float, margin: float = 0.0) -> str:
-    """Names the verdict of an interval: ``ahead``, ``behind``, ``alike`` or ``not decided``.
+    """Names the verdict of an interval: ``ahead``, ``behind``, ``equivalent`` or ``not decided``.
 
     Args:
       mean: mean difference, positive where the first is better.
@@ -371,8 +371,8 @@ def word(mean: float, half_width: float, margin: float = 0.0) -> str:
       margin: largest difference that counts as none.
 
     Returns:
-      One of `AHEAD`, `BEHIND`, `ALIKE` and `UNDECIDED`.
+      One of `AHEAD`, `BEHIND`, `EQUIVALENT` and `UNDECIDED`.
     """
     if abs(mean) > half_width:
         return AHEAD if mean > 0 else BEHIND
-    return ALIKE if abs(mean) + half_width <= margin else UNDECIDED
+    return EQUIVALENT if abs(mean) + half_width <= margin else UNDECIDED

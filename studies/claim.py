@@ -18,11 +18,11 @@ ARCHIVES = Path(__file__).parent / 'records' / 'papers'
 HOLDS = 'holds'
 REVERSED = 'reversed'
 OPEN = 'cannot be told'
-ALIKE = 'alike'
+EQUIVALENT = 'equivalent'
 DIFFERENT = 'different'
 HIDDEN = 'stand-in cannot show it'
 MARGIN = 0.01
-"""Of what the second reaches: differences up to it, a line in the papers' pictures, are alike."""
+"""Of what the second reaches: a smaller one, a line in the papers' pictures, counts as none."""
 DOUBLING = 1.0
 """The margin of waiting times; the papers call 150 rounds beside 300 similar."""
 LEVEL = 0.05
@@ -105,7 +105,7 @@ class Outcome(NamedTuple):
       difference: its mean.
       interval: half of the 95 % interval, Student's t; with tuning where near ties ran.
       p_value: two-sided, of no difference, likewise.
-      margin: up to which the two are alike.
+      margin: up to which the two are equivalent.
       note: behind the number.
     """
 
@@ -117,11 +117,11 @@ class Outcome(NamedTuple):
     note: str = ''
 
     def verdict(self, ordered: bool) -> str:
-        """Returns the sign, if there is one; alike where the interval lies within the margin."""
+        """Returns the sign, if there is one; equivalent within the margin."""
         if ordered and self.p_value < LEVEL:
             return HOLDS if self.difference > 0 else REVERSED
         if abs(self.difference) + self.interval <= self.margin:
-            return ALIKE
+            return EQUIVALENT
         apart = abs(self.difference) - self.interval > self.margin
         return DIFFERENT if apart and not ordered else OPEN
 

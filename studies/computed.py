@@ -153,7 +153,7 @@ def _figure_6_rows() -> Iterator[str]:
         'links are up even less often if they are Markov, (c) and (d)',
         f'{fractions}: {numbers["Markov"]} in (c); {numbers["Markov, sine"]} in (d)',
         '(c): reversed, they are up as often as in (a) and more often than in (b); (d): holds for '
-        'p = 0.5 and 0.9, alike below',
+        'p = 0.5 and 0.9, equal below',
     )
 
 

@@ -1,5 +1,6 @@
 """Run folders: what they hold, and what they refuse."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from fedjax_links import report, runs
 from fedjax_links.core import errors
 from fedjax_links.runner import stores
-from fedjax_links.storage import atomic_files
+from fedjax_links.storage import atomic_files, checksummed_npz
 from tests.experiment.configs import last_files_of
 from tests.runner.identities import OneIdentity
 from tests.runner.made_in_python import in_python
@@ -137,7 +138,7 @@ def about(*lanes, num_rounds=6):
     return {
         lane: {
             'labels': {**labels, 'seed': index},
-            'place': (0, index),
+            'position': (0, index),
             'num_rounds': num_rounds,
         }
         for index, lane in enumerate(lanes)
@@ -337,6 +338,24 @@ def test_a_run_of_an_older_version_is_refused_in_a_line(tmp_path):
             errors.InvalidError, match='be written by this version; the older one'
         ):
             use(tmp_path)
+
+
+def test_positions_of_lanes_are_read_under_their_earlier_name(tmp_path):
+    with contextlib.closing(opened(tmp_path)) as folder:
+        folder.register_lanes(about('a', 'b'))
+        advance(folder, 'b', 2)
+        advance(folder, 'a', 2)
+    positions = [lane.position for lane in runs.lanes(tmp_path)]
+    assert positions == [[0, 0], [0, 1]]
+    for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz'):
+        with np.load(path) as stored:
+            entries = dict(stored)
+        description = json.loads(bytes(entries['about']))
+        description['place'] = description.pop('position')
+        text = json.dumps(description).encode()
+        entries['about'] = np.frombuffer(text, np.uint8)
+        path.write_bytes(checksummed_npz.npz(entries, compress=False))
+    assert [lane.position for lane in runs.lanes(tmp_path)] == positions
 
 
 def test_a_folder_that_cannot_be_one_costs_a_line(tmp_path):

@@ -95,14 +95,14 @@ def test_looking_often_with_a_fixed_interval_would_not_do():
 def test_within_a_margin_differences_are_found_alike(rng):
     """At a mean that is the margin itself, 5 % are falsely so; at zero, nearly all are."""
     at_margin = verdicts(rng.normal(1.0, 1.0, (300, 60)), 5, 60, margin=1.0)
-    assert (at_margin == evaluation.ALIKE).sum() <= 15
+    assert (at_margin == evaluation.EQUIVALENT).sum() <= 15
     at_zero = verdicts(rng.normal(0.0, 0.3, (50, 60)), 5, 60, margin=1.0)
-    assert (at_zero == evaluation.ALIKE).sum() >= 48
+    assert (at_zero == evaluation.EQUIVALENT).sum() >= 48
 
 
 def test_what_does_not_vary_is_decided_by_six_seeds():
     """So many fair signs agree in 1 of 32 cases, five in 1 of 16."""
-    assert evaluation.decide([0.0] * 6) == (evaluation.ALIKE, 0.0, 0.0, 6)
+    assert evaluation.decide([0.0] * 6) == (evaluation.EQUIVALENT, 0.0, 0.0, 6)
     assert evaluation.decide([-2.0] * 6).word == evaluation.BEHIND
     assert evaluation.decide([5.0]) == (evaluation.UNDECIDED, 5.0, np.inf, 1)
     for count in range(2, 6):

@@ -216,7 +216,7 @@ REGISTRY_PAGES: dict[str, RegistryPage] = {
         ('num_clients',),
     ),
     'trace formats': RegistryPage(
-        '``format`` of the patterns ``trace`` and ``look_alike`` with a ``path``.',
+        '``format`` of the patterns ``trace`` and ``synthetic_trace`` with a ``path``.',
         {'links': {**_LOG, 'format': {'name': 'csv', 'unit': 'h'}}},
         ('path',),
     ),

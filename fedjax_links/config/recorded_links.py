@@ -125,7 +125,7 @@ def read_log(
     *,
     match: str = 'names',
 ) -> Intervals:
-    """Reads a log of availability, for the patterns ``trace`` and ``look_alike``.
+    """Reads a log of availability, for the patterns ``trace`` and ``synthetic_trace``.
 
     Args:
       argument: where the path stands in the config, for errors.
@@ -154,7 +154,7 @@ def read_log(
         requirement = (
             f"have the problem's clients, `num_clients` = {problem.num_clients} (option 'clients' "
             "of 'format' takes some of a log, and its list of names also those who never came; "
-            "'look_alike' has as many as the problem)"
+            "'synthetic_trace' has as many as the problem)"
         )
         got = f'{file} with {len(intervals.names)}'
         raise errors.invalid(argument, requirement, got)

@@ -353,5 +353,5 @@ TRACE_FORMATS: Factories = Registry(
         'flash': trace_formats.from_flash,
     }
 )
-"""``format`` of ``trace`` and ``look_alike``; the first argument is their ``path``. Returns
+"""``format`` of ``trace`` and ``synthetic_trace``; the first argument is their ``path``. Returns
 `Intervals`."""

@@ -22,7 +22,7 @@ from fedjax_links.config.bound import Factory
 from fedjax_links.config.bound import importable as importable
 from fedjax_links.core import checks, errors
 from fedjax_links.core.records import Section as Section
-from fedjax_links.core.registry import entry_known_as
+from fedjax_links.core.registry import current_name, entry_known_as
 from fedjax_links.problems import PROBLEMS
 
 Options = dict[str, Any]
@@ -46,7 +46,8 @@ def bind(path: str, section: Section | str, registry: Entries, *args: object) ->
       ValueError: naming the field, its value and the nearest valid name.
     """
     factory, options = lookup(path, section, registry)
-    return Bound(path, nested.section(section)['name'], factory, options, args)
+    name = current_name(nested.section(section)['name'])
+    return Bound(path, name, factory, options, args)
 
 
 def build_named(
@@ -71,7 +72,7 @@ def lookup(path: str, section: object, registry: Entries) -> tuple[Factory, Opti
       ValueError: naming the field, its value and the nearest valid name.
     """
     options = as_mapping(path, section)
-    name = options.pop('name', None)
+    name = current_name(options.pop('name', None))
     if isinstance(section, Mapping):
         path = f'{path}.name'
     if bound_factories.is_import(name):

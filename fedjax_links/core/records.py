@@ -25,10 +25,10 @@ class LaneMetadata(TypedDict):
 
     Attributes:
       labels: with the stage.
-      place: the lane's ``position``, the indices of its series and of its seed.
+      position: the indices of the lane's series and of its seed.
       num_rounds: its length.
     """
 
     labels: LaneLabels
-    place: Sequence[int]
+    position: Sequence[int]
     num_rounds: int

@@ -11,13 +11,23 @@ from fedjax_links.core.references import Reference, references_of
 
 RegistryEntry = TypeVar('RegistryEntry')
 
+_FORMER_NAMES = {'look_alike': 'synthetic_trace'}
+"""Names of version 0.1.0 that still work, and what they are called now."""
+
+
+def current_name(name: Any) -> Any:
+    """Returns the present name of an entry that is named as before; others stay as they are."""
+    return _FORMER_NAMES.get(name, name) if isinstance(name, str) else name
+
 
 @reprs.described(reprs.registry_text)
 class Registry(dict[str, RegistryEntry]):
     """Maps names to entries. The error for an unknown name says which name is nearest."""
 
     def __missing__(self, name: str) -> RegistryEntry:
-        """Raises a KeyError of one line."""
+        """Returns the entry with a former name, or raises a KeyError of one line."""
+        if current_name(name) in self:
+            return self[current_name(name)]
         near = entry_known_as(name, self)
         raise KeyError(str(errors.unknown_name('name', name, self, near=near)))
 

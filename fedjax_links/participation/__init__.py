@@ -59,7 +59,10 @@ from fedjax_links.participation.semi_markov import semi_markov, semi_markov_law
 from fedjax_links.participation.shared_shocks import shared_shocks, shared_shocks_law
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.participation.traces.intervals import Intervals, intervals
-from fedjax_links.participation.traces.look_alike import look_alike
+from fedjax_links.participation.traces.synthetic_trace import synthetic_trace
+from fedjax_links.participation.traces.synthetic_trace import (
+    synthetic_trace as look_alike,  # its name in version 0.1.0
+)
 from fedjax_links.participation.traces.trace import availability, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort, uniform_cohort_law
 
@@ -161,7 +164,8 @@ _ENTRIES = (
         either, lambda n: either(_independent(n), markov(_probs(n))), law=either_law
     ),
     ParticipationEntry(
-        look_alike, lambda n: look_alike(_daily_log(n), num_clients=n, tick=10_800.0)
+        synthetic_trace,
+        lambda n: synthetic_trace(_daily_log(n), num_clients=n, tick=10_800.0),
     ),
     ParticipationEntry(markov, lambda n: markov(_probs(n), 0.2), law=markov_law),
     ParticipationEntry(
@@ -236,6 +240,7 @@ __all__ = [
     'intervals',
     'jitter',
     'label_dependent_probs',
+    'look_alike',
     'schedules',
     'sine',
     'trace_formats',

@@ -71,7 +71,7 @@ class Lane(NamedTuple):
         """Returns what a store records about the lane."""
         return {
             'labels': {'stage': self.stage, **self.labels},
-            'place': self.position,
+            'position': self.position,
             'num_rounds': self.num_rounds,
         }
 

@@ -39,7 +39,7 @@ class UntilDecided(Sequence[int]):
     most: int = declare('Seeds of a pair that stays undecided.', example=20, default=50)
     margin: float = declare(
         'Largest difference that does not matter, in the unit of the metric: with one above zero '
-        'a verdict can also be that a pair is alike.',
+        'a verdict can also be that a pair is equivalent.',
         example=0.01,
         default=0.0,
         check=fields.number_within(0, math.inf),

@@ -22,7 +22,7 @@ _TEXT_SIZE = 7
 _LETTER_WIDTH = 0.062  # inches, at the size of the text in cells
 _MAX_TICK_LABELS = 12
 UNDECIDED_HATCH = '////'
-ALIKE_HATCH = '..'
+EQUIVALENT_HATCH = '..'
 
 Axis = tuple[str, Sequence[Any]]
 Texts = Sequence[Sequence[str]]
@@ -39,7 +39,7 @@ def heat_map(
     least: float | None = None,
     texts: Texts | str | None = None,
     unclear: ArrayLike | None = None,
-    alike: Any = None,
+    equivalent: Any = None,
     reverse: bool = False,
     colours: Any = None,
     colorbar: bool = True,
@@ -67,8 +67,8 @@ def heat_map(
       texts: [Y, X], what stands in the cells, or a format for the values; nothing by default.
       unclear: bool[Y, X], which cells are hatched where they have a value, such as differences that
         are not decided.
-      alike: bool[Y, X], which cells are dotted where they have a value, such as differences that
-        are decided to be small.
+      equivalent: bool[Y, X], which cells are dotted where they have a value, such as differences
+        that are decided to be small.
       reverse: red where positive, for what is better when smaller.
       colours: float[Y, X, 3], RGB colours of the cells, in place of those of the values.
       colorbar: whether to draw one; there is none with ``colours``.
@@ -90,7 +90,7 @@ def heat_map(
         hatch: arguments.cells(argument, which, values.shape) & ~np.isnan(values)
         for argument, which, hatch in (
             ('unclear', unclear, UNDECIDED_HATCH),
-            ('alike', alike, ALIKE_HATCH),
+            ('equivalent', equivalent, EQUIVALENT_HATCH),
         )
         if which is not None
     }

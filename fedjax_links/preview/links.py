@@ -18,7 +18,7 @@ from fedjax_links.participation.traces.intervals import (
     as_intervals,
     remarks,
 )
-from fedjax_links.participation.traces.look_alike import losses
+from fedjax_links.participation.traces.synthetic_trace import losses
 from fedjax_links.participation.traces.trace import WRAPS, availability
 from fedjax_links.plot.links import MAP_ROUNDS
 
@@ -104,8 +104,8 @@ def sample_log(
         period = int(rounds_per_day)
         model_losses = losses(mask, rounds_per_day=period)
         description += (
-            f'; look_alike would miss times up and down by {model_losses.of_markov:.2f} (markov), '
-            f'the day by {model_losses.of_semi_markov:.2f} (semi_markov)'
+            f'; synthetic_trace would miss times up and down by {model_losses.of_markov:.2f} '
+            f'(markov), the day by {model_losses.of_semi_markov:.2f} (semi_markov)'
         )
     unknown: Any = np.full(mask.shape, np.nan, np.float32)
     sample: Any = mask

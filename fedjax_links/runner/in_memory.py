@@ -39,7 +39,7 @@ class InMemoryStore:
 
         def sort_key(lane: str) -> tuple[int, int, tuple[int, ...]]:
             metadata = self._metadata[lane]
-            return runs.order(metadata['labels'], metadata['place'], self.facts)
+            return runs.order(metadata['labels'], metadata['position'], self.facts)
 
         return sorted(self._metadata, key=sort_key)
 

@@ -156,7 +156,7 @@ class RunFolder(InMemoryStore):
         record = self._last_intact(lane)
         if record is None:
             return
-        metadata = {'labels': record.labels, 'place': record.position}
+        metadata = {'labels': record.labels, 'position': record.position}
         self._metadata.setdefault(lane, metadata)
         self._drop_metrics(lane)
         self._lines[lane] = list(record.lines)
@@ -257,7 +257,7 @@ class RunFolder(InMemoryStore):
         self, lane: str, state: PyTree, round: int, parts: Sequence[Section] = ()
     ) -> None:
         """Implements `InMemoryStore.save`; the last two saves of each lane are kept."""
-        metadata = {name: self._metadata[lane][name] for name in ('labels', 'place')}
+        metadata = {name: self._metadata[lane][name] for name in ('labels', 'position')}
         metadata[runs.FINGERPRINT] = self._fingerprint
         metadata[runs.IDENTITY] = dataclasses.asdict(self._identity_of(lane))
         if parts:
@@ -396,5 +396,5 @@ class RunFolder(InMemoryStore):
         """Returns the identity that a lane would have if it ran now."""
         metadata = self._metadata[lane]
         return self._identities.of_lane(
-            lanes.from_labels(metadata['labels'], metadata['place'])
+            lanes.from_labels(metadata['labels'], metadata['position'])
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjax_links.core import errors
 from fedjax_links.core.checks import is_text
-from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts
+from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts, Section
 
 _STAGES = 'tuning', 'main', 'tie'
 # More than any run has. They bound the memory and the time that a file can take.
@@ -239,7 +239,7 @@ def check_about(where: object, about: object) -> None:
     if not _are_lane_labels(labels):
         value = f'{where}: {errors.text_of(labels)}'
         raise errors.invalid('checkpoint', 'hold the labels of its lane', value)
-    position = fields.get('place')
+    position = position_of(fields)
     is_of_older_version = type(position) is int
     is_pair = (
         isinstance(position, list)
@@ -249,6 +249,11 @@ def check_about(where: object, about: object) -> None:
     if not is_of_older_version and not is_pair:
         value = f'{where}: {position!r}'
         raise errors.invalid('checkpoint', 'hold the position of its lane', value)
+
+
+def position_of(about: Section) -> Any:
+    """Returns the position of the lane that a save is of; earlier saves call it ``place``."""
+    return about.get('position', about.get('place'))
 
 
 def _are_lane_labels(labels: object) -> bool:

@@ -223,7 +223,7 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
     return LaneRecord(
         name=name,
         labels=about['labels'],
-        position=about['place'],
+        position=checking.position_of(about),
         round=last,
         lines=lines,
         states=states,

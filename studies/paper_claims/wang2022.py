@@ -83,7 +83,7 @@ def _figure_d3() -> Iterator[Claim]:
     worse = _by_factor(10, (2, 20))
     similar = _by_factor(10, (5, 15))
     worse_text = 'factors 2 and 20 worse than 10'
-    similar_text = 'factors 5, 10 and 15 alike, especially near convergence'
+    similar_text = 'factors 5, 10 and 15 similar, especially near convergence'
     yield Claim(item, worse_text, run, worse, **CONVEX)
     yield Claim(item, similar_text, run, similar, ordered=False)
     yield Claim(item, worse_text, run, worse, **EARLY)

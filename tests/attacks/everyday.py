@@ -272,7 +272,7 @@ _OWN_LINKS: dict[str, Any] = {
         'format': 'flash',
         'overlaps': 'merge',
     },
-    'alike': {'name': 'look_alike', 'path': 'log.csv', 'tick': 1.0},
+    'synthetic': {'name': 'synthetic_trace', 'path': 'log.csv', 'tick': 1.0},
     'often': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.7}},
     'mine': {'name': 'mine:half'},
 }

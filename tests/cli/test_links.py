@@ -117,7 +117,7 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
     assert 'must begin within a year of time 0' in done
 
 
-def test_a_log_without_absences_and_look_alike_is_drawn(tmp_path):
+def test_a_log_without_absences_and_a_synthetic_one_is_drawn(tmp_path):
     (tmp_path / 'log.csv').write_text('client,start,end\na,0,90000\n')
     done = run(
         'links', f'--log={tmp_path}/log.csv', '--tick=7000', f'--workdir={tmp_path}'

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import datasets, experiment, runs, simulation
+from fedjax_links import datasets, experiment, participation, runs, simulation
 from fedjax_links.config import recorded_links, resolver
+from fedjax_links.participation import PARTICIPATION
 from tests.experiment.configs import values
 
 MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate': 0.3}
@@ -181,14 +182,16 @@ def test_a_trace_is_read_in_every_format(tmp_path, text, options):
     np.testing.assert_array_equal(mask, (rounds >= 0) & (rounds < 3))
 
 
-def test_a_look_alike_has_the_problems_clients_whatever_the_logs(tmp_path):
+def test_a_synthetic_trace_has_the_problems_clients_whatever_the_logs(tmp_path):
     phones = {
         name: {'trace_start': 0, 'trace_end': 172_800, 'ready_time': [[3600, end]]}
         for name, end in (('a', 40_000), ('b', 20_000), ('c', 90_000))
     }
     (tmp_path / 'timers.json').write_text(json.dumps(phones))
     section = {'path': str(tmp_path / 'timers.json'), 'format': 'flash', 'tick': 3600}
-    pattern = build(links={'name': 'look_alike', **section}).pattern_at('links', {})
+    pattern = build(links={'name': 'synthetic_trace', **section}).pattern_at(
+        'links', {}
+    )
     assert (pattern.num_clients, pattern.cycle) == (8, 24)
     with pytest.raises(
         ValueError,
@@ -197,7 +200,24 @@ def test_a_look_alike_has_the_problems_clients_whatever_the_logs(tmp_path):
         build(links={'name': 'trace', **section})
     section['format'] = {'name': 'flash', 'clients': 9}
     with pytest.raises(ValueError, match='`clients` must be at most 3, got 9'):
-        build(links={'name': 'look_alike', **section})
+        build(links={'name': 'synthetic_trace', **section})
+
+
+def test_a_name_of_an_earlier_version_still_works(tmp_path):
+    (tmp_path / 'log.csv').write_text('client,start,end\na,0,40000\nb,3600,90000\n')
+    section = {'path': str(tmp_path / 'log.csv'), 'tick': 3600.0, 'rounds': 24}
+    masks = [
+        simulation.realised_links(
+            jax.random.key(0),
+            build(links={'name': name, **section}).pattern_at('links', {}),
+            num_rounds=48,
+        ).mask
+        for name in ('look_alike', 'synthetic_trace')
+    ]
+    np.testing.assert_array_equal(*masks)
+    assert participation.look_alike is participation.synthetic_trace
+    assert PARTICIPATION['look_alike'] is PARTICIPATION['synthetic_trace']
+    assert 'look_alike' not in PARTICIPATION
 
 
 def test_relative_paths_are_beside_the_config_or_in_the_folder(tmp_path, monkeypatch):

@@ -104,7 +104,7 @@ FACTORIES = {
         3600,
     ),
     'clients of a log': (
-        "participation.look_alike(log(size), num_clients=9, tick=10.0, wrap='week')",
+        "participation.synthetic_trace(log(size), num_clients=9, tick=10.0, wrap='week')",
         3,
         700,
     ),

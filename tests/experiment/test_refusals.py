@@ -176,11 +176,11 @@ REFUSED = [
         '`config.links.name` must be given; ',
     ),
     (
-        {'links': {'name': 'look_alike', 'num_clients': 5, 'tick': 60.0}},
+        {'links': {'name': 'synthetic_trace', 'num_clients': 5, 'tick': 60.0}},
         "`config.links.num_clients` must be left out, as it is the problem's, got 5.",
     ),
     (
-        {'links': {'name': 'look_alike', 'tick': 60.0}},
+        {'links': {'name': 'synthetic_trace', 'tick': 60.0}},
         '`config.links.path` must name the file of a log, got None.',
     ),
     (

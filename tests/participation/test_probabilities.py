@@ -109,7 +109,7 @@ def test_works_on_what_clients_actually_hold():
 
 
 PACKAGE = Path(fedjax_links.__file__).parent
-BARE = {'problems/vectors.py', 'participation/traces/look_alike.py'}
+BARE = {'problems/vectors.py', 'participation/traces/synthetic_trace.py'}
 """Draws of a seed alone, the one of normals and the other of integers."""
 
 

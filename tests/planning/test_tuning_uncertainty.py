@@ -278,7 +278,7 @@ def test_a_verdict_goes_by_the_wider_interval(rng):
     assert (wide.word, wide.excludes_zero) == ('not decided', False)
     assert wide.half_width < abs(wide.mean) < wide.wide.half_width
     near = difference(metric, choice(rng, 0.5), base, 0.1)
-    assert near.word == 'alike'
+    assert near.word == 'equivalent'
     loss = difference(Metric('loss', 'min'), ahead, base)
     assert loss.word == 'behind'
     early = difference(

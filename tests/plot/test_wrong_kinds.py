@@ -129,7 +129,7 @@ CALLS = {
         ['q', '%.1f', '{:.1f}', [['a']], ['abc', 'def'], 3, True],
     ),
     'unclear': (lambda v: plot.heat_map(GRID, unclear=v), NO_TRUTH),
-    'alike': (lambda v: plot.heat_map(GRID, alike=v), NO_TRUTH),
+    'equivalent': (lambda v: plot.heat_map(GRID, equivalent=v), NO_TRUTH),
     'colours': (
         lambda v: plot.heat_map(GRID, colours=v),
         [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, base
-from fedjax_links.participation import intervals, look_alike, replay
+from fedjax_links.participation import intervals, replay, synthetic_trace
 from fedjax_links.participation.link_laws import LinkLaw
 from fedjax_links.participation.traces import trace
 from fedjax_links.preview import links
@@ -106,7 +106,7 @@ def test_day_absences_and_bias_by_hand():
     # All are away for 12 or 23 hours.
     down = 1 - ((11 / 12) ** 11 + (22 / 23) ** 11) / 2
     missed = f'times up and down by {down:.2f} (markov), the day by 0.33 (semi_markov)'
-    expected = f'{text} from equal (L1); look_alike would miss {missed}'
+    expected = f'{text} from equal (L1); synthetic_trace would miss {missed}'
     assert ' '.join(lines[1:4]) == expected
     assert lines[4] == 'clients, best first (3 bands), by round 0 to 67'
     assert lines[8] == 'clients 3, rounds 240, empty rounds 120, clients never active 1'
@@ -126,12 +126,14 @@ def test_the_error_of_the_bias_is_its_spread_over_records():
 def biases_of(log, tick):
     """Bias and its error, of a log and of as many clients that were fitted to it."""
     mask = trace.availability(log, tick=tick)
-    pattern = look_alike(log, num_clients=mask.shape[1], tick=tick, rounds=len(mask))
+    pattern = synthetic_trace(
+        log, num_clients=mask.shape[1], tick=tick, rounds=len(mask)
+    )
     copy = links.record_links(pattern, num_rounds=len(mask), seed=0)
     return links.bias(mask), links.bias(copy.mask)
 
 
-def test_a_look_alike_misses_the_days_and_hours_of_clients():
+def test_a_synthetic_trace_misses_days_and_hours_of_clients():
     """Its bias is too large where days are regular, too small where clients have own hours."""
     days = 86_400.0 * np.arange(28)
     # Thirty clients are up for the first nine hours of every day: no bias at all.

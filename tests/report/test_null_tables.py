@@ -157,7 +157,9 @@ def test_what_differs_by_the_margin_is_rarely_alike(least, pages):
         law=law, num_algorithms=2, num_seeds=20, least=least, margin=0.01, gain=0.01
     )
     words = [table(null, rng)[-1][-1] for _ in range(pages)]
-    assert fraction(word == evaluation.ALIKE for word in words) <= largest_rate(pages)
+    assert fraction(word == evaluation.EQUIVALENT for word in words) <= largest_rate(
+        pages
+    )
     same = Null(law=law, num_algorithms=2, num_seeds=20, least=least, margin=0.01)
     words = [table(same, rng)[-1][-1] for _ in range(SOME)]
-    assert fraction(word == evaluation.ALIKE for word in words) >= 0.9
+    assert fraction(word == evaluation.EQUIVALENT for word in words) >= 0.9

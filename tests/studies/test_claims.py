@@ -99,11 +99,11 @@ def test_verdicts_follow_p_value_interval_and_margin():
     assert claim_of.verdict(claim(), [behind]) == 'reversed'
     mixed = claim_of.verdict(claim(note='; so'), [ahead, near, near])
     assert mixed == 'holds 1 of 3, cannot be told 2 of 3; so'
-    assert claim_of.verdict(claim(), [outcome(0.5, 0.4, margin=1.6)]) == 'alike'
+    assert claim_of.verdict(claim(), [outcome(0.5, 0.4, margin=1.6)]) == 'equivalent'
     assert claim_of.verdict(claim(), [outcome(2.0, 0.01, margin=9.0)]) == 'holds'
     equal = [outcome(2.0, 0.01, margin) for margin in (3.1, 2.9, 0.9)]
     text = claim_of.verdict(claim(ordered=False), equal)
-    assert text == 'alike 1 of 3, cannot be told 1 of 3, different 1 of 3'
+    assert text == 'equivalent 1 of 3, cannot be told 1 of 3, different 1 of 3'
     assert claim_of.verdict(claim(shows=False), [behind]) == 'stand-in cannot show it'
 
 

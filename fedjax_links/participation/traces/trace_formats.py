@@ -1,4 +1,4 @@
-"""Reads availability logs as `Intervals`, for `trace` and `look_alike`.
+"""Reads availability logs as `Intervals`, for `trace` and `synthetic_trace`.
 
 * `from_csv`: one interval per line, ``client,start,end``.
 * `from_events`: one change of state per line, ``client,time,state``.

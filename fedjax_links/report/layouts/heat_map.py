@@ -211,7 +211,7 @@ def _draw_panel(
         values,
         texts=heat.texts_of(values, form, cell_width),
         unclear=verdicts == evaluation.UNDECIDED,
-        alike=verdicts == evaluation.ALIKE,
+        equivalent=verdicts == evaluation.EQUIVALENT,
         **look,
         ax=axes,
     )
@@ -255,7 +255,7 @@ def _legend_patches(compared_map: ComparedMap) -> dict[str, Any]:
     line |= {'edgecolor': '#00000060', 'facecolor': 'white'}
     patches['not decided'] = Patch(hatch=heat.UNDECIDED_HATCH, **line)
     if compared_map.has_equivalent:
-        patches['alike'] = Patch(hatch=heat.ALIKE_HATCH, **line)
+        patches['equivalent'] = Patch(hatch=heat.EQUIVALENT_HATCH, **line)
     return patches
 
 

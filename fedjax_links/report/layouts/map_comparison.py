@@ -215,7 +215,7 @@ class ComparedMap:
                 difference for difference in cells.flat if not np.isnan(difference.mean)
             ]
             row = {'algorithm': self.view.name(label)}
-            for word in (evaluation.AHEAD, evaluation.BEHIND, evaluation.ALIKE):
+            for word in (evaluation.AHEAD, evaluation.BEHIND, evaluation.EQUIVALENT):
                 count = sum(difference.word == word for difference in differences)
                 row[word] = f'{count} of {cells.size}'
             row['survive'] = str(sum(map(self.verdicts.survives, differences)))
@@ -263,7 +263,7 @@ class ComparedMap:
     def has_equivalent(self) -> bool:
         """Returns whether some lead or difference is equivalent to none."""
         words = [difference.word for difference in self.differences]
-        return evaluation.ALIKE in [*self.leads.flat, *words]
+        return evaluation.EQUIVALENT in [*self.leads.flat, *words]
 
 
 def short_name(name: str) -> str:

@@ -83,7 +83,7 @@ def curves(
     by_pattern = lines == 'algorithms'
     panel_labels = view.patterns if by_pattern else list(models)
     line_labels = list(models) if by_pattern else view.patterns
-    # Lines of patterns look alike, whichever model the panel's series shows.
+    # Lines of patterns have the same looks, whichever model the panel's series shows.
     model_of_line = {k: models[k] if by_pattern else 'server' for k in line_labels}
     names = [
         panels.name_of(view.name(label), model)

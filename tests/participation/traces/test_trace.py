@@ -11,8 +11,8 @@ import pytest
 from fedjax_links.participation import (
     availability,
     intervals,
-    look_alike,
     replay,
+    synthetic_trace,
     trace,
 )
 from tests import refusals
@@ -240,10 +240,10 @@ def test_rows_that_are_no_recording(rows, message):
         trace(rows, tick=1.0)
 
 
-@pytest.mark.parametrize('make', [trace, look_alike])
+@pytest.mark.parametrize('make', [trace, synthetic_trace])
 @pytest.mark.parametrize('tick', [1e9, 9.5])
 def test_a_round_longer_than_the_log_is_refused(make, tick):
-    options = {'num_clients': 2} if make is look_alike else {}
+    options = {'num_clients': 2} if make is synthetic_trace else {}
     rows = [(0, 0, 4), (1, 3, 9)]
     message = f'^`tick` must be at most the 9 s that the log lasts .*, got {tick:g} s'
     with pytest.raises(ValueError, match=message.replace('+', r'\+')):
@@ -306,7 +306,7 @@ def test_odd_logs_are_warned_of():
     with pytest.warns(UserWarning, match='no client is up in the first 3 days'):
         trace(late, tick=600)
     with pytest.warns(UserWarning, match='no client is up in the first 3 days'):
-        look_alike(late, num_clients=2, tick=600)
+        synthetic_trace(late, num_clients=2, tick=600)
     with warnings.catch_warnings():
         warnings.simplefilter('error')
         trace([(0, 0, 3 * day)], tick=600)

@@ -62,7 +62,7 @@ def lead(algorithm, value, base=0.5):
 
 
 def test_alike_is_not_undecided(draw_page):
-    """Of three cells one is decided, one decided to be alike within a point, and one not."""
+    """Of three cells one is decided, one decided to be equivalent within a point, and one not."""
     widths = {0: 0.0001, 1: 0.001, 2: 0.1}
 
     def level(algorithm, x, y):
@@ -125,7 +125,7 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(draw_page):
     assert faces[1] == faces[2]
     np.testing.assert_array_equal(leaders[0, 0], 1.0)  # white: no algorithm leads
     legend = figure.legends[0]
-    names = ['fedavg', 'fedpbc', 'not decided', 'alike']
+    names = ['fedavg', 'fedpbc', 'not decided', 'equivalent']
     assert [text.get_text() for text in legend.get_texts()] == names
     title = (
         'best: coloured by algorithm; hatched where an interval includes zero, dotted where it '

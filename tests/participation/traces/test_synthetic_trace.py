@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from fedjax_links.participation import availability, intervals, look_alike
-from fedjax_links.participation.traces.look_alike import (
+from fedjax_links.participation import availability, intervals, synthetic_trace
+from fedjax_links.participation.traces.synthetic_trace import (
     daily_rates,
     losses,
     rounds_per_day,
@@ -86,7 +86,7 @@ def test_the_margins_of_the_counts_are_met(log):
 
 def test_the_reported_course_is_the_law_of_the_links(log):
     """Over independent runs clients are up as often as is reported, in the first day and later."""
-    pattern = look_alike(as_intervals(log[0]), num_clients=9, tick=TICK, seed=3)
+    pattern = synthetic_trace(as_intervals(log[0]), num_clients=9, tick=TICK, seed=3)
     links = roll(pattern, 60)
     assert pattern.cycle == DAY
     np.testing.assert_array_equal(links.prob[:DAY], links.prob[DAY : 2 * DAY])
@@ -124,7 +124,7 @@ def absences(mask, longer_than):
 def test_mean_day_and_absences_agree_with_the_log(log):
     """Both are drawn: the difference is measured in the standard errors of both."""
     mask, _, _ = log
-    pattern = look_alike(as_intervals(mask), num_clients=400, tick=TICK, seed=1)
+    pattern = synthetic_trace(as_intervals(mask), num_clients=400, tick=TICK, seed=1)
     copy = roll(pattern, 60 * DAY, seed=5).mask
 
     def compare(measure):
@@ -152,19 +152,21 @@ def test_without_a_day_each_client_has_its_own_availability():
     mask = rng.random((DAY * 40, 6)) < np.array([0.1, 0.3, 0.5, 0.9, 1.0, 0.0])
     result = daily_rates(mask, rounds_per_day=1)
     np.testing.assert_allclose(result.marginal[0], mask.mean(axis=0), rtol=1e-9)
-    pattern = look_alike(as_intervals(mask), num_clients=300, tick=86_400.0, rounds=40)
+    pattern = synthetic_trace(
+        as_intervals(mask), num_clients=300, tick=86_400.0, rounds=40
+    )
     assert pattern.cycle == 1
 
 
 def test_any_number_of_clients_and_the_draw_of_them(log):
     small = as_intervals(log[0][:, :5])
-    first = roll(look_alike(small, num_clients=1000, tick=TICK, seed=0), 2).prob[0]
-    again = roll(look_alike(small, num_clients=1000, tick=TICK, seed=0), 2).prob[0]
-    other = roll(look_alike(small, num_clients=1000, tick=TICK, seed=1), 2).prob[0]
+    first = roll(synthetic_trace(small, num_clients=1000, tick=TICK, seed=0), 2).prob[0]
+    again = roll(synthetic_trace(small, num_clients=1000, tick=TICK, seed=0), 2).prob[0]
+    other = roll(synthetic_trace(small, num_clients=1000, tick=TICK, seed=1), 2).prob[0]
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     assert len(np.unique(first)) == 5
-    assert look_alike(small, num_clients=1, tick=TICK).num_clients == 1
+    assert synthetic_trace(small, num_clients=1, tick=TICK).num_clients == 1
 
 
 def test_what_does_not_fit_is_refused(log):
@@ -174,11 +176,11 @@ def test_what_does_not_fit_is_refused(log):
         '`tick` must divide the 86400 s of a day, as 6 s do, got 7.0.',
     )
     refuses(
-        lambda: look_alike(small, num_clients=3, tick=100_000.0),
+        lambda: synthetic_trace(small, num_clients=3, tick=100_000.0),
         '`tick` must divide the 86400 s of a day, as 86400 s do, got 100000.0.',
     )
     refuses(
-        lambda: look_alike(small, num_clients=0, tick=TICK),
+        lambda: synthetic_trace(small, num_clients=0, tick=TICK),
         '`num_clients` must be at least 1, got 0.',
     )
     assert availability(small, tick=TICK, rounds=5).shape == (5, 2)
@@ -233,7 +235,7 @@ def test_sojourns_of_a_log_come_back(law):
     regular = regular_log()
     regular[:, 0] = True
     regular[:, 1] = False
-    pattern = look_alike(
+    pattern = synthetic_trace(
         as_intervals(regular), num_clients=60, tick=TICK, law=law, rounds=len(regular)
     )
     links = roll(pattern, 400)

@@ -50,7 +50,7 @@ class DailyRates(NamedTuple):
     marginal: Floats
 
 
-def look_alike(
+def synthetic_trace(
     intervals: Intervals | ArrayLike,
     *,
     num_clients: int,
@@ -64,9 +64,9 @@ def look_alike(
     """Imitates a log by synthetic clients: Markov chains whose rates follow the time of day.
 
     Each of the N clients takes the rates of a client of the log, drawn with replacement, and
-    is up or down independently of all others. `look_alike.daily_rates` fits the rates. Within
+    is up or down independently of all others. `synthetic_trace.daily_rates` fits the rates. Within
     an hour such chains stay up and down for geometric times, which clients of logs often do
-    not. `look_alike.losses` measures what each law leaves out.
+    not. `synthetic_trace.losses` measures what each law leaves out.
 
     Args:
       intervals: the log, as in `trace`; time 0 is midnight.
@@ -92,7 +92,7 @@ def look_alike(
       >>> from fedjax_links import participation, simulation
       >>> hour = 3600.0
       >>> log = participation.intervals([0, 1], [8 * hour, 12 * hour], [18 * hour, 22 * hour])
-      >>> pattern = participation.look_alike(log, num_clients=50, tick=hour, wrap='day')
+      >>> pattern = participation.synthetic_trace(log, num_clients=50, tick=hour, wrap='day')
       >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=24)
       >>> print(links.mask.sum(axis=1)[8:15])
       [23 23 23 23 50 50 50]
