@@ -1,4 +1,4 @@
-"""How tests look at a refusal: the field that it names; what each check says is in `core`."""
+"""Checks refusals: their field or their one line. `tests/core` has what each check says."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,3 +18,11 @@ def names(field: str, *words: str) -> Iterator[None]:
     assert not [word for word in words if word not in str(caught.value)], str(
         caught.value
     )
+
+
+@contextlib.contextmanager
+def one_line(pattern: str) -> Iterator[None]:
+    """Expects a ValueError whose message is one line that matches a regular expression."""
+    with pytest.raises(ValueError, match=pattern) as caught:
+        yield
+    assert '\n' not in str(caught.value)

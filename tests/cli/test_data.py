@@ -8,7 +8,6 @@ from fedjax_links import datasets
 from fedjax_links.datasets import npz, system_copies
 from tests.cli.command import refused, run
 from tests.datasets import published
-from tests.datasets.published import TRAIN, small
 from tests.datasets.serving import serving
 
 
@@ -16,7 +15,7 @@ def test_fetch_list_and_use(tmp_path, monkeypatch):
     pytest.importorskip('pooch')
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path / 'data'))
     published.write_mnist(tmp_path / 'served')
-    small(monkeypatch, 'mnist', tmp_path / 'served')
+    published.replace_files(monkeypatch, 'mnist', tmp_path / 'served')
     before = run('data', 'list').stdout.splitlines()
     assert before[0] == f'Data sets in {tmp_path}/data'
     assert before[1].split(maxsplit=1)[0] == 'mnist'
@@ -38,7 +37,7 @@ def test_fetch_list_and_use(tmp_path, monkeypatch):
         assert len(settings['requests']) == num_requests
     listed = f'  mnist            mnist.npz, {size}, from {mirror}'
     assert run('data').stdout.splitlines()[1] == listed
-    assert len(datasets.published('mnist').train_labels) == TRAIN
+    assert len(datasets.published('mnist').train_labels) == published.TRAIN
 
 
 def fashion_mnist_line():

@@ -18,10 +18,10 @@ from fedjax_links.participation import durations
 
 claims = []
 check = checks.fits
-def note(argument, value, num_bytes):
+def record(argument, value, num_bytes):
     claims.append(num_bytes)
     check(argument, value, num_bytes)
-checks.fits = note
+checks.fits = record
 
 def resident(name):
     status = open('/proc/self/status').read()
@@ -37,15 +37,15 @@ def make(size):
 
 make({small})
 claims.clear()
-open('/proc/self/clear_refs', 'w').write('5')  # the peak begins anew
+open('/proc/self/clear_refs', 'w').write('5')  # resets the peak
 before = resident('VmRSS')
-made = make({large})
-jax.block_until_ready(getattr(made, 'data', None))
+result = make({large})
+jax.block_until_ready(getattr(result, 'data', None))
 print(resident('VmHWM') - before, max(claims))
 """
 
 _OTHER_MEMORY = 64 * 2**20
-"""Compiled programs and what allocators hold back: up to 61 MiB, otherwise from run to run."""
+"""Compiled programs and what allocators retain: up to 61 MiB, and different in each run."""
 
 FACTORIES = {
     'classes of images': (
@@ -120,7 +120,7 @@ FACTORIES = {
 @pytest.mark.slow
 @pytest.mark.skipif(memory.host_bytes() is None, reason='this system does not say')
 @pytest.mark.parametrize('name', FACTORIES)
-def test_a_factory_takes_what_it_says(name):
+def test_a_factory_takes_the_memory_that_it_checks(name):
     factory, small, large = FACTORIES[name]
     source = CHILD
     for key, value in {'factory': factory, 'small': small, 'large': large}.items():

@@ -11,7 +11,7 @@ from fedjax_links.core import references
 from fedjax_links.core.references import Reference, cite, references_of
 
 CITED = {**fl.ALGORITHMS, **fl.PARTICIPATION}
-OF_NO_ENTRY = references_of(fl.algorithms.richardson)
+OUTSIDE_REGISTRIES = references_of(fl.algorithms.richardson)
 
 
 @pytest.mark.parametrize('name', fl.ALGORITHMS)
@@ -47,7 +47,7 @@ def test_the_bibliography_is_sorted_and_cited():
     """Each entry once, in the order of keys, each cited by something."""
     path = pathlib.Path(references.__file__).with_suffix('.bib')
     by_key = {r.key: r for entry in CITED.values() for r in entry.references}
-    by_key |= {r.key: r for r in OF_NO_ENTRY}
+    by_key |= {r.key: r for r in OUTSIDE_REGISTRIES}
     entries = [by_key[key].bibtex for key in sorted(by_key)]
     assert path.read_text(encoding='utf-8') == '\n\n'.join(entries) + '\n'
 

@@ -37,7 +37,7 @@ def test_a_recorded_pattern_says_how_long_it_is():
     text = '<Participation replay: 3 clients, repeats after 1,500 rounds>'
     assert repr(participation.replay(mask)) == text
     log = participation.trace([(0, 0, 60), (1, 30, 90)], tick=30)
-    assert repr(log).startswith('<Participation trace: 2 clients, repeats after ')
+    assert repr(log) == '<Participation trace: 2 clients, repeats after 3 rounds>'
     assert (
         repr(participation.bernoulli([0.5] * 4))
         == '<Participation bernoulli: 4 clients>'
@@ -75,10 +75,10 @@ def test_entries_print_calls():
 
 def test_client_programs_and_schedules_name_their_factories():
     assert repr(CLIENT) == '<ClientProgram local_sgd>'
-    assert repr(local_training.proximal_sgd(0.5, mu=0.1, local_steps=2)).startswith(
-        '<ClientProg'
-    )
-    assert repr(participation.sine([0.3], gamma=0.2, period=8)).startswith('<Schedule ')
+    proximal = local_training.proximal_sgd(0.5, mu=0.1, local_steps=2)
+    assert repr(proximal) == '<ClientProgram proximal_sgd>'
+    schedule = participation.sine([0.3], gamma=0.2, period=8)
+    assert repr(schedule) == '<Schedule sine>'
 
 
 def test_a_jitted_round_is_still_named():

@@ -7,22 +7,26 @@ import numpy as np
 CLASSES = [*'0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz']
 
 
+def feature_of(name, column):
+    """Returns the type of a column: a class label, a truth value, text or an integer."""
+    import datasets
+
+    if name == 'character':
+        return datasets.ClassLabel(names=CLASSES)
+    if name == 'Smiling':
+        return datasets.Value('bool')
+    return datasets.Value('string' if isinstance(column[0], str) else 'int64')
+
+
 def write_parquet(path, image, **columns):
-    """A file of images, as PNG with their paths, and of columns of class labels, ints or texts."""
+    """Writes a file of images, as PNG with their paths, and of further columns."""
     import datasets
     from PIL import Image
 
     pictures = [Image.fromarray(np.squeeze(pixels)) for pixels in image]
     features = {'image': datasets.Image()}
     for name, column in columns.items():
-        kinds = {
-            'character': datasets.ClassLabel(names=CLASSES),
-            'Smiling': datasets.Value('bool'),
-        }
-        has_texts = isinstance(column[0], str)
-        features[name] = kinds.get(
-            name, datasets.Value('string' if has_texts else 'int64')
-        )
+        features[name] = feature_of(name, column)
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = {'image': pictures, **columns}
     datasets.Dataset.from_dict(rows, features=datasets.Features(features)).to_parquet(
@@ -31,7 +35,7 @@ def write_parquet(path, image, **columns):
 
 
 def write_femnist(folder, *, writers, examples, seed=0):
-    """FEMNIST of some writers in one file: ten of its classes, drawn by a hand of each writer's.
+    """Writes FEMNIST in one file: ten of its classes, in strokes as dark as the writer's.
 
     Returns:
       Pixels, classes and names of the writers, in the order of the file.
@@ -66,10 +70,10 @@ LINES = (
 
 
 def write_shakespeare(folder, *, characters, examples, seed=0):
-    """Windows of 80 characters of two lines that repeat, and what follows, in CSV.
+    """Writes windows of 80 characters of two repeated lines, and the next character, as CSV.
 
     Returns:
-      Texts, the characters after them and the names of who speaks, in the order of the file.
+      Texts, the characters after them and the names of the speakers, in the order of the file.
     """
     rng = np.random.default_rng(seed)
     texts = []

@@ -7,14 +7,14 @@ TEST = 7
 
 
 def draw(number, shape, num_classes, seed, *, first_label=0):
-    """Random pixels and labels."""
+    """Draws pixels and labels."""
     rng = np.random.default_rng([seed, number])
     images = rng.integers(0, 256, (number, *shape), dtype=np.uint8)
     return images, rng.integers(first_label, num_classes, number)
 
 
 def described_features(shape, num_classes):
-    """What the stock data sets hold; those in colour carry an ``id`` besides."""
+    """Returns the features of a data set: image and label, and for colour images an ``id``."""
     import tensorflow_datasets as tfds
 
     features = {
@@ -32,7 +32,7 @@ def write_array_record(
     """Prepares data as TensorFlow Datasets does, in shards in its own order.
 
     Returns:
-      By split, images and labels, each image once, in an order of its own.
+      By split, images and labels, in the order in which they were drawn.
     """
     import PIL.Image
     import tensorflow_datasets as tfds

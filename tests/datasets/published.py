@@ -17,7 +17,7 @@ TEST = 10
 
 
 def draw(number, shape, num_classes, seed, first_label=0):
-    """Random pixels, and labels of which every class has its turn."""
+    """Draws pixels, and numbers the labels in turn."""
     pixels = np.random.default_rng(seed).integers(
         0, 256, (number, *shape), dtype=np.uint8
     )
@@ -25,13 +25,13 @@ def draw(number, shape, num_classes, seed, first_label=0):
 
 
 def idx(array):
-    """Two zeros, 8 for unsigned bytes, the rank, big-endian dimensions, then the entries."""
+    """Encodes: two zeros, 8 for unsigned bytes, the rank, big-endian dimensions, the entries."""
     header = bytes([0, 0, 8, array.ndim]) + struct.pack(f'>{array.ndim}I', *array.shape)
     return header + array.astype(np.uint8).tobytes()
 
 
 def write_mnist(folder):
-    """Four files; returns images and labels by split."""
+    """Writes four files; returns images and labels by split."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = {}
     for seed, (split, stem, number) in enumerate(
@@ -45,7 +45,7 @@ def write_mnist(folder):
 
 
 def write_emnist(folder):
-    """The archive of gzipped files with transposed images; returns them upright."""
+    """Writes the archive of gzipped files with transposed images; returns them upright."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = {}
     with zipfile.ZipFile(folder / 'gzip.zip', 'w') as archive:
@@ -62,7 +62,7 @@ def write_emnist(folder):
 
 
 def write_cifar10(folder):
-    """Six batches of records: a label, then all red pixels, green ones, blue ones."""
+    """Writes six batches of records: a label, then all red pixels, green ones, blue ones."""
     folder.mkdir(parents=True, exist_ok=True)
     train = draw(TRAIN, (32, 32, 3), 10, 0)
     test = draw(TEST, (32, 32, 3), 10, 1)
@@ -87,7 +87,7 @@ def write_cifar10(folder):
 
 
 def write_cifar100(folder):
-    """Two files of records: a superclass, a class, then all red pixels, green ones, blue ones."""
+    """Writes two files of records: a superclass, a class, then red, green and blue pixels."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = {
         'train': draw(TRAIN, (32, 32, 3), 100, 0),
@@ -105,7 +105,7 @@ def write_cifar100(folder):
 
 
 def write_svhn(folder, *splits):
-    """MATLAB files with ``X`` [32, 32, 3, E] and ``y`` [E, 1], where 10 is the digit 0."""
+    """Writes MATLAB files: ``X`` [32, 32, 3, E] and ``y`` [E, 1], where 10 is the digit 0."""
     import scipy.io
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -113,16 +113,16 @@ def write_svhn(folder, *splits):
     for seed, split in enumerate(splits):
         number = TEST if split == 'test' else TRAIN
         images, labels = parts[split] = draw(number, (32, 32, 3), 10, seed)
-        held = {
+        arrays = {
             'X': images.transpose(1, 2, 3, 0),
             'y': np.where(labels == 0, 10, labels)[:, None].astype(np.uint8),
         }
-        scipy.io.savemat(folder / f'{split}_32x32.mat', held, do_compression=True)
+        scipy.io.savemat(folder / f'{split}_32x32.mat', arrays, do_compression=True)
     return parts
 
 
 def write_cinic10(folder):
-    """PNG images by split and class, each split in the order of class and name."""
+    """Writes PNG images by split and class; returns each split in the order of class and name."""
     from PIL import Image
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -137,8 +137,8 @@ def write_cinic10(folder):
             files[f'{split}/{CLASSES[label]}/x-{k:02}.png'] = stream.getvalue()
         parts[split] = pixels, labels
     files['README.md'] = b'what it is'
-    shuffled = {f'./{name}': files[name] for name in sorted(files, reverse=True)}
-    _pack(folder / 'CINIC-10.tar.gz', shuffled)
+    backwards = {f'./{name}': files[name] for name in sorted(files, reverse=True)}
+    _pack(folder / 'CINIC-10.tar.gz', backwards)
     return parts
 
 
@@ -150,8 +150,8 @@ def _pack(path, files):
             tar.addfile(member, io.BytesIO(data))
 
 
-def small(monkeypatch, name, folder):
-    """Makes a recipe one of the files of such a tiny set."""
+def replace_files(monkeypatch, name, folder):
+    """Has a recipe expect the files of such a tiny set, with their sizes and digests."""
     recipe = RECIPES[name]
     files = []
     for file in recipe.files:

@@ -7,7 +7,6 @@ from fedjax_links import datasets, problems
 from fedjax_links.datasets import publishers
 from fedjax_links.datasets.publishers import RECIPES
 from tests.datasets import published
-from tests.datasets.published import small
 
 pytest.importorskip('pooch')
 
@@ -15,7 +14,7 @@ pytest.importorskip('pooch')
 def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
     folder = tmp_path / 'downloads' / 'mnist'
     published.write_mnist(folder)
-    small(monkeypatch, 'mnist', folder)
+    published.replace_files(monkeypatch, 'mnist', folder)
     file = publishers.fetch('mnist', data_dir=tmp_path)
     before = file.read_bytes()
 
@@ -33,7 +32,7 @@ def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
     ]
 
 
-def test_names_of_other_places_lead_to_ours():
+def test_names_of_other_libraries_lead_to_ours():
     for name, ours in (('svhn_cropped', 'svhn'), ('emnist/balanced', 'emnist')):
         with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
             problems.images(dataset=name, num_clients=2, model='softmax')

@@ -32,14 +32,21 @@ CONFIG = {
     'num_seeds': 2,
     'metric': 'loss',
 }
-TEXT = f'def get_config():\n    return {CONFIG!r}\n'
+
+
+def text_of(config):
+    """Returns the text of a file that has a config."""
+    return f'def get_config():\n    return {config!r}\n'
+
+
+TEXT = text_of(CONFIG)
 LONG = 1_000_000
 PERIOD = 10_000
 PROGRAMS = {
-    'ssh': '#!/bin/sh\ncd {there} && exec sh -c "$2"\n',
-    'rsync': '#!/bin/sh\nexec cp -r "{there}/${{2#*:}}" "$3"\n',
+    'ssh': '#!/bin/sh\ncd {node_home} && exec sh -c "$2"\n',
+    'rsync': '#!/bin/sh\nexec cp -r "{node_home}/${{2#*:}}" "$3"\n',
 }
-"""In place of those that reach other machines."""
+"""Take the place of those that reach other machines."""
 HAS_SLURM = bool(
     shutil.which('sbatch')
     and subprocess.run(['sinfo', '-h'], capture_output=True, check=False).stdout
@@ -60,7 +67,7 @@ SHIPPED = (ROOT / 'configs' / 'quickstart.py').read_text()
 
 
 def write_configs(folder, text):
-    """Puts the configs that the page names into a folder, the shipped quickstart among them."""
+    """Writes the configs that the page names: a comparison of this text, and the quickstart."""
     (folder / 'configs').mkdir(parents=True)
     (folder / 'configs' / 'comparison.py').write_text(text)
     (folder / 'quickstart.py').write_text(SHIPPED)
@@ -75,7 +82,7 @@ def home(tmp_path):
 
 
 def variables(home, **more):
-    """Of a shell in which `python` is this one."""
+    """Returns the variables of a shell in which `python` is this one."""
     path = f'{home / "bin"}:{Path(sys.executable).parent}:{os.environ["PATH"]}'
     return environment({'PATH': path, 'PYTHONPATH': f'{home}:{ROOT}', **more})
 
@@ -90,7 +97,7 @@ def run(home, *words, **more):
 
 @functools.cache
 def files_of_one_process(config):
-    """What a run of the text of a config keeps in one process."""
+    """Returns what a run of a config, given as text, keeps in one process."""
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
         (home / 'configs').mkdir()
@@ -107,7 +114,7 @@ def files_of_one_process(config):
 
 
 def check_is_that_of_one_process(home, folder='runs/map', report=True):
-    """Compares all that is kept with a run in one process."""
+    """Compares all that is kept with a run in one process, its report only if there is one."""
     left_out = ('.old',) if report else ('report.md', '.png', 'clients.npz')
     full = files_of_one_process((home / 'configs' / 'comparison.py').read_text())
     full = {
@@ -122,7 +129,7 @@ def check_is_that_of_one_process(home, folder='runs/map', report=True):
 
 
 def scripted(home, text, name='script.sh'):
-    """A block as a file."""
+    """Writes a block as a file."""
     (home / name).write_text(text)
     return home / name
 
@@ -165,17 +172,14 @@ def wait_until(is_so, seconds):
 @needs_slurm
 def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
     """Six tasks, of which one is taken away once it has saved a part of a lane."""
-    tuning = {**CONFIG['tuning'], 'num_rounds': PERIOD}
-    write_configs(
-        tmp_path,
-        {
-            **CONFIG,
-            'num_rounds': LONG,
-            'eval_every': PERIOD,
-            'num_seeds': 6,
-            'tuning': tuning,
-        },
-    )
+    config = {
+        **CONFIG,
+        'num_rounds': LONG,
+        'eval_every': PERIOD,
+        'num_seeds': 6,
+        'tuning': {**CONFIG['tuning'], 'num_rounds': PERIOD},
+    }
+    write_configs(tmp_path, text_of(config))
     scripted(tmp_path, block('bash', '#SBATCH').replace('0-63%16', '0-5'), 'map.sh')
     script = scripted(tmp_path, f'{block("bash", "--wrap")}echo $array')
     output = run(tmp_path, 'bash', script)
@@ -214,18 +218,22 @@ def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
     ],
 )
 def test_three_workstations(home, has_one_disk):
-    """Of which this machine plays all, each in its home folder."""
-    theirs = home if has_one_disk else home / 'homes'
+    """This machine plays all of them, each in its home folder."""
+    shared, copied = re.findall(r'```bash\n(for k.*?)```', PAGE, flags=re.DOTALL)
+    assert 'rsync' not in shared
+    assert 'rsync' in copied
+    if has_one_disk:
+        script = shared
+        node_home = home
+    else:
+        script = copied
+        node_home = f'{home}/$(echo $@ | grep -o node. | head -1)-home'
+        for number in (1, 2, 3):
+            write_configs(home / f'node{number}-home', TEXT)
     for name, text in PROGRAMS.items():
-        there = (
-            theirs if has_one_disk else f'{theirs}/$(echo $@ | grep -o node. | head -1)'
-        )
-        scripted(home / 'bin', text.format(there=there), name).chmod(0o755)
-    for number in () if has_one_disk else (1, 2, 3):
-        write_configs(theirs / f'node{number}', TEXT)
-    result = re.findall(r'```bash\n(for k.*?)```', PAGE, flags=re.DOTALL)
-    assert ['rsync' in text for text in result] == [False, True]
-    run(home, 'bash', scripted(home, result[not has_one_disk]))
+        program = scripted(home / 'bin', text.format(node_home=node_home), name)
+        program.chmod(0o755)
+    run(home, 'bash', scripted(home, script))
     check_is_that_of_one_process(home)
 
 
@@ -257,7 +265,7 @@ def test_a_pod_has_a_command_that_is_one(home, index):
 
 @pytest.mark.parametrize('executor', ['submitit', 'distributed', 'concurrent.futures'])
 def test_what_a_script_hands_to_an_executor_is_built(executor, monkeypatch):
-    """Up to the executor, which the test after this one has."""
+    """Its jobs run in `test_jobs_of_an_executor`."""
     monkeypatch.syspath_prepend(ROOT / 'configs')
     text = block('python', executor)
     names = {}
@@ -282,7 +290,7 @@ def test_what_a_script_hands_to_an_executor_is_built(executor, monkeypatch):
     ],
 )
 def test_jobs_of_an_executor(tmp_path, executor):
-    """As scripts; those of Dask beside the cluster that the page starts."""
+    """The page's scripts run; that of Dask on the cluster that the page starts."""
     pytest.importorskip(executor)
     home = tmp_path
     write_configs(home, SHIPPED)

@@ -7,7 +7,7 @@ from fedjax_links import experiment
 
 
 def distances(**changes):
-    """Of two clients at 0 and 2 that are always heard; x starts at 0, and a step sees x - 1."""
+    """Distances to the optimum 2 by round: x starts at 0, and the mean gradient is x - 2."""
     config = {
         'title': 'by name',
         'problem': {'name': 'quadratic', 'targets': [[1.0], [3.0]]},

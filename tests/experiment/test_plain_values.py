@@ -14,22 +14,24 @@ from tests.runner.made_in_python import in_python
 
 def test_a_config_may_hold_the_numbers_of_numpy(tmp_path):
     probs = np.linspace(0.25, 1, 8)
-    options = {
+    inputs = {
         'num_rounds': np.int64(4),
         'num_seeds': np.int32(1),
         'links': {'name': 'bernoulli', 'probs': probs},
-        'client': {
-            'learning_rate': np.float64(0.5),
-            'local_steps': jnp.int32(2),
-            'batch_size': 4,
-        },
+        'algorithms': {'fedavg': {'server_lr': np.float64(0.5)}},
+        'client': {'local_steps': jnp.int32(2), 'batch_size': 4},
         'grid': {'client': {'learning_rate': np.array([0.25, 0.5])}},
     }
-    del options['client']['learning_rate']
-    built = experiment.build(values(**options))
-    options['links'] = {'name': 'bernoulli', 'probs': probs.tolist()}
-    plain = experiment.build(values(**options))
-    assert built == plain
+    plain = {
+        'num_rounds': 4,
+        'num_seeds': 1,
+        'links': {'name': 'bernoulli', 'probs': probs.tolist()},
+        'algorithms': {'fedavg': {'server_lr': 0.5}},
+        'client': {'local_steps': 2, 'batch_size': 4},
+        'grid': {'client': {'learning_rate': [0.25, 0.5]}},
+    }
+    built = experiment.build(values(**inputs))
+    assert built == experiment.build(values(**plain))
     built.run(tmp_path)
     config = runs.read_json(tmp_path, runs.CONFIG)
     assert config == json.loads(json.dumps(config)) == built.config

@@ -47,8 +47,8 @@ def test_leaf_is_read_user_by_user(tmp_path):
     assert result.clients.tolist() == [NUMBERS[position] for position in order]
 
 
-def test_no_more_than_one_file_of_leaf_is_held_in_lists(tmp_path):
-    samples = RNG.random((120, 1000))
+def test_no_more_than_one_file_of_leaf_is_held_in_lists(tmp_path, rng):
+    samples = rng.random((120, 1000))
     for part in range(6):
         rows = samples[part::6]
         names = [f'user {n % 7}' for n in range(20)]

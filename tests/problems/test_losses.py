@@ -9,7 +9,7 @@ from flax import linen as nn
 
 from fedjax_links import problems
 from fedjax_links.problems import losses
-from tests.problems.regressions import RNG, regression
+from tests.problems.regressions import regression
 
 REGRESSION = ('mse', 'rmse', 'mae', 'r2')
 
@@ -286,11 +286,10 @@ def test_losses_of_regression_by_hand():
 
 
 @pytest.mark.parametrize('num_examples', [7, 1_500])
-def test_tokens_are_counted_where_their_labels_are(num_examples):
-    tokens = RNG.integers(0, 5, (num_examples, 6))
-    labels = np.where(
-        RNG.random(tokens.shape) < 0.3, -1, RNG.integers(0, 5, tokens.shape)
-    )
+def test_tokens_are_counted_where_their_labels_are(num_examples, rng):
+    tokens = rng.integers(0, 5, (num_examples, 6))
+    is_padding = rng.random(tokens.shape) < 0.3
+    labels = np.where(is_padding, -1, rng.integers(0, 5, tokens.shape))
     labels[2] = -1  # nothing of this sequence counts
     clients = np.arange(num_examples) % 3
     problem = problems.from_flax(
