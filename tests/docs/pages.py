@@ -18,14 +18,19 @@ PAGES = sorted(
 
 
 class Block(NamedTuple):
-    """Python of a page, and the output shown below it; None where none is."""
+    """Python of a page, and the output shown below it; None if none is shown."""
 
     source: str
     shown: str | None
 
 
+def code(text, language):
+    """Returns the blocks of code of a page in a language, in order."""
+    return re.findall(rf'```{language}\n(.*?)```', text, flags=re.DOTALL)
+
+
 def blocks(page):
-    """The Python of a page, in order."""
+    """Returns the Python of a page, in order, each with the output that is shown."""
     result = re.findall(
         r'```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?',
         page.read_text(),
@@ -35,11 +40,9 @@ def blocks(page):
 
 
 def commands(page):
-    """The lines of a page that run the package."""
-    shown = ''.join(re.findall(r'```bash\n(.*?)```', page.read_text(), flags=re.DOTALL))
-    return [
-        line for line in shown.splitlines() if line.startswith('python -m fedjax_links')
-    ]
+    """Returns the lines of a page that run the package."""
+    lines = ''.join(code(page.read_text(), 'bash')).splitlines()
+    return [line for line in lines if line.startswith('python -m fedjax_links')]
 
 
 def name(page):
@@ -47,7 +50,7 @@ def name(page):
 
 
 def printed(source, namespace):
-    """What a block prints; names go on to the next block."""
+    """Runs a block and returns what it prints; the namespace serves the next block, too."""
     screen = io.StringIO()
     with contextlib.redirect_stdout(screen):
         exec(compile(source, 'page', 'exec'), namespace)

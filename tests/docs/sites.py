@@ -1,4 +1,4 @@
-"""A built site: the one that stands in docs/_build/html, or one that is built once."""
+"""Builds the site in docs/_build/html, and reads its pages, links and names."""
 
 import functools
 import html.parser
@@ -18,10 +18,10 @@ BUILT = DOCS / '_build' / 'html'
 
 
 class Page(html.parser.HTMLParser):
-    """Where a page leads, and where it can be entered."""
+    """The links and the anchors of a page."""
 
     def __init__(self, path):
-        """Reads it."""
+        """Reads the page."""
         super().__init__()
         self.path = path
         self.links = []
@@ -29,7 +29,7 @@ class Page(html.parser.HTMLParser):
         self.feed(path.read_text(encoding='utf-8'))
 
     def handle_starttag(self, tag, attributes):
-        """Keeps links and anchors."""
+        """Collects links and anchors."""
         values = dict(attributes)
         self.anchors |= {values[name] for name in ('id', 'name') if values.get(name)}
         if tag in ('a', 'link', 'img', 'script'):
@@ -37,7 +37,7 @@ class Page(html.parser.HTMLParser):
 
 
 def newest_source():
-    """When what a site is made of last changed."""
+    """Returns the time of the last change of a source of the site."""
     folders = [
         DOCS,
         ROOT / 'fedjax_links',
@@ -48,37 +48,26 @@ def newest_source():
     files = [*ROOT.glob('*.md')]
     for folder in folders:
         files += [path for path in folder.rglob('*') if path.is_file()]
-    built = ('_build', 'generated', '__pycache__')
-    return max(path.stat().st_mtime for path in files if not {*path.parts} & {*built})
+    built = {'_build', 'generated', '__pycache__'}
+    return max(path.stat().st_mtime for path in files if built.isdisjoint(path.parts))
 
 
 def build():
-    """The folder of the site, with warnings as errors, built anew where a source is newer."""
+    """Returns the folder of the site, built with warnings as errors if a source is newer."""
     index = BUILT / 'objects.inv'
     if index.exists() and index.stat().st_mtime > newest_source():
         return BUILT
     if importlib.util.find_spec('furo') is None:
         pytest.skip("the site is not built, and needs `pip install -e '.[docs]'`")
-    words = [
-        '-m',
-        'sphinx',
-        '-W',
-        '--keep-going',
-        '-q',
-        '-b',
-        'html',
-        str(DOCS),
-        str(BUILT),
-    ]
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, check=False
-    )
+    options = ['-m', 'sphinx', '-W', '--keep-going', '-q', '-b', 'html']
+    command = [sys.executable, *options, str(DOCS), str(BUILT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return BUILT
 
 
 def pages(folder):
-    """All pages, by path from the folder."""
+    """Returns all pages, by path from the folder."""
     return {
         path.relative_to(folder).as_posix(): Page(path)
         for path in sorted(folder.rglob('*.html'))
@@ -86,7 +75,7 @@ def pages(folder):
 
 
 def objects(folder):
-    """Names that have a place on the site: ``role:name``, from what Sphinx leaves for others."""
+    """Returns the names on the site as ``role:name``, from the inventory of Sphinx."""
     content = (folder / 'objects.inv').read_bytes()
     head = re.match(rb'(?:#.*\n){4}', content)
     lines = zlib.decompress(content[head.end() :]).decode().splitlines()
@@ -98,7 +87,7 @@ def objects(folder):
 
 @functools.cache
 def inside(link, page):
-    """A link's file and anchor; None for one that leads elsewhere."""
+    """Returns a link's file and anchor; None if it leaves the site."""
     if re.match(r'[a-z]+:', link) or link.startswith('//'):
         return None
     path, _, anchor = link.partition('#')

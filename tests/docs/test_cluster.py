@@ -57,10 +57,9 @@ needs_slurm = pytest.mark.skipif(
 
 
 def block(language, word):
-    """The one block of a language that has a word."""
-    result = re.findall(rf'```{language}\n(.*?)```', PAGE, flags=re.DOTALL)
-    (one,) = [text for text in result if word in text]
-    return one
+    """Returns the one block of a language that has a word."""
+    (text,) = [text for text in pages.code(PAGE, language) if word in text]
+    return text
 
 
 SHIPPED = (ROOT / 'configs' / 'quickstart.py').read_text()
@@ -219,7 +218,8 @@ def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
 )
 def test_three_workstations(home, has_one_disk):
     """This machine plays all of them, each in its home folder."""
-    shared, copied = re.findall(r'```bash\n(for k.*?)```', PAGE, flags=re.DOTALL)
+    scripts = pages.code(PAGE, 'bash')
+    shared, copied = [text for text in scripts if text.startswith('for k')]
     assert 'rsync' not in shared
     assert 'rsync' in copied
     if has_one_disk:

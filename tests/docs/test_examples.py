@@ -1,5 +1,7 @@
 """Notebooks and scripts in examples/: the same content, and they run from a clean start."""
 
+import ast
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -21,7 +23,7 @@ HAS_KERNELS = all(
 
 
 def cells(script):
-    """(kind, source) of the cells of a percent script, read without the library that makes them."""
+    """Yields (kind, source) of the cells of a percent script, read without jupytext."""
     _, *parts = re.split(r'^# %%(.*)\n', script.read_text(), flags=re.MULTILINE)
     for mark, body in zip(parts[::2], parts[1::2], strict=True):
         if 'markdown' in mark:
@@ -38,18 +40,29 @@ def environment():
     return {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, paths))}
 
 
-def test_imports_of_examples_are_dependencies_or_extras():
+def imported_modules(script):
+    """Returns the names of the packages and modules that a script imports."""
+    names = set()
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition('.')[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module.partition('.')[0])
+    return names
+
+
+@pytest.mark.parametrize('script', SCRIPTS, ids=lambda script: script.stem)
+def test_imports_of_an_example_are_dependencies_or_extras(script):
     project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
     lines = project['dependencies'] + project['optional-dependencies']['examples']
-    there = {re.match(r'[\w-]+', line)[0] for line in lines}
-    imported = {
-        name
-        for s in SCRIPTS
-        for name in re.findall(r'`pip install (\w+)`', s.read_text())
-    }
-    tables = {'pandas' for s in SCRIPTS if '.to_pandas(' in s.read_text()}
-    assert {'pandas'} == tables <= there
-    assert imported <= there
+    required = {re.match(r'[\w-]+', line)[0] for line in lines}
+    beside = {path.stem for path in build.FOLDER.glob('*.py')}
+    known = sys.stdlib_module_names | beside | {'fedjax_links'}
+    distributions = importlib.metadata.packages_distributions()
+    for name in imported_modules(script) - known:
+        assert required & set(distributions[name]), name
+    if '.to_pandas(' in script.read_text():
+        assert 'pandas' in required
 
 
 def test_there_are_examples_and_each_notebook_has_its_script():

@@ -15,6 +15,7 @@ from fedjax_links.local_training import Train
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import AlgorithmFacts
 from tests import ROOT
+from tests.docs import pages
 from tests.docs.pages import DOCS, STUDIES
 
 sys.path.append(str(DOCS))
@@ -102,8 +103,8 @@ def test_words_of_a_docstring_stay_words():
         '  num_clients: N.',
         '  size: b. At most N.',
         'Returns:',
+        '  bool[N]: who is there.',
     ]
-    lines.append('  bool[N]: who is there.')
     generate.keep_words(None, 'function', '', None, None, lines)
     assert lines[3:5] == [r'  num_clients: \N.', r'  size: \b. At most N.']
     assert lines[6] == '  bool[N] \N{EN DASH} who is there.'
@@ -261,7 +262,7 @@ def test_links_between_files_lead_somewhere(page):
 
 
 def contents(page):
-    """What the tables of contents of a page list, from the folder of pages."""
+    """Yields what the tables of contents of a page list, relative to docs/."""
     tables = re.findall(r'```{toctree}\n(.*?)```', page.read_text(), flags=re.DOTALL)
     for line in ''.join(tables).splitlines():
         if line and line[0] != ':':
@@ -271,14 +272,10 @@ def contents(page):
 
 def test_every_page_has_its_line_in_the_contents():
     listed = {name for page in HAND_WRITTEN for name in contents(page)}
-    pages = {path for path in HAND_WRITTEN if path.is_relative_to(DOCS)}
-    names = {str(path.relative_to(DOCS).with_suffix('')) for path in pages}
-    # The last two among the studies.
-    assert names - listed == {
-        'index',
-        'choosing',
-        'papers',
-    }
+    paths = {path for path in HAND_WRITTEN if path.is_relative_to(DOCS)}
+    names = {str(path.relative_to(DOCS).with_suffix('')) for path in paths}
+    # The index of the studies lists the last two.
+    assert names - listed == {'index', 'choosing', 'papers'}
 
 
 def test_the_start_page_lists_at_most_twelve_others():
@@ -298,7 +295,7 @@ def test_every_command_has_its_row():
 
 @pytest.mark.parametrize('page', HAND_WRITTEN, ids=lambda page: page.stem)
 def test_lines_of_python_fit_the_page(page):
-    for source in re.findall(r'```python\n(.*?)```', page.read_text(), flags=re.DOTALL):
+    for source in pages.code(page.read_text(), 'python'):
         assert all(len(line) <= 100 for line in source.splitlines())
 
 

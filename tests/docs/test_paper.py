@@ -1,6 +1,5 @@
 """The page on tables and figures leads from a run to a paper."""
 
-import re
 import shlex
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ from tests.experiment.configs import tuned
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """Where someone writes a paper, with a finished run."""
+    """A folder with a finished run, in which the page's commands are typed."""
     folder = tmp_path_factory.mktemp('paper')
     names = [['fedavg', 'FedAvg_1'], ['bernoulli', 'Links & more']]
     run = experiment.build(tuned(names=names)).run(folder / 'runs' / 'mine')
@@ -45,17 +44,15 @@ def test_every_file_that_the_page_names_is_there(written):
     assert (run / 'curves.pdf').read_bytes()[:5] == b'%PDF-'
     assert 'over 2 seeds' in (run / 'curves_caption.tex').read_text()
     assert (written / 'mine.pdf').read_bytes()[:5] == b'%PDF-'
-    made = {path.name for path in (written / 'paper').iterdir()}
-    assert made >= {'curves.pdf', 'bars.pdf', 'bars_caption.tex'}
+    names = {path.name for path in (written / 'paper').iterdir()}
+    assert names >= {'curves.pdf', 'bars.pdf', 'bars_caption.tex'}
     assert 'FedAvg\\_1' in (written / 'final.tex').read_text()
 
 
 def test_latex_accepts_the_table_the_picture_and_the_caption(written):
     if shutil.which('pdflatex') is None:
         pytest.skip('LaTeX is not installed')
-    source = re.search(r'```latex\n(.*?)```', pages.PAPER.read_text(), flags=re.DOTALL)[
-        1
-    ]
+    (source,) = pages.code(pages.PAPER.read_text(), 'latex')
     (written / 'paper.tex').write_text(source)
     done = subprocess.run(
         ['pdflatex', '-interaction=nonstopmode', '-halt-on-error', 'paper.tex'],

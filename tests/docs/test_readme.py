@@ -1,7 +1,5 @@
 """Everything that README.md and the pages on the start and on commands show is executed."""
 
-import contextlib
-import io
 import os
 import re
 import shlex
@@ -14,52 +12,28 @@ import pytest
 import fedjax_links as fl
 from tests import ROOT
 from tests.cli import command
+from tests.docs import pages
+from tests.experiment.several import environment
 
 README = (ROOT / 'README.md').read_text()
 START = (ROOT / 'docs/start.md').read_text()
 COMMANDS = (ROOT / 'docs/commands.md').read_text()
 BESIDE = (ROOT / 'docs/beside.md').read_text()
-PAPER = (ROOT / 'docs/paper.md').read_text()
+SOFTWARE_PAPER = (ROOT / 'docs/paper.md').read_text()
 
 
 def one_line(page):
-    """A page whose sentences can be searched wherever its lines end."""
+    """Returns a page in one line, to search for sentences."""
     return ' '.join(page.split())
 
 
-def blocks(language, text=README):
-    return re.findall(rf'```{language}\n(.*?)```', text, flags=re.DOTALL)
-
-
-OTHER_COMMANDS = blocks('bash', COMMANDS)[0].strip().splitlines()
-
-
-def run(arguments, **settings):
-    """In a process of its own, by default compiled as users do."""
-    environment = {
-        name: value for name, value in os.environ.items() if name != 'XLA_FLAGS'
-    }
-    environment |= settings
-    return subprocess.run(
-        arguments,
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
-def printed(source):
-    """What a script prints."""
-    screen = io.StringIO()
-    with contextlib.redirect_stdout(screen):
-        exec(compile(source, 'README.md', 'exec'), {'__name__': '__main__'})
-    return screen.getvalue()
+INSTALL_AND_RUN, TEST = pages.code(README, 'bash')
+OTHER_COMMANDS = pages.code(COMMANDS, 'bash')[0].strip().splitlines()
 
 
 def test_the_example_recovers_the_exact_bias():
-    text = printed(blocks('python')[0])
+    source = pages.code(README, 'python')[0]
+    text = pages.printed(source, {'__name__': '__main__'})
     fedavg = float(re.search(r"fedavg \{'server': ([\d.]+)\}", text)[1])
     client_mean = float(re.search(r"'client_mean': ([\d.]+)", text)[1])
     assert '34.615' in text
@@ -77,11 +51,18 @@ def test_the_first_command_prints_the_table_that_the_start_shows(tmp_path):
         'python3 -m venv .venv && source .venv/bin/activate',
         'pip install -q -e .',
     ]
-    *before, simulate = blocks('bash')[0].strip().splitlines()
+    *before, simulate = INSTALL_AND_RUN.strip().splitlines()
     assert before == install
     words = shlex.split(simulate)
     assert words[0] == 'python'
-    done = run([sys.executable, *words[1:-1], f'--workdir={tmp_path / "run"}'])
+    done = subprocess.run(
+        [sys.executable, *words[1:-1], f'--workdir={tmp_path / "run"}'],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     row = r'^\| (fed\w+) \| (server|client mean) \| ([\d.]+) '
     shown = re.findall(row, START, flags=re.MULTILINE)
@@ -112,24 +93,28 @@ def test_the_error_that_the_start_shows_is_the_error():
         'simulate', '--config=configs/quickstart.py', '--config.num_ronds=5'
     )
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == blocks('text', START)[0].strip()
+    assert done.stderr.splitlines()[-1] == pages.code(START, 'text')[0].strip()
 
 
 def test_the_test_command_is_the_one_that_ci_runs():
-    assert blocks('bash')[1].strip().endswith('.venv/bin/python -m pytest -q -n 2')
+    """Which runs the first line of README that has the word."""
+    assert TEST.strip().endswith('.venv/bin/python -m pytest -q -n 2')
     lines = [line for line in README.splitlines() if 'pytest' in line]
-    assert lines[0] == blocks('bash')[1].strip()
+    assert lines[0] == TEST.strip()
+    assert "grep -m 1 'pytest' README.md" in (ROOT / '.ci' / 'run').read_text()
 
 
 def test_ci_leaves_the_environments_of_a_developer_alone(tmp_path):
-    """Its script whole, where every program that it installs is one that does nothing."""
+    """Runs the whole script, with programs in place of those it installs that do nothing."""
     interpreters = [
         tmp_path / name / 'bin' / 'python' for name in ('.venv', '.venv-docs')
     ]
-    built = 'for name in pip python ruff mypy; do ln -s /bin/true "$3/bin/$name"; done'
+    install = (
+        'for name in pip python ruff mypy; do ln -s /bin/true "$3/bin/$name"; done'
+    )
     programs = {
         '.ci/package': '',
-        'bin/python3': f'mkdir -p "$3/bin"; {built}',
+        'bin/python3': f'mkdir -p "$3/bin"; {install}',
     }
     for name, lines in programs.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -155,19 +140,22 @@ def test_the_numbers_of_algorithms_and_patterns_are_right():
     assert f'{len(fl.ALGORITHMS)} in all' in beside
     assert f'{len(fl.PARTICIPATION)} participation patterns' in beside
     both = f'{len(fl.ALGORITHMS)} algorithms and {len(fl.PARTICIPATION)} participation patterns'
-    assert both in one_line(PAPER)
+    assert both in one_line(SOFTWARE_PAPER)
 
 
-@pytest.mark.parametrize(
-    'factor', ['25.1', '120', '1,529', '0.92', '1.07', '1.85', '1.29']
-)
-def test_pages_repeat_what_was_measured(factor):
+SPEED_FACTORS = ('25.1', '120', '1,529')
+"""Of this package over FedJAX, pfl-research and Flower."""
+
+
+@pytest.mark.parametrize('number', [*SPEED_FACTORS, '0.92', '1.07', '1.85', '1.29'])
+def test_pages_repeat_what_was_measured(number):
     """A new measurement changes docs/speed.md, and then these pages."""
-    measured = (ROOT / 'docs' / 'speed.md').read_text().partition('<!-- benchmarks -->')
-    assert f'| {factor} ' in measured[2]
-    assert re.search(rf'\b{re.escape(factor)}\b', PAPER)
-    if factor in BESIDE:
-        assert f'| {factor} times' in BESIDE
+    speed = (ROOT / 'docs' / 'speed.md').read_text()
+    _, _, measured = speed.partition('<!-- benchmarks -->')
+    assert f'| {number} ' in measured
+    assert re.search(rf'\b{re.escape(number)}\b', SOFTWARE_PAPER)
+    if number in SPEED_FACTORS:
+        assert f'| {number} times' in BESIDE
 
 
 def test_links_lead_somewhere():
@@ -176,25 +164,23 @@ def test_links_lead_somewhere():
         assert (ROOT / target).exists(), target
 
 
-@pytest.mark.parametrize(
-    'line',
-    [
-        pytest.param(
-            c,
-            marks=pytest.mark.slow
-            if {'simulate', 'figure', 'links'} & set(c.split())
-            else (),
-        )
-        for c in OTHER_COMMANDS
-        if 'report' not in c
-    ],
-)
+def cases():
+    """Yields the other commands, except for the report of a run that they do not make."""
+    for line in OTHER_COMMANDS:
+        if 'report' not in line:
+            is_slow = {'simulate', 'figure', 'links'} & set(line.split())
+            yield pytest.param(line, marks=pytest.mark.slow if is_slow else ())
+
+
+@pytest.mark.parametrize('line', list(cases()))
 def test_the_other_commands_run(line, tmp_path):
-    """As shown, but for the interpreter, the folder and the length of the longest."""
+    """As shown, except for the interpreter and the folder; simulations are dry runs."""
     python, module, package, *words = shlex.split(line)
     assert [python, module, package] == ['python', '-m', 'fedjax_links']
     if words and words[-1].startswith('--workdir='):
         words[-1] = f'--workdir={tmp_path}'
-    done = command.run(*words, *['--dry_run'] * ('simulate' in words))
+    if 'simulate' in words:
+        words.append('--dry_run')
+    done = command.run(*words)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) >= 3

@@ -21,12 +21,23 @@ from tests.docs.pages import DOCS, STUDIES
 sys.path.append(str(DOCS))
 from generate import commands, fields, options, registries, studies
 
+KEPT_BY_EXPERIMENTS = {
+    'metric',
+    'baseline',
+    'direction',
+    'names',
+    'reports',
+    'log',
+    'grid_mode',
+    'title',
+}
+"""Fields that an experiment has unchanged as attributes."""
 STAND_FOR = {'patterns': 'links'}
-"""Fields that are given in place of another one."""
+"""Fields that replace another one."""
 
 
 def with_field(name, value):
-    """The page's config with a field more."""
+    """Returns the page's config with one more field."""
     config = {**fields.BASE, name: value}
     config.pop(STAND_FOR.get(name), None)
     if name == 'tuning':
@@ -71,17 +82,7 @@ def test_the_example_of_a_field_is_built(name, request):
     built = experiment.build(config)
     report.check(built)
     assert built.config[name] == fields.EXAMPLES[name]
-    same = (
-        'metric',
-        'baseline',
-        'direction',
-        'names',
-        'reports',
-        'log',
-        'grid_mode',
-        'title',
-    )
-    if name in same:
+    if name in KEPT_BY_EXPERIMENTS:
         assert getattr(built, name) == fields.EXAMPLES[name]
     with pytest.raises(errors.InvalidError, match=f'did you mean {name!r}'):
         experiment.build({**config, f'{name}x': 1})
@@ -113,16 +114,18 @@ def test_defaults_are_those_of_what_is_built():
 def test_the_example_of_an_option_is_built(section, option):
     rows, examples = fields.nested()[section]
     assert {o.name for o in rows} == set(examples)
-    least = {
+    required = {
         'client': fields.BASE['client'],
         'tuning': {'learning_rates': [0.05, 0.1]},
         'seeds': {'until': 'decided'},
     }[section]
     if option == 'grid':
-        least = {}
+        required = {}
     if option == 'local_epochs':
-        least = {name: value for name, value in least.items() if name != 'local_steps'}
-    value = {**least, option: examples[option]}
+        required = {
+            name: value for name, value in required.items() if name != 'local_steps'
+        }
+    value = {**required, option: examples[option]}
     built = experiment.build(with_field(section, value))
     assert built.config[section] == value
     with pytest.raises(errors.InvalidError):
@@ -142,7 +145,7 @@ def test_listed_options_of_tuning_and_seeds_are_config_fields():
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """A folder with a log of availability and a run whose links were kept."""
+    """A working folder with a log of availability."""
     monkeypatch.chdir(tmp_path)
     rows = [f'phone{k},{hour},{hour + 2}' for k in range(10) for hour in (k, k + 12)]
     (tmp_path / 'phones.csv').write_text('\n'.join(['client,start,end', *rows, '']))
@@ -155,8 +158,9 @@ def test_the_example_of_a_table_is_built(title, files):
     page = registries.REGISTRY_PAGES[title]
     config = {**fields.BASE, **page.example}
     if title == 'links':
-        remaining = {**fields.BASE, 'num_rounds': 2, 'eval_every': 2, 'log': ['links']}
-        experiment.build({**remaining, 'algorithms': {'fedavg': {}}}).run('runs/first')
+        # Its example plays the links of this run.
+        short = {'num_rounds': 2, 'eval_every': 2, 'algorithms': {'fedavg': {}}}
+        experiment.build({**fields.BASE, **short, 'log': ['links']}).run('runs/first')
     built = experiment.build(config)
     report.check(built)
     text = repr(page.example)

@@ -1,4 +1,4 @@
-"""The site as it is built: everything has a page, every page is led to, nothing leads astray."""
+"""The built site: every name has a page, every page is linked, and no link is dead."""
 
 import importlib
 import inspect
@@ -37,7 +37,7 @@ def objects(folder):
 
 
 def offered(module):
-    """What a module offers: ``__all__``, or what is defined in it without an underscore."""
+    """Returns ``__all__``, or the names that a module defines without an underscore."""
     names = getattr(module, '__all__', None) or [
         name
         for name, value in vars(module).items()
@@ -49,7 +49,7 @@ def offered(module):
 
 
 def full_names(module, name):
-    """Under which names the site may have it; a module below may offer it, too."""
+    """Returns the names that the site may have for it; a module below may offer it, too."""
     value = getattr(module, name)
     position = getattr(value, '__module__', None), getattr(value, '__qualname__', None)
     names = {f'{module.__name__}.{name}', '.'.join(position) if all(position) else ''}
@@ -61,7 +61,7 @@ def full_names(module, name):
 
 
 @pytest.mark.parametrize('name', api.public_modules())
-def test_every_public_name_has_a_place(name, objects):
+def test_every_public_name_is_on_the_site(name, objects):
     module = importlib.import_module(api._module(name).__name__)
     known = {
         entry.partition(':')[2].split(':')[-1]
@@ -98,7 +98,7 @@ def test_no_link_inside_is_dead(folder, pages):
 
 
 def side_bar(folder):
-    """The tree of contents beside the start page."""
+    """Returns the tree of contents beside the start page."""
     text = (folder / 'index.html').read_text(encoding='utf-8')
     return re.search(r'<div class="sidebar-tree">(.*?)</div>', text, flags=re.DOTALL)[1]
 

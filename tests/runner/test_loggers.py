@@ -1,7 +1,6 @@
 """Callbacks by name, and none of them can damage a folder."""
 
 import dataclasses
-import re
 import sys
 import types
 
@@ -10,7 +9,7 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import runs
 from fedjax_links.experiment import Callback
-from tests import ROOT
+from tests.docs import pages
 from tests.runner.made_in_python import in_python
 from tests.tiers import cases
 
@@ -41,7 +40,7 @@ def small(**changes):
 
 
 def test_the_documented_callback_sends_every_lane(tmp_path, monkeypatch):
-    page = (ROOT / 'docs' / 'runs.md').read_text()
+    page = (pages.DOCS / 'runs.md').read_text()
     sent = []
 
     class Run:
@@ -56,7 +55,7 @@ def test_the_documented_callback_sends_every_lane(tmp_path, monkeypatch):
 
     monkeypatch.setitem(sys.modules, 'wandb', types.SimpleNamespace(init=Run))
     shown = {}
-    exec(re.search(r'```python\n(.*?)```', page, flags=re.DOTALL)[1], shown)
+    exec(pages.code(page, 'python')[0], shown)
     wandb = shown['Wandb'](tmp_path)
     built = small(grid={}, algorithms=only_fedavg())
     losses = built.run(tmp_path, [wandb])['server/loss'].tolist()

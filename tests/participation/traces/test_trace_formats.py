@@ -11,17 +11,20 @@ import pytest
 from fedjax_links.participation import availability, trace
 from fedjax_links.participation.traces import trace_formats
 from tests import refusals
+from tests.docs import pages
 from tests.participation.sampling import refuses, roll
 
 
 @pytest.fixture
 def write(tmp_path):
-    def write(text, name='log.csv'):
+    """A function that writes a file and returns its path."""
+
+    def write_file(text, name='log.csv'):
         path = tmp_path / name
         path.write_text(text)
         return path
 
-    return write
+    return write_file
 
 
 def test_csv_with_units_names_and_further_columns(write):
@@ -86,7 +89,7 @@ def test_csv_errors_name_the_line(write, lines, message):
     refuses(lambda: trace(trace_formats.from_csv(path, clients=3), tick=1.0), message)
 
 
-def test_nobody_is_no_client(write):
+def test_a_client_without_a_name_is_refused(write):
     path = write('client,start,end\n0,0,5\n ,0,5\n')
     refuses(
         lambda: trace_formats.from_csv(path),
@@ -130,18 +133,18 @@ def test_dates_begin_at_the_midnight_of_the_clients(write):
     days = 27 * 24
     np.testing.assert_array_equal(log.start, [7 * hour, 7.5 * hour, days * hour])
     np.testing.assert_array_equal(log.end, [9 * hour, 8 * hour, (days + 3) * hour])
-    for options, first in (
+    for options, first_start in (
         ({'utc_offset': 0}, 6 * hour),
         ({'utc_offset': -7.5}, (24 - 1.5) * hour),
         ({'origin': 'first'}, 0),
         ({'origin': '2026-03-02T05:00:00+01:00'}, 2 * hour),
     ):
-        assert trace_formats.from_csv(write(DATES), **options).start[0] == first
+        log = trace_formats.from_csv(write(DATES), **options)
+        assert log.start[0] == first_start
     plain = 'client,start,end\nann,2026-03-02 07:00,2026-03-02 08:00\n'
     for offset in (None, 5):
-        assert (
-            trace_formats.from_csv(write(plain), utc_offset=offset).start[0] == 7 * hour
-        )
+        log = trace_formats.from_csv(write(plain), utc_offset=offset)
+        assert log.start[0] == 7 * hour
 
 
 EVENTS = """client,time,state
@@ -158,38 +161,39 @@ ann,200,disconnect
 """
 
 
+def intervals_by_name(log):
+    """Returns the sorted (start, end) of each client."""
+    results = {}
+    for client, name in enumerate(log.names):
+        rows = log.client == client
+        results[name] = sorted(zip(log.start[rows], log.end[rows], strict=True))
+    return results
+
+
 def test_events_are_intervals(write):
-    """By hand. Bob is first told of as he goes, and eve never goes."""
+    """By hand. The first event of bob is that he goes, and eve never goes."""
     path = write(EVENTS)
     log = trace_formats.from_events(path)
-    results = {
-        name: sorted(
-            zip(log.start[log.client == i], log.end[log.client == i], strict=True)
-        )
-        for i, name in enumerate(log.names)
-    }
-    assert results == {
+    expected = {
         'ann': [(0, 30), (50, 100)],
         'bob': [(0, 60), (70, 90)],
         'eve': [(10, 100)],
     }
+    assert intervals_by_name(log) == expected
     assert log.has_names
     assert log.notes == (
         "1 of 3 clients go down first: taken as up from the log's first time on",
         '1 of 3 clients never go down at the end: '
         "taken as up until the log's last time (option 'last')",
     )
-    for last, expected in (('drop', []), (15, [(10, 25)])):
+    for last, of_eve in (('drop', []), (15, [(10, 25)])):
         log = trace_formats.from_events(path, last=last)
-        is_client = log.client == 2
-        assert (
-            list(zip(log.start[is_client], log.end[is_client], strict=True)) == expected
-        )
+        assert intervals_by_name(log)['eve'] == of_eve
         assert log.last_end == 100
-    lines = path.read_text().splitlines()
-    shuffled = write('\n'.join([lines[0], *lines[:0:-1]]), 'shuffled.csv')
-    again = trace_formats.from_events(shuffled, clients=['ann', 'bob', 'eve'])
-    assert sorted(again.start) == sorted(trace_formats.from_events(path).start)
+    header, *lines = path.read_text().splitlines()
+    backwards = write('\n'.join([header, *reversed(lines)]), 'backwards.csv')
+    log = trace_formats.from_events(backwards, clients=['ann', 'bob', 'eve'])
+    assert intervals_by_name(log) == expected
     with pytest.raises(
         ValueError, match=r"`state` must be one of .*, got 'on' on line 7\."
     ):
@@ -273,11 +277,13 @@ def test_flash_rounds_follow_its_rule(flash):
     )
 
 
-def run_block(name):
-    """Runs the block of the page on availability that reads a file."""
-    page = (Path(__file__).parents[3] / 'docs' / 'availability.md').read_text()
-    blocks = [part.partition('```')[0] for part in page.split('```python')[1:]]
-    exec(next(block for block in blocks if name in block), {'pandas': pandas})
+PAGE = (pages.DOCS / 'availability.md').read_text()
+
+
+def run_block(words):
+    """Runs the block of the page on availability that has these words; returns its output."""
+    (source,) = [source for source in pages.code(PAGE, 'python') if words in source]
+    return pages.printed(source, {'pandas': pandas})
 
 
 def test_dates_count_from_midnight_and_default_to_utc(write):
@@ -293,11 +299,9 @@ def test_dates_count_from_midnight_and_default_to_utc(write):
     np.testing.assert_array_equal(log.end, [86_400, 7 * 3600, 86_400.25])
 
 
-def test_what_the_page_prints_of_names_is_so(capsys):
-    page = (Path(__file__).parents[3] / 'docs' / 'availability.md').read_text()
-    run_block('client_names=columns.names')
-    shown = page.split('```text\n')[1].partition('```')[0]
-    assert capsys.readouterr().out == shown
+def test_the_page_shows_what_its_block_about_names_prints():
+    shown = pages.code(PAGE, 'text')[0]
+    assert run_block('client_names=columns.names') == shown
 
 
 def test_what_the_page_makes_of_fedscales_file_follows_its_rule(tmp_path, monkeypatch):
@@ -327,7 +331,7 @@ def test_clients_by_name_and_by_number(flash):
 
 
 @pytest.mark.parametrize(
-    'held, message',
+    'content, message',
     [
         ('{"a": ', '`path` must be a JSON file, got {path}: Expecting value.'),
         ('[1, 2]', '`path` must hold a description by client, got [1, 2].'),
@@ -359,9 +363,9 @@ def test_clients_by_name_and_by_number(flash):
         ),
     ],
 )
-def test_a_flash_file_of_another_kind_costs_one_line(held, message, tmp_path):
+def test_a_flash_file_of_another_kind_costs_one_line(content, message, tmp_path):
     path = tmp_path / 'timers.json'
-    path.write_text(held)
+    path.write_text(content)
     refuses(lambda: trace_formats.from_flash(path), message.format(path=path))
 
 
@@ -437,7 +441,7 @@ def test_options_of_another_type_are_named(write, options, field):
         trace_formats.from_events(path, **options)
 
 
-def test_guesses_of_a_reader_are_said_where_the_log_is_played(write):
+def test_playing_a_log_warns_of_what_its_reader_guessed(write):
     path = write('client,time,state\na,0,here\na,10,gone\nb,5,here\n')
     log = trace_formats.from_events(path, up='here', down='gone')
     assert log.end.tolist() == [10, 10]
