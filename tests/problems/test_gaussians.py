@@ -17,6 +17,16 @@ from tests.problems.generators import draw_regression_clients
 LIMIT = 4.5
 
 
+def assert_labels_have_shares(problem, shares):
+    """Asserts that clients draw their labels with shares [N, K], in standard deviations."""
+    num_clients, num_classes = shares.shape
+    labels = np.asarray(problem.data.labels).reshape(num_clients, -1)
+    counts = np.stack([np.bincount(row, minlength=num_classes) for row in labels])
+    num_examples = labels.shape[1]
+    deviations = np.sqrt(num_examples * shares * (1 - shares))
+    assert np.all(np.abs(counts - num_examples * shares) <= LIMIT * deviations + 1)
+
+
 @pytest.mark.parametrize('num_points', [2, 3, 10])
 def test_vertices_of_a_simplex_are_equally_far_apart(num_points):
     points = simplex(num_points, 2.5)
@@ -46,13 +56,10 @@ def test_clients_follow_their_shares_and_features_their_classes():
         bayes_accuracy=0.8,
         seed=3,
     )
-    shares = dirichlet_shares(20, 4, alpha=0.1, seed=3)
-    labels = np.asarray(problem.data.labels).reshape(20, 2000)
-    counts = np.stack([np.bincount(row, minlength=4) for row in labels])
-    deviations = np.sqrt(2000 * shares * (1 - shares))
-    assert np.all(np.abs(counts - 2000 * shares) <= LIMIT * deviations + 1)
+    assert_labels_have_shares(problem, dirichlet_shares(20, 4, alpha=0.1, seed=3))
     means = simplex(4, analysis.equidistant_distance(0.8, 4))
-    noise = np.asarray(problem.data.features, float) - means[labels.ravel()]
+    labels = np.asarray(problem.data.labels)
+    noise = np.asarray(problem.data.features, float) - means[labels]
     assert np.all(np.abs(noise.mean(axis=0)) < LIMIT / np.sqrt(len(noise)))
     assert np.all(np.abs((noise**2).mean(axis=0) - 1) < LIMIT * np.sqrt(2 / len(noise)))
     assert np.all(np.bincount(problem.eval_data.labels) == 2500)
@@ -65,12 +72,13 @@ def test_data_and_partition_have_seeds_of_their_own():
     base = built(seed=1)
     data = built(seed=1, data_seed=2)
     parts = built(seed=1, partition_seed=2)
-    np.testing.assert_array_equal(base.counts, data.counts)
+    for problem, partition_seed in ((base, 1), (data, 1), (parts, 2)):
+        shares = dirichlet_shares(5, 3, alpha=0.1, seed=partition_seed)
+        assert_labels_have_shares(problem, shares)
     assert not np.array_equal(base.data.features, data.data.features)
     assert not np.array_equal(base.data.labels, parts.data.labels)
-    np.testing.assert_array_equal(
-        base.eval_data.features, built(seed=1).eval_data.features
-    )
+    assert not np.array_equal(base.eval_data.features, data.eval_data.features)
+    np.testing.assert_array_equal(base.eval_data.features, parts.eval_data.features)
     both = built(data_seed=2, partition_seed=2)
     np.testing.assert_array_equal(both.data.features, built(seed=2).data.features)
 

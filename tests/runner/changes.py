@@ -132,7 +132,7 @@ UNDER_THE_CONFIG = (
     'module of the module',
     'version',
 )
-"""Changes of what a config stands for, which leave the config as it is."""
+"""Changes of files or of the version, which leave the config as it is."""
 
 
 def rename_module(study, monkeypatch):
@@ -169,7 +169,7 @@ HARMLESS = {
     'baseline': edit('baseline', 'own'),
     'log': edit('log', ['links']),
     'metric': edit('metric', 'eval_loss'),
-    'rate as text of an int': edit('client.learning_rate', np.float64(0.1)),
+    'rate as a number of NumPy': edit('client.learning_rate', np.float64(0.1)),
     'name for a section': edit('problem.model', {'name': 'softmax'}),
     'default given': edit('grid_mode', 'cross'),
     'default of an algorithm': edit('algorithms.fedavg', {'server_lr': 1.0}),

@@ -1,4 +1,4 @@
-"""Experiments made in Python, where nothing but objects says what they are."""
+"""Builds experiments from Python objects, without a config."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from fedjax_links import local_training, participation, problems
 
 
 def in_python(**changes):
-    """An experiment made of objects: FedPBC and FedAvg on quadratics."""
+    """FedAvg, and FedPBC at two rates, on quadratics of six clients."""
     targets = np.random.default_rng(0).normal(size=(6, 3))
 
     def fedpbc(learning_rate, compute='all'):
@@ -33,7 +33,7 @@ def in_python(**changes):
 
 
 def quadratic(rate=0.1, rounds=4, seeds=(0,), **more):
-    """An experiment made in Python, where nothing but objects says what it is."""
+    """FedAvg on the quadratics of two clients."""
     client = local_training.local_sgd(rate, local_steps=2)
     return fl.Experiment(
         title='cell',

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import fedjax_links as fl
-from fedjax_links import experiment, participation, problems, runs
+from fedjax_links import experiment, runs
 from tests.experiment.configs import files_of, last_files_of, tuned, values
 from tests.refusals import names
+from tests.runner.made_in_python import quadratic
 
 GRID = {
     'client': {'learning_rate': [0.1, 0.05]},
@@ -111,7 +111,7 @@ def test_shards_add_seeds_too_before_and_after_they_are_merged(tmp_path):
 
 @pytest.mark.slow
 def test_more_seeds_with_full_data_equal_one_run_up_to_rounding(tmp_path):
-    """More seeds have larger clients, to whose size the sums of all are padded."""
+    """Among more seeds the largest client is larger, and all are padded to its size."""
     problem = {
         'name': 'digits',
         'num_clients': 8,
@@ -159,42 +159,24 @@ def test_a_fork_takes_more_seeds_and_keeps_their_links(tmp_path):
         fork(4, 'grown')
 
 
-def in_python(seeds):
-    return fl.Experiment(
-        title='test',
-        problem=problems.quadratic([[0.0], [1.0], [4.0]]),
-        patterns={'links': participation.bernoulli([0.5, 0.5, 0.5])},
-        algorithms={
-            'fedavg': fl.ALGORITHMS['fedavg'](
-                fl.local_training.local_sgd(0.1, local_steps=1)
-            )
-        },
-        num_rounds=4,
-        eval_every=2,
-        seeds=seeds,
-    )
-
-
 @pytest.mark.slow
 def test_seeds_in_any_order_grow_at_their_end_alone(tmp_path):
     grown = tmp_path / 'grown'
     full = tmp_path / 'whole'
-    in_python([7, 3, 9]).run(full)
-    in_python([7, 3]).run(grown)
+    quadratic(seeds=[7, 3, 9]).run(full)
+    quadratic(seeds=[7, 3]).run(grown)
     for seeds in ([3, 7, 9], [7], [9, 7, 3]):
         with names(
             'workdir',
             'be new or hold a run with the same config',
             'where config.seeds is [7, 3] and not',
         ):
-            in_python(seeds).run(grown)
-    in_python([7, 3, 9]).run(grown)
+            quadratic(seeds=seeds).run(grown)
+    quadratic(seeds=[7, 3, 9]).run(grown)
     assert last_files_of(grown) == last_files_of(full)
 
 
-def test_fewer_or_other_seeds_are_refused_in_one_line(
-    tmp_path,
-):
+def test_fewer_or_other_seeds_are_refused_in_one_line(tmp_path):
     experiment.build(values(num_seeds=3)).run(tmp_path)
     with names('num_seeds', 'be at least 3, the seeds of', 'got 2'):
         experiment.build(values()).run(tmp_path)

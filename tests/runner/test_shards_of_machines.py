@@ -25,7 +25,6 @@ def test_another_kind_of_machine_is_refused(tmp_path, monkeypatch):
     ):
         planned.shard(1, 2).run(tmp_path)
     longer = experiment.build(values(num_rounds=8))
-    experiment.build(values()).shard(0, 2).run(tmp_path / 'whole')
     with names('environment.cpu'):
         longer.shard(0, 2).run(tmp_path)
 
