@@ -177,7 +177,7 @@ DIGEST = """
 import jax
 from fedjax_links.runner.identity import Identities
 from tests.runner import made
-print(Identities(made.Made().build().plan).of_run().digest())
+print(Identities(made.PythonStudy().build().plan).of_run().digest())
 """
 
 

@@ -1,4 +1,4 @@
-"""An experiment made in Python of objects, with changes of each of its parts."""
+"""An experiment of Python objects, and changes of each of its parts."""
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +10,9 @@ from fedjax_links import local_training, participation, problems
 from fedjax_links.algorithms import common
 from fedjax_links.clients import rates
 from fedjax_links.core import tree
-from fedjax_links.machines import environment
 from fedjax_links.participation.traces.intervals import intervals
 from fedjax_links.participation.traces.trace import trace
+from tests.runner.changes import change_version
 
 NUM_CLIENTS = 3
 NUM_EXAMPLES = 12
@@ -42,11 +42,11 @@ def own_links(probs, period=4):
     return fl.base.Participation(lambda key: (), sample, NUM_CLIENTS)
 
 
-class Made:
+class PythonStudy:
     """The parts of an experiment; a change sets some of them before `build`."""
 
     def __init__(self):
-        """Has the parts of the run that is kept."""
+        """Sets all parts as the first run has them."""
         rng = np.random.default_rng(0)
         self.features = rng.normal(size=(NUM_EXAMPLES, 2)).astype(np.float32)
         self.labels = (np.arange(NUM_EXAMPLES) % 2).astype(np.float32)
@@ -135,57 +135,59 @@ class Made:
             'seeds': [0],
             **self.parts(),
             **self.fields,
+            **growth,
         }
-        return fl.Experiment(**{**fields, **growth})
+        return fl.Experiment(**fields)
 
 
 def put(**values):
     """Returns a change that gives parts other values."""
 
-    def change(made, monkeypatch):
+    def change(study, monkeypatch):
         for name, value in values.items():
-            setattr(made, name, value)
+            setattr(study, name, value)
 
     return change
 
 
 def put_field(**values):
     """Returns a change of fields of the experiment."""
-    return lambda made, monkeypatch: made.fields.update(values)
+
+    def change(study, monkeypatch):
+        study.fields.update(values)
+
+    return change
 
 
 def put_entry(name, index, value):
     """Returns a change of one entry of an array."""
 
-    def change(made, monkeypatch):
-        getattr(made, name)[index] = value
+    def change(study, monkeypatch):
+        getattr(study, name)[index] = value
 
     return change
 
 
 def cast(name, dtype):
     """Returns a change of an array's dtype."""
-    return lambda made, monkeypatch: setattr(
-        made, name, getattr(made, name).astype(dtype)
-    )
+
+    def change(study, monkeypatch):
+        setattr(study, name, getattr(study, name).astype(dtype))
+
+    return change
 
 
-def drop_last_example(made, monkeypatch):
+def drop_last_example(study, monkeypatch):
     """Takes one training example away."""
     for name in ('features', 'labels', 'owners'):
-        setattr(made, name, getattr(made, name)[:-1])
+        setattr(study, name, getattr(study, name)[:-1])
 
 
-def reverse_examples_of_a_client(made, monkeypatch):
+def reverse_examples_of_a_client(study, monkeypatch):
     """Swaps two examples of one client."""
     order = [1, 0, *range(2, NUM_EXAMPLES)]
-    made.features = made.features[order]
-    made.labels = made.labels[order]
-
-
-def change_version(made, monkeypatch):
-    """Has another version of this package run."""
-    monkeypatch.setattr(environment, 'version', lambda: '99.0.0')
+    study.features = study.features[order]
+    study.labels = study.labels[order]
 
 
 def eval_by_problem(scale):
@@ -252,13 +254,18 @@ CHANGES = {
 }
 
 
-def interleave_clients(made, monkeypatch):
-    """Gives the rows in another order, in which every client's own come as before."""
-    order = np.argsort(
-        np.concatenate([np.arange(np.sum(made.owners == i)) for i in range(3)])
-    )
+def interleave_clients(study, monkeypatch):
+    """Lets clients alternate in the rows; the order within each client stays."""
+    sizes = np.bincount(study.owners)
+    index_within_client = np.concatenate([np.arange(size) for size in sizes])
+    order = np.argsort(index_within_client)
     for name in ('features', 'labels', 'owners'):
-        setattr(made, name, getattr(made, name)[order])
+        setattr(study, name, getattr(study, name)[order])
+
+
+def labels_as_a_list(study, monkeypatch):
+    """Gives the labels as a list of Python numbers."""
+    study.labels = study.labels.tolist()
 
 
 def maker_of(part):
@@ -266,20 +273,20 @@ def maker_of(part):
     return lambda: part
 
 
-def parts_by_makers(made, monkeypatch):
+def parts_by_makers(study, monkeypatch):
     """Gives functions without columns in place of the parts."""
-    parts = made.parts()
-    made.fields['problem'] = maker_of(parts['problem'])
+    parts = study.parts()
+    study.fields['problem'] = maker_of(parts['problem'])
     for name in ('patterns', 'algorithms'):
-        made.fields[name] = {
+        study.fields[name] = {
             label: maker_of(part) for label, part in parts[name].items()
         }
 
 
-def problem_by_pattern(made, monkeypatch):
+def problem_by_pattern(study, monkeypatch):
     """Gives one problem by label of the pattern."""
-    parts = made.parts()
-    made.fields['problem'] = dict.fromkeys(parts['patterns'], parts['problem'])
+    parts = study.parts()
+    study.fields['problem'] = dict.fromkeys(parts['patterns'], parts['problem'])
 
 
 HARMLESS = {
@@ -299,7 +306,7 @@ HARMLESS = {
     'default draws': put_field(redraw={'links': 'by_seed'}),
     'default way of a grid': put_field(grid_mode='cross'),
     'features in double precision': cast('features', np.float64),
-    'labels as a list': lambda made, _: setattr(made, 'labels', made.labels.tolist()),
+    'labels as a list': labels_as_a_list,
     'probabilities as a tuple': put(probs=(0.5, 0.7, 0.9)),
     'rate as a number of NumPy': put(rate=np.float64(0.1)),
     'default of an algorithm': put(options={'server_lr': 1.0}),

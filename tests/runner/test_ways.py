@@ -1,4 +1,4 @@
-"""A change of an experiment is refused by whichever way one goes on; a harmless one is not."""
+"""Each way to resume or extend a run refuses a changed experiment, and no harmless change."""
 
 import contextlib
 import re
@@ -14,8 +14,12 @@ from tests.runner import changes, made
 from tests.runner.study import Study
 from tests.tiers import cases
 
-OF_STATES = ('hold states that fit', 'hold seed', "must have the problem's clients")
-"""What a fork whose lanes cannot begin is refused by."""
+NO_FIRST_STATE = (
+    'hold states that fit',
+    'hold seed',
+    "must have the problem's clients",
+)
+"""Why a fork is refused whose lanes do not find their first states."""
 
 
 class Halt(experiment.Callback):
@@ -27,10 +31,12 @@ class Halt(experiment.Callback):
 
 
 def built(source, rounds=None, more_seeds=0):
-    """Builds the experiment of a `Study` or of a `made.Made`, larger where that is asked."""
-    growth = {} if rounds is None else {'num_rounds': rounds}
-    if isinstance(source, Study):
-        growth |= {'num_seeds': 1 + more_seeds} if more_seeds else {}
+    """Builds the experiment of a `Study` or `PythonStudy`, with other rounds or more seeds."""
+    growth = {}
+    if rounds is not None:
+        growth['num_rounds'] = rounds
+    if more_seeds and isinstance(source, Study):
+        growth['num_seeds'] = 1 + more_seeds
     elif more_seeds:
         first = source.fields.get('seeds', [0])
         growth['seeds'] = [*first, *range(100, 100 + more_seeds)]
@@ -38,11 +44,10 @@ def built(source, rounds=None, more_seeds=0):
 
 
 def attempt(source, go):
-    """Returns why somebody is refused, in a list; an empty one where they go on."""
-    folder = getattr(source, 'folder', None)
-    imports = (
-        contextlib.nullcontext() if folder is None else resolver.importable(folder)
-    )
+    """Calls a function; lists the error by which it is refused, or nothing."""
+    imports = contextlib.nullcontext()
+    if isinstance(source, Study):
+        imports = resolver.importable(source.folder)
     try:
         with imports:
             go()
@@ -53,19 +58,21 @@ def attempt(source, go):
     return []
 
 
-def begin(source, folder, planned):
-    """Opens the folder, and leaves it at once."""
+def open_folder(source, folder, planned):
+    """Runs in the folder, and stops before anything is compiled."""
     return attempt(source, lambda: planned.run(folder, [Halt()], devices=1))
 
 
 def merge(source, here):
-    """Joins the run with what the changed experiment begins elsewhere, into three targets."""
-    assert begin(source, here / 'other', built(source)) == []
+    """Merges the run with one of the changed experiment, into a new folder and into the run."""
+    assert open_folder(source, here / 'other', built(source)) == []
     before = files_of(here / 'other')
-    refusals = []
-    for parts, target in ((['run', 'other'], 'new'), (['other', 'run'], 'run')):
-        folders = [here / part for part in parts]
-        refusals += attempt(source, lambda f=folders, t=target: runs.merge(f, here / t))
+    run = here / 'run'
+    other = here / 'other'
+    refusals = [
+        *attempt(source, lambda: runs.merge([run, other], here / 'new')),
+        *attempt(source, lambda: runs.merge([other, run], run)),
+    ]
     assert len(refusals) in (0, 2)
     if refusals:
         assert files_of(here / 'other') == before
@@ -75,7 +82,7 @@ def merge(source, here):
 
 
 def fork(source, here):
-    """Goes on in the folder of a fork that is done."""
+    """Resumes in the folder of a fork that is done."""
     planned = built(source, rounds=8)
 
     def go():
@@ -85,12 +92,16 @@ def fork(source, here):
 
 
 WAYS = {
-    'same folder': lambda source, here: begin(source, here / 'run', built(source)),
-    'rounds': lambda source, here: begin(source, here / 'run', built(source, rounds=8)),
-    'seeds': lambda source, here: begin(
+    'same folder': lambda source, here: open_folder(
+        source, here / 'run', built(source)
+    ),
+    'rounds': lambda source, here: open_folder(
+        source, here / 'run', built(source, rounds=8)
+    ),
+    'seeds': lambda source, here: open_folder(
         source, here / 'run', built(source, more_seeds=1)
     ),
-    'shard': lambda source, here: begin(
+    'shard': lambda source, here: open_folder(
         source, here / 'run', built(source).shard(0, 2)
     ),
     'merge': merge,
@@ -103,7 +114,7 @@ EACH_WAY = [
     pytest.param(way, marks=() if way in ('same folder', 'merge') else OF_A_RELEASE)
     for way in WAYS
 ]
-"""The door compares what grows as it compares the same folder."""
+"""More rounds and seeds are compared as the same folder is, so releases alone run them."""
 
 
 @pytest.fixture(scope='module')
@@ -119,8 +130,9 @@ def of_config(tmp_path_factory):
 @pytest.fixture(scope='module')
 def of_python(tmp_path_factory):
     here = tmp_path_factory.mktemp('python')
-    made.Made().build().run(here / 'run', devices=1)
-    made.Made().build(num_rounds=8).fork(here / 'run', 4, here / 'fork', devices=1)
+    made.PythonStudy().build().run(here / 'run', devices=1)
+    longer = made.PythonStudy().build(num_rounds=8)
+    longer.fork(here / 'run', 4, here / 'fork', devices=1)
     return here
 
 
@@ -135,7 +147,7 @@ def study(of_config, tmp_path):
 def objects(of_python, tmp_path):
     """Parts of an experiment made in Python, and a copy of what has run."""
     shutil.copytree(of_python, tmp_path / 'here')
-    return made.Made(), tmp_path / 'here'
+    return made.PythonStudy(), tmp_path / 'here'
 
 
 def check_refused(way, subject, change, words, monkeypatch):
@@ -145,13 +157,14 @@ def check_refused(way, subject, change, words, monkeypatch):
     before = {name: files_of(here / name) for name in ('run', 'fork')}
     refusals = WAYS[way](source, here)
     assert refusals
-    swapped = re.sub(r'(\d+) examples and not (\d+)', r'\2 examples and not \1', words)
-    known = (
-        words,
-        *([swapped] if way == 'merge' else OF_STATES if way == 'fork' else []),
-    )
+    expected = [words]
+    if way == 'merge':  # also in the other order
+        pattern = r'(\d+) examples and not (\d+)'
+        expected.append(re.sub(pattern, r'\2 examples and not \1', words))
+    elif way == 'fork':
+        expected += NO_FIRST_STATE
     for refusal in refusals:
-        assert any(part in refusal for part in known), refusal
+        assert any(part in refusal for part in expected), refusal
     assert {name: files_of(here / name) for name in ('run', 'fork')} == before
 
 
@@ -174,14 +187,15 @@ def lines_of(folder):
 
 
 def check_resumes(way, subject, change, monkeypatch):
-    """Checks that nobody is refused, and that what has run is as it was."""
+    """Checks that nothing is refused, and that what has run is as it was."""
     source, here = subject
     change(source, monkeypatch)
     before = lines_of(here / 'run')
     refusals = WAYS[way](source, here)
     if change is changes.rename_module and way == 'fork':
-        # The past's config names a module that the study's config does not name any more.
-        assert all('--allow_imports' in refusal for refusal in refusals)
+        # The config of the fork's source names a module that the study no longer names.
+        (refusal,) = refusals
+        assert '--allow_imports' in refusal
     else:
         assert refusals == []
     assert lines_of(here / 'run') == before
