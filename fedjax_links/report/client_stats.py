@@ -227,7 +227,9 @@ def losses_of(experiment: Experiment, folder: Path, lane: Lane) -> np.ndarray:
     problem = experiment.problem_at(lane.pattern, experiment.plan.points[0])
     if problem.num_clients > _MOST_CLIENTS:
         raise MissingError(f'more than {_MOST_CLIENTS:,} clients')
-    model, _, _ = client_measurements.final_model(experiment.plan, folder, lane)
+    model, _, state = client_measurements.final_model(experiment.plan, folder, lane)
+    if not state.finite:
+        raise MissingError('diverged')
     without_noise = dataclasses.replace(problem, random_loss_fn=None)
     try:
         losses = np.asarray(_client_losses(model, jax.random.key(0), without_noise))

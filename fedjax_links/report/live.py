@@ -18,6 +18,7 @@ from fedjax_links.pages import figure
 from fedjax_links.plot import scripts
 from fedjax_links.report import layouts, run_view
 from fedjax_links.report.run_view import RunView
+from fedjax_links.results.dataset import LabelledResults
 from fedjax_links.storage import atomic_files
 
 PAGE = 'live.html'
@@ -63,7 +64,7 @@ def read(folder: str | Path) -> RunView:
     num_shown = _upper_median(num_done)
 
     # Curves end with the median seed, and leave out seeds that completed fewer rounds.
-    is_seed_shown = data['started'].values & (num_done >= num_shown)[:, None]
+    is_seed_shown = _started(data) & (num_done >= num_shown)[:, None]
     one_value_per_curve = data[metric].isel(model=0, seed=0, drop=True)
     is_evaluation_shown = one_value_per_curve.copy(data=counts <= num_shown)
     seed_shown = data['started'].copy(data=is_seed_shown)
@@ -82,6 +83,17 @@ def read(folder: str | Path) -> RunView:
             for pattern, recorded in view.links.items()
         }
     return dataclasses.replace(view, data=data, links=links)
+
+
+def _started(data: LabelledResults) -> np.ndarray:
+    """Returns the lanes that have started: bool[series, model, pattern, seed].
+
+    Where a series has none under a pattern, it gets all seeds, and its curve there is NaN.
+    """
+    started = np.asarray(data['started'].values)
+    has_model = started.any(axis=(2, 3), keepdims=True)
+    has_lanes = started.any(axis=3, keepdims=True)
+    return started | (has_model & ~has_lanes)
 
 
 def _upper_median(num_done: np.ndarray) -> np.ndarray:

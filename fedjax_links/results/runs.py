@@ -153,9 +153,9 @@ class Results:
         Each metric is a variable with the axes ``algorithm``, ``pattern``, ``seed`` and ``client``,
         the names of the owners or, without names, their numbers.
         It is measured for the final model (the clients' mean where clients keep models) on the
-        client's evaluation data; NaN for a client without any. ``personal_<metric>`` is measured
-        for the client's own model, if the algorithm has such, and ``participations`` counts rounds.
-        Both are NaN for clients that do not train.
+        client's evaluation data; NaN for a client without any, and where a lane diverged.
+        ``personal_<metric>`` is measured for the client's own model, if the algorithm has such, and
+        ``participations`` counts rounds. Both are NaN for clients that do not train.
 
         Raises:
           ValueError: if nothing was recorded or can be measured, or in a part of a run without the

@@ -81,8 +81,8 @@ def measure_lanes(plan: Plan, folder: Path, lanes: list[Lane]) -> ClientArrays:
       lanes: of an algorithm and a pattern; those without a final state are left out.
 
     Returns:
-      float[S, M] by metric, M owners of evaluation data; ``seed``, int[S]; and ``client``, the
-      names of the owners or their numbers, [M].
+      float[S, M] by metric, M owners of evaluation data, NaN for lanes that diverged; ``seed``,
+      int[S]; and ``client``, the names of the owners or their numbers, [M].
 
     Raises:
       MissingError: if evaluation data have no owners, a state is too large, or no lane is done.
@@ -97,7 +97,7 @@ def measure_lanes(plan: Plan, folder: Path, lanes: list[Lane]) -> ClientArrays:
             metrics = _measure_lane(plan, folder, lane, problem)
             by_seed[lane.seed] = {**metrics, CLIENT: owners}
     if not by_seed:
-        raise MissingError('its last checkpoint is not there')
+        raise MissingError('no lane has a last checkpoint')
     return _stack(by_seed)
 
 
@@ -128,7 +128,7 @@ def final_model(
     """Returns the main model of a lane at its end, its algorithm, and its state.
 
     Raises:
-      MissingError: if the state is too large, or its checkpoint is not there.
+      MissingError: if the state is too large, or its checkpoint is missing or damaged.
     """
     shape = state_shape(plan, lane)
     num_bytes = tree.num_bytes(shape)
@@ -138,7 +138,7 @@ def final_model(
     try:
         state: FederationState = checkpoints.load(_final_file(folder, lane), shape)
     except checkpoints.DamagedError:
-        raise MissingError('its last checkpoint is not there') from None
+        raise MissingError('its last checkpoint is missing or damaged') from None
     algorithm = plan.algorithm_at(lane.algorithm, lane.point)
     main_model = recorded.main_models(plan.facts())[lane.algorithm]
     return algorithm.models(state.algorithm)[main_model], algorithm, state
@@ -152,7 +152,7 @@ def _final_file(folder: Path, lane: Lane) -> Path:
 def _measure_lane(
     plan: Plan, folder: Path, lane: Lane, problem: Problem
 ) -> ClientArrays:
-    """Measures the final models of a lane on the clients' evaluation data."""
+    """Measures the final models of a lane on the clients' evaluation data; NaN if it diverged."""
     model, algorithm, state = final_model(plan, folder, lane)
     metrics: dict[str, Array] = dict(_by_client(model, problem))
     client_models = algorithm.client_models
@@ -160,8 +160,11 @@ def _measure_lane(
         models = client_models(state.algorithm)
         personal = evaluation.personal_model_metrics(models, problem)
         metrics |= {f'personal_{name}': values for name, values in personal.items()}
-    metrics['participations'] = state.counters.participation_count
-    return {name: np.asarray(values) for name, values in metrics.items()}
+    arrays = {name: np.asarray(values) for name, values in metrics.items()}
+    if not state.finite:
+        # A model of NaN has an accuracy, too.
+        arrays = {name: np.full(a.shape, np.nan) for name, a in arrays.items()}
+    return {**arrays, 'participations': np.asarray(state.counters.participation_count)}
 
 
 def _owners(problem: Problem, num_owners: int) -> np.ndarray:

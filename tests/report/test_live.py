@@ -54,6 +54,29 @@ def test_levels_are_of_the_seeds_that_most_have_come_as_far_as(half):
     ]
 
 
+def test_a_pattern_of_undecided_seeds_may_not_have_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
+    config = tuned(
+        tuning=None,
+        client={'learning_rate': 0.1, 'local_steps': 1},
+        first_seed=None,
+        num_seeds=None,
+        seeds={'until': 'decided', 'least': 2, 'most': 3},
+    )
+    stopped(tmp_path, config, 'fedavg', 0, 4)
+    result = live.read(tmp_path)
+    rows = runs.read(tmp_path).to_pandas()
+    assert set(rows['pattern']) == {'bernoulli'}
+    expected = 100 * rows['server/eval_accuracy'].iloc[-1]
+    assert list(live.progress_lines(result)) == [
+        f'level    fedavg, bernoulli: eval accuracy {expected:.1f} % in round 4, '
+        '1 of 1 seeds',
+        'open     fedavg, fedpbc',
+    ]
+    live.write(result, tmp_path, [], seconds=None)
+    assert 'Learning curves' in (tmp_path / live.PAGE).read_text()
+
+
 def test_where_most_are_behind_the_level_is_theirs(half):
     for seed in (0, 1):
         (end,) = (half / runs.CHECKPOINTS).glob(f'main-fedavg-0000-links-{seed}@8.npz')

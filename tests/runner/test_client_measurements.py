@@ -9,6 +9,7 @@ import pytest
 
 from fedjax_links import datasets, experiment, problems, report, runs
 from fedjax_links.core import errors
+from fedjax_links.report import client_stats
 
 NAMES = [f'dev-{letter}' for letter in 'gcafbed']
 
@@ -148,6 +149,25 @@ def test_results_without_models_name_the_call_that_measures(finished):
         ValueError, match=r'`experiment.run\(folder\).clients` measures'
     ):
         _ = runs.read(finished.folder).clients
+
+
+def test_clients_of_a_lane_that_diverged_have_no_accuracy(tmp_path):
+    """A model of NaN has an accuracy, too: that of the first class."""
+    built = experiment.build(
+        config(client={'learning_rate': 1e38, 'local_steps': 5}, num_seeds=1)
+    )
+    run = built.run(tmp_path)
+    assert not run['finite'].any()
+    measured = run.clients
+    for name in ('accuracy', 'loss', 'personal_accuracy'):
+        assert np.isnan(measured[name]).all()
+    assert (measured['participations'].sel(client=NAMES[0]) >= 0).all()
+    report.write(run, built)
+    table = report.table(run, 'clients')
+    assert set(table['mean']) == {'diverged'}
+    assert set(table['took part least']) == {'diverged'}
+    stored = client_stats.read(tmp_path)
+    assert set(stored['links'].missing.values()) == {'diverged'}
 
 
 @pytest.mark.slow

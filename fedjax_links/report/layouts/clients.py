@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -313,28 +313,50 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
     counts = metrics['participations']
     is_rare = counts <= np.nanquantile(counts, 0.25, axis=1, keepdims=True)
     is_frequent = counts >= np.nanquantile(counts, 0.75, axis=1, keepdims=True)
+    has_diverged = np.isnan(values).all(axis=1)
 
-    def cell(by_seed: np.ndarray) -> str:
-        return metric.interval(evaluation.seed_interval(by_seed))
+    def cell(statistic: Callable[[np.ndarray], float], by_client: np.ndarray) -> str:
+        return metric.interval(
+            evaluation.seed_interval(_over_clients(statistic, by_client))
+        )
+
+    def percentile_of(by_client: np.ndarray) -> float:
+        return float(np.percentile(by_client, percentile))
 
     def mean_over(group: np.ndarray) -> str:
         is_counted = group & ~np.isnan(values)
-        if not is_counted.any(axis=1).all():
+        has_values = is_counted.any(axis=1)
+        if not group.any() or not (has_values | has_diverged).all():
             return ''
-        return cell(np.nanmean(np.where(is_counted, values, np.nan), axis=1))
+        return cell(np.mean, np.where(is_counted, values, np.nan))
 
     cells = {
-        'mean': cell(np.nanmean(values, axis=1)),
-        f'p{percentile}': cell(np.nanpercentile(values, percentile, axis=1)),
-        'spread': cell(np.nanstd(values, axis=1)),
+        'mean': cell(np.mean, values),
+        f'p{percentile}': cell(percentile_of, values),
+        'spread': cell(np.std, values),
         'took part least': mean_over(is_rare),
         'most': mean_over(is_frequent),
         'do not train': mean_over(np.isnan(counts)),
     }
     personal = metrics.get(f'personal_{metric.name}')
     if personal is not None and not np.isnan(personal).all():
-        cells['own mean'] = cell(np.nanmean(personal, axis=1))
-        cells[f'own p{percentile}'] = cell(
-            np.nanpercentile(personal, percentile, axis=1)
-        )
+        cells['own mean'] = cell(np.mean, personal)
+        cells[f'own p{percentile}'] = cell(percentile_of, personal)
     return cells
+
+
+def _over_clients(
+    statistic: Callable[[np.ndarray], float], values: np.ndarray
+) -> np.ndarray:
+    """Returns float[S], a statistic of each seed's clients; NaN for a seed without values.
+
+    Args:
+      statistic: of a vector of values without NaN.
+      values: float[S, N]; NaN for clients without a value.
+    """
+    by_seed = np.full(len(values), np.nan)
+    for index, row in enumerate(values):
+        known = row[~np.isnan(row)]
+        if known.size:
+            by_seed[index] = statistic(known)
+    return by_seed

@@ -264,7 +264,7 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
         path.unlink()
     result = client_stats.compute(changing, run, tmp_path / 'grid')['links']
     assert result.source == 'not known: the grid changes links or data'
-    assert result.missing == {'fedpbc': 'its last checkpoint is not there'}
+    assert result.missing == {'fedpbc': 'its last checkpoint is missing or damaged'}
     assert list(result.losses) == ['fedavg']
 
     batches = config(
