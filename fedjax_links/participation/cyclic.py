@@ -1,7 +1,6 @@
 """Makes links cyclic: a block of rounds up, a block down, each client with an offset."""
 
 import math
-import types
 from typing import Any, NamedTuple
 
 import jax
@@ -63,7 +62,7 @@ def cyclic(
     probs = schedules.as_probs(probs, 'probs')
     checks.static_int('cycle_length', cycle_length, minimum=2, maximum=2**24)
     checks.flags(reset=reset)
-    active, inactive = _lengths(probs, cycle_length, checks.array_module(probs))
+    active, inactive = block_lengths(probs, cycle_length)
     period: Any = cycle_length
     if reset:
         # Compilers that know the divisor round the quotient like this.
@@ -93,10 +92,14 @@ def cyclic(
     return Participation(draw, sample, probs.size, cycle)
 
 
-def _lengths(
-    probs: Any, cycle_length: int, xp: types.ModuleType = np
-) -> tuple[Any, Any]:
-    """Returns the rounds of a cycle that clients are active and inactive, int32[N] each."""
+def block_lengths(probs: Any, cycle_length: int) -> tuple[Any, Any]:
+    """Returns the rounds of a cycle that clients are active and inactive, int32[N] each.
+
+    Args:
+      probs: float[N] as `schedules.as_floats` returns them; other precisions break ties otherwise.
+      cycle_length: L.
+    """
+    xp = checks.array_module(probs)
     active = xp.maximum(1, xp.rint(cycle_length * probs)).astype(np.int32)
     inactive = xp.maximum(1, cycle_length - active)
     return active, inactive
@@ -106,7 +109,8 @@ def cyclic_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Returns the exact law of `cyclic`."""
     length = inputs.options.get('cycle_length', 100)
     reset = inputs.options.get('reset', False)
-    active, inactive = _lengths(inputs.probs, length)
+    probs = schedules.as_floats(inputs.probs)
+    active, inactive = block_lengths(probs, length)
     period = np.full_like(active, length) if reset else active + inactive
     is_common = (period == period[0]).all()
     offsets = 'redrawn every cycle' if reset else 'drawn once'

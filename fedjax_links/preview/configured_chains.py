@@ -8,6 +8,8 @@ from fedjax_links.analysis import link_chains
 from fedjax_links.analysis.link_chains import LinkChain
 from fedjax_links.config.resolver import Bound
 from fedjax_links.core import errors
+from fedjax_links.participation import schedules
+from fedjax_links.participation.cyclic import block_lengths
 from fedjax_links.participation.link_laws import LawInputs
 from fedjax_links.preview import configured_links
 
@@ -84,7 +86,9 @@ def _probs_of_period(inputs: LawInputs) -> np.ndarray:
 def _cyclic(inputs: LawInputs) -> LinkChain:
     length = inputs.options.get('cycle_length', 100)
     reset = inputs.options.get('reset', False)
-    return link_chains.cyclic(inputs.probs, cycle_length=length, reset=reset)
+    # The pattern rounds blocks in single precision; multiples of 1 / L are rounded alike in any.
+    active, _ = block_lengths(schedules.as_floats(inputs.probs), length)
+    return link_chains.cyclic(active / length, cycle_length=length, reset=reset)
 
 
 def _minimum_separation(inputs: LawInputs) -> LinkChain:

@@ -10,6 +10,7 @@ from fedjax_links import analysis, base
 from fedjax_links.analysis import recorded_links
 from fedjax_links.config.link_sections import bind_links
 from fedjax_links.participation.link_laws import LinkLaw
+from fedjax_links.preview import configured_chains, configured_links
 from fedjax_links.preview.configured_links import link_law
 from fedjax_links.preview.links import folding_period
 from tests.report import plans
@@ -80,6 +81,21 @@ def test_cyclic_rates_count_whole_cycles():
     active = base.participants(plans.record(plan, 1010))[10:]
     np.testing.assert_allclose(active.mean(axis=0), law.rates, atol=1e-12)
     assert law.period == 10
+
+
+def test_cyclic_laws_break_ties_as_the_pattern_does():
+    # 100 p lies between two whole numbers, in single and in double precision on different sides.
+    probs = (0.295, 0.545, 0.575, *(9 * [0.5]))
+    links = {'name': 'cyclic', 'probs': probs, 'cycle_length': 100}
+    plan = plans.plan(links)
+    active = base.participants(plans.record(plan, 1100))[100:]
+    simulated = active.mean(axis=0)
+    np.testing.assert_allclose(simulated[:3], [0.29, 0.54, 0.58], atol=1e-12)
+    np.testing.assert_allclose(plan.law.rates, simulated, atol=1e-12)
+    bound = configured_links.bound_links(plan.experiment, plan.label)
+    chain = configured_chains.link_chain(bound)
+    up_rounds = [chain.kinds[kind].is_up.mean() for kind in chain.kind_of_client]
+    np.testing.assert_allclose(up_rounds, simulated, atol=1e-12)
 
 
 def paths(up, down, rate, num_rounds):
