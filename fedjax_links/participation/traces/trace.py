@@ -27,7 +27,8 @@ from fedjax_links.participation.traces.intervals import (
 )
 
 WRAPS = {'day': DAY, 'week': 7 * DAY}
-TOLERANCE = 1e-9  # of a tick: a time this close to a tick is on it
+TOLERANCE = 1e-9
+"""Of a tick: a time this close to a tick is on it."""
 
 
 def trace(
@@ -52,7 +53,7 @@ def trace(
       overlaps: ``'reject'`` refuses intervals of one client that overlap, ``'merge'`` takes their
         union. Intervals that touch are merged in either case.
       rounds: number of rounds to replay, again and again. Wraps then need not be multiples of
-        ``tick``, see `availability`; those of measured logs are none.
+        ``tick``, see `availability`; those of measured logs rarely are.
       clients: names of clients of the recording, in the order of the problem's, such as
         ``problem.client_names``; by default all of them, in the recording's order.
 
@@ -163,8 +164,9 @@ def availability(
     mask = np.zeros((num_clients, rounds), bool)
     offsets = np.searchsorted(log.client, np.arange(num_clients + 1))
     # Times lie a tolerance late, so that intervals that end at a tick are over there.
-    tolerance = TOLERANCE * tick
-    times = np.arange(rounds) * np.float64(tick) + tolerance
+    ticks = np.arange(rounds) * np.float64(tick)
+    tolerance = _tolerance(ticks, tick)
+    times = ticks + tolerance
     for i in np.unique(log.client):
         rows = slice(offsets[i], offsets[i + 1])
         latest_end = np.maximum.accumulate(log.end[rows])
@@ -275,6 +277,12 @@ def _edges(
 
 
 def _round_up(times: Any, tick: float) -> NDArray[np.int64]:
-    """Returns the first round that does not come before each time."""
+    """Returns the first round that does not come before each time, up to the tolerance."""
     rounds = times / tick
-    return np.ceil(rounds - TOLERANCE * np.maximum(1, rounds)).astype(np.int64)
+    return np.ceil(rounds - _tolerance(rounds, 1.0)).astype(np.int64)
+
+
+def _tolerance(times: Any, tick: float) -> Any:
+    """Returns by how much times may miss a tick: `TOLERANCE`, or more where rounding is."""
+    rounding = 4 * np.finfo(np.float64).eps * times
+    return np.maximum(TOLERANCE * tick, rounding)

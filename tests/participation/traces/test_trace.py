@@ -114,6 +114,31 @@ def test_rounds_of_whole_ticks_are_those_of_the_trace():
     np.testing.assert_array_equal(roll(replay(played), 200).mask, played)
 
 
+@pytest.mark.parametrize('tick', [0.1, 1.0])
+def test_late_times_are_as_exact_as_early_ones(tick):
+    # After 11 days of seconds; both ends lie a twentieth of a millisecond after a tick.
+    first = 1_000_000
+    starts = np.array([first + 4, first + 8]) * tick + 0.00005
+    ends = starts + 2 * tick
+    log = intervals([0, 0, 0], [0.0, *starts], [tick, *ends])
+    pattern = trace(log, tick=tick, wrap=2 * first * tick)
+    rounds = np.arange(first, first + 12)
+    sample = jax.vmap(lambda t: pattern.sample((), None, t)[1].mask[0])
+    # Rounds at ticks from the start on, the end not included.
+    up = np.flatnonzero(sample(jnp.asarray(rounds)))
+    np.testing.assert_array_equal(up, [5, 6, 9, 10])
+    mask = availability(log, tick=tick, wrap=2 * first * tick, rounds=first + 12)
+    np.testing.assert_array_equal(np.flatnonzero(mask[first:, 0]), up)
+    # Times that are a tick but for their rounding are that tick.
+    log = intervals(
+        [0, 0], [0.0, (3 * first + 7) * tick], [tick, (3 * first + 9) * tick]
+    )
+    pattern = trace(log, tick=tick, wrap=4 * first * tick)
+    late = jax.vmap(lambda t: pattern.sample((), None, t)[1].mask[0])
+    up = np.flatnonzero(late(jnp.arange(3 * first, 3 * first + 12)))
+    np.testing.assert_array_equal(up, [7, 8])
+
+
 def test_a_trace_of_some_rounds_plays_them_again_and_again(rng):
     client, start, end = random_log(rng, 12, 60)
     log = intervals(client, start, end, num_clients=12)
