@@ -203,11 +203,13 @@ def _distance_from_geometric(record: NDArray[np.bool_]) -> float:
     pooled = np.concatenate(lengths)
     mean = _ratio(record.sum(axis=0).astype(float), counts.astype(float))
     rounds = np.arange(1, 1 + pooled.max())
-    observed = (pooled[:, None] > rounds).mean(axis=0)
+    observed = 1 - np.cumsum(np.bincount(pooled))[1:] / len(pooled)
     # A geometric time of this mean lasts another round with probability 1 - 1 / mean.
-    stay_prob = 1 - _ratio(np.ones(len(mean)), mean)[:, None]
-    geometric = counts @ stay_prob**rounds / counts.sum()
-    return float(np.abs(observed - geometric).max())
+    stay_prob = 1 - _ratio(np.ones(len(mean)), mean)
+    geometric = np.zeros(len(rounds))
+    for count, prob in zip(counts, stay_prob, strict=True):
+        geometric += count * prob**rounds
+    return float(np.abs(observed - geometric / counts.sum()).max())
 
 
 def _durations(record: NDArray[np.bool_]) -> NDArray[np.int64]:
