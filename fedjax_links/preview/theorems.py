@@ -107,7 +107,8 @@ def _theorem_lines(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
     fedpbc = run._replace(realised=float(squares.mean()))
     lines = [
         f'Theorems on {len(active):,} rounds of seed {experiment.seeds[0]}, full gradients',
-        f'FedPBC, mean squared gradient norm at the mean client model ({source})',
+        'FedPBC, mean squared gradient norm at the mean client model',
+        f'  {source}',
     ]
     for theorem in ('xiang2023', 'xiang2024'):
         lines.append(analysis.check_theorem(theorem, setting.constants, fedpbc).text())
@@ -265,7 +266,7 @@ def _regularity_lines(active: np.ndarray) -> list[str]:
     regular_period = regularity.regular_period(weights)
     period_text = f'P = {regular_period}'
     if regular_period is None:
-        period_text = 'no P up to half of the rounds'
+        period_text = 'no P up to half the rounds'
     lines = [
         f'Regular (all weights equal over every P rounds) with: {period_text}',
         '  L1 distance of the weights of P rounds from equal, mean over blocks',
@@ -338,11 +339,14 @@ def _mixing_rate(
         probs = np.unique(np.asarray(record.prob, np.float64), axis=0)
         if len(probs) <= _MAX_ROUNDS and np.isfinite(probs).all():
             return mixing_rates.worst_mixing_rate(probs), 'rho exact, worst round'
-    batches = np.array_split(active, _NUM_BATCHES)
-    rates = [_estimate_mixing_rate(batch) for batch in batches]
-    standard_error = float(np.std(rates, ddof=1) / np.sqrt(_NUM_BATCHES))
-    source = f'rho estimated, standard error {standard_error:.1g}'
-    return _estimate_mixing_rate(active), source
+    rate = _estimate_mixing_rate(active)
+    num_batches = min(_NUM_BATCHES, len(active))
+    if num_batches == 1:
+        return rate, 'rho estimated'
+    batches = np.array_split(active, num_batches)
+    batch_rates = [_estimate_mixing_rate(batch) for batch in batches]
+    standard_error = float(np.std(batch_rates, ddof=1) / np.sqrt(num_batches))
+    return rate, f'rho estimated, standard error {standard_error:.1g}'
 
 
 def _estimate_mixing_rate(active: np.ndarray) -> float:

@@ -1,5 +1,6 @@
 """Describes what configured links do to FedAvg and to gossip, exactly where that is known."""
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,8 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
         f'memory   {_memory(law, links.participation.cycle)}',
     ]
     lines = [links.experiment.title[:_WIDTH]]
-    lines += [line[:_WIDTH] for line in opening]
+    for line in opening:
+        lines += textwrap.wrap(line, _WIDTH, subsequent_indent=_INDENT)
     if base.is_duplex(record):
         lines.append(
             f'{_INDENT}taking part = receiving the broadcast, training and delivering'

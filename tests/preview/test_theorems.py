@@ -1,5 +1,7 @@
 """The theorems beside a configured run."""
 
+import re
+
 import pytest
 
 from fedjax_links import experiment
@@ -35,6 +37,18 @@ def test_turns_are_regular_and_some_theorems_cover_them():
     assert 'wang2022: covers this run' in lines
     assert 'xiang2024: does not cover this run' in lines
     assert max(map(len, lines.splitlines())) <= 80
+
+
+@pytest.mark.parametrize('num_rounds', [1, 5, 40])
+def test_rho_is_estimated_with_its_error_from_any_rounds(num_rounds):
+    values = config({'name': 'uniform_cohort', 'cohort_size': 2})
+    values |= {'num_rounds': num_rounds, 'eval_every': 1}
+    links = configured_links.of_experiment(experiment.build(values))
+    lines = theorems.text(links, links.record(64)).splitlines()
+    (source,) = [line for line in lines if 'rho estimated' in line]
+    has_error = re.fullmatch(r'  rho estimated, standard error [0-9.e-]+', source)
+    assert bool(has_error) == (num_rounds > 1)
+    assert lines[0].endswith('with: no P up to half the rounds')
 
 
 @pytest.mark.parametrize('label', ['amplified_fedavg', 'mine'])
