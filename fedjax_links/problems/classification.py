@@ -168,9 +168,9 @@ def images(
         drawn at random, all by default.
       model: a name in `classification.MODELS`, a mapping of that ``name`` and its options, a flax
         linen module, or a function ``num_classes -> module``.
-      partition: a name in `partition.PARTITIONS`, ``'natural'`` for the data's own owners; or a
-        function ``(labels, *, num_clients, **options) -> int[E]`` of the owners, which gets
-        ``seed`` if it has such a parameter.
+      partition: a name in `partition.PARTITIONS`, ``'natural'`` for the data's own owners; one of
+        these functions; or your own ``(labels, *, num_clients, **options) -> int[E]``, the owners,
+        which gets ``seed`` if it has such a parameter.
       seed: seed of the partition and label noise.
       normalise: a name in `augmentation.CHANNEL_STATISTICS`, or ``mean`` and ``deviation`` of each
         channel, to normalise the images by inside the program; the data stay in [0, 1].
@@ -217,7 +217,7 @@ def images(
     noise_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
     loaded = _load(dataset, data, data_seed)
     features = loaded.train_features
-    is_natural = partition == 'natural'
+    is_natural = partition in ('natural', partitions.natural)
     if augment and features.ndim != 4:
         requirement = (
             'be empty for features other than images [height, width, channels]'

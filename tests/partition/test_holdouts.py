@@ -117,8 +117,9 @@ def test_mistakes_cost_one_line(options, message):
         partition.divide(OWNERS, **options, seed=0)
 
 
-def test_a_natural_problem_has_the_data_s_owners():
-    problem = build(natural_data())
+@pytest.mark.parametrize('natural', ['natural', partition.natural])
+def test_a_natural_problem_has_the_data_s_owners(natural):
+    problem = build(natural_data(), partition=natural)
     np.testing.assert_array_equal(problem.counts, np.bincount(OWNERS))
     owners = np.repeat(np.arange(8), problem.counts)
     np.testing.assert_array_equal(problem.data.features[:, 0], owners)
