@@ -197,8 +197,8 @@ def _colour_range(
         return -(end or 1.0), end or 1.0
     if least is None:
         least = float(finite.min())
-        if most is not None:
-            least = min(least, most - 1.0)
+        if most is not None and least >= most:
+            least = most - 1.0
     if most is None:
         most = float(finite.max())
     return least, most if least < most else least + 1.0
