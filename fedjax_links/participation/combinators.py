@@ -51,7 +51,7 @@ def both(first: Participation, second: Participation) -> Participation:
       [[1 0]
        [1 0]]
     """
-    _check_parts([first, second])
+    _check_pair(first, second)
     return combining.combine('both', [first, second], _meet)
 
 
@@ -81,7 +81,7 @@ def either(first: Participation, second: Participation) -> Participation:
       [[1 0]
        [1 1]]
     """
-    _check_parts([first, second])
+    _check_pair(first, second)
     return combining.combine('either', [first, second], _join)
 
 
@@ -113,8 +113,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
     _check_parts(patterns)
     law = schedules.as_probs(probs, 'probs')
     if law.shape != (len(patterns),):
-        requirement = f'have {len(patterns)} entries'
-        raise errors.invalid('probs', requirement, law.shape[0])
+        raise errors.invalid('probs', f'have {len(patterns)} entries', law.shape[0])
     if checks.is_concrete(probs):
         total = np.sum(np.asarray(probs, np.float64))
         if abs(total - 1) > 1e-5:
@@ -340,22 +339,33 @@ def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
     return joined
 
 
+def _check_pair(first: Participation, second: Participation) -> None:
+    """Raises for two parts of unequal size, or one that must be outermost."""
+    _check_part('first', first)
+    _check_part('second', second)
+    if second.num_clients != first.num_clients:
+        requirement = f'have the {first.num_clients} clients of `first`'
+        raise errors.invalid('second', requirement, second.num_clients)
+
+
 def _check_parts(patterns: Sequence[Participation]) -> None:
     """Raises if there are no patterns, or for one that must be outermost."""
     if not isinstance(patterns, Sequence) or len(patterns) == 0:
-        raise errors.invalid(
-            'patterns', 'name at least one pattern', errors.text_of(patterns)
-        )
-    for pattern in patterns:
-        shapes = drawing.sample_shapes(pattern)
-        if base.has_peers(shapes):
-            outer = 'peers'
-        elif getattr(shapes, 'duration', None) is not None:
-            outer = 'quorum'
-        else:
-            continue
+        got = errors.text_of(patterns)
+        raise errors.invalid('patterns', 'name at least one pattern', got)
+    for index, pattern in enumerate(patterns):
+        _check_part(f'patterns[{index}]', pattern)
+
+
+def _check_part(argument: str, pattern: Participation) -> None:
+    """Raises for what is no pattern, or one that must be outermost."""
+    contracts.check_pattern(pattern, argument)
+    shapes = drawing.sample_shapes(pattern)
+    has_peers = base.has_peers(shapes)
+    if has_peers or getattr(shapes, 'duration', None) is not None:
+        outer = 'peers' if has_peers else 'quorum'
         requirement = f'go into `{outer}`, around all others'
-        raise errors.invalid('patterns', requirement, f'a pattern of `{outer}`')
+        raise errors.invalid(argument, requirement, f'a pattern of `{outer}`')
 
 
 def _choose(samples: combining.Samples, index: Array) -> MaskLinks:

@@ -90,9 +90,9 @@ def observed(durations: ArrayLike) -> Survival:
     """
     checks.per_client('durations', durations)
     checks.positive('durations', durations)
-    rounds = np.ceil(np.asarray(durations, float)).astype(np.int64)
-    _check_length('durations', int(rounds.max()))
-    counts = np.bincount(rounds)
+    rounds = np.ceil(np.asarray(durations, float))
+    _check_length('durations', rounds.max())
+    counts = np.bincount(rounds.astype(np.int64))
     return (1.0 - np.cumsum(counts) / counts.sum())[None, :-1]
 
 
@@ -194,7 +194,7 @@ def checked(argument: str, law: ArrayLike) -> Survival:
     return table
 
 
-def _check_length(argument: str, length: int) -> None:
+def _check_length(argument: str, length: float) -> None:
     if not 1 <= length <= _MOST_ROUNDS:
         requirement = f'last from 1 to {_MOST_ROUNDS:,} rounds'
         raise errors.invalid(argument, requirement, length)

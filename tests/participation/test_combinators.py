@@ -32,6 +32,7 @@ from fedjax_links.participation import (
     unavailable,
     uniform_cohort,
 )
+from tests import refusals
 from tests.participation.sampling import (
     advance,
     assert_frequencies,
@@ -311,8 +312,16 @@ def test_errors():
     two: Participation = always(2)
     refuses(
         lambda: both(UP, two),
+        '`second` must have the 3 clients of `first`, got 2.',
+    )
+    refuses(
+        lambda: mixture([UP, two], [0.5, 0.5]),
         '`patterns` must have the same number of clients, got [3, 2].',
     )
+    with refusals.names('first', 'be a pattern'):
+        either(3, UP)
+    with refusals.names('patterns[1]', 'be a pattern'):
+        switch([UP, 3], 2)
     for empty in (
         lambda: mixture([], []),
         lambda: switch([], []),

@@ -160,6 +160,11 @@ def test_sojourns_that_would_be_cut_are_refused(name):
         TOO_LONG[name]()
 
 
+def test_an_observed_sojourn_of_any_length_is_named():
+    with refusals.names('durations', 'from 1 to 1,000,000 rounds', 'got 1e+300'):
+        durations.observed([3.0, 1e300])
+
+
 def test_long_sojourns_have_their_mean():
     """E[D] = sum_k P(D > k); rounding up adds a half, nearly, where D is long and smooth."""
     np.testing.assert_allclose(durations.geometric(2e-5).sum(), 5e4, rtol=1e-6)
@@ -380,8 +385,10 @@ def test_parts_with_peers_or_durations_go_inside():
     ring = participation.peers(plain, graphs.ring(4), prob=0.5)
     timed = participation.quorum(np.ones(4), quorum=2)
     for pattern in (ring, timed):
-        with refusals.names('patterns'):
+        with refusals.names('first', 'around all others'):
             participation.both(pattern, plain)
+        with refusals.names('patterns[1]', 'around all others'):
+            participation.mixture([plain, pattern], [0.5, 0.5])
     cut = participation.outage(ring, start=0, stop=2, clients=[0])
     links = simulation.realised_links(jax.random.key(0), cut, num_rounds=4)
     assert not links.edges[:2, 0].any()
