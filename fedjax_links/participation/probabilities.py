@@ -4,8 +4,6 @@ Clients of favoured classes deliver more often. This is host code in NumPy, whic
 partition once, before the run.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -13,6 +11,8 @@ from fedjax_links.core import checks, errors
 
 # Keeps these draws independent of a partition with the same seed.
 _STREAM = 0x4C50
+# Draws times this are finite, and so are their differences.
+_LARGEST_SIGMA = 1e300
 
 
 def class_weights(
@@ -21,13 +21,12 @@ def class_weights(
     """Draws a random weight of each class, by which examples of the class improve a link.
 
     ``r_c = exp(z_c) / sum_k exp(z_k)`` with ``z_c ~ N(0, sigma^2)``: normalised log-normals, whose
-    mean would cancel. At ``sigma = 10`` one class usually has nearly all of the weight. No
-    ``sigma`` overflows.
+    mean would cancel. At ``sigma = 10`` one class usually has nearly all of the weight.
 
     Args:
       num_classes: C, at least 1.
-      sigma: standard deviation of the LOGARITHM, at least 0: the root of the second parameter if a
-        paper writes lognormal(0, sigma^2).
+      sigma: standard deviation of the LOGARITHM, in [0, 1e300]: the root of the second parameter
+        if a paper writes lognormal(0, sigma^2).
       seed: integer in ``[0, 2**32)``.
 
     Returns:
@@ -38,9 +37,7 @@ def class_weights(
     """
     checks.static_int('num_classes', num_classes)
     checks.seed('seed', seed)
-    checks.number('sigma', sigma)
-    if not 0 <= sigma < math.inf:
-        raise errors.invalid('sigma', 'be at least 0 and finite', sigma)
+    checks.number_within('sigma', sigma, 0, _LARGEST_SIGMA)
     z = np.random.default_rng([int(seed), _STREAM]).normal(0, sigma, num_classes)
     weights = np.exp(z - z.max())
     return weights / weights.sum()
@@ -58,7 +55,8 @@ def label_dependent_probs(
 
     Args:
       class_mix: float[N, C], class shares nu; rows sum to one.
-      sigma: standard deviation of the logarithm of the unnormalised weights, at least 0.
+      sigma: standard deviation of the logarithm of the unnormalised weights, in
+        [0, 1e300].
       minimum: lower clip in [0, 1], called delta in the papers. A schedule modulates the result
         after the clip.
       seed: integer in ``[0, 2**32)``; equal seeds here and in a partitioner are independent draws.

@@ -158,7 +158,11 @@ def test_equal_seeds_draw_from_different_streams():
         ),
         (
             lambda: probabilities.class_weights(10, sigma=-1.0, seed=0),
-            '`sigma` must be at least 0 and finite, got -1.0.',
+            '`sigma` must lie in [0, 1e+300], got -1.0.',
+        ),
+        (
+            lambda: probabilities.class_weights(10, sigma=1.7e308, seed=0),
+            '`sigma` must lie in [0, 1e+300], got 1.7e+308.',
         ),
         (
             lambda: probabilities.label_dependent_probs(MIX, minimum=1.5, seed=0),
