@@ -1,4 +1,4 @@
-"""Experiments whose states stand still, but for what is nudged: differences are known exactly."""
+"""Experiments whose states are constant but for nudges, so that differences are known exactly."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,15 @@ from fedjax_links.base import Algorithm, RoundMetrics
 
 
 def standing(*, nudge=(), units=3, leaf='server', level=2.0):
-    """An algorithm that moves one entry by some floats in some rounds, at one level alone."""
+    """Returns a maker of an algorithm whose state is constant but for one entry.
+
+    Args:
+      nudge: the rounds in which the entry moves.
+      units: by how many float32 values it moves.
+      leaf: of the state, ``server`` or ``memory``.
+      level: the grid value at which it moves; it rests at the others.
+    """
+    nudged_level = level
 
     def make(level):
         def init(params, problem):
@@ -21,22 +29,20 @@ def standing(*, nudge=(), units=3, leaf='server', level=2.0):
             }
 
         def round_step(state, context, problem):
-            here = jnp.isin(context.round, jnp.array([-1, *nudge])) & (level == nudged)
+            in_round = jnp.isin(context.round, jnp.array([-1, *nudge]))
+            is_nudged = in_round & (level == nudged_level)
             entry = (1, 0)[: state[leaf].ndim]
             bits = jax.lax.bitcast_convert_type(state[leaf], jnp.int32)
-            moved = bits.at[entry].add(jnp.where(here, units, 0))
+            new_bits = bits.at[entry].add(jnp.where(is_nudged, units, 0))
+            new_leaf = jax.lax.bitcast_convert_type(new_bits, jnp.float32)
             zero = jnp.int32(0)
             metrics = RoundMetrics(
                 num_active=zero, num_computing=zero, loss_sum=jnp.float32(0), extra={}
             )
-            return {
-                **state,
-                leaf: jax.lax.bitcast_convert_type(moved, jnp.float32),
-            }, metrics
+            return {**state, leaf: new_leaf}, metrics
 
         return Algorithm(init, round_step, lambda state: {'server': state['server']})
 
-    nudged = level
     return make
 
 
@@ -45,7 +51,7 @@ def second_entry(params, key, problem):
 
 
 def experiment(*, odd=None, **changes):
-    """Two algorithms at two levels with two seeds; ``odd`` says what is nudged in the second."""
+    """Two algorithms at two levels with two seeds; ``odd`` has the options of the second."""
     base = {
         'title': 'Standing',
         'problem': problems.quadratic(

@@ -22,19 +22,16 @@ def test_the_report_names_diverged_lanes_and_their_round(tmp_path):
     bad = ~run['finite']
     assert set(run['client.learning_rate'][bad]) == {1e38}
     report.write(run)
-    (line,) = [
-        a for a in (tmp_path / 'report.md').read_text().splitlines() if 'Diverged' in a
-    ]
-    rounds = {}
-    for algorithm, first in zip(run['algorithm'], run['first_bad_round'], strict=True):
-        if first == first:
-            rounds[algorithm] = int(first)
+    text = (tmp_path / 'report.md').read_text()
+    (line,) = [line for line in text.splitlines() if 'Diverged' in line]
+    first_rounds = run['first_bad_round'][bad].astype(int)
+    rounds = dict(zip(run['algorithm'][bad], first_rounds, strict=True))
     assert line == (
         'Diverged (rounds count from 0): '
         f'FedAvg (learning_rate 1e+38), links, seed 0 in round {rounds["fedavg"]}; '
         f'FedPBC (learning_rate 1e+38), links, seed 0 in round {rounds["fedpbc"]}.'
     )
-    assert 'diverged' in (tmp_path / 'report.md').read_text()
+    assert 'diverged' in text
 
 
 def test_a_long_list_is_cut(tmp_path):
@@ -57,9 +54,8 @@ def test_a_diverged_model_has_no_accuracy_and_is_not_chosen():
     client = {'local_steps': 2, 'batch_size': 4}
     planned = experiment.build(values(client=client, tuning=tuning, num_seeds=1))
     run = planned.run()
-    tried = run['client.learning_rate'] == 1e38
-    assert tried.sum() == 1
-    assert run['server/eval_accuracy'][tried] == run['server/eval_accuracy'][tried]
+    (accuracy,) = run['server/eval_accuracy'][run['client.learning_rate'] == 1e38]
+    assert np.isfinite(accuracy)
     assert set(run['client.learning_rate'][run['stage'] == 'main']) == {1e-6}
 
     config = values(client={**client, 'learning_rate': 1e38}, num_seeds=1)

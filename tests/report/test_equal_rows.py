@@ -10,8 +10,8 @@ from tests.report.made import ends, results
 SEEDS = 8
 
 
-def differences(rng, num_algorithms):
-    """Levels of a baseline and of algorithms, [1, S, 1]."""
+def draw_accuracies(rng, num_algorithms):
+    """Draws accuracies of a baseline, [S], and a list of those of algorithms."""
     base = rng.normal(0.7, 0.01, SEEDS)
     algorithms = [
         base + rng.normal(0.004 * k, 0.004, SEEDS) for k in range(num_algorithms)
@@ -19,47 +19,46 @@ def differences(rng, num_algorithms):
     return base, algorithms
 
 
-def stars(curves):
-    """What a page writes of each label, without the labels themselves."""
-    page = layouts.levels(results({k: ends(*values) for k, values in curves.items()}))
-    table = page.tables[0]
+def rows_and_caption(accuracies):
+    """Returns the cells behind each label of a page's table, and the table's caption."""
+    curves = {label: ends(*values) for label, values in accuracies.items()}
+    table = layouts.levels(results(curves)).tables[0]
     column = list(table.header).index('algorithm')
     return {row[column]: row[column + 1 :] for row in table.rows}, table.caption
 
 
 @pytest.mark.parametrize('copies', [1, 4])
 def test_equal_rows_count_once(copies):
-    base, algorithms = differences(np.random.default_rng(1), 3)
-    curves = {
-        'fedavg': base,
-        **{f'algorithm{k}': values for k, values in enumerate(algorithms)},
-    }
-    alone, caption = stars(curves)
-    again = {f'twin{k}': algorithms[0] for k in range(copies)}
-    result, with_twins = stars({**curves, **again})
+    base, algorithms = draw_accuracies(np.random.default_rng(1), 3)
+    distinct = {'fedavg': base}
+    for k, values in enumerate(algorithms):
+        distinct[f'algorithm{k}'] = values
+    twins = {f'twin{k}': algorithms[0] for k in range(copies)}
+    expected, caption = rows_and_caption(distinct)
+    rows, caption_with_twins = rows_and_caption({**distinct, **twins})
     assert 'of 3 comparisons' in caption
-    assert 'of 3 comparisons' in with_twins
-    assert {label: result[label] for label in alone} == alone
-    assert all(result[label] == result['algorithm0'] for label in again)
+    assert 'of 3 comparisons' in caption_with_twins
+    assert {label: rows[label] for label in expected} == expected
+    assert all(rows[label] == rows['algorithm0'] for label in twins)
     text = 'rows of the same numbers are one comparison'
     assert text not in caption
-    assert text in with_twins
+    assert text in caption_with_twins
 
 
 def test_what_survives_is_that_of_the_distinct_rows():
     """Against Benjamini-Hochberg on the distinct p-values, over many pages."""
     changed = 0
     for seed in range(40):
-        base, algorithms = differences(np.random.default_rng(seed), 4)
+        base, algorithms = draw_accuracies(np.random.default_rng(seed), 4)
         p_values = [evaluation.p_value([values - base], [1.0]) for values in algorithms]
         survive = evaluation.benjamini_hochberg(p_values, 0.05)
-        twins = {f'twin{k}': algorithms[0] for k in range(6)}
-        curves = {
-            'fedavg': base,
-            **{f'algorithm{k}': values for k, values in enumerate(algorithms)},
-        }
-        result, _ = stars({**curves, **twins})
-        marked = ['**' in ' '.join(result[f'algorithm{k}']) for k in range(4)]
+        accuracies = {'fedavg': base}
+        for k, values in enumerate(algorithms):
+            accuracies[f'algorithm{k}'] = values
+        for k in range(6):
+            accuracies[f'twin{k}'] = algorithms[0]
+        rows, _ = rows_and_caption(accuracies)
+        marked = ['**' in ' '.join(rows[f'algorithm{k}']) for k in range(4)]
         assert marked == survive.tolist()
         doubled = evaluation.benjamini_hochberg([*p_values, *p_values[:1] * 6], 0.05)
         changed += doubled[:4].tolist() != survive.tolist()

@@ -1,4 +1,4 @@
-"""What is seen of a run while it goes on."""
+"""The live view of a run that has not ended."""
 
 import base64
 import html.parser
@@ -15,35 +15,29 @@ from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
 
 
-class Looking(experiment.Callback):
-    """Stops a run when a lane has come so far."""
+def run_until(folder, config, algorithm, seed, round):
+    """Runs a config, and stops when the lane with this seed has completed a round."""
 
-    def __init__(self, algorithm, seed, round):
-        """Where."""
-        self.at = algorithm, seed, round
+    class StopAtRound(experiment.Callback):
+        def on_period(self, lane, record):
+            if (lane.algorithm, lane.seed, record['round']) == (algorithm, seed, round):
+                raise experiment.Stop
 
-    def on_period(self, lane, record):
-        """Stops there."""
-        if (lane.algorithm, lane.seed, record['round']) == self.at:
-            raise experiment.Stop
-
-
-def stopped(folder, config, *at):
     with pytest.raises(experiment.Stop):
-        experiment.build(config).run(folder, [Looking(*at)], devices=1)
+        experiment.build(config).run(folder, [StopAtRound()], devices=1)
 
 
 @pytest.fixture
 def half(tmp_path, monkeypatch):
-    """Of three seeds of one algorithm two are at the end, and one is at round 4 of 8."""
+    """A run in which two seeds of FedAvg are done, the third is at round 4 of 8."""
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     config = values(num_rounds=8, num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
-    stopped(tmp_path, config, 'fedavg', 2, 4)
+    run_until(tmp_path, config, 'fedavg', seed=2, round=4)
     return tmp_path
 
 
-def test_levels_are_of_the_seeds_that_most_have_come_as_far_as(half):
-    """As a loop over the lines of metrics has them."""
+def test_the_level_is_that_of_the_round_most_seeds_completed(half):
+    """Compared with a mean over the lines of metrics."""
     rows = runs.read(half).to_pandas()
     assert rows.groupby('seed')['round'].max().tolist() == [8, 8, 4]
     expected = rows[rows['round'] == 8]['server/eval_accuracy'].mean()
@@ -109,22 +103,22 @@ def test_links_so_far_end_where_the_first_seed_is(half):
 
 
 class Page(html.parser.HTMLParser):
-    """What a browser finds on a page."""
+    """The tags, with their attributes, and the text of a page."""
 
-    def __init__(self, text):
-        """Reads it."""
+    def __init__(self, source):
+        """Parses the source of a page."""
         super().__init__()
         self.tags = []
-        self.words = ''
-        self.feed(text)
+        self.text = ''
+        self.feed(source)
 
     def handle_starttag(self, tag, attrs):
-        """Notes it."""
+        """Adds a tag."""
         self.tags.append((tag, dict(attrs)))
 
     def handle_data(self, data):
-        """Notes it."""
-        self.words += data
+        """Adds text."""
+        self.text += data
 
 
 def page_of(folder):
@@ -135,7 +129,7 @@ def test_a_live_page_is_one_file_that_reloads_until_the_end(half):
     live.write(live.read(half), half, ['level    a < b & c'], seconds=7)
     page = page_of(half)
     assert ('meta', {'http-equiv': 'refresh', 'content': '7'}) in page.tags
-    assert 'level    a < b & c' in page.words
+    assert 'level    a < b & c' in page.text
     pictures = [attrs['src'] for tag, attrs in page.tags if tag == 'img']
     assert len(pictures) == 2
     for picture in pictures:
@@ -148,13 +142,13 @@ def test_a_live_page_is_one_file_that_reloads_until_the_end(half):
 
 
 def test_patterns_and_points_that_have_not_begun_are_left_blank(tmp_path):
-    """Two patterns at two rates; it stops at the end of the first rate under the first pattern."""
+    """Two patterns and two rates, of which the first rate is done under the first pattern."""
     patterns = {
         name: {'name': 'bernoulli', 'probs': 0.5} for name in ('some', 'others')
     }
     grid = {'client': {'learning_rate': [0.1, 0.05]}}
     config = values(links=None, patterns=patterns, grid=grid)
-    stopped(tmp_path, config, 'fedavg', 1, 4)
+    run_until(tmp_path, config, 'fedavg', seed=1, round=4)
     result = live.read(tmp_path)
     first, *rest = live.progress_lines(result)
     assert first.startswith('level    fedavg (learning_rate 0.1), some: eval accuracy ')
@@ -164,8 +158,8 @@ def test_patterns_and_points_that_have_not_begun_are_left_blank(tmp_path):
     assert [tag for tag, _ in page_of(tmp_path).tags].count('img') == 2
 
 
-def test_nothing_or_tuning_alone_is_seen_as_such(tmp_path):
-    stopped(tmp_path, tuned(), 'fedavg', 10_000, 4)
+def test_a_run_that_still_tunes_has_no_level(tmp_path):
+    run_until(tmp_path, tuned(), 'fedavg', seed=10_000, round=4)
     result = live.read(tmp_path)
     (line,) = live.progress_lines(result)
     assert re.fullmatch(r'open     fedavg( \(tuning: \d of 2 tried\))?, fedpbc', line)
@@ -175,56 +169,57 @@ def test_nothing_or_tuning_alone_is_seen_as_such(tmp_path):
 
 @pytest.mark.slow
 def test_a_reader_never_sees_a_lane_that_is_half_saved(tmp_path, monkeypatch):
-    """Saves come and go as fast as they can while the folder is read again and again."""
+    """A run saves after every period while another thread reads its folder."""
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
-    failed = []
-    looks = []
-    over = threading.Event()
+    read_errors = []
+    has_all_rounds = []  # of each reading
+    has_ended = threading.Event()
 
-    def look():
-        while not over.is_set():
+    def read_until_the_end():
+        while not has_ended.is_set():
             try:
-                rows = runs.read(tmp_path, verify=len(looks) % 2 == 0).to_pandas()
+                verify = len(has_all_rounds) % 2 == 0
+                rows = runs.read(tmp_path, verify=verify).to_pandas()
                 if len(rows):
-                    counts = rows.groupby('seed')['round']
-                    looks.append((counts.count() * 2).tolist() == counts.max().tolist())
+                    rounds = rows.groupby('seed')['round']
+                    has_all_rounds.append((2 * rounds.count() == rounds.max()).all())
             except Exception as error:
                 if 'hold a run' not in str(error):
-                    failed.append(error)
+                    read_errors.append(error)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=read_until_the_end)
     thread.start()
     config = values(num_rounds=400, num_seeds=3)
     try:
         experiment.build(config).run(tmp_path)
     finally:
-        over.set()
+        has_ended.set()
         thread.join()
-    assert not failed
-    assert len(looks) > 5
-    assert all(looks)
+    assert not read_errors
+    assert len(has_all_rounds) > 5
+    assert all(has_all_rounds)
 
 
-def test_a_save_that_is_taken_away_meanwhile_is_looked_for_again(half, monkeypatch):
-    """Between the list of files and their reading a lane moves on."""
+def test_a_save_that_is_replaced_while_it_is_read_is_found(half, monkeypatch):
+    """A lane saves again between the listing of files and their reading."""
     path = half / runs.CHECKPOINTS / 'main-fedavg-0000-links-0@8.npz'
     content = path.read_bytes()
     read = checkpoints.read
     later = path.with_name('main-fedavg-0000-links-0@10.npz')
 
-    def move_on(file, **options):
+    def save_again(file, **options):
         if file == path and not later.exists():
             later.write_bytes(content)
             path.unlink()
         return read(file, **options)
 
-    monkeypatch.setattr(checkpoints, 'read', move_on)
-    for prove in (True, False):
-        assert 10 in [lane.round for lane in runs.lanes(half, verify=prove)]
+    monkeypatch.setattr(checkpoints, 'read', save_again)
+    for verify in (True, False):
+        assert 10 in [lane.round for lane in runs.lanes(half, verify=verify)]
         later.rename(path)
 
 
-def test_a_damaged_lane_is_still_an_error_for_who_wants_proof(half):
+def test_a_damaged_lane_is_an_error_for_a_verified_reading(half):
     path = half / runs.CHECKPOINTS / 'main-fedavg-0000-links-0@8.npz'
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
