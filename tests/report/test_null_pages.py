@@ -25,7 +25,8 @@ def accuracies(rng, examples, spread):
     Args:
       rng: of NumPy.
       examples: on which they are measured.
-      spread: standard deviation of an algorithm about what all have in common, in steps.
+      spread: standard deviation of an algorithm about what all have in common, in steps of
+        ``1 / examples``.
     """
     common = rng.normal(0.7, 0.03, MOST)
     deviations = rng.normal(0.0, spread / examples, (1 + PAIRS, MOST))
@@ -41,35 +42,35 @@ def page_of(levels, until):
     page = run_view.RunView('title', '', types.SimpleNamespace(attrs={'until': until}))
     base, *others = levels
     results = []
-    for values_of_rule in others:
-        count = len(values_of_rule)
+    for values in others:
+        num_seeds = len(values)
         if until:
-            for count in looks(until['least'], len(values_of_rule)):
-                word = evaluation.decide(
-                    student.paired(values_of_rule[:count], base[:count])
-                ).word
-                if word != evaluation.UNDECIDED:
+            for num_seeds in looks(until['least'], len(values)):
+                paired = student.paired(values[:num_seeds], base[:num_seeds])
+                if evaluation.decide(paired).word != evaluation.UNDECIDED:
                     break
-        one = tuning_uncertainty.of_series(values_of_rule[:count])
-        other = tuning_uncertainty.of_series(base[:count])
+        one = tuning_uncertainty.of_series(values[:num_seeds])
+        other = tuning_uncertainty.of_series(base[:num_seeds])
         results.append(page.difference(METRIC, one, other))
     return results, page.verdicts(results)
 
 
 def rates(pages):
-    """Shares of pages with a false ``**``, of false verdicts, and of false ones without words."""
+    """Measures how often false claims are made.
+
+    Returns:
+      The fraction of pages with a ``**``; the fraction of verdicts with a side, corrected or "by
+      itself"; the fraction of pages with a corrected one.
+    """
+    sides = evaluation.AHEAD, evaluation.BEHIND
     starred = []
     sided = []
     bare = []
     for result, verdicts in pages:
         starred.append(any(map(verdicts.survives, result)))
         words = [verdicts.word(each) for each in result]
-        bare.append(
-            any(word in (evaluation.AHEAD, evaluation.BEHIND) for word in words)
-        )
-        sided += [
-            word.startswith((evaluation.AHEAD, evaluation.BEHIND)) for word in words
-        ]
+        bare.append(any(word in sides for word in words))
+        sided += [word.startswith(sides) for word in words]
     return np.mean(starred), np.mean(sided), np.mean(bare)
 
 

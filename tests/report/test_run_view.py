@@ -31,7 +31,7 @@ FACTS = {
 
 
 def lines(algorithm, accuracy, points=({},), patterns=('first', 'second')):
-    """Metrics of all lanes; ``accuracy`` is a function of pattern, seed, round and point."""
+    """Lines of metrics of all lanes; ``accuracy`` takes pattern, seed, round and point."""
     models = FACTS['models'][algorithm]
     results = []
     for pattern in patterns:
@@ -55,8 +55,9 @@ def level(pattern, seed, round, point):
     return {'first': 0.1, 'second': 0.2}[pattern] + seed / 100 + round / 1000
 
 
-def of(text, **changes):
-    return run_view.of_run(runs.Results(runs.as_columns(text), {**FACTS, **changes}))
+def view_of(all_lines, **changes):
+    columns = runs.as_columns(all_lines)
+    return run_view.of_run(runs.Results(columns, {**FACTS, **changes}))
 
 
 def accuracy_of(view, label='fedavg'):
@@ -65,7 +66,7 @@ def accuracy_of(view, label='fedavg'):
 
 
 def test_curves_are_by_pattern_seed_and_evaluation():
-    result = of(lines('fedavg', level))
+    result = view_of(lines('fedavg', level))
     assert (result.title, result.metric().name, result.baseline) == (
         'A run',
         'eval_accuracy',
@@ -82,17 +83,16 @@ def test_curves_are_by_pattern_seed_and_evaluation():
 
 
 def test_the_order_of_lines_does_not_matter(rng):
-    text = lines('fedavg', level)
-    shuffled = [text[position] for position in rng.permutation(len(text))]
-    straight = accuracy_of(of(text))
-    mixed = accuracy_of(of(shuffled))
-    np.testing.assert_array_equal(straight, mixed)
+    in_order = lines('fedavg', level)
+    shuffled = [in_order[index] for index in rng.permutation(len(in_order))]
+    expected = accuracy_of(view_of(in_order))
+    np.testing.assert_array_equal(accuracy_of(view_of(shuffled)), expected)
 
 
 def test_an_algorithm_is_missing_until_its_last_line_is_there():
     full = lines('fedavg', level) + lines('fedpbc', level)
-    assert of(full[:-1]).missing == ['fedpbc']
-    result = of(full)
+    assert view_of(full[:-1]).missing == ['fedpbc']
+    result = view_of(full)
     assert result.missing == []
     assert result.main_models['fedpbc'] == 'client_mean'
     assert result.main_models['fedavg'] == 'server'
@@ -101,7 +101,7 @@ def test_an_algorithm_is_missing_until_its_last_line_is_there():
 
 def test_patterns_and_algorithms_follow_the_order_of_names():
     names = [['second', 'B'], ['fedpbc', 'FedPBC'], ['first', 'A']]
-    result = of(lines('fedavg', level) + lines('fedpbc', level), names=names)
+    result = view_of(lines('fedavg', level) + lines('fedpbc', level), names=names)
     assert list(result.patterns) == ['second', 'first']
     assert list(result.members) == ['fedpbc', 'fedavg']
     ends = accuracy_of(result)[:, 0, -1]
@@ -111,23 +111,20 @@ def test_patterns_and_algorithms_follow_the_order_of_names():
 
 
 def test_what_is_not_finite_diverged():
-    result = of(lines('fedavg', lambda *_: float('inf')))
+    result = view_of(lines('fedavg', lambda *_: float('inf')))
     assert np.isnan(accuracy_of(result)).all()
 
 
 def test_what_diverged_at_a_list_of_a_grid_is_named():
     probs = [(0.1, 0.2), (0.3, 0.4)]
     points = [{'probs': list(value)} for value in probs]
-    text = []
+    all_lines = []
     for line in lines('fedavg', level, points, patterns=('first',)):
         row = {**json.loads(line), 'finite': True}
-        bad = (
-            {'finite': False, 'first_bad_round': 1}
-            if row['probs'] == [0.3, 0.4]
-            else {}
-        )
-        text.append(json.dumps({**row, **bad}) + '\n')
-    result = of(text, grid={'probs': probs}, patterns=['first'])
+        if row['probs'] == [0.3, 0.4]:
+            row |= {'finite': False, 'first_bad_round': 1}
+        all_lines.append(json.dumps(row) + '\n')
+    result = view_of(all_lines, grid={'probs': probs}, patterns=['first'])
     assert list(result.diverged) == [
         'fedavg (probs (0.3, 0.4)), first, seeds 5, 6 in round 1'
     ]
@@ -139,7 +136,7 @@ def test_each_grid_point_is_compared_with_the_baseline_there():
     def accuracy(pattern, seed, round, point):
         return point['client.learning_rate']
 
-    result = of(
+    result = view_of(
         lines('fedavg', accuracy, points) + lines('fedpbc', accuracy, points),
         grid={'client.learning_rate': [0.1, 0.2]},
         names=[['fedpbc', 'FedPBC']],
@@ -157,7 +154,7 @@ def test_each_grid_point_is_compared_with_the_baseline_there():
 
 def test_a_baseline_without_a_column_serves_all_its_points():
     points = [{'mu': mu} for mu in (0.1, 0.2)]
-    result = of(
+    result = view_of(
         lines('fedavg', level) + lines('fedpbc', level, points), grid={'mu': [0.1, 0.2]}
     )
     assert list(result.members) == ['fedavg', 'fedpbc (mu 0.1)', 'fedpbc (mu 0.2)']
@@ -165,7 +162,7 @@ def test_a_baseline_without_a_column_serves_all_its_points():
 
 
 def test_an_unknown_direction_is_an_error_where_it_matters():
-    result = of(
+    result = view_of(
         lines('fedavg', level), directions={'eval_accuracy': None, 'train_loss': 'min'}
     )
     assert result.metric('train_loss').sign == -1
@@ -183,23 +180,21 @@ def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
     blank = blank_view.blank(planned)
     real = run_view.of_run(running.run(planned, tmp_path))
 
-    # Which value is chosen, and how many are near it, is found by the run.
-    def form(
-        trials,
-    ):
-        results = {'ties': None}
-        same = [
-            x._replace(
-                best=x.best is None, search=x.search._replace(best=None), **results
-            )
-            for x in trials
-        ]
-        return json.dumps(same, default=lambda a: list(np.shape(a)))
+    def form(view):
+        """Arrays as their shapes, without what a run finds out: the best value and its ties."""
+        by_label = {}
+        for label, all_trials in view.tuning.items():
+            by_label[label] = [
+                trials._replace(
+                    best=trials.best is None,
+                    ties=None,
+                    search=trials.search._replace(best=None),
+                )
+                for trials in all_trials
+            ]
+        return json.dumps(by_label, default=lambda array: list(np.shape(array)))
 
-    forms = [
-        {k: form(v) for k, v in results.tuning.items()} for results in (blank, real)
-    ]
-    assert forms[0] == forms[1]
+    assert form(blank) == form(real)
     metrics = blank.metrics
     assert metrics == real.metrics
     for name in (*metrics, *blank.data.coords):
@@ -215,4 +210,4 @@ def test_a_folder_without_results_costs_one_line():
     with pytest.raises(
         ValueError, match='`workdir` must hold at least one finished algorithm'
     ):
-        of([])
+        view_of([])
