@@ -57,7 +57,7 @@ def test_a_pattern_of_undecided_seeds_may_not_have_started(tmp_path, monkeypatch
         num_seeds=None,
         seeds={'until': 'decided', 'least': 2, 'most': 3},
     )
-    stopped(tmp_path, config, 'fedavg', 0, 4)
+    run_until(tmp_path, config, 'fedavg', seed=0, round=4)
     result = live.read(tmp_path)
     rows = runs.read(tmp_path).to_pandas()
     assert set(rows['pattern']) == {'bernoulli'}
