@@ -231,7 +231,7 @@ def pattern_maker(
         return link_sections.bind_links(changed, clients, f'config.{prefix}')
 
     swept = section_seeds.columns_of(prefix, columns)
-    is_random = section_seeds.is_random(section)
+    is_random = section_seeds.is_random(prefix, section)
     has_log = section_seeds.has_log(section) or any(
         name.endswith('.path') for name in swept
     )

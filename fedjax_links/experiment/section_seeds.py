@@ -61,7 +61,7 @@ def seed_columns(prefix: str, section: Any, draws: Seeds) -> list[str]:
     for path in paths:
         seed = nested.value_at(section, path, 0)
         if seed is not None or not may_be_none:
-            checks.seed('.'.join(map(str, ('config', prefix, *path))), seed)
+            checks.seed(_text_of_path(prefix, path), seed)
     return columns
 
 
@@ -69,7 +69,9 @@ def seed_paths(prefix: str, section: Any) -> dict[str, list[FieldPath]]:
     """Returns the paths of the seeds in a section, by the column that sets them."""
     if prefix != 'problem':
         paths: list[FieldPath] = [
-            [*part.path, 'seed'] for part in _random_parts(section) if part.has_seed
+            [*part.path, 'seed']
+            for part in _random_parts(prefix, section)
+            if part.has_seed
         ]
         return {seeding.COLUMNS['links_quality']: paths} if paths else {}
     factory, _ = resolver.lookup('config.problem', section, PROBLEMS)
@@ -82,9 +84,10 @@ def seed_paths(prefix: str, section: Any) -> dict[str, list[FieldPath]]:
     }
 
 
-def is_random(section: object) -> bool:
+def is_random(prefix: str, section: object) -> bool:
     """Returns whether a part of links takes a seed, or comes from a user's own factory."""
-    return any(part.is_users or part.has_seed for part in _random_parts(section))
+    parts = _random_parts(prefix, section)
+    return any(part.is_users or part.has_seed for part in parts)
 
 
 def has_log(section: object) -> bool:
@@ -96,8 +99,16 @@ def has_log(section: object) -> bool:
     return 'path' in section or any(map(has_log, section.values()))
 
 
-def _random_parts(section: object, path: FieldPath = ()) -> list[RandomPart]:
-    """Returns the parts of links, and of patterns in them, that are made from the problem."""
+def _random_parts(
+    prefix: str, section: object, path: FieldPath = ()
+) -> list[RandomPart]:
+    """Returns the parts of links, and of patterns in them, that are made from the problem.
+
+    Args:
+      prefix: the path of the links in the config, for errors.
+      section: the links, or a part of them.
+      path: of the part in the links.
+    """
     if isinstance(section, list | tuple):
         entries: Iterable[tuple[Any, Any]] = enumerate(section)
     elif isinstance(section, Mapping):
@@ -109,10 +120,19 @@ def _random_parts(section: object, path: FieldPath = ()) -> list[RandomPart]:
         inner_path = [*path, name]
         table = registries.PROBLEM_TABLES.get(name)
         if table is None or not isinstance(value, Mapping | str):
-            parts += _random_parts(value, inner_path)
+            parts += _random_parts(prefix, value, inner_path)
             continue
-        factory, _ = resolver.lookup(f'config.links.{name}', value, table)
+        where = _text_of_path(prefix, inner_path)
+        factory, _ = resolver.lookup(where, value, table)
         is_users = factory not in table.values()
         has_seed = 'seed' in resolver.parameters(factory)
         parts.append(RandomPart(inner_path, is_users, has_seed))
     return parts
+
+
+def _text_of_path(prefix: str, path: FieldPath) -> str:
+    """Writes a path in a section as errors have it: ``config.links.patterns[0].probs``."""
+    text = f'config.{prefix}'
+    for part in path:
+        text += f'[{part}]' if isinstance(part, int) else f'.{part}'
+    return text

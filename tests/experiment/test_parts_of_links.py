@@ -6,6 +6,7 @@ import pytest
 
 from fedjax_links import experiment
 from fedjax_links.core import errors
+from tests import refusals
 from tests.experiment.configs import values
 
 TIMES = {
@@ -28,3 +29,23 @@ def test_speeds_are_one_or_one_for_each_client(field, speeds):
         experiment.build(values(links=links))
     each = {'name': 'quorum', 'times': TIMES | {field: [0.1] * 8}, 'quorum': 3}
     experiment.build(values(links=each))
+
+
+EQUL = {'name': 'equl', 'value': 0.5}
+BERNOULLI = {'name': 'bernoulli', 'probs': EQUL}
+CAP = {'name': 'cap', 'size': 2, 'pattern': BERNOULLI}
+SWITCH = {'name': 'switch', 'patterns': [BERNOULLI, BERNOULLI], 'at_rounds': [1]}
+
+
+@pytest.mark.parametrize(
+    'links, path',
+    [
+        ({'links': BERNOULLI}, 'links.probs'),
+        ({'links': CAP}, 'links.pattern.probs'),
+        ({'links': SWITCH}, 'links.patterns[0].probs'),
+        ({'links': None, 'patterns': {'coins': BERNOULLI}}, 'patterns.coins.probs'),
+    ],
+)
+def test_a_mistake_in_a_part_is_found_where_it_stands(links, path):
+    with refusals.names(f'config.{path}.name', "'equl'", "'equal'"):
+        experiment.build(values(**links))
