@@ -71,7 +71,7 @@ def check_numbers(argument: str, array: np.ndarray) -> None:
     if not finite.all():
         row = np.argwhere(np.atleast_1d(~finite))[0][0]
         raise errors.invalid(argument, 'be finite', f'not so in row {row}')
-    _check_fits(argument, array, jax.dtypes.canonicalize_dtype(array.dtype))
+    check_fits(argument, array, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
 def check_rows(argument: str, array: np.ndarray, unit: str, count: int) -> None:
@@ -101,11 +101,12 @@ def _kind_of_dtype(dtype: Any) -> str:
     return 'real' if jnp.issubdtype(dtype, jnp.floating) else 'whole'
 
 
-def _check_fits(argument: str, array: np.ndarray, dtype: DTypeLike) -> None:
+def check_fits(argument: str, array: np.ndarray, dtype: DTypeLike) -> None:
     """Raises for a number outside the range of the dtype that an array will have."""
     new_dtype = np.dtype(dtype)
-    is_narrower = new_dtype.itemsize < array.dtype.itemsize
-    if not array.size or array.dtype.kind not in 'iuf' or not is_narrower:
+    if not array.size or array.dtype.kind not in 'iuf':
+        return
+    if np.can_cast(array.dtype, new_dtype):
         return
     is_float = new_dtype.kind == 'f'
     limits: Any = np.finfo(new_dtype) if is_float else np.iinfo(new_dtype)
@@ -115,7 +116,7 @@ def _check_fits(argument: str, array: np.ndarray, dtype: DTypeLike) -> None:
     index = tuple(np.argwhere(is_outside)[0])
     where = f' in row {index[0]}' if index else ''
     raise errors.invalid(
-        argument, f'fit into {8 * new_dtype.itemsize} bits', f'{array[index]}{where}'
+        argument, f'fit into {new_dtype.name}', f'{array[index]}{where}'
     )
 
 
@@ -143,7 +144,7 @@ def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
         array = as_array(argument, rows) if is_stacked else _stack(argument, rows)
     smaller = _SMALLER.get(array.dtype.name)
     if smaller is not None:
-        _check_fits(argument, array, smaller)
+        check_fits(argument, array, smaller)
     check_numbers(argument, array)
     return array if smaller is None else array.astype(smaller)
 
@@ -272,13 +273,13 @@ def number_owners(
 def _first_rows(argument: str, owners: Sequence[Any]) -> dict[Any, int]:
     """Returns the first example of each owner; raises for an owner that is missing or no name."""
     rows: dict[Any, int] = {}
-    try:
-        for row, owner in enumerate(owners):
+    for row, owner in enumerate(owners):
+        try:
             rows.setdefault(owner, row)
-    except TypeError:
-        got = errors.text_of(owners[len(rows)])
-        requirement = 'name an owner by a text or a number'
-        raise errors.invalid(argument, requirement, got) from None
+        except TypeError:  # It cannot be hashed.
+            got = errors.text_of(owner)
+            requirement = 'name an owner by a text or a number'
+            raise errors.invalid(argument, requirement, got) from None
     for owner, row in rows.items():
         if is_missing(owner):
             raise errors.invalid(argument, 'name an owner', f'none for example {row}')

@@ -98,6 +98,7 @@ class Dataset:
             classes = checks.ids(labels, classes)
         elif not np.issubdtype(classes.dtype, np.integer):
             raise errors.invalid(labels, 'have an integer dtype', classes.dtype)
+        columns.check_fits(labels, classes, np.int32)
         if len(classes) != len(rows):
             requirement = f'have one entry per row of `{features}` ({len(rows)})'
             raise errors.invalid(labels, requirement, len(classes))

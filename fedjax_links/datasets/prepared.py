@@ -158,10 +158,12 @@ def _users_of_file(file: pathlib.Path) -> list[tuple[str, list[Any], list[Any]]]
 def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
     """Converts rows of numbers in [0, 1] to square images, uint8[E, side, side, 1]."""
     numbers = stack_features(rows)
+    requirement = "be squares of numbers in [0, 1] for `encode` 'pixels'"
+    if not numbers.size:
+        raise errors.invalid('features', requirement, 'no numbers')
     side = math.isqrt(numbers.shape[-1])
     is_square = numbers.ndim == 2 and side**2 == numbers.shape[1]
     if not is_square or numbers.min() < 0 or numbers.max() > 1:
-        requirement = "be squares of numbers in [0, 1] for `encode` 'pixels'"
         got = f'{list(numbers.shape[1:])} from {numbers.min():g} to {numbers.max():g}'
         raise errors.invalid('features', requirement, got)
     return np.rint(255 * numbers).astype(np.uint8).reshape(-1, side, side, 1)

@@ -97,6 +97,14 @@ def test_owners_are_numbered_those_with_test_examples_alone_last():
             '`train_labels` must have an integer dtype, got floa',
         ),
         (
+            {'train_labels': np.array([[0, 1], [0, 2**40]])},
+            '`train_labels` must fit into int32, got 1099511627776 in row 1.',
+        ),
+        (
+            {'train_labels': np.array([[2**31], [0]], np.uint32)},
+            '`train_labels` must fit into int32, got 2147483648 in row 0.',
+        ),
+        (
             {'train_clients': [[1, 2], [3]]},
             '`train_clients` must have one shape, got [[1, 2], [3]].',
         ),

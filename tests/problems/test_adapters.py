@@ -234,7 +234,7 @@ class Pairs(list):
         (
             Pairs([(1, 2**40)]),
             [0],
-            '`labels` must fit into 32 bits, got 1099511627776.',
+            '`labels` must fit into int32, got 1099511627776.',
         ),
     ],
 )

@@ -43,12 +43,19 @@ def test_owners_named_by_texts_and_numbers_are_refused(make):
             build(X[:3], Y[:3], owners)
 
 
+def test_an_owner_that_is_no_name_is_shown():
+    owners = ['a', 'a', 'b', ['c']]
+    with refusals.names('clients', "got ['c']"):
+        adapters.from_columns(np.zeros((4, 1)), [0] * 4, owners)
+
+
 def test_numbers_beyond_32_bits_are_refused_whoever_reads_them():
     for value in (1e39, -1e39, -(2**63), 2**31):
         rows = np.array([[0], [value]])
-        with refusals.names('features', 'fit into 32 bits', 'in row 1'):
+        dtype = 'float32' if isinstance(value, float) else 'int32'
+        with refusals.names('features', f'fit into {dtype}', 'in row 1'):
             adapters.from_columns(rows, [0, 1], ['a', 'b'])
-        with refusals.names('features', 'fit into 32 bits', 'in row 1'):
+        with refusals.names('features', f'fit into {dtype}', 'in row 1'):
             problems.from_flax(rows, [0, 1], [0, 1], module=nn.Dense(2))
     limit = np.finfo(np.float32).max
     assert adapters.from_columns([[float(limit)]], [0], ['a']).features[0, 0] == limit
