@@ -165,13 +165,20 @@ def _check_cohort_links(
     argument: str, links: base.CohortLinkSample, lead: tuple[int, ...]
 ) -> None:
     """Raises unless there are ids [..., B] and chances [..., K] of the kinds of clients."""
+    num_clients = links.num_clients
     num_slots = (np.shape(links.ids) or (0,))[-1]
     _check_field(argument, 'ids', links.ids, 'int', (*lead, num_slots))
     num_kinds = (np.shape(links.chance) or (0,))[-1]
-    if links.kinds is None and num_kinds not in (1, links.num_clients):
-        requirement = f'draw `chance` of 1 or {links.num_clients} kinds of clients'
+    if links.kinds is None and num_kinds not in (1, num_clients):
+        requirement = f'draw `chance` of 1 or {num_clients} kinds of clients'
         raise errors.invalid(argument, requirement, num_kinds)
     _check_field(argument, 'chance', links.chance, 'float', (*lead, num_kinds))
+    if links.kinds is None:
+        return
+    kinds = links.kinds.by_client
+    if len(kinds) != num_clients or kinds.min() < 0 or kinds.max() >= num_kinds:
+        requirement = f'draw `kinds` of {num_clients} clients, from 0 to {num_kinds - 1}'
+        raise errors.invalid(argument, requirement, errors.text_of(kinds.tolist()))
 
 
 def _check_peer_links(

@@ -44,7 +44,8 @@ def matches_annotation(value: object, annotation: Any) -> bool:
     if isinstance(value, list | tuple):
         return _matches_list(value, members)
     if isinstance(value, bool) and members & _NUMBERS:
-        return False  # A flag is no number.
+        # A flag is no number, although `ArrayLike` lists both.
+        return bool in members and complex not in members
     return any(isinstance(value, _types(member)) for member in members)
 
 
@@ -73,9 +74,12 @@ def describe_annotation(annotation: Any) -> str:
         return 'anything'
     if _is_array_like(members):
         return 'a number or a list of numbers, or of lists of one length'
-    if {float, complex} & {*members}:
-        # "A number" covers them, and `jax.typing.ArrayLike` lists them all.
-        members = [member for member in members if member not in (int, bool)]
+    covered: tuple[type, ...] = ()  # by "a number"
+    if float in members:
+        covered = (int,)
+    if complex in members:  # As in `jax.typing.ArrayLike`, where flags are no numbers.
+        covered = (int, bool)
+    members = [member for member in members if member not in covered]
     descriptions = dict.fromkeys(map(_describe, members))
     return ' or '.join(filter(None, descriptions)) or 'of another kind'
 

@@ -109,8 +109,8 @@ class CohortLinkSample:
         unknown.
       num_clients: N.
       is_full: whether no slot is ever empty, so that the compiler knows the size.
-      kinds: the kind of each client; by default all have the kind 0 if K = 1, and client i
-        has the kind i if K = N.
+      kinds: the kind of each client, from 0 to K - 1. By default all have the kind 0 if
+        K = 1, and client i has the kind i if K = N.
     """
 
     ids: Array

@@ -9,6 +9,7 @@ import fedjax_links as fl
 from fedjax_links import local_training, participation, problems, simulation
 from fedjax_links.base import (
     CohortLinkSample,
+    Kinds,
     LinkSample,
     Participation,
     PeerLinkSample,
@@ -60,10 +61,12 @@ def peers(**fields):
     return Participation(lambda key: (), lambda carry, key, round: (carry, links), 2)
 
 
-def cohort(chance):
+def cohort(chance, kinds=None):
     """Links of two rounds that name one of two clients."""
     ids = jnp.zeros((2, 1), jnp.int32)
-    return CohortLinkSample(ids, chance, num_clients=2)
+    if kinds is not None:
+        kinds = Kinds(np.array(kinds, np.int32).tobytes())
+    return CohortLinkSample(ids, chance, num_clients=2, kinds=kinds)
 
 
 def stepping(step):
@@ -242,6 +245,16 @@ MISTAKES = {
         'participation',
         ['`chance`', '1 or 2 kinds', 'got 3'],
         lambda: run(links=cohort(jnp.ones((2, 3)))),
+    ),
+    'a cohort with the kinds of three clients': (
+        'participation',
+        ['`kinds` of 2 clients', 'from 0 to 1', 'got [0, 1, 1]'],
+        lambda: run(links=cohort(jnp.ones((2, 2)), [0, 1, 1])),
+    ),
+    'a cohort with a kind that has no chance': (
+        'participation',
+        ['`kinds` of 2 clients', 'from 0 to 1', 'got [0, 2]'],
+        lambda: run(links=cohort(jnp.ones((2, 2)), [0, 2])),
     ),
     'a cohort with whole percentages': (
         'participation',

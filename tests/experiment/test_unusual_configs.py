@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jax.typing import ArrayLike
 
 from fedjax_links import experiment, participation
 from fedjax_links.core import checks, errors, type_hints
@@ -137,6 +138,9 @@ def test_arrays_are_refused_before_they_are_made():
         (True, float, False),
         (True, bool, True),
         (1, bool, False),
+        (True, bool | int, True),
+        (True, bool | float | None, True),
+        (True, ArrayLike, False),
         (None, int | None, True),
         ('x', int | None, False),
         ([1, 2], tuple[int, ...], True),
@@ -163,6 +167,7 @@ def test_kinds(value, kind, suits):
     [
         (complex | None, 'a number or None'),
         (int | float, 'a number'),
+        (bool | float, 'True or False or a number'),
         (Any | None, 'anything'),
         (tuple[int, str], 'a list of values'),
         (tuple[float, float], 'a list of numbers'),
