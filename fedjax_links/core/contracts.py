@@ -177,7 +177,9 @@ def _check_cohort_links(
         return
     kinds = links.kinds.by_client
     if len(kinds) != num_clients or kinds.min() < 0 or kinds.max() >= num_kinds:
-        requirement = f'draw `kinds` of {num_clients} clients, from 0 to {num_kinds - 1}'
+        requirement = (
+            f'draw `kinds` of {num_clients} clients, from 0 to {num_kinds - 1}'
+        )
         raise errors.invalid(argument, requirement, errors.text_of(kinds.tolist()))
 
 

@@ -57,12 +57,14 @@ class _JobArray(NamedTuple):
       task: the number of this task.
       first: the first number.
       last: the last number.
+      step: the difference of neighbouring numbers.
       num_tasks: how many tasks there are.
     """
 
     task: str
     first: str = ''
     last: str = ''
+    step: str = ''
     num_tasks: str = ''
 
 
@@ -101,21 +103,20 @@ def array_task(variables: Variables = os.environ) -> Started | None:
             first = 1 if count is None else 0
         if count is None:
             count = (last or 0) - first + 1
-        if count < 2:
+        if count < 1:
             return None
-        _check_numbers(array, task, first, last, count)
+        step = _number(variables, array.step) or 1
+        has_gaps = last is not None and last - first + 1 != count
+        if step > 1 or has_gaps:
+            requirement = (
+                f'be given where {array.task} has gaps, such as --shard={task}/64'
+            )
+            value = f'{count} numbers from {first} to {last}'
+            if step > 1:
+                value = f'numbers from {first} to {last} in steps of {step}'
+            raise errors.invalid('shard', requirement, value)
         return Started(None, count, task % count, array.task)
     return None
-
-
-def _check_numbers(
-    array: _JobArray, task: int, first: int, last: int | None, count: int
-) -> None:
-    """Raises for a job array whose numbers have gaps."""
-    if last is not None and last - first + 1 != count:
-        requirement = f'be given where {array.task} has gaps, such as --shard={task}/64'
-        value = f'{count} numbers from {first} to {last}'
-        raise errors.invalid('shard', requirement, value)
 
 
 def started_as(variables: Variables = os.environ) -> Started | None:
@@ -208,7 +209,12 @@ _ARRAYS = (
         last='SLURM_ARRAY_TASK_MAX',
         num_tasks='SLURM_ARRAY_TASK_COUNT',
     ),
-    _JobArray('SGE_TASK_ID', first='SGE_TASK_FIRST', last='SGE_TASK_LAST'),
-    _JobArray('LSB_JOBINDEX', last='LSB_JOBINDEX_END'),
+    _JobArray(
+        task='SGE_TASK_ID',
+        first='SGE_TASK_FIRST',
+        last='SGE_TASK_LAST',
+        step='SGE_TASK_STEPSIZE',
+    ),
+    _JobArray('LSB_JOBINDEX', last='LSB_JOBINDEX_END', step='LSB_JOBINDEX_STEP'),
     _JobArray('SKYPILOT_JOB_RANK', num_tasks='SKYPILOT_NUM_JOBS'),
 )

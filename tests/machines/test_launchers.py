@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from fedjax_links.machines import launchers
+from tests import refusals
 
 STEP = {
     'SLURM_JOB_ID': '8197',
@@ -135,3 +136,66 @@ def test_a_process_started_alone_is_no_part_of_a_group(variables):
 )
 def test_which_variable_is_that_of_a_job_array(variables, variable):
     assert launchers.array_variable(variables) == variable
+
+
+SLURM_ARRAY = {'SLURM_ARRAY_TASK_ID': '7', 'SLURM_ARRAY_TASK_MIN': '5'}
+SGE_ARRAY = {'SGE_TASK_ID': '3', 'SGE_TASK_FIRST': '1', 'SGE_TASK_LAST': '9'}
+LSF_ARRAY = {'LSB_JOBINDEX': '3', 'LSB_JOBINDEX_END': '9'}
+
+
+@pytest.mark.parametrize(
+    'variables, index, count',
+    [
+        (
+            {
+                **SLURM_ARRAY,
+                'SLURM_ARRAY_TASK_MAX': '8',
+                'SLURM_ARRAY_TASK_COUNT': '4',
+            },
+            3,
+            4,
+        ),
+        ({**SGE_ARRAY, 'SGE_TASK_STEPSIZE': '1'}, 3, 9),
+        (LSF_ARRAY, 3, 9),
+        ({'SKYPILOT_JOB_RANK': '0', 'SKYPILOT_NUM_JOBS': '3'}, 0, 3),
+        # An array of one task.
+        (
+            {
+                'SLURM_ARRAY_TASK_ID': '5',
+                'SLURM_ARRAY_TASK_MIN': '5',
+                'SLURM_ARRAY_TASK_MAX': '5',
+                'SLURM_ARRAY_TASK_COUNT': '1',
+            },
+            0,
+            1,
+        ),
+    ],
+)
+def test_a_task_of_an_array_has_an_index_and_a_count(variables, index, count):
+    task = launchers.array_task(variables)
+    assert (task.process_id, task.num_processes) == (index, count)
+
+
+@pytest.mark.parametrize(
+    'variables',
+    [
+        {**SLURM_ARRAY, 'SLURM_ARRAY_TASK_MAX': '9', 'SLURM_ARRAY_TASK_COUNT': '3'},
+        {**SGE_ARRAY, 'SGE_TASK_STEPSIZE': '2'},
+        {**LSF_ARRAY, 'LSB_JOBINDEX_STEP': '2'},
+    ],
+)
+def test_numbers_with_gaps_tell_no_shards_apart(variables):
+    with refusals.names('shard', 'has gaps', ' to 9'):
+        launchers.array_task(variables)
+
+
+@pytest.mark.parametrize(
+    'variables',
+    [
+        {},
+        {'SGE_TASK_ID': 'undefined', 'SGE_TASK_LAST': 'undefined'},
+        {'LSB_JOBINDEX': '0', 'LSB_JOBINDEX_END': '0'},
+    ],
+)
+def test_a_job_of_no_array_is_no_task(variables):
+    assert launchers.array_task(variables) is None
