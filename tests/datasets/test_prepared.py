@@ -99,7 +99,7 @@ def test_mistakes_cost_one_line(tmp_path):
         r"entries of 'x' that must be squares of numbers in .* got \[5\] from 0.5 to"
     ):
         datasets.from_leaf(tmp_path, encode='pixels')
-    write(tmp_path / 'a.json', {'u': ([[]], [0])})
+    write_leaf(tmp_path / 'a.json', {'u': ([[]], [0])})
     with pytest.raises(ValueError, match=r"entries of 'x' that must .* got no numbers"):
         datasets.from_leaf(tmp_path, encode='pixels')
     settings = {
