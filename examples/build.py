@@ -86,12 +86,13 @@ def store(book: Any, path: Path) -> int:
     import nbformat
 
     text = nbformat.writes(book, version=4, indent=1) + '\n'
-    if len(text) > MOST_BYTES:
+    content = text.encode()
+    if len(content) > MOST_BYTES:
         raise RuntimeError(
-            f'{path.name} has {len(text)} bytes, more than {MOST_BYTES}.'
+            f'{path.name} has {len(content)} bytes, more than {MOST_BYTES}.'
         )
-    path.write_text(text, encoding='utf-8')
-    return len(text)
+    path.write_bytes(content)
+    return len(content)
 
 
 def main() -> int:

@@ -89,6 +89,19 @@ def test_a_stored_notebook_is_its_script_and_ran_without_errors(script):
     assert script.with_suffix('.ipynb').stat().st_size < build.MOST_BYTES
 
 
+def test_the_size_of_a_notebook_is_counted_in_bytes(tmp_path, monkeypatch):
+    nbformat = pytest.importorskip('nbformat')
+    path = tmp_path / 'book.ipynb'
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell('±' * 500)])
+    size = build.store(book, path)
+    assert size == path.stat().st_size
+    path.unlink()
+    monkeypatch.setattr(build, 'MOST_BYTES', size - 1)
+    with pytest.raises(RuntimeError, match=f'has {size} bytes'):
+        build.store(book, path)
+    assert not path.exists()
+
+
 @pytest.mark.parametrize('script', SCRIPTS, ids=lambda script: script.stem)
 def test_an_example_opens_with_its_title_and_states_bounds(script):
     (kind, text), *_ = cells(script)
