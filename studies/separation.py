@@ -80,10 +80,9 @@ def rounds_needed(
     for rate in RATES:
         curve = errors(algorithm, weights, separation, rate)
         for number, tolerance in enumerate(TOLERANCES):
-            # Errors of the last lap must be below, as curves may swing within a lap.
-            is_above = curve > tolerance
-            last = np.flatnonzero(is_above)[-1]
-            if last < ROUNDS:
+            last = np.flatnonzero(curve > tolerance)[-1]
+            # All errors of the last lap must be below, as curves swing within a lap.
+            if last <= ROUNDS - len(TARGETS):
                 needed[number] = min(needed[number], last + 1)
     return tuple(needed)
 
