@@ -1,7 +1,8 @@
 """Computes FedAvg's loss over label-dependent links by boundaries of classes: boundary.md.
 
-python -m studies.boundary                # the picture, from studies/records/boundary.csv
-python -m studies.boundary --simulate     # the record again
+python -m studies.boundary                # the table and the picture, from the record
+python -m studies.boundary --simulate     # the record again, studies/records/boundary.csv
+python -m studies.boundary --digits       # the table of digits
 """
 
 import csv
@@ -193,8 +194,8 @@ def simulated(setting: Setting) -> tuple[float, float]:
         np.repeat(np.arange(CLIENTS), EXAMPLES),
         module=models.Softmax(CLASSES, zero=True),
     )
-    (name,) = problem.init_params(jax.random.key(0))
-    problem = dataclasses.replace(problem, init_params=lambda key: {name: layer})
+    (layer_name,) = problem.init_params(jax.random.key(0))
+    problem = dataclasses.replace(problem, init_params=lambda key: {layer_name: layer})
     client = local_training.local_sgd(
         fl.learning_rates.inverse_sqrt(RATE), local_steps=1, batch_size=BATCH
     )
@@ -218,15 +219,14 @@ def simulated(setting: Setting) -> tuple[float, float]:
                 result.evals[model],
             )
 
-        (layer,) = run(np.arange(SEEDS)).values()
-        ends = (np.asarray(layer[part], np.float64) for part in ('kernel', 'bias'))
-        coefficients, intercepts = ends
-        coefficients = whiten @ coefficients
-        intercepts = intercepts - centre @ coefficients
+        (mean_layer,) = run(np.arange(SEEDS)).values()
+        coefficients = whiten @ np.asarray(mean_layer['kernel'], np.float64)
+        intercepts = np.asarray(mean_layer['bias'], np.float64) - centre @ coefficients
         accuracy_by_seed = []
         for weights, bias in zip(coefficients, intercepts, strict=True):
-            model = analysis.LinearModel(weights, bias)
-            accuracy_by_seed.append(gaussian_accuracy(model, setting.means).accuracy)
+            mean_model = analysis.LinearModel(weights, bias)
+            result = gaussian_accuracy(mean_model, setting.means)
+            accuracy_by_seed.append(result.accuracy)
         return np.array(accuracy_by_seed)
 
     gains = 100 * (accuracies('fedpbc', 'client_mean') - accuracies('fedavg', 'server'))
@@ -290,7 +290,7 @@ def table(rows: list[Point]) -> Iterator[str]:
 
 
 def draw(rows: list[Point]) -> None:
-    """Draws the exact loss over two numbers that might decide it."""
+    """Draws the exact loss over what three formulas say."""
     axes = plt.subplots(1, 3, figsize=(11, 4), sharey=True, layout='constrained')[1]
     panels = (
         ('equidistant', 'equal distances, same Bayes accuracy'),
@@ -326,21 +326,21 @@ def draw(rows: list[Point]) -> None:
 
 
 def digits(dim: int) -> tuple[float, np.ndarray]:
-    """Compares on digits, by first principal components, the law with fits in each half.
+    """Compares the law with fits on digits, reduced to their first principal components.
 
-    The loss over classes weighted by q is the weighted population's, as far as a sample can be one.
+    A fit is on one half of the digits, with classes weighted equally or by shares q, and its
+    accuracy is that on the other half.
 
     Returns:
-      Balanced accuracy on the other half, and float[4, 5, 2] by `DIGITS_LINKS` and draw: accuracy
-      lost there, and as the confusion matrix says, in per cent.
+      Balanced accuracy under equal weights, and float[4, 5, 2] by `DIGITS_LINKS` and draw: the
+      accuracy that weights q lose, measured and by the law. All are in per cent.
     """
     pixels, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(labels.size)
     centred = (pixels - pixels.mean(axis=0))[order]
     labels = labels[order]
-    features = (
-        np.linalg.svd(centred, full_matrices=False)[0][:, :dim] * labels.size**0.5
-    )
+    components, _, _ = np.linalg.svd(centred, full_matrices=False)
+    features = components[:, :dim] * labels.size**0.5
 
     def matrix(shares: np.ndarray) -> np.ndarray:
         counts = np.zeros((CLASSES, CLASSES))
@@ -372,15 +372,8 @@ def digits(dim: int) -> tuple[float, np.ndarray]:
 
 def digits_table() -> Iterator[str]:
     """Yields means over the draws, and how far the law is off at single draws."""
-    titles = (
-        'components',
-        'accuracy',
-        'alpha, sigma',
-        'measured',
-        'by the law',
-        'off, rms',
-    )
-    yield f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|'
+    yield '| components | accuracy | alpha, sigma | measured | by the law | off, rms |'
+    yield f'{"| --- " * 6}|'
     for dim in DIGITS_DIMS:
         accuracy, lost = digits(dim)
         for (alpha, sigma), draws in zip(DIGITS_LINKS, lost, strict=True):

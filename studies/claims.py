@@ -2,8 +2,8 @@
 
 python -m studies.claims
 
-Prints the rows of `studies.computed`, and from the archives in ``studies/records/papers``, one a
-run, a table. The claims themselves are in `studies.paper_claims`.
+Prints the rows of `studies.computed`. Then it prints a table of claims, computed from the archives
+in ``studies/records/papers``, one for each run. The claims are in `studies.paper_claims`.
 
 A claim is a list of pairs of runs. The paper says that the first of a pair is ahead, or that both
 are equally good. The two sides have the same seeds. A number is the mean difference over seeds

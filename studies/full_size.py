@@ -162,13 +162,15 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
     clock = Clock()
     period = num_rounds // 2
     dataclasses.replace(planned, eval_fn=_evaluate_few).run(callbacks=[clock])
-    wall, processor = np.subtract(*clock.times[::-1])
+    (first_wall, first_processor), (last_wall, last_processor) = clock.times
     num_evaluations = (
         len(planned.plan.models(label)) * 2 * EVALUATED / cost.num_examples
     )
+    processor = last_processor - first_processor
     training = max(0.0, processor - num_evaluations * cost.evaluation)
     first, second = clock.trained
-    return Measured(wall / period, training / max(second, 1.0), first / period)
+    wall = (last_wall - first_wall) / period
+    return Measured(wall, training / max(second, 1.0), first / period)
 
 
 def peak(planned: Experiment) -> str:
@@ -219,15 +221,15 @@ def extrapolated(
 class SharedMeasurements:
     """Measures once what configs share: stand-in data, programs of a network, clients by links."""
 
-    def __init__(self, folder: pathlib.Path, share: float = 1.0) -> None:
+    def __init__(self, folder: pathlib.Path, fraction: float = 1.0) -> None:
         """Measures nothing yet.
 
         Args:
           folder: of the data.
-          share: of the images that a data set has.
+          fraction: of the images that a data set has.
         """
         self._folder = folder
-        self._share = share
+        self._fraction = fraction
         self._costs: dict[Any, Costs] = {}
         self._clients: dict[Any, dict[str, float]] = {}
         self._measured: dict[Any, Measured] = {}
@@ -237,7 +239,7 @@ class SharedMeasurements:
         words = argument.split(',')
         dataset = next((word for word in words if word in configs.STAND_INS), 'cifar10')
         if not npz.npz_file(dataset, self._folder).exists():
-            configs.write_stand_in(dataset, self._folder, self._share)
+            configs.write_stand_in(dataset, self._folder, self._fraction)
         return configs.full(name, argument, self._folder)
 
     def costs(self, values: Values, planned: Experiment, problem: Problem) -> Costs:

@@ -137,14 +137,14 @@ def simulate(algorithm: str, num_clients: int, time: float) -> Point:
     client = local_training.local_sgd(RATE, local_steps=STEPS)
     name = WITH_MEMORY[algorithm]
     options = {'cutoff': CUTOFF} if name == 'fedau' else {}
-    rounds = algorithms.ALGORITHMS[name](client, **options)
+    instance = algorithms.ALGORITHMS[name](client, **options)
     pattern = participation.markov(probs, correlation_time=time)
     problem = problems.quadratic(targets[:, None])
 
     def server(key: jax.Array) -> Mapping[str, jax.Array]:
         return simulation.simulate(
             key,
-            rounds,
+            instance,
             pattern,
             problem,
             num_rounds=ROUNDS,

@@ -111,11 +111,11 @@ def _networks() -> Row:
     """Bounds the journal's image classifiers: the cap at the least L that the theorem allows."""
     rho = analysis.mixing_rate(np.full(100, 0.02))
     cap = xiang2024.step_size_cap(smoothness=1.0, local_steps=5, mixing_rate=rho)
-    least = 5e-4
+    rate_used = 5e-4
     unknown = math.nan
     setting = 'Xiang 2024, Table 1, p >= .02, L = 1'
     broken = 'rate at most the cap'
-    return Row(setting, least, cap, unknown, unknown, unknown, broken)
+    return Row(setting, rate_used, cap, unknown, unknown, unknown, broken)
 
 
 def _toy(setting: str, period: int, rate: float, amplification: float) -> Row:

@@ -1,4 +1,4 @@
-"""Rules beside code that authors, or other engines, released: step by step, on one federation.
+"""Algorithms beside code that authors, or other engines, released, on one federation.
 
 ``python -m studies.authors_code NAME PATH`` runs a comparison (`__main__`). Nothing of the authors'
 is part of this repository and nothing is downloaded: PATH is a checkout of theirs. Their loops run

@@ -55,8 +55,9 @@ def record(name: str, rows: list[Row]) -> None:
 
 def main(words: list[str]) -> int:
     """Prints a table for every checkout, and returns the exit status."""
-    keeps = words[:1] == ['--record']
-    words = words[keeps:]
+    keeps_record = words[:1] == ['--record']
+    if keeps_record:
+        words = words[1:]
     try:
         if not words or len(words) % 2:
             known = ', '.join(COMPARISONS)
@@ -72,7 +73,7 @@ def main(words: list[str]) -> int:
         for (name, _), (compare, _), folder in zip(pairs, chosen, folders, strict=True):
             rows = list(compare(folder))
             print(f'\n{name}\n\n{table(rows)}', flush=True)
-            if keeps:
+            if keeps_record:
                 record(name, rows)
     except (errors.InvalidError, errors.MissingPackageError) as error:
         print(f'error: {error}', file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Lists the comparisons by name: each runs their code and our algorithm, and compares."""
+"""Compares rounds of our algorithms with those of their code: `COMPARISONS`, by name."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ def _clients(module: Any, *extra: Any) -> None:
 
 
 def fedpbc(folder: Path) -> Iterator[Row]:
-    """FedPBC's repository: all its algorithms over its own samplers, static and varying."""
+    """Compares with FedPBC's repository: its algorithms over its samplers, static and varying."""
     settings = {
         'total_rounds': 5 * ROUNDS,
         'eval_freq': 5,
@@ -51,7 +51,8 @@ def fedpbc(folder: Path) -> Iterator[Row]:
     last = released.fedavg_known_last_client(client, **eta)
     links = [('bernoulli', 0), ('bernoulli', 1), ('markov-0.05', 0), ('cyclic-100', 0)]
     for name, (shown, algorithm, model) in algorithms.items():
-        for unreliable, varying in links if name in ('fedpbc', 'fedavg') else links[:2]:
+        pairs = links if name in ('fedpbc', 'fedavg') else links[:2]
+        for unreliable, varying in pairs:
             seen: list[Any] = []
 
             def prepare(module: Any, seen: list[Any] = seen) -> None:
@@ -85,7 +86,7 @@ def fedpbc(folder: Path) -> Iterator[Row]:
 
 
 def fedau(folder: Path) -> Iterator[Row]:
-    """FedAU's repository: FedAU and the algorithms beside it."""
+    """Compares with FedAU's repository: FedAU and the algorithms beside it."""
     lib = standing.torch()
     settings = {
         'device': lib.device('cpu'),
@@ -120,9 +121,10 @@ def fedau(folder: Path) -> Iterator[Row]:
         'mifa': ('MIFA', fl.ALGORITHMS['mifa'](client, **eta)),
     }
     for name, (shown, algorithm) in algorithms.items():
-        for links in ('bernoulli', 'markov-0.05', 'cyclic-20')[
-            : 3 if name == 'adaptive' else 1
-        ]:
+        patterns = ['bernoulli']
+        if name == 'adaptive':
+            patterns += ['markov-0.05', 'cyclic-20']
+        for links in patterns:
             seen: list[Any] = []
 
             def prepare(module: Any, seen: list[Any] = seen) -> None:
@@ -141,7 +143,7 @@ def fedau(folder: Path) -> Iterator[Row]:
 
 
 def fedawe(folder: Path) -> Iterator[Row]:
-    """FedAWE's repository, whose innovation is clipped at 0.5."""
+    """Compares with FedAWE's repository, whose innovation is clipped at 0.5."""
     settings = {
         'total_rounds': ROUNDS,
         'eval_freq': 1,
@@ -182,13 +184,14 @@ def fedawe(folder: Path) -> Iterator[Row]:
             name, shown, 'Bernoulli', path, federation.ours(algorithm, masks, probs)
         )
         if name == 'fedawe':
-            mean = run_result.path(0).mean(axis=1)
-            options = federation.ours(algorithm, masks, probs, 'client_mean')
-            yield row(name, 'FedAWE, mean of the clients', 'Bernoulli', mean, options)
+            mean_path = run_result.path(0).mean(axis=1)
+            our_path = federation.ours(algorithm, masks, probs, 'client_mean')
+            shown = 'FedAWE, mean of the clients'
+            yield row(name, shown, 'Bernoulli', mean_path, our_path)
 
 
 def amplified(folder: Path) -> Iterator[Row]:
-    """Compares amplified FedAvg and waiting for all, of Wang and Ji's repository."""
+    """Compares with Wang and Ji's repository: amplified FedAvg."""
     lib = standing.torch()
     settings = {
         'device': lib.device('cpu'),
@@ -234,15 +237,15 @@ def amplified(folder: Path) -> Iterator[Row]:
             'p_value': period,
             'step_size_global': factor,
             'iters_warmup': 5 * warmup,
+            'use_global_update': True,
         }
-        options['use_global_update'] = True
         path = standing.run(folder, {**settings, **options}, prepare).path()
-        rate = program(0.2, 5)
+        client = program(0.2, 5)
         if warmup:
             schedule = fl.learning_rates.warmup(0.2, initial=0.4, rounds=warmup)
-            rate = fl.local_training.local_sgd(schedule, local_steps=5)
+            client = fl.local_training.local_sgd(schedule, local_steps=5)
         algorithm = fl.ALGORITHMS['amplified_fedavg'](
-            rate, period=period, amplification=factor, start_round=warmup
+            client, period=period, amplification=factor, start_round=warmup
         )
         shown = f'amplified FedAvg, P = {period}, eta = {factor:g}'
         shown += f', warm-up {warmup}' if warmup else ''

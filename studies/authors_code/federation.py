@@ -21,7 +21,7 @@ VOLUMES = (3, 5, 4, 2, 6, 3, 1, 4)
 
 
 def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features [E, 3], labels [E] and owners [E], sorted by owner."""
+    """Draws features [E, 3], labels [E] and owners [E], sorted by owner."""
     rng = np.random.default_rng(5)
     owners = np.repeat(np.arange(NUM_CLIENTS), VOLUMES)
     features = rng.normal(size=(len(owners), NUM_FEATURES)) + 0.4 * owners[:, None] - 1
@@ -31,9 +31,9 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def start() -> tuple[np.ndarray, np.ndarray]:
     """Returns the initial weight [C, d] and bias [C]."""
     rng = np.random.default_rng(6)
-    return 0.3 * rng.normal(size=(NUM_CLASSES, NUM_FEATURES)), 0.1 * rng.normal(
-        size=NUM_CLASSES
-    )
+    weight = 0.3 * rng.normal(size=(NUM_CLASSES, NUM_FEATURES))
+    bias = 0.1 * rng.normal(size=NUM_CLASSES)
+    return weight, bias
 
 
 def problem() -> Problem:

@@ -1,8 +1,9 @@
-"""Comparisons with code that is no loop around ``util`` and ``model``: classes, and a notebook."""
+"""Compares with code that is no loop around ``util`` and ``model``: classes, and a notebook."""
 
 import copy
 import importlib
 import json
+import random
 import sys
 import types
 from collections.abc import Iterator
@@ -21,20 +22,20 @@ PROBS = np.linspace(0.15, 0.85, NUM_CLIENTS)
 
 
 def mifa(folder: Path) -> Iterator[Row]:
-    """MIFA's repository: the form that waits for nobody, with its rate ``eta / (t + 1)``."""
-    lib = standing.torch()
+    """Compares with MIFA's repository: the form that does not wait, at ``eta / (t + 1)``."""
     pairs, rows = standing.examples()
     model = standing.network()(0, 0.3).model
     stand_ins = {'src.models.model': {'choose_model': lambda options: model}}
     options = {
-        **{
-            'lr': 0.5,
-            'wd': 0.0,
-            'gpu': False,
-            'batch_size': len(pairs),
-            'num_round': ROUNDS,
-        },
-        **{'clients_per_round': 1, 'noprint': True, 'local_step': 3, 'seed': 2},
+        'lr': 0.5,
+        'wd': 0.0,
+        'gpu': False,
+        'batch_size': len(pairs),
+        'num_round': ROUNDS,
+        'clients_per_round': 1,
+        'noprint': True,
+        'local_step': 3,
+        'seed': 2,
     }
     users = [*range(NUM_CLIENTS)]
     owned = {i: [pairs[k] for k in rows[i]] for i in users}
@@ -58,7 +59,6 @@ def mifa(folder: Path) -> Iterator[Row]:
         kind.get_avail_clients = chosen
         kind.aggregate = aggregated
         kind(options, dataset, 'results').train()
-    del lib
     algorithm = fl.ALGORITHMS['mifa'](program(0.5, 3, 'inverse'), memory='gradient')
     our_path = federation.ours(algorithm, np.array(masks))
     yield row(
@@ -85,16 +85,14 @@ def debias(folder: Path) -> Iterator[Row]:
         stand_ins = {
             'MNISTModel': lambda _, kind=network: kind(0, 0.1).model,
             'copy': copy,
-        }
-        random = importlib.import_module('random')
-        stand_ins |= {
             'nn': lib.nn,
             'optim': lib.optim,
             'torch': lib,
             'np': np,
             'random': random,
+            'test_dataloader': None,
+            'print': lambda *_: None,
         }
-        stand_ins |= {'test_dataloader': None, 'print': lambda *_: None}
         for text in classes:
             exec(compile(text, str(file), 'exec'), stand_ins)
         loaders = [

@@ -1,4 +1,4 @@
-"""What stands in for modules that a loop of theirs imports: settings, data, network, statistics.
+"""Stands in for modules that a loop of theirs imports: settings, data, network, statistics.
 
 Their own file of loops and their own ``util`` run as they are. The folder of the checkout is on the
 path only meanwhile, and every module of it is forgotten afterwards.
@@ -147,16 +147,14 @@ def run(
     prepare: Callable[[Any], None],
     *,
     data: Mapping[str, Any] | None = None,
-    main: str = 'main.py',
 ) -> Recorder:
-    """Runs a loop of theirs as its command would.
+    """Runs their ``main.py`` as its command would.
 
     Args:
       folder: the checkout.
       settings: what their ``config`` holds.
       prepare: is given their ``util.util`` once it is there, to hand over who owns what.
       data: what else their ``dataset.dataset`` has.
-      main: the file.
 
     Returns:
       The models.
@@ -168,8 +166,6 @@ def run(
         'transform_train': None,
         'transform_train_eval': None,
         'dataset_file_path': '',
-    }
-    defaults |= {
         'dataset': '',
         'model_name': '',
         'batch_size_train': batch,
@@ -187,7 +183,7 @@ def run(
         import util.util  # type: ignore[import-not-found]  # theirs
 
         prepare(util.util)
-        runpy.run_path(str(folder / main), run_name='__main__')
+        runpy.run_path(str(folder / 'main.py'), run_name='__main__')
     return recorder
 
 
@@ -252,7 +248,7 @@ def watch_masks(kind: Any) -> list[tuple[bool, float]]:
 
 
 def as_masks(seen: list[tuple[bool, float]]) -> tuple[np.ndarray, np.ndarray]:
-    """Masks bool[T, N] and probabilities float[T, N] of what was noted, client after client."""
+    """Returns masks bool[T, N] and probabilities float[T, N] of answers, client after client."""
     shape = -1, federation.NUM_CLIENTS
     masks = np.array([answer for answer, _ in seen]).reshape(shape)
     return masks, np.array([prob for _, prob in seen]).reshape(shape)

@@ -148,7 +148,7 @@ def test_the_row_that_was_not_run_is_scaled_by_its_rounds():
 
 @pytest.mark.slow
 def test_the_smallest_config_runs_and_is_a_line_of_the_table(tmp_path):
-    shared = full_size.SharedMeasurements(tmp_path, share=0.1)
+    shared = full_size.SharedMeasurements(tmp_path, fraction=0.1)
     record = full_size.measure('wang2022_figure_d1:fashion_mnist', 2, shared)
     assert record['ran'] == ['fedavg', 'fedavg']
     assert record['parameters'] == 228_586
