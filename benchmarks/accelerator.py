@@ -27,8 +27,8 @@ from fedjax_links.problems.convolution import by_patches, by_rows, conv_as_matmu
 MOST_SECONDS = 480.0
 LONG_RUN = 300_000
 _STEP_FLOPS = 0.541e9
-"""Of a client's step in `fashion`: three products of a layer, forward, for its weights and for its
-input, which the first layer does not need."""
+"""Of a client's step in `fashion`. A layer has three products: its outputs, the gradient of its
+weights and that of its inputs. The first layer needs only two."""
 SEEDS = (1, 4, 16, 64, 256, 1024)
 BITS_BOUND = 1e-4
 """Largest difference of a model trained 100 rounds on the accelerator and on the CPU, both with
@@ -163,7 +163,7 @@ def forms(small: bool) -> dict[str, Any]:
 
 
 def small_images(small: bool) -> dict[str, Any]:
-    """Times `fashion` at ten seeds side by side, and 300,000 rounds of them."""
+    """Times `fashion` at ten seeds side by side, and projects 300,000 rounds of them."""
     seeds, rounds = (2, 2) if small else (10, 10)
     workload = fashion.WORKLOAD._replace(num_rounds=rounds)
     data = images.problem(workload, fashion.NETWORK)
@@ -190,7 +190,7 @@ def small_images(small: bool) -> dict[str, Any]:
 
 
 def many_clients(small: bool) -> dict[str, Any]:
-    """Times `pfl`: all 1,500 rounds; a few on a CPU."""
+    """Times `pfl`: all 1,500 rounds, or one in the small form."""
     workload = pfl.WORKLOAD._replace(num_rounds=1 if small else pfl.WORKLOAD.num_rounds)
     module = pfl.Network()
     key = jax.random.key(0)

@@ -9,7 +9,7 @@ Clients have quadratics with different optima, the counterexample of Xiang et al
 forty clients. The first half delivers rarely, the second often: independently in every round
 (`bernoulli`), or in one stretch of a cycle each (`cyclic`). Or groups take turns (`groups`), as in
 Wang and Ji (2022) and Crawshaw and Liu (2024). Gradients are full, so all scatter comes from the
-links. Every algorithm has the best of twelve rates.
+links. Every algorithm has the best of twelve rates, or of more where the best lies at an end.
 
 Papers claim exact and linear convergence for FOCUS under any of these (Ying, Li and Yang 2025), for
 amplified SCAFFOLD under periodic participation, and no bias for FedPBC. studies/exactness.md has

@@ -51,7 +51,7 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
     Args:
       panels: by label, ``links`` (a section for `link_sections.bind_links`) and ``rounds``.
         The section is given the probabilities.
-      probs: float[K], base probabilities, best link first or last as listed.
+      probs: float[K], base probabilities, drawn from top to bottom.
 
     Returns:
       Columns ``pattern``, ``base_prob``, ``round``, ``prob`` (as the pattern reports it) and
