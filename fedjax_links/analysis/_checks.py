@@ -145,7 +145,7 @@ def checked_probs(name: str, values: ArrayLike) -> np.ndarray:
 def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
     """Returns probabilities, at least one of them positive, so that some rounds have uploads."""
     vector = checked_probs(name, values)
-    require(vector.any(), name, 'hold a positive probability', f'{vector.size} zeros')
+    require(vector.any(), name, 'hold a positive probability', 'only zeros')
     return vector
 
 
@@ -179,7 +179,7 @@ def checked_client_weights(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a vector of weights of which some may be zero, but not all."""
     vector = checked_vector(name, values)
     checked(name, vector, vector >= 0, 'be at least 0', ' at client {}')
-    require(vector.any(), name, 'hold a positive weight', f'{vector.size} zeros')
+    require(vector.any(), name, 'hold a positive weight', 'only zeros')
     return vector
 
 

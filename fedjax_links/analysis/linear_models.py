@@ -367,8 +367,10 @@ def _targets(
         num_classes = 2
     if num_classes is not None:
         _checks.checked_int('num_classes', num_classes, minimum=2)
-    top = int(labels.max()) if num_classes is None else num_classes - 1
-    known = (labels >= 0) & (labels <= top)
-    _checks.checked('labels', labels, known, f'lie in 0 to {top}')
-    num_outputs = 1 if loss == LOGISTIC else top + 1
+    if num_classes is None:
+        _checks.checked('labels', labels, labels >= 0, 'be at least 0')
+        num_classes = int(labels.max()) + 1
+    is_known = (labels >= 0) & (labels < num_classes)
+    _checks.checked('labels', labels, is_known, f'lie in 0 to {num_classes - 1}')
+    num_outputs = 1 if loss == LOGISTIC else num_classes
     return labels.astype(np.int64), num_outputs

@@ -174,7 +174,7 @@ ERRORS = [
     (lambda: analysis.fedavg_weights([0.1, np.nan]), 'be finite, got nan at client 1.'),
     (
         lambda: analysis.fedavg_weights([0.0, 0.0]),
-        'hold a positive probability, got 2 zeros.',
+        'hold a positive probability, got only zeros.',
     ),
     (lambda: analysis.fedavg_weights([]), 'be a non-empty vector, got shape (0,).'),
     (lambda: analysis.mixing_rate([[0.5]]), 'be a non-empty vector, got shape (1, 1).'),

@@ -279,7 +279,10 @@ ERRORS = [
     ({'local_steps': 0}, '`local_steps` must be an integer of at least 1, got 0.'),
     ({'local_steps': 1.5}, '`local_steps` must be an integer of at least 1, got 1.5.'),
     ({'targets': [[1.0]]}, '`targets` must have shape [2] or [2, d], got (1, 1).'),
-    ({'probs': [0.0, 0.0]}, '`probs` must hold a positive probability, got 2 zeros.'),
+    (
+        {'probs': [0.0, 0.0]},
+        '`probs` must hold a positive probability, got only zeros.',
+    ),
 ]
 
 
