@@ -1,7 +1,5 @@
 """Gaussian classes against normal quantiles, quadrature, simulation and the skewed rule."""
 
-import re
-
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
@@ -9,8 +7,8 @@ from scipy import integrate, special, stats
 from fedjax_links import analysis
 from studies.gaussian_accuracy import gaussian_accuracy
 from tests import refusals
-
-LIMIT = 4.5
+from tests.analysis.refusals import refuses
+from tests.reference.statistics import BOUND
 
 
 @pytest.mark.parametrize('distance', [0.0, 0.3, 2.0, 7.0])
@@ -46,7 +44,7 @@ def test_accuracy_agrees_with_bayes_rule_on_draws():
     nearest = np.argmin(((points[:, None] - means) ** 2).sum(-1), axis=1)
     exact = analysis.equidistant_accuracy(distance, classes)
     z = (np.mean(nearest == labels) - exact) / np.sqrt(exact * (1 - exact) / draws)
-    assert abs(z) < LIMIT
+    assert abs(z) < BOUND
 
 
 @pytest.mark.parametrize('num_classes', [2, 10, 100])
@@ -56,6 +54,13 @@ def test_distance_is_the_inverse(num_classes):
         result = analysis.equidistant_accuracy(distance, num_classes)
         np.testing.assert_allclose(result, accuracy, rtol=0, atol=1e-12)
     assert analysis.equidistant_distance(1 / num_classes, num_classes) == 0
+
+
+def weighted_mean(shares, values):
+    """The mean over clients of their sample means, [N, draws], and its standard error."""
+    mean = shares @ values.mean(axis=1)
+    variance = np.sum(shares**2 * values.var(axis=1) / values.shape[1])
+    return mean, np.sqrt(variance)
 
 
 @pytest.mark.statistical
@@ -69,23 +74,20 @@ def test_linear_fit_agrees_with_least_squares_on_draws():
     shares = np.array([0.1, 0.2, 0.3, 0.4])
     fit = analysis.best_linear_fit(vectors, shifts, sigma=sigma, weights=shares * 7)
     x = shifts[:, None] + rng.standard_normal((clients, draws, dimension))
-    y = np.einsum('ijk,ik->ij', x, vectors) + sigma * rng.standard_normal(
-        (clients, draws)
-    )
-    off = np.einsum('ijk,k->ij', x, fit.vector) - y
-    # At b* the weighted gradient vanishes and the weighted error is the least.
-    for values, exact in (
-        (off**2, fit.error),
-        *((off * x[..., j], 0.0) for j in range(dimension)),
-    ):
-        mean = shares @ values.mean(axis=1)
-        error = np.sqrt(np.sum(shares**2 * values.var(axis=1) / draws))
-        assert abs(mean - exact) < LIMIT * error
-    other = fit.vector + np.array([0.5, -1.0, 0.2])
-    values = (np.einsum('ijk,k->ij', x, other) - y) ** 2
-    exact = fit.error + (other - fit.vector) @ fit.moment @ (other - fit.vector)
-    error = np.sqrt(np.sum(shares**2 * values.var(axis=1) / draws))
-    assert abs(shares @ values.mean(axis=1) - exact) < LIMIT * error
+    noise = sigma * rng.standard_normal((clients, draws))
+    y = np.einsum('ijk,ik->ij', x, vectors) + noise
+    # At b* the weighted error is the least, and the weighted gradient vanishes.
+    residuals = x @ fit.vector - y
+    mean, error = weighted_mean(shares, residuals**2)
+    assert abs(mean - fit.error) < BOUND * error
+    for j in range(dimension):
+        mean, error = weighted_mean(shares, residuals * x[..., j])
+        assert abs(mean) < BOUND * error
+    # Elsewhere the error grows by the quadratic form of the moment.
+    step = np.array([0.5, -1.0, 0.2])
+    mean, error = weighted_mean(shares, (x @ (fit.vector + step) - y) ** 2)
+    exact = fit.error + step @ fit.moment @ step
+    assert abs(mean - exact) < BOUND * error
 
 
 @pytest.mark.parametrize('num_classes', [2, 3, 10])
@@ -97,7 +99,7 @@ def test_skewed_accuracy_is_the_accuracy_of_the_minimiser(num_classes):
         model = analysis.gaussian_minimiser(means, shares[None], [1.0])
         expected = gaussian_accuracy(model, means)
         result = analysis.equidistant_skewed_accuracy(distance, shares)
-        assert abs(result - expected.accuracy) < LIMIT * expected.error + 1e-12
+        assert abs(result - expected.accuracy) < BOUND * expected.error + 1e-12
         equal = analysis.equidistant_skewed_accuracy(
             distance, np.full(num_classes, 7.0)
         )
@@ -139,7 +141,7 @@ def test_skewed_accuracy_is_the_accuracy_of_the_minimiser(num_classes):
     ],
 )
 def test_distances_and_shares_out_of_range_are_refused(call, message):
-    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+    with refuses(message):
         call()
 
 
@@ -148,13 +150,14 @@ EQUAL = np.eye(5) * 2.0 / np.sqrt(2)  # five classes, any two 2 apart
 
 def test_two_classes_lose_what_a_shifted_threshold_loses():
     shares = [0.9, 0.1]
-    both = analysis.gaussian_boundaries([[0.0, 0.0], [3.0, 4.0]])
+    boundaries = analysis.gaussian_boundaries([[0.0, 0.0], [3.0, 4.0]])
     shift = np.log(9) / 5
     expected = (
         special.ndtr(2.5) - (special.ndtr(2.5 + shift) + special.ndtr(2.5 - shift)) / 2
     )
-    assert analysis.skewed_loss(both, shares) == pytest.approx(expected, rel=1e-11)
-    assert both.mass[0, 1] == pytest.approx(stats.norm.pdf(2.5) / 10, rel=1e-14)
+    loss = analysis.skewed_loss(boundaries, shares)
+    assert loss == pytest.approx(expected, rel=1e-11)
+    assert boundaries.mass[0, 1] == pytest.approx(stats.norm.pdf(2.5) / 10, rel=1e-14)
 
 
 def test_mass_at_equal_distances_is_one_integral():
@@ -181,16 +184,16 @@ def test_mass_is_the_curvature_of_the_accuracy(rng):
     result = analysis.gaussian_boundaries(EQUAL)
     h = rng.normal(size=5)
     step = 1e-3
-    levels = [
+    before, at_equal_shares, after = (
         analysis.equidistant_skewed_accuracy(2.0, np.exp(s * h))
         for s in (-step, 0, step)
-    ]
-    expected = -(levels[0] - 2 * levels[1] + levels[2]) / step**2
-    ratios = np.subtract.outer(h, h)
-    assert np.sum(result.mass * ratios**2) / 2 == pytest.approx(expected, rel=2e-3)
-    assert 2 * analysis.skewed_loss(
-        result, np.exp(step * h)
-    ) / step**2 == pytest.approx(expected, rel=2e-3)
+    )
+    expected = -(before - 2 * at_equal_shares + after) / step**2
+    log_ratios = np.subtract.outer(h, h)
+    by_mass = np.sum(result.mass * log_ratios**2) / 2
+    assert by_mass == pytest.approx(expected, rel=2e-3)
+    by_loss = 2 * analysis.skewed_loss(result, np.exp(step * h)) / step**2
+    assert by_loss == pytest.approx(expected, rel=2e-3)
 
 
 def test_skewed_loss_holds_for_classes_at_unequal_distances(rng):
@@ -205,15 +208,13 @@ def test_skewed_loss_holds_for_classes_at_unequal_distances(rng):
     best = accuracy(np.ones(6))
     skewed = accuracy(shares)
     expected = best.accuracy - skewed.accuracy
+    error = np.hypot(best.error, skewed.error)
     result = analysis.skewed_loss(analysis.gaussian_boundaries(means), shares)
-    assert (
-        abs(result - expected)
-        < 5 * np.hypot(best.error, skewed.error) + 0.05 * expected
-    )
-    assert expected > 20 * np.hypot(best.error, skewed.error)
+    assert abs(result - expected) < 5 * error + 0.05 * expected
+    assert expected > 20 * error
 
 
-def test_a_confusion_matrix_of_two_classes_tells_all():
+def test_a_confusion_matrix_of_two_classes_has_their_boundary():
     wrong = special.ndtr(-1.0)
     result = analysis.confusion_boundaries(
         1000 * np.array([[1 - wrong, wrong], [wrong, 1 - wrong]])
@@ -228,10 +229,10 @@ def test_pairs_that_are_never_confused_have_no_boundary():
     result = analysis.confusion_boundaries(table)
     assert not result.mass[2].any()
     assert np.isinf(result.distances[2, :2]).all()
-    pair = analysis.skewed_loss(analysis.confusion_boundaries([[8, 2], [1, 9]]), [3, 1])
-    assert analysis.skewed_loss(result, [3, 1, 1e-6]) == pytest.approx(
-        2 / 3 * pair, rel=1e-12
-    )
+    pair = analysis.confusion_boundaries([[8, 2], [1, 9]])
+    pair_loss = analysis.skewed_loss(pair, [3, 1])
+    loss = analysis.skewed_loss(result, [3, 1, 1e-6])
+    assert loss == pytest.approx(2 / 3 * pair_loss, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,3 @@ def test_public_names_document_their_formula_or_fields():
     for name in analysis.__all__:
         text = getattr(analysis, name).__doc__
         assert 'Returns:' in text or 'Attributes:' in text, name
-
-
-def test_files_stay_short():
-    for path in FOLDER.rglob('*.py'):
-        assert len(path.read_text().splitlines()) < 400, path.name

@@ -73,6 +73,23 @@ def z_scores(samples: np.ndarray, expected: np.ndarray) -> np.ndarray:
     )
 
 
+def assert_mean_and_variance(
+    samples: np.ndarray, mean: np.ndarray, variance: np.ndarray
+) -> None:
+    """Asserts that samples, [S, ...], have this mean and variance, to `BOUND` standard errors.
+
+    A coordinate without variance must have its mean to 1e-7, and a variance below 1e-9.
+    """
+    num_samples = len(samples)
+    mean_error = np.sqrt(np.maximum(variance, 0) / num_samples)
+    assert (np.abs(samples.mean(axis=0) - mean) < BOUND * mean_error + 1e-7).all()
+    # The standard error of a variance follows from the fourth moment of the samples.
+    squares = (samples - mean) ** 2
+    square_error = squares.std(axis=0) / np.sqrt(num_samples)
+    deviation = np.abs(squares.mean(axis=0) - variance)
+    assert (deviation < BOUND * square_error + 1e-9).all()
+
+
 def assert_ends_at_the_optimum(make) -> None:
     """Under unequal links: to rounding with full gradients, on average with noisy ones.
 

@@ -6,31 +6,22 @@ import pytest
 from fedjax_links import analysis
 from fedjax_links.analysis import linear_rounds, link_chains
 from tests import refusals
+from tests.analysis import linear_algorithms
+from tests.analysis.linear_algorithms import WITH_PEERS, noise_of, options_of
 from tests.analysis.link_chains import jump_systems
 from tests.tiers import cases
 
 RULES = list(linear_rounds.RULES)
-PEERS = 'cogc', 'colrel', 'gossip', 's2a', 's2s'
 SYMMETRIC = [name for name in RULES if name not in ('cogc', 'colrel')]
 PROBS = np.array([0.7, 0.2, 0.5])
 TARGETS = np.array([[0.3, -1.0], [2.0, 0.5], [-0.7, 1.2]])
 CURVATURE = np.array([0.5, 2.0, 1.0])
 WEIGHTS = np.array([[0.5, 0.2, 0.3], [0.4, 0.6, 0.2], [0.3, 0.3, 0.4]])
 TRIANGLE = np.array([[1, 2], [0, 2], [0, 1]])
-OPTIONS = {
-    'feddyn': {'alpha': 0.4},
-    'fedstale': {'stale_weight': 0.6},
-    'cogc': {'tolerance': 1},
-    'colrel': {'weights': WEIGHTS},
-}
 
 
 def rate_of(name, num_clients=3):
-    return 0.1 / num_clients if name == 'focus' else 0.1
-
-
-def noise_of(name):
-    return 0.0 if name in linear_rounds.OTHER_NOISE else 0.5
+    return linear_algorithms.rate_of(name, 0.1, num_clients)
 
 
 # Mean and standard deviation of the server by up rate, as printed in the notes on memory.
@@ -152,8 +143,8 @@ def test_extrapolation_leaves_a_bias_of_second_order(name):
 @pytest.mark.parametrize('name', cases(RULES, ['fedavg_known', 's2s', 'mimic', 'cogc']))
 @pytest.mark.parametrize('is_plain', [True, False])
 def test_independent_links_end_where_linear_rule_does(name, is_plain):
-    options = dict(OPTIONS.get(name, {}))
-    if name in PEERS:
+    options = dict(options_of(name, WEIGHTS))
+    if name in WITH_PEERS:
         options.update(neighbours=TRIANGLE, edge_probs=0.8)
     if not is_plain:
         options.update(curvature=CURVATURE, noise=noise_of(name))
@@ -306,7 +297,7 @@ def test_counted_clients_are_as_listed_ones(name, chain):
     options = {
         'noise': noise_of(name),
         'curvature': [1.0, 1.0, 0.5, 0.5],
-        **OPTIONS.get(name, {}),
+        **options_of(name),
     }
     arguments = GROUPED[chain], GROUP_TARGETS, rate_of(name, 4), 2
     counted = analysis.linear_curve(

@@ -10,6 +10,7 @@ from fedjax_links.analysis.link_chains import (
     linear_systems,
     round_operators,
 )
+from tests.analysis.linear_algorithms import options_of
 from tests.tiers import cases
 
 CHAINS = {
@@ -24,7 +25,6 @@ CHAINS = {
     ),
     'listed': link_chains.markov([0.6, 0.3, 0.8], 0.1),
 }
-OPTIONS = {'feddyn': {'alpha': 0.4}, 'fedstale': {'stale_weight': 0.6}}
 MEMORIES = (
     'area',
     'feddyn',
@@ -49,7 +49,7 @@ def linear_system(name, chain, targets, rate=0.1):
         neighbours=None,
         edge_probs=0.0,
         lump=True,
-        options=OPTIONS.get(name, {}),
+        options=options_of(name),
         is_centred=True,
     )
 
@@ -60,9 +60,10 @@ def targets_of(chain):
 
 def operators_of(maps):
     """Yields each homogeneous map, and the same as an operator."""
-    yield maps.homogeneous_mean, round_operators.round_operator(maps.homogeneous_mean)
-    if maps.homogeneous_cross is not None:
-        cross = maps.homogeneous_cross
+    mean = maps.homogeneous_mean
+    yield mean, round_operators.round_operator(mean)
+    cross = maps.homogeneous_cross
+    if cross is not None:
         yield cross, round_operators.round_operator(cross)
     second = maps.homogeneous_second
     yield second, round_operators.round_operator(second, is_symmetric=True)
@@ -99,7 +100,7 @@ def test_iterative_limits_are_those_of_enumerated_clients(name, chain, monkeypat
     arguments = links, targets_of(links), 0.1, 2
     # Equal curvatures would give FedPBC a double eigenvalue, which no solver finds exactly.
     options = {'curvature': np.linspace(0.5, 1.0, 3)[links.kind_of_client]}
-    options.update(OPTIONS.get(name, {}))
+    options.update(options_of(name))
     listed = analysis.linear_limit(name, *arguments, lump=False, **options)
     monkeypatch.setattr(round_operators, '_MIN_SPARSE_SIZE', 0)
     monkeypatch.setattr(fixed_points, '_DENSE_SYSTEM', 0)
@@ -118,7 +119,7 @@ def test_a_curve_of_many_clients_ends_at_its_limit(name):
     """Curves move moments without columns, so they do not share the solver."""
     chain = link_chains.markov(np.repeat([0.7, 0.5], 12), 0.5)
     targets = targets_of(chain)
-    options = OPTIONS.get(name, {})
+    options = options_of(name)
     arguments = chain, targets, 0.3, 2
     limit = analysis.linear_limit(name, *arguments, **options)
     rounds = int(-25 / np.log(max(limit.rate, limit.second_moment_rate)))

@@ -46,7 +46,7 @@ def test_journal_check_of_a_covered_run_bounds_the_run():
     assert faster.first_broken.statement == 'rate at most the cap'
 
 
-def test_unknown_facts_are_neither_held_nor_broken():
+def test_unknown_facts_neither_hold_nor_break():
     run = analysis.TheoremRun(0.1, 1, 10)
     result = analysis.check_theorem('xiang2024', problem(), run)
     assert not result.covers
@@ -102,7 +102,7 @@ def test_separation_check_names_a_chain_that_never_mixes():
 
 @pytest.mark.parametrize('theorem', ['sun2025', 'sun2025_debiased'])
 def test_separation_check_of_a_covered_run_bounds_the_run(theorem):
-    """Links drawn one by one as the paper says, full gradients, the largest rate covered."""
+    """Links by the paper's sampling, full gradients, the largest rate covered."""
     weights = [0.25, 0.25, 0.5]
     targets = [1.0, 2.0, 3.0]
     chain = analysis.minimum_separation_chain(weights, 1)

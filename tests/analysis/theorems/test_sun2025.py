@@ -13,7 +13,7 @@ from tests.analysis.theorems import exact_chains
 
 
 def exact_column_sums(probs, separation):
-    """Sums over all ordered windows that can come before, in rationals."""
+    """The column sums of the transition matrix over ordered windows, in rationals."""
     clients = range(len(probs))
     sums = {}
     for window in itertools.permutations(clients, separation):  # newest first
@@ -27,13 +27,7 @@ def exact_column_sums(probs, separation):
 
 @pytest.mark.parametrize('separation', [1, 2, 3])
 def test_column_sums_equal_exact_rationals(separation):
-    probs = [
-        Fraction(1, 15),
-        Fraction(2, 15),
-        Fraction(3, 15),
-        Fraction(4, 15),
-        Fraction(5, 15),
-    ]
+    probs = [Fraction(numerator, 15) for numerator in (1, 2, 3, 4, 5)]
     chain = analysis.minimum_separation_chain([float(p) for p in probs], separation)
     result = sorted(sun2025.column_sums(chain))
     exact = sorted(float(v) for v in exact_column_sums(probs, separation).values())
@@ -114,10 +108,23 @@ def test_memory_of_the_selection_equals_exact_rationals():
     assert sun2025.least_lag(cyclic, max_lag=100) is None
 
 
-def exact_gradients(chain, curve, targets, start, factor, num_rounds):
-    """E||grad F(x_t)||^2 for t < T under the chain, and its limit: B quadratics at a time."""
+def exact_gradients(chain, curvature, targets, start, factor, num_rounds):
+    """E||grad F(x_t)||^2 for t < T under the chain, float[T, B], of B quadratics.
+
+    The selected client i moves x to ``a_i x + (1 - a_i) u_i``. By state the recursion keeps the
+    first two moments of x, each times the probability of the state.
+
+    Args:
+      chain: the chain of selections, with S states.
+      curvature: float[B], of all clients of a quadratic.
+      targets: u, float[B, M].
+      start: x_0, float[B].
+      factor: a, float[B, M], what the local steps leave of the distance to u.
+      num_rounds: T.
+    """
     newest = np.argmax(chain.states, axis=1)  # selected in the last round
-    pulled = targets[:, newest]  # [B, S]
+    remaining = factor[:, newest]  # [B, S]
+    pull = (1 - remaining) * targets[:, newest]
     move = chain.transition.toarray()
     law = chain.stationary
     mean = start[:, None] * law
@@ -127,13 +134,11 @@ def exact_gradients(chain, curve, targets, start, factor, num_rounds):
     for _ in range(num_rounds):
         total = mean.sum(axis=1)
         square = second.sum(axis=1)
-        gradients.append(curve**2 * (square - 2 * best * total + best**2))
-        flow = mean @ move
-        flow2 = second @ move
-        remaining = factor[:, newest]
-        pull = (1 - remaining) * pulled
-        mean = remaining * flow + pull * law
-        second = remaining**2 * flow2 + 2 * remaining * pull * flow
+        gradients.append(curvature**2 * (square - 2 * best * total + best**2))
+        old_mean = mean @ move
+        old_second = second @ move
+        mean = remaining * old_mean + pull * law
+        second = remaining**2 * old_second + 2 * remaining * pull * old_mean
         second = second + pull**2 * law
     return np.array(gradients)
 
@@ -151,36 +156,36 @@ def test_theorem_4_and_lemma_10_hold_on_random_quadratics(separation, is_debiase
         nu = 1 / (4 * chain.marginal) if is_debiased else np.ones(4)
         largest = {'largest_weight': nu.max()}
         count = 200
-        rounds = lag + 150
+        num_rounds = lag + 150
         steps = 3
-        curve = rng.uniform(0.3, 3, size=count)
+        curvature = rng.uniform(0.3, 3, size=count)
         targets = rng.normal(size=(count, 4))
         start = rng.normal(size=count) * 2
-        scale = np.array(
-            [
-                sun2025.theorem4_scale_cap(smoothness=c, lag=lag, **largest)
-                for c in curve
-            ]
+        scale = np.zeros(count)
+        rates = np.zeros(count)
+        for k, smoothness in enumerate(curvature):
+            scale[k] = sun2025.theorem4_scale_cap(
+                smoothness=smoothness, lag=lag, **largest
+            )
+            rates[k] = sun2025.theorem4_rate(
+                scale[k], smoothness=smoothness, local_steps=steps, **largest
+            )
+        factor = (1 - np.outer(rates * curvature, nu)) ** steps
+        gradients = exact_gradients(
+            chain, curvature, targets, start, factor, num_rounds
         )
-        rates = np.array(
-            [
-                sun2025.theorem4_rate(g, smoothness=c, local_steps=steps, **largest)
-                for g, c in zip(scale, curve, strict=True)
-            ]
-        )
-        factor = (1 - np.outer(rates * curve, nu)) ** steps
-        gradients = exact_gradients(chain, curve, targets, start, factor, rounds)
         best = targets.mean(axis=1)
         reach = np.abs(np.column_stack([targets, start]) - best[:, None]).max(axis=1)
-        # What is left after very many rounds: the bias, and a variance of order 1 - a.
+        # After very many rounds the bias is left, and a variance of the order of the rate.
         pull = (1 - factor) * chain.marginal
-        limit = curve**2 * ((pull * targets).sum(1) / pull.sum(1) - best) ** 2
+        limit = (pull * targets).sum(axis=1) / pull.sum(axis=1)
+        limit_gradient = curvature**2 * (limit - best) ** 2
         for k in range(count):
             known = {
                 'lag': lag,
-                'smoothness': curve[k],
-                'initial_gap': 0.5 * curve[k] * (start[k] - best[k]) ** 2,
-                'dissimilarity': curve[k] * np.abs(targets[k] - best[k]).max(),
+                'smoothness': curvature[k],
+                'initial_gap': 0.5 * curvature[k] * (start[k] - best[k]) ** 2,
+                'dissimilarity': curvature[k] * np.abs(targets[k] - best[k]).max(),
                 'remembered': sun2025.remembered_selection(chain, lag),
             }
             compute = sun2025.lemma10_terms
@@ -188,11 +193,12 @@ def test_theorem_4_and_lemma_10_hold_on_random_quadratics(separation, is_debiase
                 known |= largest
             else:
                 compute = sun2025.theorem4_terms
-                known['largest_gradient'] = curve[k] * reach[k]
+                known['largest_gradient'] = curvature[k] * reach[k]
                 known['marginal'] = chain.marginal
-            bound = compute(scale[k], num_rounds=rounds, **known).total
-            assert gradients[: rounds - lag, k].mean() <= bound
-            assert limit[k] <= compute(scale[k], num_rounds=10**12, **known).total
+            bound = compute(scale[k], num_rounds=num_rounds, **known).total
+            assert gradients[: num_rounds - lag, k].mean() <= bound
+            limit_bound = compute(scale[k], num_rounds=10**12, **known).total
+            assert limit_gradient[k] <= limit_bound
 
 
 def test_lemma_10_without_weights_is_theorem_4_of_equal_clients():

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedjax_links import analysis
 from fedjax_links.analysis.theorems import local_drift, xiang2023
 from tests.analysis.theorems import exact_moments
 
@@ -56,8 +57,6 @@ def test_caps_do_not_imply_the_limit_of_lemma_5():
 
 
 def test_theorem_does_not_cover_figure_2_of_the_paper():
-    from fedjax_links import analysis
-
     rho = analysis.mixing_rate([0.1] * 50 + [0.9] * 50)
     assert round(rho, 4) == 0.9018
     caps = xiang2023.step_size_caps(
@@ -133,6 +132,7 @@ def test_theorem_1_holds_on_random_quadratics_of_one_curvature():
     """There xbar follows one linear recursion, so T of any size has a closed form."""
     _, result, steps = problems(6, curvature=(0.2, 4.0), equal=True)
     rho = result.mixing_rates()
+    gap = result.gap()
     for k in range(COUNT):
         known = {
             'smoothness': result.smoothness[k],
@@ -145,19 +145,20 @@ def test_theorem_1_holds_on_random_quadratics_of_one_curvature():
             rounds, num_clients=3, local_steps=int(steps[k])
         )
         assert rate <= cap
-        curve = result.mean_curve[k]
-        pull = -math.expm1(steps[k] * math.log1p(-rate * curve))
+        curvature = result.mean_curve[k]
+        pull = -math.expm1(steps[k] * math.log1p(-rate * curvature))
         remaining = 1 - pull
         decay = -math.expm1(2 * rounds * math.log1p(-pull)) / (
             rounds * pull * (1 + remaining)
         )
-        floor = (pull / curve * result.noise[k]) ** 2 / 3 / (pull * (1 + remaining))
+        noise = (pull / curvature * result.noise[k]) ** 2 / 3
+        floor = noise / (pull * (1 + remaining))
         distance = (result.start[k] - result.minimiser[k]) ** 2
-        exact = curve**2 * (decay * distance + floor * (1 - decay))
+        exact = curvature**2 * (decay * distance + floor * (1 - decay))
         terms = xiang2023.theorem1_terms(
             rounds,
             num_clients=3,
-            initial_gap=result.gap()[k],
+            initial_gap=gap[k],
             offset=result.offset[k],
             noise=result.noise[k],
             **known,

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,33 +15,48 @@ COUNT = 1000
 FIGURE_3 = [0.1] * 50 + [0.9] * 50
 
 
+class Runs(NamedTuple):
+    """Runs of 30 rounds that the theorem covers, B = `COUNT` at a time.
+
+    Attributes:
+      problems: B problems with L >= 1.
+      mixing_rates: float[B].
+      steps: int[B], numbers of local steps.
+      rates: float[B], at most the theorem's cap.
+      gradients: float[B], the mean over rounds of the squared gradient norm.
+      consensus: float[B], the mean over rounds of the consensus error.
+    """
+
+    problems: exact_moments.Problems
+    mixing_rates: np.ndarray
+    steps: np.ndarray
+    rates: np.ndarray
+    gradients: np.ndarray
+    consensus: np.ndarray
+
+
 @pytest.fixture(scope='module')
-def cases():
-    """Problems with L >= 1, and the rates that the theorem covers."""
+def covered_runs():
+    """The runs, by exact moments."""
     rng = np.random.default_rng(7)
-    result = exact_moments.Problems(rng, COUNT, 3, curvature=(1.0, 4.0))
-    rho = result.mixing_rates()
+    problems = exact_moments.Problems(rng, COUNT, 3, curvature=(1.0, 4.0))
+    rho = problems.mixing_rates()
     steps = rng.integers(1, 5, size=COUNT)
-    shares = rng.uniform(0.1, 1, size=COUNT)
-    rates = np.array(
-        [
-            share
-            * xiang2024.step_size_cap(
-                smoothness=result.smoothness[k],
-                local_steps=int(steps[k]),
-                mixing_rate=rho[k],
-                slope=result.slope[k],
-            )
-            for k, share in enumerate(shares)
-        ]
-    )
+    rates = rng.uniform(0.1, 1, size=COUNT)
+    for k in range(COUNT):
+        rates[k] *= xiang2024.step_size_cap(
+            smoothness=problems.smoothness[k],
+            local_steps=int(steps[k]),
+            mixing_rate=rho[k],
+            slope=problems.slope[k],
+        )
     gradients = np.zeros(COUNT)
     consensus = np.zeros(COUNT)
     for count in set(steps):
-        result_at_count = result.run(rates, count, 30)
-        gradients = np.where(steps == count, result_at_count[0], gradients)
-        consensus = np.where(steps == count, result_at_count[1], consensus)
-    return result, rho, steps, rates, gradients, consensus
+        squares, errors = problems.run(rates, count, 30)
+        gradients = np.where(steps == count, squares, gradients)
+        consensus = np.where(steps == count, errors, consensus)
+    return Runs(problems, rho, steps, rates, gradients, consensus)
 
 
 def test_cap_of_the_papers_figure_3():
@@ -89,59 +105,62 @@ def test_bound_equals_exact_rationals():
     np.testing.assert_allclose(corollary, 12 / 20 + 54 / 20 * 3, rtol=1e-12)
 
 
-def test_descent_bound_holds_on_random_quadratics(cases):
-    result, _, steps, rates, _, _ = cases
+def test_descent_bound_holds_on_random_quadratics(covered_runs):
+    problems = covered_runs.problems
+    steps = covered_runs.steps
     rng = np.random.default_rng(8)
     models = rng.normal(size=(COUNT, 3)) * 2
     second = models[:, :, None] * models[:, None, :]
     bar = models.mean(axis=1)
+    gradients = problems.gradient_square(bar, bar**2)
     change = np.zeros(COUNT)
     for count in set(steps):
-        moved, later = result.local_steps(models, second, rates, count)
-        value = result.value(moved.mean(axis=1), later.mean(axis=(1, 2)))
-        change = np.where(steps == count, value - result.value(bar, bar**2), change)
+        moved, later = problems.local_steps(models, second, covered_runs.rates, count)
+        value = problems.value(moved.mean(axis=1), later.mean(axis=(1, 2)))
+        change = np.where(steps == count, value - problems.value(bar, bar**2), change)
     for k in range(COUNT):
         bound = xiang2024.descent_bound(
-            rates[k],
-            smoothness=result.smoothness[k],
+            covered_runs.rates[k],
+            smoothness=problems.smoothness[k],
             local_steps=int(steps[k]),
-            gradient_square=result.gradient_square(bar, bar**2)[k],
+            gradient_square=gradients[k],
             consensus_error=models[k].var(),
-            offset=result.offset[k],
-            noise=result.noise[k],
+            offset=problems.offset[k],
+            noise=problems.noise[k],
         )
         assert change[k] <= bound + 1e-12, k
 
 
-def test_consensus_bound_holds_on_random_quadratics(cases):
-    result, rho, steps, rates, gradients, consensus = cases
+def test_consensus_bound_holds_on_random_quadratics(covered_runs):
+    problems = covered_runs.problems
     for k in range(COUNT):
         bound = xiang2024.consensus_bound(
-            rates[k],
-            local_steps=int(steps[k]),
-            mixing_rate=rho[k],
-            mean_gradient_square=gradients[k],
-            slope=result.slope[k],
-            offset=result.offset[k],
-            noise=result.noise[k],
+            covered_runs.rates[k],
+            local_steps=int(covered_runs.steps[k]),
+            mixing_rate=covered_runs.mixing_rates[k],
+            mean_gradient_square=covered_runs.gradients[k],
+            slope=problems.slope[k],
+            offset=problems.offset[k],
+            noise=problems.noise[k],
         )
-        assert consensus[k] <= bound + 1e-15, k
+        assert covered_runs.consensus[k] <= bound + 1e-15, k
 
 
-def test_theorem_1_holds_on_random_quadratics(cases):
-    result, rho, steps, rates, gradients, _ = cases
+def test_theorem_1_holds_on_random_quadratics(covered_runs):
+    problems = covered_runs.problems
+    gap = problems.gap()
     for k in range(COUNT):
         bound = xiang2024.theorem1_bound(
-            rates[k],
+            covered_runs.rates[k],
             num_rounds=30,
-            local_steps=int(steps[k]),
-            smoothness=result.smoothness[k],
-            mixing_rate=rho[k],
-            initial_gap=result.gap()[k],
-            offset=result.offset[k],
-            noise=result.noise[k],
+            local_steps=int(covered_runs.steps[k]),
+            smoothness=problems.smoothness[k],
+            mixing_rate=covered_runs.mixing_rates[k],
+            initial_gap=gap[k],
+            offset=problems.offset[k],
+            noise=problems.noise[k],
         )
-        assert gradients[k] <= bound * (1 + 1e-12), k
+        assert covered_runs.gradients[k] <= bound * (1 + 1e-12), k
 
 
 def test_bound_is_infinite_where_nothing_mixes():
