@@ -13,7 +13,7 @@ from tests import refusals
 from tests.reference import harness, limits, peer_loops, quadratic_loops
 from tests.tiers import cases
 
-SEEDS = range(10)
+SERVER_LR = 0.7
 TIGHT = {'rtol': 0, 'atol': 1e-12}
 AGED = {'mifa': peer_loops.aged_mifa, 'fedvarp': peer_loops.aged_fedvarp}
 WITH_OPTIMIZERS = {
@@ -24,13 +24,13 @@ WITH_OPTIMIZERS = {
 }
 
 
-def histories(server_lr=0.7):
+def histories():
     """Ten settings that start at zero."""
     return [
         quadratic_loops.hard_setting(seed)._replace(
-            server_lr=server_lr, start=np.zeros(3)
+            server_lr=SERVER_LR, start=np.zeros(3)
         )
-        for seed in SEEDS
+        for seed in range(10)
     ]
 
 
@@ -39,16 +39,21 @@ def histories(server_lr=0.7):
 def test_ages_follow_the_listing(x64, name, max_age):
     settings = histories()
     program = harness.client_program(settings[0])
-    algorithm = algorithms.ALGORITHMS[name](program, server_lr=0.7, max_age=max_age)
+    algorithm = algorithms.ALGORITHMS[name](
+        program, server_lr=SERVER_LR, max_age=max_age
+    )
     harness.follow_many(
         settings, algorithm, [AGED[name](each, max_age) for each in settings]
     )
 
 
 def test_an_age_in_gradients_follows_the_listing(x64):
-    setting = quadratic_loops.hard_setting()._replace(server_lr=0.7)
+    setting = quadratic_loops.hard_setting()._replace(server_lr=SERVER_LR)
     algorithm = algorithms.mifa(
-        harness.client_program(setting), server_lr=0.7, memory='gradient', max_age=4
+        harness.client_program(setting),
+        server_lr=SERVER_LR,
+        memory='gradient',
+        max_age=4,
     )
     harness.follow_many(
         [setting], algorithm, [peer_loops.aged_mifa(setting, 4, 'gradient')]
@@ -69,7 +74,7 @@ def test_age_zero_is_fedavg_to_the_bit(x64, seed, name):
 @pytest.mark.slow
 @pytest.mark.parametrize('name', AGED)
 def test_an_age_may_be_traced(name):
-    """So that ages are swept in one program."""
+    """Ages are swept in one program."""
     setting = quadratic_loops.hard_setting()
     program = harness.client_program(setting)
 
@@ -88,7 +93,7 @@ def test_an_age_may_be_traced(name):
 
 @pytest.mark.parametrize('name', WITH_OPTIMIZERS)
 @pytest.mark.parametrize('seed', cases(range(3), [0]))
-def test_sgd_of_unit_rate_is_the_rule_to_the_bit(x64, seed, name):
+def test_sgd_of_unit_rate_changes_no_bit_of_an_algorithm(x64, seed, name):
     setting = quadratic_loops.gentle_setting(seed)
     program = harness.client_program(setting)
     make = algorithms.ALGORITHMS[name]
@@ -100,11 +105,10 @@ def test_sgd_of_unit_rate_is_the_rule_to_the_bit(x64, seed, name):
 
 
 @pytest.mark.parametrize('name', WITH_OPTIMIZERS)
-def test_one_rate_of_the_server_is_refused_beside_an_optimizer(name):
-    """An adaptive optimizer would not see it: what multiplies a gradient cancels there."""
+def test_a_server_rate_is_refused_with_an_optimizer(name):
+    """An adaptive optimizer would cancel what multiplies its gradient."""
     make = algorithms.ALGORITHMS[name]
     options = WITH_OPTIMIZERS[name]
-    assert 'server_lr' in inspect.signature(make.factory).parameters
     for rate in (0.5, jnp.float32(0.5)):
         with refusals.names('server_lr', 'server_optimizer'):
             make(
@@ -115,15 +119,13 @@ def test_one_rate_of_the_server_is_refused_beside_an_optimizer(name):
             )
 
 
-def test_every_rule_with_an_optimizer_is_looked_at():
-    def options(entry):
-        return inspect.signature(entry.factory).parameters
-
+def test_every_algorithm_with_an_optional_optimizer_is_tried():
     both = {'server_lr', 'server_optimizer'}
-    results = {
-        k for k, entry in algorithms.ALGORITHMS.items() if both <= options(entry).keys()
-    }
-    assert results == {*WITH_OPTIMIZERS}
+    names = set()
+    for name, entry in algorithms.ALGORITHMS.items():
+        if both <= inspect.signature(entry.factory).parameters.keys():
+            names.add(name)
+    assert names == {*WITH_OPTIMIZERS}
 
 
 def test_a_tuned_server_rate_skips_algorithms_with_optimizers():
@@ -139,10 +141,10 @@ def test_a_tuned_server_rate_skips_algorithms_with_optimizers():
         'eval_every': 1,
     }
     plan = experiment.build(config).plan
-    taken = {
+    is_tuned = {
         label: 'server_lr' in maker.columns for label, maker in plan.algorithms.items()
     }
-    assert taken == {'mifa': False, 'fedvarp': True}
+    assert is_tuned == {'mifa': False, 'fedvarp': True}
 
 
 def test_momentum_on_remembered_updates(x64):
@@ -166,7 +168,9 @@ def test_momentum_on_remembered_updates(x64):
 
 def test_mimic_follows_the_listing(x64):
     settings = histories()
-    algorithm = algorithms.mimic(harness.client_program(settings[0]), server_lr=0.7)
+    algorithm = algorithms.mimic(
+        harness.client_program(settings[0]), server_lr=SERVER_LR
+    )
     paths, corrections = zip(*map(peer_loops.mimic, settings), strict=True)
     for state, correction in zip(
         harness.follow_many(settings, algorithm, paths), corrections, strict=True
@@ -231,7 +235,7 @@ def test_the_printed_distances_by_age_come_out(x64, age, distance):
 
 
 @pytest.mark.parametrize('value', [-1, 1.5, 'a', 2**29 + 1, 2**30 + 5])
-def test_no_age(value):
+def test_what_is_no_age_is_refused(value):
     program = limits.program()
     for name in AGED:
         with refusals.names('max_age'):
@@ -239,7 +243,7 @@ def test_no_age(value):
 
 
 @pytest.mark.parametrize('name', WITH_OPTIMIZERS)
-def test_no_optimizer(name):
+def test_what_is_no_optimizer_is_refused(name):
     with refusals.names('server_optimizer'):
         algorithms.ALGORITHMS[name](
             limits.program(), **WITH_OPTIMIZERS[name], server_optimizer='adam'

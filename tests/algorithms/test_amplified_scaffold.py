@@ -18,10 +18,12 @@ def test_it_follows_the_listing(x64, period, chunk_size):
     algorithm = algorithms.amplified_scaffold(program, period=period, amplification=1.2)
     state = harness.follow(setting, algorithm, expected).state.algorithm
     np.testing.assert_allclose(state.control, control, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(state.clients[1], means, rtol=0, atol=1e-9)
+    _, mean_gradients = state.clients
+    np.testing.assert_allclose(mean_gradients, means, rtol=0, atol=1e-9)
     np.testing.assert_allclose(state.mean_sum, means.sum(axis=0), rtol=0, atol=1e-9)
-    received = setting.mask[len(setting.mask) // period * period :].sum(axis=0)
-    np.testing.assert_array_equal(state.num_uploads, received)
+    window_start = len(setting.mask) // period * period
+    uploads = setting.mask[window_start:].sum(axis=0)
+    np.testing.assert_array_equal(state.num_uploads, uploads)
 
 
 def test_it_ends_at_the_optimum_under_unequal_links(x64):

@@ -5,7 +5,14 @@ import numpy as np
 import optax
 import pytest
 
-from fedjax_links import algorithms, experiment, local_training
+from fedjax_links import (
+    algorithms,
+    experiment,
+    local_training,
+    participation,
+    problems,
+    simulation,
+)
 from tests import refusals
 from tests.reference import block_loops, harness, quadratic_loops
 
@@ -72,7 +79,7 @@ def test_algorithm_2_by_name_in_a_config():
         ('initial_second_moment', -1.0),
     ],
 )
-def test_what_algorithm_2_cannot_be(field, value):
+def test_numbers_out_of_range_of_algorithm_2_are_refused(field, value):
     with refusals.names(field):
         algorithms.fedyogi(**{'learning_rate': 0.1, field: value})
 
@@ -85,15 +92,23 @@ def test_plain_sgd_at_the_server_is_fedavg(x64):
     harness.follow(setting, algorithm, quadratic_loops.fedavg(setting))
 
 
-def test_a_server_optimizer_with_a_traced_rate_is_swept():
-    program = local_training.local_sgd(0.1, local_steps=1)
+def test_a_server_optimizer_with_a_traced_rate_is_swept(x64):
+    setting = quadratic_loops.hard_setting()
+    program = harness.client_program(setting)
+    links = participation.replay(setting.mask)
+    problem = problems.quadratic(setting.targets, initial_point=setting.start)
+    rates = np.array([0.1, 0.2])
 
-    def initial_count(rate):
+    def end(rate):
         algorithm = algorithms.fedopt(program, server_optimizer=optax.adam(rate))
-        state = algorithm.init(np.zeros(2, np.float32), None)
-        return optax.tree.get(state.optimizer, 'count') + 0 * rate
+        result = simulation.simulate(
+            jax.random.key(0), algorithm, links, problem, num_rounds=80
+        )
+        return result.state.algorithm.server
 
-    assert jax.vmap(initial_count)(np.array([0.1, 0.2], np.float32)).shape == (2,)
+    swept = jax.jit(jax.vmap(end))(rates)
+    expected = [block_loops.fedadam(setting, rate)[-1] for rate in rates]
+    np.testing.assert_allclose(swept, expected, rtol=0, atol=1e-9)
 
 
 def test_anything_but_an_optax_transformation_is_refused():

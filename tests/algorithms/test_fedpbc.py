@@ -15,7 +15,7 @@ from fedjax_links import (
     problems,
     simulation,
 )
-from tests.reference import harness, local_loops, quadratic_loops
+from tests.reference import harness, local_loops, quadratic_loops, statistics
 
 
 @pytest.mark.parametrize('compute', ['all', 'active'])
@@ -118,26 +118,17 @@ def test_an_empty_round_keeps_the_server_while_clients_train(x64):
 
 @pytest.mark.statistical
 def test_server_model_fluctuates_around_the_exact_fixed_point(x64):
-    """z-test over seeds; eight coordinates at 4.5 standard errors: false alarm 6e-5."""
-    probs = np.array([0.2, 0.5, 0.9, 0.4])
+    """Two coordinates at 4.5 standard errors: false alarm 1.4e-5."""
     eta = 0.05
     steps = 4
-    targets = np.array([[0.0, 3.0], [1.0, -2.0], [5.0, 0.5], [-4.0, 1.0]])
-    algorithm = algorithms.fedpbc(local_training.local_sgd(eta, local_steps=steps))
-
-    def final_models(key):
-        result = simulation.simulate(
-            key,
-            algorithm,
-            participation.bernoulli(probs),
-            problems.quadratic(targets),
-            num_rounds=150,
-        )
-        return algorithm.models(result.state.algorithm)['server']
-
-    finals = np.asarray(
-        jax.jit(jax.vmap(final_models))(jax.random.split(jax.random.key(5), 2000))
+    finals = statistics.final_models(
+        algorithms.fedpbc(local_training.local_sgd(eta, local_steps=steps)),
+        problems.quadratic(statistics.TARGETS),
+        num_rounds=150,
+        num_seeds=2000,
     )
-    expected = analysis.fedpbc_fixed_point(probs, targets, eta, steps).server
-    z = (finals.mean(0) - expected) / (finals.std(0, ddof=1) / np.sqrt(len(finals)))
-    assert np.abs(z).max() < 4.5
+    expected = analysis.fedpbc_fixed_point(
+        statistics.PROBS, statistics.TARGETS, eta, steps
+    )
+    z_scores = statistics.z_scores(finals, expected.server)
+    assert np.abs(z_scores).max() < statistics.BOUND

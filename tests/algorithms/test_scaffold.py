@@ -1,4 +1,4 @@
-"""Tests SCAFFOLD, option II, against its listing, and its limit against the optimum."""
+"""SCAFFOLD, option II, against its listing, and its limit against the optimum."""
 
 import numpy as np
 import pytest

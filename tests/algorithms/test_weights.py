@@ -35,13 +35,18 @@ SETTING = quadratic_loops.hard_setting()
 
 
 def problem_of(setting, volumes, spread=1.0):
-    """Client i owns so many examples, which average to its target; without spread they are it."""
+    """A federation on the setting's quadratics.
+
+    Client i owns ``volumes[i]`` examples, whose mean is its target. With spread 0 each example is
+    the target.
+    """
     rng = np.random.default_rng(11)
     owners = np.repeat(np.arange(len(volumes)), volumes)
     features = np.zeros((len(owners), setting.targets.shape[1]))
     for i, target in enumerate(setting.targets):
         noise = spread * rng.normal(size=(volumes[i], len(target)))
-        features[owners == i] = target + noise - noise.mean(axis=0)
+        noise -= noise.mean(axis=0)
+        features[owners == i] = target + noise
     features = features.astype(jnp.result_type(float))
     return problems.from_arrays(
         features,
@@ -87,16 +92,15 @@ def test_fedavg_weighs_by_the_examples_of_the_active(x64, compute):
 
 
 @pytest.mark.parametrize('name', ['fedavg_all', 'fedavg_known', 'fedau'])
-def test_rules_that_divide_by_n_weigh_by_shares_of_all_examples(x64, name):
+def test_sums_over_n_weigh_by_shares_of_all_examples(x64, name):
     program = harness.client_program(SETTING)
-    cutoff = {'cutoff': 9} if name == 'fedau' else {}
-    algorithm = ALGORITHMS[name](program, server_lr=1.3, weights='examples', **cutoff)
-    follows(
-        SETTING, algorithm, getattr(weighted_loops, name)(SETTING, VOLUMES, **cutoff)
-    )
+    options = {'cutoff': 9} if name == 'fedau' else {}
+    algorithm = ALGORITHMS[name](program, server_lr=1.3, weights='examples', **options)
+    expected = getattr(weighted_loops, name)(SETTING, VOLUMES, **options)
+    follows(SETTING, algorithm, expected)
 
 
-def test_a_server_optimizer_is_given_the_weighted_mean(x64):
+def test_a_server_optimizer_takes_the_weighted_mean(x64):
     optimizer = optax.sgd(0.4, momentum=0.8)
     program = harness.client_program(SETTING)
     algorithm = algorithms.fedopt(
@@ -126,13 +130,13 @@ def test_equal_volumes_weigh_as_equal_clients_to_the_bit(name):
     np.testing.assert_array_equal(*ends)
 
 
-def test_the_option_is_where_the_rule_is_an_average_of_updates():
-    have = {
+def test_averages_of_updates_have_the_option():
+    names = {
         name
         for name, entry in ALGORITHMS.items()
         if 'weights' in inspect.signature(entry.factory).parameters
     }
-    assert have == WEIGHTED | {'colrel'}  # whose weights are of relays
+    assert names == WEIGHTED | {'colrel'}  # ColRel's weights are those of relays.
 
 
 @pytest.mark.parametrize('name', sorted(WEIGHTED))
@@ -188,9 +192,9 @@ def test_a_client_takes_as_many_steps_as_its_epochs_need(epochs, batch_size):
     run = jax.jit(program.run)
     start = jnp.zeros(3)
     for client, volume in enumerate(VOLUMES):
-        steps = (
-            epochs if batch_size is None else int(np.ceil(epochs * volume / batch_size))
-        )
+        steps = epochs
+        if batch_size is not None:
+            steps = int(np.ceil(epochs * volume / batch_size))
         update = run(start, client, jnp.int32(0), key, problem)
         assert int(update.num_steps) == steps
         same = local_training.local_sgd(0.1, local_steps=steps, batch_size=batch_size)
@@ -239,7 +243,7 @@ def test_fedprox_takes_epochs():
         ({'local_epochs': 2, 'client_steps': np.array([1, 2])}, 'client_steps'),
     ],
 )
-def test_what_epochs_cannot_be(options, field):
+def test_numbers_of_epochs_out_of_range_are_refused(options, field):
     with refusals.names(field):
         local_training.local_sgd(0.1, batch_size=2, **options)
 
