@@ -1,4 +1,4 @@
-"""Imports point one way, and libraries stay where they belong."""
+"""Imports point one way, libraries stay where they belong, and files stay short."""
 
 import ast
 import importlib
@@ -20,6 +20,11 @@ def modules():
         parts = [FOLDER.name, *path.relative_to(FOLDER).with_suffix('').parts]
         is_package = parts[-1] == '__init__'
         yield '.'.join(parts[:-1] if is_package else parts), path, is_package
+
+
+def test_files_have_at_most_400_lines():
+    for _, path, _ in modules():
+        assert len(path.read_text().splitlines()) <= 400, path
 
 
 def test_every_module_keeps_to_its_layer():
