@@ -1,4 +1,4 @@
-"""Everyday configs at tiny sizes, on files of one's own too."""
+"""Everyday configs at tiny sizes, some of them on a user's own files."""
 
 import copy
 import importlib
@@ -125,13 +125,15 @@ _ALGORITHMS: dict[str, Any] = {
 
 
 def shipped(name: str, **changes: Any) -> Config:
-    """A config of the project at its quick size, if it has one, with changes."""
+    """Loads a config of the project at its quick size, if it has one, with changes."""
     values = importlib.import_module(f'configs.{name}').get_config().to_dict()
-    values = nested.quick(values) if nested.QUICK in values else values
+    if nested.QUICK in values:
+        values = nested.quick(values)
     return nested.quick({**values, nested.QUICK: changes})
 
 
 def _some(table: dict[str, Any], rng: random.Random, count: int) -> dict[str, Any]:
+    """Copies up to ``count`` random entries of a table."""
     chosen = rng.sample(sorted(table), min(count, len(table)))
     return {label: copy.deepcopy(table[label]) for label in chosen}
 
@@ -146,19 +148,25 @@ def _quickstart(rng: random.Random) -> Config:
 
 def _comparison(rng: random.Random) -> Config:
     tuned_on = 'bernoulli_sine'
-    tuning = {'learning_rates': (1.0, 0.1), 'num_rounds': 8, 'num_seeds': 1}
-    tuning |= {'pattern': tuned_on, 'grow': 0}
-    sizes_ = {
-        'problem': {'num_clients': 10},
+    tuning = {
+        'learning_rates': (1.0, 0.1),
         'num_rounds': 8,
-        'eval_every': 4,
-        'num_seeds': 2,
+        'num_seeds': 1,
+        'pattern': tuned_on,
+        'grow': 0,
     }
-    values = shipped('comparison', tuning=tuning, **sizes_)
+    values = shipped(
+        'comparison',
+        tuning=tuning,
+        problem={'num_clients': 10},
+        num_rounds=8,
+        eval_every=4,
+        num_seeds=2,
+    )
     for label in ('amplified_fedavg', 'wait_for_all'):
         values['algorithms'][label]['period'] = 4
-    remaining = {tuned_on: values['patterns'][tuned_on]}
-    values['patterns'] = {**remaining, **_some(values['patterns'], rng, 1)}
+    tuning_pattern = {tuned_on: values['patterns'][tuned_on]}
+    values['patterns'] = {**tuning_pattern, **_some(values['patterns'], rng, 1)}
     values['algorithms'] = {'fedavg': {}, **_some(values['algorithms'], rng, 2)}
     return values
 
@@ -242,8 +250,8 @@ def _paper(rng: random.Random) -> Config:
         problem = {'num_clients': 20, 'examples_per_client': 4}
         values = shipped('sun2025_figure2', problem=problem, **short)
     values['patterns'] = _some(values['patterns'], rng, 2)
-    remaining = {*values['patterns'], *values['algorithms']}
-    values['names'] = [pair for pair in values.get('names', ()) if pair[0] in remaining]
+    labels = {*values['patterns'], *values['algorithms']}
+    values['names'] = [pair for pair in values.get('names', ()) if pair[0] in labels]
     values.pop('tuning', None)
     values.setdefault('client', {})['learning_rate'] = 0.05
     return values

@@ -2,12 +2,13 @@
 
   python -m tests.attacks.fuzz --count=2000 --seed=0 --commands=20 --runs=1
 
-Takes everyday configs at tiny sizes, on files of data and logs too, spoils values, files and names
-(`mutations`), and drives each the way of the command line up to the point where training would
-begin. What is accepted is judged by rules of its own (`rules`). With `--runs` a share of what is
-accepted and small runs: it trains, reports, is read again, looked at and merged. Exit status 1 if
-anything ends in a traceback or in a line that names no field, flag or file, is nonsense, takes too
-long, or has NaN among its final metrics and does not say so.
+Everyday configs at tiny sizes, some on files of data and logs, get wrong values, files and names
+(`mutations`). Each goes through the steps of the command line up to where training would begin.
+`rules` judges what is accepted, independently of the package's checks. With `--runs` a fraction of
+the small accepted configs also trains, reports, is read, watched and merged.
+
+The exit status is 1 if a config ends in a traceback, or in a line that names no field, flag or
+file; if an accepted one is nonsense or takes too long; or if a report hides NaN.
 """
 
 import argparse
@@ -44,10 +45,10 @@ SLOW = 'too long'
 ENDS = 'ran'
 BAD = (NAMELESS, TRACEBACK, NONSENSE, SLOW)
 _LONGEST_LINE = 2_000
+# Only configs up to this size run.
 _MOST_CLIENTS = 12
 _MOST_ROUNDS = 12
 _MOST_LANES = 24
-"""Of what runs."""
 
 
 class Verdict(NamedTuple):
@@ -55,7 +56,7 @@ class Verdict(NamedTuple):
 
     Attributes:
       kind: one of the constants above.
-      text: the message, the traceback, or what is nonsense about it.
+      text: the message, the traceback, or the faults.
     """
 
     kind: str
@@ -88,23 +89,20 @@ def judge(
         try:
             with _alarm(limit):
                 planned, num_clients = _drive(config)
-                result = rules.nonsense(config, num_clients)
-                if result:
-                    return Verdict(NONSENSE, '; '.join(result))
-                if runs_too and _is_small(planned, num_clients):
-                    result = _run(planned, folder)
-                    return (
-                        Verdict(NONSENSE, '; '.join(result))
-                        if result
-                        else Verdict(ENDS, '')
-                    )
+                kind = RUNS
+                faults = rules.nonsense(config, num_clients)
+                if runs_too and not faults and _is_small(planned, num_clients):
+                    kind = ENDS
+                    faults = _run(planned, folder)
+                if faults:
+                    return Verdict(NONSENSE, '; '.join(faults))
+                return Verdict(kind, '')
         except (errors.InvalidError, errors.MissingPackageError) as error:
             return _as_line(str(error))
         except _TooLong:
             return Verdict(SLOW, f'more than {limit:g} s')
         except Exception:
             return Verdict(TRACEBACK, traceback.format_exc())
-    return Verdict(RUNS, '')
 
 
 @contextlib.contextmanager
@@ -124,50 +122,59 @@ def _folder_with(files: Mapping[str, bytes]) -> Iterator[Path]:
 
 def _is_small(planned: experiment.Experiment, num_clients: int) -> bool:
     """Whether a run takes no longer than it takes to compile."""
-    series = len(planned.algorithms) * len(planned.patterns) * len(planned.plan.points)
-    lanes = series * len(planned.seeds)
+    num_lanes = math.prod(
+        len(part)
+        for part in (
+            planned.algorithms,
+            planned.patterns,
+            planned.plan.points,
+            planned.seeds,
+        )
+    )
     is_short = planned.num_rounds <= _MOST_ROUNDS
-    return is_short and num_clients <= _MOST_CLIENTS and lanes <= _MOST_LANES
+    return is_short and num_clients <= _MOST_CLIENTS and num_lanes <= _MOST_LANES
 
 
 def _run(planned: experiment.Experiment, folder: Path) -> list[str]:
-    """Runs, reports, looks and merges; returns what is wrong with what came out."""
+    """Runs, reports, watches and merges; returns the faults of the results."""
     path = folder / 'run'
     results = planned.run(path)
     report.write(results, planned)
     text = (path / 'report.md').read_text()
     status = runs.status(path)
-    seen = live.read(path)
-    list(live.progress_lines(seen))
-    live.write(seen, path, [planned.title], seconds=None)
-    again = runs.read(path)
-    again.dataset.to_netcdf(path / 'all.nc')
-    report.table(again, form='latex')
+    progress = live.read(path)
+    list(live.progress_lines(progress))
+    live.write(progress, path, [planned.title], seconds=None)
+    stored = runs.read(path)
+    stored.dataset.to_netcdf(path / 'all.nc')
+    report.table(stored, form='latex')
     merged = runs.merge(path, folder / 'merged')
     report.table(merged, form='csv')
-    computed = []
+    faults = []
     if status.done != status.lanes:
-        computed.append(f'{status.lanes - status.done} lanes are not done')
+        faults.append(f'{status.lanes - status.done} lanes are not done')
     lines = (path / runs.METRICS).read_text()
     if (folder / 'merged' / runs.METRICS).read_text() != lines:
-        computed.append('merged metrics differ')
+        faults.append('merged metrics differ')
     if hides_nan(lines, text):
-        computed.append('NaN, of which the report says nothing')
-    return computed
+        faults.append('NaN, of which the report says nothing')
+    return faults
 
 
 def hides_nan(lines: str, text: str) -> bool:
     """Whether a metric is missing or not finite, and the report does not say why."""
-    is_hidden = False
+    if 'iverged' in text:
+        return False
     for line in map(json.loads, lines.splitlines()):
         values = [value for name, value in line.items() if name.startswith('server/')]
         is_bad = any(value is None or not math.isfinite(value) for value in values)
-        is_hidden |= is_bad and line.get('finite', True) and 'iverged' not in text
-    return is_hidden
+        if is_bad and line.get('finite', True):
+            return True
+    return False
 
 
 def _drive(config: dict[str, Any]) -> tuple[experiment.Experiment, int]:
-    """Goes the command line's way, without compiling; returns the number of clients too."""
+    """Takes the steps of the command line before compiling; returns the number of clients too."""
     config = nested.full(config)
     planned = experiment.build(config)
     report.check(planned)
@@ -179,7 +186,7 @@ def _drive(config: dict[str, Any]) -> tuple[experiment.Experiment, int]:
 
 
 def _as_line(message: str) -> Verdict:
-    """A line has to begin with the field, the flag or the file that is to be mended."""
+    """Judges an error; its line has to begin with the field, the flag or the file to change."""
     names = re.match(
         r'(error: )?(`(config\b|--?\w|[\w./-]*/)|[^`]+: `pip install )', message
     )
@@ -215,18 +222,15 @@ def command(
             f'from math import inf, nan\n\n\ndef get_config():\n    return {config!r}\n'
         )
         path.write_text(text)
-        line = [
-            sys.executable,
-            '-m',
-            'fedjax_links',
-            'simulate',
-            f'--config={path}',
-            '--dry_run',
-        ]
-        where: dict[str, Any] = {'cwd': folder, 'timeout': limit}
+        arguments = ['simulate', f'--config={path}', '--dry_run']
         try:
             done = subprocess.run(
-                line, capture_output=True, text=True, check=False, **where
+                [sys.executable, '-m', 'fedjax_links', *arguments],
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=folder,
+                timeout=limit,
             )
         except subprocess.TimeoutExpired:
             return Verdict(SLOW, f'more than {limit:g} s')
@@ -244,14 +248,14 @@ def main() -> None:
     parser.add_argument('--count', type=int, default=200, help='configs')
     parser.add_argument('--seed', type=int, default=0, help='of the first config')
     parser.add_argument(
-        '--commands', type=int, default=0, help='of these, given to the command'
+        '--commands', type=int, default=0, help='of these, run by the command too'
     )
     parser.add_argument(
-        '--runs', type=float, default=0, help='share of what is small that runs'
+        '--runs', type=float, default=0, help='fraction of small configs that run'
     )
     parser.add_argument('--lines', action='store_true', help='show every refusal, too')
     options = parser.parse_args()
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     counts = collections.Counter[str]()
     warnings.simplefilter('ignore')
     by_command = math.ceil(options.count / max(1, options.commands))
@@ -262,17 +266,15 @@ def main() -> None:
         verdicts = [('', judge(case.config, case.files, runs_too=runs_too))]
         if options.commands and index % by_command == 0:
             verdicts.append(('command ', command(case.config, case.files)))
-        for who, verdict in verdicts:
-            counts[who + verdict.kind] += 1
+        for prefix, verdict in verdicts:
+            kind = prefix + verdict.kind
+            counts[kind] += 1
             if verdict.kind in BAD or (options.lines and verdict.kind == LINE):
-                print(
-                    f'--- {seed} {who}{verdict.kind}: {case.done}\n{verdict.text}',
-                    flush=True,
-                )
+                print(f'--- {seed} {kind}: {case.done}\n{verdict.text}', flush=True)
         if (index + 1) % 100 == 0:
             print(f'{index + 1}: {dict(counts)}', flush=True)
     print(dict(counts))
-    print(f'{options.count} configs in {time.perf_counter() - began:.0f} s')
+    print(f'{options.count} configs in {time.perf_counter() - start_time:.0f} s')
     sys.exit(any(kind.removeprefix('command ') in BAD for kind in counts))
 
 

@@ -22,7 +22,7 @@ def run_with_kills(
       commands: the commands.
       draw_moment: called with a command's index at each of its starts; returns a function that
         tells whether the moment to kill it has come.
-      most: how often each is killed at most.
+      most: kills of each command, at most.
       pause: seconds between two checks.
 
     Returns:

@@ -125,11 +125,8 @@ def kill_a_run(
         if error:
             return error, num_kills
         files = contents(folder)
-        different = [
-            name
-            for name in {**unbroken, **files}
-            if unbroken.get(name) != files.get(name)
-        ]
+        names = {**unbroken, **files}
+        different = [name for name in names if unbroken.get(name) != files.get(name)]
         return ', '.join(different), num_kills
 
 
@@ -141,7 +138,7 @@ def main(argv: list[str]) -> None:
         folder = Path(scratch) / 'run'
         error, _ = killing.run_with_kills([command(folder)], lambda _: lambda: False)
         if error:
-            raise SystemExit(f'the unbroken run failed: {error}')
+            sys.exit(f'the unbroken run failed: {error}')
         unbroken = contents(folder)
         shutil.rmtree(folder)
     num_equal = 0

@@ -1,4 +1,4 @@
-"""Makes small files of data and logs that configs name, intact and spoilt."""
+"""Writes small files of data and logs that configs name, intact and spoilt."""
 
 import io
 import json
@@ -56,7 +56,7 @@ NAMES: tuple[str, ...] = (
 )
 """Names of clients, as logs and data sets have them."""
 
-OWN_MODULE = b'''"""Parts of a user's own."""
+USER_MODULE = b'''"""A user's own parts."""
 
 import numpy as np
 
@@ -125,7 +125,7 @@ def _files(rng: random.Random, names: list[str], *, is_spoilt: bool) -> Files:
         'log.csv': _csv(rng, ('client', 'start', 'end'), rows, is_spoilt),
         'events.csv': _csv(rng, ('client', 'time', 'state'), _events(rows), is_spoilt),
         'flash.json': json.dumps(ready).encode(),
-        'mine.py': OWN_MODULE,
+        'mine.py': USER_MODULE,
     }
     if is_spoilt and rng.random() < 0.2:
         name = rng.choice([name for name in files if name != 'mine.py'])
@@ -258,10 +258,10 @@ def _containers(tree: Any) -> list[Any]:
     """Lists all dictionaries and lists in a tree, itself first."""
     if not isinstance(tree, dict | list):
         return []
-    found = [tree]
+    containers = [tree]
     for part in tree.values() if isinstance(tree, dict) else tree:
-        found += _containers(part)
-    return found
+        containers += _containers(part)
+    return containers
 
 
 def _spoil_bytes(content: bytes, rng: random.Random) -> bytes:

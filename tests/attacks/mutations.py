@@ -1,4 +1,4 @@
-"""What users get wrong in configs, in files that they name, and in names."""
+"""Makes the mistakes of users: in configs, in files that they name, and in names."""
 
 import copy
 import random
@@ -20,7 +20,7 @@ _SHOWN = 'names', 'names', 'title', 'caption'
 
 
 def nodes(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
-    """Every leaf, section and list of a config but the whole, with its path."""
+    """Yields each leaf, section and list within a config, with its path."""
     if path:
         yield path, value
     inner: Any = ()
@@ -33,14 +33,14 @@ def nodes(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
 
 
 def get(config: Any, path: Path_) -> Any:
-    """What stands at a path."""
+    """Returns the value at a path."""
     for key in path:
         config = config[key]
     return config
 
 
 def put(config: Any, path: Path_, value: Any) -> Any:
-    """The config with another value at a path."""
+    """Returns the config with another value at a path."""
     if not path:
         return value
     first, *rest = path
@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
     Attributes:
       config: plain values.
-      done: in words what was done to which base.
+      done: the base and its changes, in words.
       files: contents of the files that it may name, by name.
     """
 
@@ -72,7 +72,7 @@ def mutated(seed: int) -> Case:
       seed: everything depends on it alone.
     """
     rng = random.Random(seed)
-    # The cheap ones more often.
+    # Bases on files are cheap, so they come more often.
     base = rng.choice([*sorted(everyday.BASES), *everyday.ON_FILES * 4])
     config = everyday.BASES[base](rng)
     done = [base]
@@ -110,11 +110,10 @@ def _add(config: Config, rng: random.Random) -> tuple[Config, str]:
     ]
     position = rng.choice(positions)
     key = rng.choice(KEYS)
-    results = [value for path, value in nodes(config) if path[-1] == key]
-    value = copy.deepcopy(rng.choice([*JUNK, *(results or [1, 0.1]) * 20]))
-    return put(
-        config, (*position, key), value
-    ), f'added {_text((*position, key))} = {value!r}'
+    plausible = [value for path, value in nodes(config) if path[-1] == key]
+    value = copy.deepcopy(rng.choice([*JUNK, *(plausible or [1, 0.1]) * 20]))
+    path = (*position, key)
+    return put(config, path, value), f'added {_text(path)} = {value!r}'
 
 
 def _distort(config: Config, rng: random.Random) -> tuple[Config, str]:
@@ -151,9 +150,8 @@ def _swap(config: Config, rng: random.Random) -> tuple[Config, str]:
     (one, first), (two, second) = rng.choices(list(nodes(config)), k=2)
     if one[: len(two)] == two or two[: len(one)] == one:
         return _replace(config, rng)
-    return put(
-        put(config, one, second), two, first
-    ), f'{_text(one)} and {_text(two)} swapped'
+    swapped = put(put(config, one, second), two, first)
+    return swapped, f'{_text(one)} and {_text(two)} swapped'
 
 
 def _rename(config: Config, rng: random.Random) -> tuple[Config, str]:
@@ -210,7 +208,7 @@ def _copy(config: Config, rng: random.Random) -> tuple[Config, str]:
 
 
 def _call(config: Config, rng: random.Random) -> tuple[Config, str]:
-    """Gives an algorithm, a pattern, a report or the whole another name."""
+    """Renames an algorithm, a pattern, a report or the experiment."""
     name = rng.choice(STRANGE_NAMES)
     field = rng.choice(
         ['algorithms', 'algorithms', 'patterns', 'patterns', 'reports', *_SHOWN]

@@ -1,7 +1,10 @@
 """Changes to the files of a run folder, each as a function of the folder."""
 
+import hashlib
+import io
 import json
 import os
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +26,12 @@ def facts_with(**changes):
 
 
 def facts_without(*names):
-    """Takes facts away."""
+    """Removes facts of the experiment."""
 
     def spoil(folder):
         values = runs.read_json(folder, runs.EXPERIMENT)
-        left = {name: value for name, value in values.items() if name not in names}
-        write(folder / runs.EXPERIMENT, left)
+        remaining = {name: value for name, value in values.items() if name not in names}
+        write(folder / runs.EXPERIMENT, remaining)
 
     return spoil
 
@@ -49,7 +52,7 @@ def config_with(path, value):
 
 
 def json_of(name, value):
-    """Writes another value as a file of JSON, with a digest where it can hold one."""
+    """Writes another value as a file of JSON, with a digest if it is an object."""
 
     def spoil(folder):
         (folder / name).parent.mkdir(exist_ok=True)
@@ -59,7 +62,7 @@ def json_of(name, value):
 
 
 def write(path, value):
-    """Writes JSON that proves itself; of no object, JSON alone."""
+    """Writes JSON, with its digest if it is an object."""
     is_object = isinstance(value, dict)
     path.write_bytes(runs.as_json(value) if is_object else json.dumps(value).encode())
 
@@ -75,21 +78,14 @@ def lanes_with(change):
 
 
 def repack(path, change):
-    """Changes the arrays of an npz that proves itself."""
+    """Changes the arrays of an npz, and its checksum with them."""
     with np.load(path, allow_pickle=False) as stored:
         arrays = dict(stored)
-    path.write_bytes(unchecked(change(arrays)))
+    path.write_bytes(checksummed(change(arrays)))
 
 
-def unchecked(arrays):
-    """As `packing.npz`, of objects too, which are pickled."""
-    plain = {name: array for name, array in arrays.items() if not array.dtype.hasobject}
-    if len(plain) == len(arrays):
-        return checksummed_npz.npz(arrays, compress=False)
-    import hashlib
-    import io
-    import struct
-
+def checksummed(arrays):
+    """The content of an npz with its checksum; arrays of objects are pickled."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     buffer.seek(-2, os.SEEK_END)
@@ -99,22 +95,22 @@ def unchecked(arrays):
 
 
 class Pickled:
-    """Makes the canary when it is unpickled."""
+    """Creates the canary when it is unpickled."""
 
     def __reduce__(self):
-        """What unpickling calls."""
+        """Returns what unpickling calls, and its arguments."""
         return (os.system, (f'touch {CANARY}',))
 
 
 def pickled(arrays):
-    """Every leaf as an array of an object."""
+    """Replaces each leaf by an array of an object."""
     objects = np.array([Pickled()], object)
     texts = ('about', 'lines')
     return {name: array if name in texts else objects for name, array in arrays.items()}
 
 
 def about_with(**changes):
-    """Changes what a save says of itself; None takes a field away."""
+    """Changes the metadata of a save; None removes a field."""
 
     def change(arrays):
         about = json.loads(bytes(arrays['about'])) | changes
@@ -125,7 +121,7 @@ def about_with(**changes):
 
 
 def leaves_of_kind(kind):
-    """Says that every leaf is of another kind."""
+    """Changes the kind of each leaf in the metadata."""
 
     def change(arrays):
         about = json.loads(bytes(arrays['about']))
@@ -151,22 +147,22 @@ def rows_with(**changes):
 
 
 def text(value):
-    """A text as the array that an npz keeps it as."""
+    """Converts a text to the array that stands for it in an npz."""
     return np.frombuffer(value.encode(), np.uint8)
 
 
 def links_with(change):
-    """Changes the kept links."""
+    """Changes the recorded links."""
     return lambda folder: repack(folder / runs.LINKS, change)
 
 
 def clients_with(arrays):
-    """Writes what is kept of clients."""
-    return lambda folder: (folder / 'clients.npz').write_bytes(unchecked(arrays))
+    """Writes other per-client results."""
+    return lambda folder: (folder / 'clients.npz').write_bytes(checksummed(arrays))
 
 
 def symlink(name, target=CANARY):
-    """Puts a link in a file's place, by default to the canary, which is not there."""
+    """Replaces a file by a link, by default to the canary, which does not exist."""
 
     def spoil(folder):
         path = folder / name
@@ -178,13 +174,13 @@ def symlink(name, target=CANARY):
 
 
 def moved_lanes(folder):
-    """Keeps the lanes' files elsewhere."""
+    """Moves the lanes' files, and leaves a link."""
     (folder / runs.CHECKPOINTS).rename(folder.with_name('elsewhere'))
     (folder / runs.CHECKPOINTS).symlink_to(folder.with_name('elsewhere'))
 
 
 def renamed_lane(name):
-    """Calls the file of a lane otherwise."""
+    """Renames the file of a lane."""
 
     def spoil(folder):
         first = next(iter(runs.saves(folder).values()))
@@ -195,22 +191,13 @@ def renamed_lane(name):
 
 
 def archive_with(**arrays):
-    """Makes the folder an archive with further columns."""
+    """Turns the folder into an archive with further columns."""
 
     def spoil(folder):
-        columns = runs.read(folder).columns
-        remaining = dict(packing_columns(columns))
-        (folder / checksummed_npz.METRICS).write_bytes(
-            unchecked({**remaining, **arrays})
-        )
+        content = checksummed_npz.pack_metrics(runs.read(folder).columns)
+        with np.load(io.BytesIO(content)) as stored:
+            columns = dict(stored)
+        metrics = checksummed({**columns, **arrays})
+        (folder / checksummed_npz.METRICS).write_bytes(metrics)
 
     return spoil
-
-
-def packing_columns(columns):
-    """Columns as an archive keeps them."""
-    content = checksummed_npz.pack_metrics(columns)
-    import io
-
-    with np.load(io.BytesIO(content)) as stored:
-        return dict(stored)

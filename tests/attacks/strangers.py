@@ -11,6 +11,7 @@ from tests.attacks.spoiling import (
     Pickled,
     about_with,
     archive_with,
+    checksummed,
     clients_with,
     config_with,
     facts_with,
@@ -26,7 +27,6 @@ from tests.attacks.spoiling import (
     rows_with,
     symlink,
     text,
-    unchecked,
 )
 
 MODULE = 'stranger_module'
@@ -45,6 +45,12 @@ def get_config():
     return make()
 """
 COMMAND = {'name': 'os:system', 'command': f'touch {CANARY}'}
+IMPORT = {'name': 'runpy:run_module', 'mod_name': MODULE}
+LOAD = {
+    'name': 'fedjax_links.cli.configs:load',
+    'config_flag': f'{MODULE}.py',
+    'overrides': {},
+}
 OWN = {'name': f'{MODULE}:make'}
 
 
@@ -69,26 +75,11 @@ PAGES = {
     'printed rates are a module': facts_with(
         reports={'r': {'name': 'rates', 'published': OWN}}
     ),
-    'the package imports for a stranger': facts_with(
-        reports={
-            'levels': {
-                'name': 'levels',
-                'published': {
-                    'name': 'fedjax_links.config.bound:import_named',
-                    'where': 'x',
-                    'module': MODULE,
-                },
-            }
-        }
+    'Python imports for a stranger': facts_with(
+        reports={'levels': {'name': 'levels', 'published': IMPORT}}
     ),
     'the package runs a file for a stranger': facts_with(
-        reports={
-            'x': {
-                'name': 'fedjax_links.cli.configs:load',
-                'given': f'{MODULE}.py',
-                'overridden': {},
-            }
-        }
+        reports={'levels': {'name': 'levels', 'published': LOAD}}
     ),
     'papers lend what they import': facts_with(
         reports={'x': {'name': 'fedjax_links.papers.common:importlib'}}
@@ -125,9 +116,9 @@ FACTS = {
     'rounds are a text': facts_with(num_rounds='../x'),
     'rounds are endless': facts_with(num_rounds=10**15, eval_every=1),
     'no rounds between evaluations': facts_with(eval_every=0),
-    'a metric nobody knows': facts_with(metric='__class__'),
+    'an unknown metric': facts_with(metric='__class__'),
     'directions are a list': facts_with(directions=['loss']),
-    'models of nobody': facts_with(models={'x': ['server']}),
+    'models of an unknown algorithm': facts_with(models={'x': ['server']}),
     'a grid of texts': facts_with(grid='client'),
     'an endless grid': facts_with(grid={f'c{k}': list(range(1000)) for k in range(8)}),
     'tuning is a text': facts_with(tuning='x'),
@@ -138,7 +129,7 @@ FACTS = {
     'reports are a list': facts_with(reports=[1]),
     'a page is a number': facts_with(reports={'x': 3}),
     'a page without a name': facts_with(reports={'x': {}}),
-    'a baseline nobody knows': facts_with(baseline='x'),
+    'an unknown baseline': facts_with(baseline='x'),
 }
 CONFIGS = {
     'an algorithm is a command': config_with('algorithms.fedavg', COMMAND),
@@ -188,7 +179,7 @@ FILES = {
     ),
     'labels are missing': about_with(labels=None),
     'labels are a list': about_with(labels=[1]),
-    'a place is a text': about_with(place='ab'),
+    'a position is a text': about_with(place='ab'),
     'leaves are objects': leaves_of_kind('O'),
     'leaves are keys of a stranger': leaves_of_kind('key:os'),
     'parts lie outside': about_with(parts=[{'sha256': 'x', 'rows': {'../x': [0, 1]}}]),
@@ -262,7 +253,7 @@ FILES = {
     'identities of lanes are lists': about_with(identity=[1]),
     'identities of lanes lack parts': about_with(identity={'version': '1'}),
     'examples are pickled': lambda folder: (folder / 'examples.npz').write_bytes(
-        unchecked({'links/data': np.array([Pickled()], object)})
+        checksummed({'links/data': np.array([Pickled()], object)})
     ),
     'what was written is a list': json_of('.written.json', [1]),
     'the environment is a list': json_of(runs.ENVIRONMENT, [1]),

@@ -1,4 +1,4 @@
-"""Single bits that are flipped in the files of a run: each is overcome, or refused in a line."""
+"""Single flipped bits in the files of a run: each changes no result, or is refused in a line."""
 
 import functools
 import random
@@ -30,18 +30,18 @@ CONFIG = {
     'num_seeds': 2,
 }
 DERIVED = (runs.ENVIRONMENT, '.lock')
-"""Files that are written anew at every start and say nothing of results."""
+"""Files that every start writes again, without results."""
 
 
 @pytest.fixture
 def full_run(tmp_path):
     """The folder of an unbroken run."""
-    experiment.build(CONFIG).run(tmp_path / 'whole')
-    return tmp_path / 'whole'
+    experiment.build(CONFIG).run(tmp_path / 'full')
+    return tmp_path / 'full'
 
 
 def contents(folder):
-    """What must not depend on damage that was overcome."""
+    """The content of the files that must not depend on damage, by name."""
     names = (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS)
     paths = [
         *(folder / name for name in names),
@@ -51,15 +51,14 @@ def contents(folder):
 
 
 def damaged(folder, seed):
-    """A copy of a folder with one bit of one file flipped, and where that is."""
+    """A copy of a folder with one bit of one file flipped, and the bit's position in words."""
     rng = random.Random(seed)
     copy = folder.with_name('case')
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
-    paths = [
-        p for p in sorted(copy.rglob('*')) if p.is_file() and p.name not in DERIVED
-    ]
-    path = rng.choice([p for p in paths if p.stat().st_size])
+    files = [path for path in sorted(copy.rglob('*')) if path.is_file()]
+    paths = [path for path in files if path.name not in DERIVED and path.stat().st_size]
+    path = rng.choice(paths)
     content = bytearray(path.read_bytes())
     index = rng.randrange(len(content))
     bit = rng.randrange(8)
@@ -78,11 +77,11 @@ def unless_refused(call):
     return None
 
 
-class CutAt(experiment.Callback):
+class StopInSecondLane(experiment.Callback):
     """Stops in the second lane of the main part, which was saved twice."""
 
     def on_period(self, lane, record):
-        """Stops there."""
+        """Stops after round 12 of seed 1."""
         if (lane.stage, lane.seed, record['round']) == ('main', 1, 12):
             raise experiment.Stop
 
@@ -90,13 +89,16 @@ class CutAt(experiment.Callback):
 @pytest.mark.slow
 @pytest.mark.release('test_the_report_of_a_finished_run_is_the_same_or_refused')
 def test_a_resumed_run_ends_like_an_unbroken_one_or_is_refused(full_run, monkeypatch):
-    """The state of a lane that was done is not looked at until somebody wants it."""
+    """A resumed run does not read the state of a finished lane, so damage to it may stay.
+
+    An export reads it, and refuses it then.
+    """
     expected = contents(full_run)
     cut = full_run.with_name('cut')
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     with pytest.raises(experiment.Stop):
-        experiment.build(CONFIG).run(cut, [CutAt()])
-    overcome = 0
+        experiment.build(CONFIG).run(cut, [StopInSecondLane()])
+    num_equal = 0
     for seed in range(NUM_FLIPS):
         folder, where = damaged(cut, seed)
         planned = experiment.build(CONFIG)
@@ -104,18 +106,18 @@ def test_a_resumed_run_ends_like_an_unbroken_one_or_is_refused(full_run, monkeyp
             continue
         result = contents(folder)
         changed = [name for name in expected if result[name] != expected[name]]
-        overcome += not changed
-        if changed:
-            assert all('@' in name for name in changed), where
-            export_run = functools.partial(
-                export.export, folder, folder.with_name(f'to{seed}')
-            )
-            assert unless_refused(export_run) is None, where
-    assert 0 < overcome < NUM_FLIPS
+        if not changed:
+            num_equal += 1
+            continue
+        assert all('@' in name for name in changed), where
+        to = folder.with_name(f'to{seed}')
+        export_run = functools.partial(export.export, folder, to)
+        assert unless_refused(export_run) is None, where
+    assert 0 < num_equal < NUM_FLIPS
 
 
 def read(folder):
-    """The report, and the links that were kept."""
+    """Reads the report and the recorded links; returns the report's text."""
     text = report.write(runs.read(folder))
     runs.links(folder)
     return text
@@ -125,11 +127,11 @@ def read(folder):
 @pytest.mark.usefixtures('unrendered')
 def test_the_report_of_a_finished_run_is_the_same_or_refused(full_run):
     expected = report.write(runs.read(full_run)).split('Wrote')[0]
-    same = 0
+    num_equal = 0
     for seed in range(NUM_FLIPS):
         folder, where = damaged(full_run, seed)
         text = unless_refused(functools.partial(read, folder))
         if text is not None:
             assert text.split('Wrote')[0] == expected, where
-            same += 1
-    assert 0 < same < NUM_FLIPS
+            num_equal += 1
+    assert 0 < num_equal < NUM_FLIPS

@@ -60,11 +60,13 @@ def test_the_unspoilt_configs_run(base):
 @pytest.mark.parametrize('base', everyday.ON_FILES)
 def test_configs_of_files_run_and_are_reported(base):
     rng = random.Random(3)
-    case = everyday.BASES[base](rng), made_files.intact(rng)
-    assert fuzz.judge(*case, runs_too=True) == fuzz.Verdict(fuzz.ENDS, '')
+    config = everyday.BASES[base](rng)
+    files = made_files.intact(rng)
+    verdict = fuzz.judge(config, files, runs_too=True)
+    assert verdict == fuzz.Verdict(fuzz.ENDS, '')
 
 
-def test_unexplained_nan_is_found():
+def test_a_report_that_hides_nan_is_noticed():
     good = '{"server/loss": 1.0}\n'
     bad = '{"server/loss": NaN}\n'
     assert not fuzz.hides_nan(good, '')
@@ -112,7 +114,7 @@ def test_the_rules_find_nonsense(changes, fault):
     assert any(fault in line for line in result), result
 
 
-def test_what_ends_badly_is_told_apart(monkeypatch):
+def test_kinds_of_ends_are_distinguished(monkeypatch):
     config = mutations.mutated(0).config
     for raised, kind in (
         (errors.invalid('config.x', 'be y', 1), fuzz.LINE),

@@ -1,5 +1,7 @@
 """A run folder is data: whatever a stranger writes into it, nothing of it runs."""
 
+import importlib
+import inspect
 import shutil
 import sys
 
@@ -38,8 +40,6 @@ COMMANDS = {
     'archive': ('export', 'stranger', '--archive', '--to=archived'),
     'merge': ('merge', '--workdir=stranger'),
 }
-
-
 FAST = [
     'a page is a command',
     'printed numbers are a text',
@@ -79,9 +79,9 @@ def stranger(honest, tmp_path, monkeypatch, unrendered):
 
 
 def outside(folder):
-    """The files that lie beside the folders that commands may write to."""
-    ours = ('stranger', 'honest', 'exported', 'archived', 'elsewhere')
-    return {path.name for path in folder.iterdir() if path.name not in ours}
+    """The names of files outside the folders that commands may write to."""
+    folders = ('stranger', 'honest', 'exported', 'archived', 'elsewhere')
+    return {path.name for path in folder.iterdir() if path.name not in folders}
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,16 @@ def test_nothing_that_a_stranger_names_is_run(way, stranger, tmp_path):
 
 
 @pytest.mark.parametrize(
+    'section', [strangers.COMMAND, strangers.IMPORT, strangers.LOAD]
+)
+def test_functions_that_a_stranger_names_take_their_options(section):
+    options = dict(section)
+    module, _, name = options.pop('name').partition(':')
+    function = getattr(importlib.import_module(module), name)
+    inspect.signature(function).bind(**options)
+
+
+@pytest.mark.parametrize(
     'way', ['an algorithm is a command', 'an algorithm is labelled as a module']
 )
 def test_certificates_and_forks_of_a_folder_import_nothing(way, stranger, tmp_path):
@@ -114,7 +124,7 @@ def test_certificates_and_forks_of_a_folder_import_nothing(way, stranger, tmp_pa
     assert 'must name nothing outside fedjax_links' in message
     assert '--allow_imports' in message
     for path in (folder / runs.CHECKPOINTS).glob('*@2.npz'):
-        path.unlink()  # so that lanes are advanced anew
+        path.unlink()  # so that lanes are advanced again
     config = {**CONFIG, 'num_rounds': 6}
     with pytest.raises(
         errors.InvalidError, match='must name nothing outside fedjax_links'
@@ -145,7 +155,7 @@ def printed():
 
 @pytest.fixture
 def owned(tmp_path, monkeypatch, unrendered):
-    """A run with modules of the user's own, beside them; the user stands there."""
+    """The folder of a run with a module of the user's own, which lies in the working folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'own_module.py').write_text(OWN)
     printed = {'name': 'levels', 'published': {'name': 'own_module:printed'}}
