@@ -121,8 +121,15 @@ def table(records: Iterable[Record]) -> str:
     return '\n'.join([*lines, '', *notes])
 
 
+def rows_with_reference(records: Iterable[Record]) -> list[Row]:
+    """Returns the rows that are compared with something."""
+    return [
+        row for record in records for row in rows(record) if row.reference is not None
+    ]
+
+
 def picture(records: Iterable[Record], path: Path) -> None:
-    """Draws all rows as multiples of their targets.
+    """Draws each row that has a reference as a multiple of it.
 
     Args:
       records: what was measured.
@@ -133,9 +140,7 @@ def picture(records: Iterable[Record], path: Path) -> None:
     matplotlib.use('Agg')
     import matplotlib.pyplot as plt
 
-    compared = [
-        row for record in records for row in rows(record) if row.reference is not None
-    ]
+    compared = rows_with_reference(records)
     figure, axes = plt.subplots(
         figsize=(10, 0.37 * len(compared) + 1.4), layout='constrained'
     )

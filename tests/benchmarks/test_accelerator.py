@@ -45,9 +45,9 @@ def test_parts_that_lack_a_package_are_named(monkeypatch):
 
 @pytest.mark.slow
 def test_a_program_that_is_off_stops_the_measurement(monkeypatch):
-    whole = accelerator.certificate(small=True)
-    assert any('fedpbc' in program for program in whole)
-    assert all(program['error'] <= program['bound'] for program in whole.values())
+    programs = accelerator.certificate(small=True)
+    assert any('fedpbc' in name for name in programs)
+    assert all(program['error'] <= program['bound'] for program in programs.values())
     monkeypatch.setattr(certificates, '_BOUND', 1e-12)
     monkeypatch.setattr(certificates, '_COARSE_BOUND', 1e-12)
     with pytest.raises(ValueError, match=r'rounding or chance: .*fedpbc, links'):

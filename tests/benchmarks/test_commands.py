@@ -1,4 +1,4 @@
-"""Commands in processes of their own, what they take, and the rows made of it."""
+"""Commands in processes of their own: their time and memory, and the rows of a record."""
 
 import json
 
@@ -10,19 +10,19 @@ from benchmarks import commands, common, memory, start, summary
 
 def test_the_memory_is_the_command_s_own():
     """Neither that of this process nor that of an interpreter alone."""
-    held = np.ones(2**27)  # a GiB
-    little = commands.run(['-c', 'pass'])
-    much = commands.run(['-c', 'x = b"1" * 2**28'])
-    assert held[-1] == 1
-    assert little.gibibytes < 0.2
-    np.testing.assert_allclose(much.gibibytes - little.gibibytes, 0.25, atol=0.05)
+    gibibyte_here = np.ones(2**27)
+    small = commands.run(['-c', 'pass'])
+    large = commands.run(['-c', 'x = b"1" * 2**28'])
+    assert gibibyte_here[-1] == 1
+    assert small.gibibytes < 0.2
+    np.testing.assert_allclose(large.gibibytes - small.gibibytes, 0.25, atol=0.05)
 
 
 def test_seconds_are_the_command_s():
     assert commands.run(['-c', 'import time; time.sleep(0.5)']).seconds > 0.5
 
 
-def test_a_command_that_fails_ends_with_what_it_said():
+def test_a_command_that_fails_ends_with_its_error_output():
     with pytest.raises(RuntimeError, match='no luck'):
         commands.run(['-c', 'raise SystemExit("no luck")'])
     commands.run(['-c', 'raise SystemExit(2)'], status=2)
@@ -58,12 +58,12 @@ def test_rows_show_regressions_and_which_targets_are_met(module, monkeypatch):
     assert all(row.met for row in rows if row.target is not None)
     assert all(row.measured in (0.25, 0.5) for row in rows)
     if module is start:
-        caches = [
+        of_quickstart = [
             arguments
             for arguments in ran
             if '--config=configs/quickstart.py' in arguments
         ]
-        assert len(caches) == 5 + 2 * 3
+        assert len(of_quickstart) == 5 + 2 * 3
         assert [arguments[-1] for arguments in ran[:10]] == [1] * 5 + [2] * 5
 
 

@@ -88,10 +88,9 @@ def test_a_proof_notices_one_example_of_one_step():
     def swapped(params, data, plan, workload):
         rows = plan.rows.copy()
         client = np.flatnonzero(plan.masks[0])[0]
-        others = np.setdiff1d(
-            np.arange(client * 4, client * 4 + 4), rows[0, client, 0, 0]
-        )
-        rows[0, client, 0, 0] = others[0]
+        client_rows = np.arange(client * 4, client * 4 + 4)
+        other_rows = np.setdiff1d(client_rows, rows[0, client, 0, 0])
+        rows[0, client, 0, 0] = other_rows[0]
         return by_hand(ALGORITHMS[0])(params, data, plan._replace(rows=rows), workload)
 
     key = jax.random.key(3)
@@ -135,8 +134,8 @@ def test_differences_are_relative_to_the_distance_moved():
     np.testing.assert_allclose(proofs.difference(actual, expected, start), 0.25)
 
 
-def thresholds(image):
-    """A network that shows the image itself: distances to thresholds can be read off."""
+def is_clear(image):
+    """Whether an image is clear of the thresholds of a network that passes it on unchanged."""
     module = models.CNN(1, channels=(1,), kernel_size=1, hidden=())
     params = {
         'Conv_0': {
@@ -148,13 +147,12 @@ def thresholds(image):
             'bias': np.zeros(1, np.float32),
         },
     }
-    return bool(
-        proofs.is_clear(module, params, jnp.array(image, jnp.float32).reshape(2, 2, 1))
-    )
+    pixels = jnp.array(image, jnp.float32).reshape(2, 2, 1)
+    return bool(proofs.is_clear(module, params, pixels))
 
 
 @pytest.mark.parametrize(
-    'image, clear',
+    'image, expected',
     [
         ([1.0, 2.0, 3.0, 4.0], True),
         ([1.0, 2.0, 1e-7, 4.0], False),
@@ -166,8 +164,8 @@ def thresholds(image):
         ([-1.0, -1.0, -3.0, -4.0], True),
     ],
 )
-def test_images_are_clear_of_thresholds_by_more_than_rounding(image, clear):
-    assert thresholds(image) == clear
+def test_images_are_clear_of_thresholds_by_more_than_rounding(image, expected):
+    assert is_clear(image) == expected
 
 
 @pytest.mark.slow
@@ -273,7 +271,7 @@ def test_the_engine_is_the_pytorch_loop_compiled(torch_session):
 
 
 def test_a_job_at_rate_zero_returns_the_model_and_flaxs_losses(torch_session):
-    """Rate zero: what comes back is what was handed over, and losses are the network's."""
+    """At rate zero the model stays, and the losses are those of the network."""
     key = jax.random.key(0)
     links = pattern(ALGORITHMS[0])
     still = TINY._replace(num_rounds=1, local_steps=1, learning_rate=0.0)

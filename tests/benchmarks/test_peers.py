@@ -1,4 +1,4 @@
-"""Other simulators: what they are given, and that what Flower's clients do is the engine's work."""
+"""Other simulators: their inputs, and Flower's clients against the engine."""
 
 import json
 import sys
@@ -48,15 +48,15 @@ def test_the_work_is_micro_s_on_full_data():
     assert all(len(set(cohort)) == 10 for cohort in inputs['cohorts'].tolist())
 
 
-def test_what_does_not_import_is_said_in_one_line(monkeypatch, capsys):
-    built = {'other': dict}
+def test_a_missing_peer_costs_one_line(monkeypatch, capsys):
+    parts = {'other': dict}
     known = {
         **peer_loops.PEERS,
         'other': (None, 'no_such_package'),
         'numpy': (None, 'numpy'),
     }
     monkeypatch.setattr(peer_loops, 'PEERS', known)
-    monkeypatch.setattr(peers, 'parts', lambda quick: built)
+    monkeypatch.setattr(peers, 'parts', lambda quick: parts)
     with pytest.raises(SystemExit, match=r'^peers: none of them is installed$'):
         peers.measure(quick=True)
     assert capsys.readouterr().err == (
@@ -64,7 +64,7 @@ def test_what_does_not_import_is_said_in_one_line(monkeypatch, capsys):
     )
     assert run.lack('peers') == 'no_such_package is not installed'
     row = {'what': 'a', 'measured': 1.0, 'unit': 'x'}
-    built['numpy'] = lambda: {'version': '1', 'rows': [row]}
+    parts['numpy'] = lambda: {'version': '1', 'rows': [row]}
     record = peers.measure(quick=True)
     json.dumps(record)
     assert record == {'skipped': ['other'], 'numpy': {'version': '1'}, 'rows': [row]}
@@ -77,8 +77,7 @@ def test_the_interpreter_of_a_peer_can_be_named(monkeypatch):
     assert interpreters.interpreter('flower') == '/elsewhere/python'
 
 
-def test_a_job_that_fails_ends_with_what_it_said(monkeypatch, tmp_path):
-    monkeypatch.delenv('PEER_PYTHON_TORCH', raising=False)
+def test_a_job_that_fails_ends_with_its_error_output(monkeypatch, tmp_path):
     python = tmp_path / 'python'
     python.write_text('#!/bin/sh\nread job\necho "no luck" >&2\nexit 1\n')
     python.chmod(0o755)

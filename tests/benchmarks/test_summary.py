@@ -87,7 +87,7 @@ def test_the_picture_is_written(tmp_path):
 
 def test_in_the_picture_more_is_always_better():
     bound = {'measured': 1.5, 'unit': 'x', 'target': 1.2, 'spread': [1.0, 2.0]}
-    arguments = [
+    fields = [
         {'what': 'at least', **bound},
         {'what': 'at most', **bound, 'at_most': True},
         {'what': 'seconds', 'measured': 0.5, 'unit': 's', 'target': 1, 'at_most': True},
@@ -101,7 +101,7 @@ def test_in_the_picture_more_is_always_better():
         },
     ]
     axes = Figure().add_subplot()
-    summary.draw(axes, summary.rows(record('fast', *arguments)))
+    summary.draw(axes, summary.rows(record('fast', *fields)))
     assert not axes.patches  # the length of a bar means nothing on a logarithmic axis
     points = [line for line in axes.lines if line.get_marker() == 'o']
     assert [point.get_xdata()[0] for point in points] == pytest.approx(
@@ -120,16 +120,16 @@ def test_in_the_picture_more_is_always_better():
     ]
     hollow = [point.get_markerfacecolor() == 'white' for point in points]
     assert hollow == [False, False, False, True, True]
-    message = [text.get_text() for text in axes.texts]
-    assert message[1:3] == ['1.5 x (≤ 1.2)', '0.5 s (≤ 1)']
-    assert message[4] == '2 GiB (was 3)'
+    labels = [text.get_text() for text in axes.texts]
+    assert labels[1:3] == ['1.5 x (≤ 1.2)', '0.5 s (≤ 1)']
+    assert labels[4] == '2 GiB (was 3)'
 
 
 def test_a_rate_without_a_reference_is_not_in_the_picture():
-    (row,) = summary.rows(
-        record('gpu', {'what': 'a', 'measured': 9.0, 'unit': 'rounds/s'})
-    )
-    assert row.reference is None
+    rate = {'what': 'a', 'measured': 9.0, 'unit': 'rounds/s'}
+    bound = {'what': 'b', 'measured': 9.0, 'unit': 'rounds/s', 'target': 8.0}
+    shown = summary.rows_with_reference([record('gpu', rate, bound)])
+    assert [row.what for row in shown] == ['b']
 
 
 def test_suites_and_names_are_benchmarks():

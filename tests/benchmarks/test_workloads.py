@@ -33,8 +33,8 @@ TINY_QUADRATIC = quadratic.Settings(
 
 
 def assert_record(record):
-    stated = summary.rows({'benchmark': 'tiny', **json.loads(json.dumps(record))})
-    assert any(row.met is not None for row in stated)
+    rows = summary.rows({'benchmark': 'tiny', **json.loads(json.dumps(record))})
+    assert any(row.met is not None for row in rows)
 
 
 def test_micro():
@@ -125,7 +125,7 @@ def test_million_s_cohorts_are_those_of_the_links(name):
         np.testing.assert_array_equal(np.sort(cohort), np.flatnonzero(sample.mask))
 
 
-def test_nobody_returns_before_the_separation_is_over():
+def test_no_client_returns_before_the_separation_is_over():
     patterns = million.patterns(FEW)
     for design in ('product', 'successive', 'sum'):
         pattern = patterns[f'minimum_separation, {design}']
