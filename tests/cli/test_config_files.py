@@ -44,16 +44,16 @@ def test_a_config_may_be_a_plain_dictionary(tmp_path):
     (tmp_path / 'plain.py').write_text(f'def get_config():\n    return {values!r}\n')
     config = f'--config={tmp_path / "plain.py"}'
     done = run('simulate', config, '--config.client.learning_rat=1.0', '--dry_run')
-    where = '`config.algorithms.fedavg.client`'
-    assert (
-        done.stderr
-        == f"error: {where} has no 'learning_rat'; did you mean 'learning_rate'?\n"
+    assert done.stderr == (
+        "error: `config.algorithms.fedavg.client` has no 'learning_rat'; "
+        "did you mean 'learning_rate'?\n"
     )
-    where = '--config.client.learning_rate=1.0', '--config.num_rounds=3'
-    done = run('simulate', config, *where, f'--workdir={tmp_path / "run"}')
+    overrides = '--config.client.learning_rate=1.0', '--config.num_rounds=3'
+    done = run('simulate', config, *overrides, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
-    assert runs.read(tmp_path / 'run')['round'][-1] == 3
-    np.testing.assert_allclose(runs.read(tmp_path / 'run')['server/loss'][-1], 0.125)
+    result = runs.read(tmp_path / 'run')
+    assert result['round'][-1] == 3
+    np.testing.assert_allclose(result['server/loss'][-1], 0.125)
 
 
 @pytest.mark.parametrize('returned, kind', [('[1]', 'list'), ('None', 'NoneType')])

@@ -31,18 +31,14 @@ def path(tmp_path):
     [
         ('num_rounds', '7', 7, 20),
         ('num_rounds', '7.0', 7.0, 20),
-        # A field that the file does not have.
-        (
-            'baseline',
-            'mifa',
-            'mifa',
-            'not given',
-        ),
+        # Fields that the file does not have.
+        ('baseline', 'mifa', 'mifa', 'not given'),
         ('first_seed', '2', 2, 'not given'),
         ('evaluate_start', 'True', True, 'not given'),
-        ('title', '2024', '2024', 'mine'),  # a text stays one
+        # Texts and floats keep their type.
+        ('title', '2024', '2024', 'mine'),
         ('title', "'2024'", '2024', 'mine'),
-        ('client.learning_rate', '1', 1.0, 0.5),  # and a float
+        ('client.learning_rate', '1', 1.0, 0.5),
         ('client.decay', 'inverse_sqrt', 'inverse_sqrt', 'not given'),
         ('links', "{'name': 'always'}", {'name': 'always'}, 'bernoulli'),
     ],
@@ -59,11 +55,8 @@ def test_a_flag_gives_a_field_its_value(path, field, text, new, old):
     if first == 'title':
         assert 'caption' not in values
     else:
-        old = old if isinstance(old, str) else repr(old)
-        assert (
-            values.pop('caption')
-            == f'Changed from the config: {field} = {new} ({old}).'
-        )
+        caption = f'Changed from the config: {field} = {new} ({old}).'
+        assert values.pop('caption') == caption
     file.pop(first, None)
     assert values == file
 
@@ -73,7 +66,7 @@ def test_an_option_of_a_section_that_is_a_name_leaves_the_name(path):
     assert values['links'] == {'name': 'bernoulli', 'probs': [0.1, 0.2]}
 
 
-def test_none_takes_a_field_away_and_stands_where_there_was_none(path):
+def test_none_removes_a_field_and_is_the_value_of_a_new_one(path):
     values = configs.load(
         str(path), dict.fromkeys(['tuning', 'client.local_steps', 'grid'], 'None')
     )
@@ -184,7 +177,7 @@ def test_the_config_of_a_figure_names_its_command(command):
 
 
 @pytest.mark.parametrize(
-    'flags, quick, folder',
+    'config, quick, folder',
     [
         ('quickstart', False, 'runs/quickstart'),
         ('configs/quickstart.py', False, 'runs/quickstart'),
@@ -196,8 +189,8 @@ def test_the_config_of_a_figure_names_its_command(command):
         ),
     ],
 )
-def test_a_command_without_a_folder_has_one_of_its_configs_name(flags, quick, folder):
-    assert configs.workdir(flags, quick=quick) == folder
+def test_a_command_without_a_folder_has_one_of_its_configs_name(config, quick, folder):
+    assert configs.workdir(config, quick=quick) == folder
 
 
 @pytest.mark.slow

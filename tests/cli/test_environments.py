@@ -1,4 +1,4 @@
-"""What is the machine's or the user's is no bug of this package; a bug keeps its traceback."""
+"""Faults of the machine or of the user cost one line; a bug of the package keeps its traceback."""
 
 import contextlib
 import io
@@ -17,21 +17,29 @@ from tests.cli.command import COMMAND, run
 QUICKSTART = ['--config=quickstart']
 
 
-def ended(*arguments, cwd=ROOT, before='', **variables):
-    """A command in a process of its own, with variables of the environment."""
+def run_in_process(*arguments, cwd=ROOT, before='', **variables):
+    """Runs a command in a process of its own.
+
+    Args:
+      *arguments: of the command.
+      cwd: where it runs.
+      before: statements of Python that it runs first; they import sys.
+      **variables: of the environment; None removes one.
+    """
     command = [*COMMAND, *arguments]
     if before:
         program = (
             f'{before}; import fedjax_links.__main__ as front; sys.exit(front.main())'
         )
         command = [sys.executable, '-c', program, *arguments]
-    known = {name: value for name, value in os.environ.items() if name not in variables}
-    known |= {name: value for name, value in variables.items() if value is not None}
-    known['PYTHONPATH'] = str(ROOT)
+    environment = {**os.environ, **variables, 'PYTHONPATH': str(ROOT)}
+    environment = {
+        name: value for name, value in environment.items() if value is not None
+    }
     return subprocess.run(
         command,
         cwd=cwd,
-        env=known,
+        env=environment,
         capture_output=True,
         encoding='utf-8',
         errors='replace',
@@ -40,13 +48,11 @@ def ended(*arguments, cwd=ROOT, before='', **variables):
     )
 
 
-def is_one_line(done):
-    """Whether a command ended as at a mistake."""
-    return (
-        done.returncode == 2
-        and done.stderr.count('\n') == 1
-        and 'bug' not in done.stderr
-    )
+def assert_one_line(done):
+    """Asserts that a command ended as at a user's mistake."""
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count('\n') == 1, done.stderr
+    assert 'bug' not in done.stderr
 
 
 @pytest.mark.slow
@@ -59,8 +65,8 @@ def is_one_line(done):
     ],
 )
 def test_a_platform_that_is_not_there_costs_one_line(arguments, tmp_path):
-    done = ended(*arguments, cwd=tmp_path, JAX_PLATFORMS='cuda')
-    assert is_one_line(done), done.stderr
+    done = run_in_process(*arguments, cwd=tmp_path, JAX_PLATFORMS='cuda')
+    assert_one_line(done)
     assert done.stderr.startswith(
         'error: `JAX_PLATFORMS` must name a platform whose devices JAX '
     )
@@ -71,18 +77,20 @@ def test_a_platform_that_is_not_there_costs_one_line(arguments, tmp_path):
 @pytest.mark.parametrize('encoding', ['ascii', 'cp1252'])
 def test_a_terminal_writes_what_it_has_letters_for(encoding, tmp_path):
     (tmp_path / 'log.csv').write_text('client,start,end\nzoë,0,86400\n联邦,0,90000\n')
-    done = ended('links', '--log=log.csv', cwd=tmp_path, PYTHONIOENCODING=encoding)
+    done = run_in_process(
+        'links', '--log=log.csv', cwd=tmp_path, PYTHONIOENCODING=encoding
+    )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 def test_without_file_locks_only_what_needs_them_stops(plain, tmp_path):
     before = 'import sys; sys.modules["fcntl"] = None'
-    done = ended(*plain, f'--workdir={tmp_path / "run"}', before=before)
+    done = run_in_process(*plain, f'--workdir={tmp_path / "run"}', before=before)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith('error: ')
     assert 'bug' not in done.stderr
-    done = ended('theory', *QUICKSTART, '--rounds=32', before=before)
+    done = run_in_process('theory', *QUICKSTART, '--rounds=32', before=before)
     assert done.returncode == 0, done.stderr
 
 
@@ -102,7 +110,7 @@ def test_a_config_may_have_the_name_of_a_module(cwd, tmp_path):
     (tmp_path / 'own' / 'helper.py').write_text('')
     where = tmp_path / 'own' if cwd == 'inside' else tmp_path
     config = 'html.py' if cwd == 'inside' else 'own/html.py'
-    done = ended(
+    done = run_in_process(
         'simulate', f'--config={config}', '--workdir=x', '--dry_run', cwd=where
     )
     assert done.returncode == 0, done.stderr
@@ -115,8 +123,8 @@ def test_a_module_with_the_name_of_another_one_says_so(tmp_path):
         text.replace("'fedavg': {},", "'a': {'name': 'html:algorithm'},")
     )
     (tmp_path / 'html.py').write_text('def algorithm(local_train):\n    pass\n')
-    done = ended('theory', '--config=mine.py', cwd=tmp_path)
-    assert is_one_line(done), done.stderr
+    done = run_in_process('theory', '--config=mine.py', cwd=tmp_path)
+    assert_one_line(done)
     assert (
         '`config.algorithms.a.name` must name a module whose name no other module'
         in done.stderr
@@ -144,10 +152,16 @@ def test_the_package_is_imported_from_an_archive(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('variables', [{'HOME': '/dev/null', 'XDG_CACHE_HOME': None}])
-def test_a_home_that_cannot_be_written_stops_nothing(variables, plain, tmp_path):
-    variables |= {'JAX_COMPILATION_CACHE_DIR': None, 'MPLCONFIGDIR': str(tmp_path)}
-    done = ended(*plain, '--config.num_seeds=1', cwd=tmp_path, **variables)
+def test_a_home_that_cannot_be_written_stops_nothing(plain, tmp_path):
+    done = run_in_process(
+        *plain,
+        '--config.num_seeds=1',
+        cwd=tmp_path,
+        HOME='/dev/null',
+        XDG_CACHE_HOME=None,
+        JAX_COMPILATION_CACHE_DIR=None,
+        MPLCONFIGDIR=str(tmp_path),
+    )
     assert done.returncode == 0, done.stderr
     assert 'cannot be used' not in done.stderr
     assert 'persistent' not in done.stderr
@@ -155,11 +169,11 @@ def test_a_home_that_cannot_be_written_stops_nothing(variables, plain, tmp_path)
 
 
 class XlaRuntimeError(RuntimeError):
-    """As jaxlib names it."""
+    """Has the name of jaxlib's error."""
 
 
 @pytest.mark.parametrize(
-    'error, line',
+    'error, start',
     [
         (MemoryError(), 'error: memory ran out: MemoryError\n'),
         (
@@ -178,22 +192,25 @@ class XlaRuntimeError(RuntimeError):
         ),
     ],
 )
-def test_what_is_no_bug_costs_one_line(error, line):
-    assert ends(error) == (2, line) or ends(error)[1].startswith(line)
+def test_what_is_no_bug_costs_one_line(error, start):
+    status, text = end_of(error)
+    assert status == 2
+    assert text.startswith(start)
+    assert text.count('\n') == 1
 
 
 @pytest.mark.parametrize(
     'error', [ValueError('x'), XlaRuntimeError('INTERNAL: x'), AssertionError()]
 )
 def test_a_bug_keeps_its_traceback(error):
-    status, text = ends(error)
+    status, text = end_of(error)
     assert status == 1
     assert text.startswith('Traceback')
     assert 'This is a bug of fedjax_links' in text
 
 
-def ends(error):
-    """How a command ends that meets an error."""
+def end_of(error):
+    """Exit status and error output of a command that raises an error."""
     run('compare', '--version')  # defines absl's flags
     text = io.StringIO()
     with (
@@ -206,5 +223,5 @@ def ends(error):
 
 
 def raise_in_the_package(error):
-    """As if the package had raised it."""
+    """Raises an error from code that seems to be the package's."""
     exec(compile('raise error', app.__file__, 'exec'), {'error': error})

@@ -63,13 +63,13 @@ def num_lines(folder):
 
 
 def last_save(folder):
-    """Rounds behind the one lane at its last save, and the lines of metrics in it."""
+    """The round of the one lane's last save, and the lines of metrics in it."""
     (lane,) = runs.lanes(folder)
     return lane.round, len(lane.lines)
 
 
 def stop(process, folder, number, status):
-    """A signal saves, and the command says how to go on."""
+    """Sends a signal: the command saves, and says how to resume."""
     process.send_signal(number)
     output = process.communicate(timeout=60)[1]
     assert process.returncode == status
@@ -101,7 +101,7 @@ def test_ctrl_c_before_the_run_says_nothing(tmp_path):
     done = subprocess.run(
         [*COMMAND, f'--config={path}', f'--workdir={tmp_path / "run"}'],
         cwd=ROOT,
-        # May be ignored here.
+        # The signal may be ignored in this process, which a child inherits.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         capture_output=True,
         text=True,
@@ -141,30 +141,29 @@ def test_a_disk_that_is_full_costs_one_line_and_no_earlier_data(config, tmp_path
     message = one_line(done)
     assert 'cannot be used: File too large' in message
     assert str(tmp_path) in message
-    process = started(config, tmp_path)  # without the limit it goes on
+    process = started(config, tmp_path)  # without the limit it resumes
     stop(process, tmp_path, signal.SIGINT, 130)
 
 
 def test_a_folder_that_is_a_file_costs_one_line(config, tmp_path):
     path = tmp_path / 'file'
     path.touch()
-    assert f'{path}' in command.refused(
-        'simulate', f'--config={config}', f'--workdir={path}'
-    )
+    line = command.refused('simulate', f'--config={config}', f'--workdir={path}')
+    assert f'`workdir` must name a folder, got {path}' in line
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
 def test_start_over_sets_the_folder_aside(plain, tmp_path):
     folder = tmp_path / 'run'
-    here = [*plain, f'--workdir={folder}']
-    first = command.run(*here, '--config.client.learning_rate=0.001')
+    simulate = [*plain, f'--workdir={folder}']
+    first = command.run(*simulate, '--config.client.learning_rate=0.001')
     assert first.returncode == 0, first.stderr
     before = (folder / 'metrics.jsonl').read_bytes()
-    other = command.run(*here)
+    other = command.run(*simulate)
     assert 'must be new or hold a run with the same config' in one_line(other)
     assert other.stdout == ''  # before problem and links are described
-    done = command.run(*here, '--start_over')
+    done = command.run(*simulate, '--start_over')
     assert done.returncode == 0, done.stderr
     assert (folder / 'metrics.jsonl').read_bytes() != before
     assert (tmp_path / 'run.old-1' / 'metrics.jsonl').read_bytes() == before

@@ -1,4 +1,4 @@
-"""The config that a run or an archive keeps is a config of every command."""
+"""The config in the folder of a run or an archive is a config of every command."""
 
 import json
 
@@ -20,7 +20,7 @@ def recorded(tmp_path):
     return path, values
 
 
-def test_a_kept_config_is_the_experiment_that_ran(recorded):
+def test_a_recorded_config_is_the_experiment_that_ran(recorded):
     path, values = recorded
     result = configs.load(str(path), {})
     assert result == values
@@ -48,7 +48,9 @@ def test_a_kept_config_is_the_experiment_that_ran(recorded):
         ),
     ],
 )
-def test_a_file_that_is_no_kept_config_costs_one_line(text, word, message, tmp_path):
+def test_a_file_that_is_no_recorded_config_costs_one_line(
+    text, word, message, tmp_path
+):
     path = tmp_path / 'config.json'
     path.write_text(text)
     assert message in refused('theory', f'--config={path}{word}')

@@ -42,7 +42,7 @@ def test_a_figure_is_one_command(tmp_path):
     assert 'lognormal draws, sigma 1' in done.stdout
 
 
-def test_a_log_is_looked_at_without_a_config(tmp_path):
+def test_a_log_is_shown_without_a_config(tmp_path):
     rng = np.random.default_rng(0)
     timers = {}
     for k in range(12):
@@ -51,7 +51,7 @@ def test_a_log_is_looked_at_without_a_config(tmp_path):
         timers[f'phone{k}'] = {
             'isSuccess': True,
             'trace_start': 0.0,
-            'trace_end': 604_800.0 + int(k),
+            'trace_end': 604_800.0 + k,
             'ready_time': np.stack([starts, ends], axis=1).tolist(),
         }
     path = tmp_path / 'cached_timers.json'
@@ -77,17 +77,15 @@ def test_a_log_is_looked_at_without_a_config(tmp_path):
 
 def test_the_times_of_a_log_are_in_a_unit(tmp_path):
     """The same two nights in seconds, in hours, since 1970, and misread."""
-    nights = [(21, 30), (46, 54)]
-    texts = {
-        'seconds': [(3600 * start, 3600 * end) for start, end in nights],
-        'hours': nights,
-        'thousandths': [(3_600_000 * start, 3_600_000 * end) for start, end in nights],
-        'since 1970': [
-            (1_767_225_600 + 3600 * a, 1_767_225_600 + 3600 * b) for a, b in nights
-        ],
+    hours = np.array([[21, 30], [46, 54]])
+    logs = {
+        'seconds': 3600 * hours,
+        'hours': hours,
+        'thousandths': 3_600_000 * hours,
+        'since 1970': 1_767_225_600 + 3600 * hours,
     }
-    for name, rows in texts.items():
-        lines = [f'a,{start},{end}' for start, end in rows]
+    for name, intervals in logs.items():
+        lines = [f'a,{start},{end}' for start, end in intervals]
         (tmp_path / f'{name}.csv').write_text('\n'.join(['client,start,end', *lines]))
 
     def shown(name, *arguments):
@@ -117,7 +115,7 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
     assert 'must begin within a year of time 0' in done
 
 
-def test_a_log_without_absences_and_a_synthetic_one_is_drawn(tmp_path):
+def test_a_log_without_absences_is_drawn(tmp_path):
     (tmp_path / 'log.csv').write_text('client,start,end\na,0,90000\n')
     done = run(
         'links', f'--log={tmp_path}/log.csv', '--tick=7000', f'--workdir={tmp_path}'

@@ -13,10 +13,10 @@ from fedjax_links.experiment import Callback, Progress, Stop, Tuning
 
 
 class Terminal(io.StringIO):
-    """What a terminal is sent."""
+    """Collects what a terminal receives."""
 
     def isatty(self):
-        """It is one."""
+        """Says that it is a terminal."""
         return True
 
 
@@ -70,7 +70,7 @@ def test_a_terminal_has_one_line_for_all(tmp_path):
 @pytest.mark.usefixtures('slow')
 def test_what_a_shard_helps_with_counts_too(tmp_path):
     screen = Terminal()
-    # Tunes for both, then runs its own.
+    # The shard tunes for both shards, then runs its own lanes.
     planned().shard(0, 2).run(tmp_path, [Progress(screen)])
     assert ' 4/12 rounds [' in screen.getvalue()
     assert ' 16/16 rounds [' in last_words(screen.getvalue())
@@ -134,19 +134,15 @@ def test_a_file_says_where_a_run_resumes(tmp_path):
 
     with pytest.raises(Stop):
         planned().run(tmp_path, [Cut()])
-    # And then there is nothing to do.
-    for text in (
-        ['Resumes after 16 rounds.'],
-        [],
-    ):
+    # The second time nothing is left to run.
+    for expected in (['Resumes after 16 rounds.'], []):
         file = io.StringIO()
         planned().run(tmp_path, [Progress(file)])
-        assert [
-            line for line in file.getvalue().splitlines() if 'Resumes' in line
-        ] == text
+        lines = file.getvalue().splitlines()
+        assert [line for line in lines if 'Resumes' in line] == expected
 
 
-def test_a_diverging_lane_is_reported_once_beside_the_live_line(capsys):
+def test_a_diverging_lane_is_reported_once_under_a_live_line(capsys):
     screen = Terminal()
     planned(rate=1e38).run(None, [Progress(screen)])
     output = capsys.readouterr().err.splitlines()

@@ -37,7 +37,7 @@ def test_a_task_of_an_array_runs_all_lanes_and_names_the_flag(
     assert len(runs.lanes(folder)) == 2
 
 
-def test_auto_is_the_share_of_the_task(tmp_path, config, monkeypatch):
+def test_auto_is_the_shard_of_the_task(tmp_path, config, monkeypatch):
     for name, value in {**ARRAY, 'SLURM_ARRAY_TASK_COUNT': '2'}.items():
         monkeypatch.setenv(name, value)
     command = [

@@ -23,8 +23,11 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(timing, '_TIMED_SECONDS', 0.0)  # one period of each program
     done = run(
         *QUICKSTART,
-        *[f'--config.{n}' for n in ('num_rounds=200', 'eval_every=10', 'num_seeds=2')],
-        *['--dry_run', f'--workdir={tmp_path / "run"}'],
+        '--config.num_rounds=200',
+        '--config.eval_every=10',
+        '--config.num_seeds=2',
+        '--dry_run',
+        f'--workdir={tmp_path / "run"}',
     )
     assert done.returncode == 0, done.stderr
     assert (
@@ -51,7 +54,7 @@ finally:
 
 @pytest.mark.slow
 def test_only_the_main_thread_imports_as_loading_threads_deadlock(tmp_path):
-    small = [f'--config.{n}' for n in ('num_rounds=20', 'num_seeds=2')]
+    small = ['--config.num_rounds=20', '--config.num_seeds=2']
     command = [sys.executable, '-c', PRINT_IMPORTS_OF_THREADS, *QUICKSTART, *small]
     done = subprocess.run(
         [*command, f'--workdir={tmp_path / "run"}'],
@@ -122,7 +125,7 @@ def test_a_mistake_costs_one_line(arguments, message):
 def test_a_killed_run_resumes_and_ends_like_an_unbroken_one(plain, tmp_path):
     # 500 evaluations of two algorithms and two seeds: 2000 lines.
     small = [*plain, '--config.num_rounds=2000', '--config.eval_every=4']
-    full = run(*small, f'--workdir={tmp_path / "whole"}')
+    full = run(*small, f'--workdir={tmp_path / "full"}')
     assert full.returncode == 0, full.stderr
 
     killed = subprocess.Popen(
@@ -145,10 +148,9 @@ def test_a_killed_run_resumes_and_ends_like_an_unbroken_one(plain, tmp_path):
 
     resumed = in_a_process(*small, f'--workdir={tmp_path / "killed"}')
     assert resumed.returncode == 0, resumed.stderr
-    assert metrics.read_bytes() == (tmp_path / 'whole' / 'metrics.jsonl').read_bytes()
-    assert (tmp_path / 'killed' / 'report.md').read_text() == (
-        tmp_path / 'whole' / 'report.md'
-    ).read_text()
+    assert metrics.read_bytes() == (tmp_path / 'full' / 'metrics.jsonl').read_bytes()
+    report = (tmp_path / 'killed' / 'report.md').read_text()
+    assert report == (tmp_path / 'full' / 'report.md').read_text()
 
 
 @pytest.mark.slow
@@ -166,28 +168,28 @@ def test_a_run_is_extended_and_forked_but_takes_no_other_config(plain, tmp_path)
     assert (tmp_path / 'run' / 'metrics.jsonl').read_bytes() == before
 
     longer = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "run"}')
-    full = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "whole"}')
+    full = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "full"}')
     assert longer.returncode == full.returncode == 0, longer.stderr
-    lines = [
-        (tmp_path / n / 'metrics.jsonl').read_text().splitlines()
-        for n in ('run', 'whole')
-    ]
-    assert sorted(lines[0]) == sorted(lines[1])
-    reports = [
-        (tmp_path / name / 'report.md').read_bytes() for name in ('run', 'whole')
-    ]
-    assert reports[0] == reports[1]
+    extended_lines, full_lines = (
+        (tmp_path / name / 'metrics.jsonl').read_text().splitlines()
+        for name in ('run', 'full')
+    )
+    assert sorted(extended_lines) == sorted(full_lines)
+    extended_report, full_report = (
+        (tmp_path / name / 'report.md').read_bytes() for name in ('run', 'full')
+    )
+    assert extended_report == full_report
 
     fork = [
         *plain,
         '--config.num_rounds=40',
-        f'--fork_from={tmp_path / "whole"}',
+        f'--fork_from={tmp_path / "full"}',
         '--at_round=20',
     ]
     same = run(*fork, f'--workdir={tmp_path / "fork"}')
     assert same.returncode == 0, same.stderr
     ours = (tmp_path / 'fork' / 'metrics.jsonl').read_text().splitlines()
-    assert ours == [line for line in lines[1] if json.loads(line)['round'] > 20]
+    assert ours == [line for line in full_lines if json.loads(line)['round'] > 20]
     assert 'fedavg' in (tmp_path / 'fork' / 'report.md').read_text()
 
     for command, message in (
@@ -203,9 +205,9 @@ def test_a_run_is_extended_and_forked_but_takes_no_other_config(plain, tmp_path)
     ):
         assert message in refused(*command, f'--workdir={tmp_path / "wrong"}')
         assert not (tmp_path / 'wrong').exists()
-    onto = refused(*fork, '--start_over', f'--workdir={tmp_path / "whole"}')
+    onto = refused(*fork, '--start_over', f'--workdir={tmp_path / "full"}')
     assert '`workdir` must be another folder than `fork_from`' in onto
-    assert (tmp_path / 'whole' / 'metrics.jsonl').exists()
+    assert (tmp_path / 'full' / 'metrics.jsonl').exists()
 
 
 FEW = """
@@ -248,9 +250,9 @@ def test_a_finished_comparison_takes_another_title_at_once(tmp_path):
     shown = run(*command, '--config.title=Another title')
     assert shown.returncode == 0, shown.stderr
     assert (folder / 'metrics.jsonl').read_text() == metrics
-    was = report.splitlines()
-    now = (folder / 'report.md').read_text().splitlines()
-    assert now == ['# Another title', *was[1:]]
+    _, *body = report.splitlines()
+    new_report = (folder / 'report.md').read_text().splitlines()
+    assert new_report == ['# Another title', *body]
     assert '"title": "Another title"' in (folder / 'config.json').read_text()
 
 

@@ -1,4 +1,4 @@
-"""--quick, and what stands behind the colon of --config, as a user meets them."""
+"""--quick, and the words after the colon of --config, as a user meets them."""
 
 import pytest
 
@@ -9,9 +9,8 @@ TABLE = '--config=configs/xiang2024_table1.py'
 
 
 def test_quick_is_the_short_version_and_single_fields_still_hold(monkeypatch):
-    # 42 programs are traced and.
+    # Neither trace nor compile the 42 programs.
     monkeypatch.setattr(preflight, 'check', lambda *arguments: None)
-    # Compiled to be thrown away.
     monkeypatch.setattr(dry_runs, 'dry_run', lambda *arguments: [])
     done = run(
         'simulate', f'{TABLE}:cifar10', '--quick', '--config.num_seeds=5', '--dry_run'

@@ -25,21 +25,24 @@ def lines_of(*arguments):
     return done.stdout.splitlines()
 
 
-class Looking(experiment.Callback):
-    """Looks at a run from inside, and stops it after so many rounds."""
+class StatusRecorder(experiment.Callback):
+    """Records the status of a run at each evaluation, and stops it after some of them.
 
-    def __init__(self, folder, rounds=None):
-        """Has seen nothing yet."""
+    Attributes:
+      statuses: `runs.status` at each evaluation, and the lines of the command.
+    """
+
+    def __init__(self, folder, num_periods=None):
+        """Takes the folder of the run, and the number of evaluations; None for all."""
         self.folder = folder
-        self.rounds = rounds
-        self.seen = []
+        self.num_periods = num_periods
+        self.statuses = []
 
     def on_period(self, lane, record):
-        """Looks."""
-        self.seen.append(
-            (runs.status(self.folder), lines_of(f'--workdir={self.folder}'))
-        )
-        if len(self.seen) == self.rounds:
+        """Records the status."""
+        status_now = runs.status(self.folder)
+        self.statuses.append((status_now, lines_of(f'--workdir={self.folder}')))
+        if len(self.statuses) == self.num_periods:
             raise experiment.Stop
 
 
@@ -50,10 +53,10 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
     planned = experiment.build(
         values(num_rounds=8, num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
     )
-    looking = Looking(tmp_path, 13)
+    recorder = StatusRecorder(tmp_path, 13)
     with pytest.raises(experiment.Stop):
-        planned.run(tmp_path, [looking], devices=1)
-    result, lines = looking.seen[12]
+        planned.run(tmp_path, [recorder], devices=1)
+    result, lines = recorder.statuses[12]
     assert result[:4] == (6, 3, 1, 0)
     assert result.holders == [file_locks.process_name()]
     text = json.loads((tmp_path / runs.LOCK).read_text())
@@ -82,14 +85,14 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
 def test_lanes_that_never_save_count_as_running(tmp_path):
     """Short lanes are saved at their end alone; two of them run on two devices."""
     planned = experiment.build(values(num_rounds=4, eval_every=2, num_seeds=3))
-    looking = Looking(tmp_path)
-    planned.run(tmp_path, [looking], devices=2)
-    assert all(result.running >= 1 for result, _ in looking.seen[:-1])
-    first, _ = looking.seen[0]
+    recorder = StatusRecorder(tmp_path)
+    planned.run(tmp_path, [recorder], devices=2)
+    assert all(result.running >= 1 for result, _ in recorder.statuses[:-1])
+    first, _ = recorder.statuses[0]
     assert (first.lanes, first.done, first.running, first.lost) == (3, 0, 2, 0)
     text = json.loads((tmp_path / runs.LOCK).read_text())
     assert (text['lanes'], text['running']) == (3, 0)
-    for result, _ in looking.seen:
+    for result, _ in recorder.statuses:
         assert result.done + result.running + result.lost <= result.lanes
 
 
@@ -103,25 +106,25 @@ def test_an_archive_is_finished_and_has_no_lanes(tmp_path):
 
 @pytest.mark.slow
 def test_the_time_left_is_that_of_the_rounds_behind(tmp_path, monkeypatch):
-    """26 of 48 rounds in 26 minutes, so 22 are left: by the disk, whatever clocks say."""
+    """26 of 48 rounds in 26 minutes leave 22, by the times of files; no clock is read."""
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     hours = []
 
     class Timing(experiment.Callback):
         def on_period(self, lane, record):
-            since = (tmp_path / runs.LOCK).stat().st_mtime
+            start = (tmp_path / runs.LOCK).stat().st_mtime
             saves = runs.saves(tmp_path).values()
-            behind = sum(max(files) for files in saves)
+            rounds_done = sum(max(files) for files in saves)
+            saved_at = start + 60 * rounds_done
             for files in saves:
-                os.utime(files[max(files)], (since + 60 * behind,) * 2)
-            hours.append((behind, runs.status(tmp_path).hours_left))
+                os.utime(files[max(files)], (saved_at, saved_at))
+            hours.append((rounds_done, runs.status(tmp_path).hours_left))
 
     config = values(num_rounds=8, num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
     experiment.build(config).run(tmp_path, [Timing()], devices=1)
-    assert [behind for behind, _ in hours] == list(range(2, 50, 2))
-    assert [left * 60 for _, left in hours] == pytest.approx(
-        [48 - behind for behind, _ in hours]
-    )
+    assert [rounds_done for rounds_done, _ in hours] == list(range(2, 50, 2))
+    for rounds_done, hours_left in hours:
+        assert 60 * hours_left == pytest.approx(48 - rounds_done)
 
 
 @pytest.mark.slow
@@ -176,7 +179,7 @@ def test_a_watched_run_has_a_page_that_ends_when_the_run_does(tmp_path, monkeypa
 @pytest.mark.slow
 @pytest.mark.release('test_a_watched_run_has_a_page_that_ends_when_the_run_does')
 def test_a_command_is_watched_by_another(plain, tmp_path):
-    """Both begin at the same time, and the one that looks on ends after the other."""
+    """Both begin at the same time, and the watching one ends after the other."""
     folder = f'--workdir={tmp_path / "run"}'
     many = ['--config.num_rounds=1000000', '--config.eval_every=200']
     running = subprocess.Popen(
@@ -191,10 +194,10 @@ def test_a_command_is_watched_by_another(plain, tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, '')
     assert running.wait() == 0
-    looks = [line for line in done.stdout.splitlines() if line.startswith('lanes')]
-    assert len(looks) > 2
-    assert looks[-1] == 'lanes    4 of 4 done, 0 running, 0 lost, 0 not started'
-    assert all(' of 4 done' in line for line in looks[1:])
+    lines = [line for line in done.stdout.splitlines() if line.startswith('lanes')]
+    assert len(lines) > 2
+    assert lines[-1] == 'lanes    4 of 4 done, 0 running, 0 lost, 0 not started'
+    assert all(' of 4 done' in line for line in lines[1:])
     assert 'finished' in (tmp_path / 'run' / live.PAGE).read_text()
 
 
