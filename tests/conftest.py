@@ -46,11 +46,8 @@ COMPILE_FAST = {
 All tests do so and share programs; a test marked `optimised`, and a run with XLA_FLAGS of its own
 (`XLA_FLAGS= python -m pytest`), compile as users do.
 """
-# What does not know a flag ends the process without a word.
-if jax.__version_info__ < (
-    0,
-    11,
-):
+# An XLA that does not know a flag ends the process without a message.
+if jax.__version_info__ < (0, 11):
     AS_USERS_COMPILE['xla_cpu_use_fusion_emitters'] = True
     COMPILE_FAST['xla_cpu_use_fusion_emitters'] = False
 
@@ -71,14 +68,11 @@ def pytest_ignore_collect(collection_path, config):
     """Leaves what holds documents to a run of its own, and to the slow tests."""
     if collection_path not in OF_DOCUMENTS or config.option.markexpr != 'not slow':
         return None
-    named = (
-        pathlib.Path(argument.split('::')[0]).absolute() for argument in config.args
-    )
-    return (
-        True
-        if not any(path.is_relative_to(collection_path) for path in named)
-        else None
-    )
+    for argument in config.args:
+        path = pathlib.Path(argument.split('::')[0]).absolute()
+        if path.is_relative_to(collection_path):
+            return None
+    return True
 
 
 def as_flags(options):

@@ -21,7 +21,7 @@ MANY = 1_000_003  # no other array of the round has this length
 
 @pytest.mark.parametrize('name', cases(['fedavg', 'fedpbc', 'scaffold'], ['scaffold']))
 def test_a_named_cohort_is_treated_as_its_mask(name, monkeypatch):
-    """All that a run keeps; that of every algorithm the server moves alike is in its suite."""
+    """States and metrics agree; for every algorithm its suite compares the server models."""
     problem = federation.problem()
     key = jax.random.key(2)
     entry = ALGORITHMS[name]
@@ -49,7 +49,7 @@ def test_a_named_cohort_is_treated_as_its_mask(name, monkeypatch):
     np.testing.assert_array_equal(ours.state.links.mask, links.mask[-1])
 
 
-def test_the_cohort_of_a_sample_that_names_it_is_the_sample():
+def test_a_sample_that_names_its_cohort_keeps_its_ids():
     ids = jnp.array([1, 4, 6], jnp.int32)
     links = base.cohort_links(ids, 6, 0.5, is_full=False)
     assert links.size == 2
@@ -70,6 +70,9 @@ def test_the_cohort_of_a_sample_that_names_it_is_the_sample():
         cohorts.count_participants(links, jnp.arange(6)), [0, 2, 2, 3, 5, 5]
     )
     np.testing.assert_array_equal(cohorts.computing(links).ids, np.arange(6))
+
+
+def test_no_client_is_active_before_the_first_round():
     state = simulation.init(
         jax.random.key(0),
         algorithms.fedavg(PROGRAM),
@@ -100,7 +103,10 @@ def rounds_of(algorithm, pattern):
 
 
 def long_results(text):
-    """What makes an array of all clients outside the entry computation: opcodes, fusions' roots."""
+    """Opcodes of what makes an array of all clients, outside the entry computation.
+
+    A fusion counts as the opcode of its root.
+    """
     computations = dict(
         re.findall(r'^%?([\w.\-]+) \(.*?\{\n(.*?)^\}', text, re.M | re.S)
     )
@@ -128,7 +134,7 @@ FREE = {'parameter', 'get-tuple-element', 'bitcast', 'constant'}
     'name', cases(['fedavg', 'fedavg_known', 'debiased_fedavg'], ['fedavg_known'])
 )
 def test_no_operation_of_a_round_makes_an_array_of_all_clients(name):
-    """But the tables of the pattern and the counters, which are written in place."""
+    """Only the tables of the pattern and the counters, which are updated in place."""
     make = getattr(algorithms, name)
     pattern = participation.minimum_separation(
         (1.0 + np.arange(MANY) % 7) ** -0.5,

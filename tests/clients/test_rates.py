@@ -12,9 +12,11 @@ from tests import refusals
 from tests.reference import harness, quadratic_loops
 
 ROUNDS = np.arange(60)
-OPTIONS = {
-    'warmup': {'initial': 0.3, 'rounds': 7},
-}
+
+
+def schedule_of(name, eta):
+    options = {'initial': 0.3, 'rounds': 7} if name == 'warmup' else {}
+    return LEARNING_RATES[name](eta, **options)
 
 
 def rates(schedule):
@@ -31,7 +33,7 @@ def rates(schedule):
     ],
 )
 def test_closed_forms(name, expected):
-    schedule = LEARNING_RATES[name](0.05, **OPTIONS.get(name, {}))
+    schedule = schedule_of(name, 0.05)
     np.testing.assert_allclose(rates(schedule), expected, rtol=1e-6)
 
 
@@ -43,7 +45,7 @@ def test_rates_are_exact_in_double_precision(x64, name):
         'inverse': 0.05 / 4,
         'warmup': 0.3,
     }
-    rate = LEARNING_RATES[name](0.05, **OPTIONS.get(name, {}))(jnp.int32(3))
+    rate = schedule_of(name, 0.05)(jnp.int32(3))
     assert rate.dtype == np.float64
     np.testing.assert_allclose(rate, expected[name], rtol=1e-15)
 
@@ -52,35 +54,29 @@ def test_rates_are_exact_in_double_precision(x64, name):
 def test_a_traced_rate_scales_the_schedule(name):
     @jax.jit
     def traced(eta):
-        return jax.vmap(LEARNING_RATES[name](eta, **OPTIONS.get(name, {})))(
-            jnp.arange(60)
-        )
+        return jax.vmap(schedule_of(name, eta))(jnp.arange(60))
 
     for eta in (0.05, 0.7):
-        expected = rates(LEARNING_RATES[name](eta, **OPTIONS.get(name, {})))
+        expected = rates(schedule_of(name, eta))
         np.testing.assert_allclose(traced(eta), expected, rtol=1e-6)
     assert traced._cache_size() == 1
-    assert (
-        LEARNING_RATES[name](0.05, **OPTIONS.get(name, {}))(jnp.int32(3)).dtype
-        == jnp.float32
-    )
+    assert schedule_of(name, 0.05)(jnp.int32(3)).dtype == jnp.float32
+
+
+@pytest.mark.parametrize('name', LEARNING_RATES)
+@pytest.mark.parametrize('eta', [0.0, -0.1, float('nan'), float('inf')])
+def test_a_rate_that_is_not_positive_is_refused(name, eta):
+    with refusals.names('eta'):
+        schedule_of(name, eta)
 
 
 @pytest.mark.parametrize(
-    'name, eta, options, field',
-    [
-        *((name, 0.0, OPTIONS.get(name, {}), 'eta') for name in OPTIONS),
-        ('constant', -0.1, {}, 'eta'),
-        ('inverse', float('nan'), {}, 'eta'),
-        ('inverse_sqrt', float('inf'), {}, 'eta'),
-        ('warmup', 0.1, {'initial': 0.0, 'rounds': 3}, 'initial'),
-        ('warmup', 0.1, {'initial': 0.2, 'rounds': -1}, 'rounds'),
-        ('warmup', 0.1, {'initial': 0.2, 'rounds': 2.5}, 'rounds'),
-    ],
+    'initial, rounds, field',
+    [(0.0, 3, 'initial'), (0.2, -1, 'rounds'), (0.2, 2.5, 'rounds')],
 )
-def test_a_mistake_is_named(name, eta, options, field):
+def test_a_wrong_warm_up_is_refused(initial, rounds, field):
     with refusals.names(field):
-        LEARNING_RATES[name](eta, **options)
+        learning_rates.warmup(0.1, initial=initial, rounds=rounds)
 
 
 def amplified_after_warmup(setting, initial, warmup, period, amplification):

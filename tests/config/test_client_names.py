@@ -72,7 +72,7 @@ def config(folder, log, **changes):
 
 
 def rounds_up(planned, seed=None):
-    """By the number of a client's examples, who is known by it: the rounds it takes part in."""
+    """Each client's number of active rounds, by its number of examples, which identifies it."""
     point = planned.plan.points[0]
     problem = planned.problem_at('links', point, seed)
     pattern = planned.pattern_at('links', point, seed)
@@ -98,7 +98,7 @@ def test_a_log_finds_its_clients_in_any_order(tmp_path, order):
 
 
 def test_clients_held_out_keep_their_rows_out(tmp_path):
-    """Held out by a draw of each seed, so that others train: each still has its own rows."""
+    """Each seed holds out other clients; those who train keep their rows of the log."""
     write_data(tmp_path)
     changes = {'problem': {'holdout_clients': 2}, 'num_seeds': 4}
     planned = experiment.build(config(tmp_path, write_log(tmp_path), **changes))

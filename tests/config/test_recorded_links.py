@@ -23,14 +23,14 @@ def build(**changes):
 
 
 def realised(planned, label, seed):
-    """Links of all rounds as a simulation meets them."""
+    """The links of all four rounds, as a simulation draws them."""
     key = jax.random.key(seed)
     return simulation.realised_links(key, planned.pattern_at(label, {}), num_rounds=4)
 
 
 @pytest.fixture(scope='module')
 def past(tmp_path_factory):
-    """A run of two patterns that kept the links of both seeds."""
+    """The folder of a run of two patterns that recorded the links of both seeds."""
     folder = tmp_path_factory.mktemp('past') / 'run'
     build(**TWO, algorithms=KNOWN, log=('links',)).run(folder)
     return folder
@@ -39,7 +39,7 @@ def past(tmp_path_factory):
 @pytest.mark.slow
 def test_replayed_links_give_the_same_run_to_the_bit(past):
     """Masks and probabilities: the algorithm that divides by them sees no difference."""
-    was = runs.read(past)
+    original_run = runs.read(past)
     for label, seed in (('markov', 1), ('cyclic', 0)):
         section = {
             'name': 'recorded',
@@ -53,17 +53,16 @@ def test_replayed_links_give_the_same_run_to_the_bit(past):
         np.testing.assert_array_equal(ours.mask, original.mask)
         np.testing.assert_array_equal(ours.prob, original.prob)
         results = replayed.run()
-        same = (was['pattern'] == label) & (was['seed'] == seed)
+        same = (original_run['pattern'] == label) & (original_run['seed'] == seed)
         for name in ('server/eval_loss', 'rounds/num_active'):
-            np.testing.assert_array_equal(results[name], was[name][same])
+            np.testing.assert_array_equal(results[name], original_run[name][same])
 
 
-def test_masks_and_wanted_probabilities_are_kept(tmp_path):
+def test_masks_repeat_and_unrecorded_probabilities_are_nan(tmp_path):
     build(links=MARKOV).run(tmp_path)
     pattern = recorded_links.recorded(tmp_path, num_clients=8)
     ours = simulation.realised_links(jax.random.key(7), pattern, num_rounds=8)
     mask = realised(build(links=MARKOV), 'links', 0).mask
-    # Begins again.
     np.testing.assert_array_equal(ours.mask, np.concatenate([mask, mask]))
     assert np.isnan(ours.prob).all()
     with pytest.raises(

@@ -13,7 +13,7 @@ from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import sum_updates
 
 NUMBERS = {'one': 1, 'two': 2, 'three': 3, 'four': 4, 'five': 5}
-# Divide by p_i.
+# They divide by p_i.
 NEED_PROBABILITIES = {
     'ca_fed',
     'colrel',
@@ -21,7 +21,7 @@ NEED_PROBABILITIES = {
     'fedstale',
     'fedstale_async',
 }
-# From own models.
+# Their clients start from their own models.
 BROADCAST_LATE = {
     'ca2fl',
     'fedpbc',
@@ -33,11 +33,8 @@ BROADCAST_LATE = {
 }
 CHOOSE_AMONG_THE_ACTIVE = {'ca_fed', 'f3ast'}
 EVERYBODY_TRAINS = {'cogc', 'colrel', 'fedpbc', 'gossip', 's2a', 's2s', 'wait_for_all'}
-# ColRel with weights, too: without, nobody relays where they differ.
-INACTIVE_CLIENTS_RECEIVE = {
-    'cogc',
-    's2a',
-}
+# ColRel with weights does too. The example has none, and no relaying where it would matter.
+INACTIVE_CLIENTS_RECEIVE = {'cogc', 's2a'}
 LOOK_AT_NO_UPLINK = {'gossip', 'wait_for_all'}
 MOVE_BY_MEMORY = {'fedstale', 'fedstale_async', 'focus', 'gossip', 'mifa'}
 MOVE_BY_THE_CLOCK = {'amplified_fedavg', 'amplified_scaffold', 'wait_for_all'}
@@ -75,22 +72,23 @@ def test_memory_is_what_the_docstring_says(name):
 def test_needs_training_and_receiving_are_as_stated(name):
     result = facts(name)
     assert result.needs_prob == (name in NEED_PROBABILITIES)
-    computing = (
-        'all'
-        if name in EVERYBODY_TRAINS
-        else 'selected'
-        if name in CHOOSE_AMONG_THE_ACTIVE
-        else 'active'
-    )
+    computing = 'active'
+    if name in EVERYBODY_TRAINS:
+        computing = 'all'
+    elif name in CHOOSE_AMONG_THE_ACTIVE:
+        computing = 'selected'
     assert result.computing == computing
-    late = name in BROADCAST_LATE
-    never = name in LOOK_AT_NO_UPLINK
-    assert result.receive_at == ('never' if never else 'end' if late else 'start')
+    receive_at = 'start'
+    if name in LOOK_AT_NO_UPLINK:
+        receive_at = 'never'
+    elif name in BROADCAST_LATE:
+        receive_at = 'end'
+    assert result.receive_at == receive_at
     assert result.inactive_receive == (name in INACTIVE_CLIENTS_RECEIVE)
     assert result.moves_when_empty == (name in MOVE_BY_MEMORY | MOVE_BY_THE_CLOCK)
 
 
-def test_an_algorithm_that_sends_to_all_is_found_out():
+def test_facts_of_an_algorithm_that_sends_to_all():
     """All clients train, and all must receive the broadcast."""
 
     def broadcast(local_train):

@@ -32,10 +32,11 @@ HIDDEN = shutil.ignore_patterns('.*', '*.egg-info')
 
 
 def not_copied(folder, names):
-    """What is no source; folders of runs lie in the root, and a package has their name."""
-    return HIDDEN(folder, names) | (
-        {'build', 'runs'} if pathlib.Path(folder) == ROOT else set()
-    )
+    """Names what is no source: also `runs` in the root, but not the packages of that name."""
+    ignored = HIDDEN(folder, names)
+    if pathlib.Path(folder) == ROOT:
+        ignored |= {'build', 'runs'}
+    return ignored
 
 
 def starts(python, minor):
@@ -64,9 +65,9 @@ def newer_python():
 
 def give_up(reason):
     """Where the machine lacks something: a failure in `.ci/run`, which asks for this test."""
-    (pytest.fail if os.environ.get('NEWER_PYTHON') == 'required' else pytest.skip)(
-        reason
-    )
+    if os.environ.get('NEWER_PYTHON') == 'required':
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def pip(python, *words, **options):
@@ -85,7 +86,9 @@ def install(python, *words, folder, **options):
             python, 'download', '-q', '--no-cache-dir', '--no-deps', '-d', folder, 'pip'
         )
         reason = f'cannot install: {done.stderr[-2000:]}'
-        (give_up if fetched.returncode else pytest.fail)(reason)
+        if fetched.returncode:
+            give_up(reason)
+        pytest.fail(reason)
 
 
 @pytest.mark.slow
@@ -120,32 +123,22 @@ def test_a_newer_python_with_its_newest_jax(tmp_path):
     shutil.copytree(ROOT, source, ignore=not_copied)
     subprocess.run([python, '-m', 'venv', tmp_path / 'venv'], check=True)
     install(venv_python, '.[test]', folder=tmp_path, cwd=source)
-    command = [
-        venv_python,
-        '-m',
-        'pytest',
-        '-q',
-        '-o',
-        f'cache_dir={tmp_path / "cache"}',
-        *SUITES,
-    ]
-    own_flags = {
-        'cwd': source,
-        'env': environment(),
-        'capture_output': True,
-        'text': True,
-    }
-    result = subprocess.run(command, **own_flags, check=False)  # not this jax's flags
-    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
-    cache = {'XDG_CACHE_HOME': str(tmp_path / 'home')}
-    actual = subprocess.run(
-        [venv_python, '-c', CERTIFY],
-        cwd=source,
-        env=environment(cache),
-        capture_output=True,
-        text=True,
-    )
-    assert actual.returncode == 0, actual.stdout[-4000:] + actual.stderr[-2000:]
-    *verdicts, failed = actual.stdout.splitlines()
+
+    def output_of(*arguments, **variables):
+        """Runs the newer Python without the XLA flags of this process."""
+        done = subprocess.run(
+            [venv_python, *arguments],
+            cwd=source,
+            env=environment(variables),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+        return done.stdout
+
+    output_of('-m', 'pytest', '-q', '-o', f'cache_dir={tmp_path / "cache"}', *SUITES)
+    certified = output_of('-c', CERTIFY, XDG_CACHE_HOME=str(tmp_path / 'home'))
+    *verdicts, failed = certified.splitlines()
     assert failed == '[]', failed
     assert {verdict.partition(',')[0] for verdict in verdicts} >= {*ALGORITHMS}

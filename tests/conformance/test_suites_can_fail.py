@@ -1,4 +1,4 @@
-"""The suites catch the mistakes they are there for."""
+"""The suites catch the mistakes that they are for."""
 
 import ast
 import functools
@@ -68,9 +68,8 @@ def broken_fedavg(mistake):
 
             total, _ = train_cohort(local_train, cohort, ctx, problem, client)
             num_active = jnp.sum(taking_part, dtype=jnp.int32)
-            divisor = problem.num_clients if mistake == 'divisor' else num_active
-            mean = jax.tree.map(lambda a: a / divisor, total.value)
-            if mistake == 'divisor':
+            mean = jax.tree.map(lambda a: a / num_active, total.value)
+            if mistake == 'scale':
                 mean = tree.scale(1.1, mean)
             if mistake != 'empty round':
                 mean = tree.select(num_active > 0, mean, tree.zeros_like(mean))
@@ -99,7 +98,7 @@ def broken_fedavg(mistake):
         ('empty round', 'NaN'),
         ('reads the unavailable', 'never delivers'),
         ('order', 'order of clients|follow FedAvg'),
-        ('divisor', 'follow FedAvg'),
+        ('scale', 'follow FedAvg'),
         ('dtype', 'return the state that .* bfloat16'),
         ('uplinks alone', 'receives the broadcast must matter'),
     ],
@@ -289,7 +288,7 @@ def test_a_check_without_a_promise_says_so_and_the_suite_goes_on():
 
 
 def test_a_key_used_twice_is_noticed():
-    """In the program of a round too: this package is one of those where the suite looks for it."""
+    """In the program of a round too: the suite checks keys in this package."""
 
     def sample(carry, key, round):
         mask = jax.random.uniform(key, (4,)) < jax.random.uniform(key, (4,))

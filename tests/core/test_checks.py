@@ -1,4 +1,4 @@
-"""What each check accepts, and its whole line where it does not."""
+"""What each check accepts, and its full message where it does not."""
 
 import jax
 import jax.numpy as jnp
