@@ -1,6 +1,7 @@
-"""Checks refusals: their field or their one line. `tests/core` has what each check says."""
+"""Checks refusals: by field, by pattern or by message. `tests/core` has what each check says."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -26,3 +27,8 @@ def one_line(pattern: str) -> Iterator[None]:
     with pytest.raises(ValueError, match=pattern) as caught:
         yield
     assert '\n' not in str(caught.value)
+
+
+def refuses(message: str):
+    """Expects a ValueError with exactly this message."""
+    return pytest.raises(ValueError, match=f'^{re.escape(message)}$')

@@ -9,7 +9,7 @@ from scipy import stats
 from fedjax_links import analysis
 from fedjax_links.analysis import cohort_chain
 from tests.analysis import enumeration
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 DESIGNS = ['product', 'successive', 'sum']
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 PROBS = np.array([0.2, 0.9, 0.5, 0.3])
 OWNERS = np.repeat(np.arange(4), 10)

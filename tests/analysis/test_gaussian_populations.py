@@ -7,8 +7,8 @@ from scipy import integrate, special, stats
 from fedjax_links import analysis
 from studies.gaussian_accuracy import gaussian_accuracy
 from tests import refusals
-from tests.analysis.refusals import refuses
 from tests.reference.statistics import BOUND
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize('distance', [0.0, 0.3, 2.0, 7.0])

@@ -9,7 +9,7 @@ from scipy import stats
 
 from fedjax_links import analysis
 from tests.analysis import enumeration
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 CASES = [
     [0.4],

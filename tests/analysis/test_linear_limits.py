@@ -5,7 +5,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis import linear_models
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 CLIENTS = 6
 EACH = 30

@@ -6,7 +6,7 @@ from scipy import stats
 
 from fedjax_links import analysis
 from tests.analysis import enumeration
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 RATES = [(0.05, 0.05), (0.05, 0.45), (1.0, 1.0), (0.3, 0.7), (0.2, 0.0), (0.0, 0.4)]
 

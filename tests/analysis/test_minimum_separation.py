@@ -12,7 +12,7 @@ import pytest
 from fedjax_links import analysis
 from tests.analysis import enumeration
 from tests.analysis.enumeration import elementary_of_many
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 # The groups of Sun et al. 2025. Below, by separation R: the L1 distance of their selection law from
 # the uniform one, and the probability of the first group.

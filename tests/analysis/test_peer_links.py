@@ -11,8 +11,8 @@ from fedjax_links.analysis import peer_links
 from fedjax_links.links import graphs
 from tests import refusals
 from tests.analysis import enumeration
-from tests.analysis.refusals import refuses
 from tests.reference import limits, peer_loops
+from tests.refusals import refuses
 
 GRAPHS = {
     'ring': graphs.ring(6),

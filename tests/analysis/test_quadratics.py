@@ -7,7 +7,7 @@ from scipy import stats
 from fedjax_links import analysis
 from fedjax_links.analysis import cohort_sizes
 from tests.analysis import enumeration
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 from tests.tiers import cases
 
 CASES = [

@@ -8,7 +8,7 @@ from scipy import stats
 
 from fedjax_links import analysis
 from fedjax_links.analysis import recorded_links
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 
 def counted(masks):

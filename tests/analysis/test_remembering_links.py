@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 UP = np.array([0.1, 0.2, 0.1, 0.3])
 PROBS = np.array([0.3, 0.8, 0.5, 0.4])

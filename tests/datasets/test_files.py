@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_links import datasets, runs
 from tests import refusals
+from tests.refusals import refuses
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def arrays(rng):
 
 
 def assert_raises(message, call):
-    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+    with refuses(message):
         call()
 
 

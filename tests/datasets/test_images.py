@@ -1,11 +1,10 @@
 """Images without files: the embedded digits against their source, and what drawn images are."""
 
-import re
-
 import numpy as np
 import pytest
 
 from fedjax_links import datasets
+from tests.refusals import refuses
 
 
 @pytest.fixture(scope='module')
@@ -186,5 +185,5 @@ def test_draws_depend_on_the_seed_alone():
     ],
 )
 def test_arguments_out_of_range_are_refused(options, message):
-    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+    with refuses(message):
         datasets.synthetic_images(**options)

@@ -13,6 +13,7 @@ from fedjax_links import problems
 from fedjax_links.datasets.publishers import RECIPES
 from fedjax_links.problems import augmentation
 from tests.problems.augmented import IMAGES, chi_squared, many, windows
+from tests.refusals import refuses
 
 
 def test_each_image_is_cropped_at_a_place_of_its_own():
@@ -192,5 +193,5 @@ def test_every_classification_problem_takes_the_same_section():
     ],
 )
 def test_sections_that_say_no_noise_are_refused(section, message):
-    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+    with refuses(message):
         problems.digits(num_clients=4, label_noise=section)

@@ -1,7 +1,5 @@
 """Gaussian classes and regressions against the laws that they are drawn from."""
 
-import re
-
 import jax
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from fedjax_links.preview import configured_links, theory
 from fedjax_links.problems.gaussians import simplex
 from fedjax_links.report import blank_view
 from tests.problems.generators import draw_regression_clients
+from tests.refusals import refuses
 
 LIMIT = 4.5
 
@@ -179,5 +178,5 @@ def test_what_is_known_is_printed_before_a_run():
     ],
 )
 def test_arguments_out_of_range_are_refused(options, message):
-    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+    with refuses(message):
         problems.gaussians(**options)

@@ -13,7 +13,7 @@ from fedjax_links.analysis.theorems import (
     sun2025,
     xiang2024,
 )
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 
 def problem():

@@ -8,7 +8,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import gradient_runs
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 
 class Case(NamedTuple):
@@ -141,8 +141,8 @@ def test_fedpbc_runs_equal_the_listing(name):
 
 
 def test_arguments_are_checked():
-    wanted = 'have a product with `curvatures` in (0, 2)'
-    with refuses(f'`learning_rate` must {wanted}, got 1.5.'):
+    requirement = 'have a product with `curvatures` in (0, 2)'
+    with refuses(f'`learning_rate` must {requirement}, got 1.5.'):
         gradient_runs.quadratic_clients([0.0, 1.0], 1.5, 2, curvatures=[1.0, 2.0])
     with refuses('`owners` must name every client from 0 to 2, got none of client 1.'):
         gradient_runs.linear_clients(np.ones((2, 1)), [0, 1], [0, 2], 0.1, 1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.analysis.theorems import local_drift, xiang2023, xiang2024
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 
 def exact_factor(step, steps):

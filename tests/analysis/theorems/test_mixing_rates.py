@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_links.analysis.theorems import mixing_rates
 from tests.analysis import enumeration
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 
 def cohort_masks(num_clients, size):

@@ -5,7 +5,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import mixing_times
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 TAU_MIX = {'equal': [1, 1, 3, 7, 15], 'power': [1, 2, 8, 20, 65]}
 WEIGHTS = {'equal': np.ones(6), 'power': np.arange(1, 7) ** -1.5}

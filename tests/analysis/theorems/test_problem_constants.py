@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import problem_constants
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 
 def rational(values):

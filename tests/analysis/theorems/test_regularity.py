@@ -8,7 +8,7 @@ import pytest
 from fedjax_links.analysis.theorems import regularity
 from tests import refusals
 from tests.analysis import enumeration
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 
 
 def random_weights(rng, num_rounds, num_clients):

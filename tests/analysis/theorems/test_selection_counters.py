@@ -10,8 +10,8 @@ from scipy import stats
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import mixing_times, selection_counters, sun2025
 from tests import refusals
-from tests.analysis.refusals import refuses
 from tests.analysis.theorems import exact_chains
+from tests.refusals import refuses
 
 VALUES = Fraction(1), Fraction(-1, 2), Fraction(2), Fraction(3, 10)
 
