@@ -1,6 +1,7 @@
-"""Run folders as a stranger might make them: each way spoils a copy of a whole run.
+"""Run folders as a stranger might make them: each way changes a copy of a finished run.
 
-Digests are recomputed, as they are no secret. What a folder names would make the canary: a file.
+Digests are recomputed, as they are no secret. Code that a folder names would create a file, the
+canary.
 """
 
 import numpy as np

@@ -85,9 +85,9 @@ def test_a_wrong_config_and_help_end_as_start_says(tmp_path):
         'sweep',
         pytest.param(
             'fedpbc',
-            marks=pytest.mark.release('test_programs_whose_memory_is_measured_run'),
+            marks=pytest.mark.release('test_the_programs_of_the_memory_benchmark_run'),
         ),
     ],
 )
-def test_programs_whose_memory_is_measured_run(name):
+def test_the_programs_of_the_memory_benchmark_run(name):
     assert 0.1 < commands.run(['-m', 'benchmarks.memory', name]).gibibytes < 4

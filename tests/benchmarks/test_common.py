@@ -10,7 +10,7 @@ import pytest
 from benchmarks import common
 
 
-def test_programs_are_timed_in_turns_and_their_results_kept():
+def test_programs_are_timed_in_turns_and_return_results():
     timings, results = common.alternate(
         {'double': lambda x: 2 * x, 'square': lambda x: x**2},
         (jnp.arange(4.0),),

@@ -49,8 +49,8 @@ ARGUMENTS = {
     'xiang2024_table1_synthetic': ((), _COMMITS),
     'xiang2024_table2': ((*_XIANG, _SMALL), _COMMITS),
 }
-"""What a config takes after a colon, by its name: what it is about, on which data, and last whose
-code it follows."""
+"""The words that a config takes after a colon, by its name: subjects, data sets, and last kinds of
+released code."""
 
 SHORT = {'sun2025_figure3': 'mnist', 'wang2022_figure_d1': 'fashion_mnist'}
 """The configs with a part of their figure, ``short``, and the data that it is meant for."""
@@ -79,12 +79,16 @@ _SHAPES = {
 
 
 def module(path):
-    """The config file as a module."""
+    """Imports a config file."""
     return importlib.import_module(f'configs.{path.stem}')
 
 
 def arguments(name):
-    """Texts after the colon: all subjects, or None, every kind of code with two of them, a part."""
+    """The words after the colon that tests try.
+
+    First all combinations of subjects, or None for a config without subjects. Then the first and
+    the last combination with each kind of released code, and the part of a figure, ``short``.
+    """
     *subjects, codes = ARGUMENTS.get(name, ((), ()))
     texts = [','.join(words) for words in itertools.product(*filter(None, subjects))]
     some = list(dict.fromkeys([texts[0], texts[-1]]))
@@ -94,7 +98,7 @@ def arguments(name):
 
 
 def variants():
-    """(path, argument or None, size) of everything that a command line can ask for."""
+    """Lists what tests build: path, words after the colon or None, and size."""
     results = []
     for path in PATHS:
         for argument in arguments(path.stem):
@@ -105,24 +109,26 @@ def variants():
 
 
 def values(path, argument, size):
-    """The config as nested dictionaries, at a size; None for as it is in the file."""
-    get_config = module(path).get_config
-    config = (get_config() if argument is None else get_config(argument)).to_dict()
+    """Returns the config as nested dictionaries, at a size; with None, as it is in the file."""
+    words = [] if argument is None else [argument]
+    config = module(path).get_config(*words).to_dict()
     return config if size is None else getattr(nested, size)(config)
 
 
 def stand_in(name, num_train=2_600, num_test=60):
-    """A loader of 8-bit noise in the shape of a data set that must be prepared."""
+    """Makes a loader of 8-bit noise in the shape of a data set that must be prepared."""
 
     def load(**options):
         del options
         rng = np.random.default_rng(0)
-        images = [rng.integers(0, 256, (n, *_SHAPES[name]), np.uint8) for n in sizes_]
-        labels = [np.arange(n) % 10 for n in sizes_]
-        test = {'test_features': images[1], 'test_labels': labels[1]}
-        return datasets.Dataset(images[0], labels[0], **test)
+        shape = _SHAPES[name]
+        return datasets.Dataset(
+            rng.integers(0, 256, (num_train, *shape), np.uint8),
+            np.arange(num_train) % 10,
+            test_features=rng.integers(0, 256, (num_test, *shape), np.uint8),
+            test_labels=np.arange(num_test) % 10,
+        )
 
-    sizes_ = (num_train, num_test)
     return load
 
 

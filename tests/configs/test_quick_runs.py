@@ -35,12 +35,12 @@ def run_and_report(config, folder):
     return run_view.of_run(run)
 
 
-def finals(found, label, metric=None):
-    """Seed means at the end, by pattern."""
-    ends = found.final_metrics(metric)
-    model = found.main_models[label]
+def finals(view, label):
+    """An algorithm's final metric, the mean over seeds, by pattern."""
+    final = view.final_metrics(None)
+    model = view.main_models[label]
     return {
-        pattern: ends.choices[pattern, label, model].mean for pattern in found.patterns
+        pattern: final.choices[pattern, label, model].mean for pattern in view.patterns
     }
 
 
@@ -80,8 +80,8 @@ def test_waiting_biases_fedavg_less_and_debiasing_is_uniform():
     assert losses[0] - losses[1] > 0.002
     assert losses[1] - losses[3] > 2e-4
     # From uniform sampling all are within a tenth of FedAvg's largest bias.
-    off = [abs(debiased[label] - fedavg['uniform']) for label in separations]
-    assert max(off) < 0.1 * (losses[0] - fedavg['uniform'])
+    biases = [abs(debiased[label] - fedavg['uniform']) for label in separations]
+    assert max(biases) < 0.1 * (losses[0] - fedavg['uniform'])
 
 
 @pytest.mark.slow
@@ -103,10 +103,10 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(
     def optimum(group_shares):
         weight = np.repeat(group_shares / group_shares.sum(), 500) / 500
         rows = samples.features.reshape(-1, 20)
-        added = samples.labels.ravel()
+        offsets = samples.labels.ravel()
 
         def value_and_gradient(x):
-            residual = rows @ x + added
+            residual = rows @ x + offsets
             slope = weight * residual / (1 + residual**2 / 2)
             return np.sum(weight * np.log1p(residual**2 / 2)), rows.T @ slope
 
@@ -135,13 +135,15 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(
 
     num_seeds = 4
     keys = jax.vmap(jax.random.key)(np.arange(num_seeds, dtype=np.uint32))
-    path = jax.jit(lambda keys, problem: jax.lax.map(lambda k: lane(k, problem), keys))
-    settled = np.asarray(path(keys, problem), np.float64)[:, num_rounds // 100 :]
+    lanes = jax.jit(lambda keys, problem: jax.lax.map(lambda k: lane(k, problem), keys))
+    paths = np.asarray(lanes(keys, problem), np.float64)
+    settled = paths[:, num_rounds // 100 :]
     mean = settled.mean(axis=1) - np.asarray(problem.eval_data.optimum, np.float64)
     error = mean.std(axis=0, ddof=1) / np.sqrt(num_seeds)
-    # A step of finite size moves the mean by O(rate); noise by its standard error.
-    off = abs(np.linalg.norm(mean.mean(axis=0)) - exact)
-    assert off < 0.1 * rate / 0.05 * exact + 4.5 * np.linalg.norm(error)
+    # A step of finite size moves the mean by O(rate): by less than a tenth at a rate of 0.05.
+    bias = abs(np.linalg.norm(mean.mean(axis=0)) - exact)
+    step_bias = rate / 0.05 * 0.1 * exact
+    assert bias < step_bias + 4.5 * np.linalg.norm(error)
     assert np.linalg.norm(error) < 0.1 * exact
 
 
@@ -168,7 +170,7 @@ ALSO_TINY = (
 )
 
 WITH_THEIR_NETWORK = (TINY[2],)
-"""The slow ones take a network that compiles in no time."""
+"""The other settings take a network that compiles in no time."""
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ WITH_THEIR_NETWORK = (TINY[2],)
     + cases(ALSO_TINY, (), 'test_image_experiments_run_at_a_tiny_size'),
 )
 def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
-    """With the baseline alone, and what was released instead of what is published."""
+    """Of the algorithms, the baseline and variants of released code run."""
     config = values(name, argument)
     problem = config['problem']
     data = {
@@ -203,8 +205,8 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
     }
     for label, section in config['algorithms'].items():
         if label not in smaller['algorithms']:
-            shorter = {name: 2 for name in ('period', 'start_round') if name in section}
-            smaller['algorithms'][label] = shorter
+            fields = [field for field in ('period', 'start_round') if field in section]
+            smaller['algorithms'][label] = dict.fromkeys(fields, 2)
     removed = [
         label for label, changes in smaller['algorithms'].items() if changes is None
     ]
@@ -216,11 +218,12 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
     assert re.search(r'[\w,. ]+'.join(map(re.escape, parts)), text)
     for pattern in config['patterns']:
         assert result.name(pattern) in text
-    pictures = {path.name for path in tmp_path.glob('*.png')}
-    compared = len(config['algorithms']) - len(removed) > 1
-    kinds = ('bars', 'curves', 'levels') if compared else ('bars', 'curves')
-    samples = {
-        f'{file}.png' for file, r in config['reports'].items() if r['name'] in kinds
-    }
-    samples.add('links.png')
-    assert pictures == samples
+    has_several = len(config['algorithms']) - len(removed) > 1
+    layouts_with_pictures = (
+        ('bars', 'curves', 'levels') if has_several else ('bars', 'curves')
+    )
+    expected = {'links.png'}
+    for label, section in config['reports'].items():
+        if section['name'] in layouts_with_pictures:
+            expected.add(f'{label}.png')
+    assert {path.name for path in tmp_path.glob('*.png')} == expected
