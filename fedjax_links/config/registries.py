@@ -89,7 +89,7 @@ def _label_dependent(
       problem: the problem, which has labels.
       sigma: standard deviation of the logarithm of a class's weight.
       minimum: the least probability of any client.
-      seed: seed of the classes' weights.
+      seed: of the classes' weights, integer in ``[0, 2**32)``.
     """
     _check_clients(problem)
     labels = getattr(problem.data, 'labels', None)
@@ -269,13 +269,13 @@ def lognormal(
       num_clients: N.
       median: in seconds per step, or bytes per second; positive.
       sigma: standard deviation of the logarithm, in [0, 100].
-      seed: seed of the draw.
+      seed: integer in ``[0, 2**32)``.
     """
     checks.static_int('num_clients', num_clients)
     median = checks.on_host(median)
     checks.positive_number('median', median)
     checks.number_within('sigma', sigma, 0, _MAX_SIGMA)
-    checks.static_int('seed', seed, minimum=0)
+    checks.seed('seed', seed)
     rng = np.random.default_rng([int(seed), _SPEEDS_STREAM])
     return median * np.exp(sigma * rng.standard_normal(num_clients))
 

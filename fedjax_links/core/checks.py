@@ -58,7 +58,8 @@ def numbers(argument: str, value: object) -> np.ndarray:
         raise errors.invalid(argument, requirement, errors.text_of(value))
     if isinstance(value, int) and abs(value) > LARGEST_INT:
         # JAX takes no larger Python integer.
-        requirement = f'be at most {LARGEST_INT} or have a decimal point'
+        bound = f'most {LARGEST_INT}' if value > 0 else f'least {-LARGEST_INT}'
+        requirement = f'be at {bound} or have a decimal point'
         raise errors.invalid(argument, requirement, value)
     return array
 

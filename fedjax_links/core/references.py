@@ -22,7 +22,8 @@ class Reference(NamedTuple):
     @property
     def key(self) -> str:
         """Returns the entry's key."""
-        return re.findall(r'\w+', self.bibtex)[1]
+        start = self.bibtex.partition(',')[0]
+        return start.partition('{')[2].strip()
 
     def field(self, name: str) -> str | None:
         """Returns a field, such as ``'title'`` or ``'eprint'``; None if it is absent."""
@@ -35,17 +36,19 @@ class Reference(NamedTuple):
 
     @property
     def authors(self) -> list[str]:
-        """Returns the authors, ``Given Family`` each, in order."""
-        return (self.field('author') or '').split(' and ')
+        """Returns the authors, ``Given Family`` each, in order; empty without any."""
+        names = self.field('author')
+        return [] if names is None else names.split(' and ')
 
     @property
     def short(self) -> str:
-        """Returns families and year, as in ``'Wang and Ji 2022'``."""
+        """Returns families and year, as in ``'Wang and Ji 2022'``; the key without authors."""
         families = [author.split()[-1] for author in self.authors]
-        names = ' and '.join(families)
+        names = ' and '.join(families) or self.key
         if len(families) > 2:
             names = f'{families[0]} et al.'
-        return f'{names} {self.field("year")}'
+        year = self.field('year')
+        return names if year is None else f'{names} {year}'
 
 
 def cite(*references: str) -> Callable[[_Factory], _Factory]:

@@ -64,7 +64,7 @@ def from_edges(num_clients: int, edges: ArrayLike) -> Graph:
     pairs = np.zeros((0, 2), int) if is_empty else np.asarray(edges)
     are_pairs = pairs.ndim == 2 and pairs.shape[1] == 2
     if not are_pairs or not np.issubdtype(pairs.dtype, np.integer):
-        got = f'shape {pairs.shape}'
+        got = f'{pairs.dtype}{list(pairs.shape)}'
         raise errors.invalid('edges', 'be pairs of clients, int[E, 2]', got)
     unknown = np.flatnonzero(((pairs < 0) | (pairs >= num_clients)).any(axis=1))
     if unknown.size:
@@ -159,14 +159,14 @@ def erdos_renyi(num_clients: int, p: float, seed: int = 0) -> Graph:
     Args:
       num_clients: N.
       p: probability of an edge, in [0, 1].
-      seed: seed of the graph.
+      seed: integer in ``[0, 2**32)``.
 
     Raises:
       ValueError: for a value out of range, or a graph larger than the memory.
     """
     checks.static_int('num_clients', num_clients)
     checks.number_within('p', p, 0, 1)
-    checks.static_int('seed', seed, minimum=0)
+    checks.seed('seed', seed)
     rng = np.random.default_rng([seed, _STREAM])
     num_pairs = num_clients * (num_clients - 1) // 2
     num_edges = rng.binomial(num_pairs, p)
@@ -189,7 +189,7 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
     Args:
       num_clients: N.
       radius: positive.
-      seed: seed of the positions.
+      seed: of the positions, integer in ``[0, 2**32)``.
 
     Raises:
       ValueError: for a value out of range, or a graph larger than the memory.
@@ -198,7 +198,7 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
 
     checks.static_int('num_clients', num_clients)
     checks.positive_number('radius', radius)
-    checks.static_int('seed', seed, minimum=0)
+    checks.seed('seed', seed)
     positions = np.random.default_rng([seed, _STREAM]).random((num_clients, 2))
     # The chance that two uniform positions in the square are that close.
     p = 1.0

@@ -41,8 +41,11 @@ def _is_here(address: str) -> bool:
 
 def free_port(host: str) -> int:
     """Finds a free port on the addresses on which process 0 listens."""
-    with listen(host, 0)[0] as server:
-        return int(server.getsockname()[1])
+    servers = listen(host, 0)
+    port = int(servers[0].getsockname()[1])
+    for server in servers:
+        server.close()
+    return port
 
 
 def listen(host: str, port: int) -> list[socket.socket]:

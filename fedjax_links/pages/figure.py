@@ -176,16 +176,16 @@ def stack(parts: Sequence[Section]) -> dict[str, np.ndarray]:
     """Joins blocks of rows into one column per name; single values fill their block.
 
     Args:
-      parts: blocks with the same names, whose entries are vectors of one length or single values.
+      parts: blocks with the same names in any order, whose entries are vectors of one length or
+        single values.
 
     Returns:
       The columns.
     """
-    names = list(parts[0])
-    blocks: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    blocks: dict[str, list[np.ndarray]] = {name: [] for name in parts[0]}
     for part in parts:
         vectors = np.broadcast_arrays(*map(np.atleast_1d, part.values()))
-        for name, vector in zip(names, vectors, strict=True):
+        for name, vector in zip(part, vectors, strict=True):
             blocks[name].append(vector)
     return {name: np.concatenate(vectors) for name, vectors in blocks.items()}
 

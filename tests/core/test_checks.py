@@ -26,6 +26,11 @@ INF = float('inf')
             2**31,
             'be at most 2147483647 or have a decimal point, got 2147483648',
         ),
+        (
+            checks.finite,
+            -(2**31),
+            'be at least -2147483647 or have a decimal point, got -2147483648',
+        ),
         (checks.positive, 0.0, 'be positive, got 0.0'),
         (checks.positive, -1.0, 'be positive, got -1.0'),
         (checks.positive, NAN, 'be positive, got nan'),

@@ -71,6 +71,12 @@ def test_a_reference_says_what_stands_in_its_fields():
     assert paper.field('booktitle') is None
     assert paper.short == 'Doe and Roe 2020'
     assert Reference(PAPER.replace('John', 'C D and')).short == 'Doe et al. 2020'
+    assert Reference(PAPER.replace('doe2020title', 'doe:2020-title')).key == (
+        'doe:2020-title'
+    )
+    manual = Reference('@manual{tool-2,\n  year = {2020},\n}')
+    assert (manual.authors, manual.short) == ([], 'tool-2 2020')
+    assert Reference('@misc{tool-2,\n}').short == 'tool-2'
 
 
 def test_cite_gives_back_the_factory():

@@ -2,8 +2,10 @@
 
 import tracemalloc
 
+import numpy as np
 import pytest
 
+from fedjax_links.config import registries
 from fedjax_links.links import graphs
 from tests import refusals
 
@@ -52,6 +54,25 @@ def test_a_graph_too_large_is_refused_before_it_is_built(argument, make):
 def test_an_edge_to_no_client_is_shown():
     with refusals.names('edges', 'from 0 to 2', '[1, 5]'):
         graphs.from_edges(3, [(0, 1), (1, 5)])
+
+
+def test_edges_of_names_are_no_pairs_of_clients():
+    with refusals.names('edges', 'int[E, 2]', 'got <U1[1, 2]'):
+        graphs.from_edges(3, [('a', 'b')])
+
+
+@pytest.mark.parametrize(
+    'draw',
+    [
+        lambda seed: graphs.erdos_renyi(5, 0.5, seed).edge_ids,
+        lambda seed: graphs.geometric(5, 0.5, seed).edge_ids,
+        lambda seed: registries.lognormal(5, median=1.0, sigma=1.0, seed=seed),
+    ],
+)
+def test_seeds_are_those_of_a_run(draw):
+    np.testing.assert_array_equal(draw(2**32 - 1), draw(2**32 - 1))
+    with refusals.names('seed', 'at most 4294967295'):
+        draw(2**32)
 
 
 def test_a_ring_has_three_clients_or_more():

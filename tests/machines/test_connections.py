@@ -214,6 +214,14 @@ def test_a_host_name_that_hides_this_machine_binds_everywhere(monkeypatch):
     assert ports.free_port('a-machine') > 0
 
 
+def test_a_free_port_is_left_open_on_no_address(monkeypatch):
+    servers = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]
+    port = servers[0].getsockname()[1]
+    monkeypatch.setattr(ports, 'listen', lambda host, port: servers)
+    assert ports.free_port('a-machine') == port
+    assert [server.fileno() for server in servers] == [-1, -1]
+
+
 @pytest.mark.slow
 def test_processes_that_do_not_meet_say_why():
     _, ((_, output),) = run('absent', started=[0])

@@ -49,6 +49,13 @@ def test_files_hold_the_columns(tmp_path):
     assert '| 30 |' in text
 
 
+def test_blocks_are_stacked_by_name():
+    blocks = [{'label': 'a', 'value': [1, 2]}, {'value': 3, 'label': 'b'}]
+    columns = figure.stack(blocks)
+    assert columns['label'].tolist() == ['a', 'a', 'b']
+    assert columns['value'].tolist() == [1, 2, 3]
+
+
 @pytest.mark.parametrize('words', [4, 12, 30])
 def test_a_title_stays_on_its_page(tmp_path, words):
     def draw(page):

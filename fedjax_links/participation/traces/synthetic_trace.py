@@ -75,7 +75,7 @@ def synthetic_trace(
       rounds: how many rounds of the log are used, as in `availability`.
       wrap: as in `availability`.
       overlaps: as in `availability`.
-      seed: of the draw of clients.
+      seed: of the draw of clients, integer in ``[0, 2**32)``.
       law: ``'markov'``. ``'semi_markov'`` draws the times that a client stays up and down from
         those of its client in the log, whatever the time of day. ``'nearest'`` takes the law that
         leaves out less.
@@ -99,7 +99,7 @@ def synthetic_trace(
     """
     checks.choice('law', law, ('markov', 'semi_markov', 'nearest'))
     checks.static_int('num_clients', num_clients)
-    checks.static_int('seed', seed, minimum=0)
+    checks.seed('seed', seed)
     log = as_intervals(intervals)
     warn_about(log)
     check_tick(log, tick, wrap)
