@@ -163,10 +163,6 @@ _ENTRIES = (
     ParticipationEntry(
         either, lambda n: either(_independent(n), markov(_probs(n))), law=either_law
     ),
-    ParticipationEntry(
-        synthetic_trace,
-        lambda n: synthetic_trace(_daily_log(n), num_clients=n, tick=10_800.0),
-    ),
     ParticipationEntry(markov, lambda n: markov(_probs(n), 0.2), law=markov_law),
     ParticipationEntry(
         minimum_separation,
@@ -210,6 +206,10 @@ _ENTRIES = (
     ParticipationEntry(shared_shocks, _shared_shocks, law=shared_shocks_law),
     ParticipationEntry(
         switch, lambda n: switch([_independent(n), markov(_probs(n))], 5)
+    ),
+    ParticipationEntry(
+        synthetic_trace,
+        lambda n: synthetic_trace(_daily_log(n), num_clients=n, tick=10_800.0),
     ),
     ParticipationEntry(trace, lambda n: trace(_daily_log(n), tick=10_800.0)),
     ParticipationEntry(
