@@ -81,8 +81,9 @@ def _mean_weights(probs: np.ndarray) -> np.ndarray | None:
     """
     from fedjax_links import analysis  # SciPy takes long to import
 
-    # P(a client participates), by round; the minimum keeps logarithms finite.
-    nonempty_probs = -np.expm1(np.log1p(-np.minimum(probs, 1 - 1e-16)).sum(axis=1))
+    # P(A is not empty) by round, with finite logarithms of P(A is empty).
+    log_empty_probs = np.log1p(-np.minimum(probs, 1 - 1e-16)).sum(axis=1)
+    nonempty_probs = -np.expm1(log_empty_probs)
     if not nonempty_probs.any():
         return None
     can_be_nonempty = nonempty_probs > 0

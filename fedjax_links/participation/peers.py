@@ -63,7 +63,7 @@ def peers(
         has_one_prob = False
     else:
         edges = _independent_edges(prob, graph.num_edges)
-        has_one_prob = not checks.shape('prob', prob)
+        has_one_prob = checks.shape('prob', prob) == ()
     if edges.num_clients != max(graph.num_edges, 1):
         requirement = f"be over the graph's {graph.num_edges} edges"
         raise errors.invalid('prob', requirement, edges.num_clients)

@@ -25,7 +25,7 @@ FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5
 """At most every second draw is rejected on average."""
 MOST_COLLISIONS = 3.0
-"""Of independent draws on average, so that one set of draws in ``e^3`` has none."""
+"""Mean number of pairs of independent draws that are one client: one set in ``e^3`` has none."""
 # Draws of a pass beyond twice the cohort, so that small cohorts rarely take two passes.
 _SPARE = 6
 
@@ -47,14 +47,14 @@ def is_worthwhile(num_clients: int, share: float) -> bool:
 def rarely_collide(
     size: int, weights: NDArray[np.float64], eligible_weight: float
 ) -> bool:
-    """Returns whether draws by weight are at most `MOST_COLLISIONS` times the same client.
+    """Returns whether B draws by weight have at most `MOST_COLLISIONS` pairs of one client.
 
     Args:
       size: B.
       weights: float64[N].
       eligible_weight: the least weight that is ever eligible.
     """
-    # The mean number of pairs of draws of one client: C(B, 2) sum_i (w_i / eligible weight)^2.
+    # At most C(B, 2) sum_i (w_i / eligible weight)^2 pairs on average.
     num_pairs = size * (size - 1) / 2
     num_collisions = num_pairs * float(weights @ weights)
     return num_collisions <= MOST_COLLISIONS * eligible_weight**2

@@ -91,7 +91,7 @@ def replay(
        [1 1]
        [1 0]]
     """
-    # A sample of links is a tuple, whose mask is meant.
+    # A sample of links, which holds the mask, is a tuple, and would pass for a list of masks.
     if isinstance(mask, tuple):
         raise errors.invalid(
             'mask', 'be bool[T, N], as `links.mask` is', errors.text_of(mask)

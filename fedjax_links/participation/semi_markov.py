@@ -118,8 +118,9 @@ def _count_up_to(table: np.ndarray, kinds: np.ndarray, values: Array) -> Array:
         passed = (low < high) & is_small
         return jnp.where(passed, middle + 1, low), jnp.where(passed, high, middle)
 
-    none = jnp.zeros(len(kinds), jnp.int32)
-    low, _ = jax.lax.fori_loop(0, length.bit_length(), halve, (none, none + length))
+    low = jnp.zeros(len(kinds), jnp.int32)
+    high = jnp.full(len(kinds), length, jnp.int32)
+    low, _ = jax.lax.fori_loop(0, length.bit_length(), halve, (low, high))
     return low
 
 
@@ -130,7 +131,7 @@ def _laws_and_kinds(
     up_law = durations.checked('up', up)
     down_law = durations.checked('down', down)
     num_rows = max(len(up_law), len(down_law))
-    if not {len(up_law), len(down_law)} <= {1, num_rows}:
+    if len(up_law) != len(down_law) and 1 not in (len(up_law), len(down_law)):
         requirement = f'have one row or {len(up_law)}, as `up`'
         raise errors.invalid('down', requirement, len(down_law))
     if num_clients is not None:

@@ -55,14 +55,14 @@ def shared_shocks(
         raise errors.invalid(
             'groups', f'have {pattern.num_clients} entries', len(labels)
         )
-    count = int(labels.max()) + 1
+    num_groups = int(labels.max()) + 1
     for name, rate in (('up_rate', up_rate), ('down_rate', down_rate)):
         checks.positive(name, rate, axis='group')
         checks.within(name, rate, 0, 1, axis='group')
-    rise = schedules.each_within('up_rate', up_rate, count, 0, 1)
-    fall = schedules.each_within('down_rate', down_rate, count, 0, 1)
+    rise = schedules.each_within('up_rate', up_rate, num_groups, 0, 1)
+    fall = schedules.each_within('down_rate', down_rate, num_groups, 0, 1)
     group_probs = rise / (rise + fall)
-    group_probs = checks.array_module(rise, fall).broadcast_to(group_probs, count)
+    group_probs = checks.array_module(rise, fall).broadcast_to(group_probs, num_groups)
 
     def sample(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         links, shocks = samples

@@ -19,10 +19,10 @@ partitioner              volumes     label skew
 `natural`                the data's  that of the data's own clients
 ======================== =========== =============================================================
 
-Equal volumes differ by at most one (`label_shards`: one per shard). The others redraw until every
-client owns an example. `divide` leaves clients and examples out, or holds them out;
-`class_mix` and `report` describe what came out; `contiguous_groups` groups
-clients by id. `PARTITIONS` has them by name.
+Equal volumes differ by at most one (`label_shards`: one per shard). `similarity` and the Dirichlet
+partitions of unequal volumes redraw until every client owns an example. `divide` leaves clients and
+examples out, or holds them out. `class_mix` and `report` describe what came out.
+`contiguous_groups` groups clients by id. `PARTITIONS` has the partitioners by name.
 """
 
 import functools

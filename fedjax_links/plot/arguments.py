@@ -142,10 +142,10 @@ def mask(data: object, argument: str = 'mask') -> np.ndarray:
     Raises:
       ValueError: for another shape, or other values.
     """
-    array = checks.shape(argument, data)
-    if len(array) != 2 or 0 in array:
-        shape = f'shape {list(array)}'
-        raise errors.invalid(argument, 'be a mask of shape [T, N]', shape)
+    sizes = checks.shape(argument, data)
+    if len(sizes) != 2 or 0 in sizes:
+        got = f'shape {list(sizes)}'
+        raise errors.invalid(argument, 'be a mask of shape [T, N]', got)
     return truth_values(argument, data)
 
 

@@ -39,7 +39,7 @@ def participation_loss(
       counts: int[N], rounds by client.
       losses: float[N] by label: losses of the clients at a final model; NaN is not drawn.
       names: what to call labels.
-      value_name: what they are.
+      value_name: what ``losses`` are, the name of the vertical axis.
       legend: whether to draw a legend.
       ax: matplotlib axes; a new figure by default.
 

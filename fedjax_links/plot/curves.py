@@ -109,10 +109,12 @@ def learning_curves(
     results = conversion.to_dataset(data, metric, rounds, names)
     num_evals = results.sizes['round']
     labels = results['series'].values.tolist()
-    models = results['model'].values.tolist()
+    model_names = results['model'].values.tolist()
     predictions = panels.check_by_label('levels', levels, (), labels)
     positions = panels.check_by_label('against', against, (num_evals,), labels)
-    exact_curves = panels.check_by_label('exact', exact, (3, num_evals), labels, models)
+    exact_curves = panels.check_by_label(
+        'exact', exact, (3, num_evals), labels, model_names
+    )
     shown_metric = Metric(results.attrs['metric'])
     shown_names = dataset.names(results)
     curves_of_patterns = dataset.curves(results, model)

@@ -140,7 +140,7 @@ def from_arrays(
             held_out[1] = losses.fit_labels(name, 'eval_data', held_out[1], outputs)
         if larger_is_better is None:
             larger_is_better = [
-                name for name, metric in measure.metrics if metric.larger
+                metric_name for metric_name, metric in measure.metrics if metric.larger
             ]
     else:
         measure = _by_function(loss_fn, metrics)

@@ -323,7 +323,8 @@ def dense_product(
       [..., out].
     """
     plain = (
-        lhs.ndim >= rhs.ndim == 2
+        rhs.ndim == 2
+        and lhs.ndim >= 2
         and dimension_numbers == (((lhs.ndim - 1,), (0,)), ((), ()))
         and lhs.dtype == rhs.dtype
         and precision is None

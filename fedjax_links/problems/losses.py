@@ -62,13 +62,17 @@ class Loss(NamedTuple):
 
 
 def like_outputs(
-    labels: Labels, outputs: Sequence[int], *, classes: bool, argument: str = 'labels'
+    labels: Labels,
+    output_shape: Sequence[int],
+    *,
+    classes: bool,
+    argument: str = 'labels',
 ) -> Labels:
     """Returns labels in the shape that goes with outputs.
 
     Args:
       labels: [B, ...].
-      outputs: shape of the outputs.
+      output_shape: of the outputs, [B, ...].
       classes: whether the labels are classes, of which the last axis of the outputs has logits.
       argument: what to name in an error.
 
@@ -79,13 +83,13 @@ def like_outputs(
     Raises:
       ValueError: for any other shape.
     """
-    shape: tuple[int, ...] = tuple(outputs[:-1] if classes else outputs)
+    shape: tuple[int, ...] = tuple(output_shape[:-1] if classes else output_shape)
     label_shape: tuple[int, ...] = tuple(labels.shape)
     if label_shape in (shape, (*shape, 1)) or (*label_shape, 1) == shape:
         return labels.reshape(shape)
     reason = 'that of the outputs'
     if classes:
-        reason = f'one class for logits {show_shape(outputs)}'
+        reason = f'one class for logits {show_shape(output_shape)}'
     requirement = f'have shape {show_shape(shape)}, {reason}'
     raise errors.invalid(argument, requirement, show_shape(label_shape))
 
@@ -142,18 +146,16 @@ def _tokens(outputs: Array, labels: Array) -> tuple[Array, Array]:
 
 def _accuracy(outputs: Array, labels: Array) -> Array:
     """Returns the share of the labels that have the highest score."""
-    return jnp.mean(
-        jnp.argmax(outputs, -1) == like_outputs(labels, outputs.shape, classes=True)
-    )
+    labels = like_outputs(labels, outputs.shape, classes=True)
+    return jnp.mean(jnp.argmax(outputs, -1) == labels)
 
 
 def _token_sums(outputs: Array, labels: Array) -> Array:
     """Returns float[3] by sequence: loss, correct tokens, tokens."""
     losses, counts = _tokens(outputs, labels)
     correct = (jnp.argmax(outputs, -1) == labels.reshape(counts.shape)) * counts
-    return jnp.stack([jnp.sum(part) for part in (losses, correct, counts)]) / len(
-        labels
-    )
+    sums = jnp.stack([jnp.sum(losses), jnp.sum(correct), jnp.sum(counts)])
+    return sums / len(labels)
 
 
 def _ratio(total: Array, number: Array) -> Array:
@@ -196,7 +198,7 @@ LOSSES: Mapping[str, Loss] = {
 
 
 def fit_labels(
-    loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]
+    loss: str, argument: str, labels: np.ndarray, output_shape: Sequence[int]
 ) -> np.ndarray:
     """Returns labels as a loss by name reads them beside outputs.
 
@@ -204,7 +206,7 @@ def fit_labels(
       loss: a name in `LOSSES`.
       argument: what to name in an error.
       labels: [E, ...].
-      outputs: shape of the outputs for one of them.
+      output_shape: of the outputs for one of them.
 
     Returns:
       The labels, see `like_outputs`; for classes, flags and whole floats are integers.
@@ -213,16 +215,18 @@ def fit_labels(
       ValueError: for labels of another shape, or classes without an output.
     """
     least = LOSSES[loss].least_class
-    shape = (len(labels), *outputs)
-    labels = like_outputs(labels, shape, classes=least is not None, argument=argument)
+    classes = least is not None
+    batch_shape = (len(labels), *output_shape)
+    labels = like_outputs(labels, batch_shape, classes=classes, argument=argument)
     if least is None:
         return labels
     labels = columns.as_classes(labels)
     if not np.issubdtype(labels.dtype, np.integer):
         raise errors.invalid(argument, 'be classes, integers', f'{labels.dtype}')
-    outside = np.argwhere((labels < least) | (labels >= outputs[-1]))
+    num_classes = output_shape[-1]
+    outside = np.argwhere((labels < least) | (labels >= num_classes))
     if len(outside):
-        requirement = f"lie in [{least:g}, {outputs[-1]}), the module's outputs"
+        requirement = f"lie in [{least:g}, {num_classes}), the module's outputs"
         index = tuple(outside[0])
         got = f'{labels[index]} at example {index[0]}'
         raise errors.invalid(argument, requirement, got)

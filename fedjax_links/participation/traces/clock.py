@@ -9,7 +9,7 @@ from fedjax_links.core import checks, errors
 
 _HOUR = 3600.0
 _DAY = 86_400.0
-SECONDS = {'ms': 0.001, 's': 1.0, 'min': 60.0, 'h': 3600.0, 'd': 86_400.0}
+SECONDS = {'ms': 0.001, 's': 1.0, 'min': 60.0, 'h': _HOUR, 'd': _DAY}
 
 
 class Clock:

@@ -29,10 +29,10 @@ class Intervals(NamedTuple):
       source: int64[K], where each interval comes from: a line of a file or a row of an array.
       unit: what ``source`` counts, ``'line'`` or ``'row'``.
       names: name of each of the N clients.
+      period: seconds after which the log repeats, where its format says so: float64[N], else None.
       has_names: whether the recording itself names them; else they have numbers alone.
       length: seconds that the recording lasts at least, with clients that were left out.
       notes: what a reader had to guess, a line each.
-      period: seconds after which the log repeats, where its format says so: float64[N], else None.
     """
 
     client: NDArray[np.int64]

@@ -107,8 +107,7 @@ def synthetic_trace(
     day_length = rounds_per_day(tick)
     # A fit holds about eight float64 tables [C, L].
     checks.fits('tick', tick, 68.0 * day_length * mask.shape[1])
-    fitted = daily_rates(mask, rounds_per_day=day_length)
-    log_clients = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
+    log_clients = np.random.default_rng(seed).integers(0, mask.shape[1], num_clients)
     if law == 'nearest':
         loss = losses(mask, rounds_per_day=day_length)
         law = 'markov'
@@ -116,7 +115,7 @@ def synthetic_trace(
             law = 'semi_markov'
     if law == 'semi_markov':
         return _semi_markov(mask, log_clients)
-    return _markov(fitted, log_clients)
+    return _markov(daily_rates(mask, rounds_per_day=day_length), log_clients)
 
 
 def _markov(fitted: DailyRates, log_clients: NDArray[np.int64]) -> Participation:
@@ -180,11 +179,16 @@ def losses(mask: NDArray[np.bool_], *, rounds_per_day: int) -> Losses:
     from_geometric = max(
         _distance_from_geometric(mask), _distance_from_geometric(~mask)
     )
-    time_of_day = np.arange(len(mask)) % rounds_per_day
-    part_of_day = time_of_day * min(_HOURS, rounds_per_day) // rounds_per_day
-    counts = np.bincount(part_of_day)
-    availability_by_part = np.bincount(part_of_day, mask.mean(axis=1)) / counts
+    part_of_round = _parts_of_rounds(len(mask), rounds_per_day)
+    counts = np.bincount(part_of_round)
+    availability_by_part = np.bincount(part_of_round, mask.mean(axis=1)) / counts
     return Losses(from_geometric, float(np.ptp(availability_by_part) / 2))
+
+
+def _parts_of_rounds(num_rounds: int, rounds_per_day: int) -> NDArray[np.int64]:
+    """Returns the part of the day, an hour or a longer round, of rounds from midnight on."""
+    time_of_day = np.arange(num_rounds) % rounds_per_day
+    return time_of_day * min(_HOURS, rounds_per_day) // rounds_per_day
 
 
 def _distance_from_geometric(record: NDArray[np.bool_]) -> float:
@@ -259,8 +263,7 @@ def _observed_laws(record: NDArray[np.bool_]) -> durations.Survival:
         tables.append(durations.observed(lengths if len(lengths) else [1])[0])
     num_rounds = max(map(len, tables))
     padded = [np.pad(table, (0, num_rounds - len(table))) for table in tables]
-    by_round = np.stack(padded, axis=1)
-    return by_round.T
+    return np.stack(padded)
 
 
 def rounds_per_day(tick: float) -> int:
@@ -300,9 +303,8 @@ def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
       The rates.
     """
     num_parts = min(_HOURS, rounds_per_day)
-    # The part of each round of the day, and of each round of the record.
-    part = np.arange(rounds_per_day) * num_parts // rounds_per_day
-    part_of_round = part[np.arange(len(mask)) % rounds_per_day]
+    part = _parts_of_rounds(rounds_per_day, rounds_per_day)
+    part_of_round = _parts_of_rounds(len(mask), rounds_per_day)
 
     def count_by_part(events: NDArray[np.bool_]) -> Floats:
         counts = [events[part_of_round == b].sum(axis=0) for b in range(num_parts)]
