@@ -104,7 +104,8 @@ def synthetic_images(
         checks.static_int('shape', size, maximum=4096)
     pixels = math.prod(shape)
     # Held as drawn, in the order of their owners, and on the device.
-    checks.fits('num_train', num_train, 16 * (num_train + num_test) * pixels)
+    bytes_per_image = 16 * pixels + 4
+    checks.fits('num_train', num_train, (num_train + num_test) * bytes_per_image)
     # Complex fields, their real parts and what is mixed of them, while they are made.
     checks.fits('num_classes', num_classes, 40 * num_classes * pixels * _FINENESS**2)
     streams = [numpy_random.generator(seed, 'SI', part) for part in range(3)]

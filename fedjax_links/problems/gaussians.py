@@ -112,10 +112,13 @@ def gaussians(
     # Checks the options before anything is drawn; `images` binds the partition again.
     bind(partitioner, partition_options, gaussians)
     total = num_clients * examples_per_client
-    # The measured peak while the problem is built.
-    bytes_per_example = 34 * num_classes + 40
-    checks.fits('test_examples', test_examples, bytes_per_example * test_examples)
-    checks.fits('examples_per_client', examples_per_client, bytes_per_example * total)
+    # Measured peaks: test data, then with the clients' shares, then with their examples.
+    num_bytes = 16 * num_classes * test_examples
+    checks.fits('test_examples', test_examples, num_bytes)
+    num_bytes += num_clients * (8 * num_classes + 50)
+    checks.fits('num_clients', num_clients, num_bytes)
+    num_bytes += total * (34 * num_classes + 40)
+    checks.fits('examples_per_client', examples_per_client, num_bytes)
     data_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
     rng = numpy_random.generator(data_seed, 'GC')
     if partition is None:
@@ -317,7 +320,7 @@ def gaussian_regression(
     # Measured peaks: vectors, shifts and second moments, then with the examples.
     num_bytes = dimension * (60 * num_clients + 26 * dimension)
     checks.fits('dimension', dimension, num_bytes)
-    num_bytes += 22 * num_clients * examples_per_client * dimension
+    num_bytes += num_clients * examples_per_client * (22 * dimension + 40)
     checks.fits('examples_per_client', examples_per_client, num_bytes)
     rng = numpy_random.generator(partition_seed, 'RC')
     common = rng.standard_normal(dimension)

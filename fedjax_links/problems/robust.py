@@ -79,9 +79,9 @@ def robust_regression(
         dimension=dimension,
     )
     # The measured peak while the problem is built.
-    checks.fits(
-        'num_clients', num_clients, 21 * num_clients * examples_per_client * dimension
-    )
+    bytes_per_example = 21 * dimension + 50
+    num_bytes = num_clients * examples_per_client * bytes_per_example
+    checks.fits('num_clients', num_clients, num_bytes)
     rng = numpy_random.generator(seed, 'RS')
     reference_means = 10 * rng.standard_normal() + rng.standard_normal(num_clients)
     references = reference_means[:, None] + rng.standard_normal(

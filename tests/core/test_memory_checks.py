@@ -65,9 +65,14 @@ FACTORIES = {
         200_000,
     ),
     'robust regression': (
-        'problems.robust_regression(num_clients=size, dimension=100)',
+        'problems.robust_regression(num_clients=size, dimension=20)',
         3,
-        1800,
+        9000,
+    ),
+    'robust regression of one number': (
+        'problems.robust_regression(num_clients=size, dimension=1)',
+        3,
+        60_000,
     ),
     'synthetic': (
         'problems.synthetic(alpha=1.0, beta=1.0, num_clients=size, max_examples=60)',
@@ -86,10 +91,27 @@ FACTORIES = {
         9,
         25_000,
     ),
+    'clients of Gaussians': (
+        'problems.gaussians(num_clients=size, examples_per_client=1, '
+        'test_examples=9, num_classes=2, bayes_accuracy=0.75)',
+        9,
+        2_500_000,
+    ),
+    'test examples of Gaussians': (
+        'problems.gaussians(num_clients=9, examples_per_client=9, '
+        'test_examples=size, num_classes=50, bayes_accuracy=0.75)',
+        50,
+        450_000,
+    ),
     'examples of a regression': (
         'problems.gaussian_regression(num_clients=100, examples_per_client=size)',
         3,
         9000,
+    ),
+    'examples of one number': (
+        'problems.gaussian_regression(num_clients=100, examples_per_client=size, dimension=1)',
+        3,
+        70_000,
     ),
     'clients of a regression': (
         'problems.gaussian_regression('
