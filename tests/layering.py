@@ -59,10 +59,11 @@ MAY_SEE = {
     'cli': _BELOW_REPORTS | {'certify', 'pages', 'preview', 'report', 'testing'},
     '': _BELOW_REPORTS | {'certify', 'plot', 'report', 'testing'},
 }
-MAY_SEE['papers'] = MAY_SEE.keys() - {'', '__main__', 'cli'}  # seen by configs alone
-"""By room of the package: the other rooms that it may import."""
+# Only configs import papers.
+MAY_SEE['papers'] = MAY_SEE.keys() - {'', '__main__', 'cli'}
+"""By layer of the package: the other layers that it may import."""
 
-_HOMES = {
+_LAYERS = {
     'base': 'core',
     'core.errors': 'errors',
     'core.values': 'values',
@@ -70,18 +71,18 @@ _HOMES = {
     'planning.trials': 'trials',  # what tuning found, read from the metrics alone
     'planning.tuning': 'trials',
 }
-"""Modules that are not of the room of their folder."""
+"""Modules whose layer is not that of their folder."""
 
 
-def homes(name: str) -> set[str]:
-    """Returns the rooms of a folder or module as pages name it, such as `planning.trials`."""
+def layers_of(name: str) -> set[str]:
+    """Returns the layers of a folder or module as pages name it, such as `planning.trials`."""
     name = name.rstrip('/')
     if name == 'core':
         return set(_CORE)
-    return {_HOMES.get(name, name)}
+    return {_LAYERS.get(name, name)}
 
 
-_FRONT_END_PARTS = {'plot', 'pages', 'preview', 'report', 'cli'}
+_FRONT_END = {'plot', 'pages', 'preview', 'report', 'cli'}
 _FRONT_END_LIBRARIES = {'matplotlib', 'absl', 'ml_collections'}
 _COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}
 _LIBRARIES = {
@@ -112,14 +113,13 @@ _LIBRARIES = {
 }
 
 
-def part_of(module: str) -> str:
-    """The room of the package that a module belongs to; empty for the package itself."""
+def layer_of(module: str) -> str:
+    """Returns the layer that a module belongs to; empty for the package itself."""
     inside = module.partition('.')[2]
-    named = next(
-        (home for name, home in _HOMES.items() if f'{inside}.'.startswith(f'{name}.')),
-        None,
-    )
-    return named or inside.partition('.')[0]
+    for name, layer in _LAYERS.items():
+        if f'{inside}.'.startswith(f'{name}.'):
+            return layer
+    return inside.partition('.')[0]
 
 
 def imports_of(module: str, source: str, *, is_package: bool = False) -> set[str]:
@@ -157,7 +157,7 @@ def circles(imports: Mapping[str, set[str]]) -> list[set[str]]:
 
 
 def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
-    """Every import in ``source`` that the module must not have.
+    """Returns the imports in ``source`` that the module must not have.
 
     Args:
       module: dotted name, such as ``fedjax_links.algorithms.fedavg``.
@@ -167,31 +167,32 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
     Returns:
       One line per offence.
     """
-    part = part_of(module)
-    if part not in MAY_SEE:
-        return [f'{module}: `{part}` has no place in the layering']
+    layer = layer_of(module)
+    if layer not in MAY_SEE:
+        return [f'{module}: `{layer}` is not in the layering']
     tree = ast.parse(source)
     results = [f'{module}: {offence}' for offence in _forbidden_names(tree)]
     for name in sorted(set(_imported(tree, module, is_package))):
-        offence = _offence(module, part, name, is_package)
+        offence = _offence(module, layer, name, is_package)
         if offence:
             results.append(f'{module} imports {name}: {offence}')
     return results
 
 
-def _offence(module: str, part: str, name: str, is_package: bool) -> str | None:
+def _offence(module: str, layer: str, name: str, is_package: bool) -> str | None:
+    """Says why a module must not import a name; None if it may."""
     top = name.split('.')[0]
     if top != PACKAGE:
-        return _library_offence(part, top)
+        return _library_offence(layer, top)
     target = name.split('.')
-    room = part_of(name)
-    if len(target) == 1 and part not in ('cli', 'testing'):
+    other = layer_of(name)
+    if len(target) == 1 and layer not in ('cli', 'testing'):
         return 'name the module, not the package'
-    if len(target) == 1 or room not in MAY_SEE or module == name:
+    if len(target) == 1 or other not in MAY_SEE or module == name:
         return None
-    if room != part:
-        return None if room in MAY_SEE[part] else f'`{part}` must not see `{room}`'
-    if part == 'algorithms' and not is_package and len(target) > 2:
+    if other != layer:
+        return None if other in MAY_SEE[layer] else f'`{layer}` must not see `{other}`'
+    if layer == 'algorithms' and not is_package and len(target) > 2:
         if target[2] != 'common':
             return 'algorithms must not import each other'
         if module.split('.')[2] == 'common':
@@ -199,38 +200,46 @@ def _offence(module: str, part: str, name: str, is_package: bool) -> str | None:
     return None
 
 
-def _library_offence(part: str, top: str) -> str | None:
+def _library_offence(layer: str, top: str) -> str | None:
+    """Says why a layer must not import a library; None if it may."""
     if top == 'pickle':
         return 'pickles run code when read'
     if top in sys.stdlib_module_names:
         return None
     if top in _FRONT_END_LIBRARIES:
-        allowed_in = _FRONT_END_PARTS | (
-            {'config'} if top == 'ml_collections' else set()
-        )
-        return None if part in allowed_in else f'`{top}` stops at the front end'
-    allowed = _LIBRARIES.get(part, _COMMON_LIBRARIES)
-    return None if top in allowed else f'`{top}` is not used in `{part or PACKAGE}`'
+        is_in_config = layer == 'config' and top == 'ml_collections'
+        if layer in _FRONT_END or is_in_config:
+            return None
+        return f'`{top}` stops at the front end'
+    allowed = _LIBRARIES.get(layer, _COMMON_LIBRARIES)
+    return None if top in allowed else f'`{top}` is not used in `{layer or PACKAGE}`'
 
 
 def _imported(tree: ast.AST, module: str, is_package: bool) -> Iterator[str]:
+    """Yields all names that a module imports, relative ones in full."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ''
             if node.level:
-                parents = module.split('.')[
-                    : len(module.split('.')) - node.level + is_package
-                ]
-                base = '.'.join([*parents, *([node.module] if node.module else [])])
+                base = _parent(module, node.level - is_package)
+                if node.module:
+                    base = f'{base}.{node.module}'
             if base.split('.')[0] == PACKAGE:
                 yield from (f'{base}.{alias.name}' for alias in node.names)
             else:
                 yield base
 
 
+def _parent(module: str, num_levels: int) -> str:
+    """Returns the package so many levels above a module."""
+    parts = module.split('.')
+    return '.'.join(parts[: len(parts) - num_levels])
+
+
 def _forbidden_names(tree: ast.AST) -> Iterator[str]:
+    """Yields what a module uses of JAX that no module may use."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             if node.attr == '_src':

@@ -11,7 +11,7 @@ import fedjax_links
 from fedjax_links import experiment
 from fedjax_links.cli import configs
 from fedjax_links.config.schema import ExperimentConfig
-from tests.layering import MAY_SEE, part_of
+from tests.layering import MAY_SEE, layer_of
 
 FOLDER = Path(fedjax_links.__file__).parent
 PREFIX = f'{FOLDER}/'
@@ -70,18 +70,18 @@ class Way:
             path = code.co_filename.removeprefix(PREFIX)
             self.stations.append((path, code.co_qualname))
 
-    def rooms(self):
-        """Return the room of each station; checks and errors of the core are none."""
+    def layers(self):
+        """Return the layer of each station; checks and errors of the core are none."""
         results = []
         for path, _ in self.stations:
             module = f'fedjax_links.{path.removesuffix(".py").replace("/", ".")}'
-            results.append(part_of(module))
-        return [room for room in results if room not in ('core', 'errors')]
+            results.append(layer_of(module))
+        return [layer for layer in results if layer not in ('core', 'errors')]
 
 
-def height(room):
-    """Return on which floor a room is: one above the highest that it may see."""
-    return 1 + max((height(below) for below in MAY_SEE.get(room, ())), default=0)
+def height(layer):
+    """Return how high a layer is: one above the highest that it may see."""
+    return 1 + max((height(below) for below in MAY_SEE.get(layer, ())), default=0)
 
 
 @pytest.fixture(scope='module')
@@ -106,10 +106,10 @@ def test_a_rate_passes_few_functions(way):
     assert 'from_flags' in names
     assert 'Bound.build' in names
     assert 'constant' in names
-    assert len(way.rooms()) <= 56, way.stations
+    assert len(way.layers()) <= 56, way.stations
 
 
 def test_a_rate_climbs_rarely(way):
-    heights = [height(room) for room in way.rooms()]
+    heights = [height(layer) for layer in way.layers()]
     climbs = sum(above > below for below, above in itertools.pairwise(heights))
     assert climbs <= 8, way.stations

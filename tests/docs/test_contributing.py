@@ -6,7 +6,7 @@ import pytest
 
 from tests import ROOT
 from tests.docs.pages import DOCS
-from tests.layering import MAY_SEE, homes
+from tests.layering import MAY_SEE, layers_of
 
 PACKAGE = ROOT / 'fedjax_links'
 CONTRIBUTING = (ROOT / 'CONTRIBUTING.md').read_text()
@@ -49,18 +49,20 @@ def test_registries_that_the_table_names_exist():
         assert re.search(rf'^{name}\b', code, flags=re.MULTILINE), name
 
 
-def test_the_table_of_layers_has_every_room():
+def test_the_table_of_layers_has_every_folder():
     listed = set()
-    for room, *_ in rows(DEVELOPMENT, 'Layers'):
-        listed |= {name.rstrip('/') for name in re.findall(r'`([\w/]+)`', room)}
+    for names, *_ in rows(DEVELOPMENT, 'Layers'):
+        listed |= {name.rstrip('/') for name in re.findall(r'`([\w/]+)`', names)}
     folders = {path.parent.name for path in PACKAGE.glob('*/__init__.py')}
     assert folders <= listed
     assert listed <= folders | set(MAY_SEE) | {'base'}
 
 
-def rooms(cell, above):
-    """Return the rooms that a cell of the table of layers names."""
-    named = {home for name in re.findall(r'`([\w./]+)`', cell) for home in homes(name)}
+def layers_in(cell, above):
+    """Return the layers that a cell of the table of layers names."""
+    named = set()
+    for name in re.findall(r'`([\w./]+)`', cell):
+        named |= layers_of(name)
     if cell.startswith('all above'):
         return above - named
     if cell == 'the engine':
@@ -71,9 +73,9 @@ def rooms(cell, above):
 def test_the_table_of_layers_is_what_a_module_may_import():
     above = set()
     for names, _, may_import in rows(DEVELOPMENT, 'Layers'):
-        row = rooms(names, above)
-        imported = set.union(*(MAY_SEE[room] for room in row)) - row
-        assert rooms(may_import, above) - row == imported, names
+        row = layers_in(names, above)
+        imported = set.union(*(MAY_SEE[layer] for layer in row)) - row
+        assert layers_in(may_import, above) - row == imported, names
         above |= row
 
 

@@ -4,10 +4,10 @@ import concurrent.futures
 
 
 class AtOnce:
-    """An executor that runs what it is given when it is given."""
+    """Runs each job in this process as soon as it is submitted."""
 
     def submit(self, function, *arguments):
-        """Runs it."""
+        """Runs a function and returns a future that is done."""
         future = concurrent.futures.Future()
         try:
             future.set_result(function(*arguments))

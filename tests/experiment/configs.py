@@ -4,7 +4,7 @@ from fedjax_links import runs
 
 
 def values(**changes):
-    """Two algorithms over one kind of links, four rounds."""
+    """Returns a config of FedAvg over Bernoulli links, four rounds; None leaves a field out."""
     base = {
         'title': 'test',
         'problem': {'name': 'digits', 'num_clients': 8, 'alpha': 0.5, 'seed': 0},
@@ -20,7 +20,7 @@ def values(**changes):
 
 
 def tuned(**changes):
-    """Two algorithms over two kinds of links, with tuned rates."""
+    """Returns a config of two algorithms over two kinds of links, with tuned rates."""
     probs = {'name': 'label_dependent', 'seed': 1}
     base = {
         'links': None,
@@ -47,7 +47,7 @@ def tuned(**changes):
 
 
 def files_of(folder):
-    """All that a run keeps, by path, but what says where and when it took place."""
+    """Returns the files of a run by path, except those that say where and when it ran."""
     left_out = 'environment.json', '.lock'
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -57,9 +57,13 @@ def files_of(folder):
 
 
 def last_files_of(folder):
-    """All that a run keeps but earlier saves of a lane, which are there as the clock has it."""
+    """Returns the files of a run without earlier saves, whose rounds depend on the clock."""
     last = {
         files[max(files)].relative_to(folder).as_posix()
         for files in runs.saves(folder).values()
     }
-    return {k: v for k, v in files_of(folder).items() if '@' not in k or k in last}
+    return {
+        name: content
+        for name, content in files_of(folder).items()
+        if '@' not in name or name in last
+    }

@@ -1,4 +1,4 @@
-"""Runs that several modules go on from."""
+"""A run that several modules fork or extend."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A small experiment over bursty links, and comparisons of what its runs keep."""
+"""A small experiment over bursty links, and comparisons of its runs after a round."""
 
 import json
 
@@ -10,7 +10,7 @@ MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate':
 
 
 def small(**changes):
-    """FedAvg over bursty links, evaluated every other round."""
+    """Returns a config of FedAvg over bursty links, evaluated every other round."""
     return values(**{'links': MARKOV, 'num_rounds': 8, **changes})
 
 
@@ -22,7 +22,7 @@ LABELS = ('stage', 'algorithm', 'pattern', 'seed', 'client.learning_rate')
 
 
 def by_lane(folder, after=0):
-    """Lines of metrics behind a round, by lane."""
+    """Returns the lines of metrics by lane: all of tuning and ties, and later ones of main."""
     lanes = {}
     for line in (folder / runs.METRICS).read_text().splitlines():
         row = json.loads(line)
@@ -33,6 +33,7 @@ def by_lane(folder, after=0):
 
 
 def last_states(folder, round):
+    """Returns the states that main lanes saved at a round, by file and array."""
     return {
         path.name: {
             name: (leaf.dtype.name, leaf.shape, leaf.tobytes())
@@ -43,12 +44,13 @@ def last_states(folder, round):
 
 
 def report_of(folder):
+    """Writes the report of a run and returns its bytes."""
     report.write(runs.read(folder))
     return (folder / 'report.md').read_bytes()
 
 
 def assert_same_future(folder, unbroken, round, after=0):
-    """Lines of metrics per lane, final states and, for the same rounds, the report."""
+    """Asserts that two runs have the same lines of metrics per lane and the same last states."""
     assert by_lane(folder, after) == by_lane(unbroken, after)
     states = last_states(folder, round)
     assert states

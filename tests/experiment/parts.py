@@ -1,4 +1,4 @@
-"""What a user might name in a config."""
+"""Functions of a user that configs name."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from fedjax_links import participation, problems
 
 
 def size_of_model():
-    """An evaluation of which nobody knows which way is better."""
+    """An evaluation without a direction: neither larger nor smaller is better."""
 
     def size(params, key, problem):
         squares = [jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(params)]
@@ -29,14 +29,14 @@ def cycles(num_clients, probs=0.25):
 
 
 def steered(num_clients, *, up, step='slow', graph=None):
-    """A pattern whose options have names that registered patterns use for parts of their own."""
+    """A pattern with options that registered patterns use for schedules, steps and graphs."""
     probs = {'rarely': 0.1, 'often': 0.9}[up]
     assert (step, graph) == ('slow', None)
     return participation.bernoulli(jnp.full(num_clients, probs))
 
 
 def forwarded(**options):
-    """A pattern that hands all its options on."""
+    """A pattern that passes all its options on."""
     return cycles(3, **options)
 
 
@@ -54,6 +54,6 @@ loads = []
 
 
 def loaded(**options):
-    """Digits that say when they are made."""
+    """Digits that record each time they are built."""
     loads.append(options)
     return problems.digits(**options)

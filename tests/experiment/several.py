@@ -1,4 +1,4 @@
-"""Runs of two processes that share a mesh, as commands."""
+"""Starts runs of two processes that share a mesh, and reads what they keep."""
 
 import contextlib
 import json
@@ -14,6 +14,7 @@ import numpy as np
 from fedjax_links.storage import checksummed_npz
 from tests import ROOT
 from tests.experiment.configs import files_of
+from tests.machines.sockets import free_port
 
 CONFIG = """
 import os
@@ -29,22 +30,22 @@ def get_config():
     save_clock._TIME_PER_SAVE = 2
     write_atomically = atomic_files.write
 
-    def counted(path, content):
+    def write_and_count(path, content):
         write_atomically(path, content)
         if '@' in path.name and '.part' not in path.name:
             folder = path.parent.parent
             with folder.with_name(f'{folder.name}.saves').open('a') as saves:
                 saves.write('.')
 
-    atomic_files.write = counted
+    atomic_files.write = write_and_count
     if 'SECONDS_TO_SYNC' in os.environ:
         fsync = os.fsync
 
-        def slow(file):
+        def slow_fsync(file):
             time.sleep(float(os.environ['SECONDS_TO_SYNC']))
             fsync(file)
 
-        os.fsync = slow
+        os.fsync = slow_fsync
     if 'BYTES_FREE' in os.environ:
         memory.available_bytes = lambda: int(os.environ['BYTES_FREE'])
     return {
@@ -60,7 +61,7 @@ def get_config():
 """
 """Both algorithms keep a table, which four devices divide; they save for up to half of the time.
 
-The disk of a process with SECONDS_TO_SYNC takes so long for every file that it must have written.
+SECONDS_TO_SYNC is how long the disk of a process takes to write a file, and BYTES_FREE its memory.
 """
 
 
@@ -97,11 +98,11 @@ jax.distributed.shutdown()
 alone = experiment.build({**values, 'num_rounds': 2}).run(progress=False)
 assert len(alone.columns['round']) == 4
 """
-"""What a caller runs in each process who connects JAX without this package."""
+"""The program of each process of a caller that connects JAX without this package."""
 
 
 def environment(variables=None):
-    """That of a user, who gives XLA no flags, and more variables; SIGABRT prints all stacks."""
+    """Returns the variables of a user, who sets no XLA_FLAGS; SIGABRT prints all stacks."""
     inherited = {
         name: value for name, value in os.environ.items() if name != 'XLA_FLAGS'
     }
@@ -109,7 +110,7 @@ def environment(variables=None):
 
 
 def command(folder, *flags):
-    """What a user types."""
+    """Returns the command that a user types."""
     config = folder.parent / 'config.py'
     config.write_text(CONFIG)
     arguments = [f'--config={config}', f'--workdir={folder}', '--mesh=clients:4']
@@ -126,53 +127,40 @@ def start(folder, *flags, of_leader=None, of_other=None, flags_of_other=()):
       of_other: of process 1.
       flags_of_other: more flags of process 1.
     """
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        flags = [
-            f'--coordinator=127.0.0.1:{probe.getsockname()[1]}',
-            '--num_processes=2',
-            *flags,
-        ]
-    arguments = [(of_leader, ()), (of_other, flags_of_other)]
-    return [
-        subprocess.Popen(
-            command(folder, *flags, f'--process_id={index}', *more),
-            cwd=ROOT,
-            env=environment(variables),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for index, (variables, more) in enumerate(arguments)
-    ]
+    coordinator = f'127.0.0.1:{free_port("127.0.0.1")}'
+    flags = [f'--coordinator={coordinator}', '--num_processes=2', *flags]
+    leader = command(folder, *flags, '--process_id=0')
+    other = command(folder, *flags, '--process_id=1', *flags_of_other)
+    return [popen(leader, of_leader), popen(other, of_other)]
+
+
+def popen(arguments, variables=None, stdout=subprocess.DEVNULL):
+    """Starts a process of a user, with more variables."""
+    return subprocess.Popen(
+        arguments,
+        cwd=ROOT,
+        env=environment(variables),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def start_connected(folder):
-    """Starts two processes that run in Python: stopped, then resumed, then extended."""
+    """Starts two processes of `CONNECTED`: they stop a run, resume it, then extend it."""
     config = folder.parent / 'config.py'
     config.write_text(CONFIG)
     program = folder.parent / 'connected.py'
     program.write_text(CONNECTED)
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        coordinator = f'127.0.0.1:{probe.getsockname()[1]}'
-    arguments = [str(program), str(config), str(folder), coordinator]
-    return [
-        subprocess.Popen(
-            [sys.executable, *arguments, str(index)],
-            cwd=ROOT,
-            env=environment({'PYTHONPATH': str(ROOT)}),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for index in range(2)
-    ]
+    coordinator = f'127.0.0.1:{free_port("127.0.0.1")}'
+    arguments = [sys.executable, str(program), str(config), str(folder), coordinator]
+    variables = {'PYTHONPATH': str(ROOT)}
+    return [popen([*arguments, str(index)], variables) for index in range(2)]
 
 
 def start_as_a_step(folder):
-    """Starts the same command twice, as `srun` does with two tasks; ``task-I`` has what I says."""
-    for job in range(4096):  # names a port, as in JAX
+    """Starts a command twice, as `srun` does; ``task-I`` beside the folder has the output of I."""
+    for job in range(4096):  # JAX computes the port from the number of the job
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(('', 61440 + job))
             break
@@ -180,44 +168,40 @@ def start_as_a_step(folder):
         'SLURM_JOB_ID': str(job),
         'SLURM_STEP_NODELIST': 'localhost',
         'SLURM_NTASKS': '2',
+        'SLURM_STEP_NUM_TASKS': '2',
     }
-    return [
-        subprocess.Popen(
-            command(folder),
-            cwd=ROOT,
-            env=environment(
-                {**step, 'SLURM_STEP_NUM_TASKS': '2', 'SLURM_PROCID': str(index)}
-            ),
-            stdout=(folder.parent / f'task-{index}').open('w'),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for index in range(2)
-    ]
+    tasks = []
+    for index in range(2):
+        with (folder.parent / f'task-{index}').open('w') as output:
+            variables = {**step, 'SLURM_PROCID': str(index)}
+            tasks.append(popen(command(folder), variables, stdout=output))
+    return tasks
 
 
 def run_alone(folder, *flags):
-    """One process on a mesh of as many devices, or as more flags say."""
-    inputs = command(folder, *flags)
+    """Runs one process on a mesh of four devices, unless more flags name another mesh."""
+    arguments = command(folder, *flags)
     subprocess.run(
-        inputs, cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL
+        arguments, cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL
     )
 
 
 def wait_for(folder, num_lines, processes):
-    """Waits until there are so many lines of metrics."""
+    """Waits until a run has written so many lines of metrics."""
     metrics = folder / 'metrics.jsonl'
     deadline = time.monotonic() + 240
     while not metrics.exists() or metrics.read_bytes().count(b'\n') < num_lines:
-        assert all(process.poll() is None for process in processes), ended(processes)
+        assert all(process.poll() is None for process in processes), wait_for_end(
+            processes
+        )
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def ended(processes, timeout=300):
-    """Exit statuses, and what each process says to stderr; none is left behind.
+def wait_for_end(processes, timeout=300):
+    """Returns the exit statuses and what each process wrote to stderr; kills those left.
 
-    Where one does not end, the error shows where each of them stands.
+    If one does not end in time, the error shows the stacks of all.
     """
     try:
         output = [process.communicate(timeout=timeout)[1] for process in processes]
@@ -240,8 +224,8 @@ def pause(process, seconds):
     process.send_signal(signal.SIGCONT)
 
 
-def kept(folder):
-    """All that a run keeps, of states the last; divided ones are put together."""
+def saved_files(folder):
+    """Returns the files of a run, of states the last; divided ones are put together."""
     files = {
         name: content
         for name, content in files_of(folder).items()
@@ -253,14 +237,17 @@ def kept(folder):
         if '@' in name
     }
     last = max(rounds.values())
-    full = {
-        name: as_one(folder / name) for name, round in rounds.items() if round == last
+    states = {
+        name: merged_save(folder / name)
+        for name, round in rounds.items()
+        if round == last
     }
-    return {**{name: files[name] for name in files if name not in rounds}, **full}
+    others = {name: files[name] for name in files if name not in rounds}
+    return {**others, **states}
 
 
-def as_one(path):
-    """The bytes that a save has where one process writes it, from its file and its parts."""
+def merged_save(path):
+    """Returns the bytes of a save as one process writes it, from its file and its parts."""
     with np.load(path) as stored:
         entries = dict(stored)
     about = json.loads(bytes(entries['about']))
@@ -270,22 +257,23 @@ def as_one(path):
             for name in stored.files[1:]:
                 divided.setdefault(name, []).append(stored[name])
     entries |= {name: np.concatenate(rows) for name, rows in divided.items()}
-    texts = np.frombuffer(json.dumps(about).encode(), np.uint8), entries['lines']
-    leaves = {name: entries[name] for name in sorted(entries) if name.isdecimal()}
-    return checksummed_npz.npz(
-        {'about': texts[0], 'lines': texts[1], **leaves}, compress=False
-    )
+    arrays = {
+        'about': np.frombuffer(json.dumps(about).encode(), np.uint8),
+        'lines': entries['lines'],
+    }
+    arrays |= {name: entries[name] for name in sorted(entries) if name.isdecimal()}
+    return checksummed_npz.npz(arrays, compress=False)
 
 
 def num_saves(folder):
-    """How often a run was saved."""
+    """Returns how often a run was saved."""
     return folder.with_name(f'{folder.name}.saves').stat().st_size
 
 
 def run_with_a_slow_disk(folder):
-    """Two processes, of which the leader's disk is slow and each is stopped for two seconds."""
+    """Runs two processes: the leader's disk is slow, and each is paused for two seconds."""
     both = start(folder, of_leader={'SECONDS_TO_SYNC': '0.01'})
     for index, process in enumerate(both):
         wait_for(folder, 50 * (index + 1), both)
         pause(process, 2)
-    return ended(both)
+    return wait_for_end(both)

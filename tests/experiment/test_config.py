@@ -1,5 +1,7 @@
 """From config to objects, and one line for every mistake."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from fedjax_links import experiment, local_training, partition, problems
 from fedjax_links.config import link_sections, resolver
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.problems import owners
+from tests import refusals
 from tests.experiment.configs import tuned, values
 
 
@@ -51,11 +54,9 @@ def test_links_follow_the_labels_that_clients_hold():
 )
 def test_probabilities_may_be_a_number_or_a_list(name, probs, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
-    section = {
-        'name': name,
-        'probs': probs,
-        **({'cycle_length': 20} if name == 'cyclic' else {}),
-    }
+    section = {'name': name, 'probs': probs}
+    if name == 'cyclic':
+        section['cycle_length'] = 20
     bound = link_sections.bind_links(section, problem)
     pattern = bound.build()
     options = bound.options
@@ -112,11 +113,11 @@ def test_sections_are_resolved_once_and_never_in_a_trace(monkeypatch):
     resolved = []
     bind = resolver.bind
 
-    def counted(where, *args):
+    def bind_and_record(where, *args):
         resolved.append(where)
         return bind(where, *args)
 
-    monkeypatch.setattr(resolver, 'bind', counted)
+    monkeypatch.setattr(resolver, 'bind', bind_and_record)
     planned = build(grid={'client': {'learning_rate': [0.1, 0.2]}})
     assert resolved.count('config.algorithms.fedavg') == 1
     resolved.clear()
@@ -146,11 +147,11 @@ def test_the_rate_of_a_config_may_be_any_schedule(monkeypatch):
     programs = []
     make = local_training.local_sgd
 
-    def recorded(*args, **kwargs):
+    def make_and_record(*args, **kwargs):
         programs.append(make(*args, **kwargs))
         return programs[-1]
 
-    monkeypatch.setattr(local_training, 'local_sgd', recorded)
+    monkeypatch.setattr(local_training, 'local_sgd', make_and_record)
     client = {'learning_rate': 0.05, 'local_steps': 2}
     warm = {'name': 'warmup', 'initial': 0.1, 'rounds': 2}
     build(
@@ -159,7 +160,8 @@ def test_the_rate_of_a_config_may_be_any_schedule(monkeypatch):
     )
     build(client=client)
     rates = {
-        tuple(float(p.learning_rate(np.int32(t))) for t in range(4)) for p in programs
+        tuple(float(program.learning_rate(np.int32(t))) for t in range(4))
+        for program in programs
     }
     expected = [[0.1, 0.1, 0.05, 0.05], [0.05, 0.025, 0.05 / 3, 0.0125], [0.05] * 4]
     np.testing.assert_allclose(sorted(rates), sorted(expected), rtol=1e-6)
@@ -294,10 +296,8 @@ def test_a_named_data_set_takes_nested_options_from_a_config():
     ],
 )
 def test_a_mistake_costs_one_line_that_names_it(changes, message):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+    with refusals.one_line(f'^{re.escape(message)}'):
         build(**changes)
-    assert str(caught.value).startswith(message)
-    assert '\n' not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -398,10 +398,8 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
     ],
 )
 def test_a_mistake_in_a_comparison_costs_one_line(changes, message):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+    with refusals.one_line(f'^{re.escape(message)}'):
         experiment.build(tuned(**changes))
-    assert str(caught.value).startswith(message)
-    assert '\n' not in str(caught.value)
 
 
 def test_a_deciding_metric_of_unknown_direction_is_refused():

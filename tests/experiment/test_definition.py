@@ -1,4 +1,4 @@
-"""What an experiment is: its values, its config, and what it says of itself."""
+"""The values of an experiment, its config, its copies and its description."""
 
 import dataclasses
 import json
@@ -59,11 +59,11 @@ def test_a_report_is_that_of_an_experiment(value):
 def test_objects_are_no_values_of_a_grid():
     """A value stands in every line of metrics; two objects could not be told apart."""
     masks = [np.zeros((2, 3), bool), np.ones((2, 3), bool)]
-    for values_ in ([object()], [lambda: None, 1.0], [masks, {1}]):
+    for column in ([object()], [lambda: None, 1.0], [masks, {1}]):
         with pytest.raises(
             ValueError, match=r'^`grid\.learning_rate` must hold numbers, names or l'
         ):
-            in_python(grid={'learning_rate': values_})
+            in_python(grid={'learning_rate': column})
 
     def replayed(mask):
         return participation.replay(np.array(mask))
@@ -83,7 +83,7 @@ def test_objects_are_no_values_of_a_grid():
     assert results['rounds/num_active'].tolist() == [0, 12] * 2
 
 
-def test_experiments_are_compared_as_what_they_are():
+def test_experiments_are_equal_if_all_their_values_are():
     planned = in_python()
     same = dataclasses.replace(planned)
     other = dataclasses.replace(planned, seeds=(4, 5))
@@ -104,9 +104,9 @@ def test_experiments_of_one_config_are_equal():
     assert first != experiment.build({**inputs, 'first_seed': 1})
     assert first != dataclasses.replace(first, title='other')
     assert first != in_python()
-    module = {'title': 'One', 'problem': object()}  # as a script puts into a config
-    assert dataclasses.replace(first, config=module) == dataclasses.replace(
-        again, config=module
+    with_object = {'title': 'One', 'problem': object()}  # as a script may set a config
+    assert dataclasses.replace(first, config=with_object) == dataclasses.replace(
+        again, config=with_object
     )
 
 
@@ -114,8 +114,8 @@ def test_what_the_command_does_before_a_run_an_experiment_does(tmp_path):
     planned = experiment.build(values())
     planned.check()
     planned.run(tmp_path / 'run')
-    full = planned.run(tmp_path / 'meshed', mesh=1, devices=1)
-    assert full.facts[fl.runs.ON_A_MESH]
+    meshed = planned.run(tmp_path / 'meshed', mesh=1, devices=1)
+    assert meshed.facts[fl.runs.ON_A_MESH]
     forked = planned.fork(tmp_path / 'run', 2, devices=1)
     last = forked['round'] == 4
     assert last.all()
@@ -142,19 +142,17 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
     other = dataclasses.replace(planned, algorithms={'fedavg': rate}, num_rounds=4)
     assert other.config is None
     assert dataclasses.replace(other, num_rounds=8).config is None
-    text = {'title': 'said'}
-    assert (
-        dataclasses.replace(planned, algorithms={'fedavg': rate}, config=text).config
-        == text
-    )
+    stated = {'title': 'stated'}
+    changed = dataclasses.replace(planned, algorithms={'fedavg': rate}, config=stated)
+    assert changed.config == stated
     other.run(tmp_path)
     assert not (tmp_path / fl.runs.CONFIG).exists()
     assert fl.runs.read(tmp_path).facts['algorithms'] == ['fedavg']
-    claims = dataclasses.replace(other, config=longer.config)
+    with_config = dataclasses.replace(other, config=longer.config)
     with pytest.raises(
         ValueError, match=r'must be new or hold a run of one that a config describes'
     ):
-        claims.run(tmp_path)
+        with_config.run(tmp_path)
 
 
 def test_a_copy_with_other_rounds_tunes_as_its_config_says():
@@ -165,6 +163,7 @@ def test_a_copy_with_other_rounds_tunes_as_its_config_says():
     longer = dataclasses.replace(planned, num_rounds=1000)
     assert longer.plan.facts()['tuning']['num_rounds'] == 1000
     assert experiment.build(longer.config).plan.facts() == longer.plan.facts()
+    # An equal number that is another object.
     same = dataclasses.replace(longer, num_rounds=int('1000'))
     assert same.config is longer.config
 
@@ -218,7 +217,7 @@ def test_a_start_that_ends_between_its_files_can_resume(tmp_path):
 
 @pytest.mark.slow
 def test_what_reads_results_is_not_loaded_by_a_run():
-    """Of a config with reports, too: their pages are made by who looks at the results."""
+    """Nor by a config with reports, whose pages are written later."""
     code = """
 import sys
 from fedjax_links import experiment
@@ -248,10 +247,10 @@ def test_tuning_is_no_longer_than_the_run():
         )
 
 
-NOT_OF_COLUMNS = ('stage', 'finite', 'first_bad_round', 'round', 'series', 'distance')
+RESERVED_NAMES = ('stage', 'finite', 'first_bad_round', 'round', 'series', 'distance')
 
 
-@pytest.mark.parametrize('name', NOT_OF_COLUMNS)
+@pytest.mark.parametrize('name', RESERVED_NAMES)
 @pytest.mark.parametrize('is_tuned', [False, True])
 def test_a_column_has_a_name_of_its_own(name, is_tuned):
     """Lines of metrics and results have these already, among them the problem's metric."""

@@ -1,4 +1,4 @@
-"""What is said of an experiment before it runs."""
+"""Descriptions of an experiment before it runs: warnings, work and caption."""
 
 import re
 
@@ -17,6 +17,11 @@ def warnings(**changes):
     return [line for line in lines if line.startswith('warning')]
 
 
+def num_rounds_seen(cycle, eval_every, num_rounds):
+    """Counts the rounds of a cycle in which evaluations lie."""
+    return len({t % cycle for t in range(eval_every, num_rounds + 1, eval_every)})
+
+
 @pytest.mark.parametrize(
     'cycle, period, seen',
     [
@@ -29,29 +34,25 @@ def warnings(**changes):
     ],
 )
 def test_evaluations_that_see_few_rounds_of_a_cycle_are_named(cycle, period, seen):
-    """Counted one by one; ten, or as many as there are evaluations, are no reason to warn."""
-    rounds = 12 * period
+    """Against counts of the rounds; ten, or one for each evaluation, are no reason to warn."""
+    num_rounds = 12 * period
     links = {'name': 'cyclic', 'probs': EQUAL, 'cycle_length': cycle}
-    result = warnings(links=links, num_rounds=rounds, eval_every=period)
-    assert (
-        len({t % cycle for t in range(period, 1200 * period, period)}) >= 10
-        or seen is not None
-    )
+    result = warnings(links=links, num_rounds=num_rounds, eval_every=period)
     if seen is None:
+        assert num_rounds_seen(cycle, period, 1200 * period) >= 10
         assert not result
-    else:
-        assert len({t % cycle for t in range(period, rounds + 1, period)}) == seen
-        assert f'repeats every {cycle} rounds' in result[0]
-        assert f'see {seen} round' in result[0]
-        assert 'of them, `eval_every` = ' in result[0]
-        better = int(re.search('`eval_every` = ([0-9]+)', result[0])[1])
-        changed = re.search('`num_rounds` = ([0-9]+)', result[0])
-        changes = {'links': links, 'eval_every': better}
-        changes['num_rounds'] = int(changed[1]) if changed else rounds
-        assert not warnings(**changes)
-        evaluated = range(better, changes['num_rounds'] + 1, better)
-        would_see = int(re.search('would see ([0-9]+)', result[0])[1])
-        assert len({t % cycle for t in evaluated}) == would_see
+        return
+    assert num_rounds_seen(cycle, period, num_rounds) == seen
+    (line,) = result
+    assert f'repeats every {cycle} rounds' in line
+    assert f'see {seen} round' in line
+    better = int(re.search('of them, `eval_every` = ([0-9]+)', line)[1])
+    changed = re.search('`num_rounds` = ([0-9]+)', line)
+    if changed:
+        num_rounds = int(changed[1])
+    assert not warnings(links=links, num_rounds=num_rounds, eval_every=better)
+    would_see = int(re.search('would see ([0-9]+)', line)[1])
+    assert num_rounds_seen(cycle, better, num_rounds) == would_see
 
 
 def test_a_recording_that_is_played_once_gives_no_warning():

@@ -10,9 +10,9 @@ from tests.experiment.futures import by_lane, small
 from tests.runner import running
 
 
-def redrawn(**changes):
-    """Tuned FedAvg on quadratics that every seed draws anew."""
-    rates = {
+def build_tuned(**changes):
+    """Builds tuned FedAvg and FedPBC on quadratics that every seed redraws."""
+    tuning = {
         'learning_rates': (0.1, 0.2),
         'num_rounds': 2,
         'num_seeds': 1,
@@ -23,7 +23,7 @@ def redrawn(**changes):
             problem={'name': 'counterexample', 'num_clients': 6, 'dimension': 3},
             client={'local_steps': 1},
             algorithms={'fedavg': {}, 'fedpbc': {}},
-            tuning=rates,
+            tuning=tuning,
             num_rounds=4,
             **changes,
         )
@@ -32,10 +32,10 @@ def redrawn(**changes):
 
 @pytest.mark.slow
 def test_links_resume_where_the_same_modes_are_written_otherwise(tmp_path):
-    redrawn().run(tmp_path / 'silent')
-    text = redrawn(redraw={'data': 'by_seed'})
-    text.fork(tmp_path / 'silent', 2, tmp_path / 'fork')
-    assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'silent', after=2)
+    build_tuned().run(tmp_path / 'by_default')
+    explicit = build_tuned(redraw={'data': 'by_seed'})
+    explicit.fork(tmp_path / 'by_default', 2, tmp_path / 'fork')
+    assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'by_default', after=2)
 
 
 @pytest.mark.slow
@@ -43,9 +43,9 @@ def test_links_resume_where_the_same_modes_are_written_otherwise(tmp_path):
     'stream, is_resumed', [('links', False), ('batches', True), ('init', True)]
 )
 def test_links_begin_afresh_where_their_draws_change(stream, is_resumed, tmp_path):
-    redrawn(num_seeds=2).run(tmp_path)
+    build_tuned(num_seeds=2).run(tmp_path)
     # A fixed stream has the draws of the first seed.
-    other = redrawn(num_seeds=2, redraw={'data': 'by_seed', stream: 'fixed'})
+    other = build_tuned(num_seeds=2, redraw={'data': 'by_seed', stream: 'fixed'})
     fork = running.fork(other, tmp_path, 2)
     resumed = {}
     for lane in other.plan.schedule.main('fedpbc'):

@@ -1,4 +1,4 @@
-"""Longer runs: with more rounds, every lane goes on to the bit."""
+"""Longer runs: with more rounds, every lane continues to the bit."""
 
 import shutil
 
@@ -26,14 +26,16 @@ def test_more_rounds_extend_to_the_bit_without_tuning_again(tmp_path, finished):
         short.run(tmp_path / 'run')
     else:
         run_and_cut(short, tmp_path / 'run', algorithm='fedpbc', stage='main', round=4)
-    stages = []
+    advanced_stages = set()
 
     class Watch(experiment.Callback):
         def on_period(self, lane, record):
-            stages.append((lane.stage, len(record) > 1))
+            if len(record) > 1:  # a finished lane reports its last round alone
+                advanced_stages.add(lane.stage)
 
     experiment.build(tuned(num_rounds=16)).run(tmp_path / 'run', [Watch()])
-    assert ('tuning', True) not in stages
+    assert 'main' in advanced_stages
+    assert 'tuning' not in advanced_stages
     assert_same_future(tmp_path / 'run', tmp_path / 'whole', 16)
     assert report_of(tmp_path / 'run') == report_of(tmp_path / 'whole')
     for name in (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS):
@@ -58,7 +60,7 @@ def test_fewer_rounds_and_other_changes_are_refused(tmp_path, past):
 
 def test_a_state_is_computed_again_only_as_the_run_would_have(past):
     with jax.default_matmul_precision('highest'):
-        assert running.fork(build(num_rounds=12), past, 6).round == 6  # it was kept
+        assert running.fork(build(num_rounds=12), past, 6).round == 6  # it was saved
         with pytest.raises(
             ValueError, match=r'^`fork_from` must .* round 2.*matmul_precision is'
         ):

@@ -1,4 +1,4 @@
-"""A round that went wrong is looked into: the client, its local step, the tensor."""
+"""Debugging a round that is not finite: the client, its local step, the tensor."""
 
 import dataclasses
 
@@ -21,14 +21,14 @@ BAD_ROUND = 4
 
 
 def links():
-    """Everybody but one client in every round; that one from a round on."""
+    """All clients in every round, except that one joins in the bad round."""
     mask = np.ones((8, NUM_CLIENTS), bool)
     mask[:BAD_ROUND, BAD_CLIENT] = False
     return participation.replay(mask)
 
 
 def lines(client=BAD_CLIENT, sizes=(4,) * NUM_CLIENTS):
-    """Least squares; one entry of one example of one client is not a number."""
+    """Builds least squares; one entry of one example of one client is not a number."""
     clients = np.repeat(np.arange(NUM_CLIENTS), sizes)
     features = (
         np.random.default_rng(0).normal(size=(clients.size, 2)).astype(np.float32)
@@ -46,14 +46,14 @@ def lines(client=BAD_CLIENT, sizes=(4,) * NUM_CLIENTS):
         loss_fn=loss_fn,
     )
     bad = np.flatnonzero(clients == client)[BAD_EXAMPLE]
-    # The problem itself refuses that.
+    # Set afterwards, because a problem refuses such features.
     features = problem.data.features.at[bad, 1].set(jnp.nan)
     data = problem.data._replace(features=features)
     return dataclasses.replace(problem, data=data, eval_data=data)
 
 
 def steps_until_sampled(problem, seed, batch_size, num_steps):
-    """The first local step of the bad round whose batch has the bad example, drawn by hand."""
+    """Returns the first local step of the bad round whose batch has the bad example."""
     key = prng.client_key(
         prng.round_key(jax.random.key(seed), 'client', BAD_ROUND), BAD_CLIENT
     )
@@ -109,8 +109,8 @@ def test_the_client_the_local_step_and_the_tensor_are_named(tmp_path, algorithm)
 
 
 @pytest.mark.slow
-def test_a_client_that_only_fills_a_place_is_not_accused(tmp_path):
-    """Clients train in chunks; the last of all stands in where fewer are active."""
+def test_a_client_that_only_pads_a_chunk_is_not_named(tmp_path):
+    """Clients train in chunks; the last of all pads a chunk with fewer active ones."""
     last = NUM_CLIENTS - 1
     mask = np.ones((8, NUM_CLIENTS), bool)
     mask[:, last] = False
@@ -167,7 +167,7 @@ def test_an_initial_model_that_is_not_finite_is_named(tmp_path):
 def test_a_broken_model_is_found_in_the_round_of_its_local_step(
     tmp_path,
 ):
-    """FedPBC's clients train unheard: its server notices rounds later."""
+    """FedPBC's inactive clients train too, and their uploads reach the server rounds later."""
     built = planned(lines(), algorithm='fedpbc', batch_size=None, seeds=(0,))
     results = built.run(tmp_path)
     assert results['first_bad_round'][-1] == BAD_ROUND
@@ -195,8 +195,8 @@ def test_a_step_that_overflows_shows_in_the_next_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_debugging_a_tuned_run_begins_at_its_checkpoints(tmp_path):
-    """A rate that diverges is tried in tuning; the chosen one does not."""
+def test_debugging_a_tuned_run_names_the_trial_that_diverged(tmp_path):
+    """Tuning tries a rate that diverges, and chooses another one."""
     tuning = {**tuned()['tuning'], 'learning_rates': (0.1, 1e38), 'num_seeds': 1}
     config = tuned(algorithms={'fedavg': {}}, tuning=tuning, num_seeds=1, num_rounds=16)
     built = experiment.build(config)
@@ -212,6 +212,6 @@ def test_debugging_a_tuned_run_begins_at_its_checkpoints(tmp_path):
     assert all('everything is finite' in line for line in healthy)
 
 
-def test_lines_of_healthy_runs_are_what_they_were():
+def test_finite_runs_have_no_column_of_bad_rounds():
     results = experiment.build(values(num_seeds=1)).run()
     assert 'first_bad_round' not in results.columns

@@ -23,14 +23,14 @@ def full_run(tmp_path_factory):
     """Runs all rounds in one process, and returns what it saves."""
     folder = tmp_path_factory.mktemp('alone') / 'run'
     several.run_alone(folder)
-    return several.kept(folder)
+    return several.saved_files(folder)
 
 
 @pytest.fixture(scope='module')
 def original_half(tmp_path_factory):
     """Runs the first 150 rounds in two processes."""
     folder = tmp_path_factory.mktemp('both') / 'run'
-    assert several.ended(several.start(folder, HALF)) == ([0, 0], ['', ''])
+    assert several.wait_for_end(several.start(folder, HALF)) == ([0, 0], ['', ''])
     return folder
 
 
@@ -69,7 +69,7 @@ def test_no_file_holds_more_than_the_rows_of_a_process(original_half):
 @pytest.mark.parametrize('mesh_size', [1, 2, 3])
 def test_one_process_resumes_on_a_mesh_of_any_size(half, full_run, mesh_size):
     several.run_alone(half, f'--mesh=clients:{mesh_size}')
-    assert several.kept(half) == full_run
+    assert several.saved_files(half) == full_run
     parted = {path.name.partition('.part')[0] for path in half.rglob('*.part*')}
     assert parted <= {path.stem for path in saves(half) if path.stem.endswith('@150')}
 
@@ -81,11 +81,11 @@ def test_two_processes_resume_before_a_damaged_part(half, full_run):
         content = bytearray(part.read_bytes())
         content[len(content) // 2] ^= 1
         part.write_bytes(content)
-    statuses, output = several.ended(several.start(half))
+    statuses, output = several.wait_for_end(several.start(half))
     assert statuses == [0, 0]
     warning = '@150.npz is damaged; resuming from the save before it\n'
     assert output[0].count(warning) == NUM_LANES
-    assert several.kept(half) == full_run
+    assert several.saved_files(half) == full_run
     assert len(list(half.rglob('*.part*'))) == 2 * 2 * NUM_LANES
 
 
@@ -94,9 +94,9 @@ def test_merged_and_forked_saves_equal_those_of_one_process(half, tmp_path):
     merged = tmp_path / 'merged'
     runs.merge([half], into=merged)
     for path in saves(half):
-        content = several.as_one(path)
+        content = several.merged_save(path)
         merged_path = runs.checkpoint_file(merged, *path.stem.split('@'))
-        assert several.as_one(merged_path) == content
+        assert several.merged_save(merged_path) == content
         checkpoints.remove(path)
         path.write_bytes(content)
     lines = []
@@ -120,7 +120,7 @@ def test_processes_without_a_shared_disk_are_refused(tmp_path, has_folder):
         other.mkdir(parents=True)
     both = several.start(tmp_path / 'run', flags_of_other=[f'--workdir={other.parent}'])
     absent = '.part1.npz.\n' if has_folder else f' without {other}.\n'
-    for status, text in zip(*several.ended(both), strict=True):
+    for status, text in zip(*several.wait_for_end(both), strict=True):
         assert status == 2
         assert text.startswith(
             'error: `workdir` must be on a disk that all processes share, as '

@@ -22,20 +22,20 @@ def full_run(tmp_path_factory):
     """What one process keeps."""
     folder = tmp_path_factory.mktemp('alone') / 'run'
     several.run_alone(folder)
-    return several.kept(folder)
+    return several.saved_files(folder)
 
 
 @pytest.mark.slow
 def test_two_processes_keep_what_one_does_on_a_slow_disk(tmp_path, full_run):
     assert several.run_with_a_slow_disk(tmp_path / 'run') == ([0, 0], ['', ''])
     assert several.num_saves(tmp_path / 'run') >= 10
-    assert several.kept(tmp_path / 'run') == full_run
+    assert several.saved_files(tmp_path / 'run') == full_run
 
 
 @pytest.mark.slow
 def test_tasks_of_a_slurm_step_find_each_other(tmp_path, full_run):
     folder = tmp_path / 'run'
-    statuses, output = several.ended(several.start_as_a_step(folder))
+    statuses, output = several.wait_for_end(several.start_as_a_step(folder))
     assert (statuses, output) == ([0, 0], ['', ''])
     received = [
         (folder.parent / f'task-{index}').read_text().splitlines()[0]
@@ -44,7 +44,7 @@ def test_tasks_of_a_slurm_step_find_each_other(tmp_path, full_run):
     assert [line.partition(', coordinator localhost:')[0] for line in received] == [
         f'process {index} of 2 as SLURM_PROCID says' for index in range(2)
     ]
-    assert several.kept(folder) == full_run
+    assert several.saved_files(folder) == full_run
 
 
 @pytest.mark.slow
@@ -53,11 +53,11 @@ def test_processes_that_the_caller_connected_are_joined(tmp_path, full_run):
     both = several.start_connected(folder)
     several.wait_for(folder, 10, both)
     both[1].kill()
-    statuses, output = several.ended(both, timeout=40)
+    statuses, output = several.wait_for_end(both, timeout=40)
     assert statuses[0] == 2
     assert GONE.format(1) in output[0]
-    assert several.ended(several.start_connected(folder)) == ([0, 0], ['', ''])
-    run = several.kept(folder)
+    assert several.wait_for_end(several.start_connected(folder)) == ([0, 0], ['', ''])
+    run = several.saved_files(folder)
     same = [name for name in run if name not in ('config.json', 'environment.json')]
     assert {'metrics.jsonl', 'links.npz', 'identity.json'} < set(same)
     assert {name: run[name] for name in same} == {name: full_run[name] for name in same}
@@ -70,11 +70,11 @@ def test_where_one_is_killed_the_other_says_so_and_they_resume(tmp_path, full_ru
         both = several.start(folder)
         several.wait_for(folder, 80 * (2 - killed), both)
         both[killed].kill()
-        statuses, output = several.ended(both, timeout=40)
+        statuses, output = several.wait_for_end(both, timeout=40)
         assert statuses[1 - killed] == 2
         assert output[1 - killed] == GONE.format(killed)
-    assert several.ended(several.start(folder)) == ([0, 0], ['', ''])
-    assert several.kept(folder) == full_run
+    assert several.wait_for_end(several.start(folder)) == ([0, 0], ['', ''])
+    assert several.saved_files(folder) == full_run
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_both_processes_name_a_full_disk_and_resume(small_disk, full_run):
     several.wait_for(folder, 50, both)
     with pytest.raises(OSError, match='No space'):
         ballast.write_bytes(bytes(2**24))
-    statuses, output = several.ended(both, timeout=40)
+    statuses, output = several.wait_for_end(both, timeout=40)
     assert statuses == [2, 2]
     assert output[0].startswith(f'error: `{folder}')
     assert output[0].endswith('` cannot be used: No space left on device.\n')
@@ -108,8 +108,8 @@ def test_both_processes_name_a_full_disk_and_resume(small_disk, full_run):
     assert output[1] == output[0]
     assert not list(folder.rglob('*.partial'))
     ballast.unlink()
-    assert several.ended(several.start(folder)) == ([0, 0], ['', ''])
-    assert several.kept(folder) == full_run
+    assert several.wait_for_end(several.start(folder)) == ([0, 0], ['', ''])
+    assert several.saved_files(folder) == full_run
 
 
 @pytest.mark.slow
@@ -120,12 +120,12 @@ def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, full_run):
     both = several.start(folder)
     several.wait_for(folder, 50, both)
     both[1].send_signal(signal.SIGTERM)
-    statuses, output = several.ended(both)
+    statuses, output = several.wait_for_end(both)
     assert statuses == [130, 143]
     stopped = f'Stopped; all is saved in {folder}, and the same command resumes.\n'
     assert [text.splitlines(keepends=True)[-1] for text in output] == [stopped, stopped]
 
-    statuses, output = several.ended(
+    statuses, output = several.wait_for_end(
         several.start(folder, of_other={'BYTES_FREE': '20000'})
     )
     assert statuses == [2, 2]
@@ -134,13 +134,15 @@ def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, full_run):
     assert output[1] == output[0]
 
     other = '--config.client.learning_rate=0.2'
-    statuses, output = several.ended(several.start(folder, flags_of_other=[other]))
+    statuses, output = several.wait_for_end(
+        several.start(folder, flags_of_other=[other])
+    )
     assert statuses == [2, 2]
     refused = '`config.client.learning_rate` must be the same in all processes, got 0.1 and 0.2.'
     assert output == [f'error: {refused}\n'] * 2
 
-    assert several.ended(several.start(folder)) == ([0, 0], ['', ''])
-    assert several.kept(folder) == full_run
+    assert several.wait_for_end(several.start(folder)) == ([0, 0], ['', ''])
+    assert several.saved_files(folder) == full_run
 
 
 @pytest.mark.parametrize(
