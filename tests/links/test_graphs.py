@@ -1,4 +1,4 @@
-"""Graphs of clients: the memory that they announce is what they take."""
+"""Graphs of clients: the memory that they check for is what they take."""
 
 import tracemalloc
 
@@ -22,10 +22,10 @@ from tests import refusals
     ],
 )
 def test_a_graph_takes_the_memory_that_is_checked(make, monkeypatch):
-    announced = []
+    checked = []
 
     def record(argument, value, num_bytes):
-        announced.append(num_bytes)
+        checked.append(num_bytes)
 
     monkeypatch.setattr(graphs.checks, 'fits', record)
     make()  # Imports take memory too.
@@ -33,7 +33,7 @@ def test_a_graph_takes_the_memory_that_is_checked(make, monkeypatch):
     make()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert 0.98 * peak < max(announced) < 1.6 * peak
+    assert 0.98 * peak < max(checked) < 1.6 * peak
 
 
 @pytest.mark.parametrize(

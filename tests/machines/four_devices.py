@@ -1,4 +1,4 @@
-"""Programs that run in a process with four devices."""
+"""Runs programs in a process with four devices."""
 
 import os
 import subprocess
@@ -12,11 +12,12 @@ FOUR_DEVICES = "import jax\njax.config.update('jax_num_cpu_devices', 4)\n"
 
 
 def in_a_process(program, *arguments, as_users_compile=True):
-    """What a program prints that has four devices."""
+    """Runs a program on four devices and returns the lines that it prints."""
     environment = dict(os.environ)
     if as_users_compile:
         environment.pop('XLA_FLAGS', None)
-    if cache := jax.config.jax_compilation_cache_dir:
+    cache = jax.config.jax_compilation_cache_dir
+    if cache:
         environment['JAX_COMPILATION_CACHE_DIR'] = cache
         environment['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.05'
     done = subprocess.run(

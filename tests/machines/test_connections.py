@@ -12,71 +12,72 @@ import pytest
 
 from fedjax_links.machines import connections, ports
 from tests import ROOT
+from tests.machines.sockets import free_port
 
 PROGRAM = """
 import os, signal, sys
 from fedjax_links.machines import connections
 
-port, own, count, end = *map(int, sys.argv[1:4]), sys.argv[4]
+port, index, count = map(int, sys.argv[1:4])
+end, host = sys.argv[4:]
 connections._JOIN_SECONDS = connections._NAME_SECONDS = 0.5 if end == 'absent' else 60
 try:
-    joined = connections.meet(sys.argv[5], port, own, count)
+    joined = connections.meet(host, port, index, count)
 except ValueError as error:
     sys.exit(str(error))
-for message in (f'from {own}'.encode(), bytes([own]) * 2**22):
-    print(*(said[-6:].decode() for said in joined.exchange(message)), flush=True)
-if end == f'kill {own}':
+for message in (f'from {index}'.encode(), bytes([index]) * 2**22):
+    received = joined.exchange(message)
+    print(*(content[-6:].decode() for content in received), flush=True)
+if end == f'kill {index}':
     os.kill(os.getpid(), signal.SIGKILL)
-if end == f'fail {own}':
+if end == f'fail {index}':
     joined.leave(together=False)
     sys.exit('failed')
 joined.exchange(b'the end')
 joined.leave(together=True)
 """
 
-STANDS_STILL = """
+PAUSES_ON_CONNECTING = """
 import socket, time
 
 connect = socket.create_connection
 
 
-def connect_and_stand_still(*arguments, **options):
+def connect_and_pause(*arguments, **options):
     connection = connect(*arguments, **options)
     socket.create_connection = connect
     time.sleep(3)
     return connection
 
 
-socket.create_connection = connect_and_stand_still
+socket.create_connection = connect_and_pause
 """
 
 
+def start(port, index, count=3, end='together', host='127.0.0.1', program=PROGRAM):
+    """Starts one process."""
+    arguments = [str(port), str(index), str(count), end, host]
+    return subprocess.Popen(
+        [sys.executable, '-c', program, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def run(end, started=(0, 1, 2), counts=(3, 3, 3), port=None, host='127.0.0.1'):
-    """Exit statuses and what is said, of the processes in their order."""
-    with socket.socket() as probe:
-        probe.bind(('', 0))
-        port = port or probe.getsockname()[1]
-    all_of_them = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                '-c',
-                PROGRAM,
-                str(port),
-                str(index),
-                str(counts[index]),
-                end,
-                host,
-            ],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for index in started
-    ]
-    output = [process.communicate(timeout=90) for process in all_of_them]
-    return [process.returncode for process in all_of_them], output
+    """Runs processes; returns their exit statuses and outputs, in the order of their start."""
+    port = port or free_port()
+    processes = [start(port, index, counts[index], end, host) for index in started]
+    output = [process.communicate(timeout=90) for process in processes]
+    return [process.returncode for process in processes], output
+
+
+def first_error(*arguments, **options):
+    """Runs processes and returns what the first one writes to stderr."""
+    _, output = run(*arguments, **options)
+    return output[0][1]
 
 
 RECEIVED = (
@@ -88,7 +89,7 @@ GONE = (
 )
 
 
-def test_each_hears_what_all_say():
+def test_each_process_receives_the_messages_of_all():
     assert run('together') == ([0, 0, 0], [(RECEIVED, '')] * 3)
 
 
@@ -96,7 +97,7 @@ def test_each_hears_what_all_say():
 @pytest.mark.parametrize(
     'how, status, words', [('kill', -9, ''), ('fail', 1, 'failed\n')]
 )
-def test_all_name_the_one_that_is_gone(how, status, words, gone):
+def test_all_name_the_process_that_is_gone(how, status, words, gone):
     statuses, output = run(f'{how} {gone}')
     assert statuses == [status if index == gone else 2 for index in range(3)]
     line = GONE.format(gone)
@@ -109,8 +110,8 @@ HELLO = struct.Struct('>12sqq')
 STRANGERS = {
     'is silent': b'',
     'is no process': b'GET / HTTP/1.1\r\nHost: x\r\n\r\n',
-    'says half': HELLO.pack(b'fedjax_links', 1, 3)[:20],
-    'takes the place of process 0': HELLO.pack(b'fedjax_links', 0, 3),
+    'sends half a greeting': HELLO.pack(b'fedjax_links', 1, 3)[:20],
+    'claims to be process 0': HELLO.pack(b'fedjax_links', 0, 3),
     'is one too many': HELLO.pack(b'fedjax_links', 3, 3),
     'is far away': HELLO.pack(b'fedjax_links', 2**62, 3),
     'is negative': HELLO.pack(b'fedjax_links', -1, 3),
@@ -130,7 +131,8 @@ def reach(port, host='127.0.0.1'):
 
 @pytest.mark.slow
 def test_strangers_at_the_port_change_nothing():
-    port, first = start_first()
+    port = free_port()
+    first = start(port, 0)
     strangers = [reach(port) for _ in STRANGERS]
     for stranger, output in zip(strangers, STRANGERS.values(), strict=True):
         stranger.sendall(output)
@@ -146,41 +148,15 @@ def test_strangers_at_the_port_change_nothing():
 
 
 @pytest.mark.slow
-def test_a_process_that_stands_still_as_it_greets_joins():
-    """It stands still for longer than process 0 waits for a greeting."""
-    port, first = start_first()
-    stopped = subprocess.Popen(
-        [
-            sys.executable,
-            '-c',
-            STANDS_STILL + PROGRAM,
-            str(port),
-            '1',
-            '3',
-            'together',
-            '127.0.0.1',
-        ],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def test_a_process_that_pauses_before_its_greeting_joins():
+    """It pauses for longer than process 0 waits for a greeting."""
+    port = free_port()
+    first = start(port, 0)
+    paused = start(port, 1, program=PAUSES_ON_CONNECTING + PROGRAM)
     statuses, output = run('together', started=(2,), port=port)
     assert (statuses, output) == ([0], [(RECEIVED, '')])
-    assert stopped.communicate(timeout=90) == (RECEIVED, '')
+    assert paused.communicate(timeout=90) == (RECEIVED, '')
     assert first.communicate(timeout=90) == (RECEIVED, '')
-
-
-def start_first():
-    """Starts process 0 alone; its port and itself."""
-    with socket.socket() as probe:
-        probe.bind(('', 0))
-        port = probe.getsockname()[1]
-    arguments = [str(port), '0', '3', 'together', '127.0.0.1']
-    pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True}
-    return port, subprocess.Popen(
-        [sys.executable, '-c', PROGRAM, *arguments], cwd=ROOT, **pipes
-    )
 
 
 @pytest.mark.parametrize('size', [2**40, 2**62, -(2**40)])
@@ -188,8 +164,12 @@ def test_a_message_without_bounds_is_one_that_never_comes(size):
     ours, theirs = socket.socketpair()
     ended = threading.Event()
     results = []
-    end = mock.Mock(side_effect=lambda gone: (results.append(gone), ended.set()))
-    with mock.patch.object(connections.Connections, '_end', end):
+
+    def end(gone):
+        results.append(gone)
+        ended.set()
+
+    with mock.patch.object(connections.Connections, '_end', mock.Mock(side_effect=end)):
         joined = connections.Connections(0, 3, {1: ours})
         theirs.sendall(struct.pack('>q', size))
         assert ended.wait(30)
@@ -202,7 +182,7 @@ def test_a_message_without_bounds_is_one_that_never_comes(size):
 def test_an_address_is_listened_on_where_it_is_ours():
     assert ports.addresses('127.0.0.1') == ['127.0.0.1']
     assert '127.0.0.1' in ports.addresses('localhost')
-    assert ports.addresses('203.0.113.7') == []  # of documents, nobody's
+    assert ports.addresses('203.0.113.7') == []  # reserved for documentation
     assert ports.addresses('no-such-host.invalid') == []
 
 
@@ -224,17 +204,12 @@ def test_a_free_port_is_left_open_on_no_address(monkeypatch):
 
 @pytest.mark.slow
 def test_processes_that_do_not_meet_say_why():
-    _, ((_, output),) = run('absent', started=[0])
     requirement = 'be processes that all start within 0.5 s'
-    assert (
-        output == f'`num_processes` must {requirement}, got 3 without process 1, 2.\n'
-    )
-    _, ((_, output),) = run('absent', started=[2])
-    assert output.startswith('`coordinator` must answer within 0.5 s, got 127.0.0.1:')
-    _, ((_, output),) = run('absent', started=[2], host='no-such-host.invalid')
-    assert output.startswith(
-        '`coordinator` must answer within 0.5 s, got no-such-host.invalid:'
-    )
+    error = first_error('absent', started=[0])
+    assert error == f'`num_processes` must {requirement}, got 3 without process 1, 2.\n'
+    for host in ('127.0.0.1', 'no-such-host.invalid'):
+        error = first_error('absent', started=[2], host=host)
+        assert error.startswith(f'`coordinator` must answer within 0.5 s, got {host}:')
     _, output = run('together', started=[0, 1], counts=(3, 4))
     assert output[0][1] == (
         '`num_processes` must be the same in all of them, got 3 in process 0 and 4 in process 1.\n'
@@ -242,9 +217,7 @@ def test_processes_that_do_not_meet_say_why():
     assert output[1][1] == GONE.format(0).replace('of 3', 'of 4')
     with socket.create_server(('', 0)) as taken:
         port = taken.getsockname()[1]
-        _, ((_, output),) = run('absent', started=[0], port=port)
+        error = first_error('absent', started=[0], port=port)
     requirement = 'have a port that is free on the machine of process 0'
-    assert (
-        output
-        == f'`coordinator` must {requirement}, got {port}: Address already in use.\n'
-    )
+    reason = 'Address already in use'
+    assert error == f'`coordinator` must {requirement}, got {port}: {reason}.\n'

@@ -1,4 +1,4 @@
-"""Lanes and rounds over devices: in another process, given four of them before their first use."""
+"""Lanes and rounds over devices, in another process that has four of them."""
 
 import jax
 import numpy as np
@@ -186,18 +186,18 @@ from fedjax_links.machines import devices
 CLIENTS, SIZE = 32, 64
 matrix = jnp.asarray(np.random.default_rng(0).normal(size=(SIZE, SIZE)) / SIZE, jnp.float32)
 
-def counted(num_devices, noting):
-    # The program; and the clients that each device trained, noted while it ran.
-    noted = collections.defaultdict(list)
+def counted(num_devices, records):
+    # The program; and the clients that each device trained, recorded while it ran.
+    trained_on = collections.defaultdict(list)
     def body():
         table = meshes.table(CLIENTS, lambda count: jnp.ones((count, SIZE, SIZE)))
         def fn(i, row):
-            if noting:
-                here = jax.lax.axis_index('clients')
-                jax.debug.callback(lambda i, here: noted[int(here)].append(int(i)), i, here)
+            if records:
+                device = jax.lax.axis_index('clients')
+                jax.debug.callback(lambda i, d: trained_on[int(d)].append(int(i)), i, device)
             return i, row + i + matrix @ (matrix @ row)
-        total, share = cohorts.map_reduce(fn, cohorts.everyone(CLIENTS), table, chunk_size=16)
-        return total, share.rows
+        total, new_table = cohorts.map_reduce(fn, cohorts.everyone(CLIENTS), table, chunk_size=16)
+        return total, new_table.rows
     specs = PartitionSpec(), PartitionSpec('clients')
     run = jax.jit(meshes.on_each(body, devices.mesh(num_devices), (), specs)).lower().compile()
     total, table = jax.block_until_ready(run())
@@ -206,21 +206,21 @@ def counted(num_devices, noting):
     grown = 1 + np.asarray(matrix) @ np.asarray(matrix) @ np.ones((SIZE, SIZE))
     expected = grown + np.arange(CLIENTS)[:, None, None]
     np.testing.assert_allclose(table, expected, rtol=1e-5)
-    return run, noted
+    return run, trained_on
 
 for n in (1, 2, 4):
-    run, _ = counted(n, noting=False)
-    _, noted = counted(n, noting=True)
-    trained = sorted(i for clients in noted.values() for i in clients) == list(range(CLIENTS))
-    (turns,) = {len(clients) / 2 for clients in noted.values()}  # of two clients each
-    products = run.cost_analysis()['flops'] * turns / (CLIENTS * 4 * SIZE**3)
-    print(n, trained, turns, 1 <= products * n < 1.15)
+    run, _ = counted(n, records=False)
+    _, trained_on = counted(n, records=True)
+    clients_of_all = sorted(i for clients in trained_on.values() for i in clients)
+    (steps,) = {len(clients) / 2 for clients in trained_on.values()}  # of two clients each
+    products = run.cost_analysis()['flops'] * steps / (CLIENTS * 4 * SIZE**3)
+    print(n, clients_of_all == list(range(CLIENTS)), steps, 1 <= products * n < 1.15)
 """
 
 
 @pytest.mark.slow
-def test_the_compiled_work_of_a_device_is_its_share():
-    """Operations of a turn as compiled, times the turns of each device: one n-th of all."""
+def test_the_compiled_work_of_a_device_is_one_nth():
+    """Operations of a loop's step as compiled, times the steps of each of n devices."""
     assert in_a_process(WORK) == [
         '1 True 16.0 True',
         '2 True 8.0 True',
@@ -255,12 +255,13 @@ def bytes_of(name, clients, num_devices):
 
 for name, sizes in {'fedpbc': (1, 4), 'scaffold': (2,)}.items():
     for n in sizes:
-        rows, kept, work = bytes_of(name, 64, n)
-        more, kept_of_more, work_of_more = bytes_of(name, 128, n)
+        rows, state, work = bytes_of(name, 64, n)
+        more_rows, larger_state, larger_work = bytes_of(name, 128, n)
         row = 4 * SIZE
+        growth = larger_state - state
         print(
-            name, n, rows, more, 64 * row / n <= kept_of_more - kept <= 64 * row / n + 1024,
-            work_of_more - work < row,
+            name, n, rows, more_rows, 64 * row / n <= growth <= 64 * row / n + 1024,
+            larger_work - work < row,
         )
 print(bytes_of('fedpbc', 6, 4)[0])
 """
@@ -268,7 +269,7 @@ print(bytes_of('fedpbc', 6, 4)[0])
 
 @pytest.mark.slow
 def test_client_tables_are_divided():
-    """64 clients more cost a device its share of their rows; and no copy of them in the work."""
+    """64 more clients cost a device one n-th of their rows, and no copy in its work memory."""
     assert in_a_process(MEMORY) == [
         *(
             f'{name} {count} [{64 // count}] [{128 // count}] True True'
@@ -311,14 +312,14 @@ parts = (
 key = jax.random.key(0)
 
 def bits(mesh):
-    whole = fl.simulate(key, *parts, num_rounds=6, mesh=mesh)
+    direct = fl.simulate(key, *parts, num_rounds=6, mesh=mesh)
     state = fl.simulation.init(key, *parts, mesh=mesh)
     resumed = fl.simulate(key, *parts, num_rounds=6, mesh=mesh, initial_state=state)
-    models = whole.state.algorithm, resumed.state.algorithm.server
+    models = direct.state.algorithm, resumed.state.algorithm.server
     return [np.asarray(a).tobytes() for a in jax.tree.leaves(models)]
 
-made = bits(jax.make_mesh((4,), ('clients',)))
-print(made == bits(jax.sharding.Mesh(np.array(jax.devices()), ('clients',))))
+explicit = bits(jax.make_mesh((4,), ('clients',)))
+print(explicit == bits(jax.sharding.Mesh(np.array(jax.devices()), ('clients',))))
 """
 
 

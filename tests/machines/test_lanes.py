@@ -13,7 +13,7 @@ from tests.machines.four_devices import in_a_process
 from tests.machines.xla_messages import OUT_OF_MEMORY
 
 
-def test_lanes_in_turn_are_those_asked_for():
+def test_outputin_turn_are_the_first_ones():
     keys = jax.random.split(jax.random.key(0), 4)
     rows = {'shift': np.arange(4.0, dtype=np.float32), 'key': keys}
 
@@ -36,8 +36,8 @@ def test_lanes_in_turn_are_those_asked_for():
             )
             np.testing.assert_array_equal(result[name][count:], 0)
         data = jax.random.key_data(result['key'])[:count]
-        same = jax.random.key_data(expected['key'])[:count]
-        np.testing.assert_array_equal(data, same)
+        expected_data = jax.random.key_data(expected['key'])[:count]
+        np.testing.assert_array_equal(data, expected_data)
 
 
 TABLE = np.random.default_rng(0).normal(size=50_000).astype(np.float32)
@@ -49,15 +49,15 @@ def top(inputs, table):
 
 
 def widths_of(monkeypatch, *, side_by_side):
-    """How wide the programs of five lanes are, whose results are checked."""
+    """Runs five lanes, checks their results and returns the widths of their programs."""
     widths = []
     in_one_program = lanes.in_one_program
 
-    def noted(fn, rows, *arguments, **which):
+    def record_width(fn, rows, *arguments, **options):
         widths.append(len(rows['scale']))
-        return in_one_program(fn, rows, *arguments, **which)
+        return in_one_program(fn, rows, *arguments, **options)
 
-    monkeypatch.setattr(lanes, 'in_one_program', noted)
+    monkeypatch.setattr(lanes, 'in_one_program', record_width)
     rows = {'scale': np.arange(1, 6, dtype=np.float32)}
     run = lanes.spread(
         top, rows, TABLE, devices.device_slots(1), (5,), side_by_side=side_by_side
@@ -71,7 +71,7 @@ def widths_of(monkeypatch, *, side_by_side):
 
 
 def bytes_of(width):
-    """What a program of so many lanes needs at once."""
+    """Returns the memory that a program of so many lanes needs."""
     rows = {'scale': np.ones(width, np.float32)}
     run = jax.jit(jax.vmap(top, in_axes=(0, None)))
     result = run.lower(rows, TABLE).compile().memory_analysis()
@@ -85,11 +85,13 @@ def bytes_of(width):
     'fitting, widths',
     [(5, [5]), (4, [5, 3]), (2, [5, 3, 2]), (0, [5, 3, 2, 1]), (None, [5])],
 )
-def test_lanes_beyond_memory_run_in_groups_of_one_width(monkeypatch, fitting, widths):
+def test_outputbeyond_memory_run_in_groups_of_one_width(monkeypatch, fitting, widths):
     """A lane that does not fit alone is left to the device."""
     free = None
-    if fitting is not None:
-        free = (bytes_of(fitting) + bytes_of(fitting + 1)) // 2 if fitting else 1
+    if fitting == 0:
+        free = 1
+    elif fitting is not None:
+        free = (bytes_of(fitting) + bytes_of(fitting + 1)) // 2
     monkeypatch.setattr(memory, 'available_bytes', lambda: free)
     assert widths_of(monkeypatch, side_by_side=True) == widths
 
@@ -113,7 +115,7 @@ def test_a_compiler_that_runs_out_of_memory_gets_fewer_lanes(monkeypatch, side_b
         widths_of(monkeypatch, side_by_side=False)
 
 
-def test_lanes_in_turn_need_the_memory_of_one(monkeypatch):
+def test_outputin_turn_need_the_memory_of_one(monkeypatch):
     monkeypatch.setattr(memory, 'available_bytes', lambda: 1)
     assert widths_of(monkeypatch, side_by_side=False) == [5]
 
@@ -127,13 +129,12 @@ names = []
 
 class Names(logging.Handler):
     def emit(self, record):
-        found = re.match(r'Finished XLA compilation of (\\S+)', record.getMessage())
-        names.extend(found.groups() if found else [])
+        names.extend(re.findall(r'^Finished XLA compilation of (\\S+)', record.getMessage()))
 
 def lane(inputs, start):
-    turn = lambda _, x: jax.numpy.cos(x) + inputs['shift']
+    step = lambda _, x: jax.numpy.cos(x) + inputs['shift']
     key = jax.random.fold_in(jax.random.key(3), inputs['name'])
-    return {'end': jax.lax.fori_loop(0, 40, turn, start), 'key': key}
+    return {'end': jax.lax.fori_loop(0, 40, step, start), 'key': key}
 
 start = np.linspace(0, 1, 1000, dtype=np.float32)
 rows = {'shift': np.linspace(0, 1, 6, dtype=np.float32), 'name': np.arange(6)}
@@ -146,15 +147,17 @@ for count in (1, 2, 4):
         jax.config.update('jax_log_compiles', True)
         continue
     same = np.asarray(result['end']).tobytes() == np.asarray(alone['end']).tobytes()
-    keys = [np.asarray(jax.random.key_data(each['key'])).tolist() for each in (result, alone)]
-    where = {str(d) for a in jax.tree.leaves(result) for d in a.devices()}
-    print(count, same, keys[0] == keys[1], result['end'].shape, result['key'].shape, len(where),
-          names.count('jit(run)'), sorted(set(names) - {'jit(run)'}))
+    data, expected_data = (
+        np.asarray(jax.random.key_data(output['key'])).tolist() for output in (result, alone)
+    )
+    devices_of_result = {str(d) for a in jax.tree.leaves(result) for d in a.devices()}
+    print(count, same, data == expected_data, result['end'].shape, result['key'].shape,
+          len(devices_of_result), names.count('jit(run)'), sorted(set(names) - {'jit(run)'}))
     names.clear()
 """
 
 
-def test_one_compilation_serves_the_places_of_a_cpu():
+def test_one_compilation_serves_all_slots_of_a_cpu():
     result = in_a_process(SPREAD)
     assert result == [
         f'{count} True True (2, 3, 1000) (2, 3) 1 1 []' for count in (2, 4)

@@ -1,4 +1,4 @@
-"""Processes that are started together, by what those who start them say in variables."""
+"""Processes that a launcher starts together, as its environment variables say."""
 
 import socket
 
@@ -46,7 +46,7 @@ def test_the_first_machine_of_a_list(names, first):
 
 
 @pytest.mark.parametrize(
-    'where, coordinator',
+    'variables, coordinator',
     [
         (
             {'OMPI_MCA_orte_hnp_uri': '1531576320.0;tcp://10.96.0.1,10.148.0.1:34911'},
@@ -59,16 +59,16 @@ def test_the_first_machine_of_a_list(names, first):
         ({'PMIX_NAMESPACE': 'prterun-node-7-4099@1'}, 'node-7:61443'),
     ],
 )
-def test_a_process_of_mpirun_also_within_a_step(where, coordinator):
-    for around in ({}, STEP):
-        result = launchers.started_as({**around, **MPIRUN, **where})
+def test_a_process_of_mpirun_also_within_a_step(variables, coordinator):
+    for outer in ({}, STEP):
+        result = launchers.started_as({**outer, **MPIRUN, **variables})
         assert result == (coordinator, 3, 1, 'OMPI_COMM_WORLD_RANK')
 
 
 def test_a_pod_of_an_indexed_job(monkeypatch):
     monkeypatch.setattr(socket, 'getfqdn', lambda host: f'{host}.jaxpods.default.svc')
-    there = 'train-a-0.jaxpods.default.svc:55527'
-    assert launchers.started_as(POD) == (there, 4, 3, 'JOB_COMPLETION_INDEX')
+    coordinator = 'train-a-0.jaxpods.default.svc:55527'
+    assert launchers.started_as(POD) == (coordinator, 4, 3, 'JOB_COMPLETION_INDEX')
     monkeypatch.setattr(socket, 'getfqdn', lambda host: host)  # without a service
     requirement = (
         r'be given \(or JAX_COORDINATOR_ADDRESS set\), because JOB_COMPLETION_INDEX'
@@ -78,12 +78,12 @@ def test_a_pod_of_an_indexed_job(monkeypatch):
 
 
 def test_variables_of_jax_itself_come_first():
-    text = {
+    of_jax = {
         'JAX_PROCESS_ID': '1',
         'JAX_NUM_PROCESSES': '2',
         'JAX_COORDINATOR_ADDRESS': 'here:7',
     }
-    assert launchers.started_as({**STEP, **MPIRUN, **text}) == (
+    assert launchers.started_as({**STEP, **MPIRUN, **of_jax}) == (
         'here:7',
         2,
         1,
@@ -109,7 +109,7 @@ def test_variables_of_jax_itself_come_first():
             'SLURM_ARRAY_TASK_COUNT': '8',
             'SLURM_JOB_ID': '7',
         },
-        {'JOB_COMPLETION_INDEX': '3'},  # pods that are not said to be joint
+        {'JOB_COMPLETION_INDEX': '3'},  # pods without a number of processes
         {**STEP, 'SLURM_PROCID': ''},
     ],
 )

@@ -26,9 +26,9 @@ OF_LINKS = {'links': 'link_maps', 'participation': 'participation'}
 RATES = {'algorithms': {'fedpbc': {'server_lr': [0.5, 1.0]}}}
 
 
-def written(folder, grid, names, **changes):
-    """A run and its report, with a page of each of these layouts beside those of the links."""
-    reports = {name: {'name': name, **OPTIONS.get(name, {})} for name in names}
+def write_run(folder, grid, pages, **changes):
+    """Writes a run and its report, with pages of these layouts and those of the links."""
+    reports = {page: {'name': page, **OPTIONS.get(page, {})} for page in pages}
     planned = experiment.build(tuned(reports=reports, grid=grid, **changes))
     report.write(planned.run(folder))
     return folder
@@ -38,104 +38,120 @@ def written(folder, grid, names, **changes):
 def folder(tmp_path_factory):
     """A tuned run over a grid."""
     tuning = {'learning_rates': (0.05, 0.1), 'grow': 0, 'num_seeds': 2, 'most_seeds': 3}
-    expected = [
-        name
-        for name in layouts.LAYOUTS
-        if name not in {'spread', 'clients', *OF_LINKS.values()}
-    ]
-    return written(
-        tmp_path_factory.mktemp('tables') / 'run', RATES, expected, tuning=tuning
+    left_out = {'spread', 'clients', *OF_LINKS.values()}
+    pages = [page for page in layouts.LAYOUTS if page not in left_out]
+    return write_run(
+        tmp_path_factory.mktemp('tables') / 'run', RATES, pages, tuning=tuning
     )
 
 
 @pytest.fixture(scope='module')
 def redrawn(tmp_path_factory):
-    """A run whose draws follow the seed one by one."""
+    """A run over a grid of the one stream that follows the seed."""
     algorithms = {'fedavg': {'client': {'learning_rate': 0.1}}}
     grid = {'redraw': ['init', 'batches']}
     changes = {'tuning': None, 'algorithms': algorithms}
-    return written(
+    return write_run(
         tmp_path_factory.mktemp('redrawn') / 'run', grid, ['spread'], **changes
     )
 
 
-def printed(folder):
-    """The tables of ``report.md`` by the heading above them, each a list of lists of cells."""
+def printed_tables(folder):
+    """Returns the tables of ``report.md`` by heading, each a list of rows of cells."""
     results = {}
     for part in (folder / 'report.md').read_text().split('\n## ')[1:]:
         heading, *lines = part.splitlines()
-        rows = [line[2:-2].split(' | ') for line in lines if line.startswith('| ')]
-        starts = [k for k, row in enumerate(rows) if set(row) == {'---'}]
-        ends = [*[start - 1 for start in starts[1:]], len(rows)][: len(starts)]
-        results[heading] = [
-            [rows[start - 1], *rows[start + 1 : end]]
-            for start, end in zip(starts, ends, strict=True)
-        ]
+        tables_of_part = []
+        rows = []
+        for line in [*lines, '']:
+            if line.startswith('| '):
+                rows.append(line[2:-2].split(' | '))
+            elif rows:
+                header, rule, *cells = rows
+                assert set(rule) == {'---'}
+                tables_of_part.append([header, *cells])
+                rows = []
+        results[heading] = tables_of_part
     return results
 
 
-def pages(folder):
-    """Page, number of the table, and the table as it is printed."""
+def all_tables(folder):
+    """Yields the page, the number and the printed cells of each table of a run."""
     run = runs.read(folder)
-    result = report.run_view.of_run(run)
-    built = layouts.build(result, run.facts['reports'])
-    numbers = printed(folder)
+    built = layouts.build(report.run_view.of_run(run), run.facts['reports'])
+    printed = printed_tables(folder)
     for name, page in built.items():
         for number in range(len(page.tables)):
-            yield OF_LINKS.get(name, name), number, numbers[page.heading][number]
+            yield OF_LINKS.get(name, name), number, printed[page.heading][number]
 
 
-def read(cell):
-    """The numbers of a cell by the suffix of their column; None for a text."""
-    level, *half = cell.rstrip(' *↑↓').split(' ± ')
-    half, *wide = half[0].rstrip(']').split(' [') if half else ('',)
-    try:
-        results = [
-            float(text.replace(',', '') or 'nan') for text in (level, half, *wide)
-        ]
-    except ValueError:
-        return {'': np.nan} if level in ('diverged', '-') else None
-    return dict(zip(('', ' ±', ' [±]'), results, strict=False))
+CELL = re.compile(
+    r'(?P<value>[-+\d.,e]+)( ± (?P<half>[\d.,e-]+)( \[(?P<wide>[\d.,e-]+)\])?)?'
+)
+"""A number, the half width of its interval, and that of the interval including tuning."""
+
+
+def numbers_of(cell):
+    """Returns the numbers of a cell by the suffix of their column; None for a text."""
+    text = cell.rstrip(' *↑↓')
+    if text in ('', 'diverged', '-'):
+        return {}
+    match = CELL.fullmatch(text)
+    if match is None:
+        return None
+    results = {}
+    for suffix, name in (('', 'value'), (' ±', 'half'), (' [±]', 'wide')):
+        if match[name]:
+            results[suffix] = float(match[name].replace(',', ''))
+    return results
+
+
+def check_column(frame, title, cells):
+    """Compares a column of data with its cells; returns how many columns of intervals it has."""
+    numbers = [numbers_of(cell) for cell in cells]
+    if frame[title].dtype != np.float64:
+        assert frame[title].tolist() == cells
+        assert None in numbers or not any(cells)
+        return 0
+    num_interval_columns = 0
+    for suffix in ('', ' ±', ' [±]'):
+        expected = [result.get(suffix, np.nan) for result in numbers]
+        if suffix and not np.isfinite(expected).any():
+            assert f'{title}{suffix}' not in frame
+            continue
+        np.testing.assert_array_equal(frame[f'{title}{suffix}'], expected)
+        if suffix:
+            num_interval_columns += 1
+    stars = [cell[len(cell.rstrip('*')) :] for cell in cells]
+    if any(stars):
+        assert frame[f'{title} *'].tolist() == stars
+    return num_interval_columns
 
 
 def test_data_are_the_numbers_of_the_printed_page(folder, redrawn):
-    seen = set()
-    split = 0
-    all_pages = [(of, *page) for of in (folder, redrawn) for page in pages(of)]
-    for of, page, number, (header, *rows) in all_pages:
-        seen.add(page)
-        frame = report.table(of, page, number=number)
-        assert len(frame) == len(rows)
-        for index, title in enumerate(header):
-            cells = [row[index] for row in rows]
-            numbers = [read(cell) for cell in cells]
-            if frame[title].dtype != np.float64:
-                assert frame[title].tolist() == cells
-                assert any(result is None for result in numbers) or not any(cells)
-                continue
-            for suffix in ('', ' ±', ' [±]'):
-                expected = [result.get(suffix, np.nan) for result in numbers]
-                if suffix and not np.isfinite(expected).any():
-                    assert f'{title}{suffix}' not in frame
-                    continue
-                np.testing.assert_array_equal(frame[f'{title}{suffix}'], expected)
-                split += bool(suffix)
-            stars = [cell[len(cell.rstrip('*')) :] for cell in cells]
-            if any(stars):
-                assert frame[f'{title} *'].tolist() == stars
-        assert frame.attrs['caption']
-    assert seen == layouts.LAYOUTS.keys() - WITHOUT
-    assert split > 10
+    pages = set()
+    num_interval_columns = 0
+    for run_folder in (folder, redrawn):
+        for page, number, (header, *rows) in all_tables(run_folder):
+            pages.add(page)
+            frame = report.table(run_folder, page, number=number)
+            assert len(frame) == len(rows)
+            assert frame.attrs['caption']
+            for index, title in enumerate(header):
+                cells = [row[index] for row in rows]
+                num_interval_columns += check_column(frame, title, cells)
+    assert pages == layouts.LAYOUTS.keys() - WITHOUT
+    assert num_interval_columns > 10
 
 
 def test_latex_has_the_cells_of_the_printed_page(folder):
-    back = {r'$\pm$': '±', '$-$': '-', r'$\uparrow$': '↑', r'$\downarrow$': '↓'}
-    back |= {r'$\approx$': '≈', r'\textasciitilde{}': '~'}
-    for page, number, cells in pages(folder):
+    signs = {r'$\pm$': '±', '$-$': '-', r'$\uparrow$': '↑', r'$\downarrow$': '↓'}
+    signs |= {r'$\approx$': '≈', r'\textasciitilde{}': '~'}
+    for page, number, cells in all_tables(folder):
         text = report.table(folder, page, form='latex', number=number)
         body = [line for line in text.splitlines() if line.endswith(r'\\')]
-        for latex, letters in back.items():
-            body = [line.replace(latex, letters) for line in body]
+        for latex, sign in signs.items():
+            body = [line.replace(latex, sign) for line in body]
         assert not re.search(r'(?<!\\)[%$#_{}^]', ''.join(body))
         results = [
             re.sub(r'\\([&%$#_{}])', r'\1', line[:-3]).split(' & ') for line in body
@@ -149,8 +165,8 @@ def test_latex_has_the_cells_of_the_printed_page(folder):
 
 def test_the_command_prints_a_table_and_writes_nothing(folder):
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    printed = command.run('report', f'--workdir={folder}', '--table=levels')
-    result = pandas.read_csv(io.StringIO(printed.stdout))
+    done = command.run('report', f'--workdir={folder}', '--table=levels')
+    result = pandas.read_csv(io.StringIO(done.stdout))
     expected = report.table(folder)
     assert list(result) == list(expected)
     np.testing.assert_array_equal(result['eval accuracy'], expected['eval accuracy'])
