@@ -140,7 +140,7 @@ def amplified_scaffold(
             c_i = tree.select(num_uploads == 0, mean, c_i)
             correction = tree.subtract(state.control, c_i)
             update = train(state.server, correction=correction)
-            gradient = common.mean_gradient(update, correction, eta)
+            gradient = common.mean_gradient(update, correction, eta, mean)
 
             # Running mean of the window's gradients. It multiplies by the weight, because a
             # division may round differently on a mesh of devices.

@@ -158,8 +158,7 @@ def mean_delta(
         weighted = tree.scale(relative[i], update.delta)
         return Contribution((weighted, relative[i]), update.loss), row
 
-    sums, _, metrics = train(local_train, ctx, problem, client)
-    deltas, weight_sum = sums
+    (deltas, weight_sum), _, metrics = train(local_train, ctx, problem, client)
     return tree.divide(deltas, weight_sum), metrics
 
 
@@ -269,7 +268,7 @@ def forget(state: MemoryState, ctx: RoundContext, max_age: MaxAge) -> MemoryStat
 def mean_row(
     state: MemoryState, ctx: RoundContext, max_age: int | Array
 ) -> tuple[PyTree, Array]:
-    """Returns the mean of the rows of the last ``max_age`` rounds, and their number, int32[]."""
+    """Returns the mean of the rows not older than ``max_age`` rounds, and their number, int32[]."""
     ages = ctx.round - jnp.asarray(state.last_uploads)
     num_rows = jnp.sum(ages <= max_age, dtype=jnp.int32)
     return tree.divide(state.memory_sum, num_rows), num_rows
@@ -291,12 +290,15 @@ def apply_server_update(
     return state._replace(server=server, optimizer=optimizer_state)
 
 
-def mean_gradient(update: LocalUpdate, correction: PyTree, rate: Array) -> PyTree:
-    """Returns the mean gradient of a client's SGD steps: ``-correction - Delta_i / (s eta)``."""
+def mean_gradient(
+    update: LocalUpdate, correction: PyTree, rate: Array, previous: PyTree
+) -> PyTree:
+    """Returns the mean gradient ``-correction - Delta_i / (s eta)``, or ``previous`` at rate 0."""
     inverse_rate = 1 / (update.num_steps * rate)
-    return jax.tree.map(
+    gradient = jax.tree.map(
         lambda shift, delta: -shift - inverse_rate * delta, correction, update.delta
     )
+    return tree.select(rate > 0, gradient, previous)
 
 
 def amplify(server: Params, reference: Params, factor: Number, is_due: Array) -> Params:
@@ -385,9 +387,7 @@ def check_server_rates(
     is_number = isinstance(server_lr, int | float)
     is_default = server_lr is None or (is_number and server_lr == default)
     if server_optimizer is not None and not is_default:
-        requirement = (
-            'be left out beside `server_optimizer`, which has a rate of its own'
-        )
+        requirement = 'be left out beside `server_optimizer`, which has its own rate'
         raise errors.invalid('server_lr', requirement, errors.text_of(server_lr))
 
 

@@ -4,6 +4,8 @@ References:
   Gu et al. 2021, Fast federated learning in the presence of arbitrary device unavailability.
 """
 
+import jax.numpy as jnp
+
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
 from fedjax_links.base import (
@@ -36,7 +38,7 @@ def mifa(
     the server applies all rows with the current rate: ``x + eta_g eta_t mean(G)``. The two agree
     only while eta_t is constant. A remembered Delta_i has the rate of the round that it stems from.
 
-    With ``max_age=a`` the mean is over the rows uploaded in the last a rounds, this one included
+    With ``max_age=a`` the mean is over the rows uploaded in this round and the a rounds before it
     (``t - last_i <= a``). Without such rows x stays. a = 0 is FedAvg, up to rounding. FedAvg's bias
     shrinks as a grows, while rows become more stale.
 
@@ -59,7 +61,7 @@ def mifa(
       server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
       memory: what a row holds, ``'delta'`` or ``'gradient'``.
       table_dtype: dtype of the rows; the parameters' own by default.
-      max_age: a, rounds after which a row is forgotten, at most 2^29; None keeps all.
+      max_age: a, largest age of a row in rounds, at most 2^29; None keeps all.
       server_optimizer: an optax transformation that takes minus the step as its gradient;
         ``optax.sgd(1.0)`` gives the step, to the bit. None takes the step itself.
 
@@ -98,7 +100,12 @@ def mifa(
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
-            return Contribution((), update.loss), tree.scale(1 / rate, update.delta)
+            if memory == 'delta':
+                return Contribution((), update.loss), update.delta
+            # Steps with a rate of zero do not show the gradient: the row stays.
+            gradient = tree.scale(1 / rate, update.delta)
+            new_row = tree.select(jnp.greater(rate, 0), gradient, row)
+            return Contribution((), update.loss), new_row
 
         state = common.forget(state, ctx, max_age)
         _, after, metrics = common.remember(local_train, ctx, problem, client, state)

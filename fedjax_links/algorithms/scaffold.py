@@ -108,7 +108,7 @@ def scaffold(
             update = train(state.server, correction=correction)
 
             # Eq. (4), option II: the new c_i is the mean gradient.
-            new_c_i = common.mean_gradient(update, correction, eta)
+            new_c_i = common.mean_gradient(update, correction, eta, c_i)
             new_c_i = tree.round_to(tree.cast_like(new_c_i, update.delta), c_i)
             upload = (update.delta, tree.row_delta(new_c_i, c_i))
             return Contribution(upload, update.loss), new_c_i

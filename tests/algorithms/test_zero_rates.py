@@ -1,0 +1,43 @@
+"""A local rate of zero, as at the end of a schedule, leaves what clients know of gradients."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import algorithms, local_training, participation, problems
+
+MAKERS = {
+    'scaffold': algorithms.scaffold,
+    'amplified_scaffold': lambda client: algorithms.amplified_scaffold(
+        client, period=10, amplification=1.5
+    ),
+    'mifa': lambda client: algorithms.mifa(client, memory='gradient'),
+}
+
+
+@pytest.mark.parametrize('name', MAKERS)
+def test_a_round_with_rate_zero_moves_nothing(x64, name):
+    """Round 5 has rate zero. The counts of amplified SCAFFOLD and the round go on."""
+    problem = problems.quadratic([[0.0], [1.0], [5.0]])
+    client = local_training.local_sgd(
+        lambda round: jnp.where(round == 5, 0.0, 0.05), local_steps=2
+    )
+    algorithm = MAKERS[name](client)
+    links = participation.always(3)
+    states = []
+    for num_rounds in (5, 6):
+        result = fl.simulate(
+            jax.random.key(0), algorithm, links, problem, num_rounds=num_rounds
+        )
+        assert result.state.finite
+        states.append(result.state.algorithm._asdict())
+    before, after = states
+    before.pop('num_uploads', None)
+    assert jnp.any(before['server'] != 0)
+    close = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-14)
+    for field, value in before.items():
+        jax.tree.map(close, value, after[field])
