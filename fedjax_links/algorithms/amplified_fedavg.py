@@ -77,8 +77,8 @@ def amplified_fedavg(
       0.37
 
     References:
-      Wang and Ji 2022, Algorithm 1; the appendix, D.1, has a phase at an
-      initial rate before it and gives no length of it.
+      Wang and Ji 2022, Algorithm 1. Its runs begin at a larger local rate, for a number of rounds
+      that the paper does not give (appendix D.1).
     """
     checks.integer('period', period)
     checks.integer('start_round', start_round, minimum=0)

@@ -41,9 +41,9 @@ def area(local_train: ClientProgram) -> Algorithm:
 
     ``x += (1/N) sum_{i in A} (L_i(x) - y_i)``, then ``y_i = L_i(x)`` for i in A. y_i is the last
     local model that client i uploaded, x^0 at first. So the server model is the mean of the latest
-    local models of all N clients. On quadratics it converges to the optimum without knowing
-    probabilities, for any links over which every client delivers now and then. Nothing corrects
-    rounding errors between x and that mean, so x is a compensated sum.
+    local models of all N clients. On quadratics of equal curvature it converges to the optimum
+    without knowing probabilities, for any links over which every client delivers now and then.
+    Nothing corrects rounding errors between x and that mean, so x is a compensated sum.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x. An empty round keeps x. A client whose upload is lost keeps its y_i.

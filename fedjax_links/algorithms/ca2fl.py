@@ -64,8 +64,8 @@ def ca2fl(
     K updates.
 
     It is FedVARP with FedBuff's arrivals: where all clients arrive in each round, or only such as
-    arrived in the round before, K = 1 is `algorithms.fedvarp`. A resting point is the optimum of
-    quadratics, as hbar is then the mean update.
+    arrived in the round before, K = 1 is `algorithms.fedvarp`. At a resting point hbar is the mean
+    update, so on quadratics of equal curvature it is the optimum.
 
     What is open: some code divides hbar by the number of clients seen so far. Here it is N, as in
     the paper. The two agree once all clients have arrived. A client that arrives twice before x

@@ -24,8 +24,8 @@ def cogc(local_train: ClientProgram, *, tolerance: int) -> Algorithm:
     modulo N. It uploads a sum of these and its own, which is complete only if all r edges are up.
     Any N - r complete sums that arrive decode to the exact sum of all updates. The decoding itself
     changes nothing but rounding and is not simulated. So x moves as under FedAvg with full
-    participation, at random rounds. With equal probabilities p and q the probability of a step is
-    `analysis.cogc_probability`.
+    participation, at random rounds. With equal probabilities p and q, and ``2 r < N``, the
+    probability of a step is `analysis.cogc_probability`.
 
     Link semantics: all clients train, and all receive x unless the links have a downlink. A client
     that does not train makes every sum incomplete that contains its update. A client whose next

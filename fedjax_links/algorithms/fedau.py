@@ -53,8 +53,8 @@ def fedau(
     closed intervals, 1 before the first. A participation closes an interval, and so does a length
     of ``cutoff`` rounds. The interval enters the mean after the round has used its weight. Under
     Bernoulli(p_i) links w_i tends to ``(1 - (1 - p_i)^K) / p_i``, so the limit weighs F_i by
-    ``1 - (1 - p_i)^K``. That is close to the mean objective if K is well above all 1/p_i, and to
-    FedAvg-all's if K is 1. Links with memory lead to other weights
+    ``1 - (1 - p_i)^K``. That is close to the mean objective if K is well above all 1/p_i. With
+    K = 1 all w_i are 1, as in `algorithms.fedavg_all`. Links with memory lead to other weights
     (`analysis.markov_interval_mean`), and add a bias of first order in the rate
     (`analysis.first_order_mean`).
 

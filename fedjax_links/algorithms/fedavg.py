@@ -106,9 +106,9 @@ def fedavg_all(
     """Runs FedAvg with absent clients counted as zero: the sum of the updates is divided by N.
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i``. In expectation client i counts
-    proportionally to p_i, so the fixed point on quadratics is the p-weighted mean of the targets.
-    It is biased although its divisor is fixed. Links with memory move it by a term of first order
-    in the rate (`analysis.first_order_mean`).
+    proportionally to p_i. So the fixed point on quadratics of equal curvature is the p-weighted
+    mean of the targets: it is biased although its divisor is fixed. Links with memory move it by a
+    term of first order in the rate (`analysis.first_order_mean`).
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. An empty round keeps x.

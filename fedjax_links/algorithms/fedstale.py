@@ -37,9 +37,9 @@ def fedstale(
     ``E[1{i in A}] = p_i``, v is unbiased for the mean update at any beta, if links are independent
     of earlier rounds. beta = 0 is `algorithms.fedavg_known`, beta = 1 an unbiased FedVARP.
 
-    Under such links, on quadratics x is without bias on average at any beta. With full gradients it
-    scatters around its mean by the order of ``1 - beta``, since only ``Delta_i - beta h_i`` is
-    weighted at random; at beta = 1 it ends at the optimum to rounding.
+    Under such links, on quadratics of equal curvature x is without bias on average at any beta.
+    With full gradients it scatters around its mean by the order of ``1 - beta``, since only
+    ``Delta_i - beta h_i`` is weighted at random; at beta = 1 it ends at the optimum to rounding.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x. p_i is ``links.prob`` of the round: where a pattern does not know it (NaN), an
@@ -95,7 +95,7 @@ def fedstale(
         innovation_sum, after, metrics = common.remember(
             local_train, ctx, problem, client, state
         )
-        # Server: N v is the sum of the innovations, plus beta times that of the rows before them.
+        # Server: N v is the sum of the innovations, plus beta times the sum of the old rows.
         scaled_v = tree.add_scaled(innovation_sum, stale_weight, state.memory_sum)
         scale = server_lr / problem.num_clients
         new_state = common.apply_server_update(after, scale, scaled_v, server_optimizer)

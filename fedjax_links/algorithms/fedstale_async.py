@@ -79,10 +79,10 @@ def fedstale_async(
     since client i's last arrival, this one included. alpha_i is the hinge of the age of z_i, from
     1 on, by ``late_decay`` and ``late_patience``. By default no weight decays.
 
-    On quadratics under independent links and without decay the mean of x ends at the optimum,
-    as what h_i adds between two arrivals has mean zero. Decay adds a bias. It is small for
-    remembered updates, as betabar_i depends on how long the client was away. It is larger for late
-    ones, which then count less than others.
+    On quadratics of equal curvature, under independent links and without decay, the mean of x ends
+    at the optimum. What h_i adds between two arrivals then has mean zero. Decay adds a bias. It is
+    small for remembered updates, as betabar_i depends on how long the client was away. It is larger
+    for late ones, which then count less than others.
 
     Where all clients arrive in each round, or only such as arrived in the round before,
     weights that do not decay give `algorithms.fedstale`.

@@ -35,11 +35,12 @@ def fedvarp(
     Then ``y_i <- Delta_i`` for i in A. The paper draws its clients uniformly and afresh in each
     round, which makes v unbiased for the mean update. Under unequal links, or links with memory, v
     is biased by the differences ``Delta_i - y_i``, which vanish as x settles. So with exact
-    gradients it reaches the optimum if it converges. It converges for small ``eta_g``, because the
-    correction is a mean over A.
+    gradients it ends where the mean update is zero, if it converges. On quadratics of equal
+    curvature that is the optimum. It converges for small ``eta_g``, because the correction is a
+    mean over A.
 
-    With ``max_age=a`` a row is reset to zero a rounds after it was stored. ybar is then the mean of
-    the remaining rows, not of N. a = 0 is FedAvg up to rounding.
+    With ``max_age=a`` a row is used in the a rounds after it was stored, and then reset to zero.
+    ybar is then the mean of the remaining rows, not of N. a = 0 is FedAvg up to rounding.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. An empty round keeps x, as the released code does; a literal reading of v would
@@ -53,7 +54,7 @@ def fedvarp(
       local_train: the client program L_i.
       server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
       table_dtype: dtype of the rows; the parameters' own by default.
-      max_age: a, rounds after which a row is forgotten, at most 2^29; None keeps all.
+      max_age: a, largest age of a row in rounds, at most 2^29; None keeps all.
       server_optimizer: an optax transformation that takes minus the step as its gradient;
         ``optax.sgd(1.0)`` gives the step, to the bit. None takes the step itself.
 

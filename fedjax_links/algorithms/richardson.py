@@ -49,7 +49,11 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
       make = richardson(lambda learning_rate: fedavg(local_sgd(learning_rate, local_steps=5)))
       algorithm = make(0.05)
 
-    Each client that trains does so twice. Metrics are those of the run at g.
+    Metrics are those of the run at g.
+
+    Link semantics: those of the algorithm. Each client that trains does so twice.
+
+    Memory: twice that of the algorithm.
 
     Args:
       make_algorithm: ``learning_rate -> Algorithm``. It gets further keywords unchanged.
@@ -57,6 +61,9 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
     Returns:
       ``learning_rate -> Algorithm`` with extrapolation, to call or to pass to
       `fedjax_links.sweep`. It raises a ValueError for a rate that is not one positive number.
+
+    Raises:
+      ValueError: for what is no function.
 
     References:
       Mangold et al. 2025, section 5.
@@ -72,7 +79,7 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
                 'learning_rate', requirement, contracts.kind_of(learning_rate)
             )
         checks.positive_number('learning_rate', learning_rate)
-        algorithm_once = make_algorithm(1 * learning_rate, **columns)
+        algorithm_once = make_algorithm(learning_rate, **columns)
         algorithm_twice = make_algorithm(2 * learning_rate, **columns)
         contracts.check_algorithm(algorithm_once)
 
