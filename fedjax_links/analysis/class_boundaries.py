@@ -22,8 +22,8 @@ class Boundaries(NamedTuple):
     """Holds the boundaries of pairs of equally likely classes.
 
     Attributes:
-      mass: float[C, C], b, symmetric, 0 on the diagonal: accuracy per unit of squared log
-        odds.
+      mass: float[C, C], b, symmetric, 0 on the diagonal: a boundary that is moved by log odds
+        of h costs an accuracy of ``b h^2 / 2``, for small h.
       distances: float[C, C], D, of the two classes in standard deviations; infinite where
         nothing lies between them.
       error: standard error of the sum of b over all pairs by the quadrature; 0 if there

@@ -136,7 +136,7 @@ def effective_weights(
       Asmussen and Glynn, Stochastic Simulation, 2007 (batch means).
     """
     num_sources = sum(x is not None for x in (probs, selection_law, masks))
-    requirement = 'be given, or `selection_law` or `masks`, one of them'
+    requirement = 'be given, or else `selection_law` or `masks`, one of the three'
     _checks.require(num_sources == 1, 'probs', requirement, num_sources)
     if masks is not None:
         record = _checks.checked_masks('masks', masks, ndim=2)

@@ -66,8 +66,8 @@ def weighted_minimiser(
 
     F_i is client i's mean loss. FedAvg with small steps ends at the minimiser under its implicit
     weights (`fedavg_weights`, `effective_weights`), the mean of FedPBC's client models at the one
-    under equal weights. L-BFGS in coordinates where the features are uncorrelated, then Newton
-    steps with the exact Hessian.
+    under equal weights. It is found by L-BFGS in coordinates where the features are uncorrelated,
+    and then by Newton steps with the exact Hessian.
 
     Args:
       features: float[E, ...], flattened.

@@ -151,6 +151,9 @@ def linear_loss(
 
     Returns:
       The loss.
+
+    Raises:
+      ValueError: for what is no model, or an argument out of range.
     """
     _checks.checked_kind('model', model, LinearModel, 'a LinearModel')
     targets = _checks.as_array('labels', labels, 'hold a label for each example')

@@ -11,9 +11,6 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks, linear_limits, linear_models
 
-# The step of the differences that approximate a product with a Hessian.
-_PROBE = 1e-3
-
 
 def weighted_finite_steps(
     features: ArrayLike,
@@ -111,24 +108,10 @@ def weighted_finite_steps(
         slope = local.value_and_gradient(point)[1]
         factor = learning_rate * (steps - 1) / 2 * weights[i]
         factor += progress * covariance_sums[i]
-        pull += factor * _hessian_product(local, point, slope)
+        pull += factor * local.hessian(point) @ slope
         variance = variances[i] + 2 * covariance_sums[i]
         drive += progress * variance * np.outer(slope, slope)
     objective = linear_models.weighted_loss(
         features, labels, clients, weights, **options
     )
     return linear_limits.mean_near_minimiser(objective, point, pull, drive)
-
-
-def _hessian_product(
-    local: linear_models.WeightedLoss, point: np.ndarray, slope: np.ndarray
-) -> np.ndarray:
-    """Multiplies a client's Hessian by its gradient, by differences of gradients."""
-    size = np.linalg.norm(slope)
-    if size == 0:
-        return np.zeros_like(slope)
-    step = _PROBE * slope / size
-    ahead = local.value_and_gradient(point + step)[1]
-    behind = local.value_and_gradient(point - step)[1]
-    product: np.ndarray = (ahead - behind) * size / (2 * _PROBE)
-    return product

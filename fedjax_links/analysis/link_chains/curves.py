@@ -59,7 +59,7 @@ class ChainLimit(NamedTuple):
       covariances: float64[d, d] by model; NaN if the second moment does not settle.
       optimum: float64[d], the minimiser of the mean of the losses.
       rate: factor by which the mean contracts per round, a spectral radius. Where clients are
-        counted in groups, it is the mean of the server and of the groups' sums.
+        counted in groups, the mean is that of the server and of the groups' sums.
       second_moment_rate: the same of the second moment, which settles if this is below 1.
     """
 

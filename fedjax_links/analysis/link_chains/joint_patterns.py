@@ -128,10 +128,11 @@ def periodic_groups(
     requirement = f'leave at most {chains.MAX_MODES:,} modes of a turn and a cohort'
     got = f'{size}, with {num_modes:,} modes'
     _checks.require(num_modes <= chains.MAX_MODES, 'cohort_size', requirement, got)
+    num_phases = turn * num_groups
     ups = []
     phase_of_mode = []
     prob_of_mode = []
-    for phase in range(turn * num_groups):
+    for phase in range(num_phases):
         group = phase // turn
         members = np.flatnonzero(labels == group)
         for cohort in itertools.combinations(members, size):
@@ -141,7 +142,6 @@ def periodic_groups(
     is_up = np.array(ups)
     phases = np.array(phase_of_mode)
     cohort_probs = np.array(prob_of_mode)
-    num_phases = turn * num_groups
     ones = np.ones(len(phases))
     next_phase = (phases + 1) % num_phases
     shape = (len(phases), num_phases)

@@ -153,8 +153,11 @@ class LinkLayout(NamedTuple):
         law = self.law_of_configurations(self.modes.stationary, is_start=False)
         after = self.move_counts(law)
         if np.abs(after - law).max() > _STATIONARY_TOLERANCE:
-            requirement = 'have clients that are independent given the shared state'
-            raise errors.invalid('chain', requirement, self.chain.num_clients)
+            requirement = (
+                'have clients that are independent given the shared state, or be used '
+                'with `lump=False`'
+            )
+            raise errors.invalid('chain', requirement, 'clients that are not')
         return law
 
     def move_counts(self, moments: np.ndarray) -> np.ndarray:

@@ -192,7 +192,7 @@ def cyclic(
     """Makes each client active for a block of rounds, in cycles, as `participation.cyclic`.
 
     The shared state is the phase of the cycle, a client's state its offset: the rounds
-    before its first block. Everybody starts down.
+    before its first block. So a run may start with a block, but never inside one.
 
     Args:
       probs: float[N] in [0, 1], fractions of a cycle in which clients are active.

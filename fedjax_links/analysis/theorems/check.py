@@ -1,5 +1,6 @@
 r"""Says which theorems of the four papers cover a run, and how far their bounds are from it."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -83,10 +84,7 @@ class TheoremCheck(NamedTuple):
     @property
     def first_broken(self) -> Assumption | None:
         """Returns the first assumption that does not hold; None if none is known to be broken."""
-        for assumption in self.assumptions:
-            if assumption.holds is False:
-                return assumption
-        return None
+        return next((each for each in self.assumptions if each.holds is False), None)
 
     @property
     def factor(self) -> float:
@@ -182,16 +180,16 @@ def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
     stated = xiang2023.theorem1_learning_rate(
         run.num_rounds, num_clients=problem.num_clients, local_steps=run.local_steps
     )
-    scale = run.learning_rate / stated
     schedule = Assumption(
         'rate is sqrt(m / (s T))',
-        math.isclose(scale, 1.0, rel_tol=1e-6),
+        math.isclose(run.learning_rate, stated, rel_tol=1e-6),
         f'{run.learning_rate:.3g} against {stated:.3g}',
     )
     assumptions = (
         _bounded_noise(problem),
         *_mixing_assumptions(run),
         schedule,
+        _limit_of_lemma_5(problem, run),
         _rate(run.learning_rate, cap),
     )
     return _theorem_check('xiang2023', assumptions, run, cap, bound)
@@ -218,11 +216,9 @@ def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
             offset=problem.offset,
             noise=problem.noise,
         )
-    smooth = Assumption(
-        'L >= 1', problem.smoothness >= 1, f'L = {problem.smoothness:.4g}'
-    )
+    largest = problem.smoothness
     assumptions = (
-        smooth,
+        Assumption('L >= 1', largest >= 1, f'L = {largest:.4g}'),
         _bounded_noise(problem),
         *_mixing_assumptions(run),
         _rate(run.learning_rate, cap),
@@ -277,18 +273,11 @@ def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
     return _theorem_check('wang2022', assumptions, run, cap, bound)
 
 
-def _check_sun2025(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
-    return _check_separation('sun2025', problem, run, is_debiased=False)
-
-
-def _check_sun2025_debiased(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
-    return _check_separation('sun2025_debiased', problem, run, is_debiased=True)
-
-
 def _check_separation(
-    theorem: str, problem: ProblemConstants, run: TheoremRun, *, is_debiased: bool
+    theorem: str, problem: ProblemConstants, run: TheoremRun
 ) -> TheoremCheck:
     """Checks Theorem 4, or Lemma 10 with debiasing weights at their limit."""
+    is_debiased = theorem == 'sun2025_debiased'
     chain = run.chain
     lag = None if chain is None else sun2025.least_lag(chain)
     cap = math.nan
@@ -372,11 +361,22 @@ def _mixing_assumptions(run: TheoremRun) -> tuple[Assumption, Assumption]:
     )
 
 
-def _rate(learning_rate: float, cap: float) -> Assumption:
-    """Returns the condition on the rate."""
+def _limit_of_lemma_5(problem: ProblemConstants, run: TheoremRun) -> Assumption:
+    """Returns a condition that the proof for `xiang2023` has and its theorem does not print."""
+    rho = run.mixing_rate
+    limit = math.nan if rho is None else math.inf
+    if rho:
+        work = problem.smoothness * run.local_steps**2
+        limit = (1.0 - math.sqrt(rho)) / (6.0 * math.sqrt(2.0 * rho) * work)
+    return _rate(run.learning_rate, limit, 'rate at most the limit of Lemma 5')
+
+
+def _rate(
+    learning_rate: float, cap: float, statement: str = 'rate at most the cap'
+) -> Assumption:
+    """Returns a condition on the rate."""
     holds = None if math.isnan(cap) else learning_rate <= cap
-    detail = f'{learning_rate:.3g} against {cap:.3g}'
-    return Assumption('rate at most the cap', holds, detail)
+    return Assumption(statement, holds, f'{learning_rate:.3g} against {cap:.3g}')
 
 
 def _theorem_check(
@@ -394,6 +394,6 @@ THEOREMS: dict[str, Callable[[ProblemConstants, TheoremRun], TheoremCheck]] = {
     'xiang2023': _check_xiang2023,
     'xiang2024': _check_xiang2024,
     'wang2022': _check_wang2022,
-    'sun2025': _check_sun2025,
-    'sun2025_debiased': _check_sun2025_debiased,
+    'sun2025': functools.partial(_check_separation, 'sun2025'),
+    'sun2025_debiased': functools.partial(_check_separation, 'sun2025_debiased'),
 }

@@ -291,9 +291,8 @@ def amplified_fedavg_gradient_squares(
 def _rates_of(learning_rate: ArrayLike, num_clients: int) -> np.ndarray:
     """Returns positive local rates float64[N]."""
     rates = _checks.as_doubles('learning_rate', learning_rate)
-    rates = _checks.checked_shape(
-        'learning_rate', rates, (num_clients,), f'{num_clients}'
-    )
+    what = f'one for each of {num_clients} clients'
+    rates = _checks.checked_shape('learning_rate', rates, (num_clients,), what)
     is_valid = np.isfinite(rates) & (rates > 0)
     return _checks.checked('learning_rate', rates, is_valid, 'be positive')
 

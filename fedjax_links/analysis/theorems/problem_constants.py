@@ -157,11 +157,12 @@ def linear_model_constants(
     point = gradient_runs.start_parameters(objectives, start)
     if loss == linear_models.LEAST_SQUARES:
         return _least_squares(objectives, point, batch)
-    slope = 1.0 if loss == linear_models.LOGISTIC else math.sqrt(2.0)
+    # q, the largest derivative of the loss by the scores.
+    score_slope = 1.0 if loss == linear_models.LOGISTIC else math.sqrt(2.0)
     lengths = [np.linalg.norm(each.design, axis=1) for each in objectives]
-    reaches = slope * np.array([rows.mean() for rows in lengths])
+    reaches = score_slope * np.array([rows.mean() for rows in lengths])
     distances = reaches + reaches.mean()
-    largest_square = slope**2 * max(float(np.mean(rows**2)) for rows in lengths)
+    largest_square = score_slope**2 * max(float(np.mean(rows**2)) for rows in lengths)
     values = [each.value_and_gradient(point)[0] for each in objectives]
     return ProblemConstants(
         num_clients=len(objectives),

@@ -7,6 +7,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis import link_chains
+from tests.analysis.refusals import refuses
 from tests.tiers import cases
 
 
@@ -60,3 +61,26 @@ def test_fedpbc_of_many_clients_has_its_closed_form():
     centred = curve.means['server'][:, 0] - targets.mean()
     squares = curve.covariances['server'][:, 0, 0] + centred**2
     np.testing.assert_allclose(squares, moments.server_mean_square, atol=1e-12)
+
+
+def test_clients_that_depend_on_each_other_are_listed():
+    """Their rates change with a random shared state, so they tell about its past."""
+    kind = link_chains.ClientLinks(
+        transition=np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.2, 0.8], [0.7, 0.3]]]),
+        start=np.full((2, 2), 0.5),
+        is_up=np.array([[False, True], [False, True]]),
+        prob=np.full(2, np.nan),
+    )
+    shared = link_chains.from_modes([[0.9, 0.1], [0.2, 0.8]], [[1], [1]])
+    chain = shared._replace(kinds=(kind,), kind_of_client=np.zeros(3, int))
+    arguments = chain, [0.0, 1.0, 5.0], 0.1, 2
+    with refuses(
+        '`chain` must have clients that are independent given the shared state, or be '
+        'used with `lump=False`, got clients that are not.'
+    ):
+        analysis.linear_limit('fedavg', *arguments, lump=True)
+    limit = analysis.linear_limit('fedavg', *arguments, lump=False)
+    curve = analysis.linear_curve('fedavg', *arguments, num_rounds=1000, lump=True)
+    np.testing.assert_allclose(
+        curve.means['server'][-1], limit.means['server'], atol=1e-9
+    )

@@ -55,6 +55,26 @@ def test_unknown_facts_neither_hold_nor_break():
     assert math.isnan(result.factor)
 
 
+def test_conference_check_includes_the_limit_of_lemma_5():
+    """The theorem's own five limits allow up to 0.0124 here, Lemma 5 only 0.0105."""
+    known = problem_constants.quadratic_constants([0.0, 4.0], [0.3, 0.3])
+    num_rounds = 504
+    run = analysis.TheoremRun(
+        math.sqrt(2 / (30 * num_rounds)),
+        30,
+        num_rounds,
+        rounds_are_independent=True,
+        mixing_rate=0.0016,
+    )
+    result = analysis.check_theorem('xiang2023', known, run)
+    assert 0.0115 < run.learning_rate < result.rate_cap
+    assert result.first_broken.statement == 'rate at most the limit of Lemma 5'
+    slower = run._replace(
+        num_rounds=4 * num_rounds, learning_rate=run.learning_rate / 2
+    )
+    assert analysis.check_theorem('xiang2023', known, slower).covers
+
+
 def test_memory_is_the_first_broken_assumption():
     run = analysis.TheoremRun(
         1e-9, 1, 10, rounds_are_independent=False, mixing_rate=0.5
