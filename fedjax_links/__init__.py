@@ -73,7 +73,7 @@ else:
         'simulate': 'fedjax_links.simulation:simulate',
         'sweep': 'fedjax_links.sweeps:sweep',
     }
-    """By name the module, and after a colon the attribute of it."""
+    """The module of each name and, after a colon, the attribute of it."""
     __all__ = sorted(_SOURCES)
 
     def __getattr__(name: str) -> object:

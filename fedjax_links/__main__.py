@@ -179,9 +179,9 @@ def _print_sections(sections: Mapping[str, Mapping[str, str]]) -> None:
             print(f'  {name:<{width}}  {line}'.rstrip())
 
 
-def _first_line(text: str | None) -> str:
-    """Returns the first line of a docstring; empty without one."""
-    return (text or '').strip().partition('\n')[0]
+def _first_line(text: str) -> str:
+    """Returns the first line of a docstring."""
+    return text.strip().partition('\n')[0]
 
 
 if __name__ == '__main__':

@@ -203,13 +203,13 @@ def _compare_rounds(
     """Compares the state and the evaluations of a lane after a few rounds."""
     after, record, bound = _rounds_here(experiment, programs, lane)
     exact = reference.read('before', lane), reference.read('after', lane)
-    error = _errors(after, *exact)
-    error |= _errors_of_evals(record, reference.read('evals', lane))
+    error_of = _errors(after, *exact)
+    error_of |= _errors_of_evals(record, reference.read('evals', lane))
     _, built_in = compilation.split_columns(experiment.plan, lane)
     options = [f'{name} {value}' for name, value in built_in.items()]
-    where = max(error, key=lambda name: error[name])
+    where = max(error_of, key=lambda name: error_of[name])
     program = ', '.join([lane.algorithm, lane.pattern, *options])
-    return ProgramVerdict(program, error[where], bound, where)
+    return ProgramVerdict(program, error_of[where], bound, where)
 
 
 def _rounds_here(
