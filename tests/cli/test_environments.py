@@ -98,9 +98,20 @@ def test_without_file_locks_only_what_needs_them_stops(plain, tmp_path):
 @pytest.mark.parametrize('cwd', ['inside', 'outside'])
 def test_a_config_may_have_the_name_of_a_module(cwd, tmp_path):
     (tmp_path / 'own').mkdir()
-    text = (ROOT / 'configs' / 'quickstart.py').read_text()
-    text = text.replace("'fedavg': {},", "'fedavg': {'name': 'mine:algorithm'},")
-    (tmp_path / 'own' / 'html.py').write_text(text)
+    (tmp_path / 'own' / 'html.py').write_text(
+        """
+def get_config():
+    return {
+        'title': 'html',
+        'problem': {'name': 'quadratic', 'targets': [[0.0], [1.0]]},
+        'links': 'always',
+        'client': {'learning_rate': 0.5, 'local_steps': 1},
+        'algorithms': {'fedavg': {'name': 'mine:algorithm'}},
+        'num_rounds': 2,
+        'eval_every': 2,
+    }
+"""
+    )
     (tmp_path / 'own' / 'datasets.py').write_text('raise RuntimeError("shadows")\n')
     (tmp_path / 'own' / 'mine.py').write_text(
         'import helper, html, xarray\nfrom fedjax_links import ALGORITHMS\n'

@@ -75,8 +75,8 @@ def test_an_installation_has_its_configs_inside_the_package(tmp_path, monkeypatc
         ),
         ('figure', ['--config=xiang2024_networks', '--workdir=figure'], 'networks'),
         pytest.param(
-            'simulate',
-            ['--config=exactness:cyclic', '--quick', '--dry_run'],
+            'theory',
+            ['--config=exactness:cyclic', '--rounds=100'],
             'cyclic',
             marks=pytest.mark.slow,
         ),

@@ -286,7 +286,12 @@ def test_what_a_script_hands_to_an_executor_is_built(executor, monkeypatch):
             'distributed',
             marks=pytest.mark.release('test_a_dask_cluster_that_loses_a_worker'),
         ),
-        'concurrent.futures',
+        pytest.param(
+            'concurrent.futures',
+            marks=pytest.mark.release(
+                'test_jobs_give_the_bytes_and_periods_of_one_process'
+            ),
+        ),
     ],
 )
 def test_jobs_of_an_executor(tmp_path, executor):
