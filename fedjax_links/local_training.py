@@ -40,9 +40,9 @@ _ONE_BY_ONE_PARAMETERS = 2**14
 # On a CPU, bounds of a chunk if all clients train: clients, and their parameters together. Chosen.
 _WIDE_CHUNK_SIZE = 128
 _WIDE_CHUNK_PARAMETERS = 2**18
-# On an accelerator, the fraction 1 / 8 of the memory that a chunk may take, and of the clients that
-# are in it if the size of the cohort varies. Chosen.
-_FRACTION = 8
+# On an accelerator a chunk takes at most one of this many parts of the memory, and as many of the
+# clients if the size of the cohort varies. Chosen.
+_PARTS = 8
 # Copies of the parameters while a client trains: start, model, gradient, update.
 _COPIES = 4
 
@@ -210,7 +210,7 @@ def _width_on_accelerator(
     """
     width = num_slots
     if not isinstance(size, int):
-        width = max(_CHUNK_SIZE, math.ceil(num_slots / _FRACTION))
+        width = max(_CHUNK_SIZE, math.ceil(num_slots / _PARTS))
     if device_bytes is None:
         return width
-    return max(1, min(width, device_bytes // (_FRACTION * max(client_bytes, 1))))
+    return max(1, min(width, device_bytes // (_PARTS * max(client_bytes, 1))))

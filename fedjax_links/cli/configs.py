@@ -217,8 +217,8 @@ def load(
       The config with these values. Its caption names the changed fields.
 
     Raises:
-      ValueError: naming the file if it cannot be run, and for a path that leads into no section, a
-        field without a value and a placeholder that still needs one.
+      ValueError: naming the file if it cannot be run. For a path that leads into no section, and
+        for a field or a placeholder without a value.
     """
     path, words = _file_and_words(config_flag)
     tree = nested.plain(_run_file(path, words))
@@ -281,8 +281,8 @@ def parse_value(text: str, value_type: type[object] = types.NoneType) -> Any:
 
     Args:
       text: a number, a list or a section as Python writes it, true or false; all else stays a text.
-      value_type: the type of the value that it replaces, NoneType for any. In place of a text it
-        stays a text, and in place of a float an int becomes a float.
+      value_type: the type of the value that it replaces, NoneType for any. In place of a text a
+        number, true and false stay texts. In place of a float an int becomes a float.
     """
     if text in _SWITCHES and value_type is not str:
         return _SWITCHES[text]

@@ -12,9 +12,9 @@ _PACKAGES = ('matplotlib.figure', 'xarray')
 class ReportImports(Callback):
     """Imports packages after the first period of the first lane, when other periods run.
 
-    The imports take place in the thread that runs the lanes. Two threads that load extension
-    modules can deadlock: a module that runs Python while it loads (as `matplotlib.ft2font` does)
-    may release the interpreter's lock to a thread that waits for the loader's lock.
+    The imports take place in the thread that runs the lanes, as two threads that load extension
+    modules can deadlock. A module that runs Python while it loads, as `matplotlib.ft2font` does,
+    may release the interpreter's lock. The thread that takes it may wait for the loader's lock.
     """
 
     def on_period(self, lane: Lane, record: MetricsRow) -> None:

@@ -63,12 +63,14 @@ def divide(size: Array, widths: tuple[int, ...]) -> Array:
     Returns:
       int32[K].
     """
+    widest = widths[-1]
     table = _cheapest_division(widths)
-    most = len(table) - 1
-    above = jnp.maximum(size - most, 0)
-    num_ahead = (above + widths[-1] - 1) // widths[-1]
-    counts = jnp.asarray(table)[size - num_ahead * widths[-1]]
-    return counts.at[-1].add(num_ahead)
+    largest_in_table = len(table) - 1
+    # Chunks of the largest width come first, until the rest is in the table.
+    excess = jnp.maximum(size - largest_in_table, 0)
+    num_first = (excess + widest - 1) // widest
+    counts = jnp.asarray(table)[size - num_first * widest]
+    return counts.at[-1].add(num_first)
 
 
 def _cheapest_division(widths: tuple[int, ...]) -> np.ndarray:

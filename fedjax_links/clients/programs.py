@@ -1,9 +1,9 @@
 """Makes client programs: local steps by SGD or an optax optimizer, proximal, of unequal number.
 
-A client program is what one client does with a model during one round: a pure function of the start
-point, the client id, the round and the client's key. It knows nothing of the other clients. Its
-steps are taken on minibatches or on the client's full data; rows are read inside the step that uses
-them, so memory holds one batch.
+A client program is what one client does with a model during one round. It is a pure function of the
+start point, the client id, the round and the client's key, and knows nothing of the other clients.
+Its steps are taken on minibatches or on the client's full data. Rows are read inside the step that
+uses them, so memory holds one batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -96,8 +96,8 @@ def local_sgd(
 
     With ``resample='round'`` a client draws one batch in a round and takes all local steps on it.
     So do the listings of Xiang et al. 2023 and 2024, which draw "a fresh sample" before their loop
-    over local steps; their released code draws in every step. The gradients of a round are then
-    dependent, and many steps on a small batch fit that batch.
+    over local steps. Their released code draws in every step. With one batch the gradients of a
+    round are dependent, and many steps on a small batch fit that batch.
 
     With ``local_epochs=E`` a client of n_i examples takes ``ceil(E n_i / batch_size)`` steps, or E
     on its full data. Its steps process E times as many examples as it owns; as batches are drawn
@@ -114,9 +114,9 @@ def local_sgd(
       local_epochs: E, at least 1.
       batch_size: examples per step; None takes the client's full data in every step.
       optimizer: None for SGD. Otherwise a function of the rate, such as ``optax.adam`` or
-        ``functools.partial(optax.sgd, momentum=0.9)``, or an optax transformation built with unit
-        rate, such as ``optax.adam(1.0)``, whose updates are multiplied by ``learning_rate``.
-      chunk_size: clients that train side by side; by default 1 for large models on a CPU, else 10
+        ``functools.partial(optax.sgd, momentum=0.9)``. Or an optax transformation built with unit
+        rate, such as ``optax.adam(1.0)``. Its updates are multiplied by ``learning_rate``.
+      chunk_size: clients that train side by side. By default 1 for large models on a CPU, else 10
         where the number of active clients varies, and up to 128 small models where everyone
         trains. It changes speed and memory, and results only by the rounding of sums. Several
         widths, such as ``(7, 10, 12)`` for about 10 active clients, leave fewer slots of a chunk
@@ -127,7 +127,7 @@ def local_sgd(
       min_steps: m, from 1 to the fewest steps of any client, to draw the steps of a round between
         these and the client's number; None to take all. Beside ``local_steps`` alone.
       resample: ``'step'`` draws a batch, and what the loss draws (crops, mirrored images), for each
-        local step; ``'round'`` draws both once in a round, as the first local step does. Without
+        local step. ``'round'`` draws both once in a round, as the first local step does. Without
         ``batch_size`` the data are the same in all steps either way.
 
     Returns:

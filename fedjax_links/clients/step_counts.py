@@ -55,6 +55,7 @@ def steps_of(
             client_num_steps = _as_steps(client_steps, local_steps)
         _check_min_steps(min_steps, local_steps, client_steps)
         return functools.partial(_fixed_steps, local_steps, client_num_steps, min_steps)
+    assert local_epochs is not None
     checks.static_int('local_epochs', local_epochs, maximum=MOST_STEPS)
     if client_steps is not None:
         requirement = 'be left out beside `local_epochs`, from which they follow'
@@ -62,7 +63,7 @@ def steps_of(
     if min_steps is not None:
         requirement = 'be left out beside `local_epochs`, which are completed'
         raise errors.invalid('min_steps', requirement, errors.text_of(min_steps))
-    return functools.partial(_steps_of_epochs, int(local_epochs or 0), batch_size)
+    return functools.partial(_steps_of_epochs, int(local_epochs), batch_size)
 
 
 def _fixed_steps(

@@ -29,11 +29,14 @@ def bind_links(
 ) -> Bound:
     """Binds the pattern that a section of links names.
 
-    What the factory asks for by parameter name is filled in: ``num_clients``, ``schedule`` and
-    ``probs`` from the sections of these names (``probs`` also from a number for everyone, or a list
-    with one for each client), ``intervals`` from a ``path`` and its ``format``, whose clients are
-    the problem's by name where both have names (``match``: ``'names'`` or ``'numbers'``), nested
-    patterns from nested sections.
+    What the factory asks for by parameter name is filled in:
+
+    * ``num_clients`` is the problem's.
+    * ``probs`` come from their section, from a number for everyone, or from a list with one for
+      each client; ``schedule`` from its section.
+    * ``intervals`` are read from ``path`` in a ``format``. Its clients are the problem's by name
+      where both have names, or by number with ``match='numbers'``.
+    * Nested patterns come from nested sections.
 
     Args:
       section: name in PARTICIPATION or `registries.LINKS`, and options.
@@ -41,8 +44,8 @@ def bind_links(
       path: of the section in the config, for errors.
 
     Returns:
-      What makes the pattern. The schedule is bound to the probabilities before it, nested patterns
-      are bound likewise; everything else is what the factory gets.
+      What makes the pattern. Schedules and nested patterns among its options are bound too, and all
+      other options are as the factory gets them.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.

@@ -1,8 +1,9 @@
 """Computes digests of what a run is made of: arrays, and programs as JAX traces them.
 
-Equal digests mean equal content. A digest of a program covers its operations, their parameters and
-the constants that it holds. It does not depend on names of functions, on comments, or on where
-in memory anything lies. Digests of programs compare under one version of JAX.
+Equal digests mean equal content, but for collisions of `row_hashes`. A digest of a program covers
+its operations, their parameters and the constants that it holds. It does not depend on names of
+functions, on comments, or on where in memory anything lies. Digests of programs compare under one
+version of JAX.
 """
 
 import functools
@@ -62,8 +63,9 @@ def row_hashes(array: ArrayOrNumber) -> np.ndarray:
       array: [E, ...], of any dtype but texts.
 
     Returns:
-      uint64[E]. Rows with equal bytes have equal hashes. Different rows have equal hashes with
-      probability 2^-63.
+      uint64[E]. Rows with equal bytes have equal hashes. Two random rows have equal hashes with
+      probability 2^-64. The hash is fast and not cryptographic: rows that differ in a few chosen
+      bits, such as 30 and 61 of two words, can have equal hashes too.
     """
     values = _plain(array)
     count = len(values)
@@ -81,8 +83,8 @@ def row_hashes(array: ArrayOrNumber) -> np.ndarray:
         padded = np.zeros((len(rows), 8 * num_words), np.uint8)
         padded[:, :row_bytes] = row_content
         words = padded.view(np.uint64)
-        # A weighted sum alone is linear, so rows that differ in few bits could collide. Shifts
-        # before and after the product break that.
+        # A weighted sum alone is linear, so many rows that differ in few bits would collide.
+        # Shifts before and after the product leave few that do.
         mixed = (words ^ (words >> np.uint64(31))) * weights
         mixed = mixed ^ (mixed >> np.uint64(29))
         hashes[first : first + chunk_rows] = mixed.sum(axis=1, dtype=np.uint64)

@@ -22,9 +22,9 @@ def flatten(grid: Section, where: str = 'grid') -> dict[str, list[Any]]:
       The values by dotted path.
 
     Raises:
-      ValueError: for what is no mapping, a column that is named twice (``a.b`` and ``b`` within
-        ``a``), or a leaf that is no list, is empty or holds objects. Values are written to each
-        line of metrics, and programs are told apart by them.
+      ValueError: for what is no mapping, or a column that is named twice (``a.b`` and ``b`` within
+        ``a``). For a leaf that is no list, is empty or holds objects: values are written to each
+        line of metrics, and tell programs apart.
     """
     if not isinstance(grid, Mapping):
         requirement = "be lists of values by name, such as {'learning_rate': [0.1]}"

@@ -186,7 +186,7 @@ def mean(shard: TableShard, dtypes: PyTree) -> PyTree:
 def barrier(value: _Values) -> _Values:
     """Hides a value from the compiler, so that meshes of all sizes give the same bits.
 
-    The compiler treats programs of one device and of several differently: it unrolls a loop that it
+    The compiler treats programs of one device and of several differently. It unrolls a loop that it
     knows to run once, and it may multiply by the inverse of a constant divisor.
     """
     return jax.lax.optimization_barrier(value)

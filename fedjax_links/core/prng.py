@@ -133,8 +133,8 @@ def seed_column(seeds: Iterable[int]) -> np.ndarray:
     """Checks seeds and returns them as uint32[S].
 
     Raises:
-      ValueError: for what is no list; for a seed outside ``[0, 2**32)``, in place of which JAX
-        silently takes a small one; for a seed that comes twice, as its results are one sample.
+      ValueError: for what is no list. For a seed outside ``[0, 2**32)``, in place of which JAX
+        silently takes a small one. For a seed that comes twice, as its results are one sample.
     """
     is_list = np.iterable(seeds) and not isinstance(seeds, set | frozenset)
     if not is_list:

@@ -153,8 +153,8 @@ class ParticipationEntry(NamedTuple):
       prob_is_marginal: over seeds, clients of the example are active as often as ``prob`` says in
         every single round. False if that holds only over time, as for a cycle that begins with
         an inactive phase.
-      carries_pattern: for a pattern around another one, its argument ``pattern``: whether the
-        carry is that of the inner pattern, or differs only by the order in which a cap selects.
+      carries_pattern: whether the carry is that of the argument ``pattern``, an inner pattern, or
+        differs from it only by the order in which a cap selects.
       law: what is known exactly of who takes part, `participation.link_laws.LawInputs` to
         `participation.link_laws.LinkLaw`; None for what is only simulated.
     """

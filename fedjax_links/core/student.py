@@ -109,7 +109,7 @@ def are_equal(values: ArrayLike, axis: int = 0) -> NDArray[np.bool_]:
 def chance_of_equal(count: int) -> float:
     """Returns the chance that ``count`` fair signs agree.
 
-    Equal values have no spread to judge their mean by, so their signs have to do: under a symmetric
+    Equal values have no spread to judge their mean by, so their signs have to do. Under a symmetric
     law around zero, all of them agree with this probability or less.
     """
     return 2.0 ** (1 - count)

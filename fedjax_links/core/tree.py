@@ -21,8 +21,8 @@ def add_compensated(
 ) -> PyTree:
     """Computes ``x + scale * y`` of a long running sum by Kahan's summation.
 
-    What a step loses to rounding is made up for in the next, so the sum stays within a few units in
-    the last place however many steps there are.
+    What a step loses to rounding is made up for in the next. So the sum stays within a few units in
+    the last place, however many steps there are.
 
     Args:
       x: the sum so far.

@@ -124,8 +124,9 @@ def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
     """Stacks rows of numbers of one shape, or images of one size, into an array.
 
     Images are Pillow's, or mappings of ``bytes`` that it decodes. Those of 16 and 32 bits and of
-    floats keep their numbers, [height, width, 1]; shades of grey become uint8[height, width, 1] and
-    all others uint8[height, width, 3]. 64 bits become 32, as JAX has them by default.
+    floats keep their numbers, [height, width, 1]. Shades of grey become uint8[height, width, 1],
+    and all others uint8[height, width, 3]. Numbers of 64 bits become 32, as JAX has them by
+    default.
 
     Args:
       argument: what to name in an error.
@@ -133,7 +134,7 @@ def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
         hold numbers or flags.
 
     Raises:
-      ValueError: if they are not numbers, differ in shape, or do not fit into 32 bits; for an image
+      ValueError: if they are not numbers, differ in shape, or do not fit into 32 bits. For an image
         that cannot be decoded without loss, with its row.
     """
     if hasattr(rows, 'columns') and hasattr(rows, 'iloc'):

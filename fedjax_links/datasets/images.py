@@ -70,7 +70,7 @@ def synthetic_images(
 ) -> Dataset:
     """Draws images of classes that a small network can learn, without any file.
 
-    Class c has a pattern g_c, a random sum of plane waves of at most three periods per side,
+    Class c has a pattern g_c, a random sum of plane waves of at most three periods per side. It is
     squeezed into [0, 1] and partly shared by all classes. An example of class c at pixel p is
 
     ``x(p) = clip(g_c(p + s (a + B (p - 1/2) + elastic(p))) + s n(p), 0, 1)``
@@ -185,8 +185,9 @@ def _draw(
 def _displacements(row: _Floats, column: _Floats) -> tuple[_Floats, _Floats]:
     """Returns the fields [K, height * width] that displacements sum up, and their scales [K].
 
-    Scales are standard deviations at difficulty 1, in sides: of a shift, of an entry of the linear
-    map less the identity, and of elastic waves of one or two half periods per side.
+    Scales are standard deviations at difficulty 1, as fractions of a side. They are those of a
+    shift, of an entry of the linear map less the identity, and of elastic waves of up to two half
+    periods per side.
     """
     waves = [(i, j) for i in range(3) for j in range(3) if i + j]
     fields = [np.cos(np.pi * i * row) * np.cos(np.pi * j * column) for i, j in waves]

@@ -91,9 +91,9 @@ def from_leaf(
     Args:
       path: a file, or a folder of which all ``*.json`` files are read, of examples to train on.
       test: the same for examples to test on, of the same users or of others.
-      encode: a name in `ENCODINGS`: ``'characters'`` for texts, such as Shakespeare's, whose labels
-        are the next characters; ``'pixels'`` for numbers in [0, 1], such as FEMNIST's, of square
-        images. None: numbers as they are.
+      encode: a name in `ENCODINGS`; None takes numbers as they are. ``'characters'`` is for texts,
+        such as Shakespeare's, whose labels are the next characters. ``'pixels'`` is for square
+        images of numbers in [0, 1], such as FEMNIST's.
 
     Returns:
       The data set, whose owners are the users.
@@ -192,7 +192,7 @@ def from_tfds(
 
     Args:
       name: as TensorFlow Datasets calls it, such as ``'mnist'``, ``'emnist/balanced'`` or, with a
-        version, ``'mnist:3.0.1'``; its examples have an ``image`` of fixed shape and uint8 pixels,
+        version, ``'mnist:3.0.1'``. Its examples have an ``image`` of fixed shape and uint8 pixels,
         and a class ``label``.
       data_dir: folder with the prepared data, by default ``TFDS_DATA_DIR`` from the environment or
         else ``~/tensorflow_datasets``.

@@ -165,10 +165,11 @@ def _unset_problem_seeds(section: Section) -> set[str]:
     """Returns the columns of streams for which a problem's section has no seed."""
     if 'seed' in section:
         return set()
+    paths_by_column = section_seeds.seed_paths('problem', section)
     return {
         column
-        for column, [(option,)] in section_seeds.seed_paths('problem', section).items()
-        if option not in section
+        for column, paths in paths_by_column.items()
+        if _are_absent(section, paths)
     }
 
 

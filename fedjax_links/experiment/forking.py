@@ -1,7 +1,7 @@
 """Forks a run: lanes that start from its states at a round T, under other conditions.
 
-Keys depend on seed, round and client alone. So a fork without a change has the bits of the run,
-on the same kind of device, and a later difference is due to what was changed.
+Keys depend on seed, round and client alone. So a fork without a change has the bits of the run, on
+the same kind of device. Any difference is due to what was changed.
 
 * The state of the algorithm (model, memories, counters) must fit leaf by leaf.
 * The pattern's carry (Markov states, clocks, offsets) is the run's if the pattern's section and
@@ -75,9 +75,9 @@ class Fork(hooks.InitialStates):
             since it ran.
 
         Raises:
-          ValueError: if run and plan do not both evaluate the round, a lane has no counterpart,
-            a state does not fit (with its first such leaf), or the run's programs or data have
-            changed.
+          ValueError: if run and plan do not both evaluate the round, or a lane has no
+            counterpart. If a state does not fit, with its first such leaf. If the run's programs
+            or data have changed.
         """
         self._plan = plan
         self._build = build

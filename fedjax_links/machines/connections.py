@@ -5,8 +5,8 @@ of processes take these connections. A process that finds another one gone print
 itself, wherever it is waiting.
 
 Anybody who reaches the port of process 0 can join as one of the processes: nothing proves who it
-is. So process 0 listens only on the addresses of the coordinator's name, takes messages of bounded
-size, and hangs up on anybody who does not greet as a process of this package does.
+is. So process 0 listens only on the addresses of the coordinator's name, and takes messages of
+bounded size. It hangs up on anybody who does not greet as a process of this package does.
 """
 
 import contextlib

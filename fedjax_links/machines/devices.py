@@ -1,7 +1,7 @@
 """Chooses devices, and the device slots that programs run on.
 
 A slot is a device, or a mesh of several. The slots of a CPU are threads that start programs on its
-first device, so cores work at the same time on one compiled program and one copy of the data.
+first device. So cores work at the same time on one compiled program and one copy of the data.
 
 Each slot runs whole lanes, all by the same program. A program partitioned over the slots would
 round differently, so results would depend on the number of slots.

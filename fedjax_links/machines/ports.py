@@ -13,8 +13,9 @@ def addresses(host: str) -> list[str]:
       host: a name or an address.
 
     Returns:
-      The addresses. There are none if others know no address of this machine by that name, as on a
-      machine that calls itself 127.0.1.1, or if the name is that of a service in front of it.
+      The addresses. There are none if the name is one by which others know no address of this
+      machine, as on a machine that calls itself 127.0.1.1. There are none for a service in front
+      of it either.
     """
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)

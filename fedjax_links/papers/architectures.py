@@ -132,8 +132,8 @@ def sun_mnist(num_classes: int, *, hidden: Sequence[int] = (1568, 392)) -> Batch
 def sun_cifar10(num_classes: int) -> models.CNN:
     """Builds a CIFAR-10 network like that of Sun et al. 2025.
 
-    They say only "three convolution layers". The choices made here: 3 x 3 windows, 32, 64 and 64
-    channels, ReLU and pooling after each, one hidden layer of 128, and the initialisation of their
-    other network. It has 188,810 parameters on images of 32 x 32 x 3.
+    They say only "three convolution layers". The choices here are 3 x 3 windows, 32, 64 and 64
+    channels, and ReLU and pooling after each. One hidden layer of 128 follows. Initialisation is
+    that of their other network. It has 188,810 parameters on images of 32 x 32 x 3.
     """
     return models.CNN(num_classes, channels=(32, 64, 64), hidden=(128,), kaiming=False)

@@ -70,7 +70,9 @@ def debiasing(code: str) -> str:
 
 def learning_rates(rates: tuple[float, ...], code: str) -> tuple[float, ...]:
     """Returns rates to try, also M times smaller ones where debiasing ends M times larger."""
-    return rates + tuple(rate / NUM_GROUPS for rate in rates if code == 'as_released')
+    if code != 'as_released':
+        return rates
+    return (*rates, *(rate / NUM_GROUPS for rate in rates))
 
 
 def problem(dataset: str) -> PaperSection:

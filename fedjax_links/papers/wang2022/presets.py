@@ -193,9 +193,13 @@ def experiment(dataset: str, code: str, *, item: str) -> PaperSection:
     Returns:
       A config without algorithms, names and caption, in its section ``quick`` too.
     """
-    warm_up = {'name': 'warmup', 'initial': INITIAL_RATES[dataset]}
-    # At that rate; later ones the configs say.
-    warm_up['rounds'] = WARM_UP_ROUNDS[dataset]
+    is_small = dataset == SMALL
+    # The configs set the rates after the warm-up.
+    warm_up = {
+        'name': 'warmup',
+        'initial': INITIAL_RATES[dataset],
+        'rounds': WARM_UP_ROUNDS[dataset],
+    }
     return {
         'title': f'{DATASETS[dataset]} (Wang and Ji 2022, {item})',
         'problem': problem(dataset, code),
@@ -206,15 +210,14 @@ def experiment(dataset: str, code: str, *, item: str) -> PaperSection:
         'num_rounds': NUM_ROUNDS[dataset],
         'eval_every': EVAL_EVERY[dataset],
         'num_seeds': NUM_SEEDS[dataset],
-        **({'redraw': 'by_seed'} if dataset == SMALL else {}),
+        **({'redraw': 'by_seed'} if is_small else {}),
         'reports': {
             'curves': {
                 'name': 'curves',
                 'metrics': ('train_loss', 'eval_accuracy'),
                 'smoothing': 0.03,
                 'band': 'deviation',
-                'log_rounds': dataset
-                == SMALL,  # a convex problem ends in the first tenth
+                'log_rounds': is_small,  # a convex problem ends in the first tenth
                 'columns': 2,
             },
             'levels': {'name': 'levels', 'tail': 0.03},
