@@ -160,7 +160,8 @@ def difference(actual: Any, expected: Any, start: Any) -> float:
     )
     largest_loss = np.max(np.abs(expected_losses))
     loss_gap = np.max(np.abs(losses - expected_losses)) / largest_loss
-    return float(max(loss_gap, *jax.tree.leaves(gaps)))
+    # Unlike Python's, NumPy's maximum is NaN where any entry is.
+    return float(np.max([loss_gap, *jax.tree.leaves(gaps)]))
 
 
 def clear_of_thresholds(

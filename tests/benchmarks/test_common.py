@@ -40,13 +40,14 @@ def test_a_proof_measures_the_largest_difference():
 
 
 @pytest.mark.parametrize('wrong', [1.01, np.nan, np.inf])
-def test_a_proof_can_fail(wrong):
+@pytest.mark.parametrize('leaf', ['a', 'b'])
+def test_a_proof_can_fail(leaf, wrong):
+    expected = {'a': np.ones(2), 'b': np.ones(2)}
+    actual = {**expected, leaf: np.array([1, wrong])}
     with pytest.raises(
         ValueError, match=r'^pair: results differ by .*, more than 0\.001\.$'
     ):
-        common.require_close(
-            {'a': np.array([1, wrong])}, {'a': np.ones(2)}, tolerance=1e-3, what='pair'
-        )
+        common.require_close(actual, expected, tolerance=1e-3, what='pair')
 
 
 def test_the_record_names_the_device_and_is_json(monkeypatch, tmp_path, capsys):

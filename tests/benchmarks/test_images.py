@@ -134,6 +134,16 @@ def test_differences_are_relative_to_the_distance_moved():
     np.testing.assert_allclose(proofs.difference(actual, expected, start), 0.25)
 
 
+@pytest.mark.parametrize('leaf', ['a', 'b', 'losses'])
+def test_a_difference_with_an_undefined_entry_is_undefined(leaf):
+    start = {'a': np.zeros(2), 'b': np.zeros(2)}
+    ones = {'a': np.ones(2), 'b': np.ones(2), 'losses': np.ones(2)}
+    entries = {**ones, leaf: np.array([1.0, np.nan])}
+    expected = {'a': ones['a'], 'b': ones['b']}, ones['losses']
+    actual = {'a': entries['a'], 'b': entries['b']}, entries['losses']
+    assert np.isnan(proofs.difference(actual, expected, start))
+
+
 def is_clear(image):
     """Whether an image is clear of the thresholds of a network that passes it on unchanged."""
     module = models.CNN(1, channels=(1,), kernel_size=1, hidden=())

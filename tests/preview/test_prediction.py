@@ -129,7 +129,7 @@ def test_limits_are_metrics_where_the_weighted_gradient_vanishes(rng):
         )
 
     slopes = jax.tree.leaves(jax.grad(objective)(params))
-    assert max(np.abs(slope).max() for slope in slopes) < 1e-6
+    assert np.max([np.abs(slope).max() for slope in slopes]) < 1e-6
     hits = np.argmax(model.scores(features), axis=1) == labels
     assert result.fedavg.limit['accuracy'] == pytest.approx(hits.mean(), abs=1e-6)
     assert not result.fedavg.reached

@@ -47,7 +47,7 @@ def train(problem, *, seed=5, batch_size=BATCH, num_rounds=NUM_ROUNDS):
 def apart(first, second):
     """Largest difference between two pytrees."""
     pairs = zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
-    return max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in pairs)
+    return np.max([np.abs(np.asarray(a) - np.asarray(b)).max() for a, b in pairs])
 
 
 def windows(images, corners, padding=4):
