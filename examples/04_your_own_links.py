@@ -171,8 +171,8 @@ plot.learning_curves(
 
 # %% [markdown]
 # The band is the standard deviation over the days of a week. What such links do to FedAvg can be
-# read off them: the distance of its implicit weights from equal ones. In one week chains that are
-# no different differ by chance; over ten weeks less of it is left.
+# read off them: the distance of its implicit weights from equal ones. Over one week, equal chains
+# have unequal weights by chance. Over ten weeks the weights are nearer to equal.
 
 # %%
 weeks = {
@@ -195,7 +195,7 @@ for name, mask in weeks.items():
 exact = np.asarray(their_links.prob[:144], float).mean(axis=1)
 difference = (exact - days['phones'].mean(axis=0)).reshape(24, 6).mean(axis=1)
 print('largest difference by hour:', np.abs(difference).max().round(3))
-assert max(abs(error) for error in errors.values()) < 4
+assert np.abs([*errors.values()]).max() < 4
 assert np.array_equal(played, logged)
 assert np.abs(difference).max() < 0.1
 assert abs(difference.mean()) < 0.05
