@@ -249,8 +249,9 @@ class Verdicts:
         if count < 2:
             return text
         num_clear = sum(difference.excludes_zero for difference in self._compared)
+        by_chance = (1 - self._until.get('level', 1 - _LEVEL)) * count
         return (
-            f'{text}, by chance in {_LEVEL * count:.2g} of {count} comparisons (here in '
+            f'{text}, by chance in {by_chance:.2g} of {count} comparisons (here in '
             f'{num_clear}); **: it also survives Benjamini-Hochberg at {100 * _LEVEL:g} % '
             f'(here in {len(self._survivors)})'
         )

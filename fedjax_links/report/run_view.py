@@ -288,7 +288,7 @@ class RunView:
         margin: float | None = None,
     ) -> PairedDifference:
         """Judges rows and shares, as of `Choice.minus`, at a margin; by default that of the run."""
-        margin = self.margin if margin is None else margin
+        margin = self._checked_margin(margin)
         return judge(metric, rows, shares, margin=margin, until=self.until)
 
     def verdicts(
@@ -297,8 +297,14 @@ class RunView:
         margin: float | None = None,
     ) -> Verdicts:
         """Corrects the differences of a page for each other; see `paired_difference`."""
-        margin = self.margin if margin is None else margin
-        return Verdicts(differences, margin, self.until)
+        return Verdicts(differences, self._checked_margin(margin), self.until)
+
+    def _checked_margin(self, margin: float | None) -> float:
+        """Returns a margin, by default that of the run; refuses one below zero."""
+        if margin is None:
+            return self.margin
+        checks.number_within('margin', margin, 0, math.inf)
+        return float(margin)
 
     @property
     def until(self) -> Section:

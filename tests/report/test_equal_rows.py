@@ -1,5 +1,7 @@
 """Rows of the same numbers are one comparison of a page."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,18 @@ def test_the_same_numbers_under_two_patterns_are_two_comparisons():
     }
     caption = layouts.levels(results(curves)).tables[0].caption
     assert 'of 2 comparisons' in caption
+
+
+@pytest.mark.parametrize(
+    'level, by_chance', [(0.99, '0.03'), (0.95, '0.15'), (0.8, '0.6')]
+)
+def test_chance_is_that_of_the_intervals_of_the_page(level, by_chance):
+    """Three comparisons whose intervals miss the true mean with probability 1 - level each."""
+    base, algorithms = differences(np.random.default_rng(1), 3)
+    curves = {'fedavg': base, **{f'algorithm{k}': a for k, a in enumerate(algorithms)}}
+    view = results({label: ends(*values) for label, values in curves.items()})
+    until = {'least': 2, 'margin': 0.0, 'level': level, 'tail': 0.1}
+    view = dataclasses.replace(view, data=view.data.assign_attrs(until=until))
+    caption = layouts.levels(view).tables[0].caption
+    assert f'the {100 * level:g} % interval' in caption
+    assert f'by chance in {by_chance} of 3 comparisons' in caption

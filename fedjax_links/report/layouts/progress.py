@@ -75,6 +75,7 @@ def curves(
     checks.choice('lines', lines, ('algorithms', 'patterns'))
     checks.choice('band', band, BANDS)
     checks.number_within('smoothing', smoothing, 0, 1)
+    checks.finite('above', above)
     checks.static_int('columns', columns)
     metrics = [view.metric(metric, 'metrics').name for metric in metrics or (None,)]
     heading = f'Learning curves of {lines}'
@@ -149,15 +150,19 @@ def curves(
 
 def _describe_lines(view: RunView, band: str, window: int = 1) -> str:
     """Says what lines and bands are."""
+    span = f'over the last {window} evaluations'
     if view.num_seeds == 1:
-        text = 'Lines: one seed.'
-    elif band == 'deviation':
+        if window == 1:
+            return 'Lines: one seed.'
+        text = f'Lines: one seed, means {span}.'
+        return f'{text} Bands: standard deviations.' if band == 'deviation' else text
+    if band == 'deviation':
         text = f'Lines: means over {view.seeds}. Bands: standard deviations.'
     elif view.num_seeds == 2:
         text = 'Lines: means over 2 seeds. Bands: from one to the other, which is no interval.'
     else:
         text = f'Lines: means over {view.seeds}. Bands: 95 % intervals over seeds (Student t).'
-    return text if window == 1 else f'{text} Both over the last {window} evaluations.'
+    return text if window == 1 else f'{text} Both {span}.'
 
 
 def overview(
@@ -210,7 +215,7 @@ def overview(
             plot.participation_rates(links.mask, links.mean_prob, ax=axes[_LINK_RATES])
 
     def draw(figure: Figure) -> None:
-        rows = [[metric for metric in metrics for _ in range(6 // len(metrics))]]
+        rows = [np.repeat(metrics, 6 // len(metrics)).tolist()]
         if links:
             map_width, rates_width = _LINK_WIDTHS
             rows.append([_LINK_MAP] * map_width + [_LINK_RATES] * rates_width)

@@ -9,6 +9,7 @@ import pytest
 from fedjax_links import plot
 from fedjax_links.report.first_seed_links import FirstSeedLinks
 from fedjax_links.report.layouts import bars, curves, levels, link_maps, overview
+from tests import refusals
 from tests.report.made import changed, results
 from tests.tiers import cases
 
@@ -140,6 +141,28 @@ def test_a_deviation_is_of_all_that_a_moving_average_spans(draw_page, rng):
     assert heights.min() == pytest.approx(
         min(s.mean() - s.std(ddof=1) for s in spans), rel=1e-9
     )
+
+
+def test_a_caption_says_what_one_seed_is_averaged_over(rng):
+    alone = results({'fedavg': values(rng)[:, :1]})
+    assert curves(alone).caption == 'Lines: one seed.'
+    text = 'Lines: one seed, means over the last 4 evaluations.'
+    assert curves(alone, smoothing=0.2).caption == text
+    both = curves(alone, smoothing=0.2, band='deviation').caption
+    assert both == f'{text} Bands: standard deviations.'
+
+
+@pytest.mark.parametrize('above', [np.nan, np.inf])
+def test_curves_are_an_excess_over_a_finite_number(above, rng):
+    with refusals.names('above'):
+        curves(results({'fedavg': values(rng)}), above=above)
+
+
+@pytest.mark.parametrize('margin', [-0.1, np.nan])
+def test_a_margin_is_not_negative(margin, rng):
+    result = results({'fedavg': values(rng), 'fedpbc': values(rng)})
+    with refusals.names('margin', 'lie in'):
+        levels(result, margin=margin)
 
 
 def test_a_curve_can_be_an_excess(draw_page, rng):
