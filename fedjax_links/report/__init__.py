@@ -137,7 +137,7 @@ def save_pictures(
     target = run.folder if folder is None else Path(folder)
     if target is None:
         raise errors.invalid('folder', 'be given, as the run is in memory', None)
-    return outputs.write('folder', target, files)
+    return outputs.write('folder', target, list(files))
 
 
 def _pages_with_pictures(view: 'RunView', pages: Sequence[str]) -> dict[str, 'Page']:

@@ -36,7 +36,16 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
     Raises:
       ValueError: if the folder holds no run or was changed, or ``to`` is the folder of a run.
     """
-    return outputs.write('to', _target(to), _contents(paths.as_path(folder)))
+    source = paths.as_path(folder)
+    target = _target(to)
+    run = runs.read(folder)
+    lanes = _lanes_with_states(source)
+    links = runs.read_links(source)
+    names = [*map(_name, lanes), CSV]
+    if links:
+        names.append(runs.LINKS)
+    outputs.check('to', target, names)
+    return outputs.write('to', target, _contents(run, lanes, links))
 
 
 def archive(
@@ -89,15 +98,25 @@ def _target(to: str | Path) -> Path:
     return target
 
 
-def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
+def _lanes_with_states(folder: Path) -> list[runs.LaneRecord]:
+    """Returns the main lanes of a run that have saved a state."""
+    return [
+        lane
+        for lane in runs.lanes(folder)
+        if lane.labels['stage'] == 'main' and lane.states
+    ]
+
+
+def _contents(
+    run: runs.Results,
+    lanes: Sequence[runs.LaneRecord],
+    links: Mapping[str, np.ndarray],
+) -> Iterator[tuple[str, bytes]]:
     """Yields the files of an export, by name and content."""
-    run = runs.read(folder)
-    for lane in runs.lanes(folder):
-        if lane.labels['stage'] == 'main' and lane.states:
-            leaves = checkpoints.arrays(lane.states[max(lane.states)])
-            yield _name(lane), checksummed_npz.npz(_by_dotted_path(leaves))
+    for lane in lanes:
+        leaves = checkpoints.arrays(lane.states[max(lane.states)])
+        yield _name(lane), checksummed_npz.npz(_by_dotted_path(leaves))
     yield CSV, run.to_pandas().to_csv(index=False, lineterminator='\n').encode()
-    links = runs.read_links(folder)
     if links:
         yield runs.LINKS, checksummed_npz.npz(runs.unpacked(links))
 

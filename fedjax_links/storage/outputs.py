@@ -6,7 +6,7 @@ overwritten, the list gets the digests of the old and of the new content. So a p
 at any moment, and the next one knows the file. In the folder of a run, files may be overwritten.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from fedjax_links.core import digests, errors
@@ -50,7 +50,8 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
     Args:
       argument: what named the folder.
       folder: made if missing.
-      files: names below the folder, and contents.
+      files: names below the folder, and contents. A collection is checked before anything is
+        written. Of an iterator, `check` the names first.
 
     Returns:
       The names.
@@ -60,6 +61,8 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
     """
     written: list[str] = []
     with errors.on_disk(folder):
+        if isinstance(files, Collection):
+            check(argument, folder, [name for name, _ in files])
         for name, content in files:
             check(argument, folder, [name])
             path = folder / name

@@ -56,6 +56,13 @@ def test_a_pdf_has_the_size_in_points_and_always_the_same_bytes(folder, tmp_path
     assert float(box[1]) == pytest.approx(3.3 * 72, abs=0.1)
 
 
+def test_a_file_of_the_user_stops_all_pictures(folder, tmp_path):
+    (tmp_path / 'levels_caption.tex').write_text('by hand')
+    with names('folder', 'levels_caption.tex'):
+        report.save_pictures(folder, tmp_path, pages=['curves', 'levels'])
+    assert [path.name for path in tmp_path.iterdir()] == ['levels_caption.tex']
+
+
 def test_a_caption_is_one_paragraph_of_latex(folder, tmp_path):
     report.save_pictures(folder, tmp_path, form='svg', pages=['curves'])
     caption = (tmp_path / 'curves_caption.tex').read_text()

@@ -141,6 +141,11 @@ def test_a_mistake_costs_one_line(in_python, tmp_path):
         ValueError, match=r'`to` must name a folder, got .*file is a file'
     ):
         export.export(in_python, tmp_path / 'file')
+    (tmp_path / 'links.npz').write_bytes(b'made by hand')
+    before = sorted(tmp_path.rglob('*'))
+    with pytest.raises(ValueError, match=r'`to` must hold no other links\.npz'):
+        export.export(in_python, tmp_path)
+    assert sorted(tmp_path.rglob('*')) == before
 
 
 # Archives.

@@ -248,6 +248,14 @@ def test_an_output_of_ours_is_written_again_and_no_other(tmp_path):
     assert (tmp_path / 'figure.md').read_bytes() == b'edited by hand'
 
 
+def test_a_file_of_another_is_found_before_anything_is_written(tmp_path):
+    (tmp_path / 'figure.csv').write_bytes(b'made by hand')
+    files = {'figure.md': b'text', 'figure.csv': b'numbers'}
+    with pytest.raises(errors.InvalidError, match=r'hold no other figure\.csv'):
+        outputs.write('workdir', tmp_path, files.items())
+    assert [path.name for path in tmp_path.iterdir()] == ['figure.csv']
+
+
 class KilledError(Exception):
     """Stands for the end of a process."""
 
