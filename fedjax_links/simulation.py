@@ -327,9 +327,14 @@ def init(
 
     Returns:
       The state; its ``links`` are all down until the first round sets them.
+
+    Raises:
+      ValueError: for parts that are none, or a pattern of other clients than the problem's.
     """
     prng.check(key)
     contracts.check_parts(algorithm, participation, problem)
+    if isinstance(participation, Participation):
+        contracts.check_clients(participation, problem)
     make = functools.partial(_init, algorithm, participation)
     if mesh is None:
         return make(problem, key)
@@ -381,6 +386,9 @@ def evaluate(
 
     Returns:
       What ``eval_fn`` returned, by model name.
+
+    Raises:
+      ValueError: if state, algorithm and problem do not fit each other.
     """
     prng.check(key)
     contracts.check_federation(state, algorithm, problem)

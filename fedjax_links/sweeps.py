@@ -21,6 +21,8 @@ Values = Mapping[str, Mapping[str, Sequence[Any] | np.ndarray]]
 _MAKERS = ('algorithm', 'participation')
 _BY_MAKER = "hold columns by maker, as {'algorithm': {'learning_rate': [0.1, 0.2]}}"
 
+_VALUES = 'be a list of at least one value, all of one shape'
+
 
 def sweep(
     make_algorithm: Callable[..., Algorithm],
@@ -165,7 +167,8 @@ def product(
       ``{maker: {name: [G, ...]}}`` with G the product of the numbers of values.
 
     Raises:
-      ValueError: for an unknown maker, one that is given twice, or an empty list of values.
+      ValueError: for an unknown maker, one that is given twice, or a list of values that is empty
+        or whose entries have different shapes.
 
     Example:
       >>> from fedjax_links import sweeps
@@ -176,16 +179,14 @@ def product(
       [0.1 0.1 0.2 0.2] [0.5 0.9 0.5 0.9]
     """
     all_values = _merged({} if values is None else values, by_maker)
-    flat: dict[tuple[str, str], Sequence[Any] | np.ndarray] = {}
+    flat: dict[tuple[str, str], np.ndarray] = {}
     for maker, values_by_name in _by_maker(all_values):
         for name, column in values_by_name.items():
-            if np.ndim(column) == 0 or len(column) == 0:
-                raise errors.invalid(name, 'be a list of at least one value', column)
-            flat[maker, name] = column
+            flat[maker, name] = _array(name, column, _VALUES)
     rows = itertools.product(*flat.values())
     columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in all_values}
     for (maker, name), crossed in zip(flat, zip(*rows, strict=True), strict=True):
-        columns[maker][name] = np.stack([np.asarray(value) for value in crossed])
+        columns[maker][name] = np.stack(crossed)
     return columns
 
 
@@ -229,9 +230,9 @@ def _columns(grid: Grid) -> tuple[dict[str, dict[str, np.ndarray]], int]:
 
 def _numbers(name: str, values: ArrayLike) -> np.ndarray:
     """Converts a column to numbers of JAX's default precision; raises where they do not fit."""
-    array = np.asarray(values)
-    if array.ndim == 0 or len(array) == 0 or array.dtype.kind not in 'biuf':
-        requirement = 'be a column of numbers, one per point'
+    requirement = 'be a column of numbers, one per point'
+    array = _array(name, values, requirement)
+    if array.dtype.kind not in 'biuf':
         raise errors.invalid(name, requirement, errors.text_of(values))
     dtype = jax.dtypes.canonicalize_dtype(array.dtype)
     with np.errstate(over='ignore'):
@@ -243,3 +244,14 @@ def _numbers(name: str, values: ArrayLike) -> np.ndarray:
         first = array[column != array].ravel()[0]
         raise errors.invalid(name, f'lie in [{limits.min}, {limits.max}]', first)
     return column
+
+
+def _array(name: str, values: ArrayLike, requirement: str) -> np.ndarray:
+    """Converts a column to an array; raises without entries, or if their shapes differ."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise errors.invalid(name, requirement, errors.text_of(values)) from None
+    if array.ndim == 0 or len(array) == 0:
+        raise errors.invalid(name, requirement, errors.text_of(values))
+    return array

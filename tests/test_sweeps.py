@@ -395,6 +395,10 @@ def test_product_crosses_values_with_the_last_name_fastest():
             {'algorithm': {'learning_rate': []}},
             '`learning_rate` must be a list of at least one',
         ),
+        (
+            {'participation': {'p': [[0.1], [0.1, 0.2]]}},
+            '`p` must be a list of at least one value, all of one shape, got ',
+        ),
         ({'participations': {'p': [1]}}, "did you mean 'participation'"),
     ],
 )

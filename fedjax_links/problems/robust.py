@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedjax_links.base import Array, Params, Problem
-from fedjax_links.core import checks, numpy_random
+from fedjax_links.core import checks, errors, numpy_random
 from fedjax_links.problems.arrays import Batch
 from fedjax_links.problems.vectors import vector_regression
 
@@ -23,7 +23,7 @@ class RobustEvaluation(NamedTuple):
 
     Attributes:
       examples: all clients' examples.
-      optimum: float[d], x*.
+      optimum: float[d], x*, see `robust_optimum`.
     """
 
     examples: Batch
@@ -40,8 +40,9 @@ def robust_regression(
     """Builds a regression under a loss that outliers hardly move, with exact gradients.
 
     ``f_i(x) = mean_j log(1 + (<A_i[j], x> + b_i[j])^2 / 2)``, the global objective is the mean of
-    the f_i, and x^0 = 0. The loss is not convex. The signs are the paper's, so the optimum lies
-    near minus the reference points theta_i.
+    the f_i, and x^0 = 0. The signs are the paper's, so the optimum lies near minus the reference
+    points theta_i. The loss is not convex: x* is the lowest minimum that descents from four points
+    find. With few examples for each dimension there may be a lower one.
 
     The data are ``b_i = A_i theta_i + e_i`` for i = 1..N:
 
@@ -51,7 +52,7 @@ def robust_regression(
 
     Args:
       num_clients: N.
-      dimension: d.
+      dimension: d, at most N n: with fewer examples no minimum is unique.
       examples_per_client: n, equal for all clients.
       seed: integer in ``[0, 2**32)``.
 
@@ -78,10 +79,12 @@ def robust_regression(
         examples_per_client=examples_per_client,
         dimension=dimension,
     )
+    num_examples = num_clients * examples_per_client
+    if dimension > num_examples:
+        requirement = f'be at most {num_examples}, the number of examples'
+        raise errors.invalid('dimension', requirement, dimension)
     # The measured peak while the problem is built.
-    bytes_per_example = 21 * dimension + 50
-    num_bytes = num_clients * examples_per_client * bytes_per_example
-    checks.fits('num_clients', num_clients, num_bytes)
+    checks.fits('num_clients', num_clients, num_examples * (21 * dimension + 50))
     rng = numpy_random.generator(seed, 'RS')
     reference_means = 10 * rng.standard_normal() + rng.standard_normal(num_clients)
     references = reference_means[:, None] + rng.standard_normal(
@@ -107,7 +110,7 @@ def robust_regression(
 def robust_optimum(
     features: _Doubles, labels: _Doubles, *, starts: _Doubles
 ) -> _Doubles:
-    """Finds the optimum of the robust regression by descent from several starts.
+    """Finds the lowest minimum of the robust regression that descents from several starts reach.
 
     It minimises ``mean_j log(1 + (<a_j, x> + b_j)^2 / 2)``. A trust-region Newton method with the
     exact Hessian descends from each start, and Newton steps refine the lowest point.

@@ -81,7 +81,8 @@ def with_initial_params(problem: Problem, params: Params) -> Problem:
     leaves = tree.by_name(params)
     for name in expected:
         if name not in leaves:
-            raise errors.invalid('params', f'have the leaf {name!r}', ', '.join(leaves))
+            requirement = f'have the leaf {name!r}' if name else 'be one array'
+            raise errors.invalid('params', requirement, errors.text_of(params))
         _check_leaf(name, expected[name], leaves[name])
     for name in leaves:
         if name not in expected:

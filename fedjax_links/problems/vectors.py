@@ -94,7 +94,8 @@ def quadratic(
       are ``loss`` (the global objective) and ``distance`` (L2, to the optimum).
 
     Raises:
-      ValueError: if the shapes do not fit.
+      ValueError: if shapes do not fit, or a number is beyond 1e15, under x64 beyond 1e150, so that
+        its square may overflow.
 
     Example:
       >>> import jax.numpy as jnp
@@ -110,9 +111,10 @@ def quadratic(
     if points.ndim != 2 or 0 in points.shape:
         requirement = 'have shape [num_clients, d]'
         raise errors.invalid('targets', requirement, list(points.shape))
-    # The error of `within` names the client by the last axis. The limit keeps squares finite.
-    checks.within('targets', points.T, -1e150, 1e150)
-    checks.number_within('noise', noise, 0, 1e150)
+    largest = _largest_coordinate()
+    # The error of `within` names the client by the last axis.
+    checks.within('targets', points.T, -largest, largest)
+    checks.number_within('noise', noise, 0, largest)
     start = _checked_start(initial_point, points)
     data: Any = jnp.asarray(points, jnp.result_type(float))
     if curvature is not None:
@@ -134,6 +136,11 @@ def quadratic(
     )
 
 
+def _largest_coordinate() -> float:
+    """Returns the largest coordinate whose squares, and their sums, JAX's default floats hold."""
+    return 1e150 if jnp.result_type(float) == jnp.float64 else 1e15
+
+
 def _checked_start(initial_point: ArrayLike | None, points: _Doubles) -> np.ndarray:
     """Returns the initial point [d] of targets [N, d], zero by default."""
     if initial_point is None:
@@ -142,6 +149,8 @@ def _checked_start(initial_point: ArrayLike | None, points: _Doubles) -> np.ndar
     if start.shape != points.shape[1:]:
         requirement = f'have shape {list(points.shape[1:])}'
         raise errors.invalid('initial_point', requirement, list(start.shape))
+    largest = _largest_coordinate()
+    checks.within('initial_point', start, -largest, largest, axis='coordinate')
     return start
 
 
@@ -167,13 +176,13 @@ def counterexample(
     Args:
       num_clients: N.
       dimension: d.
-      seed: seed of the targets.
+      seed: of the targets, an integer in ``[0, 2**63)``.
 
     Returns:
       The problem, see `quadratic`.
 
     Raises:
-      ValueError: for a count below 1.
+      ValueError: for a count below 1, or a seed that is no integer in ``[0, 2**63)``.
 
     Example:
       >>> from fedjax_links import problems

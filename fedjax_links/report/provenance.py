@@ -36,12 +36,15 @@ def _versions(folder: Path) -> list[str]:
     # A damaged file is left out: it describes the run, and nothing depends on it.
     with contextlib.suppress(errors.InvalidError):
         environment = documents.read_json(folder, run_files.ENVIRONMENT) or {}
-    versions = environment.get('versions', {})
-    named = [f'{name} {version}' for name, version in versions.items()]
-    device = ', '.join(dict.fromkeys(environment.get('devices', ())))
-    texts = [f'Versions: {", ".join(named)}.'] if named else []
-    if 'date' in environment:
-        texts.append(f'Last started on {environment["date"]} on {device}.')
+    versions = environment.get('versions')
+    texts: list[str] = []
+    if isinstance(versions, Mapping) and versions:
+        named = [f'{name} {version}' for name, version in versions.items()]
+        texts.append(f'Versions: {", ".join(named)}.')
+    devices = environment.get('devices')
+    if 'date' in environment and isinstance(devices, list):
+        names = ', '.join(dict.fromkeys(map(str, devices)))
+        texts.append(f'Last started on {environment["date"]} on {names}.')
     return texts
 
 

@@ -94,7 +94,11 @@ def _entries_to_dataset(
         raise errors.invalid('data', 'hold at least one label', entries)
     if metric is not None:
         checks.text('metric', metric)
-    entries = {str(label): entry for label, entry in entries.items()}
+    labels = [str(label) for label in entries]
+    if len(set(labels)) < len(labels):
+        requirement = 'have labels that differ as texts'
+        raise errors.invalid('data', requirement, [*entries])
+    entries = dict(zip(labels, entries.values(), strict=True))
     simulated = {
         label: _table_of_simulation(entry)
         for label, entry in entries.items()

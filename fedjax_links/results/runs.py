@@ -226,6 +226,8 @@ class Results:
         Raises:
           ValueError: for a column, value, label or seed that the run does not have.
         """
+        if at is not None and not isinstance(at, Mapping):
+            raise errors.invalid('at', 'be values by column', errors.text_of(at))
         facts = dict(self.facts)
         num_rows = len(self.columns['round']) if self.columns else 0
         is_selected = np.ones(num_rows, bool)

@@ -177,18 +177,24 @@ def _lanes(
       grid: the columns of the G points.
 
     Raises:
-      ValueError: for more axes, or another number of seeds or points.
+      ValueError: for more axes, another number of seeds or points, or what is none of these.
     """
     if len(shape) > 2:
         requirement = 'have no leading axes but points and seeds'
         raise errors.invalid('result', requirement, f'shape {list(shape)}')
     num_seeds = shape[-1] if shape else 1
     num_points = shape[0] if len(shape) == 2 else 0
-    seed_labels = list(range(num_seeds)) if seeds is None else list(seeds)
+    if seeds is None:
+        seeds = range(num_seeds)
+    if not np.iterable(seeds):
+        raise errors.invalid('seeds', 'be a list of seeds', errors.text_of(seeds))
+    seed_labels = list(seeds)
     if len(seed_labels) != num_seeds:
         raise errors.invalid('seeds', f'have {num_seeds} entries', len(seed_labels))
     columns = {}
-    for maker, columns_of_maker in (grid or {}).items():
+    grid = {} if grid is None else grid
+    _check_grid(grid)
+    for maker, columns_of_maker in grid.items():
         for name, values in columns_of_maker.items():
             column = dataset.as_tuples(np.asarray(values))
             if len(column) != num_points:
@@ -196,3 +202,12 @@ def _lanes(
                 raise errors.invalid('grid', f'have {num_points} points', shown)
             columns[f'{maker}.{name}'] = column
     return seed_labels, columns
+
+
+def _check_grid(grid: object) -> None:
+    """Raises unless a grid has columns by maker and name."""
+    by_maker = grid.values() if isinstance(grid, Mapping) else [grid]
+    for columns in by_maker:
+        if not isinstance(columns, Mapping) or not all(map(np.ndim, columns.values())):
+            requirement = 'hold columns by maker and name, as `sweep` takes them'
+            raise errors.invalid('grid', requirement, errors.text_of(grid))

@@ -10,9 +10,10 @@ from fedjax_links.core.records import LaneLabels, RunFacts
 from fedjax_links.storage import documents, run_files
 from fedjax_links.storage.identity import (
     LaneIdentity,
+    UnreadableError,
     are_of_one_series,
     lane_differences,
-    lane_from_plain,
+    run_from_plain,
 )
 
 Described = Mapping[str, tuple[Mapping[str, Any], LaneIdentity | None]]
@@ -74,12 +75,16 @@ def check_of_run(
       facts: likewise; as in `check_same_programs`.
 
     Raises:
-      ValueError: naming the lane.
+      ValueError: naming the lane, or the file if it holds no identity.
     """
     values = documents.read_json(folder, run_files.IDENTITY)
     if values is None or run_files.CHANGED in facts:
         return
-    known = {name: lane_from_plain(lane) for name, lane in values['lanes'].items()}
+    try:
+        known = run_from_plain(values).lanes
+    except UnreadableError as error:
+        requirement = f'hold {run_files.IDENTITY} as a run writes it'
+        raise errors.invalid(argument, requirement, f'{folder}: {error}') from None
     tuning_grid = (facts['tuning'] or {}).get('grid', {})
     columns = {**facts['grid'], **tuning_grid}
     first_point = {name: column[0] for name, column in columns.items()}

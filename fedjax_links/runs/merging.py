@@ -82,6 +82,8 @@ def merge(
         folders = [paths.as_path(folders, 'folders')]
     absolute = [paths.as_path(folder, 'folders').absolute() for folder in folders]
     parts = list(dict.fromkeys(absolute))
+    if not parts:
+        raise errors.invalid('folders', 'name at least one folder', 'none')
     if into is None and len(parts) != 1:
         raise errors.invalid('into', 'be given for several folders', None)
     target = parts[0] if into is None else paths.as_path(into, 'into').absolute()

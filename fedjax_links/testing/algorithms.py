@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjax_links import simulation
 from fedjax_links.base import Algorithm, LinkSample
-from fedjax_links.core import checks, tree
+from fedjax_links.core import checks, errors, tree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.machines import devices
@@ -54,8 +54,13 @@ def check_algorithm(
 
     Raises:
       AssertionError: naming the first broken promise.
-      ValueError: for a promise that is neither True nor False.
+      ValueError: for what is no factory, or a promise that is neither True nor False.
     """
+    if not callable(make_algorithm):
+        requirement = 'be a function of a client program that returns an algorithm'
+        raise errors.invalid(
+            'make_algorithm', requirement, errors.text_of(make_algorithm)
+        )
     checks.flags(
         full_participation_is_fedavg=full_participation_is_fedavg,
         empty_round_keeps_server=empty_round_keeps_server,

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedjax_links import base, simulation
 from fedjax_links.base import Algorithm, Array, Problem, PyTree
+from fedjax_links.core import errors
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.problems.vectors import quadratic
@@ -63,7 +64,11 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
 
     Returns:
       What the runs show.
+
+    Raises:
+      ValueError: for what is no `AlgorithmEntry`.
     """
+    check_entry('entry', entry)
     algorithm = entry(client_program(entry, 0.1, local_steps=2), **entry.example)
     run = Rounds(algorithm, peers=entry.traffic.peers > 0)
     servers, num_computing = run.rounds()
@@ -77,6 +82,13 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
         inactive_receive=_differ(servers, run.servers(downlink_lost=_ABSENT_CLIENT)),
         moves_when_empty=_differ(empty[_VARIED_ROUND - 1], empty[-1]),
     )
+
+
+def check_entry(argument: str, entry: object) -> None:
+    """Raises unless something is the entry of an algorithm."""
+    if not isinstance(entry, AlgorithmEntry):
+        requirement = "be an `AlgorithmEntry`, such as fl.ALGORITHMS['fedavg']"
+        raise errors.invalid(argument, requirement, errors.text_of(entry))
 
 
 def client_program(

@@ -211,7 +211,11 @@ class Runs:
         Args:
           traits: a registered algorithm, or one of your own with what it promises and values for
             its required hyper-parameters: ``AlgorithmEntry(my_factory, example={...})``.
+
+        Raises:
+          ValueError: for what is no `AlgorithmEntry`.
         """
+        facts.check_entry('traits', traits)
         self.traits = traits
         self.peers = traits.traffic.peers > 0
         self.key = jax.random.key(0)

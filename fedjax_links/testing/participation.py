@@ -10,7 +10,7 @@ import numpy as np
 
 from fedjax_links import base, simulation
 from fedjax_links.base import Array, Key, Links, Participation, PyTree
-from fedjax_links.core import checks, prng
+from fedjax_links.core import checks, contracts, prng
 from fedjax_links.links import drawing
 from fedjax_links.testing.suites import Suite, identical, needs, require, same_types
 
@@ -51,9 +51,10 @@ def check_participation(
 
     Raises:
       AssertionError: naming the first broken promise.
-      ValueError: for a cohort size that is no integer of at least 0, or a flag that is neither True
-        nor False.
+      ValueError: for what is no pattern, a cohort size that is no integer of at least 0, or a flag
+        that is neither True nor False.
     """
+    contracts.check_pattern(participation)
     checks.flags(prob_is_marginal=prob_is_marginal)
     if cohort_size is not None:
         checks.static_int('cohort_size', cohort_size, minimum=0)

@@ -16,7 +16,9 @@ from fedjax_links import (
     report,
     simulation,
     sweeps,
+    testing,
 )
+from fedjax_links.results import conversion
 from tests import refusals
 
 PATTERN = participation.bernoulli([0.5, 0.3])
@@ -107,8 +109,20 @@ OBJECTS = {
     'grid.algorithm': lambda v: sweep(grid={'algorithm': v}),
     'batching': lambda v: sweep(batching=v),
     'values': lambda v: sweeps.product(v),
+    'grid of results': lambda v: RESULT.to_pandas(grid=v),
+    'grid of a maker': lambda v: RESULT.to_dataset(grid={'algorithm': v}),
+    'make_algorithm': lambda v: testing.check_algorithm(v if v is not len else 3),
+    'participation': lambda v: testing.check_participation(v),
+    'entry': lambda v: testing.algorithm_facts(v),
+    'traits': lambda v: testing.Runs(v),
     'added': lambda v: report.write(None, added=v),
 }
+
+
+FEDAVG = algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))
+RESULT = simulation.simulate(
+    jax.random.key(0), FEDAVG, PATTERN, PROBLEM, num_rounds=2, eval_every=1
+)
 
 
 def sweep(**options):
@@ -132,6 +146,9 @@ def test_what_cannot_be_iterated_is_no_list(value):
     with refusals.names('seeds'):
         sweeps.sweep(lambda: None, lambda: PATTERN, PROBLEM, seeds=value, num_rounds=1)
     if value is not None:
+        with refusals.names('seeds'):
+            RESULT.to_pandas(seeds=value)
+    if value is not None:
         with refusals.names('devices'):
             sweep(devices=value)
 
@@ -144,3 +161,19 @@ def test_rounds_need_a_problem(value):
     links = simulation.realised_links(key, PATTERN, num_rounds=2)
     with refusals.names('problem', 'problem'):
         simulation.advance(state, key, links, fedavg, value)
+
+
+def test_a_state_needs_a_pattern_of_the_clients_of_the_problem():
+    pattern = participation.bernoulli([0.5, 0.3, 0.1])
+    with refusals.names('participation', '2'):
+        simulation.init(jax.random.key(0), FEDAVG, pattern, PROBLEM)
+
+
+def test_bare_parameters_have_no_name():
+    with refusals.names('params', "be one array, got {'a': 1}"):
+        problems.with_initial_params(PROBLEM, {'a': 1})
+
+
+def test_labels_that_are_one_text_lose_no_curve():
+    with refusals.names('data', "[1, '1']"):
+        conversion.to_dataset({1: [0.1], '1': [0.2]})

@@ -291,6 +291,12 @@ def test_robust_parameters_start_at_zero():
             lambda: problems.robust_regression(dimension=0),
             '`dimension` must be at least 1, got 0.',
         ),
+        (
+            lambda: problems.robust_regression(
+                num_clients=2, examples_per_client=5, dimension=11
+            ),
+            '`dimension` must be at most 10, the number of examples, got 11.',
+        ),
     ],
 )
 def test_arguments_out_of_range_are_refused(call, message):

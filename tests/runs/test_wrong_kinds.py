@@ -1,11 +1,16 @@
 """What reads a run refuses arguments of another kind in one line."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 
 import fedjax_links as fl
 from fedjax_links import plot, runs
+from fedjax_links.report import provenance
 from fedjax_links.runs import comparison, export
+from fedjax_links.storage import run_files
 from tests import refusals
 from tests.runner.made_in_python import quadratic
 
@@ -95,3 +100,45 @@ def test_arrays_of_an_npz_are_a_model(names, tmp_path):
 def test_another_kind_of_argument_costs_one_line(argument, folder):
     with refusals.names(argument):
         CALLS[argument](folder)
+
+
+@pytest.mark.parametrize(
+    'values',
+    [
+        {},
+        {'lanes': 3, 'sizes': {}, 'modules': {}},
+        {'lanes': {'fedavg on links': {}}, 'sizes': {}, 'modules': {}},
+    ],
+)
+def test_a_file_without_an_identity_is_refused(values, folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / 'run')
+    (copy / run_files.IDENTITY).write_bytes(runs.as_json(values))
+    with refusals.names('folder', run_files.IDENTITY, str(copy)):
+        runs.read(copy)
+
+
+@pytest.mark.parametrize(
+    'values, lines',
+    [
+        ({'versions': 3}, []),
+        ({'date': 'today', 'devices': 3}, []),
+        ({'date': 1, 'devices': [3]}, ['Last started on 1 on 3.']),
+    ],
+)
+def test_a_report_passes_over_a_strange_environment(values, lines, folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / 'run')
+    seeds, _, _, data = provenance.lines(runs.read(copy))
+    (copy / runs.ENVIRONMENT).write_text(json.dumps(values))
+    assert provenance.lines(runs.read(copy)) == [seeds, *lines, data]
+
+
+@pytest.mark.parametrize('into', [None, 'target'])
+def test_no_folder_is_nothing_to_merge(into, tmp_path):
+    with refusals.names('folders', 'at least one'):
+        runs.merge([], into and tmp_path / into)
+
+
+@pytest.mark.parametrize('at', ['distance', 3, ['distance']])
+def test_a_part_is_selected_by_columns(at, folder):
+    with refusals.names('at'):
+        runs.read(folder).select(at)

@@ -107,8 +107,9 @@ def price(
       overhead: seconds, at least 0, that each round lasts in addition.
       model_bytes: bytes of a model; those of the problem's parameters by default.
       local_steps: local steps of a round; the config's by default.
-      traffic: by algorithm, ``up``, ``down`` and ``everyone`` of `cost_model.Traffic`; needed for
-        an algorithm that is not registered, and replaces the registry's for others.
+      traffic: by algorithm, fields of `cost_model.Traffic` such as ``up``, ``down``, ``peers`` and
+        ``everyone``; needed for an algorithm that is not registered, and replaces the registry's
+        for others.
 
     Returns:
       A page with a table of totals and costs of targets, and learning curves against a cost.
@@ -356,10 +357,17 @@ def _traffic_of(algorithm: str, name: str, traffic: Section) -> cost_model.Traff
       ValueError: for an algorithm whose messages are unknown, and numbers out of range.
     """
     if name in traffic:
-        factory_options.check(f'traffic.{name}', cost_model.Traffic, traffic[name])
-        messages = cost_model.Traffic(**traffic[name])
-        checks.static_int(f'traffic.{name}.up', messages.up, minimum=0)
-        checks.static_int(f'traffic.{name}.down', messages.down, minimum=0)
+        section = traffic[name]
+        if not isinstance(section, Mapping):
+            requirement = 'have `up`, `down` and the like by name'
+            raise errors.invalid(
+                f'traffic.{name}', requirement, errors.text_of(section)
+            )
+        factory_options.check(f'traffic.{name}', cost_model.Traffic, section)
+        messages = cost_model.Traffic(**section)
+        for field in ('up', 'down', 'peers'):
+            num_models = getattr(messages, field)
+            checks.static_int(f'traffic.{name}.{field}', num_models, minimum=0)
         return messages
     if name not in cost_model.TRAFFIC:
         requirement = f'say what {algorithm} sends'

@@ -1,16 +1,18 @@
 """Shows when metrics reach levels: by round, or as the cells of other tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedjax_links.core import errors, reprs
+from fedjax_links.core import checks, errors, reprs
 from fedjax_links.core.records import Section
 from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.report.comparisons import FinalKey, FinalMetrics
 from fedjax_links.report.layouts.page import Page, labels
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
+
+_LARGEST = 1e300
 
 
 def first_rounds(
@@ -37,7 +39,7 @@ def first_rounds(
 
     Raises:
       ValueError: if both or none of targets and shares are given, a metric or printed table is
-        unknown, or the table prints two targets alike.
+        unknown, a target or share is not finite, or the table prints two of them alike.
     """
     final_metrics = view.final_metrics(metric)
     shown_metric = final_metrics.metric
@@ -47,6 +49,7 @@ def first_rounds(
         )
     paper = printed_numbers.load(published)
     levels = targets_by_title(shown_metric, targets)
+    share_of_title = _by_title('shares', shares, _share_title)
     best_of = _best_levels(view, final_metrics) if shares else {}
     rows = []
     for key in view.rows():
@@ -54,7 +57,7 @@ def first_rounds(
         if shares:
             best = best_of[key.pattern]
             row['best'] = shown_metric.number(best)
-            levels = {f'{100 * share:g} % of it': share * best for share in shares}
+            levels = {title: share * best for title, share in share_of_title.items()}
         values = view.curve(shown_metric.name, key)
         for title, level in levels.items():
             round_text = reached_text(shown_metric, level, values, view.rounds, '.0f')
@@ -80,14 +83,28 @@ def targets_by_title(metric: Metric, targets: Sequence[float]) -> dict[str, floa
       targets: values of the metric.
 
     Raises:
-      ValueError: for two targets with one title, of which the table would show one.
+      ValueError: for a target that is not finite, or two with one title, of which the table would
+        show one.
     """
+    return _by_title('targets', targets, metric.number)
+
+
+def _share_title(share: float) -> str:
+    """Returns the title of the column of a share."""
+    return f'{100 * share:g} % of it'
+
+
+def _by_title(
+    argument: str, values: Sequence[float], title_of: Callable[[float], str]
+) -> dict[str, float]:
+    """Returns numbers by the titles of their columns, which must differ."""
+    checks.within(argument, values, -_LARGEST, _LARGEST, axis='entry')
     by_title: dict[str, float] = {}
-    for target in map(float, targets):
-        title = metric.number(target)
-        if by_title.setdefault(title, target) != target:
+    for value in map(float, values):
+        title = title_of(value)
+        if by_title.setdefault(title, value) != value:
             requirement = 'differ where the table rounds them'
-            raise errors.invalid('targets', requirement, tuple(targets))
+            raise errors.invalid(argument, requirement, tuple(values))
     return by_title
 
 

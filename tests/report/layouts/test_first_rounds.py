@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.report.layouts import first_rounds
+from tests import refusals
 from tests.report.made import results, rows_of
 
 TABLES = 'fedjax_links.papers.xiang2024.tables'
@@ -34,6 +35,11 @@ def test_no_target_is_lost_in_rounding():
         first_rounds(result, targets=(0.8001, 0.8004))
     (row,) = rows_of(first_rounds(result, targets=(0.8, 0.8)).tables[0])
     assert row['80.0'] == '20'
+    with pytest.raises(ValueError, match='`shares` must differ where the table rounds'):
+        first_rounds(result, shares=(0.5, 0.5 + 1e-9))
+    for field in ('targets', 'shares'):
+        with refusals.names(field, 'got nan at entry 1'):
+            first_rounds(result, **{field: (0.5, np.nan)})
 
 
 def test_losses_reach_targets_from_above():

@@ -215,7 +215,12 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
             {'traffic': {'fedavg': {'up': -1}}},
             '`traffic.fedavg.up` must be at least 0, got -1.',
         ),
+        (
+            {'traffic': {'fedavg': {'peers': -1}}},
+            '`traffic.fedavg.peers` must be at least 0, got -1.',
+        ),
         ({'traffic': {'fedavg': {'upp': 1}}}, "`traffic.fedavg` has no 'upp'"),
+        ({'traffic': {'fedavg': 3}}, '`traffic.fedavg` must have `up`, `down` and'),
         (
             {'traffic': {'fedavgg': {'up': 1}}},
             "`traffic` has no 'fedavgg'; did you mean 'fedavg'?",
