@@ -82,7 +82,7 @@ def test_the_same_numbers_under_two_patterns_are_two_comparisons():
 )
 def test_chance_is_that_of_the_intervals_of_the_page(level, by_chance):
     """Three comparisons whose intervals miss the true mean with probability 1 - level each."""
-    base, algorithms = differences(np.random.default_rng(1), 3)
+    base, algorithms = draw_accuracies(np.random.default_rng(1), 3)
     curves = {'fedavg': base, **{f'algorithm{k}': a for k, a in enumerate(algorithms)}}
     view = results({label: ends(*values) for label, values in curves.items()})
     until = {'least': 2, 'margin': 0.0, 'level': level, 'tail': 0.1}
