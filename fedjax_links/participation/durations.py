@@ -17,6 +17,8 @@ Survival = NDArray[np.float64]
 
 # Of a table, so that it takes 8 MB per row at most.
 _MOST_ROUNDS = 1_000_000
+# Per entry while a table is made: two copies of it, and a mask.
+_BYTES_PER_ENTRY = 17.0
 # Probability at which a table ends.
 _NEGLIGIBLE = 1e-10
 # The largest part of the mean that may lie beyond the most rounds.
@@ -24,11 +26,17 @@ _MOST_CUT = 1e-5
 
 
 def lognormal(median: ArrayLike, sigma: ArrayLike) -> Survival:
-    """Computes log-normal durations, ``D = ceil(median exp(sigma z))``, z standard normal.
+    """Computes the law of log-normal durations, ``D = ceil(median exp(sigma z))``, ``z ~ N(0, 1)``.
 
     Args:
       median: rounds, positive, one number or one for each row.
       sigma: positive, one number or one for each row.
+
+    Returns:
+      The survival function, float64[G, L].
+
+    Raises:
+      ValueError: for a value out of range, or sojourns often longer than 1,000,000 rounds.
     """
     from scipy import special
 
@@ -44,7 +52,7 @@ def lognormal(median: ArrayLike, sigma: ArrayLike) -> Survival:
 
 
 def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
-    """Computes Weibull durations, ``P(D > k) = exp(-(k / scale)^shape)``.
+    """Computes the law of Weibull durations, ``P(D > k) = exp(-(k / scale)^shape)``.
 
     Tails are heavy for shapes below 1. For shapes above 1, links that have lasted long are
     more likely to end.
@@ -52,6 +60,12 @@ def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
     Args:
       scale: rounds, positive, one number or one for each row.
       shape: positive, one number or one for each row.
+
+    Returns:
+      The survival function, float64[G, L].
+
+    Raises:
+      ValueError: for a value out of range, or sojourns often longer than 1,000,000 rounds.
     """
     checks.positive('scale', scale)
     checks.positive('shape', shape)
@@ -64,12 +78,18 @@ def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
 
 
 def geometric(rate: ArrayLike) -> Survival:
-    """Computes geometric durations, ``P(D > k) = (1 - rate)^k``.
+    """Computes the law of geometric durations, ``P(D > k) = (1 - rate)^k``.
 
     A link that stays both up and down for geometric times is `markov`.
 
     Args:
       rate: probability of leaving in a round, in (0, 1], one number or one for each row.
+
+    Returns:
+      The survival function, float64[G, L].
+
+    Raises:
+      ValueError: for a value out of range, or sojourns often longer than 1,000,000 rounds.
     """
     checks.positive('rate', rate)
     checks.within('rate', rate, 0, 1)
@@ -87,6 +107,12 @@ def observed(durations: ArrayLike) -> Survival:
 
     Args:
       durations: float[K], positive, in rounds.
+
+    Returns:
+      The survival function, float64[1, L].
+
+    Raises:
+      ValueError: for a duration that is not positive, or longer than 1,000,000 rounds.
     """
     checks.per_client('durations', durations)
     checks.positive('durations', durations)
@@ -146,7 +172,7 @@ def _table(argument: str, value: ArrayLike, survival: _SurvivalFunction) -> Surv
         length *= 2
     length = min(length, _MOST_ROUNDS)
     num_rows = len(survival(np.ones(1)))
-    checks.fits(argument, value, 17.0 * num_rows * length)
+    checks.fits(argument, value, _BYTES_PER_ENTRY * num_rows * length)
     table = survival(np.arange(1.0, length))
     if length == _MOST_ROUNDS:
         _check_tail(argument, value, table, _sum_beyond(survival, length))
@@ -188,8 +214,9 @@ def checked(argument: str, law: ArrayLike) -> Survival:
     """Checks a law and returns it as float64[G, L]."""
     table = np.atleast_2d(np.asarray(checks.numbers(argument, law), float))
     _check_length(argument, table.shape[1])
-    falls = (np.diff(table, axis=1) <= 1e-12).all() and (table[:, 0] == 1).all()
-    if table.ndim != 2 or not falls or (table < 0).any():
+    begins_at_1 = (table[:, 0] == 1).all()
+    falls = (np.diff(table, axis=1) <= 1e-12).all()
+    if table.ndim != 2 or not begins_at_1 or not falls or (table < 0).any():
         raise errors.invalid(argument, 'fall from 1, float[G, L]', errors.text_of(law))
     return table
 

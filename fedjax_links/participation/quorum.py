@@ -139,9 +139,5 @@ def quorum_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
     if has_deadline or has_pattern or not is_exchangeable:
         return link_laws.LinkLaw('the first that arrive')
     size = np.size(times.median)
-    return link_laws.exchangeable(
-        'the first that arrive, all alike',
-        size,
-        options['quorum'] / size,
-        weights_source='all alike',
-    )
+    description = 'the first that arrive, times of one law'
+    return link_laws.exchangeable(description, size, options['quorum'] / size)

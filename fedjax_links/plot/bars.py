@@ -99,9 +99,9 @@ def level_bars(
 
 
 def _checked_levels(label: str, levels: object, num_groups: int) -> np.ndarray:
-    """Returns the levels of a label, float64[P, S]; raises for another number of groups."""
+    """Returns the levels of a label, float64[P, S]; raises for another shape, or no seeds."""
     values = checks.numbers('levels', levels).astype(np.float64)
-    if values.ndim != 2 or len(values) != num_groups:
+    if values.ndim != 2 or len(values) != num_groups or not values.size:
         shape = f'shape {list(values.shape)} for {label!r}'
         raise errors.invalid('levels', f'be of shape [{num_groups}, S]', shape)
     return values

@@ -109,12 +109,10 @@ def learning_curves(
     results = conversion.to_dataset(data, metric, rounds, names)
     num_evals = results.sizes['round']
     labels = results['series'].values.tolist()
-    model_names = results['model'].values.tolist()
+    models = results['model'].values.tolist()
     predictions = panels.check_by_label('levels', levels, (), labels)
     positions = panels.check_by_label('against', against, (num_evals,), labels)
-    exact_curves = panels.check_by_label(
-        'exact', exact, (3, num_evals), labels, model_names
-    )
+    exact_curves = panels.check_by_label('exact', exact, (3, num_evals), labels, models)
     shown_metric = Metric(results.attrs['metric'])
     shown_names = dataset.names(results)
     curves_of_patterns = dataset.curves(results, model)
@@ -131,12 +129,12 @@ def learning_curves(
     ):
         num_curves = _num_curves(curves)
         curve_index = 0
-        for label, models in curves.items():
+        for label, by_model in curves.items():
             look = look_of[label]
             x_values = np.asarray(positions.get(label, results['round']))
-            for model_name, values in models.items():
+            for model_name, values in by_model.items():
                 curve_name = panels.name_of(
-                    shown_names[label], model_name, always=len(models) > 1
+                    shown_names[label], model_name, always=len(by_model) > 1
                 )
                 _draw_curve(
                     axes,

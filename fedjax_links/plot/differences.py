@@ -80,31 +80,37 @@ def paired_differences(
         label: panels.name_of(shown_names[label], kind)
         for label, kind in model_of.items()
     }
+    differences_of_patterns: dict[str, dict[str, evaluation.Interval]] = {}
+    for pattern, curves in curves_of_patterns.items():
+        final = {
+            label: dataset.tail(models[model_of[label]], tail)
+            for label, models in curves.items()
+        }
+        differences_of_patterns[pattern] = {
+            label: _difference(label, final[label], final[base], until)
+            for label, base in baseline_of.items()
+            if label in final and base in final
+        }
     row_titles = [titles[label] for label in baseline_of]
     look_by_label = styles.looks(titles)
     longest_title = max(map(len, row_titles), default=0)
     axes_of_panels = panels.panel_axes(
         ax, len(curves_of_patterns), len(baseline_of), longest_title
     )
-
-    def draw_rows(axes: Axes, final: Mapping[str, np.ndarray]) -> None:
-        for row, (label, base) in enumerate(baseline_of.items()):
-            if label not in final or base not in final:
-                continue  # The row stays empty.
-            difference = _difference(final[label], final[base], until)
-            wide_half_width = wide.get(label, 0.0)
-            colour = look_by_label[label].colour
+    row_of = {label: row for row, label in enumerate(baseline_of)}
+    panel_differences = zip(
+        axes_of_panels, differences_of_patterns.items(), strict=True
+    )
+    for axes, (pattern, differences) in panel_differences:
+        for label, difference in differences.items():
             _draw_difference(
-                axes, row, difference, wide_half_width, shown_metric.scale, colour
+                axes,
+                row_of[label],
+                difference,
+                wide.get(label, 0.0),
+                shown_metric.scale,
+                look_by_label[label].colour,
             )
-
-    panel_curves = zip(axes_of_panels, curves_of_patterns.items(), strict=True)
-    for axes, (pattern, curves) in panel_curves:
-        final = {
-            label: dataset.tail(models[model_of[label]], tail)
-            for label, models in curves.items()
-        }
-        draw_rows(axes, final)
         _name_rows(axes, row_titles)
         panels.name_panel(axes, results, pattern)
     base_model = next((model_of[base] for base in baseline_of.values()), 'server')
@@ -194,20 +200,27 @@ def _name_x_axes(axes_of_panels: list[Any], name: str, *, is_new_figure: bool) -
 
 
 def _difference(
-    final: np.ndarray, base: np.ndarray, until: Section
+    label: str, final: np.ndarray, base: np.ndarray, until: Section
 ) -> evaluation.Interval:
     """Returns the paired difference of final metrics.
 
     Args:
+      label: whose metrics these are, for the error.
       final: float[S], by seed.
       base: float[S'], of the baseline.
       until: how seeds were added until decided; empty if their number was fixed. With it, only
         the first seeds that both have count, and the interval holds at any number of seeds.
+
+    Raises:
+      ValueError: for unequal numbers of seeds.
     """
     if until:
         num_seeds = min(len(final), len(base))
         final = final[:num_seeds]
         base = base[:num_seeds]
+    if len(final) != len(base):
+        requirement = f'have as many seeds for each label as the baseline, {len(base)}'
+        raise errors.invalid('data', requirement, f'{len(final)} for {label!r}')
     difference = evaluation.paired_interval(final, base)
     if 'level' not in until:
         return difference

@@ -273,6 +273,8 @@ def participants(
     counts = arguments.mask(mask).sum(axis=1)
     if mean is not None:
         arguments.finite_number('mean', mean)
+    if period is not None:
+        checks.static_int('period', period, maximum=len(counts))
     if expected is not None:
         expected = _checked_expected(expected, period)
     axes = panels.axes_of(ax)
@@ -282,7 +284,6 @@ def participants(
         rounds = np.arange(len(shown))
         axes.step(rounds, shown, where='mid', color=REALISED, label='realised')
     else:
-        checks.static_int('period', period, maximum=len(counts))
         x_name = f'round modulo {period}'
         _draw_period(axes, counts, period, expected)
     if mean is not None:
@@ -296,7 +297,6 @@ def _checked_expected(expected: ArrayLike, period: int | None) -> np.ndarray:
     sums = arguments.numbers('expected', expected, '[P]')
     if period is None:
         raise errors.invalid('expected', 'be left out without `period`', sums)
-    checks.static_int('period', period)
     if sums.size != period:
         requirement = f'have {period} entries, one per round of the period'
         raise errors.invalid('expected', requirement, f'shape {list(sums.shape)}')

@@ -32,7 +32,17 @@ NO_TRUTH = ['ab', RAGGED, np.full((2, 3), 'no'), np.full((2, 3), NAN), GRID]
 CALLS = {
     'levels': (
         lambda v: plot.level_bars(v, ['one']),
-        [None, 3, 'fedavg', [[0.1]], {}, {'a': [['x']]}, {'a': RAGGED}, {'a': [0.1]}],
+        [
+            None,
+            3,
+            'fedavg',
+            [[0.1]],
+            {},
+            {'a': [['x']]},
+            {'a': RAGGED},
+            {'a': [0.1]},
+            {'a': [[]]},
+        ],
     ),
     'groups': (
         lambda v: plot.level_bars({'a': [[0.1, 0.2]]}, v),
@@ -67,6 +77,10 @@ CALLS = {
         plot.learning_curves,
         [{'a': {}}, {'a': {'server': [1, 2], 'client_mean': [1, 2, 3]}}],
     ),
+    'data of differences': (
+        lambda v: plot.paired_differences(v, 'a'),
+        [{'a': [1, 2], 'b': [1, 2, 3]}, {'a': [], 'b': []}],
+    ),
     'data of partition': (
         plot.partition,
         [[[10, 20], [3, 4]], [[-1, 2], [0, 1]], [[NAN, NAN], [0, 1]], RAGGED],
@@ -98,6 +112,10 @@ CALLS = {
     'expected': (
         lambda v: plot.participants(MASK, period=2, expected=v),
         [*NO_NUMBERS[:-1], 3, [1.0], [1.0, 2.0, 3.0], True],
+    ),
+    'period': (
+        lambda v: plot.participants(MASK, period=v),
+        [0, len(MASK) + 1, 2.0, 'a'],
     ),
     'expected without period': (
         lambda v: plot.participants(MASK, expected=v),
