@@ -94,8 +94,8 @@ def quadratic(
       are ``loss`` (the global objective) and ``distance`` (L2, to the optimum).
 
     Raises:
-      ValueError: if shapes do not fit, or a number is beyond 1e15, under x64 beyond 1e150, so that
-        its square may overflow.
+      ValueError: if shapes do not fit, or a number is beyond those of float32, under x64 beyond
+        1e150.
 
     Example:
       >>> import jax.numpy as jnp
@@ -137,8 +137,8 @@ def quadratic(
 
 
 def _largest_coordinate() -> float:
-    """Returns the largest coordinate whose squares, and their sums, JAX's default floats hold."""
-    return 1e150 if jnp.result_type(float) == jnp.float64 else 1e15
+    """Returns the largest coordinate: JAX's default float holds it, and float64 its square."""
+    return min(1e150, float(jnp.finfo(jnp.result_type(float)).max))
 
 
 def _checked_start(initial_point: ArrayLike | None, points: _Doubles) -> np.ndarray:

@@ -89,18 +89,12 @@ def test_shapes_that_do_not_fit_are_refused(targets, start, message):
 
 
 @pytest.mark.parametrize('argument', ['targets', 'initial_point'])
-@pytest.mark.parametrize('value', [np.nan, np.inf, -1e16])
-def test_squares_of_coordinates_are_finite(argument, value):
+@pytest.mark.parametrize('value', [np.nan, np.inf, -1e39])
+def test_coordinates_are_numbers_of_single_precision(argument, value):
     arguments = {'targets': [[1.0], [0.0]], 'initial_point': [0.0]}
     arguments[argument] = np.full_like(arguments[argument], value)
-    with refusals.names(argument, 'lie in [-1e+15, 1e+15]'):
+    with refusals.names(argument, 'lie in [-3.40282e+38, 3.40282e+38]'):
         problems.quadratic(**arguments)
-
-
-def test_the_largest_targets_have_a_loss():
-    problem = problems.quadratic(np.full((3, 20), 1e15) * [[1], [-1], [1]])
-    loss = problem.metrics(np.full(20, -1e15), problem.eval_data)['loss']
-    np.testing.assert_allclose(loss, 0.5 * 20 * 4e30 * 2 / 3, rtol=1e-5)
 
 
 def test_larger_targets_need_double_precision(x64):
