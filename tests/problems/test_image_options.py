@@ -32,9 +32,7 @@ def test_digits_are_the_images_of_that_name():
     images = problems.images(
         dataset='digits', num_clients=10, model='mlp', data={'seed': 0}
     )
-    digits = problems.digits(num_clients=10, model='mlp')
-    np.testing.assert_array_equal(images.data.features, digits.data.features)
-    np.testing.assert_array_equal(images.counts, digits.counts)
+    assert_equal_problems(images, problems.digits(num_clients=10, model='mlp'))
 
 
 def test_label_noise_changes_labels_alone():

@@ -47,6 +47,6 @@ def test_a_mistake_is_named(options, message):
         ),
     ],
 )
-def test_arrays_say_what_is_missing(options, message):
+def test_arrays_refuse_names_without_their_functions(options, message):
     with pytest.raises(ValueError, match=message):
         problems.from_arrays([[1.0]], [1.0], [0], init_params=lambda key: {}, **options)

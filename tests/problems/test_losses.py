@@ -27,7 +27,7 @@ def start_of(problem, seed=0):
 
 
 def measured(problem, params, data):
-    """The metrics in their order, which a dictionary loses in a program, computed by one."""
+    """Metrics from a compiled program, in their own order, which `jit` does not keep."""
     names = []
 
     @jax.jit
@@ -99,8 +99,8 @@ EXACT_OUTPUTS = np.float32([2, 2, 7, 10])
 
 
 @pytest.fixture
-def as_users_have_it():
-    """Shapes of other lengths broadcast, which the suite else refuses."""
+def rank_promotion():
+    """Lets shapes of different ranks broadcast, as users' JAX does and the suite does not."""
     with jax.numpy_rank_promotion('allow'):
         yield
 
@@ -113,7 +113,7 @@ def as_users_have_it():
         ('huber', from_function, 0, (-1, 1)),
     ],
 )
-@pytest.mark.usefixtures('as_users_have_it')
+@pytest.mark.usefixtures('rank_promotion')
 def test_a_vector_of_labels_and_a_column_of_outputs_go_together(
     loss, make, outputs, shape
 ):
@@ -142,7 +142,7 @@ def test_a_vector_of_labels_and_a_column_of_outputs_go_together(
     )
 
 
-@pytest.mark.usefixtures('as_users_have_it')
+@pytest.mark.usefixtures('rank_promotion')
 def test_a_column_of_classes_is_a_vector_of_them():
     classes = np.array([1, 0, 1, 1])
     column = from_module(
@@ -167,7 +167,7 @@ def one_by_one(outputs, labels):
 
 
 def over_pairs(outputs, labels):
-    """Of the differences of all pairs, which is no mean over examples by intention."""
+    """A loss over all pairs of examples on purpose, which is no mean over examples."""
     scores = outputs[:, 0]
     off = (scores[:, None] - scores[None]) - (labels[:, None] - labels[None])
     return (
@@ -176,7 +176,7 @@ def over_pairs(outputs, labels):
     )
 
 
-@pytest.mark.usefixtures('as_users_have_it')
+@pytest.mark.usefixtures('rank_promotion')
 def test_a_user_loss_may_read_a_column_but_not_all_pairs():
     for loss in (one_by_one, over_pairs):
         problem = from_module(EXACT_OUTPUTS, outputs=1, loss=loss, metrics=None)
@@ -236,7 +236,7 @@ def test_a_user_loss_may_read_a_column_but_not_all_pairs():
         ),
     ],
 )
-@pytest.mark.usefixtures('as_users_have_it')
+@pytest.mark.usefixtures('rank_promotion')
 def test_labels_that_do_not_go_with_outputs_are_refused(labels, options, message):
     with pytest.raises(ValueError) as raised:  # noqa: PT011  compared below
         from_module(labels, **{'loss': 'squared_error', 'metrics': None, **options})
@@ -306,15 +306,14 @@ def test_tokens_are_counted_where_their_labels_are(num_examples, rng):
     correct = 0
     count = 0
     for row, sequence in zip(logs, labels, strict=True):
-        each = [
-            -row[index, label] for index, label in enumerate(sequence) if label >= 0
-        ]
-        sequence_losses.append(np.mean(each) if each else 0.0)
-        total = total + sum(each)
-        count = count + len(each)
-        correct += sum(
-            int(np.argmax(row[i])) == label for i, label in enumerate(sequence)
-        )
+        token_losses = []
+        for scores_of_token, label in zip(row, sequence, strict=True):
+            if label >= 0:
+                token_losses.append(-scores_of_token[label])
+                correct += int(np.argmax(scores_of_token) == label)
+        sequence_losses.append(np.mean(token_losses) if token_losses else 0.0)
+        total += sum(token_losses)
+        count += len(token_losses)
     assert problem.larger_is_better == ('accuracy',)
     assert result['loss'] == pytest.approx(np.mean(sequence_losses), rel=1e-5)
     assert result['perplexity'] == pytest.approx(np.exp(total / count), rel=1e-5)

@@ -1,4 +1,4 @@
-"""Prices of rounds: by hand, against a NumPy loop, and with who the algorithms say takes part."""
+"""Costs of rounds: by hand, against a NumPy loop, and against the counts of the algorithms."""
 
 import re
 
@@ -30,10 +30,10 @@ def test_a_model_both_ways_by_hand():
     np.testing.assert_allclose(spent.compute, [0, 8, 8, 12])
 
 
-def test_two_models_and_those_who_train_unheard_by_hand():
-    both = cost_model.TRAFFIC['scaffold']
+def test_two_models_and_training_without_uploads_by_hand():
+    two_models = cost_model.TRAFFIC['scaffold']
     spent = cost_model.price(
-        MASK, both, TABLE, model_bytes=100, local_steps=2, overhead=0.5
+        MASK, two_models, TABLE, model_bytes=100, local_steps=2, overhead=0.5
     )
     # 2 + 6 + 40, then 2 + 4 + 10.
     np.testing.assert_allclose(spent.seconds, [0, 48.5, 49, 65.5])
@@ -105,8 +105,8 @@ def test_two_models_go_where_a_control_goes_with_the_model():
         if (traffic.up, traffic.down) == (1, 1)
     }
     assert one | two == set(cost_model.TRAFFIC) - {'gossip'}
-    talk = {name for name, traffic in cost_model.TRAFFIC.items() if traffic.peers}
-    assert talk == {'cogc', 'colrel', 'gossip', 's2a', 's2s'}
+    to_peers = {name for name, traffic in cost_model.TRAFFIC.items() if traffic.peers}
+    assert to_peers == {'cogc', 'colrel', 'gossip', 's2a', 's2s'}
 
 
 def rows_of_the_page():
@@ -144,11 +144,13 @@ def test_the_page_has_what_every_algorithm_sends_and_computes():
         check_row(row_of_others, cost_model.TRAFFIC[name])
 
 
-def example(name, **options):
+def example(name, **changes):
+    """The example of a registered algorithm with changed options, and all of these."""
     entry = ALGORITHMS[name]
     program = entry.client_program or local_training.local_sgd
     client = program(0.05, local_steps=2, **entry.client_example)
-    return entry(client, **{**entry.example, **options}), {**entry.example, **options}
+    options = {**entry.example, **changes}
+    return entry(client, **options), options
 
 
 SPECIAL = [
@@ -157,7 +159,8 @@ SPECIAL = [
     ('wait_for_all', {'start_round': 4}),
     ('s2s', {'server_every': 3}),
 ]
-OTHERS = ALGORITHMS.keys() - {'fedpbc', 'cogc'}  # whose messages may all be in vain
+# FedPBC is among the cases above. CoGC reports all clients as active, or none.
+OTHERS = ALGORITHMS.keys() - {'fedpbc', 'cogc'}
 PLAIN = [('fedavg', {'compute': 'all'}), ('fedpbc', {'compute': 'active'})]
 
 
@@ -165,8 +168,8 @@ PLAIN = [('fedavg', {'compute': 'all'}), ('fedpbc', {'compute': 'active'})]
     'name, options',
     cases([*SPECIAL, *PLAIN, *((name, {}) for name in sorted(OTHERS))], SPECIAL),
 )
-def test_who_sends_and_who_trains_are_those_of_the_algorithm(name, options):
-    """The counts of every round, as the algorithm reports them."""
+def test_senders_and_training_clients_are_those_of_the_algorithm(name, options):
+    """Compared with the counts that the algorithm reports of every round."""
     mask = np.random.default_rng(1).random((17, 5)) < 0.5
     mask[6] = False
     problem = problems.quadratic(np.eye(5))
@@ -186,7 +189,8 @@ def test_who_sends_and_who_trains_are_those_of_the_algorithm(name, options):
     np.testing.assert_array_equal(np.diff(result.compute), rounds.num_computing)
 
 
-def test_f3ast_asks_whom_the_algorithm_asks():
+def test_senders_of_f3ast_are_those_that_it_selects():
+    """Compared by the rates, a moving average of the selections."""
     mask = np.random.default_rng(2).random((40, 6)) < 0.6
     algorithm, options = example('f3ast', budget=2, beta=0.1)
     problem = problems.quadratic(np.eye(6))

@@ -48,10 +48,13 @@ def test_noise_that_runs_share_cancels_in_their_difference():
     'num_seeds, shown', [(2, '+1.0'), (5, '+1.0'), (6, '+1.0 ± 0.0 *')]
 )
 def test_equal_differences_of_few_seeds_decide_nothing(num_seeds, shown):
-    """Of single precision: 0.84 - 0.83 is not 0.75 - 0.74."""
+    """In single precision 0.84 - 0.83 is not 0.75 - 0.74."""
     base = np.array([0.83, 0.74, 0.71, 0.77, 0.8, 0.79])[:num_seeds]
-    sides = (ends(*np.float32(level)) for level in (base, base + 0.01))
-    table = levels(results(dict(zip(('fedavg', 'mifa'), sides, strict=True)))).tables[0]
+    curves = {
+        'fedavg': ends(*np.float32(base)),
+        'mifa': ends(*np.float32(base + 0.01)),
+    }
+    table = levels(results(curves)).tables[0]
     row = rows_of(table)[1]
     assert row['minus fedavg'] == shown
     assert row['verdict'] == ('ahead' if '*' in shown else 'not decided')
@@ -123,7 +126,15 @@ def test_levels_are_means_over_the_last_share_of_the_evaluations():
 
 
 def tried(columns, scores, tied=(), by_seed=None, ties=()):
-    """What two seeds said of values, some of which they could not tell from the best."""
+    """Tuning trials of two seeds on one pattern.
+
+    Args:
+      columns: the K values by name.
+      scores: of each value, [K].
+      tied: indices of values that tuning cannot tell from the best.
+      by_seed: scores [K, 2] by seed; by default both seeds have ``scores``.
+      ties: indices of statistical ties that run in the main stage.
+    """
     scores = np.array(scores)
     by_seed = (
         scores[:, None].repeat(2, axis=1) if by_seed is None else np.array(by_seed)
@@ -295,7 +306,7 @@ def test_bars_are_the_main_models_means():
     ]
 
 
-def test_link_maps_say_what_the_links_amounted_to():
+def test_link_maps_have_the_statistics_of_the_links():
     always = np.ones((4, 2), bool)
     never = np.zeros((4, 2), bool)
     half = np.array([[1, 0], [1, 0], [1, 0], [0, 0]], bool)

@@ -1,4 +1,4 @@
-"""What the report says of clients, against counts by hand, plain simulations and exact weights."""
+"""Tables of links and clients, against counts by hand, plain simulations and exact weights."""
 
 import jax
 import numpy as np
@@ -36,11 +36,16 @@ def config(**changes):
     }
 
 
-def source_of(masks, clients=None):
-    links = {
-        k: FirstSeedLinks(np.asarray(m, bool), np.full(len(m[0]), np.nan))
-        for k, m in masks.items()
+def links_of(masks):
+    """Links of the first seed with these masks, [T, N] by pattern, and unknown probabilities."""
+    return {
+        label: FirstSeedLinks(np.asarray(mask, bool), np.full(len(mask[0]), np.nan))
+        for label, mask in masks.items()
     }
+
+
+def view_of(masks, clients=None):
+    links = links_of(masks)
     result = results(
         {'fedavg': np.zeros((len(masks), 1, 1))}, patterns=list(masks), links=links
     )
@@ -48,13 +53,13 @@ def source_of(masks, clients=None):
 
 
 def page_of(masks, clients=None):
-    return participation(source_of(masks, clients))
+    return participation(view_of(masks, clients))
 
 
 def test_counts_gaps_ages_and_effective_clients_by_hand():
     mask = np.zeros((6, 4), bool)
-    mask[[0, 2, 5], 0] = True  # gaps 2 and 3, heard in the last round
-    mask[[1, 2], 1] = True  # gap 1, last heard four rounds before the end
+    mask[[0, 2, 5], 0] = True  # gaps 2 and 3, active in the last round
+    mask[[1, 2], 1] = True  # gap 1, last active three rounds before the last
     mask[3, 2] = True
     (row,) = rows_of(page_of({'some': mask}).tables[0])
     weights = np.array([1 + 0.5 + 1, 1 + 0.5, 1, 0]) / 5
@@ -68,7 +73,7 @@ def test_counts_gaps_ages_and_effective_clients_by_hand():
     }
 
 
-def test_what_cannot_be_said_says_why():
+def test_an_unknown_law_is_given_with_its_reason():
     masks = {
         'inactive': np.zeros((400, 3)),
         'unknown': np.ones((400, 3)),
@@ -78,11 +83,11 @@ def test_what_cannot_be_said_says_why():
     exact = client_stats.Clients(np.full(3, 1 / 3), 'a formula')
     known = {label: exact for label in masks if label != 'not_kept'}
     known['unknown'] = exact._replace(
-        weights=np.zeros(0), source='not known: nobody did the sums'
+        weights=np.zeros(0), source='not known: no formula'
     )
     rows = {
         row['pattern']: row
-        for row in rows_of(link_maps(source_of(masks, known)).tables[0])
+        for row in rows_of(link_maps(view_of(masks, known)).tables[0])
     }
     distances = {label: row['exact'] for label, row in rows.items()}
     assert distances == {
@@ -91,11 +96,11 @@ def test_what_cannot_be_said_says_why():
         'not_kept': '',
         'fixed': '0.000',
     }
-    assert rows['unknown']['law'] == 'not known: nobody did the sums'
+    assert rows['unknown']['law'] == 'not known: no formula'
     assert rows['not_kept']['law'] == 'not recorded'
     assert rows['fixed']['law'] == 'a formula'
     assert rows['inactive']['distance'] == '-'
-    caption = link_maps(source_of(masks)).tables[0].caption
+    caption = link_maps(view_of(masks)).tables[0].caption
     assert 'report.write(results, experiment)' in caption
 
 
@@ -103,8 +108,8 @@ def test_weights_stand_beside_their_exact_law(rng):
     probs = np.repeat([FIRST, SECOND], 4)
     mask = rng.random((2000, 8)) < probs
     law = analysis.fedavg_weights(probs)
-    result = source_of({'some': mask}, {'some': client_stats.Clients(law, 'a formula')})
-    (row,) = rows_of(link_maps(result).tables[0])
+    view = view_of({'some': mask}, {'some': client_stats.Clients(law, 'a formula')})
+    (row,) = rows_of(link_maps(view).tables[0])
     assert row['exact'] == f'{np.abs(law - 1 / 8).sum():.3f}'
     received = mask[mask.any(axis=1)]
     realised = (received / received.sum(axis=1, keepdims=True)).mean(axis=0)
@@ -120,25 +125,20 @@ def finished(request, tmp_path_factory):
 
 
 def final_models(built, label):
-    """By model, the end of every seed, from plain simulations."""
-    problems = [built.problem_at('links', {}, seed) for seed in built.seeds]
+    """The models of an algorithm after the first seed's rounds, from a plain simulation."""
     pattern = built.pattern_at('links', {})
-    rate = {'client.learning_rate': np.float32(0.1)}
+    columns = built.plan.algorithms[label].columns
     algorithm = built.algorithm_at(
-        label, {**built.plan.algorithms[label].columns, **rate}
+        label, {**columns, 'client.learning_rate': np.float32(0.1)}
     )
     run = jax.jit(
         lambda key, problem: simulation.simulate(
             key, algorithm, pattern, problem, num_rounds=400
         )
     )
-    keys = [jax.random.key(seed) for seed in built.seeds]
-    states = [run(*args).state.algorithm for args in zip(keys, problems, strict=True)]
-    computed = [algorithm.models(state) for state in states]
-    return {
-        name: np.array([models[name] for models in computed], float)
-        for name in computed[0]
-    }
+    seed = built.seeds[0]
+    result = run(jax.random.key(seed), built.problem_at('links', {}, seed))
+    return algorithm.models(result.state.algorithm)
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_losses_are_those_of_plain_simulations(finished):
     saved = client_stats.read(folder)['links']
     targets = np.asarray(built.problem_at('links', {}, built.seeds[0]).data, float)
     for label, name in (('fedavg', 'server'), ('fedpbc', 'client_mean')):
-        model = final_models(built, label)[name][0]
+        model = np.asarray(final_models(built, label)[name], float)
         expected = 0.5 * ((model - targets) ** 2).sum(axis=1)
         np.testing.assert_allclose(saved.losses[label], expected, rtol=1e-4)
     probs = np.repeat([FIRST, SECOND], 3)
@@ -177,15 +177,13 @@ def test_an_archive_without_models_keeps_its_client_metrics(finished, tmp_path):
     assert saved == (folder / CLIENTS).read_bytes()
 
 
-def test_the_worst_clients_are_listed_and_all_are_drawn(
-    draw_page,
-):
+def test_the_worst_clients_are_listed_and_all_are_drawn(draw_page):
     mask = np.ones((4, 20), bool)
     mask[1:, [3, 8]] = False
     losses = np.full(20, 0.1)
     losses[[8, 3]] = 2.0, 1.0
-    remaining = {'some': client_stats.Clients(np.zeros(0), '', {'fedavg': losses})}
-    page = page_of({'some': mask, 'unknown': mask}, remaining)
+    clients = {'some': client_stats.Clients(np.zeros(0), '', {'fedavg': losses})}
+    page = page_of({'some': mask, 'unknown': mask}, clients)
     (line,) = draw_page(page).axes[0].lines
     np.testing.assert_array_equal(line.get_xdata(), mask.sum(axis=0))
     np.testing.assert_array_equal(line.get_ydata(), losses)
@@ -209,7 +207,7 @@ def test_the_worst_clients_are_listed_and_all_are_drawn(
     [(200, 'in all rounds of'), (201, 'in the first 200 rounds of')],
 )
 def test_captions_say_which_rounds_a_map_shows(num_rounds, shown):
-    view = source_of({'some': np.ones((num_rounds, 3))})
+    view = view_of({'some': np.ones((num_rounds, 3))})
     assert shown in link_maps(view).caption
     assert shown in overview(view).caption
 
@@ -217,17 +215,13 @@ def test_captions_say_which_rounds_a_map_shows(num_rounds, shown):
 def test_an_algorithm_looks_the_same_in_all_panels(draw_page):
     """Also where another has no losses under a pattern; the one legend names both."""
     masks = {'first': np.ones((4, 3)), 'last': np.ones((4, 3))}
-    links = {
-        label: FirstSeedLinks(np.asarray(mask, bool), np.full(3, np.nan))
-        for label, mask in masks.items()
-    }
     losses = {'mine': np.full(3, 1.0), 'yours': np.full(3, 2.0)}
     stats = {
         'first': client_stats.Clients(np.zeros(0), '', losses),
         'last': client_stats.Clients(np.zeros(0), '', {'yours': losses['yours']}),
     }
     curves = {label: np.zeros((2, 1, 1)) for label in losses}
-    view = results(curves, patterns=list(masks), links=links)
+    view = results(curves, patterns=list(masks), links=links_of(masks))
     first, last = draw_page(participation(changed(view, clients=stats))).axes
     looks = [
         {line.get_label(): line.get_color() for line in axes.lines}
@@ -238,7 +232,7 @@ def test_an_algorithm_looks_the_same_in_all_panels(draw_page):
 
 
 @pytest.mark.slow
-def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
+def test_missing_weights_and_losses_are_given_with_their_reasons(tmp_path):
     target = np.random.default_rng(0).normal(size=(4, 2))
     client = fl.local_training.local_sgd(1e38, local_steps=2)
     built = fl.Experiment(

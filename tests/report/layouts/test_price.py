@@ -56,7 +56,7 @@ def rows_of(table):
 
 
 def hours(mask, steps):
-    """A model is two float32: 0.5 s down and 1 s up."""
+    """Hours of the rounds with participants: a model of 8 bytes takes 0.5 s down and 1 s up."""
     return mask.any(axis=1).sum() * (1.5 + 2.0 * steps) / 3600
 
 
@@ -80,8 +80,8 @@ def test_totals_are_those_of_the_links(folder):
     assert 'What 12 rounds cost, mean over 2 seeds:' in page.tables[0].caption
 
 
-def first(curve, level):
-    """The round at which a curve of evaluations every three rounds is at or below a level."""
+def first_round(curve, level):
+    """The first round, of evaluations every three rounds, in which a curve is at most a level."""
     return 3 * next(index for index, value in enumerate(curve) if value <= level)
 
 
@@ -90,44 +90,40 @@ def test_a_target_costs_what_the_rounds_until_then_cost(folder):
     distances = result.curve('distance', FinalKey('links', 'fedavg', 'server'))
     level = float(distances.mean(axis=0)[3])
     page = price(result, **SPEEDS, targets=[level, -1.0], metric='distance')
-    at = first(distances.mean(axis=0), level)
-    ends = [first(curve, level) for curve in distances]
-    assert at > 0
+    end = first_round(distances.mean(axis=0), level)
+    assert end > 0
     hours_by_seed = [
-        hours(mask[:end], 2) for mask, end in zip(masks(folder), ends, strict=True)
+        hours(mask[: first_round(curve, level)], 2)
+        for mask, curve in zip(masks(folder), distances, strict=True)
     ]
-    mean = np.mean([hours(mask[:at], 2) for mask in masks(folder)])
+    mean = np.mean([hours(mask[:end], 2) for mask in masks(folder)])
     row = rows_of(page.tables[0])['fedavg'][5:]
     assert (
         row[0] == f'{mean:.3g} ({min(hours_by_seed):.3g} to {max(hours_by_seed):.3g})'
     )
-    sent = np.mean([16 * mask[:at].sum() / 1e9 for mask in masks(folder)])
-    assert row[1].startswith(f'{sent:.3g} (')
+    gigabytes = np.mean([16 * mask[:end].sum() / 1e9 for mask in masks(folder)])
+    assert row[1].startswith(f'{gigabytes:.3g} (')
     assert row[2:] == ['never (never)'] * 2
 
 
 @pytest.mark.parametrize('against', ['hours', 'gigabytes'])
-def test_curves_are_drawn_against_what_was_spent(folder, against, draw_page):
-    page = price(run_view.of_run(runs.read(folder)), **SPEEDS, against=against)
-    (axes,) = draw_page(page).axes
-    spent = {
-        'hours': [
-            np.mean([hours(mask[:t], 2) for mask in masks(folder)])
-            for t in range(0, 13, 3)
-        ],
-        'gigabytes': [
-            np.mean([16 * mask[:t].sum() / 1e9 for mask in masks(folder)])
-            for t in range(0, 13, 3)
-        ],
-    }
+def test_curves_are_drawn_against_cost(folder, against, draw_page):
+    view = run_view.of_run(runs.read(folder))
+    (axes,) = draw_page(price(view, **SPEEDS, against=against)).axes
+    expected = []
+    for t in range(0, 13, 3):
+        if against == 'hours':
+            by_seed = [hours(mask[:t], 2) for mask in masks(folder)]
+        else:
+            by_seed = [16 * mask[:t].sum() / 1e9 for mask in masks(folder)]
+        expected.append(np.mean(by_seed))
     assert axes.get_xlabel().startswith(against)
-    np.testing.assert_allclose(axes.lines[0].get_xdata(), spent[against])
-    result = run_view.of_run(runs.read(folder))
-    values = result.curve(result.metric().name, FinalKey('links', 'fedavg', 'server'))
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), expected)
+    values = view.curve(view.metric().name, FinalKey('links', 'fedavg', 'server'))
     np.testing.assert_allclose(axes.lines[0].get_ydata(), values.mean(axis=0))
 
 
-def test_seeds_without_links_are_left_out_and_said(tmp_path):
+def test_the_caption_counts_the_seeds_with_links(tmp_path):
     planned = experiment.build({**CONFIG, 'reports': {'hours': PRICE}, 'num_rounds': 6})
     report.check(planned)
     planned.run(tmp_path)
@@ -139,7 +135,7 @@ def test_seeds_without_links_are_left_out_and_said(tmp_path):
 
 @pytest.mark.slow
 def test_a_series_is_priced_over_its_own_seeds(tmp_path):
-    """Until decided, a pair stops where others go on; links are those of all seeds."""
+    """Seeds are added until decided: a pair stops where others continue; links have all seeds."""
     changes = {
         'problem': {'name': 'digits', 'num_clients': 6, 'alpha': 0.5, 'seed': 0},
         'client': {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4},
@@ -233,7 +229,7 @@ def test_a_mistake_is_named(folder, options, message):
     assert message in str(raised.value)
 
 
-def test_what_is_said_of_traffic_replaces_what_is_known(folder):
+def test_the_option_traffic_replaces_that_of_the_registry(folder):
     page = price(
         run_view.of_run(runs.read(folder)),
         **SPEEDS,
@@ -247,7 +243,7 @@ def test_what_is_said_of_traffic_replaces_what_is_known(folder):
     assert row[2:4] == [f'{300 * active / 1e9:.3g}', '0']
 
 
-def test_what_cannot_be_priced_says_why(tmp_path):
+def test_what_cannot_be_priced_is_refused(tmp_path):
     in_memory = made({'fedavg': np.zeros((1, 1, 2))})
     with pytest.raises(ValueError, match='`folder` must be given to price a run'):
         price(in_memory, **SPEEDS)
