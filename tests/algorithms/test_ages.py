@@ -230,7 +230,9 @@ def test_the_printed_limits_come_out(x64, name):
     'age, distance', [(0, 0.69), (5, 0.21), (20, 0.033), (50, 0.005)]
 )
 def test_the_printed_distances_by_age_come_out(x64, age, distance):
-    result, _ = limits.mixed(algorithms.mifa(limits.program(), max_age=age))
+    result, _ = limits.distance_and_spread(
+        algorithms.mifa(limits.program(), max_age=age)
+    )
     assert abs(result - distance) < 0.05 * distance + 0.004
 
 

@@ -210,7 +210,7 @@ PRINTED = {
 @pytest.mark.parametrize('name', PRINTED)
 def test_the_printed_limits_come_out(x64, name):
     make, graph, model, distance, tolerance = PRINTED[name]
-    result, _ = limits.mixed(make(limits.program()), graph, model=model)
+    result, _ = limits.distance_and_spread(make(limits.program()), graph, model=model)
     assert abs(result - distance) < tolerance
 
 
@@ -223,9 +223,13 @@ def test_relays_halve_the_spread(x64):
     variance = analysis.colrel_variance(limits.MIXED_PROBS, edges, weights)
     assert abs(variance - 20.5) < 0.05
     colrel = algorithms.colrel(limits.program(), weights=weights)
-    relayed = np.array([limits.mixed(colrel, RING, seed=seed) for seed in range(6)])
+    relayed = np.array(
+        [limits.distance_and_spread(colrel, RING, seed=seed) for seed in range(6)]
+    )
     known = algorithms.fedavg_known(limits.program())
-    alone = np.array([limits.mixed(known, seed=seed) for seed in range(6)])
+    alone = np.array(
+        [limits.distance_and_spread(known, seed=seed) for seed in range(6)]
+    )
     assert relayed[:, 0].mean() < 0.01
     assert alone[:, 0].mean() < 0.02
     for spreads, expected in ((relayed[:, 1], 0.027), (alone[:, 1], 0.050)):

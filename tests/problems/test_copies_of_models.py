@@ -16,33 +16,41 @@ from tests.tiers import cases
 NUM_CLIENTS = 24
 DIMENSION = 40
 CHUNK = 8
-LOOPS = {'fedavg': 3, 'fedpbc': 2}  # rounds, chunks of active clients, local steps
-SIDE_BY_SIDE = {'fedavg': CHUNK, 'fedpbc': NUM_CLIENTS}
+# Nested loops: rounds, chunks of active clients (where only these compute), local steps.
+NUM_LOOPS = {'fedavg': 3, 'fedpbc': 2}
+NUM_PARALLEL_MODELS = {'fedavg': CHUNK, 'fedpbc': NUM_CLIENTS}
 
 _OPERATION = re.compile(r'(?:ROOT )?%?[\w.\-]+ = b?f\d+\[([\d,]*)\]\S* ([\w\-]+)\(')
 _CALL = re.compile(r'(body|condition|calls|to_apply)=%?([\w.\-]+)')
 
 
 def operations(text):
-    """By computation: its (operation, entries) with floating-point results, and its calls."""
+    """Parses the text of a compiled program.
+
+    Returns:
+      By computation, its operations with floating-point results as (name, number of entries); and
+      its calls as (kind, callee).
+    """
     results = {}
     calls = {}
     name = None
     for line in text.splitlines():
-        if head := re.match(r'(?:ENTRY )?%?([\w.\-]+) \(.*\{$', line):
+        head = re.match(r'(?:ENTRY )?%?([\w.\-]+) \(.*\{$', line)
+        if head:
             name = head[1]
-            results[name], calls[name] = [], _CALL.findall(line)
+            results[name] = []
+            calls[name] = _CALL.findall(line)
         elif name is not None:
             calls[name] += _CALL.findall(line)
-            if match := _OPERATION.match(line.strip()):
-                results[name].append(
-                    (match[2], math.prod(int(n) for n in match[1].split(',') if n))
-                )
+            operation = _OPERATION.match(line.strip())
+            if operation:
+                shape = [int(size) for size in operation[1].split(',') if size]
+                results[name].append((operation[2], math.prod(shape)))
     return results, calls
 
 
 def inside_loops(text, num_loops):
-    """The operations that stand in at least so many loops within each other."""
+    """The operations within at least so many nested loops."""
     result, calls = operations(text)
     called = {callee for edges in calls.values() for _, callee in edges}
     depths = {}
@@ -51,7 +59,7 @@ def inside_loops(text, num_loops):
         if depth > depths.get(name, -1):
             depths[name] = depth
             for kind, callee in calls[name]:
-                visit(callee, depth + (kind == 'body'))
+                visit(callee, depth + 1 if kind == 'body' else depth)
 
     for name in result.keys() - called:
         visit(name, 0)
@@ -64,11 +72,14 @@ def inside_loops(text, num_loops):
 
 
 def moved(problem, name, batch_size):
-    """Copies and transposes inside the local steps as large as the models trained in them."""
+    """Copies and transposes inside the local steps that are as large as the models in training."""
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
     largest = max(math.prod(a.shape) for a in jax.tree.leaves(params))
     client = local_training.local_sgd(
-        0.01, local_steps=20, batch_size=batch_size, chunk_size=SIDE_BY_SIDE[name]
+        0.01,
+        local_steps=20,
+        batch_size=batch_size,
+        chunk_size=NUM_PARALLEL_MODELS[name],
     )
     links = participation.bernoulli(np.full(NUM_CLIENTS, 0.3))
     run = jax.jit(
@@ -77,10 +88,14 @@ def moved(problem, name, batch_size):
         )
     )
     text = run.lower(jax.random.key(0), problem).compile().as_text()
-    table = SIDE_BY_SIDE[name] * largest
-    steps = inside_loops(text, LOOPS[name])
-    assert any(entries >= table for _, entries in steps)  # the models are trained there
-    return [op for op in steps if op[0] in ('copy', 'transpose') and op[1] >= table]
+    num_entries = NUM_PARALLEL_MODELS[name] * largest
+    steps = inside_loops(text, NUM_LOOPS[name])
+    assert any(entries >= num_entries for _, entries in steps)  # the models are there
+    return [
+        (operation, entries)
+        for operation, entries in steps
+        if operation in ('copy', 'transpose') and entries >= num_entries
+    ]
 
 
 def quadratic():
@@ -104,7 +119,7 @@ def softmax():
 
 @pytest.mark.slow
 @pytest.mark.optimised
-@pytest.mark.parametrize('name', LOOPS)
+@pytest.mark.parametrize('name', NUM_LOOPS)
 @pytest.mark.parametrize(
     'build, batch_size',
     [(quadratic, None), (quadratic, 4), (robust_regression, None), (softmax, 4)],
@@ -114,12 +129,13 @@ def test_local_steps_move_no_models(build, batch_size, name):
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize('name', cases(LOOPS, ['fedavg']))
+@pytest.mark.parametrize('name', cases(NUM_LOOPS, ['fedavg']))
 def test_the_count_of_moves_can_fail(name):
-    """A mean over an axis of examples that is squeezed out of the models' sum."""
+    """This loss, a mean over examples of a sum over features, makes XLA copy the models."""
 
     def loss(params, batch):
         return 0.5 * jnp.mean(jnp.sum(jnp.square(params[None] - batch), axis=-1))
 
     problem = dataclasses.replace(quadratic(), loss_fn=loss)
-    assert moved(problem, name, None) == [('copy', SIDE_BY_SIDE[name] * DIMENSION)]
+    copies = [('copy', NUM_PARALLEL_MODELS[name] * DIMENSION)]
+    assert moved(problem, name, None) == copies

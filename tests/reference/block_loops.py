@@ -48,17 +48,21 @@ def amplified_fedavg(
 def wait_for_all(
     s: Setting, period: int, start_round: int = 0, *, wrong: str | None = None
 ) -> np.ndarray:
-    """One step of everybody per block, visible at the end of the block."""
+    """One FedAvg step of all clients per block, visible at the end of the block."""
     x = s.start.copy()
     path = []
     for t, active in enumerate(s.mask):
-        position = (t - start_round) % period
-        steps = position == (0 if wrong == 'visible at the start' else period - 1)
-        who = range(len(s.targets)) if steps else []
-        if t < start_round or (steps and wrong == 'averages the active only'):
-            who = np.flatnonzero(active)
-        if len(who):
-            x = x + np.mean([local(s, x, i, t) - x for i in who], axis=0)
+        last = 0 if wrong == 'visible at the start' else period - 1
+        if t < start_round:  # plain FedAvg
+            ids = np.flatnonzero(active)
+        elif (t - start_round) % period != last:
+            ids = []
+        elif wrong == 'averages the active only':
+            ids = np.flatnonzero(active)
+        else:
+            ids = range(len(s.targets))
+        if len(ids):
+            x = x + np.mean([local(s, x, i, t) - x for i in ids], axis=0)
         path.append(x)
     return np.array(path)
 

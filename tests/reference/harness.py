@@ -51,9 +51,10 @@ def follow(setting: Setting, algorithm, expected: np.ndarray, *, links=None):
 
 
 def split_links(setting: Setting, seed: int = 3):
-    """A setting whose clients miss rounds for three reasons, and the pattern of these links.
+    """Adds lost downlinks and clients that cannot compute to a setting's uplinks.
 
-    Uplinks are the setting's; downlinks and the ability to train are known as well.
+    Returns:
+      The setting in which clients are active if nothing is lost, and the duplex pattern.
     """
     rng = np.random.default_rng(seed)
     num_clients = setting.mask.shape[1]
@@ -61,15 +62,10 @@ def split_links(setting: Setting, seed: int = 3):
     for name, least in (('downlink', 0.35), ('compute', 0.8)):
         prob = np.broadcast_to(np.linspace(least, 1.0, num_clients), setting.mask.shape)
         parts[name] = (rng.random(prob.shape) < prob, prob)
-    pattern = participation.duplex(
-        **{
-            name: participation.replay(mask, prob)
-            for name, (mask, prob) in parts.items()
-        }
-    )
+    patterns = {name: participation.replay(*part) for name, part in parts.items()}
     masks, probs = zip(*parts.values(), strict=True)
-    both = setting._replace(mask=np.all(masks, axis=0), prob=np.prod(probs, axis=0))
-    return both, pattern
+    combined = setting._replace(mask=np.all(masks, axis=0), prob=np.prod(probs, axis=0))
+    return combined, participation.duplex(**patterns)
 
 
 def assert_caught(expected: np.ndarray, wrong: np.ndarray) -> None:
@@ -92,13 +88,13 @@ def round_with_partial_links():
 
 
 def follow_many(settings, algorithm, expected, links=None) -> list:
-    """`follow` for settings that differ in data and links alone, to 1e-12 and in one program.
+    """Asserts that all settings have their expected paths, to 1e-12, from one compiled program.
 
     Args:
-      settings: all with one start, rate and number of steps.
-      algorithm: which one.
-      expected: the server's path for each.
-      links: for each, what `participation.replay` takes by name; masks and probabilities else.
+      settings: they differ in targets, masks and probabilities alone.
+      algorithm: the one that runs.
+      expected: the server's path for each setting.
+      links: for each setting, further arguments of `participation.replay`, such as edges.
 
     Returns:
       The final algorithm state of each.
@@ -106,11 +102,11 @@ def follow_many(settings, algorithm, expected, links=None) -> list:
     links = links or [{} for _ in settings]
 
     @jax.jit
-    def run(key, problem, mask, prob, between):
+    def run(key, problem, mask, prob, other_links):
         return simulation.simulate(
             key,
             algorithm,
-            participation.replay(mask, prob, **between),
+            participation.replay(mask, prob, **other_links),
             problem,
             num_rounds=len(mask),
             eval_every=1,
@@ -118,9 +114,11 @@ def follow_many(settings, algorithm, expected, links=None) -> list:
         )
 
     states = []
-    for setting, path, between in zip(settings, expected, links, strict=True):
+    for setting, path, other_links in zip(settings, expected, links, strict=True):
         problem = problems.quadratic(setting.targets, initial_point=setting.start)
-        result = run(jax.random.key(0), problem, setting.mask, setting.prob, between)
+        result = run(
+            jax.random.key(0), problem, setting.mask, setting.prob, other_links
+        )
         np.testing.assert_allclose(result.evals['server'], path, rtol=0, atol=1e-12)
         states.append(result.state.algorithm)
     assert run._cache_size() == 1

@@ -1,4 +1,4 @@
-"""Methods that weigh clients by how often they were heard, one Python loop per listing, float64.
+"""Methods that weigh clients by their participation, one Python loop per listing, float64.
 
 ``wrong`` switches on one classic misreading, so that tests can show that it would be caught.
 """
@@ -50,7 +50,9 @@ def fedau(s: Setting, cutoff: int, *, wrong: str | None = None) -> np.ndarray:
                 weight = np.mean(closed[i]) if closed[i] else default
                 total += weight * (local(s, x, i, t) - x)
                 if wrong != 'counts first':
-                    closed[i].append(waited[i] + (wrong != 'interval one short'))
+                    closed[i].append(waited[i] + 1)
+                if wrong == 'interval one short':
+                    closed[i][-1] -= 1
                 waited[i] = 0
             else:
                 waited[i] += 1
@@ -151,11 +153,9 @@ def fedawe(s: Setting, *, clip: float | None = None, wrong: str | None = None):
             base = x if wrong == 'base is the server model' else starts.mean(axis=0)
             x = base + s.server_lr * innovation
             models[ids] = x
-        if len(ids) or wrong != 'tau rests in empty rounds':
-            tau = np.where(
-                active,
-                0 if wrong == 'counts first' else 1,
-                tau + (wrong != 'counts first'),
-            )
+        if wrong == 'counts first':
+            tau = np.where(active, 0, tau)
+        elif len(ids) or wrong != 'tau rests in empty rounds':
+            tau = np.where(active, 1, tau + 1)
         path.append(x)
     return np.array(path), models, tau

@@ -17,7 +17,7 @@ ROUNDING = 1e-12
 
 _RNG = np.random.default_rng(0)
 MIXED_PROBS = _RNG.permutation(PROBS)
-"""Links in no order, for algorithms with neighbours; their targets lie with them."""
+"""Probabilities in no order, for algorithms with neighbours; targets grow with them."""
 MIXED_TARGETS = _RNG.normal(size=(NUM_CLIENTS, DIMENSION)) + 3 * MIXED_PROBS[:, None]
 
 
@@ -29,7 +29,7 @@ def program(learning_rate=0.002, local_steps=5):
 def late_models(
     algorithm, links=None, *, model='server', targets=TARGETS, seed=0
 ) -> np.ndarray:
-    """A candidate in every tenth round in the second half of a run, [1000, d]."""
+    """A candidate after every tenth round of the second half of a run, [1000, d]."""
     problem = problems.quadratic(targets)
     links = links or participation.bernoulli(PROBS)
     run = jax.jit(
@@ -48,13 +48,15 @@ def late_models(
     return path[len(path) // 2 :]
 
 
-def mixed(algorithm, graph=None, *, model='server', seed=0) -> tuple[float, float]:
-    """Distance of the late mean from the optimum, and spread about it, for links in no order.
+def distance_and_spread(
+    algorithm, graph=None, *, model='server', seed=0
+) -> tuple[float, float]:
+    """Distance of the late mean from the optimum, and root mean square about the mean.
 
     Args:
-      algorithm: which one.
+      algorithm: the one that runs, under links of ``MIXED_PROBS``.
       graph: of edges that are up half of the time; None for no edges.
-      model: which candidate.
+      model: the name of the candidate.
       seed: of the run.
     """
     links = participation.bernoulli(MIXED_PROBS)

@@ -33,7 +33,8 @@ def focus(s: Setting, server_lr: float | None = None, *, wrong: str | None = Non
             pushed.append(y)
         if wrong == 'reset in every round':
             total = np.zeros_like(x)
-        total = total + np.sum(pushed, axis=0) if pushed else total
+        if pushed:
+            total = total + np.sum(pushed, axis=0)
         if active.any() or wrong != 'rests in empty rounds':
             divisor = len(s.targets) if wrong == 'a mean' else 1
             x = x - (eta if server_lr is None else server_lr) * total / divisor

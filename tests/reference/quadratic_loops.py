@@ -1,21 +1,32 @@
 """The papers' algorithms on quadratics, one Python loop per listing, float64.
 
-Every function takes a `Setting` and returns the server model after every round, [T, d], and, where
-clients keep models, the client models after the last round, [N, d].
+Each takes a `Setting` and returns the server model after every round, [T, d]. Where clients keep
+models, it also returns the client models after the last round, [N, d].
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 
 class Setting(NamedTuple):
-    """One deterministic run: who is active when, and what the clients want."""
+    """The data, the participation masks and the rates of one run.
+
+    Attributes:
+      targets: u_i, the minimisers of the clients' losses ``||x - u_i||^2 / 2``, [N, d].
+      start: x^0, the first model of the server and of all clients, [d].
+      mask: the active clients of every round, bool[T, N].
+      rate: ``round -> local rate``.
+      local_steps: s, gradient steps on a client's full data.
+      server_lr: eta_g, the rate of the server.
+      prob: the probabilities of the links, [T, N]; None where no algorithm reads them.
+    """
 
     targets: np.ndarray
     start: np.ndarray
     mask: np.ndarray
-    rate: object
+    rate: Callable[[int], float]
     local_steps: int
     server_lr: float
     prob: np.ndarray | None = None

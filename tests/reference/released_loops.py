@@ -11,9 +11,10 @@ from tests.reference.quadratic_loops import Setting, local
 def f3ast_positions_as_ids(
     s: Setting, budget: int, beta: float
 ) -> tuple[np.ndarray, int]:
-    """The places of the best scores in the reduced list, set in a mask over all clients.
+    """F3AST whose positions in the list of active clients are taken for client ids.
 
-    Also returns how many inactive clients were trained.
+    Returns:
+      The path, and how many inactive clients were trained.
     """
     num_clients = len(s.targets)
     x = s.start.copy()
