@@ -104,7 +104,7 @@ def counterexample_error(
         ``'all'`` or ``'active'``).
       learning_rate: eta, of the local steps.
       local_steps: s.
-      num_rounds: T, a multiple of 10.
+      num_rounds: T, a multiple of 10 above 50.
       pairs: float[G, 2], link probability of the first and of the second half of the clients; ours
         by default, as the papers' are lost.
       num_clients: N.
@@ -122,7 +122,12 @@ def counterexample_error(
     References:
       Xiang et al. 2023, Figure 2; Xiang et al. 2024, Figure 3.
     """
+    checks.not_empty('config.figure.panels', panels)
     checks.static_int('config.figure.num_seeds', num_seeds, minimum=2)
+    checks.static_int('config.figure.num_rounds', num_rounds)
+    if num_rounds <= _FIRST_SHOWN or num_rounds % _EVAL_PERIOD:
+        requirement = f'be a multiple of {_EVAL_PERIOD} above {_FIRST_SHOWN}'
+        raise errors.invalid('config.figure.num_rounds', requirement, num_rounds)
     probs = _checked_pairs(pairs)
     problem = problems.counterexample(
         num_clients=num_clients, dimension=dimension, seed=0

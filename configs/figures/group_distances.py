@@ -9,6 +9,7 @@ import numpy as np
 from fedjax_links import analysis, plot, simulation
 from fedjax_links.base import Participation
 from fedjax_links.config import resolver
+from fedjax_links.core import checks
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import minimum_separation
@@ -32,8 +33,8 @@ def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> Figure
 
     Args:
       weights: a section of `selection_weights`, one weight per group.
-      num_seeds: S runs. Of each, 3,000 rounds count after 200 that do not, since all clients start
-        selectable, away from stationarity.
+      num_seeds: S runs, at least 2. Of each, 3,000 rounds count after 200 that do not, since all
+        clients start selectable, away from stationarity.
 
     Returns:
       Columns ``separation``, ``exact``, ``simulated``, ``standard_error``, and the share of the
@@ -42,6 +43,7 @@ def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> Figure
     References:
       Sun et al., ICLR 2025, section 6 (the groups of its MNIST experiments).
     """
+    checks.static_int('config.figure.num_seeds', num_seeds, minimum=2)
     law = selection_weights('config.figure.weights', weights, _GROUPS)
     groups = np.repeat(np.arange(_GROUPS), _GROUP_SIZE)
     keys = jax.vmap(jax.random.key)(np.arange(num_seeds))

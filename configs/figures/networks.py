@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjax_links import plot
 from fedjax_links.config import resolver
-from fedjax_links.core import tree
+from fedjax_links.core import checks, tree
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.problems.classification import MODELS
@@ -33,6 +33,7 @@ def network_sizes(*, networks: Mapping[str, resolver.Section]) -> FigureResult:
     References:
       Wang and Ji 2022, Table D.2; Xiang et al. 2024, appendix B; Sun et al., ICLR 2025, section 6.
     """
+    checks.not_empty('config.figure.networks', networks)
     layers_by_label = {
         label: _layers(label, f'config.figure.networks.{label}', section)
         for label, section in networks.items()

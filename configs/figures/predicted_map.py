@@ -82,8 +82,12 @@ def limits(
         'seeds': seeds,
     }
     for name, values in arguments.items():
-        if not len(values):
-            raise errors.invalid(name, 'hold at least one value', values)
+        checks.not_empty(name, values)
+    is_valid = [1 / num_classes < a < 1 for a in bayes_accuracies]
+    if not all(is_valid):
+        requirement = f'lie above {1 / num_classes:g} and below 1'
+        wrong = bayes_accuracies[is_valid.index(False)]
+        raise errors.invalid('bayes_accuracies', requirement, wrong)
     distances = [
         analysis.equidistant_distance(a, num_classes) for a in bayes_accuracies
     ]

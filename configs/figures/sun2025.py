@@ -10,6 +10,7 @@ from scipy import stats
 
 from fedjax_links import analysis, plot, simulation
 from fedjax_links.config import resolver
+from fedjax_links.core import checks
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import minimum_separation
@@ -68,7 +69,7 @@ def separation_distance(
 
     Args:
       weights: by label, sections of `selection_weights`.
-      num_clients: N.
+      num_clients: N, at least 2.
 
     Returns:
       Columns ``weights``, ``separation`` and ``distance``.
@@ -79,6 +80,8 @@ def separation_distance(
     References:
       Sun et al., ICLR 2025, Figure 1.
     """
+    checks.not_empty('config.figure.weights', weights)
+    checks.static_int('config.figure.num_clients', num_clients, minimum=2)
     parts = []
     rows = []
     separations = np.arange(num_clients)
@@ -147,6 +150,7 @@ def selection_mixing(
     References:
       Sun et al., ICLR 2025, Eq. (5) and Figure 5.
     """
+    checks.not_empty('config.figure.separations', separations)
     num_seeds = max(num_seeds // _NUM_BATCHES, 2) * _NUM_BATCHES
     law = selection_weights('config.figure.weights', weights, _CLIENTS)
     parts = [

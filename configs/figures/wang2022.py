@@ -9,6 +9,7 @@ import numpy as np
 from fedjax_links import local_training, plot, problems, sweeps
 from fedjax_links.algorithms import amplified_fedavg
 from fedjax_links.base import Algorithm, Problem
+from fedjax_links.core import checks, errors
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import replay
@@ -55,15 +56,20 @@ def toy_trajectories(
       ``exact_y``. The end of a block has two rows, before and after the jump.
 
     Raises:
-      ValueError: for a rate or an amplification that is not positive, or a step count below 1.
+      ValueError: for settings that are no pairs, a rate or an amplification that is not positive,
+        or a step count below 1.
 
     References:
       Wang and Ji 2022, Figures B.1 and B.2.
     """
+    rates_and_factors = checks.numbers('config.figure.settings', settings)
+    if rates_and_factors.ndim != 2 or rates_and_factors.shape[1] != 2:
+        shape = list(rates_and_factors.shape)
+        raise errors.invalid('config.figure.settings', 'have shape [panels, 2]', shape)
+    rates, factors = rates_and_factors.T
     problem = triangle()
     targets = np.asarray(problem.data, np.float64)
     optimum = targets.mean(axis=0)
-    rates, factors = np.transpose(np.asarray(settings, float))
 
     def make(learning_rate: Any, amplification: Any) -> Algorithm:
         client = local_training.local_sgd(learning_rate, local_steps=local_steps)

@@ -11,7 +11,7 @@ from fedjax_links import analysis, local_training, partition, plot, problems, sw
 from fedjax_links.algorithms import fedavg
 from fedjax_links.base import delivers
 from fedjax_links.config import link_sections
-from fedjax_links.core import checks
+from fedjax_links.core import checks, errors
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import (
@@ -40,6 +40,7 @@ _PANELS = {
     'mean length of a stay, rounds': _QUANTITIES[4:],
 }
 _LISTED = 6
+_CLASSES = 10
 _FIRST = 0.5
 _TARGETS = np.array([0.0, 100.0])
 _LIMIT_ROUNDS = 300
@@ -63,6 +64,8 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
     References:
       Xiang et al. 2024, Figure 6.
     """
+    checks.not_empty('config.figure.panels', panels)
+    checks.probabilities('config.figure.probs', probs)
     base = np.array(probs, np.float64)
     names = [f'p = {p:g}' for p in base]
     problem = problems.quadratic(np.zeros((base.size, 1)))
@@ -218,8 +221,8 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
     with sigma 10.
 
     Args:
-      published: example weights to show above three of ours.
-      num_draws: draws of r and all nu_i.
+      published: example weights of ten classes, to show above three of ours.
+      num_draws: draws of r and all nu_i, at least 2.
 
     Returns:
       Columns ``low`` and ``high`` (a bin), ``clients`` (how many on average fall into it),
@@ -228,16 +231,21 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
     References:
       Xiang et al. 2024, Figure 4.
     """
+    checks.static_int('config.figure.num_draws', num_draws, minimum=2)
+    shape = list(checks.numbers('config.figure.published', published).shape)
+    if shape != [_CLASSES]:
+        requirement = f'have shape [{_CLASSES}]'
+        raise errors.invalid('config.figure.published', requirement, shape)
     edges = np.linspace(0, 1, 21)
     counts = []
     below = []
     weights = []
     for seed in range(num_draws):
-        shares = partition.dirichlet_shares(100, 10, alpha=0.1, seed=seed)
+        shares = partition.dirichlet_shares(100, _CLASSES, alpha=0.1, seed=seed)
         probs = label_dependent_probs(shares, sigma=10.0, minimum=0.0, seed=seed)
         counts.append(np.histogram(probs, edges)[0])
         below.append(np.mean(probs < 0.1))
-        weights.append(probabilities.class_weights(10, sigma=10.0, seed=seed))
+        weights.append(probabilities.class_weights(_CLASSES, sigma=10.0, seed=seed))
     clients = np.mean(counts, axis=0)
     error = stats.sem(counts)
     first = counts[0]
@@ -292,7 +300,7 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
 
     Args:
       num_points: simulated values of p_2, equally spaced on (0, 1].
-      num_seeds: S.
+      num_seeds: S, at least 2.
 
     Returns:
       Columns ``second_prob``, ``exact``, ``simulated``, ``standard_error``; no simulated value at
@@ -301,6 +309,8 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
     References:
       Xiang et al. 2024, Figure 2.
     """
+    checks.static_int('config.figure.num_points', num_points)
+    checks.static_int('config.figure.num_seeds', num_seeds, minimum=2)
     probs = np.linspace(0, 1, num_points + 1)
     client = local_training.local_sgd(0.02, local_steps=5)
     result = sweeps.sweep(

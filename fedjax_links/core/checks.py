@@ -276,6 +276,12 @@ def ids(
     return array.astype(np.int64)
 
 
+def not_empty(argument: str, value: Collection[Any]) -> None:
+    """Raises for a list or a dictionary that holds nothing."""
+    if not len(value):
+        raise errors.invalid(argument, 'hold at least one value', value)
+
+
 def choice(argument: str, value: object, valid: Collection[str]) -> None:
     """Raises unless ``value`` is one of the ``valid`` names."""
     if not isinstance(value, str) or value not in valid:

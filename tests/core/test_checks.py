@@ -31,6 +31,7 @@ INF = float('inf')
             -(2**31),
             'be at least -2147483647 or have a decimal point, got -2147483648',
         ),
+        (checks.not_empty, (), 'hold at least one value, got ()'),
         (checks.positive, 0.0, 'be positive, got 0.0'),
         (checks.positive, -1.0, 'be positive, got -1.0'),
         (checks.positive, NAN, 'be positive, got nan'),

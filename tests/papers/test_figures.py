@@ -181,8 +181,95 @@ COUNTEREXAMPLE = {
     'pairs': ((0.1, 0.9),),
     'learning_rate': 0.1,
     'local_steps': 1,
-    'num_rounds': 10,
+    'num_rounds': 60,
 }
+
+
+WEIGHTS = {'name': 'power', 'exponent': 1.0}
+GROUPS = 'figures.group_distances:group_distances'
+MAP = {
+    'name': 'figures.predicted_map:predicted_map',
+    'sigmas': (1.0,),
+    'alphas': (0.1,),
+}
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        ({**COUNTEREXAMPLE, 'num_rounds': 50}, 'num_rounds` must be a multiple of 10'),
+        ({**COUNTEREXAMPLE, 'num_rounds': 65}, 'num_rounds` must be a multiple of 10'),
+        ({**COUNTEREXAMPLE, 'panels': {}}, 'panels` must hold at least one value'),
+        ({'name': NETWORKS, 'networks': {}}, 'networks` must hold at least one value'),
+        (
+            {'name': f'{XIANG}:two_client_limit', 'num_points': 0},
+            'num_points` must be at least 1, got 0.',
+        ),
+        (
+            {'name': f'{XIANG}:two_client_limit', 'num_seeds': 1},
+            'num_seeds` must be at least 2, got 1.',
+        ),
+        (
+            {
+                'name': f'{XIANG}:class_weights',
+                'published': (1.0,) * 10,
+                'num_draws': 1,
+            },
+            'num_draws` must be at least 2, got 1.',
+        ),
+        (
+            {'name': f'{XIANG}:class_weights', 'published': (1.0, 2.0)},
+            'published` must have shape [10], got [2].',
+        ),
+        (
+            {'name': f'{XIANG}:link_traces', 'panels': {}, 'probs': (0.5,)},
+            'panels` must hold at least one value',
+        ),
+        (
+            {
+                'name': f'{XIANG}:link_traces',
+                'panels': {'a': {'links': {'name': 'bernoulli'}, 'rounds': 4}},
+                'probs': (),
+            },
+            'probs` must be a vector with one entry per client',
+        ),
+        (
+            {'name': f'{SUN}:separation_distance', 'weights': {}},
+            'weights` must hold at least one value',
+        ),
+        (
+            {'name': f'{SUN}:separation_distance', 'weights': {'a': WEIGHTS}}
+            | {'num_clients': 1},
+            'num_clients` must be at least 2, got 1.',
+        ),
+        (
+            {'name': f'{SUN}:selection_mixing', 'weights': WEIGHTS, 'separations': ()},
+            'separations` must hold at least one value',
+        ),
+        (
+            {'name': GROUPS, 'weights': WEIGHTS, 'num_seeds': 1},
+            'num_seeds` must be at least 2, got 1.',
+        ),
+        (
+            {'name': 'figures.wang2022:toy_trajectories', 'settings': ((0.1,),)},
+            'settings` must have shape [panels, 2], got [1, 1].',
+        ),
+        (
+            {'name': 'figures.wang2022:toy_trajectories', 'settings': ()},
+            'settings` must have shape [panels, 2], got [0].',
+        ),
+        (
+            {**MAP, 'bayes_accuracies': (0.5, 1.5)},
+            'bayes_accuracies` must lie above 0.1 and below 1, got 1.5.',
+        ),
+    ],
+)
+def test_an_option_out_of_range_is_named(options, message):
+    values = {'title': 't', 'figure': options, 'caption': 'c'}
+    with resolver.importable(CONFIGS), pytest.raises(ValueError) as caught:  # noqa: PT011
+        figure.build(values)
+    assert str(caught.value).startswith(f'`config.figure.{message}')
+    assert '\n' not in str(caught.value)
 
 
 @pytest.mark.parametrize(
