@@ -80,11 +80,11 @@ def robust_regression(
         dimension=dimension,
     )
     num_examples = num_clients * examples_per_client
+    # The measured peak while the problem is built.
+    checks.fits('num_clients', num_clients, num_examples * (21 * dimension + 50))
     if dimension > num_examples:
         requirement = f'be at most {num_examples}, the number of examples'
         raise errors.invalid('dimension', requirement, dimension)
-    # The measured peak while the problem is built.
-    checks.fits('num_clients', num_clients, num_examples * (21 * dimension + 50))
     rng = numpy_random.generator(seed, 'RS')
     reference_means = 10 * rng.standard_normal() + rng.standard_normal(num_clients)
     references = reference_means[:, None] + rng.standard_normal(
