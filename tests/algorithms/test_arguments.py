@@ -53,20 +53,26 @@ def make(name, **options):
     return entry(PROGRAM, **{**entry.example, **options})
 
 
-NUMBERS = [
-    (name, argument)
-    for name, entry in ALGORITHMS.items()
-    for argument, annotation in factory_options.annotations(entry.factory).items()
-    if isinstance(annotation, types.UnionType) and float in typing.get_args(annotation)
-] + [('colrel', 'weights')]
-ENDLESS = {('ca_fed', 'tolerance')}
-"""What may be infinite: no client is dropped then."""
+def numbers():
+    """The names of algorithms and of their arguments that are numbers."""
+    pairs = [('colrel', 'weights')]
+    for name, entry in ALGORITHMS.items():
+        annotations = factory_options.annotations(entry.factory)
+        for argument, annotation in annotations.items():
+            is_union = isinstance(annotation, types.UnionType)
+            if is_union and float in typing.get_args(annotation):
+                pairs.append((name, argument))
+    return pairs
 
 
-@pytest.mark.parametrize('name, argument', NUMBERS)
+MAY_BE_INFINITE = {('ca_fed', 'tolerance')}
+"""With an infinite tolerance no client is dropped."""
+
+
+@pytest.mark.parametrize('name, argument', numbers())
 def test_what_is_a_number_is_finite(name, argument):
     values = [float('nan'), [0.5, float('nan')], 'a', True, 1j]
-    if (name, argument) not in ENDLESS:
+    if (name, argument) not in MAY_BE_INFINITE:
         values += [float('inf'), -float('inf'), np.array([0.5, np.inf])]
     for value in values:
         with refusals.names(argument):

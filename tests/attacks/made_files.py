@@ -177,11 +177,10 @@ def _intervals(rng: random.Random, names: list[str]) -> list[list[Any]]:
 
 def _events(rows: list[list[Any]]) -> list[list[Any]]:
     """Converts intervals to rows of name, time and state."""
-    return [
-        [name, time, state]
-        for name, *times in rows
-        for time, state in zip(times, ('up', 'down'), strict=True)
-    ]
+    events = []
+    for name, start, end in rows:
+        events += [[name, start, 'up'], [name, end, 'down']]
+    return events
 
 
 def _timer(rows: list[list[Any]], name: str) -> dict[str, Any]:
@@ -198,9 +197,8 @@ def _csv(
     encoding = 'utf-8'
     if is_spoilt:
         header, separator, encoding = _spoil_rows(rng, header, rows)
-    lines = [header, *rows]
-    text = '\n'.join(separator.join(_cell(cell) for cell in line) for line in lines)
-    return text.encode(encoding)
+    lines = [separator.join(map(_cell, row)) for row in [header, *rows]]
+    return '\n'.join(lines).encode(encoding)
 
 
 def _spoil_rows(

@@ -242,9 +242,10 @@ def _relabelled(config: Config, field: str, label: str, name: str) -> Config:
         changed['baseline'] = name
     pairs = config.get('names')
     if _is_list_of_lists(pairs):
-        changed['names'] = [
-            [name if item == label else item for item in pair] for pair in pairs
-        ]
+        changed['names'] = []
+        for pair in pairs:
+            new_pair = [name if item == label else item for item in pair]
+            changed['names'].append(new_pair)
     return changed
 
 

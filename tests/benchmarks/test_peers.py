@@ -114,7 +114,8 @@ def test_seconds_of_a_job_are_those_that_the_peer_counted(monkeypatch, tmp_path)
 @pytest.mark.slow
 @pytest.mark.parametrize('name', list(peers.PEERS))
 def test_the_engine_is_the_peer(name):
-    if package := interpreters.missing(name):
+    package = interpreters.missing(name)
+    if package:
         pytest.skip(f'{package} is not installed')
     record = peers.compare(name, SETTINGS, num_rounds=peers.UNTIMED + 2, repeats=1)
     json.dumps(record)

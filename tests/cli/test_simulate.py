@@ -352,17 +352,16 @@ def test_only_a_mesh_reads_how_its_process_was_started(monkeypatch, capsys):
     for name, value in step.items():
         monkeypatch.setenv(f'SLURM_{name}', value)
     names = 'mesh', 'coordinator', 'num_processes', 'process_id'
-    for flags in ({}, {'mesh': 'clients:4', 'coordinator': 'here:1'}, {'devices': 2}):
-        inputs = types.SimpleNamespace(**dict.fromkeys(names) | flags)
-        sharding.set_process_flags(inputs)
-        assert vars(inputs) == dict.fromkeys(names) | flags
+    unset = dict.fromkeys(names)
+    for changes in ({}, {'mesh': 'clients:4', 'coordinator': 'here:1'}, {'devices': 2}):
+        flags = types.SimpleNamespace(**unset | changes)
+        sharding.set_process_flags(flags)
+        assert vars(flags) == unset | changes
     assert capsys.readouterr().out == ''
-    inputs = types.SimpleNamespace(**dict.fromkeys(names) | {'mesh': 'clients:4'})
-    sharding.set_process_flags(inputs)
-    assert (inputs.coordinator, inputs.num_processes, inputs.process_id) == (
-        'node3:61445',
-        4,
-        1,
-    )
+    flags = types.SimpleNamespace(**unset | {'mesh': 'clients:4'})
+    sharding.set_process_flags(flags)
+    assert flags.coordinator == 'node3:61445'
+    assert flags.num_processes == 4
+    assert flags.process_id == 1
     text = 'process 1 of 4 as SLURM_PROCID says, coordinator node3:61445\n'
     assert capsys.readouterr().out == text

@@ -36,7 +36,7 @@ def write_log(folder, names=NAMES, name='log.csv'):
 
 def write_data(folder, names=EXAMPLES):
     """Data with owners, of whom each has another number of examples."""
-    owners = [name for name in names for _ in range(EXAMPLES.get(name, 2))]
+    owners = np.repeat(list(names), [EXAMPLES.get(name, 2) for name in names])
     features = np.random.default_rng(0).normal(size=(len(owners), 2)).astype(np.float32)
     labels = np.arange(len(owners)) % 2
     data = datasets.Dataset(features, labels, owners)
@@ -108,9 +108,8 @@ def test_clients_held_out_keep_their_rows_out(tmp_path):
         assert counts == {count: EXPECTED[count] for count in counts}
         assert len(counts) == 4
     names = [planned.problem_at('links', {}, seed).client_names for seed in range(4)]
-    assert [[EXAMPLES[name] for name in seed_names] for seed_names in names] == [
-        list(counts) for counts in results
-    ]
+    for seed_names, counts in zip(names, results, strict=True):
+        assert [EXAMPLES[name] for name in seed_names] == list(counts)
 
 
 def test_other_names_are_refused_with_the_first_that_miss(tmp_path):
