@@ -90,13 +90,20 @@ def _untouched():
         os.environ.update(environment)
 
 
-def probe(module, *libraries):
-    """Which of these libraries are loaded by importing a module in a new process."""
-    program = (
-        f'import sys, {module}; print(*sorted({set(libraries)} & sys.modules.keys()))'
-    )
+_PRINT_LOADED = """
+import contextlib, io, sys
+import fedjax_links.__main__ as front
+
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    front.main([sys.argv[1], '--help'])
+print(*sorted({*sys.argv[2:]} & sys.modules.keys()))
+"""
+
+
+def loaded_for_help(name, *libraries):
+    """Returns which of these libraries a command loads to print its help."""
     done = subprocess.run(
-        [sys.executable, '-c', program],
+        [sys.executable, '-c', _PRINT_LOADED, name, *libraries],
         cwd=ROOT,
         capture_output=True,
         text=True,

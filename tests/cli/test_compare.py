@@ -63,9 +63,3 @@ def test_a_run_is_exported(folder, tmp_path):
 )
 def test_a_mistake_costs_one_line(folder, arguments, message):
     assert message in command.refused(*arguments, cwd=folder)
-
-
-@pytest.mark.parametrize('name', ['compare', 'export'])
-def test_the_commands_need_no_jax_to_start(name):
-    libraries = ('jax', 'numpy', 'pandas')
-    assert command.probe(f'fedjax_links.cli.{name}', *libraries) == []

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 import fedjax_links
+import fedjax_links.__main__ as front
 from fedjax_links.cli import configs
 from tests import ROOT
-from tests.cli.command import in_a_process, refused, run
+from tests.cli.command import in_a_process, loaded_for_help, refused, run
 
 
 @pytest.mark.parametrize('command', ['simulate', 'status', 'compare'])
@@ -20,6 +21,12 @@ def test_a_command_prints_its_version(command):
         0,
         f'fedjax_links {fedjax_links.__version__}\n',
     )
+
+
+@pytest.mark.parametrize('command', front.commands())
+def test_the_help_of_a_command_loads_no_jax(command):
+    libraries = ('jax', 'numpy', 'matplotlib', 'pandas', 'tensorflow')
+    assert loaded_for_help(command, *libraries) == []
 
 
 @pytest.mark.parametrize(

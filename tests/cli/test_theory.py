@@ -2,15 +2,7 @@
 
 import pytest
 
-from tests.cli.command import probe, run
-
-
-@pytest.mark.parametrize(
-    'command', ['simulate', 'theory', 'links', 'figure', 'partition']
-)
-def test_help_needs_no_jax(command):
-    libraries = ('jax', 'numpy', 'matplotlib', 'tensorflow')
-    assert probe(f'fedjax_links.cli.{command}', *libraries) == []
+from tests.cli.command import run
 
 
 @pytest.mark.parametrize(
