@@ -11,7 +11,6 @@ from fedjax_links import analysis, base
 from fedjax_links.analysis import linear_models
 from fedjax_links.analysis.theorems import (
     gradient_runs,
-    mixing_rates,
     mixing_times,
     problem_constants,
     regularity,
@@ -19,15 +18,11 @@ from fedjax_links.analysis.theorems import (
 )
 from fedjax_links.config import nested
 from fedjax_links.core.records import Section
-from fedjax_links.preview import configured_links
+from fedjax_links.preview import configured_links, mixing
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.preview.links import transition_probs
 from fedjax_links.problems import classification, vectors
 
-_MAX_ROUNDS = 200
-"""Rounds with different probabilities, each of which takes O(N^3); a chosen limit."""
-_NUM_BATCHES = 8
-"""Parts of the record from which the standard error of rho is estimated."""
 _PERIODS = (1, 10, 100, 1000)
 _MAX_CELLS = 2**24
 """Largest number of rounds times clients whose regularity is checked, chosen."""
@@ -35,6 +30,8 @@ _MAX_GRADIENTS = 10**7
 """Largest number of gradients of examples in all rounds of a run, chosen."""
 _WIDTH = 80
 _AMPLIFIED = 'amplified_fedavg'
+_COVERED = ('fedavg', 'fedpbc', 'debiased_fedavg', _AMPLIFIED)
+"""Algorithms of the theorems."""
 
 
 def text(links: ConfiguredLinks, record: base.MaskLinks) -> str:
@@ -94,7 +91,7 @@ def _theorem_lines(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
     experiment = links.experiment
     setting = _setting(links)
     active = np.asarray(base.participants(record))[: _num_rounds(links)]
-    mixing_rate, source = _mixing_rate(links, record, active)
+    mixing_rate, source = mixing.rate(links, record, active)
     run = analysis.TheoremRun(
         setting.rate,
         setting.steps,
@@ -289,7 +286,13 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
             'their constants are known for quadratics and\n'
             'for linear models with an intercept only'
         )
-    client: Section = _config_at_first_point(links).get('client', {})
+    config = _config_at_first_point(links)
+    client: Section = config.get('client', {})
+    other_label = _label_with_other_client(config)
+    if other_label is not None:
+        return f'`config.algorithms.{other_label}.client` differs from\n`config.client`'
+    if client.get('optimizer') is not None:
+        return '`config.client.optimizer` is not plain SGD'
     if not isinstance(client.get('learning_rate'), int | float):
         return '`config.client.learning_rate` is no number'
     if not isinstance(client.get('local_steps'), int):
@@ -301,6 +304,18 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
     if client.get('decay', 'constant') != 'constant':
         return 'the learning rate changes over rounds'
     return ''
+
+
+def _label_with_other_client(config: Section) -> str | None:
+    """Returns the first algorithm of the theorems whose clients are not those of the config."""
+    client = config.get('client', {})
+    for label, value in config.get('algorithms', {}).items():
+        section = nested.section(value)
+        own_client = nested.section(section.get('client', {}))
+        is_covered = section.get('name', label) in _COVERED
+        if is_covered and {**client, **own_client} != client:
+            return label
+    return None
 
 
 def _has_constants(problem: base.Problem) -> bool:
@@ -327,34 +342,6 @@ def _rounds_are_independent(links: ConfiguredLinks) -> bool | None:
         return True
     has_memory = transition_probs(links.law) is not None
     return False if has_memory else None
-
-
-def _mixing_rate(
-    links: ConfiguredLinks, record: base.MaskLinks, active: np.ndarray
-) -> tuple[float, str]:
-    """Returns rho = lambda_2(E[W]) of FedPBC's mixing, and a text that says how it is known."""
-    if links.law.probs is not None:
-        return analysis.mixing_rate(links.law.probs), 'rho exact'
-    if links.name == 'bernoulli':
-        probs = np.unique(np.asarray(record.prob, np.float64), axis=0)
-        if len(probs) <= _MAX_ROUNDS and np.isfinite(probs).all():
-            return mixing_rates.worst_mixing_rate(probs), 'rho exact, worst round'
-    rate = _estimate_mixing_rate(active)
-    num_batches = min(_NUM_BATCHES, len(active))
-    if num_batches == 1:
-        return rate, 'rho estimated'
-    batches = np.array_split(active, num_batches)
-    batch_rates = [_estimate_mixing_rate(batch) for batch in batches]
-    standard_error = float(np.std(batch_rates, ddof=1) / np.sqrt(num_batches))
-    return rate, f'rho estimated, standard error {standard_error:.1g}'
-
-
-def _estimate_mixing_rate(active: np.ndarray) -> float:
-    """Estimates rho from recorded rounds, bool[T, N]."""
-    weights = regularity.participation_weights(active)
-    mean_matrix = weights.T @ active / len(active) + np.diag(1.0 - active.mean(axis=0))
-    eigenvalues = np.linalg.eigvalsh(mean_matrix)
-    return float(np.clip(eigenvalues[-2], 0.0, 1.0)) if eigenvalues.size > 1 else 0.0
 
 
 def _amplification(config: Section) -> _Amplification:

@@ -114,6 +114,28 @@ def test_unequal_steps_are_no_assumption_of_theirs(options):
     assert lines.endswith('not checked, clients differ in their local steps.')
 
 
+def test_an_algorithm_with_clients_of_its_own_is_named():
+    values = config({'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]})
+    for options, is_checked in (
+        ({}, True),
+        ({'client': {'learning_rate': 0.02}}, False),
+        ({'client': values['client']}, True),
+    ):
+        values['algorithms'] = {'mine': {'name': 'fedpbc', **options}}
+        links = configured_links.of_experiment(experiment.build(values))
+        text = ' '.join(theorems.text(links, links.record(64)).split())
+        reason = '`config.algorithms.mine.client` differs from `config.client`.'
+        assert text.endswith(f'not checked, {reason}') != is_checked
+
+
+def test_an_optimizer_of_clients_is_no_assumption_of_theirs():
+    links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
+    momentum = {'name': 'sgd', 'momentum': 0.9}
+    lines = screen(links, {'local_steps': 2, 'optimizer': momentum})
+    reason = '`config.client.optimizer` is not plain SGD.'
+    assert lines.endswith(f'not checked, {reason}')
+
+
 @pytest.mark.parametrize('schedule', ['constant', 'sine'])
 def test_rho_of_independent_links_is_exact(schedule):
     options = {'gamma': 0.4, 'period': 8} if schedule == 'sine' else {}
