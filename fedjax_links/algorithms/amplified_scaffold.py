@@ -68,16 +68,16 @@ def amplified_scaffold(
     authors divide the local rate by gamma.
 
     In a client's mean all rounds of the window in which it delivered count equally, however many
-    others did. Weights of ``1 / |A|``, as an update has in the mean over A, would give the same c_i
-    for cohorts of one size, and others where sizes vary, as under independent links.
+    others did. An update has the weight ``1 / |A|`` in the mean over A. Such weights would give the
+    same c_i for cohorts of one size, and others where sizes vary.
 
     A client's new c_i is made when it next delivers, so that the end of a window costs no pass over
     the clients' tables. For SGD steps ``c_i - c - Delta_i / (s eta)`` is the mean gradient of a
     round; with another local optimizer it is not one.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x. An empty round keeps x, and the clock of P rounds runs on, so that the last round
-    of a window amplifies even if it is empty.
+    start from x. An empty round keeps x. The clock of P rounds runs on, so the last round of a
+    window amplifies even if it is empty.
 
     Memory: 4 + 2 N models and one integer per client; half of the 2 N with
     ``table_dtype=jnp.bfloat16``: a mean is then rounded whenever its client delivers, and c is the

@@ -80,8 +80,8 @@ def ca_fed(
     rising p_i. It drops a client if G falls by ``tolerance`` or more, but never the last.
 
     The objective is ``G = mean_included(g_i) + kappa max_i(g_i) d^2``. Here g_i is the running loss
-    of client i above its least loss F_i*, and d is the fraction of dropped clients, which is the
-    total variation distance to equal weights. The first term is what the included clients can still
+    of client i above its least loss F_i*. The fraction d of dropped clients is the total variation
+    distance to equal weights. The first term is what the included clients can still
     gain, the second bounds the bias. With few clients that differ much, the default kappa drops
     some in every round, so x ends at the optimum of the others.
 

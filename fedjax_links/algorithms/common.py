@@ -106,9 +106,9 @@ class MemoryState(NamedTuple):
       memory: the rows, leaves [N, ...], in the table's dtype.
       memory_sum: the sum of the rows, leaves [...], in float32 at least. It is updated by the
         differences of the rows that change, so a round costs what its active clients cost.
-        Rounding lets it drift from the exact sum by about one unit in the last place (of its
-        largest value so far) times the square root of the number of changes. A row that is not
-        finite makes the sum not finite for good, and with it the server model.
+        Rounding makes it drift from the exact sum. After n changes the drift is about sqrt(n)
+        units in the last place of its largest value so far. A row that is not finite makes the
+        sum not finite for good, and with it the server model.
       last_uploads: int32[N], the round in which each row was uploaded; None without a largest age.
       optimizer: the server optimizer's state, ``()`` without an optimizer.
     """

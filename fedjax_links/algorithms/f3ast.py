@@ -64,9 +64,9 @@ def f3ast(
     ``initial_rate``. They are updated before they are used as weights.
 
     Weights settle in about ``1 / beta`` rounds. Until then they have the scale of the initial
-    rates. From ones, with 100 clients, a budget of 10 and beta = 0.01, the weights ``1 / (N r_i)``
-    of S sum to 0.10, 0.23, 0.67 and 0.96 in rounds 0, 100, 300 and 1,000. The first steps are then
-    a tenth of FedAvg's, so a short run compares step sizes more than algorithms.
+    rates. Take 100 clients, a budget of 10, beta = 0.01 and initial rates of one. The weights
+    ``1 / (N r_i)`` of S sum to 0.10, 0.23, 0.67 and 0.96 in rounds 0, 100, 300 and 1,000. The first
+    steps are then a tenth of FedAvg's, so a short run compares step sizes more than algorithms.
 
     Link semantics: the server sees which clients are available and selects S. Clients in S start
     from x^t, compute, upload and receive. The other active clients do nothing. An empty round keeps

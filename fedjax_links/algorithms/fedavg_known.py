@@ -28,8 +28,8 @@ def fedavg_known(
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. p_i^t is ``links.prob``. If a pattern does not know it (NaN), an active client
-    makes the server model NaN, and ``finite`` of the federation turns false in that round. A
-    compiled program cannot raise an error. An empty round keeps x.
+    makes the server model NaN, as a compiled program cannot raise an error. ``finite`` of the
+    federation turns false in that round. An empty round keeps x.
 
     Memory: one model.
 

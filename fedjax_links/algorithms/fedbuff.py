@@ -57,9 +57,9 @@ def fedbuff(
 
     A delivering uplink is an arrival. Client i trains from the model z_i that it received when it
     last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. On arrival
-    ``(1 + tau_i)^{-1/2} Delta_i`` enters the buffer, where tau_i is how often x has moved since. At
-    the end of a round with a buffer B of at least K updates, x moves by the mean of what it holds,
-    ``x <- x + (eta_g / |B|) sum_B (1 + tau_i)^{-1/2} Delta_i``, and the buffer is emptied. Then the
+    ``(1 + tau_i)^{-1/2} Delta_i`` enters the buffer B, where tau_i is how often x has moved since.
+    At the end of a round with at least K updates in it, x moves by their mean,
+    ``x <- x + (eta_g / |B|) sum_B (1 + tau_i)^{-1/2} Delta_i``. Then the buffer is emptied, and the
     clients that arrived receive x. Several clients may arrive in one round, so a buffer may hold
     more than K updates.
 
@@ -81,9 +81,8 @@ def fedbuff(
       table_dtype: dtype of the client models; the parameters' own by default.
 
     Returns:
-      The algorithm; models: ``server``. ``extra['num_server_steps']`` counts the server's
-      moves and ``extra['staleness_sum']`` adds up tau_i over the
-      clients that arrived.
+      The algorithm; models: ``server``. ``extra['num_server_steps']`` counts the server's moves.
+      ``extra['staleness_sum']`` adds up tau_i over the clients that arrived.
 
     Raises:
       ValueError: for a size below 1, a rate that is not positive or a dtype that is not

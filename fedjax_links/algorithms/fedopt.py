@@ -53,9 +53,9 @@ def fedopt(
     The gradient is ``-mean_{i in A} Delta_i``. ``optax.sgd(eta_g)`` gives FedAvg and
     ``optax.sgd(eta_g, momentum=0.9)`` FedAvgM. `algorithms.fedadam`,
     `algorithms.fedyogi` and `algorithms.fedadagrad` are the paper's three as Algorithm
-    2 prints them. Their namesakes in optax are others: ``optax.adam`` and
+    2 prints them. Their namesakes in optax are others. ``optax.adam`` and
     ``optax.yogi`` correct the bias of both moments, which makes the first rounds' steps
-    smaller or larger, and ``optax.adagrad`` starts at 0.1 with its epsilon inside the
+    smaller or larger. ``optax.adagrad`` starts at 0.1, with its epsilon inside the
     root. So rates that were tuned for one do not carry over to the other.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them

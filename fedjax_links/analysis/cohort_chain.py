@@ -45,9 +45,9 @@ class MinimumSeparationChain(NamedTuple):
     Attributes:
       states: int64[S, N], rounds that each client still has to wait; selectable at 0.
       transition: sparse float64[S, S], row-stochastic.
-      stationary: float64[S], the stationary law over states. Where several classes of states
-        recur (cyclic participation, R = M - 1) each has the mass with which a run reaches it from
-        a start where everybody is selectable.
+      stationary: float64[S], the stationary law over states. Several classes of states recur under
+        cyclic participation, R = M - 1. Each then has the probability with which a run reaches it
+        from a start where everybody is selectable.
       marginal: float64[N], the share of selections per client; sums to 1.
       selection: float64[S, N], selection law of the next round given the state; rows sum to 1.
       cohort_size: B.

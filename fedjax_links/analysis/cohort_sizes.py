@@ -202,9 +202,9 @@ def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
 def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     r"""Returns the linear map ``H -> E[W H W]`` for the mixing matrix W of a round.
 
-    Entry (i, j) of ``W H W`` is ``H_ij`` if neither is active, the mean of row j over A if only
-    i is active, and the mean of H over A x A if both are. The mean over W of the Kronecker square
-    is the same map with N^4 entries; this form needs N for each of some 70 nodes. The map is
+    Entry (i, j) of ``W H W`` is ``H_ij`` if neither is active. It is the mean of row j over A if
+    only i is active, and the mean of H over A x A if both are. The mean Kronecker square of W is
+    the same map with N^4 entries; this form needs N for each of some 70 nodes. The map is
     self-adjoint with eigenvalues in [0, 1], because the Kronecker square of W is an orthogonal
     projection.
 

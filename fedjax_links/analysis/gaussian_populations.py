@@ -5,9 +5,9 @@ client i is of class c with probability ``q_ic``, and then x has the law ``N(mu_
 Under client weights w the classes have the shares ``q_c = sum_i w_i q_ic``. By Bayes' rule
 ``P(c | x)`` is proportional to ``exp(mu_c^T x - |mu_c|^2 / 2 + log q_c)``: linear scores.
 The cross-entropy of a softmax model is least at the true conditional probabilities. So
-weights move the intercept alone, by the logarithms of the shares. On equally likely classes
-the accuracy lost is one integral if all means are equally far apart, and otherwise a sum
-over the boundaries of pairs (`class_boundaries`).
+weights move the intercept alone, by the logarithms of the shares. What this costs on equally
+likely classes is one integral if all means are equally far apart. Otherwise it is a sum over
+the boundaries of pairs (`class_boundaries`).
 """
 
 from typing import NamedTuple

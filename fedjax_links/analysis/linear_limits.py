@@ -65,7 +65,7 @@ def weighted_minimiser(
     r"""Minimises ``sum_i w_i F_i(B, b) + l2 / 2 |B|^2`` over linear models.
 
     F_i is client i's mean loss. FedAvg with small steps ends at the minimiser under its implicit
-    weights (`fedavg_weights`, `effective_weights`), the mean of FedPBC's client models at the one
+    weights (`fedavg_weights`, `effective_weights`). The mean of FedPBC's client models ends at that
     under equal weights. It is found by L-BFGS in coordinates where the features are uncorrelated,
     and then by Newton steps with the exact Hessian.
 
@@ -83,9 +83,9 @@ def weighted_minimiser(
 
     Raises:
       ValueError: if an argument is out of range.
-      linear_limits.NoMinimiserError: a ValueError, if there is no minimiser: labels that a linear
-        model separates, some or all, pull it to infinity unless ``l2`` is positive, and a class
-        without an example does in any case.
+      linear_limits.NoMinimiserError: a ValueError, if there is no minimiser. Labels that a linear
+        model separates, some or all, pull it to infinity unless ``l2`` is positive. A class without
+        an example does so in any case.
     """
     objective = linear_models.weighted_loss(
         features, labels, clients, weights, **options

@@ -112,9 +112,9 @@ def linear_rule(
       The limits.
 
     Raises:
-      ValueError: for an unknown algorithm, values out of range, more than 16 links, an
-        algorithm that never moves, such as CoGC without the edges that it needs, or one that
-        moves too little for float64.
+      ValueError: for an unknown algorithm, values out of range or more than 16 links. Also for an
+        algorithm that never moves, such as CoGC without the edges that it needs, or that moves
+        too little for float64.
 
     Example:
       >>> from fedjax_links import analysis

@@ -7,7 +7,7 @@ that may be selected, with probability proportional to the product of its weight
 The joint stationary law of ``R + 1`` consecutive cohorts is proportional to the product of the
 weights of all their members. This law is symmetric in the order of the cohorts, hence
 shift-invariant, and dividing out the newest cohort gives back the selection law. So the
-union of the window is a conditional Poisson sample of size ``n = (R + 1) B``, and a client's
+union of the window is a conditional Poisson sample of size ``n = (R + 1) B``. A client's
 share of selections is its inclusion probability over n.
 """
 

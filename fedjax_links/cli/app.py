@@ -231,10 +231,10 @@ def fail(message: object) -> NoReturn:
 def exit_on_error() -> Iterator[None]:
     """Ends the process if an error is raised inside, with a message and an exit status.
 
-    These end in one line and status 2: a user's mistake, a missing package, a refusal of the
-    operating system or the device, and an error of the user's code, with its file and line. Any
-    other error is a bug of this package. It ends with its traceback, a line that asks for a
-    report, and status 1. With --pdb_post_mortem absl takes the error and starts the debugger.
+    A user's mistake, a missing package and a refusal of the operating system or the device end in
+    one line and status 2. So does an error of the user's code, with its file and line. Any other
+    error is a bug of this package. It ends with its traceback, a line that asks for a report, and
+    status 1. With --pdb_post_mortem absl takes the error and starts the debugger.
     """
     try:
         yield

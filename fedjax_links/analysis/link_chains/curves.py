@@ -50,8 +50,8 @@ class LinearCurve(NamedTuple):
 class ChainLimit(NamedTuple):
     """Holds the limits of an algorithm's models under a link chain.
 
-    Under links that are periodic, limits are averages over the rounds of a period, and the
-    covariance is that of a model after a random round.
+    Under periodic links, limits are averages over the rounds of a period. The covariance is then
+    that of a model after a random round.
 
     Attributes:
       means: float64[d] by model, ``'server'`` and maybe ``'client_mean'``; NaN if the

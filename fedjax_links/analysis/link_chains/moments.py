@@ -44,9 +44,9 @@ class Moments(NamedTuple):
 
     Attributes:
       products: float64[S, K_1, ..., pairs, n, m], ``E[v w^T 1{k}]``.
-      squares: for each group float64[S, K_1, ..., pairs, states, f, g], sums over the
-        clients in a state of products of its row and target offset, of v and of w. Empty
-        where the first or the second coordinates involve no clients.
+      squares: for each group float64[S, K_1, ..., pairs, states, f, g]. They sum, over the clients
+        in a state, the products of a client's row and target offset in v with those in w. Empty
+        where v or w involves no clients.
     """
 
     products: np.ndarray

@@ -116,10 +116,10 @@ def check_theorem(
     """Checks a theorem's assumptions on a run and evaluates its bound.
 
     Args:
-      theorem: ``'xiang2023'`` or ``'xiang2024'`` (Theorem 1 of FedPBC's conference or journal
-        version), ``'wang2022'`` (Theorem 3.1), ``'sun2025'`` (Theorem 4, with the constants of
-        its proof) or ``'sun2025_debiased'`` (Lemma 10 with debiasing weights at their limit, on
-        which Theorem 3 rests).
+      theorem: a name. ``'xiang2023'`` and ``'xiang2024'`` are Theorem 1 of FedPBC's conference and
+        journal version. ``'wang2022'`` is Theorem 3.1, ``'sun2025'`` Theorem 4 with the constants
+        of its proof. ``'sun2025_debiased'`` is Lemma 10 with debiasing weights at their limit, on
+        which Theorem 3 rests.
       problem: constants of the problem, from
         `fedjax_links.analysis.theorems.problem_constants`.
       run: the run. The theorems average ``||grad F||^2`` over rounds, at the mean client model for

@@ -1,7 +1,7 @@
 r"""Runs FedPBC, FedAvg and amplified FedAvg with full gradients along given links, in float64.
 
-What a client does in a round is one function, so that quadratics take all their local steps in one
-product and linear models take them one by one.
+What a client does in a round is one function. Quadratics take all their local steps in one product,
+linear models take them one by one.
 """
 
 from collections.abc import Callable

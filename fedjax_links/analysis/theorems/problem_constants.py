@@ -116,10 +116,10 @@ def linear_model_constants(
       ``beta^2 = 2 lambda_max(mean M_i' M_i)`` and ``zeta^2 = 2 mean |c_i|^2``; equal Hessians give
       beta = 0 and ``zeta^2 = mean |c_i|^2`` exactly. L and the initial gap are exact. The variance
       of minibatches grows without bound in w, so sigma is infinite with a ``batch_size``.
-    * ``softmax`` and ``logistic`` have bounds. The loss has derivatives by the scores of norm at
-      most ``q = sqrt(2)`` and 1, so a client's data gradient is at most ``r_i = q mean |z|``, and
-      the penalty cancels in differences: ``|grad F_i - grad F| <= r_i + rbar``. The loss is at
-      least 0, so the initial gap is at most its value at the start. A minibatch of b examples
+    * ``softmax`` and ``logistic`` have bounds. The derivative of the loss by the scores has a norm
+      of at most ``q = sqrt(2)`` and q = 1. So a client's data gradient is at most
+      ``r_i = q mean |z|``. The penalty cancels in ``|grad F_i - grad F| <= r_i + rbar``. The loss
+      is at least 0, so the initial gap is at most its value at the start. A minibatch of b examples
       drawn with replacement has ``sigma^2 <= q^2 mean |z|^2 / b``.
 
     L is in units of the loss per squared parameter, zeta, G and sigma in units of the loss per

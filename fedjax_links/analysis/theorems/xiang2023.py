@@ -335,8 +335,8 @@ def theorem1_terms(
     r"""Computes the terms of Theorem 1 with the constants that it prints inside its O(.).
 
     The rate is ``eta = sqrt(m / (s T))``, which is c_0 = 1, and kappa is taken there. The proof
-    needs no further constant, so the sum is a bound wherever `step_size_caps` covers that rate and
-    the limit of Lemma 5 does too (see `consensus_bound`).
+    needs no further constant. So the sum is a bound where that rate is within `step_size_caps` and
+    within the limit of Lemma 5 (see `consensus_bound`).
 
     Args:
       num_rounds: T, at least 1.
