@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis import link_chains
-from tests.analysis.refusals import refuses
+from tests.refusals import refuses
 from tests.tiers import cases
 
 
