@@ -174,6 +174,9 @@ def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
 
     Returns:
       In [0, 1]; 1 for a single seed, NaN where the first row diverged.
+
+    Raises:
+      ValueError: if shapes do not fit, or shares are no probabilities.
     """
     rows, weights = _rows_and_shares(np.atleast_2d(values), shares)
     if np.isnan(rows[0]).any():
@@ -194,6 +197,9 @@ def anytime_p_value(differences: ArrayLike) -> float:
 
     Returns:
       In [0, 1]; 1 for a single seed, NaN where one diverged.
+
+    Raises:
+      ValueError: for what is no vector, or an empty one.
 
     Example:
       >>> from fedjax_links import evaluation

@@ -138,7 +138,7 @@ def quadratic(
 
 def _largest_coordinate() -> float:
     """Returns the largest coordinate: JAX's default float holds it, and float64 its square."""
-    return min(1e150, float(jnp.finfo(jnp.result_type(float)).max))
+    return min(1e150, float(np.finfo(jnp.result_type(float)).max))
 
 
 def _checked_start(initial_point: ArrayLike | None, points: _Doubles) -> np.ndarray:

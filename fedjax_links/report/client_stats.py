@@ -93,12 +93,7 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, Clients]:
     Raises:
       ValueError: if the file is damaged.
     """
-
-    def unreadable(reason: str) -> errors.InvalidError:
-        requirement = f'hold a readable {CLIENTS}'
-        return errors.invalid('folder', requirement, f'{folder}: {reason}')
-
-    with errors.decoding(unreadable):
+    with recorded_clients.decoding(folder):
         by_pattern: dict[str, Clients] = {}
         for pattern, fields in recorded_clients.read(folder, num_rounds).items():
             clients = Clients(**fields)

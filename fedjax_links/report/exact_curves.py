@@ -14,9 +14,9 @@ ExactCurves = Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 """By algorithm, model and metric, float64[3, E]: the mean, and the ends of the band."""
 
 _ROUND_OVERHEAD = 350
-"""Time of a round besides its moments, as about the number of moments that take as long."""
+"""Moments that take as long as the rest of a round, measured."""
 _MOST_WORK = 3_000_000
-"""Moments of all rounds under all patterns, which take some seconds."""
+"""Moments, over all rounds and patterns, that are computed in some seconds."""
 
 
 def of_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCurves:

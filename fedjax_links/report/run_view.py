@@ -41,11 +41,11 @@ class RunView:
       tuning: the trials of each tuned series, for each pattern that it was tuned on.
       missing: labels of algorithms that are not finished; if in tuning, with the progress.
       links: realised links by pattern; empty if none were recorded.
-      clients: data and losses of clients by pattern; empty if none were recorded.
+      clients: what was recorded of clients by pattern; empty if nothing was.
       diverged: phrases that say which simulations diverged, and in which round.
       folder: of the run; None for results in memory.
       experiment: what ran or will run, if it is at hand.
-      run: its results, which hold the metrics of near ties; None without tuning.
+      run: its results, with the metrics of near ties; None for data without a run.
       allow_imports: whether the folder's config may name code outside the package.
     """
 

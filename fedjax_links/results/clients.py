@@ -1,5 +1,6 @@
 """Reads the final metrics of clients that a run folder has, and labels them."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -69,6 +70,16 @@ def to_dataset(
     return merged.sel(order)
 
 
+def decoding(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Turns what reading a damaged file raises into a mistake of the user."""
+
+    def unreadable(reason: str) -> errors.InvalidError:
+        requirement = f'hold a readable {CLIENTS}'
+        return errors.invalid('folder', requirement, f'{folder}: {reason}')
+
+    return errors.decoding(unreadable)
+
+
 def read(folder: Path, num_rounds: int | None = None) -> dict[str, dict[str, Any]]:
     """Reads what was recorded of clients; empty if nothing was.
 
@@ -83,13 +94,8 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, dict[str, Any
     file = folder / CLIENTS
     if not file.exists():
         return stored
-
-    def unreadable(reason: str) -> errors.InvalidError:
-        requirement = f'hold a readable {CLIENTS}'
-        return errors.invalid('folder', requirement, f'{folder}: {reason}')
-
     with (
-        errors.decoding(unreadable),
+        decoding(folder),
         errors.on_disk(file),
         np.load(file, allow_pickle=False) as arrays,
     ):

@@ -96,7 +96,7 @@ class Results:
     Attributes:
       columns: of equal length, one row per lane and evaluation: ``stage`` (``'main'`` or
         ``'tuning'``), ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
-        ``<model>/<metric>``; NaN, None or '' where a line of metrics has no such field.
+        ``<model>/<metric>``; NaN or None where a line of metrics has no such field.
       facts: labels, metrics and their directions, grid, seeds, as `Experiment.plan` has them.
       folder: the folder they were read from; None for results in memory.
       measure_clients: returns the arrays of `clients` by pattern and algorithm. `Experiment.run`

@@ -123,7 +123,10 @@ class RunFolder(InMemoryStore):
 
     def lines(self) -> list[str]:
         """Returns the lines of metrics, lane by lane, in the order of lanes."""
-        return [line for lane in self._in_order() for line in self._lines.get(lane, ())]
+        lines: list[str] = []
+        for lane in self._in_order():
+            lines += self._lines.get(lane, ())
+        return lines
 
     def columns(self) -> dict[str, np.ndarray]:
         """Implements `InMemoryStore.columns`."""

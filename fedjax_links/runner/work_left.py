@@ -25,7 +25,7 @@ class WorkLeft:
         Args:
           plan: of an experiment.
           rounds_done: the last round that is saved, by name of the lane.
-          first_round: with which lanes of the experiment proper begin, as in a fork.
+          first_round: rounds that lanes of the main stage have completed when they begin.
           columns: the metrics, which say what else is to run; None before any.
           has_links: whether the realised links are saved.
         """

@@ -15,7 +15,8 @@ from fedjax_links.core import errors
 from fedjax_links.core.checks import is_text
 from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts, Section
 
-_STAGES = 'tuning', 'main', 'tie'
+STAGES = 'tuning', 'main', 'tie'
+"""Stages of lanes, in the order in which one process runs them."""
 # More than any run has. They bound the memory and the time that a file can take.
 _MAX_LINES = 10**7
 _MAX_SHARDS = 10**5
@@ -262,7 +263,7 @@ def _are_lane_labels(labels: object) -> bool:
         return False
     if not all(type(labels.get(name)) is kind for name, kind in _LABELS.items()):
         return False
-    if labels['stage'] not in _STAGES or not all(map(is_label, labels)):
+    if labels['stage'] not in STAGES or not all(map(is_label, labels)):
         return False
     return all(map(_is_plain, labels.values()))
 
@@ -340,7 +341,7 @@ def _check_label_columns(
         if not is_there or not have_one_length:
             raise errors.invalid('folder', f'hold lines with a {name} each', where)
     known_values = {
-        'stage': _STAGES,
+        'stage': STAGES,
         'algorithm': facts['algorithms'],
         'pattern': facts['patterns'],
     }

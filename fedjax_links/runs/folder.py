@@ -57,7 +57,6 @@ from fedjax_links.storage.run_files import METRICS as METRICS
 
 FINGERPRINT = 'fingerprint'
 IDENTITY = 'identity'
-_STAGES = 'tuning', 'main', 'tie'
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed')
 _OLDER = f'{CHECKPOINTS}/journal.jsonl'
 ON_A_MESH = 'on_a_mesh'
@@ -237,7 +236,7 @@ def order(
     labels: LaneLabels, position: Sequence[int], facts: RunFacts
 ) -> tuple[int, int, tuple[int, ...]]:
     """Returns the sort key of a lane, so that lanes lie as one process runs them one by one."""
-    stage = _STAGES.index(labels['stage'])
+    stage = checking.STAGES.index(labels['stage'])
     return facts['algorithms'].index(labels['algorithm']), stage, tuple(position)
 
 

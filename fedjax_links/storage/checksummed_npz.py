@@ -3,9 +3,9 @@
 The zip comment at the end of the file, which readers skip, is the SHA-256 of all bytes before it.
 
 An archive is a run in a few small files without states and links, to publish with a page. Its
-folder holds ``config.json``, ``experiment.json``, ``environment.json`` and ``clients.npz`` of the
-run, and the metrics as ``metrics.npz``, an array for each column. `runs.read` and reports read it
-like a run, but no run can be resumed from it.
+folder holds ``config.json``, ``experiment.json``, ``environment.json``, ``identity.json`` and
+``clients.npz`` of the run. ``metrics.npz`` has the metrics, an array for each column. `runs.read`
+and reports read it like a run, but no run can be resumed from it.
 """
 
 import hashlib
@@ -119,7 +119,7 @@ def pack_metrics(
     Args:
       columns: of a run.
       metrics: names of the metrics to keep of each model, such as ``'eval_accuracy'``; all by
-        default. Columns without a model, such as labels and rounds, are always kept.
+        default. Labels, and other columns without a slash, are always kept.
 
     Returns:
       The content of an npz, numbers in the smallest type that holds their column exactly.

@@ -163,7 +163,7 @@ def _first_fact_difference(
     there: RunFacts, here: RunFacts, ignored: Collection[str]
 ) -> str | None:
     """Says how the first facts that must agree differ; None if they agree."""
-    first = first_difference(there, here, 'config', but=ignored)
+    first = first_difference(there, here, 'config', ignored)
     if first is not None:
         return f'{first.field} is {first.there!r} and not {first.here!r}'
     # Programs have no names of metrics, and lines of both names would be of one run.
@@ -274,7 +274,10 @@ def _check_growth(path: Path, there: Description, here: Description) -> None:
 
 
 def first_difference(
-    there: object, here: object, field: str = 'config', but: Collection[str] = ()
+    there: object,
+    here: object,
+    field: str = 'config',
+    ignored: Collection[str] = (),
 ) -> FieldDifference | None:
     """Finds the first field in which two descriptions of an experiment differ.
 
@@ -282,21 +285,21 @@ def first_difference(
       there: values by name, which may be descriptions themselves.
       here: likewise.
       field: what they describe.
-      but: names at the top that may differ.
+      ignored: names at the top that may differ.
 
     Returns:
       The first difference; None if there is none.
     """
-    return next(_differences(there, here, field, but), None)
+    return next(_differences(there, here, field, ignored), None)
 
 
 def _differences(
-    there: object, here: object, field: str, but: Collection[str]
+    there: object, here: object, field: str, ignored: Collection[str]
 ) -> Iterator[FieldDifference]:
     """Yields the fields that differ, sorted by name."""
     if not (isinstance(there, Mapping) and isinstance(here, Mapping)):
         if there != here:
             yield FieldDifference(field, there, here)
         return
-    for name in sorted({*there, *here} - {*but}):
+    for name in sorted({*there, *here} - {*ignored}):
         yield from _differences(there.get(name), here.get(name), f'{field}.{name}', ())

@@ -4,6 +4,7 @@ A layout is a function of a `RunView` and plain options that returns a `Page`: t
 draw. `write` puts all pages of a folder into ``report.md`` with their pictures beside it.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -221,4 +222,5 @@ def _paragraph(text: str) -> str:
 
 def text(pages: Mapping[str, Page]) -> str:
     """Returns the tables of all pages for a terminal."""
-    return '\n\n'.join(table.text() for page in pages.values() for table in page.tables)
+    all_tables = itertools.chain.from_iterable(page.tables for page in pages.values())
+    return '\n\n'.join(table.text() for table in all_tables)

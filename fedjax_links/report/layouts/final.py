@@ -230,8 +230,9 @@ def spread(
     caption = (
         f'Standard deviation over seeds of {shown_metric.title}: {final_metrics.span}. In each '
         'column that stream alone follows the seed and all others are those of the first seed; '
-        f'under {by_seed}, all do. The relative standard error of a column is {relative_error:.0%} '
-        'for normal values; squares add up only where streams do not interact.'
+        f'under {by_seed}, all do. The relative standard error of a column is '
+        f'{100 * relative_error:.0f} % for normal values; squares add up only where streams do not '
+        'interact.'
     )
     table = tables.of_rows([*rows.values()], caption)
     return Page('Spread by stream of draws', [table])

@@ -19,7 +19,7 @@ from fedjax_links.report.layouts.targets import reached_text, targets_by_title
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
-_AXES = {'hours': 'hours', 'gigabytes': 'gigabytes, up and down'}
+_AXES = {'hours': 'hours', 'gigabytes': 'gigabytes of all messages'}
 _HOUR = 3600
 _GIGABYTE = 1e9
 _UNITS = {
@@ -249,8 +249,8 @@ def _caption(
     )
     if has_targets:
         caption += (
-            f' Columns of a target: hours, and gigabytes up and down, until {metric.title} reaches '
-            'it; in brackets the range over seeds.'
+            f' Columns of a target: hours, and gigabytes of all messages, until {metric.title} '
+            'reaches it; in brackets the range over seeds.'
         )
     return caption
 
