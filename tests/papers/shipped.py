@@ -1,4 +1,4 @@
-"""The configs of figures that are shipped, at either size."""
+"""Shipped configs of figures, at full or quick size."""
 
 import decimal
 import functools
@@ -12,7 +12,7 @@ CONFIGS = ROOT / 'configs'
 
 
 def config(name, *, size=nested.quick, **changes):
-    """A file in configs/ as nested dictionaries, at a size, with some options changed."""
+    """Returns a file of configs/ as dictionaries, at a size, with options of its figure changed."""
     values = size(importlib.import_module(f'configs.{name}').get_config().to_dict())
     if changes:
         values['figure'].update(changes)
@@ -21,11 +21,11 @@ def config(name, *, size=nested.quick, **changes):
 
 @functools.cache
 def numbers(name, *, size=nested.quick, **changes):
-    """The columns of a shipped figure; callers share them."""
+    """Computes the columns of a shipped figure once; callers share them."""
     with resolver.importable(CONFIGS):
         return figure.build(config(name, size=size, **changes)).columns
 
 
 def half_a_unit(text):
-    """What rounding to the printed digits of a number may have changed."""
+    """Returns the largest error of rounding to the printed digits of a number."""
     return 0.5 * 10.0 ** decimal.Decimal(text).as_tuple().exponent

@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
 
@@ -10,17 +11,19 @@ from fedjax_links import analysis, experiment
 from fedjax_links.pages import figure
 from fedjax_links.problems import owners
 from studies.gaussian_accuracy import gaussian_accuracy
+from tests import refusals
 
 AXES = {
     'bayes_accuracies': (0.5, 0.8),
     'sigmas': (0.0, 2.0, 10.0),
     'alphas': (0.1, 1.0),
 }
+KEY = jax.random.key(0)
 SIZES = {'num_clients': 9, 'examples_per_client': 30, 'num_classes': 4}
 
 
 def config(**changes):
-    """A map of the least size."""
+    """Returns the config of the smallest map."""
     return {
         'title': 'A small map',
         'problem': {'name': 'gaussians', **SIZES},
@@ -49,16 +52,16 @@ def config(**changes):
 
 
 def brute_force_weights(probs):
-    """E[1{i in A} / |A| given A not empty], by listing all sets."""
+    """Returns E[1{i in A} / |A| given A not empty], by listing all sets."""
     weights = np.zeros(len(probs))
-    some = 0.0
+    prob_nonempty = 0.0
     for mask in itertools.product([0, 1], repeat=len(probs)):
         mask = np.array(mask)
         if mask.any():
             prob = np.prod(np.where(mask, probs, 1 - probs))
             weights += prob * mask / mask.sum()
-            some += prob
-    return weights / some
+            prob_nonempty += prob
+    return weights / prob_nonempty
 
 
 def test_a_point_is_the_minimiser_on_the_classes_of_its_seed():
@@ -76,28 +79,20 @@ def test_a_point_is_the_minimiser_on_the_classes_of_its_seed():
         mix = np.zeros((9, 4))
         np.add.at(mix, (owners(problem), labels), 1 / 30)
         lane = planned.pattern_at('links', point, seed)
-        _, links = lane.sample(lane.init(any_key()), any_key(), 0)
+        _, links = lane.sample(lane.init(KEY), KEY, 0)
         weights = brute_force_weights(np.asarray(links.prob, np.float64))
-        for shares, ours in (
+        for client_weights, accuracies in (
             (weights, result.fedavg),
             (np.full(9, 1 / 9), result.fedpbc),
         ):
-            model = analysis.gaussian_minimiser(means, mix, shares)
+            model = analysis.gaussian_minimiser(means, mix, client_weights)
             expected = gaussian_accuracy(model, means)
-            assert (
-                abs(ours[row, 1, column, draw] - expected.accuracy)
-                < 4.5 * expected.error + 1e-6
-            )
+            off = accuracies[row, 1, column, draw] - expected.accuracy
+            assert abs(off) < 4.5 * expected.error + 1e-6
     assert np.ptp(result.fedpbc, axis=2).max() == 0
     np.testing.assert_allclose(
         result.fedavg[:, :, 0], result.fedpbc[:, :, 0], atol=1e-12
     )
-
-
-def any_key():
-    import jax
-
-    return jax.random.key(0)
 
 
 @pytest.mark.slow
@@ -116,17 +111,16 @@ def test_a_run_stands_beside_its_prediction(tmp_path):
     rows = run.columns
     chosen = (rows['problem.alpha'] == 1.0) & (rows['problem.bayes_accuracy'] == 0.8)
     chosen &= (rows['links.probs.sigma'] == 10.0) & (rows['round'] == 2)
-    ends = {
-        label: 100
-        * rows[f'{model}/eval_accuracy'][chosen & (rows['algorithm'] == label)]
-        for label, model in (('fedavg', 'server'), ('fedpbc', 'client_mean'))
-    }
-    simulated = np.mean(ends['fedpbc'].astype(float) - ends['fedavg'].astype(float))
+    of_fedavg = chosen & (rows['algorithm'] == 'fedavg')
+    of_fedpbc = chosen & (rows['algorithm'] == 'fedpbc')
+    fedavg = rows['server/eval_accuracy'][of_fedavg].astype(float)
+    fedpbc = rows['client_mean/eval_accuracy'][of_fedpbc].astype(float)
+    simulated = 100 * np.mean(fedpbc - fedavg)
     assert columns['difference_simulated'][position] == pytest.approx(
         simulated, abs=1e-5
     )
-    left = columns['difference_simulated_minus_predicted'][position]
-    assert left == pytest.approx(simulated - expected, abs=1e-5)
+    excess = columns['difference_simulated_minus_predicted'][position]
+    assert excess == pytest.approx(simulated - expected, abs=1e-5)
     assert [row[0] for row in result.table.rows[::4]] == [
         'predicted',
         'simulated',
@@ -150,7 +144,7 @@ def test_a_run_without_such_a_grid_is_refused(tmp_path):
         'num_seeds': 1,
     }
     experiment.build(config(**changes)).run(tmp_path)
-    with pytest.raises(ValueError, match=r'`algorithm` has no .fedpbc.') as caught:
+    with refusals.one_line(r'`algorithm` has no .fedpbc.'):
         predicted_map.predicted_map(
             bayes_accuracies=(),
             sigmas=(),
@@ -158,6 +152,5 @@ def test_a_run_without_such_a_grid_is_refused(tmp_path):
             folder=str(tmp_path),
             best_over=(),
         )
-    assert '\n' not in str(caught.value)
     with pytest.raises(ValueError, match='`sigmas` must hold at least one value'):
         predicted_map.predicted_map(bayes_accuracies=(0.5,), sigmas=(), alphas=(0.1,))

@@ -64,8 +64,10 @@ NETWORKS = {
     'xiang_svhn': ('cifar10', architectures.xiang_svhn, 0.05),
     'xiang_cinic10': ('cifar10', without_dropout, 0.05),
 }
-"""Data, network, and a local rate of the papers. CIFAR-10 stands for SVHN and CINIC-10, whose
-images have its shape."""
+"""Data, network and a local rate of the papers.
+
+CIFAR-10 replaces SVHN and CINIC-10, whose images have the same shape.
+"""
 
 
 class Case(NamedTuple):
@@ -85,7 +87,7 @@ class Case(NamedTuple):
 
 
 def case_of(data, network, rate):
-    """The first 2,000 images at twenty clients, labels Dirichlet(0.1), three steps of batch 4."""
+    """Builds 2,000 images at twenty clients, labels Dirichlet(0.1), three steps of batch 4."""
     num_clients = 20
     num_images = 2_000
     first = datasets.Dataset(
@@ -129,7 +131,7 @@ def in_double_precision(problem, params):
 
 
 def run_both(case, torch_session):
-    """Final models and losses of the engine and of PyTorch, and the initial model."""
+    """Returns final models and losses of the engine and of PyTorch, and the initial model."""
     problem, links, workload, key = case
     params = images.initial_params(key, problem)
     plan = images.schedule(key, links, workload)
@@ -146,7 +148,7 @@ def run_both(case, torch_session):
 
 
 def largest_gap(tree, expected):
-    """Largest difference of an entry of two models."""
+    """Returns the largest difference of an entry of two models."""
     gaps = jax.tree.map(lambda a, b: np.max(np.abs(a - b)), dict(tree), expected)
     return max(jax.tree.leaves(gaps))
 
@@ -174,7 +176,7 @@ def test_first_rounds_are_those_of_a_pytorch_loop(name, real, torch_session):
 
 @pytest.mark.parametrize('name', ['mnist', 'fashion_mnist'])
 def test_pixels_have_their_published_moments(name, real):
-    """Means and deviations as everybody normalises by them, and images by class."""
+    """The means and deviations that are common for normalisation, and images by class."""
     mean, deviation, counts = MOMENTS[name]
     data = real(name)
     pixels = data.train_features

@@ -1,4 +1,4 @@
-"""Released code's departures: each as its program has it, and different from the algorithm."""
+"""Departures of released code: each equals a loop of its program, and no loop of the algorithm."""
 
 import jax
 import numpy as np

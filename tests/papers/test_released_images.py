@@ -1,4 +1,4 @@
-"""What released code does to images, against slices, and that it has no part in plain names."""
+"""What released code does to images, against slices; configs of papers do it only as released."""
 
 import collections
 import functools
@@ -13,22 +13,28 @@ from fedjax_links.papers import common, released_images
 from fedjax_links.papers.wang2022 import presets as wang2022
 from fedjax_links.papers.xiang2024 import presets as xiang2024
 from fedjax_links.problems import augmentation
-from tests.problems.augmented import IMAGES, NUM_DRAWS, chi_squared, many, windows
+from tests.problems.augmented import (
+    IMAGES,
+    NUM_DRAWS,
+    chi_squared,
+    draws_of,
+    windows,
+)
 
 
-def test_a_batch_is_cropped_at_one_uniform_place():
-    names = {window.tobytes(): position for position, window in windows(1).items()}
-    draws = many(functools.partial(released_images.crop_together, padding=1))
-    counts = collections.Counter(names[draw.tobytes()] for draw in draws)
-    assert set(counts) == set(names.values())
+def test_a_batch_is_cropped_at_one_uniform_position():
+    positions = {window.tobytes(): position for position, window in windows(1).items()}
+    draws = draws_of(functools.partial(released_images.crop_together, padding=1))
+    counts = collections.Counter(positions[draw.tobytes()] for draw in draws)
+    assert set(counts) == set(positions.values())
     assert chi_squared(counts, 9) < 5
 
 
 def test_a_batch_is_mirrored_as_a_whole_half_of_the_time():
-    draws = many(released_images.mirror_together)
-    mirrored = [np.array_equal(draw, IMAGES[:, :, ::-1]) for draw in draws]
-    remaining = [np.array_equal(draw, IMAGES) for draw in draws]
-    assert np.all(np.add(mirrored, remaining) == 1)
+    draws = draws_of(released_images.mirror_together)
+    mirrored = np.array([np.array_equal(draw, IMAGES[:, :, ::-1]) for draw in draws])
+    unchanged = np.array([np.array_equal(draw, IMAGES) for draw in draws])
+    np.testing.assert_array_equal(mirrored, ~unchanged)
     assert abs(np.mean(mirrored) - 0.5) < 5 * 0.5 / np.sqrt(NUM_DRAWS)
 
 
@@ -53,10 +59,10 @@ def test_captions_name_the_augmentation_of_released_code(dataset):
 def test_paper_and_released_code_prepare_images_differently(make, dataset, deviation):
     key = jax.random.key(0)
     batch = jnp.asarray(np.repeat(np.arange(32.0).reshape(1, 4, 8, 1), 30, axis=0))
-    for code, together in (('paper', False), ('as_released', True)):
+    for code in ('paper', 'as_released'):
         section = make(dataset, code)
         result = augmentation.statistics(section['normalise'])
-        if not together or deviation is None:
+        if code == 'paper' or deviation is None:
             assert result == augmentation.CHANNEL_STATISTICS[dataset]
         else:
             assert list(result.deviation) == deviation
@@ -64,8 +70,6 @@ def test_paper_and_released_code_prepare_images_differently(make, dataset, devia
             assert dataset == 'fashion_mnist'
             continue
         functions = resolver.import_object('problem.augment', section['augment'])
-        seen = {
-            np.asarray(image).tobytes()
-            for image in augmentation.chain(functions)(key, batch)
-        }
-        assert (len(seen) == 1) == together
+        images = np.asarray(augmentation.chain(functions)(key, batch))
+        is_one_draw = len({image.tobytes() for image in images}) == 1
+        assert is_one_draw == (code == 'as_released')

@@ -43,7 +43,7 @@ def _others():
 
 
 def memoryless():
-    """All of them, by name."""
+    """Returns all patterns without a carry, by name."""
     patterns = {
         name: entry.example(NUM_CLIENTS) for name, entry in PARTICIPATION.items()
     }
@@ -62,7 +62,7 @@ def memoryless():
 PATTERNS = memoryless()
 
 
-def test_all_sorts_are_among_them():
+def test_patterns_of_all_kinds_have_no_carry():
     assert {'always', 'bernoulli', 'replay', 'trace', 'uniform_cohort'} < set(PATTERNS)
     assert set(SCHEDULES) < set(PATTERNS)
 
@@ -93,11 +93,11 @@ def test_blocks_of_rounds_have_the_bits_of_single_rounds(name):
     )()
     alone = jax.jit(sample)
     for t in (0, 1, 6, 99, 256):
-        for one, all_of_them in zip(alone(jnp.int32(t)), in_a_scan, strict=True):
-            np.testing.assert_array_equal(one, all_of_them[t])
+        for one, expected in zip(alone(jnp.int32(t)), in_a_scan, strict=True):
+            np.testing.assert_array_equal(one, expected[t])
     for size in (1, 7, 100, LONGEST):
         block = jax.jit(jax.vmap(sample))
         for start in range(0, LONGEST - size + 1, size):
             samples = block(rounds[start : start + size])
-            for one, all_of_them in zip(samples, in_a_scan, strict=True):
-                np.testing.assert_array_equal(one, all_of_them[start : start + size])
+            for several, expected in zip(samples, in_a_scan, strict=True):
+                np.testing.assert_array_equal(several, expected[start : start + size])

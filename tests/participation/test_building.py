@@ -7,7 +7,7 @@ import pytest
 from fedjax_links import participation
 from fedjax_links.participation import PARTICIPATION, rejection_sampling
 
-N = 53  # of its own: elsewhere nothing is compiled for so many
+N = 53  # No other test compiles for so many clients.
 P = np.linspace(0.1, 0.9, N)
 MANY = rejection_sampling.FEWEST_CLIENTS + N
 
@@ -33,7 +33,7 @@ MAKERS = {
 
 @pytest.fixture
 def compilations():
-    """Names of what is compiled meanwhile."""
+    """The events of compilations during a test."""
     results = []
 
     def listen(event, duration, **kwargs):
@@ -50,7 +50,7 @@ def test_nothing_is_compiled(name, compilations):
     MAKERS[name]()
     assert not compilations
     jax.jit(lambda x: x + 1)(np.float32(0))
-    assert compilations  # the listener hears
+    assert compilations  # the listener works
 
 
 def test_a_function_of_the_users_own_is_tried_by_one_program(compilations):

@@ -42,11 +42,11 @@ def test_cap_has_its_law():
 
 @pytest.mark.parametrize('rule', ['uniform', 'permutation'])
 def test_cap_counts_those_who_take_part(rule):
-    """Half of the clients deliver without having heard: they take none of the five seats."""
-    hears = np.arange(10) < 5
-    pattern = cap(duplex(uplink=always(10), downlink=replay([hears])), 5, rule=rule)
-    taking_part = base.participants(roll(pattern, 40))
-    np.testing.assert_array_equal(taking_part, np.tile(hears, (40, 1)))
+    """Half of the clients upload without a broadcast: they do not count for the cap of five."""
+    receives = np.arange(10) < 5
+    pattern = cap(duplex(uplink=always(10), downlink=replay([receives])), 5, rule=rule)
+    participants = base.participants(roll(pattern, 40))
+    np.testing.assert_array_equal(participants, np.tile(receives, (40, 1)))
 
 
 def test_a_permutation_continues_within_a_round():
@@ -64,7 +64,7 @@ def test_permutation_rule_with_all_active_is_regularized():
 
 
 def consume_in_a_loop(orders, active, size, distinct):
-    """A stack of clients popped in order; a new one when it is empty, also within a round."""
+    """Pops clients from a stack in order; an empty one is replaced, also within a round."""
     orders = iter(orders)
     stack = list(next(orders))
     results = []

@@ -27,7 +27,7 @@ SEEDS = 20_000
 
 
 def gaps(mask):
-    """Rounds between consecutive participations of each client, of every run [S, T, N]."""
+    """Yields the rounds between participations of each client of each run of masks [S, T, N]."""
     for run in np.moveaxis(mask, 2, 1).reshape(-1, mask.shape[1]):
         yield np.diff(np.flatnonzero(run))
 
@@ -102,8 +102,9 @@ def test_separation_per_client_against_the_enumerated_chain():
     chain = analysis.minimum_separation_chain(weights, separation)
     mask = masks(minimum_separation(weights, separation=separation), 61, SEEDS)
     assert_frequencies(mask[:, 60].sum(axis=0), chain.marginal, SEEDS)
-    for client, result in zip(6 * [0, 1, 2, 3, 4, 5], gaps(mask[:6]), strict=True):
-        assert result.min(initial=9) > separation[client]
+    separation_of_gaps = np.tile(separation, 6)  # six runs of six clients
+    for waited, least in zip(gaps(mask[:6]), separation_of_gaps, strict=True):
+        assert waited.min(initial=9) > least
 
 
 @pytest.mark.slow
@@ -239,7 +240,7 @@ def test_traced_weights_and_separation():
     np.testing.assert_array_equal(swept, alone)
 
 
-def test_in_pieces():
+def test_a_resumed_chain_continues_the_same_masks():
     pattern = minimum_separation(np.ones(7), separation=2, cohort_size=2)
     key = jax.random.key(1)
     _, full = advance(pattern, pattern.init(key), key, 0, 12)
@@ -313,11 +314,11 @@ def test_feasibility_of_mixed_separations_is_exact():
     analysis.minimum_separation_chain(np.ones(3), np.array([9, 9, 0]))
     for waits in ([9, 9, 1], [1, 1, 2], [3, 1, 0], [2, 0, 0]):
         for size in (1, 2):
-            agree = []
+            are_feasible = []
             for build in (minimum_separation, analysis.minimum_separation_chain):
                 try:
                     build(np.ones(3), separation=np.array(waits), cohort_size=size)
-                    agree.append(True)
+                    are_feasible.append(True)
                 except ValueError:
-                    agree.append(False)
-            assert agree[0] == agree[1], (waits, size)
+                    are_feasible.append(False)
+            assert are_feasible[0] == are_feasible[1], (waits, size)

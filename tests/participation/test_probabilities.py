@@ -23,10 +23,10 @@ MIX = np.random.default_rng(0).dirichlet(np.full(10, 0.1), 50)
 def test_formula_in_a_plain_loop():
     weights = probabilities.class_weights(10, sigma=3.0, seed=7)
     probs = probabilities.label_dependent_probs(MIX, sigma=3.0, minimum=0.05, seed=7)
-    expected = [
-        max(0.05, sum(r * nu for r, nu in zip(weights, row, strict=True)))
-        for row in MIX
-    ]
+    expected = []
+    for row in MIX:
+        product = sum(weight * part for weight, part in zip(weights, row, strict=True))
+        expected.append(max(0.05, product))
     np.testing.assert_allclose(probs, expected, rtol=1e-14)
     assert probs.dtype == np.float64
     assert 0.05 in probs
@@ -98,7 +98,7 @@ def test_typical_figures_of_the_journal_setting():
     assert np.all(Z * error + rounding < [0.01, 0.05, 0.03])
 
 
-def test_works_on_what_clients_actually_hold():
+def test_the_class_mix_of_a_partition_gives_probabilities():
     labels = np.repeat(np.arange(10), 100)
     clients = partition.dirichlet(labels, num_clients=20, alpha=0.1, seed=0)
     mix = partition.class_mix(clients, labels)
@@ -110,11 +110,11 @@ def test_works_on_what_clients_actually_hold():
 
 PACKAGE = Path(fedjax_links.__file__).parent
 BARE = {'problems/vectors.py', 'participation/traces/synthetic_trace.py'}
-"""Draws of a seed alone, the one of normals and the other of integers."""
+"""Draw by a seed alone, one of them normals and the other integers."""
 
 
 def streams_of(path):
-    """Streams of a module's generators, second entries of their seeds; None for a seed alone."""
+    """Yields the stream of each generator of a module: its second seed; None for one seed alone."""
     module = importlib.import_module(
         '.'.join(['fedjax_links', *path.relative_to(PACKAGE).with_suffix('').parts])
     )
@@ -124,9 +124,8 @@ def streams_of(path):
             yield int.from_bytes(ast.literal_eval(node.args[1]).encode())
         elif function.endswith('default_rng'):
             (seed,) = node.args
-            yield (
-                getattr(module, seed.elts[1].id) if isinstance(seed, ast.List) else None
-            )
+            has_stream = isinstance(seed, ast.List)
+            yield getattr(module, seed.elts[1].id) if has_stream else None
 
 
 def test_equal_seeds_draw_from_different_streams():
@@ -135,9 +134,7 @@ def test_equal_seeds_draw_from_different_streams():
     for folder in ('datasets', 'links', 'participation', 'partition', 'problems'):
         paths += sorted((PACKAGE / folder).rglob('*.py'))
     results = {
-        path.relative_to(PACKAGE).as_posix(): set(streams)
-        for path in paths
-        if (streams := list(streams_of(path)))
+        path.relative_to(PACKAGE).as_posix(): set(streams_of(path)) for path in paths
     }
     assert {name for name, streams in results.items() if None in streams} == BARE
     streams = [stream for name in results.keys() - BARE for stream in results[name]]

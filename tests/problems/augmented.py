@@ -9,7 +9,7 @@ IMAGES = np.arange(1, 2 * 5 * 6 * 2 + 1, dtype=np.float32).reshape(2, 5, 6, 2)
 
 
 def windows(padding):
-    """Every crop of the batch, by its place."""
+    """Returns every crop of the batch, by its position."""
     padded = np.pad(IMAGES, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     positions = range(2 * padding + 1)
     return {
@@ -17,8 +17,8 @@ def windows(padding):
     }
 
 
-def many(transform):
-    """Returns many draws of a transformation of the batch."""
+def draws_of(transform):
+    """Returns `NUM_DRAWS` draws of a transformation of the batch."""
     keys = jax.random.split(jax.random.key(7), NUM_DRAWS)
     return np.asarray(
         jax.jit(jax.vmap(lambda key: transform(key, jnp.asarray(IMAGES))))(keys)
@@ -26,7 +26,7 @@ def many(transform):
 
 
 def chi_squared(counts, num_cells):
-    """Pearson's statistic of equal shares, in standard errors from its mean."""
+    """Returns Pearson's statistic of equal frequencies, in standard errors from its mean."""
     expected = sum(counts.values()) / num_cells
     observed = [*counts.values(), *[0] * (num_cells - len(counts))]
     statistic = sum((count - expected) ** 2 / expected for count in observed)
