@@ -22,6 +22,7 @@ PROBLEMS = {
 
 
 def config(name='gaussians', **changes):
+    """Returns a config of a problem above, all of whose draws follow the seed."""
     base = {
         'problem': PROBLEMS[name],
         'links': {'name': 'bernoulli', 'probs': PROBS},
@@ -33,7 +34,8 @@ def config(name='gaussians', **changes):
 
 
 def alone(stream):
-    """The config with one stream by seed, or all of them; two seeds."""
-    fixed = dict.fromkeys(seeding.STREAMS, 'fixed')
-    ways = stream if stream == 'by_seed' else {**fixed, stream: 'by_seed'}
-    return config(redraw=ways, num_seeds=2, algorithms={'fedavg': {}})
+    """Returns the config with one stream by seed, or with all for 'by_seed'; two seeds."""
+    redraw = 'by_seed'
+    if stream != 'by_seed':
+        redraw = {**dict.fromkeys(seeding.STREAMS, 'fixed'), stream: 'by_seed'}
+    return config(redraw=redraw, num_seeds=2, algorithms={'fedavg': {}})

@@ -1,4 +1,4 @@
-"""Problems are made when they are asked for, and few are kept."""
+"""Problems are built on demand, and few are cached."""
 
 import dataclasses
 import gc
@@ -30,39 +30,37 @@ FULL = {'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 0}
 
 
 def unequal(**changes):
-    """Clients whose sizes every seed draws for itself."""
+    """Returns a config whose clients have other sizes with every seed."""
     return values(**{'problem': UNEQUAL, 'num_seeds': 12, **changes})
 
 
 @pytest.fixture
 def built(monkeypatch):
-    """Sections of the problems that were made."""
+    """The sections of problems that are built during a test."""
     results = []
     bind = resolver.bind_problem
 
-    def noted(section, *rest):
+    def bind_and_record(section, *rest):
         results.append(section)
         return bind(section, *rest)
 
-    monkeypatch.setattr(resolver, 'bind_problem', noted)
+    monkeypatch.setattr(resolver, 'bind_problem', bind_and_record)
     return results
 
 
 @pytest.mark.slow
-def test_a_look_ahead_makes_the_problems_of_few_seeds(built):
-    """Every point's first seeds."""
+def test_a_dry_run_builds_the_problems_of_two_seeds_a_point(built):
     grid = {'problem': {'alpha': [0.1, 1.0]}}
     planned = experiment.build(unequal(grid=grid))
     assert len(built) == 2
     planned.describe()
     assert len(built) == 2
-    assert (
-        sum(line.startswith('fedavg') for line in dry_runs.dry_run(planned.plan)) == 1
-    )
-    assert len(built) == 4  # two seeds tell whether they share a program
+    lines = [*dry_runs.dry_run(planned.plan)]
+    assert sum(line.startswith('fedavg') for line in lines) == 1
+    assert len(built) == 4  # two seeds show whether they share a program
 
 
-def test_a_run_makes_each_problem_that_is_kept_once(built):
+def test_a_run_builds_each_problem_once(built):
     experiment.build(
         unequal(num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
     ).run()
@@ -85,7 +83,7 @@ def test_lanes_of_unequal_clients_share_bounds_that_hold_for_all(client):
         assert bounds == (sizes.min(), sizes.max())
 
 
-def test_a_problem_for_people_has_sizes_of_its_own():
+def test_a_problem_for_users_has_the_sizes_of_its_seed():
     planned = experiment.build(unequal(num_seeds=4))
     for seed in range(4):
         problem = planned.problem_at('links', {}, seed)
@@ -96,8 +94,8 @@ def test_a_problem_for_people_has_sizes_of_its_own():
         )
 
 
-def traced(runs, algorithm, fewest, most):
-    """What a round computes, with these bounds of the sizes of clients."""
+def jaxpr_of_round(runs, algorithm, fewest, most):
+    """Returns the text of a round's program, with these bounds of the sizes of clients."""
     problem = problem_families.with_sizes(runs.problem, fewest, most)
     simulate = federation.simulate(algorithm, num_rounds=1)
     return str(jax.make_jaxpr(lambda key: simulate(key, problem, runs.links))(runs.key))
@@ -106,16 +104,16 @@ def traced(runs, algorithm, fewest, most):
 @pytest.mark.parametrize('name', cases(ALGORITHMS, ['fedavg', 'gossip', 'scaffold']))
 def test_no_algorithm_on_minibatches_looks_at_sizes(name):
     runs = Runs(ALGORITHMS[name])
-    one = traced(runs, runs.algorithm, 2, 6)
-    other = traced(runs, runs.algorithm, 1, 23)
+    one = jaxpr_of_round(runs, runs.algorithm, 2, 6)
+    other = jaxpr_of_round(runs, runs.algorithm, 1, 23)
     assert one == other
 
 
 def test_full_local_data_are_padded_to_the_largest_client():
     runs = Runs(ALGORITHMS['fedavg'])
     algorithm = ALGORITHMS['fedavg'](local_training.local_sgd(0.1, local_steps=1))
-    one = traced(runs, algorithm, 2, 6)
-    other = traced(runs, algorithm, 1, 23)
+    one = jaxpr_of_round(runs, algorithm, 2, 6)
+    other = jaxpr_of_round(runs, algorithm, 1, 23)
     assert one != other
 
 
@@ -149,7 +147,7 @@ def test_what_may_look_at_sizes_is_known_of_a_config(section, client, expected):
 
 
 def bytes_of_problems():
-    """Bytes of all arrays of all problems that are alive."""
+    """Returns the bytes of all arrays of all problems in memory."""
     gc.collect()
     alive = [item for item in gc.get_objects() if isinstance(item, Problem)]
     leaves = {id(leaf): leaf for leaf in jax.tree.leaves(alive)}
@@ -157,15 +155,15 @@ def bytes_of_problems():
 
 
 class Heaviest(experiment.Callback):
-    """How much the problems of a run take at most."""
+    """Measures the most memory that the problems of a run take."""
 
     def __init__(self):
-        """Nothing yet."""
+        """Measures the memory of problems before the run."""
         self.before = bytes_of_problems()
         self.most = 0
 
     def on_period(self, lane, record):
-        """As a period ends."""
+        """Measures the memory after a period."""
         self.most = max(self.most, bytes_of_problems() - self.before)
 
 
@@ -198,12 +196,12 @@ def test_many_seeds_take_the_memory_of_few(tmp_path, monkeypatch):
         del planned
     one, two, eight = heaviest
     assert one > 3000 * 256
-    assert two < 2.2 * one  # the one under way, and the one before
+    assert two < 2.2 * one  # that of the running seed, and that of the seed before
     assert eight < 1.05 * two
 
 
 def test_the_cache_counts_each_array_once(monkeypatch):
-    """Against a count of all cached arrays, after each problem of a long series."""
+    """Against a count of all cached arrays after each of a hundred problems."""
     shared = np.ones((2, 100), np.float32)
 
     def make(seed):

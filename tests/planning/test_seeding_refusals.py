@@ -78,14 +78,14 @@ def test_a_grid_of_what_is_no_stream_is_refused():
         ),
     ],
 )
-def test_a_seed_that_is_replaced_is_looked_at_all_the_same(field, seed, message):
+def test_a_seed_that_redraws_replace_is_checked_anyway(field, seed, message):
     probs = {'name': 'label_dependent', 'seed': 0}
-    config = values(links={'name': 'bernoulli', 'probs': probs}, redraw='by_seed')
+    changed = values(links={'name': 'bernoulli', 'probs': probs}, redraw='by_seed')
     *path, name = field
-    section = config
+    section = changed
     for part in path:
         section[part] = dict(section[part])
         section = section[part]
     section[name] = seed
     with pytest.raises(ValueError, match=message):
-        experiment.build(config)
+        experiment.build(changed)

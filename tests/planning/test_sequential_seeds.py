@@ -1,5 +1,6 @@
 """Tests seeds until decided against a loop over lists and uninterrupted runs."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -47,8 +48,8 @@ def test_later_looks_are_a_quarter_apart():
     assert list(sequential_seeds.looks(2, 2)) == [2]
 
 
-def needed(values, base, *, least, most, margin):
-    """Returns how many seeds a pair takes, by a test after each look."""
+def num_seeds_of_pair(values, base, *, least, most, margin):
+    """Returns how many seeds a pair takes, by a test at each number of seeds."""
     count = least
     while count < most:
         # Of a loss, smaller is better.
@@ -67,17 +68,15 @@ def full_run(tmp_path_factory):
     return folder
 
 
-def ends(run, label, pattern):
+def final_losses(run, label, pattern):
     """Returns by seed the mean of the last two of four evaluations."""
     model = 'client_mean' if label == 'fedpbc' else 'server'
-    is_series = (
-        (run['stage'] == 'main')
-        & (run['algorithm'] == label)
-        & (run['pattern'] == pattern)
-    )
-    seeds = sorted(set(run['seed'][is_series].tolist()))
+    rows = run['stage'] == 'main'
+    rows &= run['algorithm'] == label
+    rows &= run['pattern'] == pattern
+    seeds = sorted(set(run['seed'][rows].tolist()))
     assert seeds == list(range(len(seeds)))
-    late = is_series & (run['round'] >= 30)
+    late = rows & (run['round'] >= 30)
     return [run[f'{model}/loss'][late & (run['seed'] == seed)].mean() for seed in seeds]
 
 
@@ -85,10 +84,12 @@ def test_every_pair_takes_as_many_seeds_as_a_loop_by_hand(full_run):
     run = runs.read(full_run)
     counts = {}
     for pattern in CONFIG['patterns']:
-        base = ends(run, 'fedavg', pattern)
+        base = final_losses(run, 'fedavg', pattern)
         for label in ('fedpbc', 'fedau'):
-            values = ends(run, label, pattern)
-            assert len(values) == needed(values, base, least=3, most=9, margin=2e-5)
+            values = final_losses(run, label, pattern)
+            assert len(values) == num_seeds_of_pair(
+                values, base, least=3, most=9, margin=2e-5
+            )
             counts[pattern, label] = len(values)
         assert len(base) == max(counts[pattern, label] for label in ('fedpbc', 'fedau'))
     assert len(set(counts.values())) > 1
@@ -100,15 +101,15 @@ def test_near_ties_run_with_the_seeds_of_what_was_chosen(full_run):
     main = run['stage'] == 'main'
     assert tie.any()
     for label, pattern in itertools.product(CONFIG['algorithms'], CONFIG['patterns']):
-        is_series = (run['algorithm'] == label) & (run['pattern'] == pattern)
-        chosen = set(run['client.learning_rate'][is_series & main])
+        rows = (run['algorithm'] == label) & (run['pattern'] == pattern)
+        chosen = set(run['client.learning_rate'][rows & main])
         assert len(chosen) == 1
-        near = set(run['client.learning_rate'][is_series & tie])
+        near = set(run['client.learning_rate'][rows & tie])
         assert len(near) <= 2
         assert not near & chosen
         for rate in near:
-            at_rate = is_series & tie & (run['client.learning_rate'] == rate)
-            assert set(run['seed'][at_rate]) == set(run['seed'][is_series & main])
+            at_rate = rows & tie & (run['client.learning_rate'] == rate)
+            assert set(run['seed'][at_rate]) == set(run['seed'][rows & main])
             assert sorted(set(run['round'][at_rate])) == [10, 20, 30, 40]
 
 
@@ -135,16 +136,18 @@ def test_interrupted_or_sharded_it_has_the_bytes_of_one_run(full_run, tmp_path):
 
 
 def test_seeds_until_decided_need_no_tuning():
-    """As many as a loop over the differences says, of which one pair takes more than the least."""
+    """A loop over the differences gives the same numbers; one pair takes more than the least."""
     untuned = {**CONFIG, 'client': {'local_steps': 3, 'learning_rate': 0.05}}
     del untuned['tuning']
     run = experiment.build(untuned).run()
     counts = {}
     for pattern in CONFIG['patterns']:
-        base = ends(run, 'fedavg', pattern)
+        base = final_losses(run, 'fedavg', pattern)
         for label in ('fedpbc', 'fedau'):
-            values = ends(run, label, pattern)
-            counts[pattern, label] = needed(values, base, least=3, most=9, margin=2e-5)
+            values = final_losses(run, label, pattern)
+            counts[pattern, label] = num_seeds_of_pair(
+                values, base, least=3, most=9, margin=2e-5
+            )
             assert len(values) == counts[pattern, label]
         assert len(base) == max(counts[pattern, label] for label in ('fedpbc', 'fedau'))
     assert max(counts.values()) > 3
@@ -163,7 +166,7 @@ def test_shards_that_have_not_decided_are_not_merged(tmp_path):
         planned.run(tmp_path, [Stopping()])
     with pytest.raises(ValueError, match=r'^`workdir` must hold all lanes'):
         fl.runs.merge(tmp_path)
-    for path in [*(tmp_path / 'checkpoints').glob('*')]:
+    for path in list((tmp_path / 'checkpoints').iterdir()):
         if int(path.name.partition('@')[0].rpartition('-')[2]) in range(3, 9):
             path.unlink()
     division = runs.read_division(tmp_path)
@@ -173,9 +176,7 @@ def test_shards_that_have_not_decided_are_not_merged(tmp_path):
         if name.startswith('main')
     }
     assert seeds == {3}
-    runs.write_division(
-        tmp_path, division.__class__(**{**vars(division), 'requested': []})
-    )
+    runs.write_division(tmp_path, dataclasses.replace(division, requested=[]))
     with pytest.raises(ValueError, match='until all pairs are decided'):
         fl.runs.merge(tmp_path)
 
@@ -220,21 +221,21 @@ def test_the_first_seed_of_a_config_leaves_room_too(first):
         experiment.build(values(first_seed=first, num_seeds=None, seeds=until))
 
 
-def test_shares_by_seed_are_refused(tmp_path):
+def test_shards_by_seed_are_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r'^`allow_mixed` must be left out where seeds are added'
     ):
         experiment.build(CONFIG).shard(0, 2, by='seed').run(tmp_path)
 
 
-def test_a_number_of_seeds_beside_it_is_refused():
+def test_a_number_of_seeds_as_well_is_refused():
     with pytest.raises(ValueError, match=r'^`config\.seeds` must be left out'):
         experiment.build(values(seeds={'until': 'decided'}))
 
 
 @pytest.mark.parametrize('heavy', [False, True])
 def test_few_of_a_thousand_equal_sweeps_get_a_verdict(heavy):
-    """Of 1,000 pairs with equal means fewer than 51, each tested until it is decided."""
+    """At most 50 of 1,000 pairs with equal means, each tested until it is decided."""
     rng = np.random.default_rng(0)
 
     def draw(size):

@@ -1,4 +1,4 @@
-"""What tuning tries next, against a loop written anew, and against what is best by calculus."""
+"""What tuning tries next, against a loop over lists and against optima by calculus."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ from fedjax_links.planning.tuning import search
 from tests.experiment.configs import last_files_of as files
 
 
-def played(scores, ranges, num_seeds):
-    """Asks for what is planned until nothing is, as a run does."""
+def search_to_the_end(scores, ranges, num_seeds):
+    """Searches and scores what is planned until nothing is, as a run does."""
     done = np.zeros(scores.shape, bool)
     for _ in range(1000):
         state = search(np.where(done, scores, np.nan), done, ranges, num_seeds)
@@ -58,7 +58,7 @@ def by_hand(scores, start, num_seeds):
 
 
 def ties_of(best, scores, seeds):
-    """Returns the best point and those whose distance to it may be zero."""
+    """Returns the best point and those whose mean loss against it may be zero."""
     near = {best}
     for point, count in seeds.items():
         lost = (scores[best] - scores[point])[:count]
@@ -84,7 +84,7 @@ def test_a_search_is_that_of_a_loop_over_lists(seed):
     )
     scores += 2 * rng.normal(size=8)  # what a seed does to all
     seeds, best, near = by_hand(scores, (3, 6), 2)
-    state, done = played(scores, [(3, 6)], 2)
+    state, done = search_to_the_end(scores, [(3, 6)], 2)
     assert state.best == (best,)
     assert {k: n for k, n in enumerate(done.sum(axis=1).tolist()) if n} == seeds
     assert set(np.flatnonzero(state.statistical_ties).tolist()) == near
@@ -94,19 +94,19 @@ def test_two_columns_grow_until_the_best_lies_inside():
     peak = np.array([7.0, 1.0])
     positions = np.stack(np.meshgrid(np.arange(9), np.arange(9), indexing='ij'), -1)
     scores = -((positions - peak) ** 2).sum(-1)[..., None]
-    state, done = played(scores, [(3, 6), (3, 6)], 1)
+    state, done = search_to_the_end(scores, [(3, 6), (3, 6)], 1)
     assert state.best == (7, 1)
-    assert done[..., 0].sum() == 6 * 6  # places 3 to 8 by 0 to 5
-    bounded, _ = played(scores[:6], [(3, 6), (3, 6)], 1)
+    assert done[..., 0].sum() == 6 * 6  # indices 3 to 8 by 0 to 5
+    bounded, _ = search_to_the_end(scores[:6], [(3, 6), (3, 6)], 1)
     assert bounded.best == (5, 1)
 
 
 def test_what_diverged_is_never_the_best_nor_near_it():
     scores = np.array([[np.nan, 5.0], [1.0, 1.0], [1.0, 1.1]])
-    state, _ = played(scores, [(0, 3)], 2)
+    state, _ = search_to_the_end(scores, [(0, 3)], 2)
     assert state.best == (2,)
     assert state.statistical_ties.tolist() == [False, True, True]
-    state, _ = played(np.full((3, 2), np.nan), [(0, 3)], 2)
+    state, _ = search_to_the_end(np.full((3, 2), np.nan), [(0, 3)], 2)
     assert state.best is None
 
 
@@ -128,7 +128,7 @@ def test_columns_grow_by_their_last_ratio():
 
 
 def quadratic(**options):
-    """One step to the mean of targets: a rate of 1 / 16 is exact, further ones are not."""
+    """Builds one step to the mean of targets, which a rate of 1 / 16 alone takes exactly."""
     targets = np.array([[0.0], [2.0]])
 
     def fedavg(learning_rate):
@@ -172,7 +172,7 @@ def test_a_run_finds_a_rate_beyond_its_grid_on_every_pattern():
 
 
 def stop_after(count):
-    """A callback that stops a run after so many periods."""
+    """Returns a callback that stops a run after so many periods."""
     stopping = experiment.Callback()
     left = iter(range(count - 1))
 
@@ -185,7 +185,7 @@ def stop_after(count):
 
 
 def racing_run():
-    """Rates that few seeds cannot tell apart, so that more are asked for, beyond the first ones."""
+    """Builds a tuned run whose rates need more seeds to differ, and whose grid grows."""
     probs = np.array([0.4, 0.9, 0.5, 0.7])
 
     def algorithm(make, learning_rate):
@@ -237,30 +237,23 @@ def test_interrupted_or_sharded_tuning_has_the_bytes_of_one_run(
 
 @pytest.mark.slow
 def test_shards_that_run_at_the_same_time_race_once(tmp_path):
-    """Every lane is somebody's, and the status knows when all that were asked for are done."""
+    """Every lane has a shard, and the status counts the lanes that were requested."""
     planned = racing_run()
+    schedule = planned.plan.schedule
+    num_possible = sum(len(schedule.possible(label)) for label in planned.algorithms)
     planned.shard(0, 2).run(tmp_path)
     before = fl.runs.status(tmp_path)
-    assert (
-        before.done
-        < before.lanes
-        < len(
-            [
-                lane
-                for label in planned.algorithms
-                for lane in planned.plan.schedule.possible(label)
-            ]
-        )
-    )
+    assert before.done < before.lanes < num_possible
     planned.shard(1, 2).run(tmp_path)
     after = fl.runs.status(tmp_path)
     assert after.done == after.lanes
-    lanes = runs_of(tmp_path)
+    states = saved_states(tmp_path)
     fl.runs.merge(tmp_path)
-    assert runs_of(tmp_path) == lanes
+    assert saved_states(tmp_path) == states
 
 
-def runs_of(folder):
+def saved_states(folder):
+    """Returns the names of the last save of each lane."""
     return sorted(name for name in files(folder) if name.startswith('checkpoints'))
 
 
@@ -288,29 +281,28 @@ def test_a_model_has_a_rate_of_its_own_under_a_label_of_its_own():
     assert dict(zip(labels, mains, strict=True)) == tuning.model
     for label, model in tuning.model.items():
         (tried,) = trials.read_trials(run.columns, run.facts, label)
-        is_series = (
-            (run['stage'] == 'tuning')
-            & (run['algorithm'] == label)
-            & (run['round'] == 200)
-        )
+        rows = run['stage'] == 'tuning'
+        rows &= run['algorithm'] == label
+        rows &= run['round'] == 200
         for rate, score in zip(
             tried.columns['learning_rate'], tried.scores, strict=True
         ):
-            values = run[f'{model}/distance'][
-                is_series & (run['learning_rate'] == rate)
-            ]
+            values = run[f'{model}/distance'][rows & (run['learning_rate'] == rate)]
             assert score == pytest.approx(values.mean())
 
 
 def test_a_description_says_what_may_be_added():
-    """Two algorithms: 2 values of 2 seeds at first, 10 values of 5 seeds at most, 8 rounds each.
-
-    Behind it two seeds, and two near ties at most with the same.
-    """
-    work = next(x for x in racing_run().describe().splitlines() if x.startswith('work'))
-    most = 2 * (10 * 5 - 2 * 2 + 2 * 2) * 8
+    """Each lane has 8 rounds. Two rates grow to ten, and two seeds to five."""
+    lines = racing_run().describe().splitlines()
+    (work,) = [line for line in lines if line.startswith('work')]
+    tuning = 2 * 2
+    main = 2
+    more_tuning = 10 * 5 - tuning
+    near_ties = 2 * main
+    rounds = 2 * 8 * (tuning + main)  # of two algorithms
+    more_rounds = 2 * 8 * (more_tuning + near_ties)
     assert work.endswith(
-        f': {2 * (4 + 2) * 8} rounds, and up to {most} more as results ask for'
+        f': {rounds} rounds, and up to {more_rounds} more as results ask for'
     )
 
 

@@ -28,9 +28,9 @@ def bare_fonts(monkeypatch):
 
 
 def draw(names):
-    """A figure with a name at every kind of place."""
+    """Returns a function that draws every kind of text with these names."""
 
-    def on(page):
+    def draw_on(page):
         legend, ticks, categories = page.subplots(1, 3)
         for index, name in enumerate(names):
             legend.plot([0, 1], [index, index], label=f'{name} (client mean)')
@@ -40,19 +40,21 @@ def draw(names):
         ticks.annotate(names[-1], (0.5, 0.5))
         categories.barh(list(names), np.arange(len(names)))
 
-    return on
+    return draw_on
 
 
 def assert_all_shown(names, stand_ins):
     with warnings.catch_warnings():
         # Matplotlib warns of each sign that it draws as a box.
         warnings.simplefilter('error')
-        around = {
-            'title': names[0],
-            'caption': f'{names[-1]} of this run',
-            'size': (9, 4),
-        }
-        assert figure.render(draw(names), **around, stand_ins=stand_ins)[1:4] == b'PNG'
+        picture = figure.render(
+            draw(names),
+            title=names[0],
+            caption=f'{names[-1]} of this run',
+            size=(9, 4),
+            stand_ins=stand_ins,
+        )
+        assert picture[1:4] == b'PNG'
 
 
 def test_signs_that_no_font_has_become_numbers():
@@ -61,7 +63,8 @@ def test_signs_that_no_font_has_become_numbers():
     assert set(stand_ins) == {CHINESE, HINDI, ROCKET}
     assert sorted(stand_ins.values()) == ['#1', '#2', '#3']
     before = dict(stand_ins)
-    assert_all_shown([HINDI, CHINESE], stand_ins)  # the next picture numbers them alike
+    # The next picture has the same numbers.
+    assert_all_shown([HINDI, CHINESE], stand_ins)
     assert stand_ins == before
     message = scripts.explanation(stand_ins)
     assert all(f'{number} is {name}' in message for name, number in stand_ins.items())

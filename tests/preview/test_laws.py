@@ -23,7 +23,7 @@ BOUND = stats.t.isf(FALSE_ALARM / 2, 31)
 
 
 def batch_t(values, exact):
-    """Deviations of means over rounds from exact ones, in standard errors of 32 batch means."""
+    """Returns deviations of means over rounds, in standard errors of 32 batch means."""
     means = np.array([part.mean(axis=0) for part in np.array_split(values, 32)])
     error = means.std(axis=0, ddof=1) / np.sqrt(32)
     off = values.mean(axis=0) - exact
@@ -68,7 +68,7 @@ def test_what_is_not_known_is_not_claimed(name):
     assert not law.memoryless
 
 
-def test_links_of_one_correlation_time_forget_alike():
+def test_links_of_one_correlation_time_have_one_decay():
     law = plans.plan(plans.KNOWN['markov_time']).law
     np.testing.assert_allclose(law.up_rate / (law.up_rate + law.down_rate), law.probs)
     np.testing.assert_allclose(1 - law.up_rate - law.down_rate, np.exp(-1 / 4))
@@ -77,7 +77,7 @@ def test_links_of_one_correlation_time_forget_alike():
 def test_cyclic_rates_count_whole_cycles():
     plan = plans.plan(plans.UNKNOWN['cyclic'])
     law = plan.law
-    # Everybody starts down, once.
+    # All clients start down, once.
     active = base.participants(plans.record(plan, 1010))[10:]
     np.testing.assert_allclose(active.mean(axis=0), law.rates, atol=1e-12)
     assert law.period == 10
@@ -99,12 +99,12 @@ def test_cyclic_laws_break_ties_as_the_pattern_does():
 
 
 def paths(up, down, rate, num_rounds):
-    """Every path of a stationary two-state chain and its probability."""
+    """Yields every path of a stationary two-state chain and its probability."""
     for path in itertools.product([0, 1], repeat=num_rounds):
         prob = rate if path[0] else 1 - rate
         for before, after in itertools.pairwise(path):
-            rise = down if before else up
-            prob *= rise if before != after else 1 - rise
+            change = down if before else up
+            prob *= change if before != after else 1 - change
         yield np.array(path, bool)[:, None], prob
 
 
@@ -133,12 +133,18 @@ def test_autocorrelation_of_one_client_is_the_textbook_estimate(rng):
     )
 
 
-def test_autocorrelations_of_many_clients_are_the_same_in_parts(rng, monkeypatch):
+@pytest.mark.parametrize('cells', [recorded_links._CELLS, 500])
+def test_autocorrelations_of_many_clients_are_pooled(rng, monkeypatch, cells):
+    """Against sums over clients, computed for all clients together and in parts."""
+    monkeypatch.setattr(recorded_links, '_CELLS', cells)
     active = rng.uniform(size=(60, 40)) < rng.uniform(0.1, 0.9, 40)
-    full = analysis.autocorrelation(active, 59)
-    monkeypatch.setattr(recorded_links, '_CELLS', 500)
+    x = active - active.mean(axis=0)
+    expected = [1.0]
+    for lag in range(1, 60):
+        covariances = np.mean(x[:-lag] * x[lag:], axis=0)
+        expected.append(covariances.sum() / x.var(axis=0).sum())
     np.testing.assert_allclose(
-        analysis.autocorrelation(active, 59), full, rtol=0, atol=1e-13
+        analysis.autocorrelation(active, 59), expected, rtol=0, atol=1e-13
     )
 
 

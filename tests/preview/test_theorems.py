@@ -11,13 +11,13 @@ QUADRATIC = {'name': 'quadratic', 'targets': [[0.0], [4.0], [9.0]]}
 LINEAR = {'num_clients': 3, 'examples_per_client': 6}
 
 
-def config(links, client=(), **problem):
+def config(links, client=None, **problem):
     problem = problem if 'name' in problem else QUADRATIC | problem
     return {
         'title': 'Theorems',
         'problem': problem,
         'links': links,
-        'client': {'learning_rate': 0.01, 'local_steps': 2, **dict(client)},
+        'client': {'learning_rate': 0.01, 'local_steps': 2, **(client or {})},
         'algorithms': {'fedpbc': {}},
         'num_rounds': 40,
         'eval_every': 40,
@@ -25,7 +25,7 @@ def config(links, client=(), **problem):
     }
 
 
-def screen(links, client=(), **problem):
+def screen(links, client=None, **problem):
     built = experiment.build(config(links, client, **problem))
     result = configured_links.of_experiment(built)
     return theorems.text(result, result.record(64))
@@ -150,8 +150,9 @@ def test_rho_of_independent_links_is_exact(schedule):
 
 
 def checks_of(lines):
-    """The lines of each theorem, by its name."""
-    blocks, name = {}, None
+    """Returns the lines of each theorem, by its name."""
+    blocks = {}
+    name = None
     for line in lines.splitlines():
         if ': covers' in line or ': does not cover' in line:
             name = line.partition(':')[0]

@@ -26,7 +26,7 @@ def screen(links, problem=None, num_rounds=640):
 @pytest.mark.parametrize(
     'name', cases(plans.ALL, ['bernoulli', 'cyclic', 'duplex', 'markov', 'separation'])
 )
-def test_it_is_one_screen(name):
+def test_the_text_fits_one_screen(name):
     _, text = screen(plans.ALL[name])
     assert max(map(len, text.splitlines())) <= 80
     assert len(text.splitlines()) <= 35
@@ -84,7 +84,7 @@ def test_estimates_say_so_and_how_noisy_they_are():
     noise = number(text, r'from uniform \S+ \(noise alone: (\S+)\)')
     bias = number(text, r'x\*\|\| = (\S+), estimated')
     bias_noise = number(text, r'estimated \(noise alone: (\S+)\)')
-    # All weights are equal: what is measured is noise, and of the size that is said.
+    # All weights are equal: the distance is noise, and of the size that is printed.
     assert 0.5 < distance / noise < 2
     assert 0.2 < bias / bias_noise < 3
 
@@ -97,8 +97,8 @@ def test_noise_of_the_bias_is_its_spread_over_seeds():
     targets = np.asarray(plan.problem.data, np.float64)
     records = [base.participants(plans.record(plan, 1600, seed)) for seed in range(40)]
     limits = [analysis.effective_weights(masks=r).weights @ targets for r in records]
-    text = np.mean([batch_means(r, values=targets)[1] for r in records], axis=0)
-    ratio = text / np.std(limits, axis=0, ddof=1)
+    noise = np.mean([batch_means(r, values=targets)[1] for r in records], axis=0)
+    ratio = noise / np.std(limits, axis=0, ddof=1)
     assert (np.abs(ratio - 1) < 0.4).all(), ratio  # the spread of 40 is known to 11 %
 
 
@@ -107,14 +107,19 @@ def test_label_mix_is_weighted_by_hand():
     plan, text = screen(plans.KNOWN['bernoulli'], problem)
     labels = np.asarray(plan.problem.data.labels)
     counts = np.asarray(plan.problem.counts)
-    parts = np.split(labels, np.cumsum(counts)[:-1])
-    shares = np.array([np.bincount(part, minlength=10) / len(part) for part in parts])
-    implicit = analysis.fedavg_weights(plan.law.probs) @ shares
+    labels_by_client = np.split(labels, np.cumsum(counts)[:-1])
+    mix = np.array(
+        [
+            np.bincount(labels_of_client, minlength=10) / len(labels_of_client)
+            for labels_of_client in labels_by_client
+        ]
+    )
+    implicit = analysis.fedavg_weights(plan.law.probs) @ mix
     row = re.search(r'^  FedAvg +(.*)$', text, flags=re.MULTILINE)[1]
     np.testing.assert_allclose(
         [float(cell) for cell in row.split()], implicit, atol=6e-4
     )
-    variation = 0.5 * np.abs(implicit - shares.mean(axis=0)).sum()
+    variation = 0.5 * np.abs(implicit - mix.mean(axis=0)).sum()
     assert f'total variation {variation:.4g}' in text
 
 
@@ -134,10 +139,10 @@ def test_groups_of_the_paper():
 
 
 def test_memory_is_that_of_those_who_take_part():
-    """Nine clients that hardly ever come, and forget at once, beside three that stay long."""
+    """Nine clients are rarely active and forget at once; three stay active for long."""
     probs = np.array([0.02] * 9 + [0.9] * 3)
     _, text = screen({'name': 'markov', 'probs': probs.tolist()})
-    # Of those who come: 2.7 of 2.88 participations a round.
+    # These three have 2.7 of 2.88 participations a round.
     remaining = 1 - (0.05 + 0.05 * 0.1 / 0.9)
     scale = f'{-1 / np.log(remaining):.3g}'
     memory = f'{scale} rounds (median participation), clients: below 1 to {scale}'
@@ -165,7 +170,7 @@ def test_how_long_links_remember(links, memory):
 
 
 def test_a_grid_is_predicted_at_its_first_point_and_says_so():
-    """Whether the section has a value beside the grid's or none."""
+    """Whether or not the section has a value that the grid replaces."""
     config = {
         'title': 'Swept',
         'problem': {'name': 'counterexample', 'dimension': 2},
@@ -205,7 +210,7 @@ def test_a_grid_is_predicted_at_its_first_point_and_says_so():
 @pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
 def test_all_that_looks_at_a_problem_shares_one(tmp_path):
-    """What the command does, from the config to the report: data are loaded and divided once."""
+    """From the config to the report, as the command does, data are loaded and divided once."""
     config = {
         'title': 'Three patterns',
         'problem': {
@@ -236,7 +241,7 @@ def test_all_that_looks_at_a_problem_shares_one(tmp_path):
 
 @pytest.mark.slow
 def test_edges_between_clients_have_their_own_contraction():
-    """Of coins, beside that of the uplinks alone; of edges with memory nothing is said."""
+    """Independent edges have one beside that of the uplinks alone; edges with memory have none."""
     uplinks = {'name': 'bernoulli', 'probs': 0.3}
     result = {}
     for label, prob in (('coins', 0.5), ('memory', {'name': 'markov', 'probs': 0.5})):

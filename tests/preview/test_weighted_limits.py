@@ -1,4 +1,4 @@
-"""What memory does to linear models: the lines of `theory`, and the hint before a run."""
+"""Limits of linear models over links with memory: the lines of `theory`, and the hint to them."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_other_runs_have_no_lines(links, algorithms):
     assert weighted_limits.describe(built, prediction.LONG) == []
 
 
-def test_a_run_says_what_has_the_lines():
+def test_a_run_hints_at_the_command_with_these_lines():
     sections = {'fedavg': {}, 'fedavg_known': {}}
     config = {'problem': PROBLEM, 'links': markov(), 'algorithms': sections, **RUN}
     hint = '         `theory` says what memory does to fedavg_known'

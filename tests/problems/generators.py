@@ -19,7 +19,7 @@ class SyntheticDraw(NamedTuple):
 
 
 def draw_synthetic(alpha=1.0, beta=1.0, *, num_clients=30, max_examples=None, seed=0):
-    """As Li et al. (MLSys 2020, section 5.1) describe it, alpha and beta standard deviations."""
+    """Draws as Li et al. (MLSys 2020, section 5.1) describe; alpha and beta are deviations."""
     rng = np.random.default_rng([seed, 0x5341])
     clients = range(num_clients)
     counts = [int(np.exp(4 + 2 * rng.standard_normal())) + 50 for _ in clients]
@@ -62,7 +62,7 @@ class RobustDraw(NamedTuple):
 def draw_robust_regression(
     *, num_clients=100, dimension=20, examples_per_client=100, seed=0
 ):
-    """As Sun et al. (2025, section 6) describe it."""
+    """Draws as Sun et al. (2025, section 6) describe."""
     rng = np.random.default_rng([seed, 0x5253])
     clients = range(num_clients)
     common_mean = 10 * rng.standard_normal()
@@ -71,22 +71,17 @@ def draw_robust_regression(
     shape = examples_per_client, dimension
     features = [2 / (i + 1) * rng.standard_normal(shape) for i in clients]
     noise = [0.5 * rng.standard_normal(examples_per_client) for _ in clients]
-    labels = [
-        [
-            sum(row * reference) + e
-            for row, e in zip(rows_of_client, errors, strict=True)
-        ]
-        for rows_of_client, reference, errors in zip(
-            features, references, noise, strict=True
-        )
-    ]
+    labels = []
+    for rows, reference, errors in zip(features, references, noise, strict=True):
+        outputs = [sum(row * reference) for row in rows]
+        labels.append(np.add(outputs, errors))
     return RobustDraw(
         common_mean, *map(np.array, (means, references, features, labels))
     )
 
 
 def draw_regression_clients(*, num_clients, dimension, heterogeneity, shift, seed):
-    """Regression vectors and means of the features, float[N, d] each, of a Gaussian regression."""
+    """Draws regression vectors and means of features, float[N, d] each."""
     rng = np.random.default_rng([seed, 0x5243])
     common = rng.standard_normal(dimension)
     common /= np.sqrt(sum(common**2))
@@ -96,9 +91,6 @@ def draw_regression_clients(*, num_clients, dimension, heterogeneity, shift, see
         draws = [rng.standard_normal(dimension) for _ in range(num_clients)]
         return [draw / np.sqrt(dimension) for draw in draws]
 
-    spread = unit_vectors()
-    shifts = unit_vectors()
-    vectors = [common + heterogeneity * deviation for deviation in spread]
-    return np.array(vectors), np.array(
-        [shift * shift_of_client for shift_of_client in shifts]
-    )
+    vectors = [common + heterogeneity * deviation for deviation in unit_vectors()]
+    means = [shift * direction for direction in unit_vectors()]
+    return np.array(vectors), np.array(means)
