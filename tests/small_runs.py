@@ -20,14 +20,14 @@ PROBS = np.linspace(0.2, 0.8, NUM_CLIENTS)
 KEY = jax.random.key(31)
 
 
-def program(**kwargs):
-    return local_training.local_sgd(
-        0.2, **{'local_steps': 3, 'batch_size': 2, **kwargs}
-    )
+def program():
+    """Local steps on batches of the federation's examples."""
+    return local_training.local_sgd(0.2, local_steps=3, batch_size=2)
 
 
 @functools.cache
 def compiled(jit, make, links, num_rounds, eval_every, eval_fn):
+    """Returns ``key, problem, state -> result``; by ``jit``, as `optimised` tests have another."""
     algorithm = make(program())
     return jit(
         lambda key, problem, state: simulation.simulate(
@@ -45,7 +45,7 @@ def compiled(jit, make, links, num_rounds, eval_every, eval_fn):
 
 BERNOULLI = participation.bernoulli(PROBS)
 MARKOV = participation.markov(PROBS, 0.3)
-NAMED = participation.uniform_cohort(NUM_CLIENTS, 2)
+COHORTS = participation.uniform_cohort(NUM_CLIENTS, 2)
 AS_USERS_COMPILE = pytest.mark.slow, pytest.mark.optimised
 
 
@@ -60,6 +60,7 @@ def run(
     problem=None,
     state=None,
 ):
+    """Simulates an algorithm, made from local steps, on the federation."""
     problem = federation.problem() if problem is None else problem
     return compiled(jax.jit, make, links, num_rounds, eval_every, eval_fn)(
         key, problem, state
@@ -67,6 +68,7 @@ def run(
 
 
 def assert_identical(actual, expected):
+    """Asserts that two trees have the same structure, dtypes and values."""
     assert jax.tree.structure(actual) == jax.tree.structure(expected)
     for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         assert a.dtype == b.dtype
@@ -74,5 +76,6 @@ def assert_identical(actual, expected):
 
 
 def assert_close(actual, expected):
+    """Asserts that two trees agree to rounding in single precision."""
     for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

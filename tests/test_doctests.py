@@ -12,11 +12,9 @@ import pytest
 import fedjax_links
 from fedjax_links import algorithms, participation, partition, problems
 
-MANY = 60
-
 
 class _Finder(doctest.DocTestFinder):
-    """Looks through decorators, which have the globals of another module."""
+    """Finds functions of a module also where a decorator of another module wraps them."""
 
     def _from_module(self, module, object):
         return super()._from_module(module, inspect.unwrap(object))
@@ -46,7 +44,6 @@ def test_example(name):
 
 
 def test_examples_are_found():
-    assert len(EXAMPLES) >= MANY
     assert 'analysis.independent_links.fedavg_weights' in EXAMPLES
 
 

@@ -30,7 +30,7 @@ def test_three_seeds_by_hand():
     )
 
 
-def test_the_seed_axis_can_be_any(rng):
+def test_any_axis_can_be_that_of_seeds(rng):
     values = rng.normal(size=(3, 5, 4))
     interval = evaluation.seed_interval(values, axis=1)
     assert interval.mean.shape == interval.half_width.shape == (3, 4)
@@ -77,11 +77,13 @@ def test_a_paired_interval_is_that_of_the_differences(rng):
 def step_up(p_values, level):
     """From the largest p-value down: once one is below its bound, it and all smaller survive."""
     survives = [False] * len(p_values)
-    result = False
+    has_survivor = False
     order = sorted(range(len(p_values)), key=lambda test: p_values[test])
     for rank in range(len(order), 0, -1):
-        result = result or p_values[order[rank - 1]] * len(order) <= rank * level
-        survives[order[rank - 1]] = result
+        test = order[rank - 1]
+        if p_values[test] * len(order) <= rank * level:
+            has_survivor = True
+        survives[test] = has_survivor
     return survives
 
 
@@ -109,7 +111,7 @@ def test_no_more_than_the_level_of_survivors_is_false(rng):
     assert 0.5 < result[:, 80:].mean() < 1
 
 
-def test_what_decides_nothing_never_survives():
+def test_a_p_value_that_is_nan_never_survives():
     result = evaluation.benjamini_hochberg([np.nan, 0.0, np.nan], 1.0)
     assert result.tolist() == [False, True, False]
     assert evaluation.benjamini_hochberg([np.nan, 0.02]).tolist() == [False, True]
@@ -206,7 +208,8 @@ def test_what_is_measured_on_training_data_is_called_so():
             evaluation.for_problem(problem), params, jax.random.key(0), problem
         )
         assert set(measured) == names
-    expected = np.mean(5 * np.arange(100.0) ** 2)  # (1 + 9) / 2 of each client's square
+    # Of the first 100 clients: (1 + 9) / 2 times the square of the client's index.
+    expected = np.mean(5 * np.arange(100.0) ** 2)
     result = evaluation.train_and_eval(jnp.zeros(1), jax.random.key(0), built)
     np.testing.assert_allclose(result['train_loss'], expected, rtol=1e-6)
     assert evaluation.direction(rising_loss, 'train_loss') == 'max'
@@ -283,7 +286,7 @@ def test_a_name_that_ends_like_a_summary_is_found_as_it_is():
         (lambda: problems.counterexample(num_clients=4, dimension=2), 'loss', 'min'),
     ],
 )
-def test_ready_made_problems_state_it(make, metric, way):
+def test_shipped_problems_state_which_way_is_better(make, metric, way):
     problem = make()
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
     assert (

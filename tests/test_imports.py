@@ -224,8 +224,7 @@ def test_what_is_loaded_on_first_use_has_its_type_in_the_source():
         if alias.asname
     }
     assert imported.keys() == set(fedjax_links.__all__)
-    for name, position in imported.items():
-        result = getattr(fedjax_links, name)
-        module, _, inside = position.partition(':')
-        here = importlib.import_module(module)
-        assert getattr(here, inside) is result
+    for name, source in imported.items():
+        module_name, _, name_there = source.partition(':')
+        module = importlib.import_module(module_name)
+        assert getattr(fedjax_links, name) is getattr(module, name_there)

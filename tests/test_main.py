@@ -15,10 +15,12 @@ from tests import ROOT
 COMMAND = [sys.executable, '-m', 'fedjax_links']
 
 
-def run(*arguments):
+def run(*arguments, command=COMMAND, cwd=ROOT, env=None):
+    """Runs a command of the package, and returns its status and output."""
     return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=ROOT,
+        [*command, *arguments],
+        cwd=cwd,
+        env=env,
         capture_output=True,
         text=True,
         timeout=300,
@@ -67,18 +69,17 @@ def test_commands_and_registries_are_listed(arguments, capsys):
     assert sections.keys() == expected.keys()
     for title, names in expected.items():
         lines = [line.split(maxsplit=1) for line in sections[title].splitlines()]
-        # And every name has its line.
         assert [name for name, _ in lines] == sorted(names)
     assert '  fedpbc ' in sections['algorithms']
     assert 'Runs FedPBC: clients train their own models' in sections['algorithms']
-    positions = {
+    entries = {
         'reports': 'heat_map',
         'log': 'links',
         'device speeds': 'lognormal',
         'links': 'recorded',
     }
-    for position, name in positions.items():
-        assert f'  {name} ' in sections[position]
+    for title, name in entries.items():
+        assert f'  {name} ' in sections[title]
     assert '  quickstart ' in sections['configs of simulate']
     assert '  xiang2024_figure2 ' in sections['configs of figure']
 
@@ -100,7 +101,7 @@ def test_help_lists_commands_and_configs_without_jax(flag):
     assert 'Without arguments' in done.stdout
 
 
-def test_an_entry_with_a_client_program_is_told_apart_by_it():
+def test_an_entry_with_a_client_program_is_described_by_it():
     assert "FedProx's local steps" in front.tables()['algorithms']['fedprox']
 
 
@@ -125,17 +126,12 @@ def test_an_unknown_command_costs_one_line():
     ],
 )
 def test_a_command_runs_as_by_its_own_module(arguments):
-    here = run('simulate', *arguments)
-    module = [sys.executable, '-m', 'fedjax_links.cli.simulate', *arguments]
-    there = subprocess.run(
-        module, cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert (here.returncode, here.stdout, here.stderr) == (
-        2,
-        there.stdout,
-        there.stderr,
-    )
-    assert here.stderr.count('\n') == 1
+    result = run('simulate', *arguments)
+    module = [sys.executable, '-m', 'fedjax_links.cli.simulate']
+    expected = run(*arguments, command=module)
+    assert result.returncode == 2
+    assert (result.stdout, result.stderr) == (expected.stdout, expected.stderr)
+    assert result.stderr.count('\n') == 1
 
 
 def test_the_help_of_a_command_needs_neither_jax_nor_a_second():
@@ -169,33 +165,20 @@ def test_the_console_command_is_the_same(tmp_path):
     (tmp_path / 'own.py').write_text('raise SystemExit("seen")\n')
     (tmp_path / 'configs').mkdir()
     (tmp_path / 'configs' / 'mine.py').write_text(config)
-    known = {**os.environ, 'PYTHONPATH': str(ROOT)}
+    of_user = {'cwd': tmp_path, 'env': {**os.environ, 'PYTHONPATH': str(ROOT)}}
     for words in (['simulat'], ['simulate', '--config=configs/mine.py']):
-        here = subprocess.run(
-            [sys.executable, *['-m', 'fedjax_links'], *words],
-            cwd=tmp_path,
-            env=known,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        there = subprocess.run(
-            [sys.executable, *[str(script)], *words],
-            cwd=tmp_path,
-            env=known,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert here.returncode == there.returncode != 0
-        assert (here.stdout, here.stderr) == (there.stdout, there.stderr)
-    assert there.stderr == 'seen\n'
+        by_module = run(*words, **of_user)
+        by_script = run(*words, command=[sys.executable, str(script)], **of_user)
+        assert by_module.returncode == by_script.returncode != 0
+        assert by_module.stdout == by_script.stdout
+        assert by_module.stderr == by_script.stderr
+    assert by_script.stderr == 'seen\n'
 
 
 @pytest.mark.slow
 def test_a_reader_who_leaves_early_costs_no_traceback():
     listing = subprocess.Popen(
-        [*COMMAND], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        COMMAND, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     listing.stdout.close()
     assert listing.stderr.read() == ''

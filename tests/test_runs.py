@@ -16,27 +16,25 @@ from fedjax_links.storage import atomic_files, checksummed_npz
 from tests.experiment.configs import last_files_of
 from tests.runner.identities import OneIdentity
 from tests.runner.made_in_python import in_python
+from tests.storage.flips import flip_bit
 
 FACTS = {
-    **{'title': 'before', 'caption': '', 'names': [], 'reports': {}},
-    **{
-        'num_rounds': 40,
-        'eval_every': 1,
-        'seeds': [0, 1, 2],
-        'grid': {},
-        'grid_mode': 'cross',
-    },
-    **{
-        'algorithms': ['fedavg'],
-        'patterns': ['some'],
-        'baseline': 'fedavg',
-        'tuning': None,
-    },
-    **{
-        'metric': 'loss',
-        'directions': {'loss': 'min'},
-        'models': {'fedavg': ['server']},
-    },
+    'title': 'before',
+    'caption': '',
+    'names': [],
+    'reports': {},
+    'num_rounds': 40,
+    'eval_every': 1,
+    'seeds': [0, 1, 2],
+    'grid': {},
+    'grid_mode': 'cross',
+    'algorithms': ['fedavg'],
+    'patterns': ['some'],
+    'baseline': 'fedavg',
+    'tuning': None,
+    'metric': 'loss',
+    'directions': {'loss': 'min'},
+    'models': {'fedavg': ['server']},
 }
 
 
@@ -113,9 +111,7 @@ def test_a_run_resumes_under_its_draws_and_rounding(tmp_path, name, value, there
 
 
 @pytest.mark.usefixtures('unrendered')
-def test_another_backend_is_refused_but_may_be_unknown(
-    tmp_path,
-):
+def test_another_backend_is_refused_but_may_be_unknown(tmp_path):
     planned = in_python()
     planned.run(tmp_path)
     report.write(runs.read(tmp_path))
@@ -133,7 +129,7 @@ def test_another_backend_is_refused_but_may_be_unknown(
 
 
 def about(*lanes, num_rounds=6):
-    """What a store must know of lanes of one algorithm."""
+    """Descriptions of lanes of one algorithm, by name, as a store registers them."""
     labels = {'stage': 'main', 'algorithm': 'fedavg', 'pattern': 'some'}
     return {
         lane: {
@@ -152,26 +148,26 @@ def advance(folder, lane, *rounds, value=None):
         folder.save(lane, None if value is None else value(round), round)
 
 
-def shown(folder):
-    """Lane and round of the lines of metrics, as the file has them."""
+def lines_of(folder):
+    """Lane and round of each line of metrics, in the order of the file."""
     rows = map(json.loads, (folder / runs.METRICS).read_text().splitlines())
     return [f'{"abcd"[row["seed"]]}{row["round"]}' for row in rows]
 
 
 def test_metrics_are_the_lines_of_lanes_in_order(tmp_path):
-    """They grow by what comes to the first lane that is not done, and are whole in the end."""
+    """The file grows with the first lane that is not done, and has all lanes at the end."""
     folder = opened(tmp_path)
     folder.register_lanes(about('a', 'b', 'c'))
     advance(folder, 'b', 1, 6)
-    assert shown(tmp_path) == []
+    assert lines_of(tmp_path) == []
     advance(folder, 'a', 1)
-    assert shown(tmp_path) == ['a1']
+    assert lines_of(tmp_path) == ['a1']
     advance(folder, 'c', 1)
     growing = (tmp_path / runs.METRICS).open()  # as `tail -f` does
     folder.append('a', [{'round': 6}])
-    assert shown(tmp_path) == ['a1', 'a6']
+    assert lines_of(tmp_path) == ['a1', 'a6']
     folder.save('a', None, 6)
-    assert shown(tmp_path) == ['a1', 'a6', 'b1', 'b6', 'c1']
+    assert lines_of(tmp_path) == ['a1', 'a6', 'b1', 'b6', 'c1']
     assert growing.read() == (tmp_path / runs.METRICS).read_text()
     folder.close()
     full = (tmp_path / runs.METRICS).read_bytes()
@@ -180,10 +176,10 @@ def test_metrics_are_the_lines_of_lanes_in_order(tmp_path):
     assert (tmp_path / runs.METRICS).read_bytes() == full
     assert folder.lines() == full.decode().splitlines(keepends=True)
     advance(folder, 'a', 7)
-    assert shown(tmp_path) == ['a1', 'a6', 'a7']
+    assert lines_of(tmp_path) == ['a1', 'a6', 'a7']
     assert runs.read(tmp_path)['seed'].tolist() == [0, 0, 0, 1, 1, 2]
     folder.close()
-    assert shown(tmp_path) == ['a1', 'a6', 'a7', 'b1', 'b6', 'c1']
+    assert lines_of(tmp_path) == ['a1', 'a6', 'a7', 'b1', 'b6', 'c1']
 
 
 def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
@@ -193,14 +189,14 @@ def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
         advance(folder, lane, 1, 2)
     folder.append('c', [{'round': 3, 'unproven': 1}])
     folder.close()
-    flip(tmp_path / runs.CHECKPOINTS / 'b@2.npz')
+    flip_bit(tmp_path / runs.CHECKPOINTS / 'b@2.npz')
     folder = opened(tmp_path)
     assert [folder.rounds(lane) for lane in 'abcd'] == [2, 1, 2, 0]
-    assert shown(tmp_path) == ['a1', 'a2', 'b1', 'c1', 'c2']
+    assert lines_of(tmp_path) == ['a1', 'a2', 'b1', 'c1', 'c2']
     folder.register_lanes(about('a', 'b', 'c'))
     advance(folder, 'b', 2)
     folder.close()
-    assert shown(tmp_path) == ['a1', 'a2', 'b1', 'b2', 'c1', 'c2']
+    assert lines_of(tmp_path) == ['a1', 'a2', 'b1', 'b2', 'c1', 'c2']
 
 
 @pytest.mark.usefixtures('unrendered')
@@ -208,7 +204,7 @@ def test_changed_descriptions_and_links_are_refused(tmp_path):
     in_python().run(tmp_path)
     for name in (runs.EXPERIMENT, runs.LINKS):
         full = (tmp_path / name).read_bytes()
-        flip(tmp_path / name)
+        flip_bit(tmp_path / name)
         with pytest.raises(ValueError, match=f'{name}, which has changed'):
             report.write(runs.read(tmp_path))
         (tmp_path / name).write_bytes(full)
@@ -243,27 +239,21 @@ def test_changed_metrics_are_no_results_and_are_mended(tmp_path):
 
 @pytest.mark.parametrize('end', [True, False])
 def test_a_flipped_bit_in_a_lanes_file_is_found_and_mended(tmp_path, capsys, end):
-    """Also in what is passed over by whoever unpacks it."""
+    """Also in bytes that unpacking does not read."""
     in_python().run(tmp_path)
     path = sorted((tmp_path / runs.CHECKPOINTS).glob('main-fedpbc-*@40.npz'))[1]
     size = path.stat().st_size
     before = last_files_of(tmp_path)
     step = size // 40
     for index in range(size - 80, size, 8) if end else range(0, size, step):
-        flip(path, index)
+        flip_bit(path, index)
         with pytest.raises(errors.InvalidError, match=rf'{path.name}: it has changed'):
             runs.read(tmp_path)
-        flip(path, index)
-    flip(path, size - 1 if end else 12)
+        flip_bit(path, index)
+    flip_bit(path, size - 1 if end else 12)
     in_python().run(tmp_path)
     assert capsys.readouterr().err.count(f'{path} is damaged') == 1
     assert last_files_of(tmp_path) == before
-
-
-def flip(path, position=None):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2 if position is None else position] ^= 1
-    path.write_bytes(bytes(content))
 
 
 def test_a_lane_whose_only_save_is_damaged_starts_again(tmp_path, capsys):
@@ -271,7 +261,7 @@ def test_a_lane_whose_only_save_is_damaged_starts_again(tmp_path, capsys):
     folder.register_lanes(about('lane', num_rounds=40))
     advance(folder, 'lane', 2, value=lambda value: {'x': np.full(3, value)})
     folder.close()
-    flip(tmp_path / runs.CHECKPOINTS / 'lane@2.npz')
+    flip_bit(tmp_path / runs.CHECKPOINTS / 'lane@2.npz')
     folder = opened(tmp_path)
     assert folder.rounds('lane') == 0
     words = 'lane@2.npz is damaged; the lane runs again from its start\n'
@@ -287,10 +277,8 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
     folder.register_lanes(about('lane', num_rounds=40))
     advance(folder, 'lane', 2, 4, 6, value=state)
     folder.close()
-    remaining = sorted(
-        path.name for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz')
-    )
-    assert remaining == ['lane@4.npz', 'lane@6.npz']
+    saves = {path.name for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz')}
+    assert saves == {'lane@4.npz', 'lane@6.npz'}
     unfinished = atomic_files.temporary_name(tmp_path / runs.CHECKPOINTS / 'lane@8.npz')
     unfinished.write_bytes(b'killed while it wrote')
 
@@ -309,7 +297,7 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
         folder.restore('lane', {'y': np.zeros(3, np.float32)})
     folder.close()
 
-    flip(tmp_path / runs.CHECKPOINTS / 'lane@6.npz')
+    flip_bit(tmp_path / runs.CHECKPOINTS / 'lane@6.npz')
     folder = opened(tmp_path)
     assert folder.rounds('lane') == 4
     np.testing.assert_array_equal(folder.restore('lane', like)['x'], 4)
@@ -322,7 +310,7 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
     folder.close()
 
     for round in (4, 6):
-        flip(tmp_path / runs.CHECKPOINTS / f'lane@{round}.npz')
+        flip_bit(tmp_path / runs.CHECKPOINTS / f'lane@{round}.npz')
     for _ in range(2):
         with pytest.raises(
             ValueError, match=r'--start_over.*lane@6\.npz and .*lane@4\.npz'

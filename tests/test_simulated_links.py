@@ -16,9 +16,9 @@ from fedjax_links.testing import federation
 from tests.small_runs import (
     AS_USERS_COMPILE,
     BERNOULLI,
+    COHORTS,
     KEY,
     MARKOV,
-    NAMED,
     NUM_CLIENTS,
     NUM_ROUNDS,
     assert_close,
@@ -34,7 +34,7 @@ from tests.tiers import cases
     [
         BERNOULLI,
         pytest.param(MARKOV, marks=pytest.mark.slow),
-        pytest.param(NAMED, marks=pytest.mark.slow),
+        pytest.param(COHORTS, marks=pytest.mark.slow),
     ],
 )
 def test_counters_and_last_links_follow_from_the_masks(links):
@@ -60,11 +60,9 @@ def test_before_the_first_round_nobody_was_active():
     assert not state.links.mask.any()
     assert (state.counters.last_active == -1).all()
     assert not state.counters.participation_count.any()
-    assert (int(state.round), bool(state.finite), int(state.first_bad_round)) == (
-        0,
-        True,
-        -1,
-    )
+    assert int(state.round) == 0
+    assert bool(state.finite)
+    assert int(state.first_bad_round) == -1
 
 
 @pytest.mark.parametrize('name', cases(['fedavg_all', 'fedpbc', 'mifa'], ['fedpbc']))
@@ -99,8 +97,8 @@ def test_replaying_realised_links_repeats_the_run():
 @pytest.mark.parametrize(
     'links',
     [
-        pytest.param(NAMED, id='named'),
-        pytest.param(NAMED, id='named-as-users-compile', marks=AS_USERS_COMPILE),
+        pytest.param(COHORTS, id='cohorts'),
+        pytest.param(COHORTS, id='cohorts-as-users-compile', marks=AS_USERS_COMPILE),
         pytest.param(MARKOV, id='masks', marks=AS_USERS_COMPILE),
         pytest.param(
             participation.duplex(uplink=MARKOV, downlink=BERNOULLI),
@@ -133,17 +131,18 @@ def test_rounds_under_precomputed_links_equal_the_patterns(links):
         assert_identical(state, original.state._replace(participation=()))
         joined = jax.tree.map(lambda *parts: np.concatenate(parts), *rounds)
         assert_identical(joined, jax.tree.map(np.asarray, original.rounds))
-    inputs = jax.jit(
+    simulate = jax.jit(
         functools.partial(simulation.simulate, num_rounds=NUM_ROUNDS, eval_every=2),
         static_argnums=1,
-    )(KEY, algorithm, sampled_links, problem)
-    assert_identical(inputs.state, state)
-    assert_identical(inputs.evals, run(algorithms.mifa, links, eval_every=2).evals)
+    )
+    simulated = simulate(KEY, algorithm, sampled_links, problem)
+    assert_identical(simulated.state, state)
+    assert_identical(simulated.evals, run(algorithms.mifa, links, eval_every=2).evals)
     with pytest.raises(ValueError, match=f'have 3 rounds of links, got {NUM_ROUNDS}'):
         simulation.simulate(KEY, algorithm, sampled_links, problem, num_rounds=3)
 
 
-def test_data_of_clients_that_never_deliver_leave_no_trace():
+def test_data_of_clients_that_are_never_active_leave_no_trace():
     links = participation.replay(*federation.realised_links())
     clean = run(links=links)
     spoiled = run(
@@ -170,5 +169,5 @@ def test_a_run_can_be_forked_under_other_links():
     )
     assert_identical(jax.tree.map(np.array, trunk.state), before)
     assert int(fork.rounds.num_active.sum()) == 4 * NUM_CLIENTS
-    straight_on = run(links=MARKOV, num_rounds=4, state=trunk.state)
-    assert int(straight_on.rounds.num_active.sum()) < 4 * NUM_CLIENTS
+    not_forked = run(links=MARKOV, num_rounds=4, state=trunk.state)
+    assert int(not_forked.rounds.num_active.sum()) < 4 * NUM_CLIENTS

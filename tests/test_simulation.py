@@ -22,9 +22,9 @@ from tests.reference import quadratic_loops
 from tests.small_runs import (
     AS_USERS_COMPILE,
     BERNOULLI,
+    COHORTS,
     KEY,
     MARKOV,
-    NAMED,
     NUM_CLIENTS,
     NUM_ROUNDS,
     assert_close,
@@ -79,11 +79,11 @@ def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
     [
         pytest.param(BERNOULLI, id='masks'),
         pytest.param(MARKOV, id='with-memory', marks=AS_USERS_COMPILE),
-        pytest.param(NAMED, id='named', marks=AS_USERS_COMPILE),
+        pytest.param(COHORTS, id='cohorts', marks=AS_USERS_COMPILE),
     ],
 )
 def test_no_bit_depends_on_the_block_of_rounds_of_links(links, monkeypatch):
-    """One, three and twelve of twelve: those of one are rounds drawn and counted one by one."""
+    """Blocks of one round and of three against one block of the whole period."""
     full = run(algorithms.mifa, links, eval_every=6)
     for block, length in ((1, 1), (300, 3)):
         monkeypatch.setattr(drawing, '_BLOCK_BYTES', block)

@@ -3,12 +3,12 @@
 import pytest
 
 
-def cases(values, kept, covered_by=None):
-    """Makes parameters of a test: the default run has those kept, the others are slow.
+def cases(values, default, covered_by=None):
+    """Makes parameters of a test: the default run has some cases, the others are slow.
 
     Args:
       values: Names, or other values; tuples for several arguments.
-      kept: Those that the default run has.
+      default: Those that the default run has.
       covered_by: The test that covers the others between releases; by default `.ci/run` has them.
 
     Returns:
@@ -16,10 +16,10 @@ def cases(values, kept, covered_by=None):
       covers them.
     """
     values = list(values)
-    kept = list(kept)
-    unknown = [value for value in kept if value not in values]
+    default = list(default)
+    unknown = [value for value in default if value not in values]
     if unknown:
-        raise ValueError(f'`kept` must be among the values, got {unknown}.')
+        raise ValueError(f'`default` must be among the values, got {unknown}.')
     others = [pytest.mark.slow]
     if covered_by is not None:
         others.append(pytest.mark.release(covered_by))
@@ -27,6 +27,6 @@ def cases(values, kept, covered_by=None):
     for value in values:
         arguments = value if isinstance(value, tuple) else (value,)
         parameters.append(
-            pytest.param(*arguments, marks=() if value in kept else others)
+            pytest.param(*arguments, marks=() if value in default else others)
         )
     return parameters

@@ -98,7 +98,7 @@ INNER = {
             *((around, 'markov') for around in AROUND),
             *(('packets', inner) for inner in INNER),
         ],
-        kept=[(around, 'markov') for around in AROUND],
+        default=[(around, 'markov') for around in AROUND],
     ),
 )
 def test_a_combinator_keeps_the_links_of_its_inner_pattern(around, inner):

@@ -13,6 +13,7 @@ from fedjax_links.report import live
 from fedjax_links.runner import save_clock
 from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
+from tests.storage.flips import flip_bit
 
 
 def run_until(folder, config, algorithm, seed, round):
@@ -220,9 +221,6 @@ def test_a_save_that_is_replaced_while_it_is_read_is_found(half, monkeypatch):
 
 
 def test_a_damaged_lane_is_an_error_for_a_verified_reading(half):
-    path = half / runs.CHECKPOINTS / 'main-fedavg-0000-links-0@8.npz'
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
+    flip_bit(half / runs.CHECKPOINTS / 'main-fedavg-0000-links-0@8.npz', -1)
     with pytest.raises(checkpoints.DamagedError):
         runs.read(half)

@@ -1,4 +1,4 @@
-"""What a dry run says of the report."""
+"""The time of the report that a dry run counts."""
 
 import pytest
 
@@ -20,7 +20,7 @@ CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
 def test_clients_of_lanes_that_are_sure_to_run_are_counted(
     seeds, num_lanes, monkeypatch
 ):
-    """A second for each: of all seeds and patterns, and losses of a seed of each pattern."""
+    """A second for the metrics of each lane, and for the losses at one seed of both patterns."""
     config = tuned(
         tuning=None,
         client=CLIENT,

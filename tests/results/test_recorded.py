@@ -30,7 +30,7 @@ def test_a_run_without_lines_has_no_final_metrics():
     'values', [('a', None), ('a', 'b'), (1, '1', None), (True, 2.5), ((1, 2), None)]
 )
 def test_rows_are_of_the_series_with_their_values(values):
-    """Also where a value is None, which is no missing text."""
+    """Also where a value is None, which is not a missing one."""
     facts = {**FACTS, 'grid': {'first': values, 'second': (None, 'b')}}
     points = list(itertools.product(values, (None, 'b')))
     chosen = [points[i] for i in (0, 2, 1, 3, 3, 0, 2)]

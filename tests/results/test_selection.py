@@ -1,4 +1,4 @@
-"""Parts of runs, beside a loop over their rows."""
+"""Parts of runs, compared with a loop over their rows."""
 
 import dataclasses
 

@@ -27,7 +27,7 @@ LOG = 'client,start,end\n0,0,3\n1,1,4\n2,0,2\n3,2,4\n0,5,6\n'
 
 
 class Study:
-    """What lies in the user's folder; methods write it anew."""
+    """The config, data, log and modules in a user's folder, which methods write again."""
 
     def __init__(self, folder):
         """Writes everything.

@@ -34,14 +34,15 @@ planned = experiment.build(tuned(num_seeds=3, num_rounds=12))
 class End(experiment.Callback):
     '''Ends the run once lanes are under way: in an orderly way, or like a power cut.'''
 
-    def __init__(self, error, algorithm, stage, round, place):
-        self.error, self.when = error, (algorithm, stage, round, place)
+    def __init__(self, error, algorithm, stage, round, lane_number):
+        self.error = error
+        self.when = (algorithm, stage, round, lane_number)
 
     def on_period(self, lane, record):
         series, seed = lane.position
         seeds = planned.tuning.seeds if lane.stage == 'tuning' else planned.seeds
-        number = series * len(seeds) + seed
-        if (lane.algorithm, lane.stage, record['round'], number) == self.when:
+        lane_number = series * len(seeds) + seed
+        if (lane.algorithm, lane.stage, record['round'], lane_number) == self.when:
             raise self.error
 
 def run(name, devices, *callbacks):
@@ -49,9 +50,6 @@ def run(name, devices, *callbacks):
         running.run(planned, folder / name, callbacks, slots=device_slots(devices))
     except (experiment.Stop, InterruptedError) as error:
         print(name, type(error).__name__)
-
-def kept(name):
-    return files_of(folder / name)
 
 for devices in (1, 2, 4) if saving == 'always' else (1,):
     run(f'on {devices}', devices)
@@ -63,9 +61,11 @@ for error in (experiment.Stop, InterruptedError):
     run(name, 3, End(error, 'fedpbc', 'main', 12, 5))
     run(name, 1, End(error, 'fedpbc', 'main', 12, 4))
     run(name, 4)
+expected = files_of(folder / 'on 1')
 for path in sorted(folder.iterdir()):
-    more = kept(path.name).keys() - kept('on 1').keys()  # to stop is to save once more
-    print(path.name, kept(path.name).items() >= kept('on 1').items(), bool(more))
+    files = files_of(path)
+    more = files.keys() - expected.keys()  # to stop is to save once more
+    print(path.name, files.items() >= expected.items(), bool(more))
 """
 
 
@@ -83,7 +83,7 @@ for path in sorted(folder.iterdir()):
     ],
 )
 def test_the_devices_change_nothing_that_is_kept(tmp_path, saving):
-    """Nor does it matter on how many of them an interrupted run goes on."""
+    """Nor does the number of devices on which an interrupted run resumes."""
     output = in_a_process(RUNS, tmp_path, saving, as_users_compile=False)
     assert output == [
         *['ended by Stop Stop'] * 5,
@@ -113,14 +113,14 @@ clients = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
 config = values(algorithms={'fedpbc': {}}, client=clients)
 planned = experiment.build(config)
 
-def kept(name):
-    return files_of(folder / name)
-
 sizes = {'1': (1, 1), '2': (2, 2), '4': (4, 4), '2 x 2': (4, 2)}
 meshes = {name: device_slots(*size) for name, size in sizes.items()}
 for name, used in {'none': device_slots(1), **meshes}.items():
     running.run(planned, folder / name, slots=used)
-    print(name, kept(name) == kept('1') if name not in ('none', '1') else len(used))
+    if name in ('none', '1'):
+        print(name, len(used))
+    else:
+        print(name, files_of(folder / name) == files_of(folder / '1'))
 
 class End(experiment.Callback):
     def on_period(self, lane, record):
@@ -131,7 +131,7 @@ try:
     running.run(planned, folder / 'ended', [End()], slots=device_slots(4, 4))
 except experiment.Stop:
     running.run(planned, folder / 'ended', slots=device_slots(2, 2))
-print('ended', kept('ended') == kept('1'))
+print('ended', files_of(folder / 'ended') == files_of(folder / '1'))
 
 try:
     running.run(planned, folder / '1', slots=device_slots(1))
@@ -155,7 +155,7 @@ print('forked', all(
 @pytest.mark.slow
 @pytest.mark.release('test_the_devices_change_nothing_that_is_kept')
 def test_the_size_of_meshes_changes_nothing_that_is_kept(tmp_path):
-    """Nor where lanes go on, or what is computed again for a fork; without one, all is rounded."""
+    """Nor does the mesh on which lanes resume or are forked; without any mesh, roundings differ."""
     assert in_a_process(MESHES, tmp_path, as_users_compile=False) == [
         'none 1',
         '1 1',
@@ -183,7 +183,7 @@ def by_lane(results):
 
 @pytest.mark.slow
 def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsys):
-    """As many as fit, halved; only a lane that does not fit alone is refused."""
+    """Groups are halved until they fit; only a lane that does not fit alone is refused."""
     planned = in_python(seeds=range(4), **ALONE)
     full = running.run(planned, side_by_side=True)
     lanes = planned.plan.schedule.main('fedavg')
@@ -205,7 +205,7 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
 
 
 def test_a_compiler_out_of_memory_gets_smaller_groups(monkeypatch, capsys):
-    """A GPU already tries kernels while it compiles."""
+    """A compiler for GPUs runs kernels while it compiles, and may lack memory for them."""
     planned = in_python(seeds=range(4), **ALONE)
     full = running.run(planned, side_by_side=True)
     capsys.readouterr()

@@ -1,4 +1,4 @@
-"""How many periods a dispatch advances, and how many lanes beside each other, changes nothing."""
+"""The numbers of periods and of parallel lanes in a dispatch change no result."""
 
 import jax
 import numpy as np
@@ -108,33 +108,32 @@ ONE_LANE = {'seeds': (0,), 'grid': {}, 'num_rounds': 80}
 def test_periods_that_take_a_moment_are_started_together(
     tmp_path, monkeypatch, dispatches, seconds, expected
 ):
-    """Everyone hears of each; whoever says stop at one of them is told of what was started."""
+    """Callbacks get each period; one that stops the run still gets those under way."""
     monkeypatch.setattr(stages, '_DISPATCH_SECONDS', seconds)
     algorithms = {'fedavg': in_python().algorithms['fedavg']}
     planned = in_python(algorithms=algorithms, **ONE_LANE)
     received = []
 
-    class Listen(experiment.Callback):
+    class Receive(experiment.Callback):
         def on_period(self, lane, record):
             received.append((record['round'], float(record['server/loss'])))
 
-    results = planned.run(tmp_path / 'whole', [Listen()])
+    results = planned.run(tmp_path / 'whole', [Receive()])
     assert dispatches == expected
-    assert received == [
-        *zip(results['round'].tolist(), results['server/loss'].tolist(), strict=True)
-    ]
+    columns = results['round'].tolist(), results['server/loss'].tolist()
+    assert received == list(zip(*columns, strict=True))
     assert [round for round, _ in received] == [*range(4, 84, 4)]
 
-    class End(Listen):
+    class End(Receive):
         def on_period(self, lane, record):
             super().on_period(lane, record)
             if record['round'] == 8:
                 raise experiment.Stop
 
-    del received[:]
+    received.clear()
     with pytest.raises(experiment.Stop):
         planned.run(tmp_path / 'ended', [End()])
-    last = 68 if seconds else 8  # what was under way when it was said
+    last = 68 if seconds else 8  # the end of the dispatches under way at the stop
     assert [round for round, _ in received] == [*range(4, last + 4, 4)]
     (lane,) = planned.plan.schedule.main('fedavg')
     assert (tmp_path / 'ended' / 'checkpoints' / f'{lane.name}@{last}.npz').exists()
@@ -146,7 +145,7 @@ def test_periods_that_take_a_moment_are_started_together(
 
 
 def test_batches_of_lanes_share_one_program(monkeypatch, caplog, capsys):
-    """Five lanes of which three fit: three and two, and the second has a place that stays empty."""
+    """Five lanes run in batches of three and two; the second batch has an empty slot."""
     algorithms = {'fedavg': in_python().algorithms['fedavg']}
     planned = in_python(algorithms=algorithms, grid={}, seeds=range(5))
     full = running.run(planned)
@@ -156,10 +155,8 @@ def test_batches_of_lanes_share_one_program(monkeypatch, caplog, capsys):
     with jax.log_compiles():
         cut = running.run(planned, side_by_side=True)
     compiled = [record.getMessage() for record in caplog.records]
-    assert (
-        len([m for m in compiled if m.startswith('Compiling') and 'jit(train)' in m])
-        == 1
-    )
+    trained = [text for text in compiled if 'jit(train)' in text]
+    assert sum(text.startswith('Compiling') for text in trained) == 1
     text = 'fedavg: 3 at a time, as more lanes do not fit into memory'
     assert text in capsys.readouterr().err.splitlines()
     assert cut['seed'].tolist() == np.repeat(range(5), 10).tolist()

@@ -10,6 +10,7 @@ from fedjax_links import runs
 from fedjax_links.storage import checkpoints
 from tests import ROOT
 from tests.experiment import several
+from tests.storage.flips import flip_bit
 
 HALF = '--config.num_rounds=150'
 NUM_LANES = 2
@@ -77,10 +78,7 @@ def test_one_process_resumes_on_a_mesh_of_any_size(half, full_run, mesh_size):
 @pytest.mark.slow
 def test_two_processes_resume_before_a_damaged_part(half, full_run):
     for files in runs.saves(half).values():
-        part = checkpoints.part_file(files[150], 1)
-        content = bytearray(part.read_bytes())
-        content[len(content) // 2] ^= 1
-        part.write_bytes(content)
+        flip_bit(checkpoints.part_file(files[150], 1))
     statuses, output = several.wait_for_end(several.start(half))
     assert statuses == [0, 0]
     warning = '@150.npz is damaged; resuming from the save before it\n'

@@ -30,18 +30,9 @@ def part(lines, name):
     return re.search(rf'{name} ([^,]+)', line)[1]
 
 
-def take(monkeypatch, **units):
-    """Lets every program take the same."""
-    cost = timing.ProgramCost(
-        **{
-            'compiling': 0.0,
-            'compiling_again': 0.0,
-            'lane': 0.0,
-            'round': 0.0,
-            'peak': 'some',
-            **units,
-        }
-    )
+def set_costs(monkeypatch, *, compiling=0.0, compiling_again=0.0, lane=0.0, round=0.0):
+    """Lets every program cost these seconds, and drawing links none."""
+    cost = timing.ProgramCost(compiling, compiling_again, lane, round, 'some')
     monkeypatch.setattr(timing.LaneTimer, 'time_program', lambda *arguments: cost)
     monkeypatch.setattr(timing, 'time_links', lambda *arguments: 0.0)
 
@@ -99,7 +90,7 @@ def test_a_dry_run_adds_up_all_parts_of_a_run(monkeypatch):
     config = tuned(
         tuning=None, client=CLIENT, patterns=PATTERNS, algorithms={'fedavg': {}}
     )
-    take(monkeypatch, compiling=107.0, compiling_again=7.0, lane=3.0, round=0.5)
+    set_costs(monkeypatch, compiling=107.0, compiling_again=7.0, lane=3.0, round=0.5)
     monkeypatch.setattr(timing, 'time_links', lambda *arguments: 120.0)
     monkeypatch.setattr(timing.LaneTimer, 'opening', 20.0, raising=False)
     monkeypatch.setattr(timing.LaneTimer, '__init__', lambda *arguments: None)
@@ -138,7 +129,7 @@ def test_a_dry_run_counts_what_a_run_then_does(monkeypatch):
         evaluate_start=True,
         num_seeds=3,
     )
-    take(monkeypatch, compiling=1.0, compiling_again=1.0, lane=1.0, round=1.0)
+    set_costs(monkeypatch, compiling=1.0, compiling_again=1.0, lane=1.0, round=1.0)
     lines = list(dry_runs.dry_run(experiment.build(config).plan))
     monkeypatch.undo()
     compiled = []
@@ -171,7 +162,7 @@ def test_a_dry_run_counts_what_a_run_then_does(monkeypatch):
 
 
 def counts_left(config, folder, **more):
-    """Returns the lines, and programs, lanes and rounds where each takes a second."""
+    """Returns the text of a dry run, and its times of programs, of lanes and of rounds."""
     options = dry_runs.DryRunOptions(folder=folder, **more)
     plan = experiment.build(config).plan
     lines = list(dry_runs.dry_run(plan, options=options))
@@ -185,12 +176,12 @@ def test_what_a_folder_holds_is_not_counted_again(monkeypatch, tmp_path):
     config = tuned(tuning=None, client=CLIENT, patterns=PATTERNS)
     folder = tmp_path / 'run'
     experiment.build(config).run(folder)
-    take(monkeypatch, compiling=1.0, compiling_again=1.0, lane=1.0, round=1.0)
+    set_costs(monkeypatch, compiling=1.0, compiling_again=1.0, lane=1.0, round=1.0)
 
-    def check(programs, lanes, rounds, says, folder=folder, **changes):
+    def check(programs, lanes, rounds, line, folder=folder, **changes):
         text, counts = counts_left({**config, **changes}, folder)
         assert counts == [reprs.duration(n) for n in (programs, lanes, rounds)]
-        assert says in text
+        assert line in text
 
     check(0, 0, 0, 'folder   holds 12 of 12 lanes; programs')
     check(0, 0, 0, 'nothing is left; needs')
@@ -212,7 +203,7 @@ def test_what_a_folder_holds_is_not_counted_again(monkeypatch, tmp_path):
 def test_a_folder_of_other_data_counts_where_allowed(monkeypatch, tmp_path):
     config = tuned(tuning=None, client=CLIENT)
     experiment.build(config).run(tmp_path)
-    take(monkeypatch, round=1.0)
+    set_costs(monkeypatch, round=1.0)
     config['problem'] = {**config['problem'], 'seed': 1}
     text, counts = counts_left(config, tmp_path)
     assert 'folder   is not counted: ' in text
@@ -227,7 +218,7 @@ def test_a_folder_of_other_programs_is_refused_as_by_the_run(monkeypatch, tmp_pa
     config = tuned(tuning=None, client=CLIENT, links=LINKS, patterns=None)
     config['algorithms'] = {'fedavg': {}}
     experiment.build(config).run(tmp_path)
-    take(monkeypatch, round=1.0)
+    set_costs(monkeypatch, round=1.0)
     monkeypatch.setitem(algorithms.ALGORITHMS, 'fedavg', algorithms.ALGORITHMS['area'])
     edited = experiment.build(config)
     with pytest.raises(errors.InvalidError, match='--allow_changed') as refused:
@@ -242,7 +233,7 @@ def test_a_folder_of_other_programs_is_refused_as_by_the_run(monkeypatch, tmp_pa
 def test_links_that_the_folder_has_are_not_drawn_again(monkeypatch, tmp_path):
     config = tuned(tuning=None, client=CLIENT)
     experiment.build(config).run(tmp_path / 'run')
-    take(monkeypatch, round=1.0)
+    set_costs(monkeypatch, round=1.0)
     only_links_take_time(monkeypatch)
     plan = experiment.build(config).plan
     starts = []
@@ -254,10 +245,10 @@ def test_links_that_the_folder_has_are_not_drawn_again(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_more_is_asked_for_after_tuning(monkeypatch, tmp_path):
+def test_no_further_lanes_are_announced_after_tuning(monkeypatch, tmp_path):
     planned = experiment.build(tuned())
     planned.run(tmp_path)
-    take(monkeypatch, compiling=1.0, compiling_again=1.0, lane=1.0, round=1.0)
+    set_costs(monkeypatch, compiling=1.0, compiling_again=1.0, lane=1.0, round=1.0)
     text, counts = counts_left(tuned(), tmp_path)
     assert counts == [reprs.duration(0)] * 3
     assert 'as results ask for' not in text
@@ -271,11 +262,11 @@ def test_each_program_and_each_kind_of_links_is_timed(monkeypatch):
     timed = []
     time_program = timing.LaneTimer.time_program
 
-    def noted(self, lanes, after=None):
+    def note_lanes(self, lanes, after=None):
         timed.append(timing.timed_lanes(self._programs, lanes))
         return time_program(self, lanes, after)
 
-    monkeypatch.setattr(timing.LaneTimer, 'time_program', noted)
+    monkeypatch.setattr(timing.LaneTimer, 'time_program', note_lanes)
     config = tuned(
         tuning=None,
         client=CLIENT,
@@ -324,12 +315,12 @@ def test_clients_are_measured_at_lanes_that_leave_models(monkeypatch):
     """Lanes of tuning come first, here with a program of their own."""
     stages = []
 
-    def noted(self, lanes, after=None):
+    def time_nothing(self, lanes, after=None):
         if after is not None:
             after(None, lanes)
         return timing.ProgramCost(0.0, 0.0, 0.0, 1.0, 'some')
 
-    monkeypatch.setattr(timing.LaneTimer, 'time_program', noted)
+    monkeypatch.setattr(timing.LaneTimer, 'time_program', time_nothing)
     monkeypatch.setattr(
         program_cache.Programs,
         'by_program',
@@ -346,7 +337,7 @@ def test_clients_are_measured_at_lanes_that_leave_models(monkeypatch):
 
 
 def test_only_the_first_shard_records_links(monkeypatch):
-    take(monkeypatch, round=1.0)
+    set_costs(monkeypatch, round=1.0)
     only_links_take_time(monkeypatch)
     planned = experiment.build(tuned())
     starts = [
@@ -371,7 +362,7 @@ print(clock.seconds > 0)
         'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
         'JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES': '-1',
     }
-    answers = []
+    has_compiled = []
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, '-c', code],
@@ -380,5 +371,5 @@ print(clock.seconds > 0)
             check=True,
             env=variables,
         )
-        answers.append(done.stdout.strip())
-    assert answers == ['True', 'False']
+        has_compiled.append(done.stdout.strip())
+    assert has_compiled == ['True', 'False']

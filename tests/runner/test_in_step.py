@@ -1,4 +1,4 @@
-"""Runs of two processes that share a mesh: they keep what one keeps, and end together."""
+"""Runs of two processes that share a mesh: they save what one saves, and end together."""
 
 import shutil
 import signal
@@ -19,7 +19,7 @@ GONE = (
 
 @pytest.fixture(scope='module')
 def full_run(tmp_path_factory):
-    """What one process keeps."""
+    """The files of a run in one process."""
     folder = tmp_path_factory.mktemp('alone') / 'run'
     several.run_alone(folder)
     return several.saved_files(folder)
@@ -57,14 +57,15 @@ def test_processes_that_the_caller_connected_are_joined(tmp_path, full_run):
     assert statuses[0] == 2
     assert GONE.format(1) in output[0]
     assert several.wait_for_end(several.start_connected(folder)) == ([0, 0], ['', ''])
-    run = several.saved_files(folder)
-    same = [name for name in run if name not in ('config.json', 'environment.json')]
-    assert {'metrics.jsonl', 'links.npz', 'identity.json'} < set(same)
-    assert {name: run[name] for name in same} == {name: full_run[name] for name in same}
+    files = several.saved_files(folder)
+    compared = files.keys() - {'config.json', 'environment.json'}
+    assert compared > {'metrics.jsonl', 'links.npz', 'identity.json'}
+    for name in compared:
+        assert files[name] == full_run[name], name
 
 
 @pytest.mark.slow
-def test_where_one_is_killed_the_other_says_so_and_they_resume(tmp_path, full_run):
+def test_where_one_is_killed_the_other_names_it_and_they_resume(tmp_path, full_run):
     folder = tmp_path / 'run'
     for killed in (1, 0):
         both = several.start(folder)
@@ -79,20 +80,20 @@ def test_where_one_is_killed_the_other_says_so_and_they_resume(tmp_path, full_ru
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of its own."""
-    (tmp_path / 'disk').mkdir()
-    mount = ['mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', str(tmp_path / 'disk')]
-    if (
-        not shutil.which('mount')
-        or subprocess.run(mount, capture_output=True).returncode
-    ):
+    """A disk of 8 MB."""
+    disk = tmp_path / 'disk'
+    disk.mkdir()
+    if not shutil.which('mount'):
+        pytest.skip('needs `mount`')
+    mount = ['mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip('needs the right to mount')
-    yield tmp_path / 'disk'
-    subprocess.run(['umount', str(tmp_path / 'disk')], check=True)
+    yield disk
+    subprocess.run(['umount', str(disk)], check=True)
 
 
 @pytest.mark.slow
-@pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_resume')
+@pytest.mark.release('test_where_one_is_killed_the_other_names_it_and_they_resume')
 def test_both_processes_name_a_full_disk_and_resume(small_disk, full_run):
     folder = small_disk / 'run'
     ballast = small_disk / 'ballast'
@@ -113,8 +114,8 @@ def test_both_processes_name_a_full_disk_and_resume(small_disk, full_run):
 
 
 @pytest.mark.slow
-@pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_resume')
-def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, full_run):
+@pytest.mark.release('test_where_one_is_killed_the_other_names_it_and_they_resume')
+def test_signals_and_mistakes_of_one_process_stop_both(tmp_path, full_run):
     """The second alone has a signal, too little memory, or another config."""
     folder = tmp_path / 'run'
     both = several.start(folder)

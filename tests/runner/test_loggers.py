@@ -90,7 +90,7 @@ def only_fedavg():
     return {'fedavg': fl.ALGORITHMS['fedavg'](client)}
 
 
-def test_ones_own_is_named_like_anything_else(tmp_path):
+def test_a_user_s_callback_is_named_by_its_factory(tmp_path):
     SEEN.clear()
     small(log=(f'{__name__}:mine', 'links')).run(tmp_path)
     assert [tmp_path] == SEEN

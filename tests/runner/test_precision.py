@@ -26,7 +26,7 @@ def products(planned):
 @pytest.mark.parametrize(
     'setting, expected', [('highest', 'HIGHEST'), ('high', 'HIGH')]
 )
-def test_what_a_config_says_is_what_products_have(setting, expected):
+def test_products_have_the_precision_of_the_config(setting, expected):
     planned = experiment.build(tuned(matmul_precision=setting))
     assert products(planned) == {expected}
     assert planned.plan.facts()['numerics']['jax_default_matmul_precision'] == setting

@@ -79,7 +79,7 @@ def replayed(mask, **changes):
     return experiment.Experiment(**{**options, **changes})
 
 
-AMPLIFIED = {'amplified_fedavg': {'period': 4, 'amplification': 2.0}}
+AMPLIFIED = {'period': 4, 'amplification': 2.0}
 SWITCH = {'name': 'switch', 'patterns': ['always', 'always'], 'at_rounds': [8]}
 
 
@@ -89,29 +89,18 @@ SWITCH = {'name': 'switch', 'patterns': ['always', 'always'], 'at_rounds': [8]}
         (
             {
                 'algorithms': {
-                    'a': {
-                        **AMPLIFIED['amplified_fedavg'],
-                        'name': 'amplified_fedavg',
-                        'period': 9,
-                    }
+                    'a': {'name': 'amplified_fedavg', **AMPLIFIED, 'period': 9}
                 }
             },
             'algorithms.a.period',
         ),
         (
-            {
-                'algorithms': {
-                    'amplified_fedavg': {
-                        **AMPLIFIED['amplified_fedavg'],
-                        'start_round': 9,
-                    }
-                }
-            },
+            {'algorithms': {'amplified_fedavg': {**AMPLIFIED, 'start_round': 9}}},
             'algorithms.amplified_fedavg.start_round',
         ),
         (
             {
-                'algorithms': AMPLIFIED,
+                'algorithms': {'amplified_fedavg': AMPLIFIED},
                 'grid': {'algorithms': {'amplified_fedavg': {'period': [2, 9]}}},
             },
             'algorithms.amplified_fedavg.period',
@@ -142,7 +131,7 @@ def test_what_would_begin_after_the_last_round_is_refused(changes, path):
 
 
 def test_what_ends_with_the_last_round_runs():
-    settings = {**AMPLIFIED['amplified_fedavg'], 'period': 8}
+    settings = {**AMPLIFIED, 'period': 8}
     links = {'name': 'outage', 'pattern': 'always', 'start': 7, 'stop': 900}
     config = values(
         client=CLIENT,
@@ -212,6 +201,8 @@ def test_a_run_in_which_nobody_takes_part_for_long_is_warned_of(first, warns):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always')
         replayed(mask).check()
-    message = [str(it.message) for it in caught if 'takes part' in str(it.message)]
+    texts = [str(warning.message) for warning in caught]
+    about_participants = [text for text in texts if 'takes part' in text]
+    assert len(about_participants) == int(warns)
     expected = f'nobody takes part in the first {first} rounds under log; '
-    assert [text.startswith(expected) for text in message] == [True] * warns
+    assert all(text.startswith(expected) for text in about_participants)

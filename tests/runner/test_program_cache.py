@@ -34,15 +34,15 @@ def test_a_run_traces_no_round_again_that_its_check_has_traced():
 
 
 def test_what_is_compiled_ahead_is_what_runs_next(monkeypatch):
-    """It changes no bit."""
-    ahead = stages.compile_ahead
+    """And compiling ahead changes no bit of the results."""
+    compile_ahead = stages.compile_ahead
     compiled = []
 
-    def noted(shared, lanes):
+    def note_algorithm(shared, lanes):
         compiled.append(lanes[0].algorithm)
-        ahead(shared, lanes)
+        compile_ahead(shared, lanes)
 
-    monkeypatch.setattr(stages, 'compile_ahead', noted)
+    monkeypatch.setattr(stages, 'compile_ahead', note_algorithm)
     result = in_python().run(devices=1)
     assert compiled == ['fedpbc']
     monkeypatch.setattr(stages, 'compile_ahead', lambda *arguments: None)

@@ -14,6 +14,7 @@ from fedjax_links.runs import comparison
 from fedjax_links.storage import checkpoints
 from tests.report.standing import experiment, second_entry, standing
 from tests.runner import running
+from tests.storage.flips import flip_bit
 from tests.tiers import cases
 
 
@@ -184,10 +185,7 @@ def test_versions_are_apart_from_the_config(first, tmp_path):
 def test_damage_is_no_difference(first, tmp_path):
     other = tmp_path / 'other'
     shutil.copytree(first, other)
-    path = next((other / runs.CHECKPOINTS).glob('main-odd*.npz'))
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    flip_bit(next((other / runs.CHECKPOINTS).glob('main-odd*.npz')))
     with pytest.raises(
         ValueError, match=r'`checkpoint` must be as it was written, got .*main-odd'
     ):

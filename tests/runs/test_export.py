@@ -31,9 +31,9 @@ def in_python(tmp_path_factory):
     return folder
 
 
-def stored(folder, position, pattern, seed, algorithm, round):
-    """The leaves of a checkpoint by path, as its file says."""
-    name = f'main-{algorithm}-{position:04d}-{pattern}-{seed}@{round}.npz'
+def stored(folder, point, pattern, seed, algorithm, round):
+    """The leaves of a checkpoint by path; ``point`` is the index in the grid."""
+    name = f'main-{algorithm}-{point:04d}-{pattern}-{seed}@{round}.npz'
     with np.load(folder / runs.CHECKPOINTS / name) as file:
         about = json.loads(bytes(file['about']))['leaves']
         return {leaf['path']: file[f'{i:05d}'] for i, leaf in enumerate(about)}
@@ -44,7 +44,7 @@ def opened(path):
         return dict(file)
 
 
-def same(one, other):
+def assert_same_bits(one, other):
     assert (one.dtype, one.shape) == (other.dtype, other.shape)
     assert one.tobytes() == other.tobytes()
 
@@ -63,7 +63,7 @@ def test_the_last_state_of_every_lane_is_there_with_its_models(configured, tmp_p
         assert len(leaves) == len(state)
         for leaf in ('kernel', 'bias'):
             path = f".algorithm.server['Dense_0']['{leaf}']"
-            same(leaves[f'algorithm.server.Dense_0.{leaf}'], state[path])
+            assert_same_bits(leaves[f'algorithm.server.Dense_0.{leaf}'], state[path])
 
 
 def test_metrics_are_read_back_as_the_same_numbers(configured, tmp_path):
@@ -75,7 +75,7 @@ def test_metrics_are_read_back_as_the_same_numbers(configured, tmp_path):
     for name, column in columns.items():
         if column.dtype.kind == 'f':
             again = np.array([float(row[name] or 'nan') for row in rows])
-            same(again, column)
+            assert_same_bits(again, column)
         else:
             assert [row[name] for row in rows] == [
                 str(value) for value in column.tolist()
@@ -91,7 +91,7 @@ def test_links_are_plain_masks(configured, tmp_path):
         assert set(links.files) == set(saved.files)
         mask = links['mask/links']
         assert (mask.dtype, mask.shape) == (np.dtype(bool), (4, 8))
-        same(np.packbits(mask, axis=-1), saved['mask/links'])
+        assert_same_bits(np.packbits(mask, axis=-1), saved['mask/links'])
     columns = runs.read(configured).columns
     np.testing.assert_array_equal(
         mask.reshape(2, 2, 8).sum(axis=(1, 2)), columns['rounds/num_active'][:2]
@@ -103,8 +103,8 @@ def test_states_of_a_run_made_in_python_are_exported_too(in_python, tmp_path):
     assert len([name for name in done if name.startswith('states/')]) == 8
     leaves = opened(tmp_path / 'states/odd/some/level=2.0/3.npz')
     state = stored(in_python, 1, 'some', 3, 'odd', 8)
-    same(leaves['algorithm.server'], state[".algorithm['server']"])
-    same(leaves['links.mask'], state['.links.mask'])
+    assert_same_bits(leaves['algorithm.server'], state[".algorithm['server']"])
+    assert_same_bits(leaves['links.mask'], state['.links.mask'])
     half = leaves['algorithm.half']  # npz has no bfloat16
     np.testing.assert_array_equal(half, np.full(2, 2, np.float32))
     assert half.dtype == np.float32
@@ -159,18 +159,18 @@ def test_an_archive_is_read_like_the_run(configured, tmp_path):
     assert saved.facts == run.facts
     assert list(saved.columns) == list(run.columns)
     for name, column in run.columns.items():
-        same(saved[name], column)
+        assert_same_bits(saved[name], column)
     text, _, _ = report.write(saved).rpartition('\nWrote')
     assert len(text) > 1000
     assert report.write(run).startswith(text)  # links come last, and stay behind
 
 
-def test_an_archive_holds_any_column_and_what_was_asked_for(tmp_path):
+def test_an_archive_holds_any_column_or_chosen_metrics(tmp_path):
     mixed = np.empty(3, object)
     mixed[:] = ['a', None, 2]
     columns = {
         'stage': np.array(['main', 'main', 'tuning']),
-        'rule': mixed,
+        'algorithm': mixed,
         'round': np.array([1, 300, 2**40]),
         'finite': np.array([True, False, True]),
         'server/loss': np.array([0.1, np.nan, 1e-300]),
@@ -179,10 +179,10 @@ def test_an_archive_holds_any_column_and_what_was_asked_for(tmp_path):
     path = tmp_path / 'metrics.npz'
     path.write_bytes(checksummed_npz.pack_metrics(columns))
     for name, column in checksummed_npz.read_metrics(path).items():
-        if name == 'rule':
+        if name == 'algorithm':
             assert column.tolist() == mixed.tolist()
         else:
-            same(column, columns[name])
+            assert_same_bits(column, columns[name])
     path.write_bytes(checksummed_npz.pack_metrics(columns, ['accuracy']))
     assert set(checksummed_npz.read_metrics(path)) == set(columns) - {'server/loss'}
     with pytest.raises(
@@ -202,7 +202,7 @@ def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):
     assert saved.metrics == ['eval_accuracy', 'eval_loss']
     full = run_view.of_run(runs.read(configured))
     assert list(saved.members) == list(full.members)
-    same(saved.data['eval_loss'].values, full.data['eval_loss'].values)
+    assert_same_bits(saved.data['eval_loss'].values, full.data['eval_loss'].values)
     assert 'Wrote report.md' in report.write(runs.read(tmp_path / 'kept'))
     with pytest.raises(ValueError, match=r"must hold 'eval_accuracy', the run's own"):
         export.archive(configured, tmp_path / 'other', metrics=['eval_loss'])

@@ -45,15 +45,13 @@ time.sleep(60)
 
 
 def start(code, *arguments):
-    """A process of its own."""
-    options = {
-        'stdout': subprocess.PIPE,
-        'stderr': subprocess.PIPE,
-        'text': True,
-        'cwd': ROOT,
-    }
+    """Starts another process."""
     return subprocess.Popen(
-        [sys.executable, '-c', code, *map(str, arguments)], **options
+        [sys.executable, '-c', code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
     )
 
 
@@ -85,16 +83,16 @@ def test_a_claim_ends_with_its_process(tmp_path):
 def test_a_lock_names_its_holder_and_since_when(tmp_path):
     before = time.time()
     claim = file_locks.acquire(tmp_path / 'a.lock', rounds=3)
-    text = file_locks.holder_info(tmp_path / 'a.lock')
-    assert text['holder'] == file_locks.process_name()
-    assert text['rounds'] == 3
-    assert before <= text['since'] <= time.time()
+    info = file_locks.holder_info(tmp_path / 'a.lock')
+    assert info['holder'] == file_locks.process_name()
+    assert info['rounds'] == 3
+    assert before <= info['since'] <= time.time()
     claim.release(keep=True)
     assert file_locks.holder_info(tmp_path / 'a.lock') is None
     assert file_locks.holder_info(tmp_path / 'b.lock') is None
 
 
-def test_sharers_keep_the_taker_away_and_not_each_other(tmp_path):
+def test_shared_locks_exclude_the_exclusive_one_alone(tmp_path):
     path = tmp_path / 'a.lock'
     first = file_locks.acquire_shared(path)
     second = file_locks.acquire_shared(path)
@@ -106,7 +104,7 @@ def test_sharers_keep_the_taker_away_and_not_each_other(tmp_path):
     claim.release()
 
 
-def test_facts_change_in_place_and_keep_the_time_of_the_start(tmp_path):
+def test_information_is_updated_and_the_file_keeps_its_time(tmp_path):
     path = tmp_path / 'a.lock'
     lock = file_locks.acquire(path, lanes=1_000_000)
     os.utime(path, (5, 5))

@@ -14,10 +14,8 @@ def test_gaussian_accuracy_is_that_of_many_draws(rng):
     )
     result = gaussian_accuracy(model, means)
     labels = rng.integers(10, size=200_000)
-    hits = (
-        model.scores(means[labels] + rng.normal(size=(len(labels), 10))).argmax(axis=1)
-        == labels
-    )
+    features = means[labels] + rng.normal(size=(len(labels), 10))
+    hits = model.scores(features).argmax(axis=1) == labels
     error = np.hypot(result.error, np.sqrt(hits.var() / len(hits)))
     assert abs(hits.mean() - result.accuracy) < 5 * error  # false alarm: 6e-7
     assert result.error < 3e-4

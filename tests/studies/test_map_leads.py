@@ -12,27 +12,22 @@ from tests import ROOT
 
 
 def at_best_rates(columns, label):
-    """Levels [points, seeds] of a map over rounds, each point at the rate with the best mean."""
+    """Accuracies [points, seeds] of a map over rounds, each point at its rate of best mean."""
     model = 'client_mean' if label == 'fedpbc' else 'server'
     rows = {
         name: column[columns['algorithm'] == label] for name, column in columns.items()
     }
-    names = 'problem.model.zero', 'problem.bayes_accuracy', 'round'
     results = []
     for zero in (False, True):
         for bayes in (0.6, 0.9):
-            for round_ in (20, 40, 80, 160, 320, 640):
-                here = np.all(
-                    [
-                        rows[k] == v
-                        for k, v in zip(names, (zero, bayes, round_), strict=True)
-                    ],
-                    axis=0,
-                )
-                order = np.lexsort(
-                    (rows['seed'][here], rows['client.learning_rate'][here])
-                )
-                by_rate = rows[f'{model}/eval_accuracy'][here][order].reshape(-1, 5)
+            for num_rounds in (20, 40, 80, 160, 320, 640):
+                at_point = rows['problem.model.zero'] == zero
+                at_point &= rows['problem.bayes_accuracy'] == bayes
+                at_point &= rows['round'] == num_rounds
+                rates = rows['client.learning_rate'][at_point]
+                order = np.lexsort((rows['seed'][at_point], rates))
+                accuracies = rows[f'{model}/eval_accuracy'][at_point][order]
+                by_rate = accuracies.reshape(-1, 5)
                 results.append(by_rate[by_rate.mean(axis=1).argmax()])
     return np.array(results)
 

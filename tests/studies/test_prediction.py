@@ -1,4 +1,4 @@
-"""Cells of studies/prediction.md, made again."""
+"""Cells of studies/prediction.md, computed again."""
 
 import re
 
@@ -31,10 +31,9 @@ def test_the_predicted_cell():
 def test_the_simulated_cell():
     """Another compiler's roundings: the mean of the same five seeds, in standard errors."""
     _, expected, error = cells()
-    last = prediction.simulated(prediction.digits(0.0, 0.02, 1000, 5), 'fedavg')[
-        'server'
-    ][:, -1]
-    assert abs(np.mean(last) - expected) < 3 * error
+    setting = prediction.digits(0.0, 0.02, 1000, 5)
+    curves = prediction.simulated(setting, 'fedavg')['server']
+    assert abs(np.mean(curves[:, -1]) - expected) < 3 * error
 
 
 @pytest.mark.slow
@@ -44,7 +43,7 @@ def test_a_predicted_cell_of_gaussian_classes():
     )
     setting, population = prediction.gaussians(0, 1.5, 4000)
     result = prediction.predicted(setting)
-    data = [100 * both.limit['accuracy'] for both in result[:2]]
-    again = [population[0], data[0], population[1], data[1]]
-    expected = [float(cell) for cell in row.groups()]
-    np.testing.assert_allclose(again, expected, atol=0.051)
+    data = [100 * prediction_of.limit['accuracy'] for prediction_of in result[:2]]
+    computed = [population[0], data[0], population[1], data[1]]
+    printed = [float(cell) for cell in row.groups()]
+    np.testing.assert_allclose(computed, printed, atol=0.051)

@@ -1,4 +1,4 @@
-"""A cell of every recorded table is what its command gives: its lanes run again."""
+"""A cell of every recorded table, from lanes that run again."""
 
 import importlib
 import json
@@ -26,7 +26,7 @@ SHOWN = 'Bernoulli time-invariant'  # of the pattern bernoulli
 
 
 def another(test, *values):
-    """A record that is made as the one which a test has first, and whose page has its numbers."""
+    """A case that releases alone run: a record made in the way of the test's first case."""
     return pytest.param(*values, marks=pytest.mark.release(test))
 
 
@@ -237,11 +237,11 @@ def nested(values):
     """Values by dotted path as sections."""
     results = {}
     for path, value in values.items():
-        *sections, name = path.split('.')
-        position = results
-        for section in sections:
-            position = position.setdefault(section, {})
-        position[name] = value
+        *parents, name = path.split('.')
+        section = results
+        for parent in parents:
+            section = section.setdefault(parent, {})
+        section[name] = value
     return results
 
 
@@ -267,27 +267,26 @@ def test_a_point_of_a_simulated_map(which, at):
     settings = json.loads((folder / 'config.json').read_text())
     settings.pop('sha256', None)
     at = {**at, 'problem.bayes_accuracy': 0.7 if which == 'space' else 0.6}
-    rows = (
-        (saved['algorithm'] == algorithm)
-        & (saved['stage'] == 'main')
-        & (saved['seed'] == 0)
-    )
+    rows = saved['algorithm'] == algorithm
+    rows &= saved['stage'] == 'main'
+    rows &= saved['seed'] == 0
     for name, value in at.items():
         rows &= saved[name] == value
     if which == 'rounds':
         rows &= saved['client.learning_rate'] == 0.03
     (rate,) = set(saved['client.learning_rate'][rows])
-    grid = nested({name: (value,) for name, value in at.items()})
-    alone = {
+    for field in ('tuning', 'seeds', 'quick'):
+        settings.pop(field, None)
+    settings |= {
         'algorithms': {algorithm: {}},
         'names': (),
         'reports': {},
         'baseline': algorithm,
+        'grid': nested({name: (value,) for name, value in at.items()}),
+        'client': {**settings['client'], 'learning_rate': rate},
+        'num_seeds': 1,
     }
-    left = {k: v for k, v in settings.items() if k not in ('tuning', 'seeds', 'quick')}
-    client = {**settings['client'], 'learning_rate': rate}
-    config = {**left, **alone, 'grid': grid, 'client': client, 'num_seeds': 1}
-    again = experiment.build(config).run().columns
+    again = experiment.build(settings).run().columns
     np.testing.assert_array_equal(again['round'], saved['round'][rows])
     accuracy = 'server/eval_accuracy'
     np.testing.assert_allclose(again[accuracy], saved[accuracy][rows], atol=0.002)
@@ -299,16 +298,9 @@ def test_where_robust_regression_ends():
         r'to (0\.\d+) ± (0\.\d+) at R = 15, and then no more', page
     ).groups()
     settings = config('sun2025_figure2')
-    remaining = {
-        name: settings[name]
-        for name in settings.keys() - {'baseline', 'names', 'reports'}
-    }
-    again = level(
-        {
-            **remaining,
-            'algorithms': {'fedavg': {}},
-            'patterns': {'R15': settings['patterns']['R15']},
-        },
-        'loss',
-    )
+    for field in ('baseline', 'names', 'reports'):
+        del settings[field]
+    settings['algorithms'] = {'fedavg': {}}
+    settings['patterns'] = {'R15': settings['patterns']['R15']}
+    again = level(settings, 'loss')
     np.testing.assert_allclose(again, [float(number) for number in expected], atol=5e-5)
