@@ -26,7 +26,7 @@ from fedjax_links.clients.programs import Rate
 from fedjax_links.core import checks, errors, references, tree
 from fedjax_links.local_training import ClientProgram
 
-_LARGEST = 1e30  # More than anyone means, and far from the overflow of float32.
+_LARGEST = 1e30  # Far from the overflow of float32.
 
 
 class FedOptState(NamedTuple):

@@ -131,6 +131,7 @@ def radius(operator: RoundOperator, law: np.ndarray) -> float:
     def shifted(vector: np.ndarray) -> np.ndarray:
         return operator.apply(vector.reshape(-1, 1))[:, 0] + shift * vector
 
+    # Without the shift, several eigenvalues may lie on the spectral circle.
     number = 1 if operator.is_symmetric else 4
     # Moments are about as large as the probability of their configuration. A vector that
     # is large in unlikely ones would have to shed them first. The smallest weight still

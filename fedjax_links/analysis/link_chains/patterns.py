@@ -131,9 +131,7 @@ def semi_markov(
         up_law = _checks.checked_survival('up', up_laws[row % len(up_laws)])
         down_law = _checks.checked_survival('down', down_laws[row % len(down_laws)])
         laws.append(_sojourns(up_law, down_law))
-    return LinkChain(
-        sparse.csr_array(np.ones((1, 1))), np.ones(1), tuple(laws), rows.astype(int)
-    )
+    return LinkChain(*_phases(1), tuple(laws), rows.astype(int))
 
 
 def b_min_sep(probs: ArrayLike, separation: int) -> LinkChain:
@@ -181,9 +179,7 @@ def b_min_sep(probs: ArrayLike, separation: int) -> LinkChain:
         kinds.append(
             ClientLinks(transition[None], start[None], is_up[None], np.array([rate]))
         )
-    return LinkChain(
-        sparse.csr_array(np.ones((1, 1))), np.ones(1), tuple(kinds), kind_of_client
-    )
+    return LinkChain(*_phases(1), tuple(kinds), kind_of_client)
 
 
 def cyclic(
