@@ -74,7 +74,8 @@ def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> I
     mean = values.mean(axis=axis)
     if num_seeds == 1:
         return Interval(mean, np.full_like(mean, np.nan), 1)
-    standard_error = values.std(axis=axis, ddof=1) / np.sqrt(num_seeds)
+    with np.errstate(invalid='ignore'):  # An infinite value is a run that diverged.
+        standard_error = values.std(axis=axis, ddof=1) / np.sqrt(num_seeds)
     quantile = special.stdtrit(num_seeds - 1, (1 + level) / 2)
     half_width = quantile * standard_error
     if not student.equal_values_suffice(num_seeds, level):
@@ -96,12 +97,14 @@ def paired_interval(
       Mean of ``values - baseline`` and its half width.
 
     Raises:
-      ValueError: if the shapes differ.
+      ValueError: if the shapes differ, for no numbers, or a level outside [0, 1].
     """
-    if np.shape(values) != np.shape(baseline):
-        requirement = f'have the shape of `values` {list(np.shape(values))}'
-        raise errors.invalid('baseline', requirement, np.shape(baseline))
-    return seed_interval(student.paired(values, baseline), level=level)
+    minuend = _doubles('values', values)
+    subtrahend = _doubles('baseline', baseline)
+    if minuend.shape != subtrahend.shape:
+        requirement = f'have the shape of `values` {list(minuend.shape)}'
+        raise errors.invalid('baseline', requirement, list(subtrahend.shape))
+    return seed_interval(student.paired(minuend, subtrahend), level=level)
 
 
 def chosen_interval(

@@ -148,13 +148,28 @@ def test_a_p_value_that_is_nan_never_survives():
         ),
         (
             lambda: evaluation.paired_interval([1, 2], [1, 2, 3]),
-            r'^`baseline` must have the shape of `values` \[2\], got \(3,\)\.$',
+            r'^`baseline` must have the shape of `values` \[2\], got \[3\]\.$',
+        ),
+        (
+            lambda: evaluation.paired_interval(['a', 'b'], [1, 2]),
+            r'^`values` must hold numbers, got',
+        ),
+        (
+            lambda: evaluation.paired_interval([1, 2], [1, [2]]),
+            r'^`baseline` must hold numbers, got',
         ),
     ],
 )
 def test_impossible_statistics_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.filterwarnings('error')
+@pytest.mark.parametrize('value', [np.nan, np.inf, -np.inf])
+def test_a_run_that_diverged_has_no_interval(value):
+    assert np.isnan(evaluation.seed_interval([1.0, value]).half_width)
+    assert np.isnan(evaluation.paired_interval([1.0, value], [0.5, 0.7]).half_width)
 
 
 def test_training_and_held_out_metrics_side_by_side(rng):

@@ -11,7 +11,7 @@ from fedjax_links import runs
 from fedjax_links.core import paths
 from fedjax_links.core.records import Section
 from fedjax_links.runs import LaneRecord
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import checkpoints, run_access
 
 ABSENT = 'absent'
 NOT_FINITE = 'not finite'
@@ -109,10 +109,13 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
       What differs.
 
     Raises:
-      ValueError: if either holds no run, or its files were changed.
+      ValueError: if either holds no run or is an archive, which has no lanes, or its files were
+        changed.
     """
     first = paths.as_path(first, 'first')
     second = paths.as_path(second, 'second')
+    run_access.refuse_archive('first', first)
+    run_access.refuse_archive('second', second)
     described = _described_differences(first, second)
     lanes = _lanes_by_labels(first)
     other_lanes = _lanes_by_labels(second)

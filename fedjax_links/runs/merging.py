@@ -134,6 +134,7 @@ def _check_mergeable(
 def _require_run(folder: Path) -> None:
     """Raises unless a folder holds a run, in a format that this version reads."""
     read_description(folder, 'workdir')
+    run_access.refuse_archive('workdir', folder)
 
 
 def _merge(

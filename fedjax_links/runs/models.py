@@ -94,6 +94,8 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
 def _find_lane(folder: Path, lane: str | LaneLabels | None) -> LaneRecord:
     """Finds the one main lane of a name, or with some labels."""
     records = _main_lanes(folder)
+    if not records:
+        raise errors.invalid('folder', 'hold lanes with their states', folder)
     if isinstance(lane, str):
         by_name = {record.name: record for record in records}
         return checks.entry('lane', lane, by_name)
@@ -112,8 +114,6 @@ def _find_lane(folder: Path, lane: str | LaneLabels | None) -> LaneRecord:
 
 def _requirement_of_lane(folder: Path, examples: Sequence[LaneRecord]) -> str:
     """Says which lanes can be named."""
-    if not examples:
-        return 'be in the folder'
     shown = '; '.join(record.text() for record in examples[:3])
     return f'name one lane of {folder}, such as {shown}'
 

@@ -95,10 +95,8 @@ def refuse_foreign(argument: str, path: Path) -> Kind:
     Raises:
       ValueError: for files of something else, and for an archive.
     """
+    refuse_archive(argument, path)
     kind = kind_of(path)
-    if kind is Kind.ARCHIVE:
-        requirement = 'be the folder of a run, not of an archive, which has no states'
-        raise errors.invalid(argument, requirement, path)
     if kind is Kind.FOREIGN:
         first = 'a file'
         if path.is_dir():
@@ -106,6 +104,21 @@ def refuse_foreign(argument: str, path: Path) -> Kind:
         requirement = 'name a new folder, an empty one, or that of a run'
         raise errors.invalid(argument, requirement, f'{path}, which holds {first}')
     return kind
+
+
+def refuse_archive(argument: str, path: Path) -> None:
+    """Refuses the folder of an archive.
+
+    Args:
+      argument: what named the folder.
+      path: of the folder, which need not exist.
+
+    Raises:
+      ValueError: naming the folder.
+    """
+    if kind_of(path) is Kind.ARCHIVE:
+        requirement = 'be the folder of a run, not of an archive, which has no states'
+        raise errors.invalid(argument, requirement, path)
 
 
 def set_aside(argument: str, path: Path) -> Path:

@@ -9,8 +9,9 @@ import pytest
 
 from fedjax_links import experiment, report, runs
 from fedjax_links.report import run_view
-from fedjax_links.runs import export
+from fedjax_links.runs import comparison, export
 from fedjax_links.storage import checksummed_npz
+from tests import refusals
 from tests.experiment.configs import values
 from tests.report import standing
 
@@ -215,3 +216,23 @@ def test_nothing_resumes_from_an_archive(configured, tmp_path):
         planned.run(tmp_path / 'kept')
     with pytest.raises(ValueError, match='another folder than that of a run'):
         export.archive(configured, configured)
+
+
+def test_an_archive_is_neither_compared_nor_merged(configured, tmp_path):
+    """It has no lanes: two archives would seem equal, and a merge would write no metrics."""
+    archive = tmp_path / 'archive'
+    export.archive(configured, archive)
+    before = sorted(archive.iterdir())
+    words = 'not of an archive'
+    with refusals.names('first', words):
+        comparison.compare(archive, configured)
+    with refusals.names('second', words):
+        comparison.compare(configured, archive)
+    for folders in ([archive], [archive, configured], [configured, archive]):
+        with refusals.names('workdir', words):
+            runs.merge(folders, tmp_path / 'merged')
+    with refusals.names('workdir', words):
+        runs.merge(archive)
+    assert sorted(archive.iterdir()) == before
+    with refusals.names('folder', 'lanes with their states'):
+        runs.model(archive)
