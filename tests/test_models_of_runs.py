@@ -125,7 +125,7 @@ def test_seeds_that_draw_their_data_share_one_beginning(first):
 def test_parameters_of_another_model_are_refused(first, tmp_path):
     path = tmp_path / 'other.npz'
     np.savez(path, weights=np.zeros(3))
-    with refusals.names('config.initial_params', 'be one array'):
+    with refusals.names('config.initial_params', 'have the leaf', 'got leaves weights'):
         experiment.build(values(initial_params=str(path)))
     with refusals.names('config.initial_params.folder'):
         experiment.build(values(initial_params=str(tmp_path / 'nothing.npz')))

@@ -79,10 +79,12 @@ def with_initial_params(problem: Problem, params: Params) -> Problem:
     shapes = jax.eval_shape(problem.init_params, jax.random.key(0))
     expected = tree.by_name(shapes)
     leaves = tree.by_name(params)
+    names = ', '.join(filter(None, leaves))
+    got = f'leaves {names}' if names else errors.text_of(params)
     for name in expected:
         if name not in leaves:
             requirement = f'have the leaf {name!r}' if name else 'be one array'
-            raise errors.invalid('params', requirement, errors.text_of(params))
+            raise errors.invalid('params', requirement, got)
         _check_leaf(name, expected[name], leaves[name])
     for name in leaves:
         if name not in expected:

@@ -170,7 +170,7 @@ def test_a_state_needs_a_pattern_of_the_clients_of_the_problem():
 
 
 def test_bare_parameters_have_no_name():
-    with refusals.names('params', "be one array, got {'a': 1}"):
+    with refusals.names('params', 'be one array, got leaves a'):
         problems.with_initial_params(PROBLEM, {'a': 1})
 
 
