@@ -98,6 +98,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         '--busy', action='store_true', help='whatever else the machine does'
     )
     args = parser.parse_args(argv)
+    if args.table and (args.names or args.quick):
+        print(
+            'error: `--table` measures nothing; leave out names and --quick',
+            file=sys.stderr,
+        )
+        return 2
     try:
         names = [] if args.table else named(args.names)
     except ValueError as error:

@@ -157,6 +157,15 @@ def test_a_busy_machine_is_refused(monkeypatch, capsys):
     )
 
 
+@pytest.mark.parametrize('other', ['micro', '--quick'])
+def test_a_table_is_not_made_beside_a_measurement(monkeypatch, capsys, other):
+    monkeypatch.setattr(
+        run.summary, 'picture', lambda *_: pytest.fail('a picture was drawn')
+    )
+    assert run.main(['--table', other]) == 2
+    assert capsys.readouterr().err.startswith('error: `--table` measures nothing')
+
+
 def test_the_page_keeps_all_but_the_table():
     text = f'before\n{run.BEGIN}old\n{run.END}\nafter'
     assert run.page_with(text, 'new') == f'before\n{run.BEGIN}new\n{run.END}\nafter'
