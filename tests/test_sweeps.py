@@ -110,11 +110,9 @@ def test_the_count_of_compilations_can_fail(caplog):
 
 RING = graphs.ring(5)
 TWO_STEPS = functools.partial(local_training.local_sgd, local_steps=2)
-BETWEEN = {
+SWEPT = {  # algorithm, links, grid
     's2s': (
-        lambda learning_rate: algorithms.s2s(
-            local_training.local_sgd(learning_rate, local_steps=2)
-        ),
+        lambda learning_rate: algorithms.s2s(TWO_STEPS(learning_rate)),
         lambda prob: participation.peers(make_links(), RING, prob=prob),
         {
             'algorithm': {'learning_rate': RATES},
@@ -140,9 +138,9 @@ BETWEEN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', BETWEEN)
+@pytest.mark.parametrize('name', SWEPT)
 def test_links_between_clients_ages_and_deadlines_are_swept(name):
-    make, links, grid = BETWEEN[name]
+    make, links, grid = SWEPT[name]
     result = sweep(make, links, grid=grid)
     models = np.asarray(result.state.algorithm.server)
     assert not np.array_equal(models[0], models[-1])
@@ -344,7 +342,7 @@ def test_impossible_sweeps_are_refused(arguments, message):
 
 
 def test_makers_take_each_value_once_before_tracing():
-    """And one that takes traced values alone is left in peace."""
+    """And a maker that takes traced values alone is not refused."""
     rates = []
     probs = []
 

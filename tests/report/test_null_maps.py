@@ -118,7 +118,7 @@ def test_claims_of_a_map_are_rarely_false(name, pages):
     'name, pages', runs_of(CHOSEN, 'from more rates than the baseline', 1000, 20)
 )
 def test_the_best_of_many_rates_is_rarely_ahead(name, pages):
-    """Rates that all do alike, of which the best by the same seeds counts."""
+    """Rates that are equally good, of which the best by the same seeds counts."""
     rates = claim_rates(CHOSEN[name], pages, seed=4, best_over=('rate',))
     assert max(rates.values()) <= null_runs.largest_rate(pages), rates
 

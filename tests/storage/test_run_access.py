@@ -1,4 +1,4 @@
-"""The door to a run folder: nothing of others is touched, and nobody comes in beside a live run."""
+"""Access to run folders: files of others stay as they are, and a live run excludes all others."""
 
 import errno
 import hashlib

@@ -55,8 +55,8 @@ def test_no_table_of_the_page_is_of_anything_else():
     assert len(shown) == len(COMPARISONS)
 
 
-def test_rules_agree_to_rounding_but_where_the_page_says_why():
-    """Differences are of theirs: every other row is far below what the algorithms moved."""
+def test_algorithms_agree_but_where_the_page_explains():
+    """One row is an error of the authors' code; parameters move by far more than rounding."""
     explained = {('fedpbc', 'fedknown', 'known p')}
     for name, rows in command.recorded().items():
         for row in rows:

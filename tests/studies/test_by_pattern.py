@@ -28,7 +28,7 @@ def test_the_page_has_the_table(record):
     assert '\n'.join(by_pattern.rows(record)) in page
 
 
-def test_the_page_of_shared_outages_has_each_rule_against_itself():
+def test_the_page_of_outages_has_each_algorithm_against_itself():
     page = (ROOT / 'studies' / 'shocks.md').read_text()
     assert '\n'.join(by_pattern.against('shocks', 'alone')) in page
 

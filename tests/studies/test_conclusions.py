@@ -12,9 +12,9 @@ CONCLUSIONS = (ROOT / 'docs' / 'papers.md').read_text().split('\n## Conclusions\
 TEXT = ' '.join(CONCLUSIONS.split())
 
 
-def row(begin):
-    """The cells of a row of a table behind the first."""
-    line = next(line for line in CONCLUSIONS.splitlines() if line.startswith(begin))
+def row(start):
+    """The cells but the first of the row that starts so."""
+    line = next(line for line in CONCLUSIONS.splitlines() if line.startswith(start))
     return [cell.strip() for cell in line.strip('|').split('|')][1:]
 
 
@@ -39,27 +39,27 @@ def test_losses_of_robust_regression():
 
 
 @pytest.mark.parametrize(
-    ('algorithm', 'begin'),
+    ('algorithm', 'start'),
     [('debiased_fedavg', '| Debiasing FedAvg |'), ('fedavg', '| FedAvg |')],
 )
-def test_rounds_to_a_loss_by_separation(algorithm, begin):
+def test_rounds_to_a_loss_by_separation(algorithm, start):
     run = 'sun2025_figure3_gaussians'
-    for separation, cell in zip((0, 5, 10), row(begin), strict=True):
+    for separation, cell in zip((0, 5, 10), row(start), strict=True):
         rounds, losses = course(run, algorithm, f'R{separation:02}', 'train_loss')
         assert rounds[losses.mean(axis=0) <= 1.15][0] == int(cell)
 
 
 @pytest.mark.parametrize(
-    ('begin', 'patterns'),
+    ('start', 'patterns'),
     [
         ('| 1e-5, as printed', ['rate4']),
         ('| 1e-3, 1e-2', ['rate2', 'rate1']),
         ('| 0.1, where', ['rate0']),
     ],
 )
-def test_leads_of_amplification_by_local_rate(begin, patterns):
+def test_leads_of_amplification_by_local_rate(start, patterns):
     run = 'wang2022_figure_d2_gaussians'
-    (cell,) = row(begin)
+    (cell,) = row(start)
     leads = [
         100 * (final(run, 'amplified', pattern) - final(run, 'plain', pattern))
         for pattern in patterns
