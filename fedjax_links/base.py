@@ -279,8 +279,8 @@ class Algorithm(NamedTuple):
       round_step: ``(state, context, problem) -> (state, RoundMetrics)``.
       models: ``state -> {name: params}``; always ``'server'``, and ``'client_mean'`` if clients
         keep models. All of them are evaluated.
-      client_models: ``state -> params``, the models that clients keep, leaves [N, ...]; None if
-        they keep none.
+      client_models: ``state -> params``, the clients' own trained models, leaves [N, ...]; None if
+        they keep none, or only models of the server.
     """
 
     init: Callable[[Params, Problem], PyTree]

@@ -73,7 +73,8 @@ def amplified_scaffold(
 
     A client's new c_i is made when it next delivers, so that the end of a window costs no pass over
     the clients' tables. For SGD steps ``c_i - c - Delta_i / (s eta)`` is the mean gradient of a
-    round; with another local optimizer it is not one.
+    round; with another local optimizer it is not one. In a round with a rate of zero the client's
+    mean so far stands for it.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x. An empty round keeps x. The clock of P rounds runs on, so the last round of a

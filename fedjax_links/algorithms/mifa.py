@@ -37,6 +37,7 @@ def mifa(
     at zero. With ``memory='gradient'`` a row is Delta_i divided by the local rate of its round, and
     the server applies all rows with the current rate: ``x + eta_g eta_t mean(G)``. The two agree
     only while eta_t is constant. A remembered Delta_i has the rate of the round that it stems from.
+    In a round with a rate of zero gradients stay.
 
     With ``max_age=a`` the mean is over the rows uploaded in this round and the a rounds before it
     (``t - last_i <= a``). Without such rows x stays. a = 0 is FedAvg, up to rounding. FedAvg's bias
