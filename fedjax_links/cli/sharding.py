@@ -37,11 +37,11 @@ def devices_per_process(mesh_size: int | None, args: flags.FlagValues) -> int:
             f'read clients:N, N a multiple of `num_processes` = {args.num_processes}'
         )
         raise errors.invalid('mesh', requirement, args.mesh)
-    _refuse(args, '--coordinator', 'devices', 'fork_from', 'debug_round', 'dry_run')
+    refuse(args, '--coordinator', 'devices', 'fork_from', 'debug_round', 'dry_run')
     return mesh_size // args.num_processes
 
 
-def _refuse(args: flags.FlagValues, flag: str, *names: str) -> None:
+def refuse(args: flags.FlagValues, flag: str, *names: str) -> None:
     """Raises for a flag that cannot be combined with another one.
 
     Args:
@@ -68,7 +68,7 @@ def shard_of_flags(experiment: 'Experiment', args: flags.FlagValues) -> 'Experim
         index, count = lane_shards.parse(args.shard)
     if count == 1:
         return experiment
-    _refuse(args, '--shard', 'start_over', 'debug_round')
+    refuse(args, '--shard', 'start_over', 'debug_round')
     by = lane_shards.SEED if args.allow_mixed else lane_shards.PROGRAM
     return experiment.shard(index, count, by=by)
 

@@ -117,6 +117,8 @@ def define_flags() -> None:
 def main(values: Section, args: flags.FlagValues) -> None:
     """Builds the experiment, predicts, runs and reports."""
     folder = _folder(args)
+    if args.debug_round is not None:
+        sharding.refuse(args, '--debug_round', 'dry_run', 'start_over', 'fork_from')
     app.make_portable(args.portable)
     from fedjax_links.machines import devices, processes
 

@@ -5,6 +5,21 @@ import pytest
 from tests.cli.command import run
 
 
+@pytest.mark.parametrize(
+    'flags', [['--start_over'], ['--dry_run'], ['--fork_from=runs/a', '--at_round=2']]
+)
+def test_flags_without_effect_on_a_debugged_round_are_refused(flags, tmp_path):
+    refused = run(
+        'simulate',
+        '--config=quickstart',
+        f'--workdir={tmp_path}',
+        '--debug_round=0',
+        *flags,
+    )
+    assert refused.returncode == 2
+    assert 'must be left out with --debug_round, got ' in refused.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
 def test_a_lane_that_diverges_is_named_once_and_looked_into(plain, tmp_path):
