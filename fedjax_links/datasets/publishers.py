@@ -124,13 +124,13 @@ def fetch(
     folder = _local_folder(name, recipe, mirror)
     if folder is not None:
         source = str(folder.absolute())
-        dataset = _read_local(name, recipe, folder, is_mirror=mirror is not None)
+        argument = "the system's copy" if mirror is None else 'mirror'
     else:
         source = mirror or recipe.files[0].url.rpartition('/')[0]
-        downloads = file.parent / 'downloads' / name
-        _download_all(name, recipe, downloads, mirror, progressbar)
-        with errors.on_disk(downloads):
-            dataset = Dataset(**recipe.read(downloads))
+        folder = file.parent / 'downloads' / name
+        argument = 'downloads'
+        _download_all(name, recipe, folder, mirror, progressbar)
+    dataset = _read(name, recipe, folder, argument)
     with errors.on_disk(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
     save_npz(dataset, file, source=source.rstrip('/'))
@@ -149,23 +149,20 @@ def _local_folder(name: str, recipe: Recipe, mirror: str | None) -> pathlib.Path
     return folder
 
 
-def _read_local(
-    name: str, recipe: Recipe, folder: pathlib.Path, *, is_mirror: bool
-) -> Dataset:
-    """Reads published files in a folder, whose checksums may differ.
+def _read(name: str, recipe: Recipe, folder: pathlib.Path, argument: str) -> Dataset:
+    """Reads published files in a folder, some of which have no checksum that was verified.
 
     Args:
       name: of the data set.
       recipe: how to read it.
       folder: of the files.
-      is_mirror: whether the user named the folder; otherwise it is the system's copy.
+      argument: what to name in an error.
 
     Raises:
       ValueError: if files are missing or damaged.
     """
 
     def damaged(reason: str) -> errors.InvalidError:
-        argument = 'mirror' if is_mirror else "the system's copy"
         requirement = f'hold files of {name} as published ({reason})'
         return errors.invalid(argument, requirement, folder)
 

@@ -6,6 +6,7 @@ import pytest
 from fedjax_links import datasets, problems
 from fedjax_links.datasets import publishers
 from fedjax_links.datasets.publishers import RECIPES
+from tests import refusals
 from tests.datasets import published
 
 pytest.importorskip('pooch')
@@ -30,6 +31,17 @@ def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
         'downloads',
         'mnist.npz',
     ]
+
+
+def test_damaged_downloads_without_a_checksum_are_named(tmp_path):
+    name = 'fed_isic2019'
+    folder = tmp_path / 'downloads' / name
+    folder.mkdir(parents=True)
+    for file in RECIPES[name].files:
+        assert not file.digest
+        (folder / file.name).write_bytes(b'cut off')
+    with refusals.names('downloads', f'hold files of {name} as published', str(folder)):
+        publishers.fetch(name, data_dir=tmp_path)
 
 
 def test_names_of_other_libraries_lead_to_ours():
