@@ -1,6 +1,9 @@
 """Makes makers of the parts of a config: its sections, with values of columns at their paths."""
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +25,8 @@ from fedjax_links.experiment.section_seeds import FieldPath, Seeds
 from fedjax_links.planning import parametrized, problem_families, seeding
 from fedjax_links.planning.parametrized import REQUIRED, Maker
 from fedjax_links.problems import with_initial_params
+
+_Named = Callable[[], AbstractContextManager[None]]
 
 RATE = 'client.learning_rate'
 """The column of the clients' rate, ``learning_rates`` of ``tuning``."""
@@ -83,6 +88,21 @@ def problem_sections(
     return sections
 
 
+@contextlib.contextmanager
+def _named_as_changed(label: str, changes: Section) -> Iterator[None]:
+    """Names a mistake in a field of a problem as ``config.problems`` has it, if it does."""
+    try:
+        yield
+    except errors.InvalidError as error:
+        parts = error.path.split('.')
+        # The error for an unknown field has the field as its value.
+        field = parts[2] if len(parts) > 2 else str(error.value)
+        if parts[:2] != ['config', 'problem'] or field not in changes:
+            raise
+        path = '.'.join(['config', 'problems', label, *parts[2:]])
+        raise error.at(path) from error
+
+
 def make_parts(
     settings: ExperimentConfig, columns: grids.GridColumns, tuned: grids.GridColumns
 ) -> Parts:
@@ -95,9 +115,13 @@ def make_parts(
     """
     links = pattern_sections(settings.links, settings.patterns)
     sections = problem_sections(settings.problem, settings.problems, links)
+    named: dict[str, _Named] = {}
+    for label in sections:
+        changes = nested.section(settings.problems.get(label, {}))
+        named[label] = functools.partial(_named_as_changed, label, changes)
     redraw = settings.redraw
     if redraw is None:
-        redraw = _default_redraw(columns, sections, links)
+        redraw = _default_redraw(columns, sections, links, named)
     with errors.context('config'):
         first_seeds = [settings.first_seed]
         by_grid = columns.get(seeding.REDRAW_COLUMN, ())
@@ -108,8 +132,8 @@ def make_parts(
             'config.initial_params', settings.initial_params
         )
     shared = {  # patterns with the same section share a maker
-        id(section): problem_maker(section, columns, draws, start)
-        for section in sections.values()
+        id(section): problem_maker(section, columns, draws, start, named[label])
+        for label, section in sections.items()
     }
     problems = {label: shared[id(section)] for label, section in sections.items()}
     patterns = {
@@ -127,6 +151,7 @@ def _default_redraw(
     columns: grids.GridColumns,
     problems: Mapping[str, Section],
     links: Mapping[str, tuple[str, Any]],
+    named: Mapping[str, _Named],
 ) -> dict[str, str]:
     """Lets those streams follow the seed to which neither a section nor the grid gives a seed.
 
@@ -136,13 +161,16 @@ def _default_redraw(
       columns: of the grid.
       problems: sections by label.
       links: paths and sections by label.
+      named: contexts by label that name fields of the problem, see `_named_as_changed`.
     """
     if seeding.REDRAW_COLUMN in columns:
         return {}
     first = {name: values[0] for name, values in columns.items()}
     free = {*seeding.COLUMNS.values()}
-    for section in problems.values():
-        free &= _unset_problem_seeds(section_seeds.at_point(section, first, 'problem'))
+    for label, section in problems.items():
+        with named[label]():
+            at_first = section_seeds.at_point(section, first, 'problem')
+            free &= _unset_problem_seeds(at_first)
     patterns = [
         section_seeds.at_point(section, first, path) for path, section in links.values()
     ]
@@ -177,7 +205,8 @@ def problem_maker(
     section: Section,
     columns: grids.GridColumns,
     draws: Seeds,
-    start: Params | None = None,
+    start: Params | None,
+    named: _Named,
 ) -> Maker[Problem]:
     """Returns the maker of a problem, which patterns that look at it and the experiment share.
 
@@ -186,11 +215,13 @@ def problem_maker(
       columns: of the grid.
       draws: columns of streams that are drawn by seed, with the value of the first seed.
       start: the parameters to begin with; None for the problem's own.
+      named: a context that names fields of the problem in errors.
     """
 
     def make(**values: Any) -> Problem:
-        changed = section_seeds.at_point(section, values, 'problem')
-        problem: Problem = resolver.bind_problem(changed).build()
+        with named():
+            changed = section_seeds.at_point(section, values, 'problem')
+            problem: Problem = resolver.bind_problem(changed).build()
         if start is None:
             return problem
         try:
@@ -198,10 +229,9 @@ def problem_maker(
         except errors.InvalidError as error:
             raise error.at('config.initial_params') from None
 
-    names = [
-        *section_seeds.columns_of('problem', columns),
-        *section_seeds.seed_columns('problem', section, draws),
-    ]
+    with named():
+        seed_columns = section_seeds.seed_columns('problem', section, draws)
+    names = [*section_seeds.columns_of('problem', columns), *seed_columns]
     return Maker(problem_families.ProblemCache(make), dict.fromkeys(names, REQUIRED))
 
 

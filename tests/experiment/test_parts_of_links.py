@@ -1,4 +1,4 @@
-"""Speeds of devices of a wrong length end in a one-line error."""
+"""A mistake in a part of links, or in the problem of one pattern, costs one line."""
 
 import re
 
@@ -49,3 +49,23 @@ SWITCH = {'name': 'switch', 'patterns': [BERNOULLI, BERNOULLI], 'at_rounds': [1]
 def test_a_mistake_in_a_part_is_found_where_it_stands(links, path):
     with refusals.names(f'config.{path}.name', "'equl'", "'equal'"):
         experiment.build(values(**links))
+
+
+@pytest.mark.parametrize(
+    'changes, path',
+    [
+        ({'alpha': '1'}, 'problems.links.alpha'),
+        ({'seed': -1}, 'problems.links.seed'),
+        ({'alhpa': 1}, 'problems.links'),
+        ({'name': 'digts'}, 'problems.links.name'),
+    ],
+)
+def test_a_mistake_in_a_problem_of_one_pattern_names_the_pattern(changes, path):
+    with refusals.names(f'config.{path}'):
+        experiment.build(values(problems={'links': changes}))
+
+
+def test_a_mistake_in_the_problem_of_all_patterns_names_the_problem():
+    problem = {'name': 'digits', 'num_clients': 8, 'alpha': '1'}
+    with refusals.names('config.problem.alpha'):
+        experiment.build(values(problem=problem, problems={'links': {'seed': 3}}))
