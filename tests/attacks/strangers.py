@@ -53,7 +53,11 @@ LOAD = {
     'overrides': {},
 }
 OWN = {'name': f'{MODULE}:make'}
-
+BORROWED = {
+    'name': 'fedjax_links.papers.xiang2024.released:bernoulli',
+    'schedule': [0.5],
+}
+"""A function that a module of papers only imports."""
 
 HTML = '</title><script>alert(1)</script>[x](javascript:alert(2))<img src=x onerror=alert(3)>'
 
@@ -82,8 +86,8 @@ PAGES = {
     'the package runs a file for a stranger': facts_with(
         reports={'levels': {'name': 'levels', 'published': LOAD}}
     ),
-    'papers lend what they import': facts_with(
-        reports={'x': {'name': 'fedjax_links.papers.common:importlib'}}
+    'a module of papers imports a function': facts_with(
+        reports={'levels': {'name': 'levels', 'published': BORROWED}}
     ),
     'speeds of devices are a module': facts_with(
         log=['links'],

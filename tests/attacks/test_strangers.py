@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fedjax_links import experiment, report, runs
-from fedjax_links.config import resolver
+from fedjax_links.config import bound, resolver
 from fedjax_links.core import errors
 from tests import tiers
 from tests.attacks import strangers
@@ -106,13 +106,21 @@ def test_nothing_that_a_stranger_names_is_run(way, stranger, tmp_path):
 
 
 @pytest.mark.parametrize(
-    'section', [strangers.COMMAND, strangers.IMPORT, strangers.LOAD]
+    'section',
+    [strangers.BORROWED, strangers.COMMAND, strangers.IMPORT, strangers.LOAD],
 )
 def test_functions_that_a_stranger_names_take_their_options(section):
     options = dict(section)
     module, _, name = options.pop('name').partition(':')
     function = getattr(importlib.import_module(module), name)
     inspect.signature(function).bind(**options)
+
+
+def test_functions_that_papers_only_import_are_foreign():
+    name = strangers.BORROWED['name']
+    assert list(bound.foreign_names('x', strangers.BORROWED)) == [('x.name', name)]
+    own = {'name': 'fedjax_links.papers.xiang2024.released:f3ast_positions_as_ids'}
+    assert list(bound.foreign_names('x', own)) == []
 
 
 @pytest.mark.parametrize(
