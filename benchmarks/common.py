@@ -110,8 +110,8 @@ def require_close(actual: Any, expected: Any, *, tolerance: float, what: str) ->
       ValueError: if the results differ by more, or are not finite.
     """
     pairs = zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True)
-    # Unlike Python's, NumPy's maximum is NaN where any entry is.
-    gap = float(np.max([_difference(np.asarray(a), np.asarray(b)) for a, b in pairs]))
+    gaps = [_difference(np.asarray(a), np.asarray(b)) for a, b in pairs]
+    gap = float(np.max(gaps))  # NaN if any is; Python's maximum may drop it
     if not gap <= tolerance:
         raise ValueError(
             f'{what}: results differ by {gap:.3g}, more than {tolerance:.3g}.'

@@ -237,7 +237,10 @@ def read() -> list[Point]:
     """Reads the record, in order of the points."""
     with RECORD.open(newline='') as file:
         rows = list(csv.reader(file))[1:]
-    return [Point(row[0], *(float(cell or 'nan') for cell in row[1:])) for row in rows]
+    points = []
+    for kind, *cells in rows:
+        points.append(Point(kind, *[float(cell or 'nan') for cell in cells]))
+    return points
 
 
 def write(rows: list[Point]) -> None:

@@ -42,7 +42,7 @@ class Side(NamedTuple):
 
 def final(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Returns the mean of the last tenth of the evaluations."""
-    return values[:, -max(1, round(0.1 * len(rounds))) :].mean(axis=1)
+    return _last_tenth(values, least=1).mean(axis=1)
 
 
 def until(last: int) -> Statistic:
@@ -52,8 +52,14 @@ def until(last: int) -> Statistic:
 
 def fluctuation(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Returns log2 of the root mean square step between evaluations of the last tenth."""
-    steps = np.diff(values[:, -max(2, round(0.1 * len(rounds))) :], axis=1)
+    steps = np.diff(_last_tenth(values, least=2), axis=1)
     return 0.5 * np.log2(np.mean(steps**2, axis=1))
+
+
+def _last_tenth(values: np.ndarray, *, least: int) -> np.ndarray:
+    """Returns the last tenth of the columns, and at least so many."""
+    count = max(least, round(0.1 * values.shape[1]))
+    return values[:, -count:]
 
 
 class Claim(NamedTuple):

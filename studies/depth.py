@@ -181,12 +181,13 @@ def level(columns: dict[str, np.ndarray], algorithm: str, model: str) -> Level:
     last = round(TAIL * accuracy.shape[-1])
     late = accuracy[..., -last:].mean(axis=-1)
     best = int(late.mean(axis=-1).argmax())
+    second_half = accuracy[best, :, -(last // 2) :].mean(axis=-1)
     edges = {0: ' ↓', len(rates) - 1: ' ↑'} if len(rates) > 1 else {}
     return Level(
         rate=f'{rates[best]:g}' + edges.get(best, ''),
         accuracy=late[best],
         training=training[best, :, -last:].mean(axis=-1),
-        moved=2 * (accuracy[best, :, -(last // 2) :].mean(axis=-1) - late[best]),
+        moved=2 * (second_half - late[best]),
     )
 
 

@@ -145,9 +145,10 @@ def recorded() -> dict[str, np.ndarray]:
 def draw() -> None:
     """Draws predicted against simulated values, and what is left of it."""
     full_axes, zoom_axes = plt.subplots(1, 2, figsize=(9, 4.2), layout='constrained')[1]
-    for (label, (x, y, error)), mark in zip(
-        ((k, v.T) for k, v in recorded().items()), 'os', strict=True
-    ):
+    marks = {'FedAvg': 'o', 'FedPBC, client mean': 's'}
+    for label, rows in recorded().items():
+        mark = marks[label]
+        x, y, error = rows.T
         full_axes.plot(x, y, mark, ms=5, alpha=0.7, label=f'{label}: {len(x)} points')
         zoom_axes.errorbar(x, y - x, 2 * error, fmt=mark, ms=4, lw=0.8, alpha=0.7)
     full_axes.axline((50, 50), slope=1, color='0.6', lw=1, zorder=0)

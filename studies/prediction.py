@@ -125,7 +125,8 @@ def simulated(setting: Setting, name: str) -> dict[str, np.ndarray]:
             for model, evaluations in result.evals.items()
         }
 
-    return {m: 100 * np.asarray(a) for m, a in run(np.arange(setting.seeds)).items()}
+    fractions = run(np.arange(setting.seeds))
+    return {model: 100 * np.asarray(values) for model, values in fractions.items()}
 
 
 def rows() -> Iterator[tuple[Setting, list[float]]]:
@@ -153,13 +154,13 @@ def main() -> None:
         runs = {name: simulated(setting, name) for name in ('fedavg', 'fedpbc')}
         for name, model in MODELS:
             evaluations = runs[name][model]
-            error = (
-                evaluations[:, -1].std(ddof=min(1, len(evaluations) - 1))
-                / len(evaluations) ** 0.5
-            )
+            last = evaluations[:, -1]
+            error = 0.0
+            if len(last) > 1:
+                error = last.std(ddof=1) / len(last) ** 0.5
             late = evaluations[:, 30:].mean()
             print(
-                f'  {name} {model}: {evaluations[:, -1].mean():.2f} +- {error:.2f}, {late:.2f} late'
+                f'  {name} {model}: {last.mean():.2f} +- {error:.2f}, {late:.2f} late'
             )
 
 
