@@ -10,6 +10,7 @@ import pytest
 from fedjax_links import datasets, experiment, participation, runs, simulation
 from fedjax_links.config import recorded_links, resolver
 from fedjax_links.participation import PARTICIPATION
+from tests import refusals
 from tests.experiment.configs import values
 
 MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate': 0.3}
@@ -154,9 +155,8 @@ def test_a_recording_that_cannot_be_played_costs_one_line(
     changed = {**section, 'folder': str(named[folder])} if folder in named else section
     clients = 9 if folder == 'FEWER' else 8
     problem = {'name': 'digits', 'num_clients': clients, 'alpha': 0.5}
-    with pytest.raises(ValueError, match=message) as caught:
+    with refusals.one_line(message):
         build(links={'name': 'recorded', **changed}, problem=problem)
-    assert '\n' not in str(caught.value)
 
 
 CSV = 'client,start,end\n' + ''.join(f'{i},{i},{i + 3}\n' for i in range(8))
@@ -308,6 +308,5 @@ def test_a_log_that_cannot_be_read_costs_one_line(tmp_path, text, options, messa
     path = tmp_path / 'log.csv'
     if text is not None:
         path.write_bytes(text)
-    with pytest.raises(ValueError, match=message) as caught:
+    with refusals.one_line(message):
         build(links={'name': 'trace', 'path': str(path), 'tick': 1, **options})
-    assert '\n' not in str(caught.value)

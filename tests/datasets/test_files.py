@@ -57,11 +57,11 @@ def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
         samples,
         dataclasses.replace(samples, **owners),
     ):
-        datasets.save_npz(data, tmp_path / 'drawn.npz')
-        again = datasets.from_npz(tmp_path / 'drawn.npz')
+        datasets.save_npz(data, tmp_path / 'saved.npz')
+        again = datasets.from_npz(tmp_path / 'saved.npz')
         for name, value in vars(data).items():
             np.testing.assert_array_equal(value, getattr(again, name))
-    assert [file.name for file in tmp_path.iterdir()] == ['drawn.npz']
+    assert [file.name for file in tmp_path.iterdir()] == ['saved.npz']
 
 
 def test_owners_are_numbered_those_with_test_examples_alone_last():
@@ -196,7 +196,7 @@ def test_saving_needs_a_folder(tmp_path):
     data = datasets.synthetic_images(
         num_train=2, num_test=1, shape=(2, 2, 1), num_classes=2
     )
-    file = tmp_path / 'none' / 'drawn.npz'
+    file = tmp_path / 'none' / 'saved.npz'
     with pytest.raises(
         ValueError, match=r'^`.*none/.*` cannot be used: No such file or directory'
     ):

@@ -56,8 +56,8 @@ def test_imports_of_an_example_are_dependencies_or_extras(script):
     project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
     lines = project['dependencies'] + project['optional-dependencies']['examples']
     required = {re.match(r'[\w-]+', line)[0] for line in lines}
-    beside = {path.stem for path in build.FOLDER.glob('*.py')}
-    known = sys.stdlib_module_names | beside | {'fedjax_links'}
+    modules = {path.stem for path in build.FOLDER.glob('*.py')}
+    known = sys.stdlib_module_names | modules | {'fedjax_links'}
     distributions = importlib.metadata.packages_distributions()
     for name in imported_modules(script) - known:
         assert required & set(distributions[name]), name

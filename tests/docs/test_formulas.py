@@ -160,8 +160,8 @@ def test_an_indicator_is_a_letter_that_browsers_draw():
     pytest.importorskip('latex2mathml')
     from generate import mathml
 
-    drawn = mathml.to_mathml(r'\mathbb{1}_{A}')
-    assert '<mn>\N{MATHEMATICAL DOUBLE-STRUCK DIGIT ONE}</mn>' in drawn
+    text = mathml.to_mathml(r'\mathbb{1}_{A}')
+    assert '<mn>\N{MATHEMATICAL DOUBLE-STRUCK DIGIT ONE}</mn>' in text
 
 
 def test_formulas_of_a_docstring_are_set():

@@ -23,14 +23,14 @@ def test_outputin_turn_are_the_first_ones():
         return {
             'shifted': lane['shift'] + 1,
             'key': key,
-            'drawn': jax.random.normal(other),
+            'noise': jax.random.normal(other),
         }
 
     expected = jax.vmap(fn, in_axes=(0, None))(rows, None)
     for count in (0, 3, 4):
         run = functools.partial(lanes.in_one_program, fn, side_by_side=False)
         result = jax.jit(run)(rows, None, count)
-        for name in ('shifted', 'drawn'):
+        for name in ('shifted', 'noise'):
             np.testing.assert_allclose(
                 result[name][:count], expected[name][:count], rtol=1e-6
             )

@@ -1,11 +1,14 @@
 """Curves, read back from what was drawn, against NumPy."""
 
+import re
+
 import numpy as np
 import pytest
 from matplotlib import pyplot
 
 import fedjax_links as fl
 from fedjax_links import plot
+from tests import refusals
 from tests.plot.samples import a_run, half_width, simulated
 
 
@@ -369,10 +372,8 @@ DATA = {'fedavg': np.ones((2, 3)), 'mifa': np.ones((2, 3))}
     ],
 )
 def test_errors(call, message):
-    with pytest.raises(ValueError, match='`') as caught:
+    with refusals.one_line(re.escape(message)):
         call()
-    assert message in str(caught.value)
-    assert '\n' not in str(caught.value)
 
 
 def test_many_rounds_are_written_in_thousands():

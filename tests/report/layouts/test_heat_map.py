@@ -1,12 +1,14 @@
 """Maps over two columns of a grid, read back from tables and pictures."""
 
 import itertools
+import re
 
 import matplotlib.colors
 import numpy as np
 import pytest
 
 from fedjax_links.report.layouts import heat_map
+from tests import refusals
 from tests.report.made import results
 from tests.tiers import cases
 
@@ -312,10 +314,8 @@ def test_maps_show_the_client_mean_where_clients_keep_models(draw_page):
 )
 def test_errors(options, message):
     result = over(lambda a, x, y, third: 0.5, x=(0, 1), y=(0, 1), third=(0, 1))
-    with pytest.raises(ValueError, match='`') as caught:
+    with refusals.one_line(f'^{re.escape(message)}'):
         heat_map(result, **{'x': X, 'y': Y, **options})
-    assert str(caught.value).startswith(message)
-    assert '\n' not in str(caught.value)
 
 
 @pytest.mark.parametrize(
