@@ -86,10 +86,11 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
     """
     law = links.law
     active = np.asarray(base.participants(record))
-    if law.weights is None:
-        weights = analysis.effective_weights(masks=active)
-    else:
+    weights: analysis.EffectiveWeights | None = None
+    if law.weights is not None:
         weights = analysis.effective_weights(selection_law=law.weights)
+    elif active.any():
+        weights = analysis.effective_weights(masks=active)
     opening = [
         *_problem_lines(links),
         *_links_lines(links, f'{links.name}: {law.description}'),
@@ -108,8 +109,13 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
     if rates is not None:
         lines.append(_quantiles_row(name, rates))
     lines.append(_quantiles_row('realised', active.mean(axis=0)))
-    lines += _weights_lines(law, weights, len(active))
-    lines += _bias_lines(links.problem, law, weights, active)
+    if weights is None:
+        lines.append(
+            f'Implicit weights: no client takes part in {len(active):,} rounds'
+        )
+    else:
+        lines += _weights_lines(law, weights, len(active))
+        lines += _bias_lines(links.problem, law, weights, active)
     lines += [f'  {line}' for line in predicted_lines.describe(links, prediction.LONG)]
     lines += weighted_limits.describe(links, prediction.LONG)
     lines += exact_limits.describe(links)

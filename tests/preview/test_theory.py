@@ -32,6 +32,28 @@ def test_the_text_fits_one_screen(name):
     assert len(text.splitlines()) <= 35
 
 
+NEVER_UP = {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.0}}
+
+
+@pytest.mark.parametrize(
+    'links',
+    [
+        NEVER_UP,
+        {'name': 'duplex', 'uplink': {'name': 'always'}, 'downlink': NEVER_UP},
+        {
+            'name': 'packets',
+            'pattern': {'name': 'always'},
+            'loss': 1.0,
+            'num_packets': 2,
+        },
+    ],
+)
+def test_links_that_never_deliver_have_a_screen(links):
+    _, text = screen(links)
+    assert 'Implicit weights: no client takes part in 640 rounds' in text
+    assert re.search(r'realised +0 +0 +0', text)
+
+
 def test_a_long_title_fits_the_screen():
     plan = plans.plan(plans.KNOWN['bernoulli'], title='long ' * 30)
     text = theory.text(plan, plans.record(plan, 100))
