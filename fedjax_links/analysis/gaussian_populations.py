@@ -18,6 +18,7 @@ from scipy import linalg, optimize, special
 
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.linear_models import LinearModel
+from fedjax_links.core import checks
 
 # The normal density beyond is below 1e-31.
 _REACH = 12.0
@@ -27,6 +28,8 @@ _REACH = 12.0
 _NODES = 4801
 # Here the accuracy is 1 in float64, whatever the number of classes.
 _FARTHEST = 60.0
+# Second moments of features farther from the origin leave too few digits of a fit.
+_LARGEST_SHIFT = 1e6
 
 
 class LinearFit(NamedTuple):
@@ -60,7 +63,7 @@ def best_linear_fit(
 
     Args:
       vectors: float[N, d], v_i.
-      shifts: float[N, d], s_i.
+      shifts: float[N, d], s_i, in [-1e6, 1e6].
       sigma: standard deviation of the noise, at least 0.
       weights: float[N], w_i, how much clients count, scaled to sum one; equal by default.
         With the `fedavg_weights` of independent links the fit is FedAvg's limit at small
@@ -79,6 +82,7 @@ def best_linear_fit(
     _checks.require(is_table, 'vectors', 'have shape [N, d]', shape)
     same = centres.shape == truths.shape
     _checks.require(same, 'shifts', f'have shape {shape}', centres.shape)
+    checks.within('shifts', centres, -_LARGEST_SHIFT, _LARGEST_SHIFT, axis='coordinate')
     _checks.checked_at_least_zero('sigma', sigma)
     num_clients, dimension = shape
     weights = np.ones(num_clients) if weights is None else weights

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedjax_links.base import Array, Params, Problem
-from fedjax_links.core import checks, numpy_random
+from fedjax_links.core import checks, errors, numpy_random
 from fedjax_links.core.records import Section
 from fedjax_links.datasets import Dataset
 from fedjax_links.partition import Partitioner, bind, dirichlet_shares
@@ -28,6 +28,8 @@ _FEATURES = 60
 _CLASSES = 10
 # The largest spread of clients or noise that is accepted.
 _LARGEST_SPREAD = 1e30
+# Normal draws times this are shifts of which `analysis.best_linear_fit` knows the fit.
+_LARGEST_SHIFT = 1e5
 
 
 def gaussians(
@@ -95,9 +97,11 @@ def gaussians(
     checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
     checks.static_int('num_classes', num_classes, minimum=2)
     checks.static_int('test_examples', test_examples, minimum=num_classes)
-    checks.number_within(
-        'bayes_accuracy', bayes_accuracy, 1 / num_classes + 1e-12, 1 - 1e-12
-    )
+    checks.number('bayes_accuracy', bayes_accuracy)
+    chance = 1 / num_classes
+    if not chance + 1e-12 <= bayes_accuracy <= 1 - 1e-12:
+        requirement = f'lie above 1 / `num_classes` = {chance:.4g} and below 1'
+        raise errors.invalid('bayes_accuracy', requirement, bayes_accuracy)
     distance = analysis.equidistant_distance(bayes_accuracy, num_classes)
 
     def owners_in_order(
@@ -290,7 +294,7 @@ def gaussian_regression(
       examples_per_client: n.
       dimension: d.
       heterogeneity: h, at least 0: how far regression vectors are from the common one.
-      shift: c, at least 0: how far the clients' features are from the origin.
+      shift: c, in [0, 1e5]: how far the clients' features are from the origin.
       sigma: standard deviation of the noise, at least 0.
       seed: integer in ``[0, 2**32)``.
       data_seed: seed of the examples in place of ``seed``.
@@ -315,7 +319,7 @@ def gaussian_regression(
     checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
     checks.counts(dimension=dimension)
     checks.number_within('heterogeneity', heterogeneity, 0, _LARGEST_SPREAD)
-    checks.number_within('shift', shift, 0, _LARGEST_SPREAD)
+    checks.number_within('shift', shift, 0, _LARGEST_SHIFT)
     checks.number_within('sigma', sigma, 0, _LARGEST_SPREAD)
     # Measured peaks: vectors, shifts and second moments, then with the examples.
     num_bytes = dimension * (60 * num_clients + 26 * dimension)

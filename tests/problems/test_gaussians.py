@@ -10,6 +10,7 @@ from fedjax_links.partition import dirichlet_shares
 from fedjax_links.preview import configured_links, theory
 from fedjax_links.problems.gaussians import simplex
 from fedjax_links.report import blank_view
+from tests import refusals
 from tests.problems.generators import draw_regression_clients
 from tests.refusals import refuses
 
@@ -155,7 +156,7 @@ def test_what_is_known_is_printed_before_a_run():
     [
         (
             {'bayes_accuracy': 0.1},
-            '`bayes_accuracy` must lie in [0.1, 1], got 0.1.',
+            '`bayes_accuracy` must lie above 1 / `num_classes` = 0.1 and below 1, got 0.1.',
         ),
         ({'alpha': 0}, '`alpha` must be positive, got 0.'),
         ({'modle': 'mlp'}, "`gaussians` has no 'modle'; did you mean 'model'?"),
@@ -180,3 +181,17 @@ def test_what_is_known_is_printed_before_a_run():
 def test_arguments_out_of_range_are_refused(options, message):
     with refuses(message):
         problems.gaussians(**options)
+
+
+def test_shifts_that_leave_no_digits_of_the_fit_are_refused():
+    with refusals.names('shift', 'lie in [0, 100000]'):
+        problems.gaussian_regression(num_clients=2, shift=1e10)
+    with refusals.names('shifts', '10000000000.0 at coordinate 1'):
+        shifts = [[0.0, 1e10], [0.0, 0.0]]
+        analysis.best_linear_fit(np.eye(2), shifts, sigma=1.0)
+    # Two clients at opposite ends of a line share its slope, and average the other entry.
+    fit = analysis.best_linear_fit(
+        [[1.0, 2.0], [1.0, 4.0]], [[1e6, 0.0], [-1e6, 0.0]], sigma=0.5
+    )
+    np.testing.assert_allclose(fit.vector, [1.0, 3.0], rtol=1e-9)
+    np.testing.assert_allclose(fit.error, 0.25 + 1.0, rtol=1e-9)
