@@ -71,7 +71,7 @@ def levels(
         for key in keys
     }
     verdicts = view.verdicts([*differences.values()], margin)
-    shown = [_levels_table(view, final_metrics, paper, bases, differences, verdicts)]
+    shown = [_levels_table(view, final_metrics, paper, differences, verdicts)]
     if paper:
         shown += _orderings(view, final_metrics, paper)
     caption = (
@@ -94,7 +94,6 @@ def _levels_table(
     view: RunView,
     final_metrics: FinalMetrics,
     paper: Paper,
-    bases: Mapping[str, str | None],
     differences: Mapping[FinalKey, PairedDifference | None],
     verdicts: Verdicts,
 ) -> tables.Table:
@@ -104,12 +103,11 @@ def _levels_table(
       view: what ran.
       final_metrics: of all series and models.
       paper: printed metrics; empty for none.
-      bases: the series that each series is compared with.
-      differences: to these, by row.
+      differences: to the baseline, by row.
       verdicts: on the differences.
     """
     metric = final_metrics.metric
-    has_base = any(bases.values()) and len(differences) > len(view.patterns)
+    has_differences = any(each is not None for each in differences.values())
     # Beside a paper's numbers the run's are ours; alone they need no owner.
     title = metric.words
     difference_title = 'minus'
@@ -126,7 +124,7 @@ def _levels_table(
         if paper:
             row |= _printed(view, metric, paper, key)
         row[title] = final_metrics.text(key)
-        if has_base:
+        if has_differences:
             compared = f'{difference_title} {view.name(view.baseline)}'
             row[compared] = verdicts.text(metric, difference)
             row['verdict'] = verdicts.word(difference)
