@@ -41,10 +41,7 @@ EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]
 
 
 class _ProgramOptions(NamedTuple):
-    """Holds the first arguments of `_simulate`: functions and sizes that make a program.
-
-    The pattern is None for links that are arguments of the program.
-    """
+    """Holds what makes a program of `_simulate`; the pattern is None for precomputed links."""
 
     algorithm: Algorithm
     pattern: Participation | None
@@ -114,7 +111,6 @@ def simulate(
     links: Links | None = None
     if isinstance(participation, Participation):
         pattern = participation
-        contracts.check_clients(pattern, problem)
     else:
         links = participation
         contracts.check_rounds(
@@ -178,9 +174,8 @@ def _simulate(
         return state, (metrics, evaluate(state, key, algorithm, problem, eval_fn))
 
     links_by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), links)
-    num_periods = num_rounds // period
     state, (metrics, evals) = scans.scan(
-        advance_period, state, links_by_period, num_periods, state.round
+        advance_period, state, links_by_period, num_rounds // period, state.round
     )
     return SimulationResult(state, scans.flat(metrics), evals)
 
@@ -333,8 +328,6 @@ def init(
     """
     prng.check(key)
     contracts.check_parts(algorithm, participation, problem)
-    if isinstance(participation, Participation):
-        contracts.check_clients(participation, problem)
     make = functools.partial(_init, algorithm, participation)
     if mesh is None:
         return make(problem, key)

@@ -41,12 +41,16 @@ def check_algorithm(algorithm: object) -> None:
         raise errors.invalid('algorithm', requirement, kind_of(algorithm))
 
 
-def check_parts(algorithm: object, participation: object, problem: object) -> None:
-    """Raises unless these are an algorithm, a pattern or a sample of links, and a problem."""
+def check_parts(algorithm: object, participation: Any, problem: Any) -> None:
+    """Raises unless these are an algorithm, a pattern or a sample of links, and a problem.
+
+    A pattern must have the clients of the problem.
+    """
     check_algorithm(algorithm)
     check_problem(problem)
     if not isinstance(participation, SAMPLES):
         check_pattern(participation)
+        check_clients(participation, problem)
 
 
 def check_problem(problem: object) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedjax_links import evaluation
+from fedjax_links.core import checks
 from fedjax_links.core.records import Section
 from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.results.metric import Metric
@@ -97,6 +98,14 @@ class PairedDifference(NamedTuple):
         infinite = evaluation.Interval(np.asarray(self.mean), np.asarray(math.inf), 0)
         word = evaluation.UNDECIDED if self.word else ''
         return self._replace(wide=infinite, p_value=1.0, word=word)
+
+
+def checked_margin(margin: float | None, default: float) -> float:
+    """Returns a margin, by default that of the run; refuses one below zero."""
+    if margin is None:
+        return default
+    checks.number_within('margin', margin, 0, math.inf)
+    return float(margin)
 
 
 def judge(

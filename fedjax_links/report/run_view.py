@@ -23,6 +23,7 @@ from fedjax_links.report.comparisons import (
     FinalMetrics,
     PairedDifference,
     Verdicts,
+    checked_margin,
     judge,
 )
 from fedjax_links.report.first_seed_links import FirstSeedLinks
@@ -288,7 +289,7 @@ class RunView:
         margin: float | None = None,
     ) -> PairedDifference:
         """Judges rows and shares, as of `Choice.minus`, at a margin; by default that of the run."""
-        margin = self._checked_margin(margin)
+        margin = checked_margin(margin, self.margin)
         return judge(metric, rows, shares, margin=margin, until=self.until)
 
     def verdicts(
@@ -297,14 +298,7 @@ class RunView:
         margin: float | None = None,
     ) -> Verdicts:
         """Corrects the differences of a page for each other; see `paired_difference`."""
-        return Verdicts(differences, self._checked_margin(margin), self.until)
-
-    def _checked_margin(self, margin: float | None) -> float:
-        """Returns a margin, by default that of the run; refuses one below zero."""
-        if margin is None:
-            return self.margin
-        checks.number_within('margin', margin, 0, math.inf)
-        return float(margin)
+        return Verdicts(differences, checked_margin(margin, self.margin), self.until)
 
     @property
     def until(self) -> Section:

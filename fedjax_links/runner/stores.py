@@ -83,8 +83,7 @@ class RunFolder(InMemoryStore):
         # Identities of lanes in the folder that have not been compared yet.
         self._unchecked: dict[str, LaneIdentity | None] = {}
         self._metrics: IO[bytes] | None = None
-        # Lanes that are not complete in the metrics file, in its order; and how many lines of the
-        # first of them it has.
+        # Lanes that are incomplete in the metrics file, in order, and how many lines the first has.
         self._unwritten: deque[str] = deque()
         self._num_written = 0
         # Lanes that this process runs now.
@@ -297,8 +296,7 @@ class RunFolder(InMemoryStore):
     def _write_new_lines(self) -> None:
         """Adds new lines to the metrics file, up to the first lane that is not done.
 
-        Lines of later lanes follow when those before them are done, so the file keeps the order
-        of lanes.
+        Lines of later lanes follow when those before are done, which keeps the order of lanes.
         """
         new: list[str] = []
         while self._unwritten:
@@ -398,6 +396,5 @@ class RunFolder(InMemoryStore):
     def _identity_of(self, lane: str) -> LaneIdentity:
         """Returns the identity that a lane would have if it ran now."""
         metadata = self._metadata[lane]
-        return self._identities.of_lane(
-            lanes.from_labels(metadata['labels'], metadata['position'])
-        )
+        current = lanes.from_labels(metadata['labels'], metadata['position'])
+        return self._identities.of_lane(current)
