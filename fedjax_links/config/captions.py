@@ -19,7 +19,7 @@ _ABSENT = object()
 def with_changes(
     before: Section,
     after: Section,
-    by: str = 'Changed from the config',
+    reason: str = 'Changed from the config',
 ) -> dict[str, Any]:
     """Returns a config whose caption begins with what is not as in the config before.
 
@@ -30,7 +30,7 @@ def with_changes(
     Args:
       before: the config as its file gives it.
       after: the config as it runs.
-      by: words in front of the changes.
+      reason: words in front of the changes.
     """
     changes = _changes(before, after)
     listed = [
@@ -38,7 +38,7 @@ def with_changes(
     ]
     if not listed:
         return dict(after)
-    text = f'{by}: {", ".join(listed)}.'
+    text = f'{reason}: {", ".join(listed)}.'
     caption = after.get('caption')
     if caption:
         caption = fill_in(caption, before, is_complete=False)

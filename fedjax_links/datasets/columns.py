@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from fedjax_links.core import checks, errors
 from fedjax_links.core.values import is_missing
 
-_NUMBERS = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
+_HOLD_NUMBERS = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
 _SMALLER = {
     'int64': np.int32,
     'uint64': np.int32,
@@ -66,7 +66,7 @@ def check_numbers(argument: str, array: np.ndarray) -> None:
     The error names the row. For texts, it says how to turn them into numbers.
     """
     if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
-        raise errors.invalid(argument, _NUMBERS, array.dtype)
+        raise errors.invalid(argument, _HOLD_NUMBERS, array.dtype)
     finite = np.isfinite(array)
     if not finite.all():
         row = np.argwhere(np.atleast_1d(~finite))[0][0]
@@ -161,7 +161,7 @@ def _stack(argument: str, rows: Iterable[object]) -> np.ndarray:
         for row in rows:
             array = _row_of(argument, row)
             if array.dtype == object:
-                raise errors.invalid(argument, _NUMBERS, errors.text_of(row))
+                raise errors.invalid(argument, _HOLD_NUMBERS, errors.text_of(row))
             arrays.append(array)
     except errors.InvalidError as error:
         got = f'{error.value} in row {len(arrays)}'
