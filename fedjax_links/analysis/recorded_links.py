@@ -91,10 +91,13 @@ class ParticipationReport(NamedTuple):
             quantiles = np.quantile(known, _QUANTILES) if known.size else []
             cells = [f'{value:.4g}' for value in quantiles] or ['-'] * len(_QUANTILES)
             lines.append(f'{label:<18}' + ''.join(f'{cell:>12}' for cell in cells))
-        lines.append(
-            f'weights: L1 distance to uniform {self.distance_to_uniform:.4g}, '
-            f'effective clients {self.effective_sample_size:.4g} of {num_clients}'
-        )
+        if self.empty_rounds == self.num_rounds:
+            lines.append('weights: none, as each round is empty')
+        else:
+            lines.append(
+                f'weights: L1 distance to uniform {self.distance_to_uniform:.4g}, '
+                f'effective clients {self.effective_sample_size:.4g} of {num_clients}'
+            )
         return '\n'.join(lines)
 
 

@@ -95,9 +95,13 @@ def sample_log(
     rounds_per_day = WRAPS['day'] / tick
     days = round(len(mask) / rounds_per_day, 2)
     distance, standard_error = bias(mask)
+    weights = f"FedAvg's weights {distance:.4f} ± {standard_error:.4f} from equal (L1)"
+    if not mask.any():
+        weights = 'no client is available, so FedAvg has no weights'
+    elif len(mask) < 2:
+        weights = "a single round is too short for FedAvg's weights"
     description = (
-        f'a log, {len(mask):,} rounds of {tick:g} s ({days:,g} days); '
-        f"FedAvg's weights {distance:.4f} ± {standard_error:.4f} from equal (L1)"
+        f'a log, {len(mask):,} rounds of {tick:g} s ({days:,g} days); {weights}'
     )
     period = None
     if rounds_per_day.is_integer():

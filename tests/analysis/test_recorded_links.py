@@ -148,6 +148,12 @@ def test_text_of_a_known_run():
     )
 
 
+def test_text_of_a_run_without_participants():
+    lines = analysis.participation_report(np.zeros((3, 2), bool)).text().splitlines()
+    assert lines[0] == 'clients 2, rounds 3, empty rounds 3, clients never active 2'
+    assert lines[-1] == 'weights: none, as each round is empty'
+
+
 def test_errors():
     with refuses('`masks` must be non-empty [T, N], got shape (0, 3).'):
         analysis.participation_report(np.zeros((0, 3), dtype=bool))

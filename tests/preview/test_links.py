@@ -113,6 +113,20 @@ def test_day_absences_and_bias_by_hand():
     assert law.period == 24
 
 
+@pytest.mark.parametrize(
+    'start, rounds, message',
+    [
+        (10 * HOUR, 4, 'no client is available, so FedAvg has no weights'),
+        (0.0, 1, "a single round is too short for FedAvg's weights"),
+    ],
+)
+def test_a_log_without_weights_says_so(start, rounds, message):
+    log = intervals([0], [start], [start + HOUR])
+    _, law = links.sample_log(log, tick=HOUR, rounds=rounds)
+    assert f'; {message}' in law.description
+    assert 'nan' not in law.description
+
+
 def test_the_error_of_the_bias_is_its_spread_over_records():
     """Of independent rounds: the stated variance, on average, beside that over many records."""
     rng = np.random.default_rng(0)
