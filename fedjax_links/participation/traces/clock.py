@@ -1,6 +1,7 @@
 """Times of recorded availability: numbers with a unit, or dates of ISO 8601."""
 
 import datetime
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -75,13 +76,18 @@ class Clock:
         return self._seconds_of(date)
 
     def _read_cell(self, argument: str, text: str, line: int) -> float:
-        """Reads a number or a date; raises where the column mixes the two."""
+        """Reads a finite number or a date; raises where the column mixes the two."""
         try:
-            seconds = self._seconds_per_unit * float(text)
+            number = float(text)
             is_date = False
         except ValueError:
-            seconds = self._read_date(argument, text, line)
             is_date = True
+        if is_date:
+            seconds = self._read_date(argument, text, line)
+        else:
+            seconds = self._seconds_per_unit * number
+        if not math.isfinite(seconds):
+            raise errors.invalid(argument, 'be finite', f'{text!r} on line {line}')
         if self._has_dates not in (None, is_date):
             requirement = 'be of one kind, numbers or dates'
             raise errors.invalid(argument, requirement, f'both, on line {line}')

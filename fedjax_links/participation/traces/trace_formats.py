@@ -57,7 +57,7 @@ def from_csv(
 
     Raises:
       ValueError: for a file that cannot be read; and, with its line, for a missing column or value,
-        a time that is neither number nor date, or an unknown client.
+        a time that is neither finite number nor date, or an unknown client.
     """
     lines, owners, starts, ends = _read_columns(path, _INTERVAL_COLUMNS)
     names, ids = _number_clients(lines, owners, clients)

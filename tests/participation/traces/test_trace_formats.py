@@ -80,7 +80,7 @@ def test_csv_origin(write):
             '`start` must be of one kind, numbers or dates, got both, on line 3.',
         ),
         ('0,0,5\n\n1,0', '`path` must have 3 values per line, got 2 on line 4.'),
-        ('0,0,inf', '`intervals` must be finite, got 0 to inf s on line 2.'),
+        ('0,0,inf', "`end` must be finite, got 'inf' on line 2."),
         ('0,-3,5', '`intervals` must start at 0 or later, got -3 to 5 s on line 2.'),
     ],
 )
@@ -410,6 +410,16 @@ def test_dates_of_several_offsets_say_whose_days_are_counted(write):
         trace(log, tick=600)
     assert not trace_formats.from_csv(write(text), utc_offset=1).notes
     assert not trace_formats.from_csv(write(text.replace('+02', '+01'))).notes
+
+
+@pytest.mark.parametrize('origin', [0.0, 'first', 'midnight'])
+def test_a_time_that_is_no_number_is_named_whatever_the_origin(write, origin):
+    path = write('client,start,end\nann,0,1\nbob,nan,3\n')
+    with refusals.names('start', "'nan' on line 3"):
+        trace_formats.from_csv(path, origin=origin)
+    path = write('client,time,state\nann,0,up\nann,3,down\nbob,nan,up\nbob,4,down\n')
+    with refusals.names('time', "'nan' on line 4"):
+        trace_formats.from_events(path, origin=origin)
 
 
 def test_dates_without_an_offset_have_that_of_the_clients(write):
