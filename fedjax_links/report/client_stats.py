@@ -38,8 +38,8 @@ class Clients(NamedTuple):
     Attributes:
       weights: float64[N], FedAvg's exact implicit weights; empty if they are not known.
       source: the formula of the weights, or why there are none.
-      losses: float[N] by algorithm, the mean training loss of each client at the final model of the
-        first seed, at the first point of the grid.
+      losses: float[N] by algorithm, the mean training loss of each client at the final model. It is
+        that of the first seed at the first point of the grid.
       missing: by algorithm, why it has no losses.
       measured: float[S, M] by algorithm and metric, of all seeds at the first point of the grid, as
         `client_measurements.measure_lanes` returns them; empty if evaluation data have no owners.
@@ -107,6 +107,7 @@ def _is_valid(clients: Clients) -> bool:
     """Returns whether the fields are of the kinds that `save` writes."""
     checks = [_is_numeric(clients.weights, ndim=1), _is_text(clients.source)]
     checks += [_is_numeric(losses, ndim=1) for losses in clients.losses.values()]
+    checks.append(len({np.size(losses) for losses in clients.losses.values()}) <= 1)
     checks += [_is_text(reason) for reason in clients.missing.values()]
     for arrays in clients.measured.values():
         checks += [

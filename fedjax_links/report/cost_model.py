@@ -9,9 +9,9 @@ the cost of each round. The model of a round:
 * A round lasts as long as the slowest client whose message arrives, and ``overhead`` seconds more.
   The server does not wait for lost messages, even if their clients train. So a round without
   messages lasts ``overhead``, which should include the time a server takes to notice.
-* A client's speed is the same in all rounds. Rounds do not overlap, uplinks do not share a medium,
-  each client receives a message of its own, and messages that do not arrive cost nothing.
-* If a pattern reports how long its rounds took (`quorum`), that is how long they last.
+* A client's speed is the same in all rounds. Rounds do not overlap, and uplinks do not share a
+  medium. Each client receives a message of its own. Messages that do not arrive cost nothing.
+* If a pattern reports how long its rounds took (`quorum`), they last that long and ``overhead``.
 * Over an edge between clients that is up, each end sends ``peers`` models to the other. Their time
   is not counted.
 * Messages are whole models in the dtype of the parameters. Scalars, such as FedAU's weights, and

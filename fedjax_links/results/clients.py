@@ -15,6 +15,7 @@ CLIENTS = 'clients.npz'
 """The file in the folder of a run."""
 SEED = 'seed'
 CLIENT = 'client'
+PARTICIPATIONS = 'participations'
 ClientArrays: TypeAlias = Mapping[str, np.ndarray]
 """float[S, M] by metric, S seeds and M owners of evaluation data; `SEED` [S] and `CLIENT` [M]."""
 
@@ -106,9 +107,21 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, dict[str, Any
             for key in keys[:-1]:
                 branch = branch.setdefault(key, {})
             branch[keys[-1]] = array if array.ndim else array.item()
+        for by_kind in stored.values():
+            for measured in by_kind.get('measured', {}).values():
+                _check_shapes(measured)
     return {
         pattern: by_kind
         for pattern, by_kind in stored.items()
         # Older versions did not record the number of rounds.
         if num_rounds is None or by_kind.get('num_rounds', num_rounds) == num_rounds
     }
+
+
+def _check_shapes(arrays: ClientArrays) -> None:
+    """Raises unless all metrics are [S, M], for the S seeds and M owners that are named."""
+    num_seeds, num_owners = arrays[PARTICIPATIONS].shape
+    expected = {SEED: (num_seeds,), CLIENT: (num_owners,)}
+    for name, values in arrays.items():
+        if values.shape != expected.get(name, (num_seeds, num_owners)):
+            raise ValueError(f'{name} of shape {list(values.shape)}')

@@ -4,8 +4,8 @@ A series is an algorithm at one point of the grid. Each metric is a variable wit
 It is NaN where nothing ran, and where a run diverged (a model of NaN has an accuracy too).
 
 Coordinates along ``series`` are ``algorithm``, ``main_model`` (the one that papers evaluate),
-``complete`` (whether all evaluations are there) and the columns of the grid, NaN for an algorithm
-without the column. A pattern without the column has the same numbers at all of its values.
+``complete`` (whether all evaluations are there) and the columns of the grid. A column is NaN for an
+algorithm without it. A pattern without the column has the same numbers at all of its values.
 ``started`` marks the lanes of series that have started; with seeds until decided, only the lanes
 that ran. Other columns, such as rates that tuning chose, are coordinates along series and patterns.
 

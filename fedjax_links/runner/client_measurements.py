@@ -13,7 +13,7 @@ from fedjax_links.planning import trials
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.results import recorded
-from fedjax_links.results.clients import CLIENT, SEED, ClientArrays
+from fedjax_links.results.clients import CLIENT, PARTICIPATIONS, SEED, ClientArrays
 from fedjax_links.results.dataset import Columns
 from fedjax_links.runner.compilation import state_shape
 from fedjax_links.storage import checkpoints
@@ -164,7 +164,7 @@ def _measure_lane(
     if not state.finite:
         # A model of NaN has an accuracy, too.
         arrays = {name: np.full(a.shape, np.nan) for name, a in arrays.items()}
-    return {**arrays, 'participations': np.asarray(state.counters.participation_count)}
+    return {**arrays, PARTICIPATIONS: np.asarray(state.counters.participation_count)}
 
 
 def _owners(problem: Problem, num_owners: int) -> np.ndarray:

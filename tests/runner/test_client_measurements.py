@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+import shutil
 
 import jax
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 from fedjax_links import datasets, experiment, problems, report, runs
 from fedjax_links.core import errors
 from fedjax_links.report import client_stats
+from fedjax_links.results import clients
+from fedjax_links.storage import checksummed_npz
+from tests import refusals
 
 NAMES = [f'dev-{letter}' for letter in 'gcafbed']
 
@@ -168,6 +172,33 @@ def test_clients_of_a_lane_that_diverged_have_no_accuracy(tmp_path):
     assert set(table['took part least']) == {'diverged'}
     stored = client_stats.read(tmp_path)
     assert set(stored['links'].missing.values()) == {'diverged'}
+
+
+@pytest.mark.parametrize(
+    'name, values',
+    [
+        ('participations', None),
+        ('participations', np.zeros((2, 3))),
+        ('accuracy', np.zeros((1, 7))),
+        ('seed', np.arange(5)),
+        ('client', np.arange(3)),
+    ],
+)
+def test_recorded_arrays_of_unequal_shapes_are_refused(
+    name, values, finished, tmp_path
+):
+    folder = shutil.copytree(finished.folder, tmp_path / 'run')
+    report.write(runs.read(folder), experiment.build(config()))
+    with np.load(folder / clients.CLIENTS) as stored:
+        arrays = dict(stored)
+    path = f'measured/links/fedavg/{name}'
+    del arrays[path]
+    if values is not None:
+        arrays[path] = values
+    (folder / clients.CLIENTS).write_bytes(checksummed_npz.npz(arrays))
+    for read in (lambda: client_stats.read(folder), lambda: runs.read(folder).clients):
+        with refusals.names('folder', clients.CLIENTS):
+            read()
 
 
 @pytest.mark.slow

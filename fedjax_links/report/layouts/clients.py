@@ -16,6 +16,7 @@ from fedjax_links.report.client_stats import Clients
 from fedjax_links.report.layouts.page import Page, rounds_of_map, with_panels
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
+from fedjax_links.results.clients import PARTICIPATIONS
 from fedjax_links.results.metric import Metric
 
 _MOST_NAMED = 8
@@ -256,7 +257,7 @@ def clients(view: RunView) -> Page:
             row = {'pattern': view.name(pattern), 'algorithm': view.name(label)}
             rows.append(row | _client_cells(by_algorithm[label], metric))
         first_algorithm = next(iter(by_algorithm.values()))
-        counts[pattern] = np.nan_to_num(first_algorithm['participations'][0])
+        counts[pattern] = np.nan_to_num(first_algorithm[PARTICIPATIONS][0])
         values[pattern] = {
             label: metric.scale * metrics[metric.name][0]
             for label, metrics in by_algorithm.items()
@@ -310,7 +311,7 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
     """
     percentile = 10 if metric.direction == 'max' else 90
     values = metrics[metric.name]
-    counts = metrics['participations']
+    counts = metrics[PARTICIPATIONS]
     is_rare = counts <= np.nanquantile(counts, 0.25, axis=1, keepdims=True)
     is_frequent = counts >= np.nanquantile(counts, 0.75, axis=1, keepdims=True)
     has_diverged = np.isnan(values).all(axis=1)
