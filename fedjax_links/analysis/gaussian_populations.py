@@ -18,7 +18,6 @@ from scipy import linalg, optimize, special
 
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.linear_models import LinearModel
-from fedjax_links.core import checks
 
 # The normal density beyond is below 1e-31.
 _REACH = 12.0
@@ -82,7 +81,12 @@ def best_linear_fit(
     _checks.require(is_table, 'vectors', 'have shape [N, d]', shape)
     same = centres.shape == truths.shape
     _checks.require(same, 'shifts', f'have shape {shape}', centres.shape)
-    checks.within('shifts', centres, -_LARGEST_SHIFT, _LARGEST_SHIFT, axis='coordinate')
+    out_of_range = np.argwhere(~(np.abs(centres) <= _LARGEST_SHIFT))
+    if out_of_range.size:
+        i, j = out_of_range[0]
+        requirement = f'lie in [{-_LARGEST_SHIFT:g}, {_LARGEST_SHIFT:g}]'
+        got = f'{centres[i, j]} at coordinate {j} of client {i}'
+        _checks.require(False, 'shifts', requirement, got)
     _checks.checked_at_least_zero('sigma', sigma)
     num_clients, dimension = shape
     weights = np.ones(num_clients) if weights is None else weights

@@ -186,8 +186,8 @@ def test_arguments_out_of_range_are_refused(options, message):
 def test_shifts_that_leave_no_digits_of_the_fit_are_refused():
     with refusals.names('shift', 'lie in [0, 100000]'):
         problems.gaussian_regression(num_clients=2, shift=1e10)
-    with refusals.names('shifts', '10000000000.0 at coordinate 1'):
-        shifts = [[0.0, 1e10], [0.0, 0.0]]
+    with refusals.names('shifts', '10000000000.0 at coordinate 0 of client 1'):
+        shifts = [[0.0, 0.0], [1e10, 0.0]]
         analysis.best_linear_fit(np.eye(2), shifts, sigma=1.0)
     # Two clients at opposite ends of a line share its slope, and average the other entry.
     fit = analysis.best_linear_fit(
