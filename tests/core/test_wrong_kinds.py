@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import (
+    algorithms,
     analysis,
     datasets,
     evaluation,
@@ -144,7 +145,7 @@ FLAGS = {
     'every_token of blocks': lambda v: apply(models.Transformer(3, every_token=v)),
     'progressbar': lambda v: publishers.fetch('mnist', progressbar=v),
     'per_round': lambda v: SIMULATED.to_pandas(per_round=v),
-    'uses_links': lambda v: testing.check_algorithm(None, uses_links=v),
+    'uses_links': lambda v: testing.check_algorithm(algorithms.fedavg, uses_links=v),
     'prob_is_marginal': lambda v: testing.check_participation(
         PATTERN, prob_is_marginal=v
     ),
