@@ -262,7 +262,7 @@ class Problem:
           client: int32[], its id.
 
         Returns:
-          A pytree with leaves [E, ...], the first row that the client owns, and how many it owns.
+          A pytree of examples, the first row of the client, int32[], and how many it owns, int32[].
         """
         if isinstance(self.owned, Source):
             examples = self.owned.make(self.data, jnp.asarray(client))

@@ -317,10 +317,12 @@ def long_run_law(
     size = transition.shape[0]
     label, classes = closed_classes(transition)
     recurs = np.isin(label, classes)
+    # Recurring states keep a positive probability, however small.
+    least = np.finfo(np.float64).tiny
     if size > _MAX_STATES_SOLVED:
         law = _limit_of_steps(transition, start)
         if law is not None:
-            return np.where(recurs, np.maximum(law, np.finfo(np.float64).tiny), 0.0)
+            return np.where(recurs, np.maximum(law, least), 0.0)
     _, firsts = np.unique(label, return_index=True)
     stays = sparse.diags_array(recurs.astype(np.float64))
     flow = transition.T.tocsr()
@@ -338,7 +340,7 @@ def long_run_law(
     requirement = 'have probabilities that float64 can tell apart in the long run'
     got = f'probabilities of at least {law.min():.2g}, {total:.6g} in all'
     _checks.require(is_law, argument, requirement, got)
-    return np.where(recurs, np.maximum(law, np.finfo(np.float64).tiny), 0.0)
+    return np.where(recurs, np.maximum(law, least), 0.0)
 
 
 def _limit_of_steps(
