@@ -65,7 +65,7 @@ def test_a_mistake_in_a_problem_of_one_pattern_names_the_pattern(changes, path):
         experiment.build(values(problems={'links': changes}))
 
 
-def test_a_mistake_in_the_problem_of_all_patterns_names_the_problem():
+def test_a_mistake_in_the_common_problem_names_the_problem():
     problem = {'name': 'digits', 'num_clients': 8, 'alpha': '1'}
     with refusals.names('config.problem.alpha'):
         experiment.build(values(problem=problem, problems={'links': {'seed': 3}}))
