@@ -56,17 +56,17 @@ def check_algorithm(
       AssertionError: naming the first broken promise.
       ValueError: for what is no factory, or a promise that is neither True nor False.
     """
-    if not callable(make_algorithm):
-        requirement = 'be a function of a client program that returns an algorithm'
-        raise errors.invalid(
-            'make_algorithm', requirement, errors.text_of(make_algorithm)
-        )
     checks.flags(
         full_participation_is_fedavg=full_participation_is_fedavg,
         empty_round_keeps_server=empty_round_keeps_server,
         uses_links=uses_links,
         trains_on_batches=trains_on_batches,
     )
+    if not callable(make_algorithm):
+        requirement = 'be a function of a client program that returns an algorithm'
+        raise errors.invalid(
+            'make_algorithm', requirement, errors.text_of(make_algorithm)
+        )
     entry = AlgorithmEntry(
         make_algorithm,
         full_participation_is_fedavg=full_participation_is_fedavg,
