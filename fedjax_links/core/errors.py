@@ -181,9 +181,10 @@ def one_line(message: str) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Describes an error of other code in one line: its type and its message."""
+    """Describes an error of other code in one line without a full stop: its type and message."""
     kind = type(error).__name__
-    return one_line(f'{kind}: {error}' if str(error) else kind)
+    message = str(error).removesuffix('.')
+    return one_line(f'{kind}: {message}' if message else kind)
 
 
 def causes(error: BaseException) -> list[BaseException]:

@@ -150,7 +150,7 @@ def _params_shape(network: '_Network') -> Params:
         raise error.under('module') from error
     except Exception as error:  # whatever the layers say
         requirement = f'suit features of shape {list(network.example.shape[1:])}'
-        got = errors.describe(error).rstrip('.')
+        got = errors.describe(error)
         if not network.options and re.search('deterministic|train|rngs', got):
             requirement += ', and take a flag `train` where it draws'
             requirement += ', as Dropout(deterministic=not train)'

@@ -297,6 +297,8 @@ def test_what_a_script_hands_to_an_executor_is_built(executor, monkeypatch):
 def test_jobs_of_an_executor(tmp_path, executor):
     """The page's scripts run; that of Dask on the cluster that the page starts."""
     pytest.importorskip(executor)
+    if executor == 'distributed' and not shutil.which('dask'):
+        pytest.skip('the command `dask` is not on the path')
     home = tmp_path
     write_configs(home, SHIPPED)
     if executor == 'submitit' and shutil.which('srun') and not HAS_SLURM:
