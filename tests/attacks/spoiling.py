@@ -88,6 +88,7 @@ def checksummed(arrays):
     """The content of an npz with its checksum; arrays of objects are pickled."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
+    # The checksum is the comment of the zip. The last two bytes are the comment's length.
     buffer.seek(-2, os.SEEK_END)
     buffer.write(struct.pack('<H', 64))
     buffer.write(hashlib.sha256(buffer.getbuffer()).hexdigest().encode())
