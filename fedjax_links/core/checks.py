@@ -101,8 +101,9 @@ def positive(argument: str, value: object, *, axis: str = 'client') -> None:
     """Raises unless every entry of a concrete number or array is finite and above zero."""
     if is_concrete(value):
         array = numbers(argument, value)
-        is_valid = np.isfinite(array) & (array > 0)
-        _check_entries(argument, 'be positive', array, is_valid, axis)
+        is_positive = array > 0  # False for NaN.
+        _check_entries(argument, 'be positive', array, is_positive, axis)
+        _check_entries(argument, 'be finite', array, np.isfinite(array), axis)
 
 
 def finite(argument: str, value: object) -> None:

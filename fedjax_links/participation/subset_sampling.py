@@ -1,7 +1,7 @@
 """Draws random subsets of eligible clients, from which patterns are built.
 
-Each function returns ids int32[B] of exactly ``size`` = B of the eligible clients in
-increasing order. If fewer are eligible it returns all of them, and an empty slot holds N.
+Each ``*_subset`` function returns ids int32[B] of exactly ``size`` = B of the eligible clients
+in increasing order. If fewer are eligible it returns all of them, and an empty slot holds N.
 Draws that take the best of N priorities cost O(N): priorities are float32, for which XLA
 selects the top entries without a full sort.
 """
@@ -44,7 +44,7 @@ def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
 def successive_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
     """Draws clients one after the other, by weight among the rest (Plackett-Luce).
 
-    This successive sampling takes one step: the largest of ``log w_i + Gumbel_i``.
+    The B clients with the largest ``log w_i + Gumbel_i`` have this law, so no loop is needed.
 
     Args:
       key: the draw's key.
@@ -153,16 +153,15 @@ def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
       ValueError: if ``weights`` is not a vector, or has a negative, infinite or NaN entry or no
         positive one.
     """
-    sizes = checks.shape('weights', weights)
-    if len(sizes) != 1 or not sizes[0]:
-        raise errors.invalid('weights', 'be a vector', f'shape {sizes}')
+    checks.per_client('weights', weights)
+    checks.finite('weights', weights)
     values: Any = checks.array_module(weights).asarray(weights)
     if checks.is_concrete(weights):
         values = checks.numbers('weights', weights).astype(np.float64)
-        is_valid = np.isfinite(values) & (values >= 0)
+        is_valid = values >= 0
         if not is_valid.all():
             client = int(np.argmin(is_valid))
-            got = f'{values[client]} at {client}'
+            got = f'{values[client]} at client {client}'
             raise errors.invalid('weights', 'be non-negative', got)
         if not values.any():
             raise errors.invalid('weights', 'have a positive entry', 'zeros only')
@@ -190,7 +189,8 @@ def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np
     unused = np.setdiff1d(np.arange(count), labels)
     if unused.size:
         requirement = f'use each label up to {count - 1}'
-        raise errors.invalid('groups', requirement, f'none in {unused[0]}')
+        got = f'no client with label {unused[0]}'
+        raise errors.invalid('groups', requirement, got)
     return labels.astype(np.int32)
 
 
@@ -208,7 +208,7 @@ class ClientOrder(NamedTuple):
 
 def random_order(key: Key, num_clients: int) -> ClientOrder:
     """Draws a uniformly random permutation, by ranking 64 random bits per client."""
-    position = _ranking(_bits(key, num_clients))
+    position = _uniform_permutation(_bits(key, num_clients))
     return ClientOrder(position=position, start=jnp.zeros((), jnp.int32))
 
 
@@ -216,8 +216,12 @@ def _bits(key: Key, num_clients: int) -> Array:
     return jax.random.bits(key, (2, num_clients), 'uint32')
 
 
-def _ranking(bits: Array) -> Array:
-    """Sorts clients by their bits: int32[N]."""
+def _uniform_permutation(bits: Array) -> Array:
+    """Sorts client ids by their random bits: int32[N].
+
+    The result may stand for ids by position or for positions by id, as the inverse of a uniform
+    permutation is uniform too.
+    """
     ids = jnp.arange(bits.shape[1], dtype=jnp.int32)
     return jax.lax.sort((bits[0], bits[1], ids), num_keys=2)[2]
 
@@ -246,7 +250,9 @@ def take_from_permutation(
 
     # The bits are drawn outside the condition, since a batched condition runs both branches.
     bits = _bits(key, len(eligible))
-    fresh = jax.lax.cond(missing > 0, lambda: _ranking(bits), lambda: order.position)
+    fresh = jax.lax.cond(
+        missing > 0, lambda: _uniform_permutation(bits), lambda: order.position
+    )
     still_eligible = eligible & ~first if distinct else eligible
     second, fresh_last = _front(fresh, still_eligible, missing)
     left = ClientOrder(position=fresh, start=jnp.where(missing > 0, fresh_last, last))

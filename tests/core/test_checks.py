@@ -35,7 +35,7 @@ INF = float('inf')
         (checks.positive, 0.0, 'be positive, got 0.0'),
         (checks.positive, -1.0, 'be positive, got -1.0'),
         (checks.positive, NAN, 'be positive, got nan'),
-        (checks.positive, INF, 'be positive, got inf'),
+        (checks.positive, INF, 'be finite, got inf'),
         (checks.positive, [2.0, 0.0], 'be positive, got 0.0 at client 1'),
         (checks.positive, '1', "be a number, got '1'"),
         (

@@ -256,7 +256,7 @@ def test_errors():
     )
     refuses(
         lambda: periodic_groups([0, 2], active_rounds=2, cohort_size=1),
-        '`groups` must use each label up to 2, got none in 1.',
+        '`groups` must use each label up to 2, got no client with label 1.',
     )
     refuses(
         lambda: periodic_groups([0, -1], active_rounds=2, cohort_size=1),

@@ -296,7 +296,15 @@ def test_errors():
     )
     refuses(
         lambda: minimum_separation([1.0, -2.0], separation=0),
-        '`weights` must be non-negative, got -2.0 at 1.',
+        '`weights` must be non-negative, got -2.0 at client 1.',
+    )
+    refuses(
+        lambda: minimum_separation([1.0, np.inf], separation=0),
+        '`weights` must be finite, got inf at client 1.',
+    )
+    refuses(
+        lambda: minimum_separation([], separation=0),
+        '`weights` must be a vector with one entry per client, got shape (0,).',
     )
     refuses(
         lambda: minimum_separation([0.0, 0.0], separation=0),

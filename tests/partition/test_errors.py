@@ -39,7 +39,7 @@ ERRORS = [
         lambda: partition.dirichlet_per_class(
             LABELS, num_clients=2, alpha=float('inf'), seed=0
         ),
-        '`alpha` must be positive, got inf.',
+        '`alpha` must be finite, got inf.',
     ),
     (
         lambda: partition.dirichlet_shares(2, 0, alpha=1.0, seed=0),

@@ -293,8 +293,8 @@ def _rates_of(learning_rate: ArrayLike, num_clients: int) -> np.ndarray:
     rates = _checks.as_doubles('learning_rate', learning_rate)
     what = f'one for each of {num_clients} clients'
     rates = _checks.checked_shape('learning_rate', rates, (num_clients,), what)
-    is_valid = np.isfinite(rates) & (rates > 0)
-    return _checks.checked('learning_rate', rates, is_valid, 'be positive')
+    rates = _checks.checked('learning_rate', rates, rates > 0, 'be positive')
+    return _checks.checked('learning_rate', rates, np.isfinite(rates), 'be finite')
 
 
 def _masks_of(masks: ArrayLike, clients: TrainedClients) -> np.ndarray:

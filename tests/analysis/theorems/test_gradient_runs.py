@@ -144,6 +144,8 @@ def test_arguments_are_checked():
     requirement = 'have a product with `curvatures` in (0, 2)'
     with refuses(f'`learning_rate` must {requirement}, got 1.5.'):
         gradient_runs.quadratic_clients([0.0, 1.0], 1.5, 2, curvatures=[1.0, 2.0])
+    with refuses('`learning_rate` must be finite, got inf.'):
+        gradient_runs.quadratic_clients([0.0, 1.0], np.inf, 2)
     with refuses('`owners` must name every client from 0 to 2, got none of client 1.'):
         gradient_runs.linear_clients(np.ones((2, 1)), [0, 1], [0, 2], 0.1, 1)
     clients = gradient_runs.quadratic_clients([0.0, 1.0], 0.5, 2)
