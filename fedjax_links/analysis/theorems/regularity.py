@@ -1,8 +1,8 @@
 r"""Measures what amplified FedAvg asks of a participation pattern: regularity, Assumption 3.
 
 Weights of a round are ``q_t^n``: ``1 / |A|`` for the active clients, else 0. Blocks of P rounds
-begin at ``t_0 = 0, P, 2 P, ...``. A pattern is regular with P if all clients have the same weight
-over each block.
+begin at ``t_0 = 0, P, 2 P, ...``. A pattern is regular with P if each client's mean weight
+over each block is 1/N.
 
 References:
   Wang and Ji, NeurIPS 2022, Assumption 3.
@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike
 from fedjax_links.analysis import _checks, cohort_sizes
 from fedjax_links.analysis.theorems import _numbers
 from fedjax_links.core import errors
+
+# Leaves room for weights that were rounded to float32.
+_SUM_TOLERANCE = 1e-6
 
 
 class PatternConstants(NamedTuple):
@@ -90,7 +93,8 @@ def block_distances(weights: ArrayLike, period: int) -> BlockDistances:
     This is the factor of ``delta~(P)`` that the pattern alone determines.
 
     Args:
-      weights: float[T, N], ``q_t^n``. Rounds after the last whole block are left out.
+      weights: float[T, N], ``q_t^n``; no round's sum exceeds 1. Rounds after the last
+        whole block are left out.
       period: P, from 1 to T.
 
     Returns:
@@ -120,11 +124,11 @@ def regular_period(
 ) -> int | None:
     """Finds the least P with which a recorded pattern is regular.
 
-    A pattern is regular with P if the weights of all clients agree over every block of P rounds.
-    Amplified FedAvg then has ``delta~(P) = 0``.
+    A pattern is regular with P if each client's mean weight is 1/N over every block of P rounds.
+    Amplified FedAvg then has ``delta~(P) = 0``. No block with an empty round is regular.
 
     Args:
-      weights: float[T, N], ``q_t^n``.
+      weights: float[T, N], ``q_t^n``; no round's sum exceeds 1.
       tolerance: largest distance of a block, as in `block_distances`, that counts as equal.
       max_period: the largest P tried; T / 2 by default, so that two blocks are seen.
 
@@ -173,7 +177,7 @@ def pattern_constants(
     differences grow without bound in x, and Assumption 3 fails.
 
     Args:
-      weights: float[T, N], ``q_t^n``.
+      weights: float[T, N], ``q_t^n``; no round's sum exceeds 1.
       gradient_differences: float[N, d], g_n; they sum to zero over clients.
       period: P, from 1 to T.
 
@@ -224,7 +228,7 @@ def pattern_bounds(
     ``sum_n q^n ||g_n - sum_k q^k g_k||^2 <= G^2`` in rounds whose weights sum to 1.
 
     Args:
-      weights: float[T, N], ``q_t^n``.
+      weights: float[T, N], ``q_t^n``; no round's sum exceeds 1.
       dissimilarity: G, at least 0, in the units of a gradient; infinite if it has no bound.
       period: P, from 1 to T.
 
@@ -313,8 +317,8 @@ def uniform_cohort_block_deviation(
     r"""Computes the mean of delta~^2(P) exactly for a uniform cohort in each round.
 
     Each round draws a simple random sample of S clients without replacement. The mean is
-    ``(1/S - 1/N) N / (N - 1) mean_n ||g_n||^2 / P``. The pattern is never regular, but its mean
-    falls with P.
+    ``(1/S - 1/N) N / (N - 1) mean_n ||g_n||^2 / P``. For S < N the pattern is not regular, but this
+    mean falls with P.
 
     Args:
       gradient_differences: float[N, d], as in `pattern_constants`.
@@ -354,12 +358,16 @@ def uniform_cohort_block_deviation(
 
 
 def _checked_weights(weights: ArrayLike) -> np.ndarray:
-    """Returns weights as float64[T, N]."""
+    """Returns weights as float64[T, N], after a check that no round's sum exceeds 1."""
     round_weights = _checks.as_doubles('weights', weights)
     is_table = round_weights.ndim == 2 and round_weights.size > 0
     shape = f'shape {round_weights.shape}'
     _checks.require(is_table, 'weights', 'be a non-empty [T, N]', shape)
-    return _checks.checked_rate('weights', round_weights)
+    round_weights = _checks.checked_rate('weights', round_weights)
+    sums = round_weights.sum(axis=1)
+    is_valid = sums <= 1.0 + _SUM_TOLERANCE
+    _checks.checked('weights', sums, is_valid, 'sum to at most 1', ' in round {}')
+    return round_weights
 
 
 def _block_means(round_weights: np.ndarray, period: int) -> np.ndarray:

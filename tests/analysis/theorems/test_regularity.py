@@ -194,6 +194,8 @@ def test_arguments_are_checked():
         regularity.block_distances(np.ones((4, 1)), 5)
     with refuses('`gradient_differences` must have shape [2] or [2, d], got (3, 1).'):
         regularity.pattern_constants(np.ones((4, 2)) / 2, np.ones((3, 1)), 2)
+    with refuses('`weights` must sum to at most 1, got 2.0 in round 1.'):
+        regularity.regular_period([[1, 0], [1, 1]])  # masks in place of weights
     for differences in ([[np.nan], [1.0]], [], np.ones((2, 1, 1))):
         with refusals.names('gradient_differences'):
             regularity.uniform_cohort_block_deviation(differences, 1, 1)
