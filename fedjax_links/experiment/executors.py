@@ -235,13 +235,19 @@ class _Reporter:
     stages: set[tuple[str, str]] = dataclasses.field(default_factory=set)
 
     def report(self) -> None:
-        """Reports the saves since the last report."""
+        """Reports all saves since the last report, then stops if a callback asked for it."""
         if not self.listeners.callbacks:
             return
         self.store.refresh()
+        has_stopped = False
         for name in sorted(self.store.saves, key=_stage_order):
             if max(self.store.saves[name]) > self.reported.get(name, -1):
-                self._report_lane(name)
+                try:
+                    self._report_lane(name)
+                except hooks.Stop:
+                    has_stopped = True
+        if has_stopped:
+            raise hooks.Stop
 
     def _report_lane(self, name: str) -> None:
         """Reports the periods of a lane that its last save adds."""
@@ -258,9 +264,11 @@ class _Reporter:
         if stage not in self.stages:
             self.stages.add(stage)
             self.listeners.notify('on_stage', *stage, num_rounds)
-        for round, record in saved.records.items():
-            if round > before:
-                self.listeners.notify('on_period', lane, {'round': round, **record})
+        self.listeners.notify_periods(
+            (lane, {'round': round, **record})
+            for round, record in saved.records.items()
+            if round > before
+        )
 
 
 def _stage_order(name: str) -> int:

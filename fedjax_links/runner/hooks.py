@@ -5,7 +5,7 @@ folder, which exists once the run has started; it is None for results in memory.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -86,6 +86,8 @@ class Listeners:
     def notify(self, event: str, *arguments: object) -> None:
         """Calls a method of all callbacks; if one of any process stops the run, all stop.
 
+        The callbacks after the one that raises `Stop` are called too.
+
         Args:
           event: name of the method.
           *arguments: of the method.
@@ -95,17 +97,36 @@ class Listeners:
         """
 
         def call_all() -> bytes:
-            try:
-                for callback in self.callbacks:
+            answer = b''
+            for callback in self.callbacks:
+                try:
                     getattr(callback, event)(*arguments)
-            except Stop:
-                return b'stop'
-            except Exception as error:
-                self.error = error
-                raise
-            return b''
+                except Stop:
+                    answer = b'stop'
+                except Exception as error:
+                    self.error = error
+                    raise
+            return answer
 
         if any(processes.ask_all(call_all)):
+            raise Stop
+
+    def notify_periods(self, periods: Iterable[tuple[Lane, MetricsRow]]) -> None:
+        """Calls `Callback.on_period` for all periods, then stops if a callback asked for it.
+
+        Args:
+          periods: lanes with their records.
+
+        Raises:
+          Stop: as `notify`.
+        """
+        has_stopped = False
+        for lane, record in periods:
+            try:
+                self.notify('on_period', lane, record)
+            except Stop:
+                has_stopped = True
+        if has_stopped:
             raise Stop
 
 
@@ -121,7 +142,11 @@ class InitialStates:
     facts: Mapping[str, Any] = MappingProxyType({})
 
     def begin(self, lane: Lane) -> PyTree:
-        """Returns the state that a lane of the main stage begins with, after `round` rounds."""
+        """Returns the state that a lane of the main stage begins with, after `round` rounds.
+
+        Only lanes of a fork are asked for it. Without rounds, the program makes the state.
+        """
+        raise NotImplementedError
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
         """Returns the carry that a pattern begins with; None for a fresh one."""

@@ -300,14 +300,9 @@ class LaneScheduler:
 
     def _notify(self, measurements: Sequence[_Measurement]) -> None:
         """Notifies callbacks of all measurements, then stops if one of them asked for it."""
-        stops: list[Stop] = []
-        for round, lane, record in measurements:
-            try:
-                self.listeners.notify('on_period', lane, {'round': round, **record})
-            except Stop as stop:
-                stops.append(stop)
-        if stops:
-            raise stops[0]
+        self.listeners.notify_periods(
+            (lane, {'round': round, **record}) for round, lane, record in measurements
+        )
 
     def _save(self, flight: _InFlightBatch) -> None:
         """Saves lanes; those of tuning that are done without their states."""

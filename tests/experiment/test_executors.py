@@ -86,6 +86,20 @@ def test_jobs_give_the_bytes_and_periods_of_one_process(tmp_path):
     assert len(results.columns['round']) == 3 * 4 * 2
 
 
+def test_a_stop_comes_after_all_saves_are_reported(tmp_path):
+    class End(experiment.Callback):
+        def on_period(self, lane, record):
+            raise experiment.Stop
+
+    received = Record()
+    planned = experiment.build(values(num_seeds=2, num_rounds=4, eval_every=2))
+    with pytest.raises(experiment.Stop):
+        planned.run(tmp_path, [End(), received], executor=AtOnce(), jobs=1)
+    assert received.rounds == {lane.name: [2, 4] for lane in runs.lanes(tmp_path)}
+    assert len(received.rounds) == 2
+    assert received.events == ['start']
+
+
 def test_stages_are_reported_in_the_order_in_which_they_run(tmp_path):
     """All lanes are done when the first report looks at the folder."""
     stages = []

@@ -8,7 +8,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import runs
-from fedjax_links.experiment import Callback
+from fedjax_links.experiment import Callback, Stop
 from tests.docs import pages
 from tests.runner.made_in_python import in_python
 from tests.tiers import cases
@@ -116,6 +116,25 @@ def test_a_callback_that_raises_leaves_a_folder_that_resumes(tmp_path, method):
         assert (tmp_path / 'broken' / name).read_bytes() == (
             tmp_path / 'whole' / name
         ).read_bytes()
+
+
+@pytest.mark.parametrize('position', [0, 1])
+def test_all_callbacks_receive_the_record_at_a_stop(position):
+    received = []
+
+    class Receive(Callback):
+        def on_period(self, lane, record):
+            received.append(record['round'])
+
+    class End(Callback):
+        def on_period(self, lane, record):
+            raise Stop
+
+    callbacks = [Receive()]
+    callbacks.insert(position, End())
+    with pytest.raises(Stop):
+        small(num_rounds=4, grid={}, algorithms=only_fedavg()).run(callbacks=callbacks)
+    assert received == [4]
 
 
 def test_what_is_logged_may_change_between_runs_of_a_folder(tmp_path):
