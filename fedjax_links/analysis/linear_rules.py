@@ -342,17 +342,57 @@ def all_links(
     if neighbours is None:
         # A client that is its own neighbour has none.
         neighbours = np.arange(size)[:, None]
-    graph = peer_links.graph_of(neighbours, edge_probs, argument='edge_probs')
-    num_rows = len(graph.matrix)
-    _checks.require(num_rows == size, 'neighbours', f'have {size} rows', num_rows)
+    graph = _graph(size, neighbours, edge_probs)
     link_probs = np.r_[probs, graph.probs]
     requirement = f'leave at most {_MAX_LINKS} links in all'
     got = f'{size} uplinks, {len(graph.probs)} edges'
     _checks.require(len(link_probs) <= _MAX_LINKS, 'probs', requirement, got)
+    for prob, up in _outcomes(link_probs):
+        yield prob, up[:size], _edges_up(graph, up[size:])
+
+
+def all_edges(
+    size: int, neighbours: ArrayLike | None, edge_probs: ArrayLike
+) -> Iterator[tuple[float, np.ndarray]]:
+    """Enumerates the links between clients that have a positive probability.
+
+    Yields:
+      The probability; bool[N, N], edges that are up.
+    """
+    if neighbours is None:
+        _checks.checked_prob('edge_probs', edge_probs)
+        yield 1.0, np.zeros((size, size), bool)
+        return
+    graph = _graph(size, neighbours, edge_probs)
+    num_edges = len(graph.probs)
+    requirement = f'have at most {_MAX_LINKS} edges'
+    _checks.require(num_edges <= _MAX_LINKS, 'neighbours', requirement, num_edges)
+    for prob, up in _outcomes(graph.probs):
+        yield prob, _edges_up(graph, up)
+
+
+def _graph(
+    size: int, neighbours: ArrayLike, edge_probs: ArrayLike
+) -> peer_links.RandomGraph:
+    """Builds the graph of N clients; raises for another number of them."""
+    graph = peer_links.graph_of(neighbours, edge_probs, argument='edge_probs')
+    num_rows = len(graph.matrix)
+    _checks.require(num_rows == size, 'neighbours', f'have {size} rows', num_rows)
+    return graph
+
+
+def _outcomes(link_probs: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    """Enumerates which independent links are up, bool[links], with positive probability."""
     for bits in itertools.product([False, True], repeat=len(link_probs)):
-        up = np.array(bits)
+        up = np.array(bits, bool)
         prob = float(np.prod(np.where(up, link_probs, 1.0 - link_probs)))
         if prob > 0:
-            edges = np.zeros((size, size), bool)
-            edges[tuple(graph.ends[up[size:]].T)] = True
-            yield prob, up[:size], edges | edges.T
+            yield prob, up
+
+
+def _edges_up(graph: peer_links.RandomGraph, up: np.ndarray) -> np.ndarray:
+    """Returns the edges that are up, bool[N, N], from which of the list are."""
+    size = len(graph.matrix)
+    edges = np.zeros((size, size), bool)
+    edges[tuple(graph.ends[up].T)] = True
+    return edges | edges.T

@@ -24,8 +24,8 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
       float64[N, N]; row i has the weights of what client i sends.
 
     Raises:
-      ValueError: for values that are no probabilities, or if a client's update can reach
-        the server on no path.
+      ValueError: for values that are no probabilities, edges that are not symmetric or not
+        [N, N], or if a client's update can reach the server on no path.
 
     Example:
       >>> from fedjax_links import analysis
@@ -49,7 +49,7 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
     _checks.require(has_path.all(), 'probs', 'let every update through', got)
     variance = _colrel_variance(uplink, edges, carrier, source)
     alpha = _least_variance(variance, constraints)
-    # The constraints hold up to the weight of their rows, so scale by what they miss.
+    # Each update's expected weight is only nearly one, so divide by it.
     weights = np.zeros((size, size))
     weights[carrier, source] = alpha / (constraints @ alpha)[source]
     return weights
@@ -70,7 +70,7 @@ def _least_variance(variance: np.ndarray, constraints: np.ndarray) -> np.ndarray
     """
     values, vectors = np.linalg.eigh(variance)
     root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T
-    # Then alpha misses its constraints by some 1e-8.
+    # With this weight, alpha misses its constraints by about 1e-8.
     weight = 1e4 * max(1.0, float(np.sqrt(values[-1])))
     lhs = np.vstack([root, weight * constraints])
     rhs = np.r_[np.zeros(len(root)), np.full(len(constraints), weight)]
@@ -143,7 +143,8 @@ def _colrel_variance(
 def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> float:
     """Computes the probability of a step of CoGC, ``P(Bin(N, p q^r) >= N - r)``.
 
-    It is exact for ``2 r < N``, where no two sums share an edge.
+    A client's sum arrives if its uplink and its r edges are up. The formula is exact for
+    ``2 r < N``, where no two sums share an edge.
 
     Args:
       num_clients: N.
@@ -165,9 +166,12 @@ def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> fl
     References:
       Weng et al. 2025, section IV (outage of the standard decoder).
     """
-    clients = _checks.checked_int('num_clients', num_clients, minimum=1)
-    failures = _checks.checked_int(
-        'tolerance', tolerance, minimum=0, maximum=clients - 1
+    num_clients = _checks.checked_int('num_clients', num_clients, minimum=1)
+    tolerance = _checks.checked_int(
+        'tolerance', tolerance, minimum=0, maximum=num_clients - 1
     )
-    complete = _checks.checked_prob('p', p) * _checks.checked_prob('q', q) ** failures
-    return float(special.bdtrc(clients - failures - 1, clients, complete))
+    uplink_prob = _checks.checked_prob('p', p)
+    edge_prob = _checks.checked_prob('q', q)
+    sum_prob = uplink_prob * edge_prob**tolerance
+    # `bdtrc` is the probability of more than N - r - 1 sums.
+    return float(special.bdtrc(num_clients - tolerance - 1, num_clients, sum_prob))

@@ -128,7 +128,7 @@ def linear_curve(
 
     Raises:
       ValueError: for values out of range, an algorithm that needs probabilities which the
-        chain does not know, or too many modes.
+        chain does not know, too many modes, or more than 16 edges.
 
     Example:
       >>> from fedjax_links import analysis

@@ -28,12 +28,15 @@ _DISTINGUISH_CLIENTS = 'cogc', 'colrel'
 class LinearSystem(NamedTuple):
     """Holds an algorithm on quadratics under a link chain.
 
+    Its state is the vector v of `moment_maps`: the number 1, the server model, and sums of rows
+    and of target offsets. A row is the model or memory that the algorithm keeps for a client.
+
     Attributes:
       layout: the configurations of the links.
-      maps: how moments move.
-      targets: by block.
-      optimum: float64[d].
-      models: functionals float64[n] of v by model.
+      maps: the maps of the moments of v in a round.
+      targets: the clients' minimisers, by block of the layout.
+      optimum: float64[d], the minimiser of the mean loss.
+      models: by name of a model float64[n], its product with v is the model.
     """
 
     layout: layouts.LinkLayout
@@ -82,6 +85,7 @@ def linear_system(
         lump = False
     dimension = clients.targets.shape[1]
     groups = layouts.exchangeable_groups(chain, clients.curvature)
+    # Without rows the state is smaller: the algorithm keeps nothing for a client.
     has_rows = algorithm not in KEEP_NOTHING
     layout = layouts.layout_of(
         chain,
@@ -108,7 +112,9 @@ def linear_system(
     _check_moves(algorithm, branches)
     by_block = _targets_by_block(layout, clients)
     maps = moment_maps.moment_maps(layout, branches, by_block, has_rows=has_rows)
-    models = {'server': np.eye(maps.second.left.size)[1]}
+    server = np.zeros(maps.second.left.size)
+    server[1] = 1.0  # v begins with the number 1 and the server model.
+    models = {'server': server}
     if algorithm in KEEP_MODELS:
         models['client_mean'] = maps.client_mean
     return LinearSystem(layout, maps, by_block, clients.optimum, models)
@@ -126,6 +132,7 @@ def _check_moves(
 ) -> None:
     """Refuses an algorithm whose models no round changes."""
     for _, rounds in branches:
+        # The coefficients of targets, in the server model and in rows.
         if rounds.beta.any() or rounds.theta.any() or rounds.zeta.any():
             return
     raise errors.invalid('algorithm', 'move its models under some links', algorithm)
@@ -134,22 +141,25 @@ def _check_moves(
 def _sets_of_blocks(
     clients: linear_rules.QuadraticClients, layout: layouts.LinkLayout
 ) -> np.ndarray:
-    """Labels blocks with equal curvature if any number of their clients may be up.
+    """Chooses which blocks `class_rounds` puts into one set.
 
-    Where links restrict who is up together, rounds may conserve what depends on blocks.
+    Blocks of equal curvature form a set, for which only the number of active clients matters.
+    This needs links under which the blocks' numbers of active clients take all combinations.
+    Otherwise rounds may conserve a quantity that tells blocks apart, so each block is a set.
 
     Args:
       clients: the losses.
       layout: the configurations.
 
     Returns:
-      int64[B].
+      int64[B], the set of each block.
     """
-    curvature = [clients.curvature[block[0]] for block in layout.blocks]
     sizes = np.array([len(block) for block in layout.blocks])
-    cases = np.unique(layout.num_up().reshape(-1, len(sizes)), axis=0)
-    if len(cases) < np.prod(sizes + 1.0):
+    combinations = np.unique(layout.num_up().reshape(-1, len(sizes)), axis=0)
+    # A block of n clients has from 0 to n active ones.
+    if len(combinations) < np.prod(sizes + 1.0):
         return np.arange(len(sizes))
+    curvature = [clients.curvature[block[0]] for block in layout.blocks]
     return np.unique(curvature, return_inverse=True)[1]
 
 
@@ -165,17 +175,13 @@ def _branches(
     edge_probs: ArrayLike,
     needs_probs: bool,
 ) -> list[tuple[float, class_rounds.ClassRounds]]:
-    """Enumerates the links between clients: their probability, and the round under them."""
+    """Lists the outcomes of the links between clients: probability, and coefficients of a round."""
     size = len(clients.targets)
     by_set = np.argsort(set_of_block, kind='stable')
     order = np.concatenate([layout.blocks[block] for block in by_set])
     probs = []
     round_makers = []
-    # Uplinks that are always up, so that only the links between clients are enumerated.
-    uplinks = np.ones(size if neighbours is not None else 1)
-    for prob, _, edges in linear_rules.all_links(uplinks, neighbours, edge_probs):
-        if neighbours is None:
-            edges = np.zeros((size, size), bool)
+    for prob, edges in linear_rules.all_edges(size, neighbours, edge_probs):
         probs.append(prob)
         round_makers.append(_round_maker(clients, order, edges, learning_rate, options))
     rounds = class_rounds.class_rounds(

@@ -323,6 +323,26 @@ def test_counted_clients_are_as_listed_ones(name, chain):
     assert abs(counted.second_moment_rate - listed.second_moment_rate) < 1e-9
 
 
+def test_only_edges_count_as_links_between_clients():
+    """Nine uplinks and nine edges; the mean of gossip's models ends at that of the targets."""
+    targets = np.arange(9.0) ** 2
+    clients = np.arange(9)
+    options = {'neighbours': np.add.outer(clients, [-1, 1]) % 9, 'edge_probs': 0.5}
+    chain = link_chains.independent(np.ones(9))
+    limit = analysis.linear_limit('gossip', chain, targets, 0.1, 1, **options)
+    np.testing.assert_allclose(limit.means['server'], [targets.mean()], rtol=1e-9)
+    options['neighbours'] = np.add.outer(clients, [-2, -1, 1, 2]) % 9
+    with refusals.names('neighbours', 'at most 16 edges', '18'):
+        analysis.linear_limit('gossip', chain, targets, 0.1, 1, **options)
+
+
+def test_edge_probabilities_are_refused_without_neighbours():
+    chain = link_chains.independent(PROBS)
+    for value in (2.0, np.full((3, 2), 0.5)):
+        with refusals.names('edge_probs'):
+            analysis.linear_limit('fedavg', chain, TARGETS, 0.1, 1, edge_probs=value)
+
+
 def test_a_curve_ends_at_its_limit():
     chain = CHAINS['shocks']
     arguments = chain, TARGETS, 0.3, 3
