@@ -37,11 +37,12 @@ _CHUNK_SIZE = 10
 # On a CPU, models with at least this many parameters train one by one: there it was two to three
 # times as fast.
 _ONE_BY_ONE_PARAMETERS = 2**14
-# On a CPU, bounds of a chunk if all clients train: clients, and their parameters together. Chosen.
+# On a CPU, bounds of a chunk if all clients train: clients, and their parameters together. Not
+# measured.
 _WIDE_CHUNK_SIZE = 128
 _WIDE_CHUNK_PARAMETERS = 2**18
 # On an accelerator a chunk takes at most one of this many parts of the memory, and as many of the
-# clients if the size of the cohort varies. Chosen.
+# clients if the size of the cohort varies. Not measured.
 _PARTS = 8
 # Copies of the parameters while a client trains: start, model, gradient, update.
 _COPIES = 4

@@ -18,7 +18,7 @@ ChunkSize = int | tuple[int, ...]
 _CHUNK_COST = 1.5
 """What a chunk costs beside its slots, in slots (two CPU cores, `benchmarks.micro`)."""
 _TABLE_CHUNKS = 4
-"""How many chunks of the largest width hold the largest cohort of the table. Chosen.
+"""How many chunks of the largest width hold the largest cohort of the table. Not measured.
 
 Larger cohorts first fill chunks of that width, which cost the least by the slot, until the rest is
 in the table.

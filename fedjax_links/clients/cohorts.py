@@ -44,10 +44,10 @@ __all__ = [
     'weighted_sum',
 ]
 
-# The chunk size of functions that do not train. Chosen.
+# The chunk size of functions that do not train. Not measured.
 ROWS_AT_ONCE = 16
 # On a mesh a chunk is cut into this many parts. A part is what a device runs at a time. It must not
-# depend on the number of devices, so that meshes of any size give the same bits. Chosen.
+# depend on the number of devices, so that meshes of any size give the same bits. Not measured.
 _PARTS_ON_MESH = 8
 
 

@@ -29,7 +29,7 @@ MakeOptimizer: TypeAlias = Callable[[Array], optax.GradientTransformation]
 Optimizer: TypeAlias = optax.GradientTransformation | MakeOptimizer
 """A transformation built with unit rate, or a function of the rate."""
 
-# With more local steps, the loss of the start is evaluated by itself. Chosen.
+# With more local steps than these, the loss of the start is evaluated outside of the steps.
 _FEW_STEPS = 10
 
 
@@ -125,7 +125,7 @@ def local_sgd(
         unequal speed; ``local_steps`` for everyone by default. A client costs what the one with
         most steps costs.
       min_steps: m, from 1 to the fewest steps of any client, to draw the steps of a round between
-        these and the client's number; None to take all. Beside ``local_steps`` alone.
+        these and the client's number; None to take all. Not with ``local_epochs``.
       resample: ``'step'`` draws a batch, and what the loss draws (crops, mirrored images), for each
         local step. ``'round'`` draws both once in a round, as the first local step does. Without
         ``batch_size`` the data are the same in all steps either way.
@@ -168,10 +168,12 @@ def local_sgd(
         batches, batch_loss = client_data(
             problem, client, key, most_steps, batch_size, resample=resample
         )
-        steps = make_optimizer(rate(round) * lr_scale)
-        if not isinstance(steps, optax.GradientTransformation):
+        local_optimizer = make_optimizer(rate(round) * lr_scale)
+        if not isinstance(local_optimizer, optax.GradientTransformation):
             requirement = 'return an optax transformation of the learning rate'
-            raise errors.invalid('optimizer', requirement, errors.text_of(steps))
+            raise errors.invalid(
+                'optimizer', requirement, errors.text_of(local_optimizer)
+            )
         num_steps = (
             jnp.int32(most_steps) if client_num_steps is None else client_num_steps
         )
@@ -188,7 +190,9 @@ def local_sgd(
                 grad = tree.add_scaled(grad, 1, correction)
             if proximal is not None:
                 grad = tree.add_scaled(grad, proximal, tree.subtract(params, start))
-            updates, optimizer_state = steps.update(grad, optimizer_state, params)
+            updates, optimizer_state = local_optimizer.update(
+                grad, optimizer_state, params
+            )
             params = tree.add_scaled(params, 1, updates)
             new_carry = (params, optimizer_state, last_gradient)
             if index is not None:
@@ -199,7 +203,7 @@ def local_sgd(
         no_gradient = tree.zeros_like(start) if keep_gradient else None
         (params, _, gradient), losses = jax.lax.scan(
             step,
-            (start, steps.init(start), no_gradient),
+            (start, local_optimizer.init(start), no_gradient),
             (batches, indices),
             length=most_steps,
         )
@@ -251,7 +255,7 @@ def proximal_sgd(
       The client program; the loss it reports is F_i's alone.
 
     Raises:
-      ValueError: for a rate that is not positive, a negative ``mu`` or a count out of range.
+      ValueError: for a negative ``mu``, and as `local_sgd` does.
 
     Example:
       >>> import jax

@@ -11,7 +11,7 @@ import numpy as np
 from fedjax_links.base import Array, Params, Problem, PyTree, Rows
 from fedjax_links.core import errors
 
-_BATCH_SIZE = 1024  # Examples that are evaluated in parallel. Chosen.
+_BATCH_SIZE = 1024  # Examples that are evaluated in parallel. Not measured.
 
 
 def by_client(params: Params, problem: Problem) -> Mapping[str, Array]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fedjax_links.core import errors
 
-_MOST_NAMED = 3  # Names of an error. Chosen.
+_MOST_NAMED = 3  # Names of an error, at most.
 
 
 def check_names(

@@ -29,7 +29,7 @@ _IGNORED_PARAMS = {'name', 'debug_info', 'source_info'}
 """Parameters of operations that change no result."""
 _HOST_CALLBACKS = ('pure_callback', 'io_callback')
 _ADDRESS = re.compile(r' at 0x[0-9a-f]+')
-_CHUNK_BYTES = 2**24  # Of rows that are hashed at a time. Chosen.
+_CHUNK_BYTES = 2**24  # Of rows that are hashed at a time. Not measured.
 
 ArrayOrNumber: TypeAlias = jax.Array | np.ndarray | np.generic | float
 

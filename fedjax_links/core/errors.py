@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-# Letters of a value, and of a message that lists many names. Chosen.
+# The most letters of a value, and of a message that lists many names.
 _MAX_VALUE_LENGTH = 100
 _MAX_MESSAGE_LENGTH = 1_500
 _PACKAGE = Path(__file__).resolve().parents[1]

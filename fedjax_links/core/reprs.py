@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 _Class = TypeVar('_Class', bound=type)
 
-_MOST_LETTERS = 160  # Of the leaves of a problem's data, two lines. Chosen.
+_MOST_LETTERS = 160  # Of the leaves of a problem's data, two lines.
 
 
 def described(text_of: Callable[[Any], str]) -> Callable[[_Class], _Class]:

@@ -1,7 +1,8 @@
 """Loads data sets as arrays on the host, ready for a partitioner and `problems.from_arrays`.
 
 `digits` and `synthetic_images` need no file. The others read files that are already there, and use
-no network. `DATASETS` names every loader. The published data sets have the names of ``data list``:
+no network. `DATASETS` names every loader. The published data sets have the names that
+``python -m fedjax_links data list`` prints:
 
 * ``mnist``: LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document
   recognition, Proceedings of the IEEE, 1998.
@@ -51,7 +52,7 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
     """Reads a published data set from the npz that ``python -m fedjax_links data fetch`` writes.
 
     Args:
-      name: as ``data list`` has it.
+      name: as ``python -m fedjax_links data list`` prints it.
       data_dir: folder with the npz, by default ``TFDS_DATA_DIR`` from the environment or else
         ``~/tensorflow_datasets``.
 
@@ -78,7 +79,7 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = Registry(
         **{load.__name__.removeprefix('from_'): load for load in _LOADERS},
     }
 )
-"""``dataset`` of `problems.images`."""
+"""Loaders by name, for ``dataset`` of `problems.images`."""
 
 
 def unknown(argument: str, name: object, valid: Iterable[str]) -> errors.InvalidError:

@@ -175,7 +175,7 @@ ENCODINGS: Mapping[str, Encoding] = {
     ),
     'pixels': Encoding(_encode_pixels),
 }
-"""``encode`` of `from_leaf`."""
+"""Choices for ``encode`` of `from_leaf`."""
 
 
 def from_tfds(

@@ -10,7 +10,7 @@ from fedjax_links import base
 from fedjax_links.base import Array, Key, Links, Participation
 from fedjax_links.core import checks, contracts, errors, prng, tree
 
-# The most bytes of links that are drawn at a time, random bits included. Chosen.
+# The most bytes of links that are drawn at a time, random bits included. Not measured.
 _BLOCK_BYTES = 2**20
 _RANDOM_BYTES = 8  # of the random bits and numbers that a client's link is drawn from
 

@@ -224,4 +224,5 @@ GRAPHS: Mapping[str, Callable[..., Graph]] = Registry(
         'torus': torus,
     }
 )
-"""``graph`` of `fedjax_links.participation.peers`, called with N if it takes ``num_clients``."""
+"""Choices for ``graph`` of `fedjax_links.participation.peers`. Those with an argument
+``num_clients`` are called with N."""

@@ -130,7 +130,7 @@ SOJOURNS: Mapping[str, Callable[..., Survival]] = Registry(
         'weibull': weibull,
     }
 )
-"""``up`` and ``down`` of `semi_markov`."""
+"""Choices for ``up`` and ``down`` of `semi_markov`."""
 
 
 def _as_columns(**parameters: ArrayLike) -> list[NDArray[np.float64]]:

@@ -21,21 +21,21 @@ LETTERS_PER_INCH = 9
 def level_bars(
     levels: Mapping[str, ArrayLike],
     groups: Sequence[str],
-    metric: str = '',
+    metric: str | None = None,
     *,
     names: Mapping[str, str] | None = None,
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws levels as bars with 95 % intervals over seeds: in each group a bar per label.
+    """Draws final metrics as bars with 95 % intervals over seeds: in each group a bar per label.
 
     Of two seeds, whose interval is wider than most pictures, both are drawn as dots.
 
     Args:
-      levels: float[P, S] by label, one row per group, one entry per seed.
+      levels: final metrics float[P, S] by label, one row per group, one entry per seed.
       groups: what the P groups are called.
-      metric: the metric's name, which labels the axis. Fractions, such as ``accuracy``, are shown
-        in per cent.
+      metric: the metric's name, which labels the axis; None for no label. Fractions, such as
+        ``accuracy``, are shown in per cent.
       names: what to call labels.
       legend: whether to draw a legend.
       ax: matplotlib axes; a new figure by default.
@@ -60,7 +60,8 @@ def level_bars(
     }
     width = 0.84 / max(1, len(levels))
     axes = panels.axes_of(ax)
-    # Allows for the layout, which widens the axes of a new figure by about a quarter.
+    # The constrained layout of a new figure later widens its axes by about a quarter. Axes of the
+    # user count as if theirs did too.
     inches = 1.25 * axes.bbox.width / axes.figure.dpi
     letters_per_inch = LETTERS_PER_INCH * panels.FONT / rcParams['font.size']
     group_centres = np.arange(len(groups))

@@ -194,7 +194,7 @@ LOSSES: Mapping[str, Loss] = {
     'squared_error': Loss(squared_error, _REGRESSION),
     'token_cross_entropy': Loss(token_cross_entropy, _TOKENS, -np.inf),
 }
-"""``loss`` of `from_arrays` and `from_flax`."""
+"""Choices for ``loss`` of `from_arrays` and `from_flax`."""
 
 
 def fit_labels(

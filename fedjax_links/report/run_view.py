@@ -86,8 +86,8 @@ class RunView:
         has_model = self.data['started'].any(('pattern', 'seed')).values
         names = self.data['model'].values
         return {
-            label: names[has_model[series]].tolist()
-            for series, label in enumerate(self.members)
+            label: names[has_model[index]].tolist()
+            for index, label in enumerate(self.members)
         }
 
     @functools.cached_property
@@ -182,7 +182,8 @@ class RunView:
         """Returns the fraction of the evaluations, the last ones, that final metrics average.
 
         Args:
-          tail: the fraction, in [0, 1]. By default that of seeds until decided, or a tenth.
+          tail: the fraction, in [0, 1]. By default that of the rule by which seeds were
+            added until decided, or a tenth.
 
         Raises:
           ValueError: for a fraction outside [0, 1].
@@ -288,7 +289,7 @@ class RunView:
         shares: np.ndarray,
         margin: float | None = None,
     ) -> PairedDifference:
-        """Judges rows and shares, as of `Choice.minus`, at a margin; by default that of the run."""
+        """Judges differences as `comparisons.judge` does, at the run's margin by default."""
         margin = checked_margin(margin, self.margin)
         return judge(metric, rows, shares, margin=margin, until=self.until)
 

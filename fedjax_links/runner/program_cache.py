@@ -15,7 +15,8 @@ from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import compilation
 
-_MIN_COMPILE_THREADS = 8  # Programs that compile at the same time, at least. Chosen.
+# Programs that compile at the same time, at least. Not measured.
+_MIN_COMPILE_THREADS = 8
 
 
 class Programs:

@@ -120,6 +120,7 @@ CHANGES = {
     'period': (edit('eval_every', 1), 'eval_every'),
     'draws': (edit('redraw', 'by_seed'), 'redraw'),
 }
+"""A change of the study, and words of the error that refuses it."""
 
 
 UNDER_THE_CONFIG = (

@@ -1,4 +1,4 @@
-"""A folder knows of which programs and data it is: others are refused, harmless changes are not."""
+"""A run folder refuses other programs and data than its own, and accepts harmless changes."""
 
 import dataclasses
 import shutil
@@ -25,7 +25,7 @@ from tests.runner.study import Study
 from tests.tiers import cases
 
 COVERED_BY = 'test_another_experiment_under_the_same_labels_is_refused'
-"""The test whose default cases cover the rest between releases."""
+"""The test whose default cases stand for the slow cases of all tests here until a release."""
 
 
 @pytest.fixture(scope='module')
@@ -38,8 +38,8 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def again(finished, tmp_path):
-    """A copy of the study and of its run."""
+def finished_copy(finished, tmp_path):
+    """A copy of the finished study and of its run folder."""
     shutil.copytree(finished, tmp_path / 'copy')
     study = Study(tmp_path / 'copy' / 'study')
     return study, tmp_path / 'copy' / 'run'
@@ -48,8 +48,10 @@ def again(finished, tmp_path):
 @pytest.mark.parametrize(
     'name', cases(CHANGES, ['rate', 'labels', 'log', 'module', 'version'], COVERED_BY)
 )
-def test_another_experiment_under_the_same_labels_is_refused(name, again, monkeypatch):
-    study, run = again
+def test_another_experiment_under_the_same_labels_is_refused(
+    name, finished_copy, monkeypatch
+):
+    study, run = finished_copy
     change, words = CHANGES[name]
     change(study, monkeypatch)
     before = files_of(run)
@@ -62,8 +64,8 @@ def test_another_experiment_under_the_same_labels_is_refused(name, again, monkey
 @pytest.mark.parametrize(
     'name', cases(HARMLESS, ['title', 'comment in a module', 'data moved'], COVERED_BY)
 )
-def test_a_harmless_change_resumes(name, again, monkeypatch):
-    study, run = again
+def test_a_harmless_change_resumes(name, finished_copy, monkeypatch):
+    study, run = finished_copy
     HARMLESS[name](study, monkeypatch)
     before = (run / runs.METRICS).read_bytes()
     study.run(run)
@@ -95,8 +97,8 @@ def test_a_fork_of_what_has_changed_since_is_refused(name, past, tmp_path, monke
 
 
 @pytest.mark.slow
-def test_an_allowed_change_resumes_and_the_report_says_so(again, monkeypatch):
-    study, run = again
+def test_an_allowed_change_resumes_and_the_report_says_so(finished_copy, monkeypatch):
+    study, run = finished_copy
     relabel(study, monkeypatch)
     with resolver.importable(study.folder):
         planned = study.build(num_rounds=8)
@@ -108,9 +110,9 @@ def test_an_allowed_change_resumes_and_the_report_says_so(again, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('change', [relabel, reorder, change_test_data])
-def test_lanes_from_before_an_allowed_change_resume(change, again, monkeypatch):
+def test_lanes_from_before_an_allowed_change_resume(change, finished_copy, monkeypatch):
     """They are done, so they keep the identity from before the change."""
-    study, run = again
+    study, run = finished_copy
     change(study, monkeypatch)
     with resolver.importable(study.folder):
         study.build().run(run, devices=1, allow_changed=True)
@@ -233,12 +235,17 @@ def coin(probs, seeds=(0, 1), redraw='fixed'):
     )
 
 
-OPENING = {
-    'run': lambda planned, folder: planned.run(folder, devices=1),
-    'read': lambda planned, folder: runs.read(folder),
-    'report': lambda planned, folder: fl.report.table(folder),
-    'merge': lambda planned, folder: runs.merge(folder),
-}
+def check_refused_by_all(planned, folder):
+    """Checks that all that opens a folder refuses a lane of another run in it."""
+    match = r'links|another run'
+    with pytest.raises(errors.InvalidError, match=match):
+        planned.run(folder, devices=1)
+    with pytest.raises(errors.InvalidError, match=match):
+        runs.read(folder)
+    with pytest.raises(errors.InvalidError, match=match):
+        fl.report.table(folder)
+    with pytest.raises(errors.InvalidError, match=match):
+        runs.merge(folder)
 
 
 @pytest.mark.parametrize('redraw', ['fixed', 'by_seed'])
@@ -250,9 +257,7 @@ def test_a_lane_of_other_links_is_found_out(seed, redraw, tmp_path):
     stranger = next((tmp_path / 'b' / runs.CHECKPOINTS).glob(f'*-{seed}@2.npz'))
     shutil.copy(stranger, tmp_path / 'a' / runs.CHECKPOINTS / stranger.name)
     before = files_of(tmp_path / 'a')
-    for go in OPENING.values():
-        with pytest.raises(errors.InvalidError, match=r'links|another run'):
-            go(coin([0.5, 0.3], redraw=redraw), tmp_path / 'a')
+    check_refused_by_all(coin([0.5, 0.3], redraw=redraw), tmp_path / 'a')
     assert files_of(tmp_path / 'a') == before
 
 
@@ -261,9 +266,7 @@ def test_the_only_lane_of_another_run_is_found_out(tmp_path):
         coin(probs, seeds=[0]).run(tmp_path / folder, devices=1)
     stranger = next((tmp_path / 'b' / runs.CHECKPOINTS).glob('*@2.npz'))
     shutil.copy(stranger, tmp_path / 'a' / runs.CHECKPOINTS / stranger.name)
-    for go in OPENING.values():
-        with pytest.raises(errors.InvalidError, match=r'links|another run'):
-            go(coin([0.5, 0.3], seeds=[0]), tmp_path / 'a')
+    check_refused_by_all(coin([0.5, 0.3], seeds=[0]), tmp_path / 'a')
 
 
 def test_the_report_ends_with_seeds_versions_and_data(finished):
