@@ -67,7 +67,7 @@ def weighted_sum(
     Args:
       cohort: K slots, the members first.
       slot_tree: leaves [K, ...].
-      weights: float[K], one by default.
+      weights: float[K], one by default; those of empty slots are not read.
 
     Returns:
       Leaves [...], in float32 at least.
@@ -76,14 +76,18 @@ def weighted_sum(
     is_full = isinstance(cohort.size, int) and cohort.size == num_slots
     is_member = jnp.arange(num_slots) < cohort.size
 
+    def of_members(a: Array) -> Array:
+        if is_full:
+            return a
+        return jnp.where(tree.expand_dims_like(is_member, a), a, jnp.zeros_like(a))
+
     def leaf_sum(a: Array) -> Array:
         dtype = tree.sum_dtype(a.dtype)
-        terms = a
-        if not is_full:
-            # Select before weighting: 0 x NaN is NaN.
-            terms = jnp.where(tree.expand_dims_like(is_member, a), a, jnp.zeros_like(a))
+        # Rows and weights are selected before they are multiplied: 0 x NaN is NaN.
+        terms = of_members(a)
         if weights is not None:
-            terms = terms * tree.expand_dims_like(weights.astype(dtype), a)
+            member_weights = of_members(weights).astype(dtype)
+            terms = terms * tree.expand_dims_like(member_weights, a)
         return jnp.sum(terms, axis=0, dtype=dtype)
 
     return jax.tree.map(leaf_sum, slot_tree)

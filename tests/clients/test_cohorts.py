@@ -82,7 +82,7 @@ def test_weighted_sum_counts_members_and_never_reads_empty_slots(rng, name):
     cohort = cohorts.make_cohort(jnp.asarray(mask))
     expected = (weights[:size, None] * values[:size]).sum(axis=0)
     values[size:] = np.nan
-    weights[size:] = 0
+    weights[size:] = np.nan
     total = cohorts.weighted_sum(
         cohort, {'v': jnp.asarray(values)}, jnp.asarray(weights)
     )
