@@ -15,7 +15,7 @@ from fedjax_links.core.registry import Registry
 
 Survival = NDArray[np.float64]
 
-# Of a table, so that it takes 8 MB per row at most.
+# The most entries of a table's row, which then takes 8 MB.
 _MOST_ROUNDS = 1_000_000
 # Per entry while a table is made: two copies of it, and a mask.
 _BYTES_PER_ENTRY = 17.0
@@ -72,7 +72,9 @@ def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
     divisor, power = _as_columns(scale=scale, shape=shape)
 
     def survival(rounds: NDArray[np.float64]) -> Survival:
-        return np.exp(-((rounds / divisor) ** power))
+        # A power beyond floats is infinite, and its survival 0, as it should be.
+        with np.errstate(over='ignore'):
+            return np.exp(-((rounds / divisor) ** power))
 
     return _table('scale', scale, survival)
 
@@ -190,12 +192,12 @@ def _check_tail(
     if lost.max() <= _MOST_CUT:
         return
     row = int(np.argmax(lost))
-    rate = np.broadcast_to(value, len(table))[row]
+    row_value = np.broadcast_to(value, len(table))[row]
     requirement = (
         f'give sojourns that seldom last longer than {_MOST_ROUNDS:,} rounds (`markov` '
-        'knows no longest)'
+        'has no such limit)'
     )
-    got = f'{rate:g}, where {lost[row]:.2g} of the mean lies beyond'
+    got = f'{row_value:g}, where {lost[row]:.2g} of the mean lies beyond'
     raise errors.invalid(argument, requirement, got)
 
 

@@ -1,6 +1,7 @@
 """Laws of the patterns with sojourns, shocks, quorums, packets and peers, in standard errors."""
 
 import fractions
+import math
 
 import jax
 import numpy as np
@@ -177,6 +178,22 @@ def test_long_sojourns_have_their_mean():
     np.testing.assert_allclose(
         durations.weibull(scale, shape).sum(), 2 * scale + 0.5, rtol=2e-3
     )
+
+
+@pytest.mark.filterwarnings('error')
+@pytest.mark.parametrize(
+    'scale, shape, survival',
+    [(1.0, 2000.0, [1.0, np.exp(-1.0)]), (0.001, 120.0, [1.0])],
+)
+def test_steep_weibull_durations_do_not_warn(scale, shape, survival):
+    np.testing.assert_allclose(durations.weibull(scale, shape), [survival], rtol=1e-12)
+
+
+@pytest.mark.filterwarnings('error')
+def test_steep_weibull_durations_near_the_limit_do_not_warn():
+    law = durations.weibull(900_000.0, 30.0)
+    mean = 900_000.0 * math.gamma(1 + 1 / 30)
+    np.testing.assert_allclose(law.sum(), mean + 0.5, rtol=1e-6)
 
 
 def test_the_start_of_long_sojourns_takes_little_memory():
