@@ -4,7 +4,7 @@
 def has_flag(value: object) -> bool:
     """Returns whether a value, or one in nested lists, is True or False.
 
-    Beside numbers NumPy takes them for 1 and 0.
+    In a list with numbers, NumPy converts True and False to 1 and 0.
 
     Args:
       value: a list, a tuple, or anything else.

@@ -86,7 +86,7 @@ def peers(
 
     parts = [pattern, edges]
     linked = combining.combine('peers', parts, sample, num_clients=pattern.num_clients)
-    # Those of the uplinks, as the second part is over edges.
+    # Cycle and names are those of the uplinks alone: the clients of `edges` are edges.
     return linked._replace(cycle=pattern.cycle, client_names=pattern.client_names)
 
 

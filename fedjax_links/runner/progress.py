@@ -105,7 +105,9 @@ class Progress(Callback):
             return
         self._diverged.add(lane.name)
         round = int(record['first_bad_round'])
-        line = f'not finite from round {round} on (of 0 to {lane.num_rounds - 1})'
+        line = (
+            f'not finite from round {round} on (rounds are 0 to {lane.num_rounds - 1})'
+        )
         hint = f'--debug_round={round} looks into it'
         tqdm.write(f'{lane.description}: {line}; {hint}', file=sys.stderr)
 

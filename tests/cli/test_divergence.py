@@ -29,7 +29,8 @@ def test_a_lane_that_diverges_is_named_once_and_looked_into(plain, tmp_path):
     output = done.stderr.splitlines()
     assert len(output) == 2 * 2
     assert output[0] == (
-        'fedavg, links, seed 0, learning_rate 1e+38: not finite from round 0 on (of 0 to 19); '
+        'fedavg, links, seed 0, learning_rate 1e+38: not finite from round 0 on '
+        '(rounds are 0 to 19); '
         '--debug_round=0 looks into it'
     )
     assert 'Diverged (rounds count from 0): fedavg, links, seeds 0, 1 in round 0; ' in (

@@ -148,7 +148,7 @@ def test_a_diverging_lane_is_reported_once_under_a_live_line(capsys):
     output = capsys.readouterr().err.splitlines()
     assert len(output) == 1
     assert re.fullmatch(
-        r'fedpbc, links0, seed 0: not finite from round (\d) on \(of 0 to 7\); '
+        r'fedpbc, links0, seed 0: not finite from round (\d) on \(rounds are 0 to 7\); '
         r'--debug_round=\1 looks into it',
         output[0],
     )
