@@ -106,17 +106,23 @@ def array_task(variables: Variables = os.environ) -> Started | None:
         if count < 1:
             return None
         step = _number(variables, array.step) or 1
-        has_gaps = last is not None and last - first + 1 != count
-        if step > 1 or has_gaps:
+        gaps = _gaps(first, last, step, count)
+        if gaps:
             requirement = (
                 f'be given where {array.task} has gaps, such as --shard={task}/64'
             )
-            value = f'{count} numbers from {first} to {last}'
-            if step > 1:
-                value = f'numbers from {first} to {last} in steps of {step}'
-            raise errors.invalid('shard', requirement, value)
+            raise errors.invalid('shard', requirement, gaps)
         return Started(None, count, task % count, array.task)
     return None
+
+
+def _gaps(first: int, last: int | None, step: int, count: int) -> str:
+    """Describes the numbers of an array if they have gaps; empty if they have none."""
+    if step > 1:
+        return f'numbers from {first} to {last} in steps of {step}'
+    if last is not None and last - first + 1 != count:
+        return f'{count} numbers from {first} to {last}'
+    return ''
 
 
 def started_as(variables: Variables = os.environ) -> Started | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,16 +64,10 @@ def paired_differences(
     shown_metric = Metric(results.attrs['metric'])
     until = dataset.read_attribute(results, 'until') or {}
     members = dataset.points(results)
-    if baseline is None:
-        baseline = results.attrs.get('baseline') or None
-    baseline = _baseline(members, baseline)
+    baseline = _baseline(members, baseline, results.attrs.get('baseline'))
     baseline_of = _baseline_of_rows(members, baseline)
 
-    wide = panels.check_by_label('wide', wide, (), list(members))
-    for label, half_width in wide.items():
-        if half_width < 0:
-            value = f'{half_width} for {label!r}'
-            raise errors.invalid('wide', 'be at least 0', value)
+    wide = _check_wide(wide, members)
     curves_of_patterns = dataset.curves(results, model)
     model_of = _first_models(curves_of_patterns.values())
     titles = {
@@ -82,43 +76,42 @@ def paired_differences(
     }
     differences_of_patterns: dict[str, dict[str, evaluation.Interval]] = {}
     for pattern, curves in curves_of_patterns.items():
-        final = {
-            label: dataset.tail(models[model_of[label]], tail)
-            for label, models in curves.items()
-        }
-        differences_of_patterns[pattern] = {
-            label: _difference(label, final[label], final[base], until)
-            for label, base in baseline_of.items()
-            if label in final and base in final
-        }
+        final = _final_metrics(curves, model_of, tail)
+        differences_of_patterns[pattern] = _differences(final, baseline_of, until)
     row_titles = [titles[label] for label in baseline_of]
-    look_by_label = styles.looks(titles)
     longest_title = max(map(len, row_titles), default=0)
     axes_of_panels = panels.panel_axes(
         ax, len(curves_of_patterns), len(baseline_of), longest_title
     )
-    row_of = {label: row for row, label in enumerate(baseline_of)}
+    looks = styles.looks(titles)
+    rows = [
+        _Row(label, wide.get(label, 0.0), looks[label].colour) for label in baseline_of
+    ]
     panel_differences = zip(
         axes_of_panels, differences_of_patterns.items(), strict=True
     )
     for axes, (pattern, differences) in panel_differences:
-        for label, difference in differences.items():
-            _draw_difference(
-                axes,
-                row_of[label],
-                difference,
-                wide.get(label, 0.0),
-                shown_metric.scale,
-                look_by_label[label].colour,
-            )
+        _draw_rows(axes, rows, differences, shown_metric.scale)
         _name_rows(axes, row_titles)
         panels.name_panel(axes, results, pattern)
-    base_model = next((model_of[base] for base in baseline_of.values()), 'server')
-    base_title = panels.name_of(shown_names[baseline], base_model)
+    base_models = [model_of[base] for base in baseline_of.values()] or ['server']
+    base_title = panels.name_of(shown_names[baseline], base_models[0])
     words = shown_metric.words or 'value'
     x_label = shown_metric.difference_title(f'{words} minus that of {base_title}')
     _name_x_axes(axes_of_panels, x_label, is_new_figure=ax is None)
     return panels.as_returned(axes_of_panels)
+
+
+def _check_wide(
+    wide: Mapping[str, float] | None, members: dataset.Members
+) -> Mapping[str, float]:
+    """Returns the half widths of second intervals by label, none of which may be negative."""
+    half_widths = panels.check_by_label('wide', wide, (), list(members))
+    for label, half_width in half_widths.items():
+        if half_width < 0:
+            value = f'{half_width} for {label!r}'
+            raise errors.invalid('wide', 'be at least 0', value)
+    return half_widths
 
 
 def _first_models(
@@ -154,12 +147,21 @@ def _is_vector(entry: Any) -> bool:
     return not isinstance(entry, Mapping | tuple) and np.ndim(entry) == 1
 
 
-def _baseline(members: dataset.Members, baseline: str | None) -> str:
-    """Returns the label to compare with: by default the first algorithm or series.
+def _baseline(
+    members: dataset.Members, baseline: str | None, of_run: str | None
+) -> str:
+    """Returns the label to compare with: that of the run, or the first algorithm or series.
+
+    Args:
+      members: algorithm and point by series.
+      baseline: the chosen label; None for the default.
+      of_run: the run's; empty or None without one.
 
     Raises:
       ValueError: for one that is neither an algorithm nor a series.
     """
+    if baseline is None:
+        baseline = of_run or None
     algorithms = list(dict.fromkeys(algorithm for algorithm, _ in members.values()))
     if baseline is None:
         baseline = algorithms[0] if len(algorithms) > 1 else next(iter(members))
@@ -199,6 +201,41 @@ def _name_x_axes(axes_of_panels: list[Any], name: str, *, is_new_figure: bool) -
         axes.tick_params(labelleft=True)
 
 
+def _final_metrics(
+    curves: Mapping[str, Mapping[str, np.ndarray]],
+    model_of: Mapping[str, str],
+    tail: float,
+) -> dict[str, np.ndarray]:
+    """Returns the final metrics of a pattern by label, float[S].
+
+    Args:
+      curves: float[S, E] by label and model.
+      model_of: the model whose metrics count, by label.
+      tail: as in `paired_differences`.
+    """
+    return {
+        label: dataset.tail(models[model_of[label]], tail)
+        for label, models in curves.items()
+    }
+
+
+def _differences(
+    final: Mapping[str, np.ndarray], baseline_of: Mapping[str, str], until: Section
+) -> dict[str, evaluation.Interval]:
+    """Returns the paired differences under a pattern, of labels that it has with their baseline.
+
+    Args:
+      final: float[S] by label, the final metric of each seed.
+      baseline_of: the label that each label is compared with.
+      until: as in `_difference`.
+    """
+    differences: dict[str, evaluation.Interval] = {}
+    for label, base in baseline_of.items():
+        if label in final and base in final:
+            differences[label] = _difference(label, final[label], final[base], until)
+    return differences
+
+
 def _difference(
     label: str, final: np.ndarray, base: np.ndarray, until: Section
 ) -> evaluation.Interval:
@@ -228,25 +265,47 @@ def _difference(
     return difference._replace(half_width=np.asarray(verdict.half_width))
 
 
-def _draw_difference(
+class _Row(NamedTuple):
+    """Describes a row of the panels.
+
+    Attributes:
+      label: whose difference it shows.
+      wide_half_width: half width of the second interval; 0 without one.
+      colour: of the point and its bars.
+    """
+
+    label: str
+    wide_half_width: float
+    colour: str
+
+
+def _draw_rows(
     axes: Axes,
-    row: int,
-    difference: evaluation.Interval,
-    wide_half_width: float,
+    rows: Sequence[_Row],
+    differences: Mapping[str, evaluation.Interval],
     scale: float,
-    colour: str,
+) -> None:
+    """Draws the differences of a panel, each in the row of its label."""
+    for position, row in enumerate(rows):
+        if row.label in differences:
+            _draw_difference(axes, position, row, differences[row.label], scale)
+
+
+def _draw_difference(
+    axes: Axes, position: int, row: _Row, difference: evaluation.Interval, scale: float
 ) -> None:
     """Draws a point with its bar, and a thin bar for the wider interval if there is one."""
     mean = scale * float(difference.mean)
     half_width = scale * float(difference.half_width)
-    wide_half_width = scale * wide_half_width
-    look: dict[str, Any] = {'fmt': 'o', 'markersize': 6, 'capsize': 3, 'color': colour}
+    wide_half_width = scale * row.wide_half_width
+    colour: dict[str, Any] = {'color': row.colour}
+    look: dict[str, Any] = {'fmt': 'o', 'markersize': 6, 'capsize': 3, **colour}
     if not difference.excludes_zero or wide_half_width >= abs(mean):
         look['markerfacecolor'] = 'white'
     if math.isinf(half_width):
-        axes.axhline(row, color=colour, linestyle='--', linewidth=0.7)
+        axes.axhline(position, linestyle='--', linewidth=0.7, **colour)
     elif math.isfinite(wide_half_width) and wide_half_width > half_width:
-        thin: dict[str, Any] = {'fmt': 'none', 'elinewidth': 0.7, 'color': colour}
-        axes.errorbar(mean, row, xerr=wide_half_width, **thin)
+        thin: dict[str, Any] = {'fmt': 'none', 'elinewidth': 0.7, **colour}
+        axes.errorbar(mean, position, xerr=wide_half_width, **thin)
     error = half_width if math.isfinite(half_width) else None
-    axes.errorbar(mean, row, xerr=error, **look)
+    axes.errorbar(mean, position, xerr=error, **look)

@@ -226,22 +226,14 @@ class Results:
         Raises:
           ValueError: for a column, value, label or seed that the run does not have.
         """
-        if at is not None and not isinstance(at, Mapping):
-            raise errors.invalid('at', 'be values by column', errors.text_of(at))
-        facts = dict(self.facts)
-        num_rows = len(self.columns['round']) if self.columns else 0
-        is_selected = np.ones(num_rows, bool)
         labels = {'algorithms': algorithms, 'patterns': patterns, 'seeds': seeds}
+        selected: dict[str, list[Any]] = {}
         for field, selection in labels.items():
-            if selection is None:
-                continue
-            facts[field] = _among(field, selection, self.facts[field])
-            if self.columns:
-                column = self.columns[field.removesuffix('s')]
-                is_selected &= np.isin(column, facts[field])
-        values_at = self._grid_values(at or {})
-        for name in values_at.keys() & self.columns.keys():
-            is_selected &= _has_value_among(self.columns[name], values_at[name])
+            if selection is not None:
+                selected[field] = _among(field, selection, self.facts[field])
+        facts = {**self.facts, **selected}
+        values_at = self._grid_values({} if at is None else at)
+        is_selected = self._rows_of(selected, values_at)
         all_points = grids.points(facts['grid'], facts['grid_mode'])
         points = [point for point in all_points if _lies_at(point, values_at)]
         if not points:
@@ -256,12 +248,34 @@ class Results:
             has_first_point=self.has_first_point and points[0] == all_points[0],
         )
 
+    def _rows_of(
+        self,
+        selected: Mapping[str, Sequence[Any]],
+        values_at: Mapping[str, Sequence[Any]],
+    ) -> np.ndarray:
+        """Returns which rows are selected, bool[rows].
+
+        Args:
+          selected: labels or seeds, by field of the facts.
+          values_at: values by column of the grid.
+        """
+        if not self.columns:
+            return np.zeros(0, bool)
+        is_selected = np.ones(len(self.columns['round']), bool)
+        for field, labels in selected.items():
+            is_selected &= np.isin(self.columns[field.removesuffix('s')], labels)
+        for name in values_at.keys() & self.columns.keys():
+            is_selected &= _has_value_among(self.columns[name], values_at[name])
+        return is_selected
+
     def _grid_values(self, at: Point) -> dict[str, list[Any]]:
         """Returns the selected values of columns of the grid.
 
         Raises:
           ValueError: for a column or value that the grid does not have.
         """
+        if not isinstance(at, Mapping):
+            raise errors.invalid('at', 'be values by column', errors.text_of(at))
         grid = self.facts['grid']
         selected = {}
         for name, selection in at.items():

@@ -94,8 +94,6 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
 def _find_lane(folder: Path, lane: str | LaneLabels | None) -> LaneRecord:
     """Finds the one main lane of a name, or with some labels."""
     records = _main_lanes(folder)
-    if not records:
-        raise errors.invalid('folder', 'hold lanes with their states', folder)
     if isinstance(lane, str):
         by_name = {record.name: record for record in records}
         return checks.entry('lane', lane, by_name)
@@ -119,10 +117,13 @@ def _requirement_of_lane(folder: Path, examples: Sequence[LaneRecord]) -> str:
 
 
 def _main_lanes(folder: Path) -> list[LaneRecord]:
-    """Returns the lanes of a folder without those of tuning."""
-    return [
+    """Returns the lanes of a folder without those of tuning, at least one."""
+    records = [
         record for record in folders.lanes(folder) if record.labels['stage'] == 'main'
     ]
+    if not records:
+        raise errors.invalid('folder', 'hold lanes with their states', folder)
+    return records
 
 
 def _check_labels(labels: LaneLabels, records: Sequence[LaneRecord]) -> None:
