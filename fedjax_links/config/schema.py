@@ -171,7 +171,7 @@ class ExperimentConfig(Settings):
         default=None,
     )
     patterns: Mapping[str, Section | str] | None = declare(
-        'The patterns, a section each by label.',
+        'The patterns: one section for each, under its label.',
         example={
             'steady': {'name': 'bernoulli', 'probs': 0.5},
             'sticky': {'name': 'markov', 'probs': 0.5, 'up_rate': 0.05},
@@ -179,8 +179,8 @@ class ExperimentConfig(Settings):
         default=None,
     )
     algorithms: Mapping[str, Section] = declare(
-        'The algorithms, a section each by label. The label is the name unless the section has '
-        "one; ``client`` in it overrides the client's fields.",
+        'The algorithms: one section for each, under its label. The label is the name unless the '
+        "section has one; ``client`` in it overrides the client's fields.",
         example={'fedavg': {}, 'fedpbc': {}},
     )
     client: Section = declare(
