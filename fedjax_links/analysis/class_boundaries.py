@@ -188,7 +188,7 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
     mass = boundaries.mass[first, second]
     distance = boundaries.distances[first, second]
     shift = np.log(law[first] / law[second]) / distance  # s / D
-    # Of the examples of one class and of the other, 2 Phi(D / 2) are right without a shift.
+    # Without a shift, the fractions of both classes that are right add up to 2 Phi(D / 2).
     with_shift = special.ndtr(distance / 2 + shift) + special.ndtr(distance / 2 - shift)
     lost = 2 * special.ndtr(distance / 2) - with_shift
     return float(lost @ (mass * distance / _normal_density(distance / 2)))

@@ -38,7 +38,7 @@ _OPTION_OF = {
 """The one option that theory takes of an algorithm, which has no default here."""
 # A singular value below this one is rounding.
 _SMALLEST_SINGULAR_VALUE = 1e-10
-# Of a round that moves models by less, float64 keeps too few digits.
+# Where a round moves models by less, float64 keeps too few digits.
 _MIN_PROGRESS = 5e-10
 
 

@@ -21,7 +21,7 @@ from fedjax_links.analysis import _checks
 
 # Complex entries in memory at a time (128 KiB): they stay in the cache.
 _CHUNK_ELEMENTS = 2**13
-# Of the probability that the trapezoidal sum may put at a wrong count.
+# Log of the probability that the trapezoidal sum may put at a wrong count.
 _LOG_TOLERANCE = np.log(1e-18)
 
 

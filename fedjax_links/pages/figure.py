@@ -25,7 +25,7 @@ PICTURE = 'figure.png'
 NUMBERS = 'figure.csv'
 TEXT = 'figure.md'
 
-# Of captions in letters of 8.5 points, and of titles in those of matplotlib.
+# Captions have letters of 8.5 points, titles the size that matplotlib gives them.
 _LETTERS_PER_INCH = 14
 _LINE_INCHES = 0.17
 _TITLE_LETTERS_PER_INCH = 10

@@ -17,7 +17,7 @@ Survival = NDArray[np.float64]
 
 # The most entries of a table's row, which then takes 8 MB.
 _MOST_ROUNDS = 1_000_000
-# Per entry while a table is made: two copies of it, and a mask.
+# Bytes per entry while a table is made: two copies of 8 and a mask of 1.
 _BYTES_PER_ENTRY = 17.0
 # Probability at which a table ends.
 _NEGLIGIBLE = 1e-10

@@ -41,7 +41,7 @@ class ReportTimer:
         lane = lanes[0]
         compiled_before = self._clock.seconds
         num_patterns = len(plan.patterns)
-        # Of seeds until decided, those that are sure to run.
+        # With seeds until decided, only the lanes that are sure to run count.
         main = plan.schedule.first_main(lane.algorithm)
         num_lanes = len({(other.pattern, other.seed) for other in main})
         # The first call also compiles.

@@ -197,7 +197,7 @@ def _points_of_rows(
         return row_index, np.zeros_like(row_index)
     table = pandas.DataFrame(
         {
-            # Of objects pandas would make texts, and NaN of None.
+            # Without the dtype pandas would turn objects into texts, and None into NaN.
             k: pandas.Series(column, dtype=column.dtype)
             for k, column in enumerate(dataset.as_tuples(rows[n]) for n in points[0])
         }

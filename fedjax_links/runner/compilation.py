@@ -35,7 +35,7 @@ from fedjax_links.planning import parametrized
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.plan import Plan
 
-# Of one dispatch, whose links are all drawn before its first period.
+# Limits of one dispatch, whose links are all drawn before its first period.
 _MAX_PERIODS = 64
 _LINK_BYTES = 2**24
 

@@ -24,7 +24,7 @@ from fedjax_links.testing.suites import (
     same_types,
 )
 
-# Of the largest entry of the server's path. Rows of bfloat16 are off by a 512th.
+# Relative to the largest entry of the server's path. Rows of bfloat16 are off by 1/512.
 _BFLOAT16_TOLERANCE = 0.02
 _MESH_SIZES = (1, 2, 4)
 # Rounds. The second piece ends, and the third begins, between rounds with clients.

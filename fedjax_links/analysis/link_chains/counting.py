@@ -241,7 +241,7 @@ def _with_one_more(
     Returns:
       float64[K, K].
     """
-    # Of each configuration, take out one client, of its first occupied state.
+    # From each configuration, take out one client in its first occupied state.
     state_before = np.argmax(counts > 0, axis=1)
     without = np.zeros((len(add), len(counts)), np.int64)
     for state, index in enumerate(add):

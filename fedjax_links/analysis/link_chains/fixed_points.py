@@ -11,7 +11,7 @@ from fedjax_links.analysis.link_chains.round_operators import RoundOperator
 # Sizes up to which linear systems, and eigenvalue problems, are solved as dense ones.
 _DENSE_SYSTEM = 1_500
 _DENSE_EIGENVALUES = 250
-# Of a positive map, this shift leaves one eigenvalue on the spectral circle.
+# This shift leaves a positive map with one eigenvalue on the spectral circle.
 _SHIFT = 0.5
 _TOLERANCE = 3e-14
 _KRYLOV_VECTORS = 80

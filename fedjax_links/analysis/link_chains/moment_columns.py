@@ -334,7 +334,7 @@ def _block(
     states = list(itertools.product(*(range(size) for size in sizes)))
     numbers = list(range(len(states)))
     exchanged = numbers
-    # Of two clients of a group, one order of their states stands for both.
+    # For two clients of one group, one order of their states stands for both orders.
     if is_symmetric and len(groups) == 2 and groups[0] == groups[1]:
         numbers = [n for n, (a, b) in enumerate(states) if a <= b]
         exchanged = [states.index(states[n][::-1]) for n in numbers]

@@ -108,7 +108,7 @@ def _levels_table(
     """
     metric = final_metrics.metric
     has_differences = any(each is not None for each in differences.values())
-    # Beside a paper's numbers the run's are ours; alone they need no owner.
+    # Beside a paper's numbers the run's are titled as ours.
     title = metric.words
     difference_title = 'minus'
     if paper:

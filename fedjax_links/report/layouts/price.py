@@ -177,7 +177,7 @@ def _series_costs(
       ValueError: for links of a fork, if the algorithm needs those before it as well.
     """
     masks = links.masks[key.pattern]
-    # Of seeds until decided, links are drawn of all that might run.
+    # With seeds until decided, links are drawn for all seeds that might run.
     seeds = [seed for seed in view.seeds_of(key) if seed in masks]
     if links.first_round and messages.traffic.senders is not None:
         requirement = (
