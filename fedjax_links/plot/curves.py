@@ -1,6 +1,6 @@
 """Draws learning curves of runs, with bands over seeds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,8 +82,8 @@ def learning_curves(
         upper end of its band, such as mean, mean - 2 sd and mean + 2 sd of `analysis.linear_curve`.
         It is drawn as black dashes, its band between thin dots.
       band: ``'interval'``, the 95 % interval of the mean over seeds (Student t), or
-        ``'deviation'``, the standard deviation over seeds and window. Two seeds have too wide an
-        interval, and the band ``'interval'`` then lies between them.
+        ``'deviation'``, the standard deviation over seeds and window. The interval of two seeds is
+        too wide to draw: their band ``'interval'`` goes from one to the other.
       window: evaluations that a moving average spans.
       above: what is subtracted from the values, such as a known minimum.
       log: whether the axis of values is logarithmic.
@@ -117,11 +117,11 @@ def learning_curves(
     shown_names = dataset.names(results)
     curves_of_patterns = dataset.curves(results, model)
     if legend:
-        _check_legend(max(map(_num_curves, curves_of_patterns.values())))
+        _check_legend(curves_of_patterns.values())
     curve_labels = [label for curves in curves_of_patterns.values() for label in curves]
     look_of = styles.looks(dict.fromkeys(curve_labels))
-    is_fraction = shown_metric.is_fraction and not above
-    limits = (0, 1) if is_fraction else (-np.inf, np.inf)
+    is_bounded = shown_metric.is_fraction and not above
+    limits = (0, 1) if is_bounded else (-np.inf, np.inf)
     options = _Options(window, band, above, log, log_rounds, limits)
     axes_of_panels = panels.panel_axes(ax, len(curves_of_patterns))
     for axes, (pattern, curves) in zip(
@@ -155,7 +155,7 @@ def learning_curves(
         _name_axes(axes, x_name, shown_metric.words, above)
         _scale_axes(axes, log, log_rounds, shown_metric.is_fraction)
     if legend:
-        panels.legend(axes_of_panels[-1])
+        panels.legend(axes_of_panels[-1], panels=axes_of_panels)
     return panels.as_returned(axes_of_panels)
 
 
@@ -240,11 +240,7 @@ def _draw_exact(
     for end in ends:
         axes.plot(x_values, end, color=colour, linestyle=':', linewidth=0.7, zorder=0.6)
     axes.plot(
-        x_values,
-        line[is_shown],
-        color=styles.EXACT,
-        linestyle='--',
-        linewidth=0.7,
+        x_values, line[is_shown], color=styles.EXACT, linestyle='--', linewidth=0.7
     )
 
 
@@ -283,12 +279,16 @@ def _num_curves(curves: Mapping[str, Mapping[str, np.ndarray]]) -> int:
     return sum(map(len, curves.values()))
 
 
-def _check_legend(num_curves: int) -> None:
+def _check_legend(curves_of_panels: Iterable[dataset.Curves]) -> None:
     """Raises for a legend with more names than fit beside a picture."""
-    if num_curves > _MAX_LEGEND_NAMES:
+    names: set[tuple[str, str]] = set()
+    for curves in curves_of_panels:
+        for label, by_model in curves.items():
+            names.update((label, model_name) for model_name in by_model)
+    if len(names) > _MAX_LEGEND_NAMES:
         limit = f'more than {_MAX_LEGEND_NAMES} curves'
         requirement = f'be False for {limit} (`run.select` takes a part)'
-        raise errors.invalid('legend', requirement, f'True for {num_curves:,}')
+        raise errors.invalid('legend', requirement, f'True for {len(names):,}')
 
 
 def _fill_band(

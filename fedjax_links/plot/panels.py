@@ -301,9 +301,25 @@ def logarithmic(axis: Axis, *, per_cent: bool = False) -> None:
     axis.set_tick_params(which='minor', labelsize='small')
 
 
-def legend(axes: Axes, *, outside: bool = False) -> None:
-    """Draws a legend; beside the axes if it is long, or if asked for."""
-    names = axes.get_legend_handles_labels()[1]
+def legend(
+    axes: Axes, *, outside: bool = False, panels: Sequence[Axes] | None = None
+) -> None:
+    """Draws a legend; beside the axes if it is long, or if asked for.
+
+    Args:
+      axes: where to draw it.
+      outside: whether to draw it beside the axes in any case.
+      panels: axes with the artists to name; a name in several panels is shown once. By default
+        ``axes`` alone.
+    """
+    handles: list[Any] = []
+    names: list[str] = []
+    for panel in [axes] if panels is None else panels:
+        names_before = set(names)
+        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
+            if name not in names_before:
+                handles.append(handle)
+                names.append(name)
     if not names:
         return
     is_long = len(names) > _MAX_INSIDE or max(map(len, names)) > _MAX_LETTERS_INSIDE
@@ -311,7 +327,7 @@ def legend(axes: Axes, *, outside: bool = False) -> None:
     if (outside or is_long) and axes.figure.get_layout_engine() is not None:
         columns = math.ceil(len(names) / _MAX_LEGEND_ROWS)
         where = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1), 'ncols': columns}
-    axes.legend(frameon=False, fontsize='small', **where)
+    axes.legend(handles, names, frameon=False, fontsize='small', **where)
 
 
 def legend_width(figure: Figure) -> float:

@@ -93,7 +93,7 @@ def is_verified(path: Path, digest: str | None = None) -> bool:
     Raises:
       OSError: if it cannot be read.
     """
-    content = hashlib.sha256()
+    sha256 = hashlib.sha256()
     with path.open('rb') as file:
         num_bytes = file.seek(0, os.SEEK_END) - _COMMENT_BYTES
         file.seek(0)
@@ -101,10 +101,10 @@ def is_verified(path: Path, digest: str | None = None) -> bool:
             chunk = file.read(min(num_bytes, _CHUNK_BYTES))
             if not chunk:
                 break
-            content.update(chunk)
+            sha256.update(chunk)
             num_bytes -= len(chunk)
         comment = file.read()
-    actual = content.hexdigest()
+    actual = sha256.hexdigest()
     return actual.encode() == comment and digest in (None, actual)
 
 
@@ -122,7 +122,8 @@ def pack_metrics(
         default. Labels, and other columns without a slash, are always kept.
 
     Returns:
-      The content of an npz, numbers in the smallest type that holds their column exactly.
+      The content of an npz. A column of floats is float32 where that is exact. One of integers
+      has the smallest unsigned type that holds it, unless some are negative.
 
     Raises:
       ValueError: for a metric that no model has.
@@ -172,7 +173,9 @@ def _stored(name: str, column: np.ndarray) -> tuple[str, NDArray[np.generic]]:
         texts = [json.dumps(value) for value in column.tolist()]
         return _AS_TEXT + name, np.array(texts)
     if column.dtype.kind == 'f':
-        single = column.astype(np.float32)
+        # A value that overflows is not exact, so it needs no warning.
+        with np.errstate(over='ignore'):
+            single = column.astype(np.float32)
         is_exact = np.array_equal(single.astype(np.float64), column, equal_nan=True)
         return name, single if is_exact else column
     if column.dtype.kind == 'i' and column.size and column.min() >= 0:

@@ -116,6 +116,18 @@ def test_a_run_has_a_panel_per_pattern():
     assert len(pyplot.get_fignums()) == 1
 
 
+def test_the_legend_names_what_only_an_earlier_panel_shows():
+    """With seeds until decided, a run in which MIFA has not started on the last pattern."""
+    run = a_run()
+    started = (run['algorithm'] != 'mifa') | (run['pattern'] != 'two')
+    columns = {name: column[started] for name, column in run.columns.items()}
+    facts = {**run.facts, 'until': {'least': 2}}
+    first, last = plot.learning_curves(fl.runs.Results(columns, facts))
+    assert (len(first.lines), len(last.lines)) == (2, 1)
+    names = [text.get_text() for text in last.get_legend().get_texts()]
+    assert names == ['fedavg', 'MIFA']
+
+
 def test_what_diverged_in_a_run_is_missing():
     finite = np.ones(16, bool)
     finite[0] = False

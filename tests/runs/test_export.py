@@ -195,6 +195,15 @@ def test_an_archive_holds_any_column_or_chosen_metrics(tmp_path):
         checksummed_npz.read_metrics(path)
 
 
+@pytest.mark.filterwarnings('error')
+def test_a_metric_beyond_float32_is_archived_without_a_warning(tmp_path):
+    columns = {'server/loss': np.array([0.5, 1e300])}
+    path = tmp_path / 'metrics.npz'
+    path.write_bytes(checksummed_npz.pack_metrics(columns))
+    column = checksummed_npz.read_metrics(path)['server/loss']
+    assert_same_bits(column, columns['server/loss'])
+
+
 def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):
     export.archive(
         configured, tmp_path / 'kept', metrics=['eval_loss', 'eval_accuracy']
