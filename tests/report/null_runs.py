@@ -28,25 +28,25 @@ class Accuracies(NamedTuple):
 
     Attributes:
       examples: of the test set.
-      own: fraction of them on which an algorithm is right or wrong independently of the others; on
-        the rest all are right or all are wrong.
+      independent_fraction: fraction of the examples on which an algorithm is right or wrong
+        independently of the others; on the rest all are right or all are wrong.
       level: mean of all accuracies.
       by_seed: standard deviation of what a seed's accuracy is expected to be.
     """
 
     examples: int
-    own: float
+    independent_fraction: float
     level: float = 0.8
     by_seed: float = 0.02
 
     def draw(self, rng: np.random.Generator, *shape: int) -> np.ndarray:
         """Draws binomial means float[*shape], the last axis over seeds, as kept: float32."""
         chances = np.clip(rng.normal(self.level, self.by_seed, shape[-1]), 0.0, 1.0)
-        num_own = max(1, round(self.own * self.examples))
-        num_right = rng.binomial(self.examples - num_own, chances) + rng.binomial(
-            num_own, chances, shape
-        )
-        return (num_right / self.examples).astype(np.float32).astype(float)
+        num_independent = max(1, round(self.independent_fraction * self.examples))
+        num_right_together = rng.binomial(self.examples - num_independent, chances)
+        num_right_alone = rng.binomial(num_independent, chances, shape)
+        accuracies = (num_right_together + num_right_alone) / self.examples
+        return accuracies.astype(np.float32).astype(float)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,14 +55,15 @@ class Null:
 
     Attributes:
       law: of final metrics.
-      num_seeds: of every lane; the most of a pair where seeds go on until decided.
+      num_seeds: of every lane; where pairs get seeds until they are decided, the most of a pair.
       num_algorithms: with the baseline.
       tuning_seeds: with which every algorithm chooses between rates; 0 for one rate, untuned.
-      least: seeds of every pair where they go on until decided; 0 for a fixed number.
+      min_seeds: of a pair, where pairs get seeds until they are decided; 0 where all get
+        ``num_seeds``.
       margin: up to which differences make none.
       diverging: chance that a lane diverges.
       grid: columns and their values.
-      only: columns that the other algorithms have, and the baseline lacks.
+      baseline_lacks: columns of the grid that only the other algorithms have.
       gain: by how much the last algorithm is better after all, to see what is found.
     """
 
@@ -70,16 +71,16 @@ class Null:
     num_seeds: int
     num_algorithms: int = 5
     tuning_seeds: int = 0
-    least: int = 0
+    min_seeds: int = 0
     margin: float = 0.0
     diverging: float = 0.0
     grid: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
-    only: tuple[str, ...] = ()
+    baseline_lacks: tuple[str, ...] = ()
     gain: float = 0.0
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the folder of such a run says of it."""
+        """Returns what the folder of such a run says of it."""
         labels = [BASELINE, *(f'other {k}' for k in range(1, self.num_algorithms))]
         tuning = {
             'grid': {RATE: list(RATES)},
@@ -106,9 +107,9 @@ class Null:
             'grid_mode': 'cross',
             'tuning': tuning if self.tuning_seeds else None,
         }
-        if self.least:
+        if self.min_seeds:
             until = {
-                'least': self.least,
+                'least': self.min_seeds,
                 'margin': self.margin,
                 'level': 0.95,
                 'tail': 0.1,
@@ -134,7 +135,10 @@ class Null:
                 lines.add(
                     'tuning', labels[a], point, scores[p, a, r], FIRST_TUNING_SEED
                 )
-        tuned = {k: trials.read_trials(lines.columns, facts, k) for k in labels}
+        tuning_columns = lines.columns
+        tuned = {
+            label: trials.read_trials(tuning_columns, facts, label) for label in labels
+        }
         final_metrics = self.law.draw(rng, *shape, self.num_seeds)
         final_metrics[:, -1] += self.gain
         baseline_points = list(map(self._of_baseline, points))
@@ -152,13 +156,17 @@ class Null:
                 at_rate = {**point, RATE: RATES[r]}
                 lines.add(stage, labels[a], at_rate, final_metrics[p, a, r])
         columns = lines.columns
-        if self.least:
+        if self.min_seeds:
             columns = _until_decided(columns, facts)
         return run_view.of_run(runs.Results(columns, facts))
 
     def _of_baseline(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Leaves out the columns that the baseline lacks."""
-        return {name: value for name, value in point.items() if name not in self.only}
+        return {
+            name: value
+            for name, value in point.items()
+            if name not in self.baseline_lacks
+        }
 
 
 def _chosen_rates(tuned: Any) -> list[tuple[str, int]]:
@@ -168,8 +176,8 @@ def _chosen_rates(tuned: Any) -> list[tuple[str, int]]:
     return [('main', best), *(('tie', r) for r in ties[:2])]
 
 
-def largest_rate(pages: int) -> float:
-    """Returns what a rate of 5 % gives at most on so many pages: three standard errors more."""
+def max_false_rate(pages: int) -> float:
+    """Returns the largest rate of false claims to accept: 5 % and three standard errors."""
     return 0.05 + 3 * (0.05 * 0.95 / pages) ** 0.5
 
 
@@ -222,17 +230,18 @@ class _Lines:
         """The lines by column."""
         names = list(dict.fromkeys(itertools.chain(*self._rows)))
         return {
-            k: runs.folder.as_column([row.get(k) for row in self._rows]) for k in names
+            name: runs.folder.as_column([row.get(name) for row in self._rows])
+            for name in names
         }
 
 
 def _until_decided(columns: Any, facts: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Keeps the seeds that are needed once all of them are known."""
+    """Drops the seeds that a run until decided, which draws them in turn, does not reach."""
     needed = sequential_seeds.seeds_needed(columns, facts)
     selected = columns['stage'] == 'tuning'
     for row in np.flatnonzero(~selected):
-        point = {k: columns[k][row] for k in facts['grid']}
-        position = recorded.cell_key(PATTERN, point)
-        most = needed[columns['algorithm'][row]].get(position, facts['until']['least'])
-        selected[row] = columns['seed'][row] < most
+        point = {name: columns[name][row] for name in facts['grid']}
+        cell = recorded.cell_key(PATTERN, point)
+        num_seeds = needed[columns['algorithm'][row]].get(cell, facts['until']['least'])
+        selected[row] = columns['seed'][row] < num_seeds
     return {name: column[selected] for name, column in columns.items()}

@@ -8,7 +8,7 @@ import pytest
 
 from fedjax_links import evaluation
 from fedjax_links.report import layouts
-from tests.report.null_runs import BASELINE, Accuracies, Null, fraction, largest_rate
+from tests.report.null_runs import BASELINE, Accuracies, Null, fraction, max_false_rate
 
 PAGES = 1000
 SOME = 60  # of the default tier
@@ -79,7 +79,7 @@ def check(rates, pages):
     """A false claim is as rare as 5 % may come out, and words say what stars do."""
     assert rates['bare'] == rates['starred']
     assert rates['sided'] == pytest.approx(rates['starred by itself'])
-    assert max(rates.values()) <= largest_rate(pages), rates
+    assert max(rates.values()) <= max_false_rate(pages), rates
 
 
 @pytest.mark.parametrize('examples, num_seeds, pages', with_pages(CASES, (100, 3)))
@@ -90,7 +90,7 @@ def test_a_fixed_number_of_seeds(examples, num_seeds, pages):
 
 @pytest.mark.parametrize('examples, least, pages', with_pages(CASES, (100, 2)))
 def test_seeds_until_decided(examples, least, pages):
-    null = Null(law=Accuracies(examples, 0.2), num_seeds=MOST, least=least)
+    null = Null(law=Accuracies(examples, 0.2), num_seeds=MOST, min_seeds=least)
     check(claim_rates(null, pages, seed=least), pages)
 
 
@@ -105,7 +105,9 @@ def test_rates_tuned_with_other_seeds(examples, num_seeds, pages):
 @pytest.mark.release('test_rates_tuned_with_other_seeds')
 def test_rates_tuned_and_seeds_until_decided(examples, least, pages):
     law = Accuracies(examples, 0.2)
-    null = Null(law=law, num_seeds=MOST, least=least, num_algorithms=3, tuning_seeds=3)
+    null = Null(
+        law=law, num_seeds=MOST, min_seeds=least, num_algorithms=3, tuning_seeds=3
+    )
     check(claim_rates(null, pages, seed=least), pages)
 
 
@@ -119,7 +121,7 @@ def test_lanes_that_diverge_by_chance(tuning_seeds, pages):
 
 EFFECTS = {
     'five seeds': {'num_seeds': 5},
-    'two or more seeds until decided': {'num_seeds': MOST, 'least': 2},
+    'two or more seeds until decided': {'num_seeds': MOST, 'min_seeds': 2},
     'tuned': {'num_seeds': 5, 'tuning_seeds': 3},
 }
 
@@ -130,7 +132,9 @@ EFFECTS = {
 def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
     law = Accuracies(10_000, 0.2)
     rng = np.random.default_rng(2)
-    deviation = (2 * law.own * law.level * (1 - law.level) / law.examples) ** 0.5
+    deviation = (
+        2 * law.independent_fraction * law.level * (1 - law.level) / law.examples
+    ) ** 0.5
     null = Null(law=law, num_algorithms=4, gain=5 * deviation, **EFFECTS[name])
     results = []
     false = []
@@ -140,13 +144,13 @@ def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
         starred = difference.endswith('**')
         assert starred == (word == evaluation.AHEAD)
         # A pair that gets seeds until it is decided stops there: few are left for others' sake.
-        results.append(word.startswith(evaluation.AHEAD) if null.least else starred)
+        results.append(word.startswith(evaluation.AHEAD) if null.min_seeds else starred)
         num_false = sum('**' in text for _, text, _ in others)
         false.append(num_false / max(num_false + starred, 1))
         held.append(covers(difference, null.gain))
     assert np.mean(results) >= 0.9
-    assert np.mean(false) <= largest_rate(pages)
-    assert 1 - np.mean(held) <= largest_rate(pages)
+    assert np.mean(false) <= max_false_rate(pages)
+    assert 1 - np.mean(held) <= max_false_rate(pages)
 
 
 @pytest.mark.parametrize('least, pages', with_pages([(2,), (3,), (4,), (5,)], (3,)))
@@ -154,12 +158,12 @@ def test_what_differs_by_the_margin_is_rarely_alike(least, pages):
     law = Accuracies(10_000, 0.2)
     rng = np.random.default_rng(least)
     null = Null(
-        law=law, num_algorithms=2, num_seeds=20, least=least, margin=0.01, gain=0.01
+        law=law, num_algorithms=2, num_seeds=20, min_seeds=least, margin=0.01, gain=0.01
     )
     words = [table(null, rng)[-1][-1] for _ in range(pages)]
-    assert fraction(word == evaluation.EQUIVALENT for word in words) <= largest_rate(
+    assert fraction(word == evaluation.EQUIVALENT for word in words) <= max_false_rate(
         pages
     )
-    same = Null(law=law, num_algorithms=2, num_seeds=20, least=least, margin=0.01)
+    same = Null(law=law, num_algorithms=2, num_seeds=20, min_seeds=least, margin=0.01)
     words = [table(same, rng)[-1][-1] for _ in range(SOME)]
     assert fraction(word == evaluation.EQUIVALENT for word in words) >= 0.9
