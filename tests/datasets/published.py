@@ -16,12 +16,12 @@ TRAIN = 20
 TEST = 10
 
 
-def draw(number, shape, num_classes, seed, first_label=0):
+def draw(number, shape, num_classes, seed):
     """Draws pixels, and numbers the labels in turn."""
     pixels = np.random.default_rng(seed).integers(
         0, 256, (number, *shape), dtype=np.uint8
     )
-    return pixels, np.arange(number) % num_classes + first_label
+    return pixels, np.arange(number) % num_classes
 
 
 def idx(array):
@@ -61,28 +61,27 @@ def write_emnist(folder):
     return parts
 
 
+def planes(image):
+    """Encodes an image: all red pixels, then green ones, then blue ones."""
+    return image.transpose(2, 0, 1).tobytes()
+
+
 def write_cifar10(folder):
     """Writes six batches of records: a label, then all red pixels, green ones, blue ones."""
     folder.mkdir(parents=True, exist_ok=True)
     train = draw(TRAIN, (32, 32, 3), 10, 0)
     test = draw(TEST, (32, 32, 3), 10, 1)
-    cuts = [slice(4 * k, 4 * k + 4) for k in range(5)]
-    batches = {
-        f'data_batch_{k}.bin': (train[0][c], train[1][c]) for k, c in enumerate(cuts, 1)
-    }
-    batches['test_batch.bin'] = test
-    files = {
-        name: b''.join(
-            bytes([label])
-            + b''.join(image[:, :, channel].tobytes() for channel in range(3))
-            for image, label in zip(*batch, strict=True)
-        )
-        for name, batch in batches.items()
-    }
-    _pack(
-        folder / 'cifar-10-binary.tar.gz',
-        {f'cifar-10-batches-bin/{name}': data for name, data in files.items()},
-    )
+    batches = {'test_batch.bin': test}
+    pixels, labels = (np.split(array, 5) for array in train)
+    for k in range(5):
+        batches[f'data_batch_{k + 1}.bin'] = pixels[k], labels[k]
+    files = {}
+    for name, batch in batches.items():
+        records = [
+            bytes([label]) + planes(image) for image, label in zip(*batch, strict=True)
+        ]
+        files[f'cifar-10-batches-bin/{name}'] = b''.join(records)
+    _pack(folder / 'cifar-10-binary.tar.gz', files)
     return {'train': train, 'test': test}
 
 
@@ -93,13 +92,13 @@ def write_cifar100(folder):
         'train': draw(TRAIN, (32, 32, 3), 100, 0),
         'test': draw(TEST, (32, 32, 3), 100, 1),
     }
-    files = {
-        f'cifar-100-binary/{part}.bin': b''.join(
-            bytes([19, label]) + b''.join(image[:, :, c].tobytes() for c in range(3))
-            for image, label in zip(*rows, strict=True)
-        )
-        for part, rows in parts.items()
-    }
+    files = {}
+    for part, examples in parts.items():
+        records = [
+            bytes([19, label]) + planes(image)
+            for image, label in zip(*examples, strict=True)
+        ]
+        files[f'cifar-100-binary/{part}.bin'] = b''.join(records)
     _pack(folder / 'cifar-100-binary.tar.gz', files)
     return parts
 

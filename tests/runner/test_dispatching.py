@@ -38,8 +38,8 @@ def test_the_number_of_periods_in_a_dispatch_changes_no_bit(
     lanes = lanes if side_by_side else lanes[:1]
     one_by_one = LaneBatch(programs, lanes)
     at_once = LaneBatch(programs, lanes)
-    for group in (one_by_one, at_once):
-        group.start()
+    for batch in (one_by_one, at_once):
+        batch.start()
     records = [one_by_one.advance_period() for _ in range(7)]
     at_once.dispatch(4)
     at_once.dispatch(3)  # before the first four are collected
@@ -47,7 +47,7 @@ def test_the_number_of_periods_in_a_dispatch_changes_no_bit(
     assert again == records
     assert [len(lanes)] * 7 == [len(period) for period in records]
     assert one_by_one.round == at_once.round == 7 * eval_every
-    states = [jax.tree.map(np.array, group.states()) for group in (one_by_one, at_once)]
+    states = [jax.tree.map(np.array, batch.states()) for batch in (one_by_one, at_once)]
     jax.tree.map(np.testing.assert_array_equal, *states)
 
 
@@ -73,15 +73,15 @@ def test_lanes_of_several_patterns_have_the_links_of_their_own():
 def test_a_dispatch_transfers_only_its_results(side_by_side):
     planned = in_python(patterns=MIXED)
     lanes = interleaved(planned, 'fedpbc')
-    group = LaneBatch(
+    batch = LaneBatch(
         Programs(planned.plan, side_by_side=side_by_side),
         lanes if side_by_side else lanes[:1],
     )
-    group.start()
-    group.advance_period()  # compiles, which brings its constants
+    batch.start()
+    batch.advance_period()  # compiles, which brings its constants
     with jax.transfer_guard('disallow'):
-        group.dispatch(2)
-        assert len(group.collect()) == 2
+        batch.dispatch(2)
+        assert len(batch.collect()) == 2
     with pytest.raises(Exception, match='Disallowed'), jax.transfer_guard('disallow'):
         jax.numpy.sin(np.float32(1.0))  # the guard guards
 
@@ -92,9 +92,9 @@ def dispatches(monkeypatch):
     started = []
     dispatch = LaneBatch.dispatch
 
-    def note(group, periods=1):
+    def note(batch, periods=1):
         started.append(periods)
-        dispatch(group, periods)
+        dispatch(batch, periods)
 
     monkeypatch.setattr(LaneBatch, 'dispatch', note)
     return started
@@ -133,7 +133,9 @@ def test_periods_that_take_a_moment_are_started_together(
     received.clear()
     with pytest.raises(experiment.Stop):
         planned.run(tmp_path / 'ended', [End()])
-    last = 68 if seconds else 8  # the end of the dispatches under way at the stop
+    # Dispatches of several periods end at rounds 4, 36, 68 and 80. The one to 68 is under way when
+    # round 8 is collected.
+    last = 68 if seconds else 8
     assert [round for round, _ in received] == [*range(4, last + 4, 4)]
     (lane,) = planned.plan.schedule.main('fedavg')
     assert (tmp_path / 'ended' / 'checkpoints' / f'{lane.name}@{last}.npz').exists()
@@ -145,7 +147,7 @@ def test_periods_that_take_a_moment_are_started_together(
 
 
 def test_batches_of_lanes_share_one_program(monkeypatch, caplog, capsys):
-    """Five lanes run in batches of three and two; the second batch has an empty slot."""
+    """Four of five lanes fit: batches of three and two share a width, with an empty slot."""
     algorithms = {'fedavg': in_python().algorithms['fedavg']}
     planned = in_python(algorithms=algorithms, grid={}, seeds=range(5))
     full = running.run(planned)
