@@ -58,14 +58,14 @@ def ca2fl(
     A delivering uplink is an arrival. Client i trains from the model z_i that it received when it
     last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. On arrival ``Delta_i - h_i`` enters
     the buffer B and ``h_i <- Delta_i``, where h_i is zero at first. At the end of a round with at
-    least K updates in the buffer, ``v = hbar + mean(B)`` and ``x <- x + eta_g v``.
-    hbar is the mean of all N rows when x moved last. Then the buffer is emptied, and the clients
-    that arrived receive x. Several clients may arrive in one round, so a buffer may hold more than
-    K updates.
+    least K updates in the buffer, ``v = hbar + mean(B)`` and ``x <- x + eta_g v``, and the buffer
+    is emptied. hbar is the mean of all N rows when x moved last. In every round the clients that
+    arrived receive x, whether it moved or not. Several clients may arrive in one round, so a buffer
+    may hold more than K updates.
 
-    It is FedVARP with FedBuff's arrivals: where all clients arrive in each round, or only such as
-    arrived in the round before, K = 1 is `algorithms.fedvarp`. At a resting point hbar is the mean
-    update, so on quadratics of equal curvature it is the optimum.
+    It is FedVARP with FedBuff's arrivals. K = 1 is `algorithms.fedvarp` if each client that arrives
+    holds the current x, as where all clients arrive in each round. At a resting point hbar is the
+    mean update, so on quadratics of equal curvature the resting point is the optimum.
 
     What is open: some code divides hbar by the number of clients seen so far. Here it is N, as in
     the paper. The two agree once all clients have arrived. A client that arrives twice before x

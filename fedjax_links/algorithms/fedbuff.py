@@ -59,9 +59,9 @@ def fedbuff(
     last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. On arrival
     ``(1 + tau_i)^{-1/2} Delta_i`` enters the buffer B, where tau_i is how often x has moved since.
     At the end of a round with at least K updates in it, x moves by their mean,
-    ``x <- x + (eta_g / |B|) sum_B (1 + tau_i)^{-1/2} Delta_i``. Then the buffer is emptied, and the
-    clients that arrived receive x. Several clients may arrive in one round, so a buffer may hold
-    more than K updates.
+    ``x <- x + (eta_g / |B|) sum_B (1 + tau_i)^{-1/2} Delta_i``, and the buffer is emptied. In every
+    round the clients that arrived receive x, whether it moved or not. Several clients may arrive in
+    one round, so a buffer may hold more than K updates.
 
     Clients that arrive often count often. The limit is biased towards them, as FedAvg's is.
 

@@ -1,8 +1,8 @@
 """Reads data sets as their publishers distribute them.
 
-A reader takes the folder of the published files, whose checksums hold, and returns what a `Dataset`
-is made of, pixels as uint8. Nothing is unpickled. Data with owners are read piece by piece, with
-the number and name of every owner.
+A reader takes the folder of the published files and returns what a `Dataset` is made of, pixels as
+uint8. Nothing is unpickled. Data with owners are read piece by piece, with the number and name of
+every owner.
 """
 
 import csv
@@ -22,7 +22,8 @@ from fedjax_links.core import errors
 from fedjax_links.datasets import characters
 from fedjax_links.datasets.npz import Arrays
 
-_CHUNK = 4096  # examples with owners that are held as the file has them
+# How many examples with owners are read and converted at a time.
+_CHUNK = 4096
 _GZIP_MAGIC = b'\x1f\x8b'
 
 
@@ -127,10 +128,10 @@ def read_cinic10(folder: pathlib.Path) -> Arrays:
                 )
     classes = sorted({label for label, _ in images['train']})
     arrays = {}
-    for part, images_by_name in images.items():
-        names = sorted(images_by_name)
-        arrays[f'{part}_features'] = np.stack([images_by_name[name] for name in names])
-        labels = [classes.index(label) for label, _ in names]
+    for part, image_of in images.items():
+        keys = sorted(image_of)
+        arrays[f'{part}_features'] = np.stack([image_of[key] for key in keys])
+        labels = [classes.index(label) for label, _ in keys]
         arrays[f'{part}_labels'] = np.array(labels, np.int32)
     return arrays
 

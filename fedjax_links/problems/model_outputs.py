@@ -38,7 +38,7 @@ def eval_outputs(
       argument: what to name in an error that the model causes.
       predict: ``(params, features) -> outputs``.
       params: of the model, or their shapes.
-      features: by argument, [E, ...] each.
+      features: arrays [E, ...] by the argument that passed them, which errors name.
 
     Returns:
       The outputs, and how the model uses its features.
@@ -68,7 +68,7 @@ class _Layers:
     """Inspects the layers of a model while it is evaluated."""
 
     def __init__(self, features: Mapping[str, np.ndarray]) -> None:
-        """Starts without findings; ``features`` are all examples, by argument."""
+        """Starts without findings; ``features`` are those of `eval_outputs`."""
         self.examples: Array | None = None
         self.embeds_features = False
         self.by_batch = False

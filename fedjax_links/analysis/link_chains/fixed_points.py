@@ -19,7 +19,8 @@ _KRYLOV_VECTORS = 80
 # rounds per vector, and Arnoldi restarts early.
 _ROUNDS_PER_VECTOR = 2
 _ARNOLDI_VECTORS = 20
-# What Arnoldi's first vector has in all configurations, beside their probability.
+# Arnoldi's first vector has the probability of each configuration, and this fraction of the mean
+# probability.
 _MIN_WEIGHT = 1e-6
 _RADIUS_TOLERANCE = 1e-11
 _MAX_RESTARTS = 50
@@ -37,12 +38,13 @@ def fixed_point(
 
     Args:
       moment_map: the round.
-      known: moments.
-      part: those to find. Their values in `known` are replaced.
+      known: all moments; those outside of `part` are known, those of `part` may be anything.
+      part: the moments to find.
       part_operator: the round of this part while all other moments are zero.
 
     Returns:
-      The moments. Those that the operator takes for symmetric are a symmetric part.
+      All moments. With a symmetric operator, those of `part` are the mean of ``E[v w^T]`` and its
+      transpose.
     """
     columns = part_operator.columns
     zeros = np.zeros_like(columns.from_moments(known.part(part)))
@@ -57,10 +59,10 @@ def _solve(apply: _Apply, right: np.ndarray) -> np.ndarray:
 
     Args:
       apply: the linear map, whose spectral radius is below one.
-      right: float64[size, number].
+      right: float64[size, columns].
 
     Returns:
-      float64[size, number].
+      float64[size, columns].
     """
     size = len(right)
     if size <= _DENSE_SYSTEM:
@@ -82,10 +84,10 @@ def _solve(apply: _Apply, right: np.ndarray) -> np.ndarray:
         (size, size), residual_map, dtype=np.float64
     )
     solution = np.zeros_like(right)
-    for number, column in enumerate(total.T):
+    for index, column in enumerate(total.T):
         if not column.any():
             continue
-        solution[:, number], status = sparse_linalg.gmres(
+        solution[:, index], status = sparse_linalg.gmres(
             operator,
             column,
             rtol=_TOLERANCE,
@@ -94,8 +96,8 @@ def _solve(apply: _Apply, right: np.ndarray) -> np.ndarray:
         )
         # Near rounding GMRES may stall: rounds then polish what it has.
         if status:
-            start = solution[:, number]
-            solution[:, number] = _iterate(apply, right[:, number], start)
+            start = solution[:, index]
+            solution[:, index] = _iterate(apply, right[:, index], start)
     return solution
 
 
@@ -132,7 +134,7 @@ def radius(operator: RoundOperator, law: np.ndarray) -> float:
         return operator.apply(vector.reshape(-1, 1))[:, 0] + shift * vector
 
     # Without the shift, several eigenvalues may lie on the spectral circle.
-    number = 1 if operator.is_symmetric else 4
+    num_eigenvalues = 1 if operator.is_symmetric else 4
     # Moments are about as large as the probability of their configuration. A vector that
     # is large in unlikely ones would have to shed them first. The smallest weight still
     # excites what only happens in configurations that a run leaves for good.
@@ -142,7 +144,7 @@ def radius(operator: RoundOperator, law: np.ndarray) -> float:
     try:
         eigenvalues = sparse_linalg.eigs(
             sparse_linalg.LinearOperator((size, size), shifted, dtype=np.float64),
-            k=number,
+            k=num_eigenvalues,
             ncv=min(_ARNOLDI_VECTORS, size - 1),
             tol=_RADIUS_TOLERANCE,
             v0=start,
