@@ -72,7 +72,8 @@ State = tuple[np.ndarray, np.ndarray]
 Rule = Callable[[Round, np.ndarray, np.ndarray], State]
 """``(round, x, rows) -> (x, rows)``."""
 
-# Below, D_i = L_i(x) - x is the update of client i, and A the active clients.
+# Below, A are the active clients and D_i is the update of client i. It is L_i(x) - x, except in
+# SCAFFOLD and FedDyn, whose local steps have other gradients.
 
 
 def _fedavg(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
@@ -181,7 +182,7 @@ def _scaffold(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
 
 
 def _focus(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    """Corrects gradients by ``-g_i`` and moves x by ``-eta sum_i g_i``, g_i the last gradients."""
+    """Corrects gradients by ``-g_i``, stores new g_i in A, and moves x by ``-eta sum_i g_i``."""
     # The gradient that a client uploads is at its model before the last step.
     before = ctx._replace(keep=(1.0 - ctx.rate * ctx.curvature) ** (ctx.steps - 1))
     gradient = ctx.curvature * (before.corrected(x, -rows) - ctx.targets)
@@ -190,7 +191,7 @@ def _focus(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
 
 
 def _feddyn(ctx: Round, x: np.ndarray, rows: np.ndarray) -> State:
-    """Moves x by ``mean_A D_i`` minus the mean of the h_i over alpha; ``h_i -= alpha D_i``."""
+    """Sets ``h_i <- h_i - alpha D_i`` in A, then moves x by ``mean_A D_i - mean(h) / alpha``."""
     alpha = ctx.options['alpha']
     if not ctx.active.any():
         return x, rows

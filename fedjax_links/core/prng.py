@@ -35,7 +35,7 @@ def stream(key: Key, name: str) -> Key:
 
 
 def check(key: Key) -> None:
-    """Raises unless ``key`` is a single one of JAX's, typed or as raw numbers."""
+    """Raises unless ``key`` is a single JAX key, typed or as raw numbers."""
     dtype = getattr(key, 'dtype', None)
     is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     requirement = 'be a key such as jax.random.key(0)'
@@ -67,7 +67,12 @@ def round_key(key: Key, name: str, round: Array | int) -> Key:
 
 
 def client_key(round_client_key: Key, client: Array | int) -> Key:
-    """Derives the key of one client in one round from the round's ``client_key``."""
+    """Derives the key of one client in one round.
+
+    Args:
+      round_client_key: the round's key of the stream ``client``, as `RoundContext` has it.
+      client: the client's id.
+    """
     return jax.random.fold_in(round_client_key, client)
 
 
@@ -123,9 +128,9 @@ def _high_by_halves(a: Array, b: Array) -> Array:
     a_high = a >> 16
     b_low = b & 0xFFFF
     b_high = b >> 16
-    middle = a_high * b_low + (a_low * b_low >> 16)
+    middle = a_high * b_low + ((a_low * b_low) >> 16)
     without_carry = a_high * b_high + (middle >> 16)
-    carry = a_low * b_high + (middle & 0xFFFF) >> 16
+    carry = (a_low * b_high + (middle & 0xFFFF)) >> 16
     return without_carry + carry
 
 
@@ -133,8 +138,9 @@ def seed_column(seeds: Iterable[int]) -> np.ndarray:
     """Checks seeds and returns them as uint32[S].
 
     Raises:
-      ValueError: for what is no list. For a seed outside ``[0, 2**32)``, in place of which JAX
-        silently takes a small one. For a seed that comes twice, as its results are one sample.
+      ValueError: if ``seeds`` is a set, empty, or cannot be iterated over. If a seed is outside
+        ``[0, 2**32)``, in place of which JAX silently takes a small one. If a seed occurs twice, as
+        its results are one sample.
     """
     is_list = np.iterable(seeds) and not isinstance(seeds, set | frozenset)
     if not is_list:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 EFFECT_VARIANCE = 4.0
-"""Variance of the effect sizes that the mixture of `likelihood_ratio` is over.
+"""Variance of the effect sizes over which `likelihood_ratio` averages.
 
 They are large, so that four seeds can show them.
 """
@@ -22,7 +22,7 @@ def mixture_cdf(
     Its k-th component is the Student-t law of the mean of row k.
 
     Args:
-      rows: float[K, S], row k holds the values whose mean it is; rows with NaN have no probability.
+      rows: float[K, S], row k holds the values of component k; rows with NaN have no probability.
       weights: float[K], of the rows in the mixture.
       at: the point.
     """
@@ -54,13 +54,17 @@ def mixture_p_value(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> 
     has_diverged = np.isnan(rows).any(axis=1)
     is_equal = are_equal(rows, axis=1)
     diverged = weights[has_diverged].sum()
+    # Half of the chance for each side of zero, as the p-value below doubles one side.
     equal = weights[is_equal].sum() * chance_of_equal(rows.shape[1]) / 2
     on_either_side = float(diverged + equal)
     return min(1.0, 2 * (min(below, above) + on_either_side))
 
 
 def likelihood_ratio(t: float, count: int) -> float:
-    """Returns the mixture likelihood of all means over that of one mean; see `evaluation.decide`.
+    """Returns the likelihood averaged over effect sizes, divided by that of one mean.
+
+    The effect sizes are normal, with mean zero and variance `EFFECT_VARIANCE`.
+    `evaluation.decide` has the formula.
 
     Args:
       t: Student's t about the one mean.

@@ -51,17 +51,17 @@ def _last_evaluations(run: 'Results') -> Iterator[tuple[str, str]]:
     labels = dataset.labels(members)
     is_last = rows['round'] == facts['num_rounds']
     for algorithm in facts['algorithms']:
-        series_of = {
+        mask_of_label = {
             label: series_of_row == index
             for index, label in enumerate(labels)
             if algorithm_of_series[index] == algorithm
         }
-        if not series_of:
+        if not mask_of_label:
             # No lane of it has a row yet. It is listed as not finished.
-            series_of[algorithm] = np.zeros_like(is_last)
-        for label, is_of_series in series_of.items():
+            mask_of_label[algorithm] = np.zeros_like(is_last)
+        for label, has_label in mask_of_label.items():
             for pattern in facts['patterns']:
-                is_shown = is_last & is_of_series & (rows['pattern'] == pattern)
+                is_shown = is_last & has_label & (rows['pattern'] == pattern)
                 title = (
                     label if len(facts['patterns']) == 1 else f'{label} on {pattern}'
                 )
@@ -94,9 +94,10 @@ class Results:
     """Holds the metrics of a run, as columns and as an xarray dataset.
 
     Attributes:
-      columns: of equal length, one row per lane and evaluation: ``stage`` (``'main'`` or
-        ``'tuning'``), ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
-        ``<model>/<metric>``; NaN or None where a line of metrics has no such field.
+      columns: of equal length, one row per lane and evaluation: ``stage`` (``'main'``,
+        ``'tuning'``, or ``'tie'`` for the main seeds of a value that tuning could not tell from the
+        best), ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
+        ``<model>/<metric>``. NaN or None where a line of metrics has no such field.
       facts: labels, metrics and their directions, grid, seeds, as `Experiment.plan` has them.
       folder: the folder they were read from; None for results in memory.
       measure_clients: returns the arrays of `clients` by pattern and algorithm. `Experiment.run`
@@ -151,9 +152,9 @@ class Results:
         `report.write`. Evaluation data must have owners.
 
         Each metric is a variable with the axes ``algorithm``, ``pattern``, ``seed`` and ``client``,
-        the names of the owners or, without names, their numbers.
-        It is measured for the final model (the clients' mean where clients keep models) on the
-        client's evaluation data; NaN for a client without any, and where a lane diverged.
+        the names of the owners or, without names, their numbers. It is
+        measured for the final model (the clients' mean where clients keep models) on the client's
+        evaluation data; NaN for a client without any, and where a lane diverged.
         ``personal_<metric>`` is measured for the client's own model, if the algorithm has such, and
         ``participations`` counts rounds. Both are NaN for clients that do not train.
 
@@ -176,7 +177,7 @@ class Results:
         """Reads the metrics of clients that a report recorded.
 
         Raises:
-          ValueError: if there are none of the rounds of the run.
+          ValueError: if there are none, or only those from before the run was extended.
         """
         if self.folder is None:
             requirement = (
@@ -226,9 +227,9 @@ class Results:
         Raises:
           ValueError: for a column, value, label or seed that the run does not have.
         """
-        labels = {'algorithms': algorithms, 'patterns': patterns, 'seeds': seeds}
+        selections = {'algorithms': algorithms, 'patterns': patterns, 'seeds': seeds}
         selected: dict[str, list[Any]] = {}
-        for field, selection in labels.items():
+        for field, selection in selections.items():
             if selection is not None:
                 selected[field] = _among(field, selection, self.facts[field])
         facts = {**self.facts, **selected}

@@ -20,7 +20,8 @@ from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.realised_links import first_active
 from fedjax_links.storage import descriptions
 
-_MAX_ENTRIES = 2**27  # entries of a mask that are drawn to see who takes part
+_MAX_MASK_ENTRIES = 2**27
+"""Clients times rounds of a period, above which nobody looks whether clients take part."""
 
 
 def check(plan: Plan, programs: Programs | None = None) -> None:
@@ -28,7 +29,8 @@ def check(plan: Plan, programs: Programs | None = None) -> None:
 
     Args:
       plan: of an experiment.
-      programs: its programs, if there are any yet: none is traced again when it is compiled.
+      programs: its programs, if there are any yet. A run that compiles these afterwards does not
+        trace them again.
 
     Raises:
       ValueError: naming a round of the config after the last one, the algorithm that needs more
@@ -80,8 +82,8 @@ def check_folder(
     facts = recorded_facts(programs, plan, initial_states or hooks.InitialStates())
     config, plain_facts = json.loads(json.dumps([plan.config, facts]))
     identity = None
-    may_differ = compare_programs or stored.config != config
-    if may_differ and not allow_changed:
+    needs_identity = compare_programs or stored.config != config
+    if needs_identity and not allow_changed:
         with plan.precision():
             identity = Identities(plan).of_run()
     descriptions.check_same(
@@ -90,6 +92,7 @@ def check_folder(
         stored,
         descriptions.Description(plain_facts, config, identity),
         may_grow=True,
+        # Without an identity there is nothing to compare: programs and data pass.
         allow_changed=identity is None,
     )
 
@@ -115,6 +118,8 @@ def _check_traces(programs: Programs, lane: Lane) -> None:
             raise error.at(where) from error
         raise error.under(where) from error
     except Exception as error:
+        # JAX or this package failed on what code of the user made, such as a wrong shape. Its
+        # traceback does not lead to that code, so a line says where it was used.
         if errors.innermost_user_frame(error) is None and _has_users_parts(
             programs.plan, lane
         ):
@@ -133,10 +138,13 @@ def _has_users_parts(plan: Plan, lane: Lane) -> bool:
 
 
 def _check_takes_part(programs: Programs, label: str) -> None:
-    """Raises if nobody trains in the whole run, and warns if nobody does for an evaluation."""
+    """Raises if nobody takes part in the whole run; warns if nobody does in the first period.
+
+    Patterns with a mask too large to draw are not checked.
+    """
     plan = programs.plan
     num_clients = plan.pattern_at(label, plan.points[0]).num_clients
-    if num_clients * plan.eval_every > _MAX_ENTRIES:
+    if num_clients * plan.eval_every > _MAX_MASK_ENTRIES:
         return
     cure = "with `origin='first'` round 0 is the first time of a log"
     first = first_active(programs, label)

@@ -64,7 +64,10 @@ class SharedFolder(stores.RunFolder):
         """
         self._division = division
         self._shard = shard
+        # Locks of the lanes that this process has claimed.
         self._claims: dict[str, file_locks.FileLock] = {}
+        # Lanes that any process had claimed at the last `refresh`.
+        self._claimed_anywhere: set[str] = set()
         self._requested: set[str] = set()
         # The round up to which this process has read the metrics of a lane.
         self._rounds_read: dict[str, int] = {}
@@ -102,6 +105,7 @@ class SharedFolder(stores.RunFolder):
         fingerprint = None if self._shard is None else self._fingerprint
         with self._division_locked() as stored:
             if not self._allow_mixed:
+                # Machines must agree whatever the seed, so any seed stands here.
                 runs.check_kinds([(0, stored.fingerprint), (0, fingerprint)])
             description = self._compare(config)
             division = dataclasses.replace(
@@ -145,14 +149,17 @@ class SharedFolder(stores.RunFolder):
         claimed_here = {
             lane: self.saves[lane] for lane in self._claims if lane in self.saves
         }
-        self._claimed = {path.stem for path in (self.path / runs.CLAIMS).glob('*.lock')}
+        self._claimed_anywhere = {
+            path.stem for path in (self.path / runs.CLAIMS).glob('*.lock')
+        }
         self.saves = {**runs.saves(self.path), **claimed_here}
 
     def acquire(self, lane: str) -> bool:
         """Implements `InMemoryStore.acquire`; reads the lane again.
 
-        If no process had claimed the lane at the last `refresh`, its saves are those of then. A
-        process that advanced it since and is gone is not noticed: some rounds then run again.
+        If no process had claimed the lane at the last `refresh`, the saves found there are used,
+        unless files show that they are old. A process that has advanced the lane since and ended
+        may go unnoticed. Some rounds then run again.
         """
         with errors.on_disk(self.path):
             return self._claim_lane(lane) and super().acquire(lane)
@@ -172,6 +179,7 @@ class SharedFolder(stores.RunFolder):
         if files:
             self.saves[lane] = files
             self._read_lane(lane)
+            # The save may come from another machine, so `acquire` compares machines again.
             self._checked_seeds.clear()
         return True
 
@@ -182,7 +190,7 @@ class SharedFolder(stores.RunFolder):
         if last.exists() and last not in files.values():
             return False
         exist = all(path.exists() for path in files.values())
-        return lane not in self._claimed and exist
+        return lane not in self._claimed_anywhere and exist
 
     def release(self, lane: str) -> None:
         """Implements `InMemoryStore.release`."""
@@ -243,12 +251,12 @@ class ReplicatedStore:
     """Answers each call by the leader's store, in all processes of a mesh.
 
     Attributes:
-      leaders: the store in the leader; None in other processes.
+      leader_store: the store in the leader; None in other processes.
       facts: of the experiment.
     """
 
     # `__getattr__` must find it before the leader has made its store.
-    leaders: Any = None
+    leader_store: Any = None
 
     def __init__(
         self,
@@ -285,17 +293,17 @@ class ReplicatedStore:
                     raise errors.invalid(difference.field, requirement, value)
 
         processes.do_in_all(check_same)
-        self.leaders = processes.do_in_all(
+        self.leader_store = processes.do_in_all(
             lambda: make() if processes.is_leader() else None
         )
-        self.facts: Mapping[str, Any] = _of_leader(lambda: self.leaders.facts)
+        self.facts: Mapping[str, Any] = _of_leader(lambda: self.leader_store.facts)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Returns a method of `InMemoryStore` that the leader calls for all."""
 
         def call(*arguments: Any, **options: Any) -> Any:
             return _of_leader(
-                lambda: getattr(self.leaders, name)(*arguments, **options)
+                lambda: getattr(self.leader_store, name)(*arguments, **options)
             )
 
         return call
@@ -304,7 +312,7 @@ class ReplicatedStore:
         """Implements `InMemoryStore.columns`."""
 
         def plain_columns() -> dict[str, list[Any]]:
-            columns = self.leaders.columns()
+            columns = self.leader_store.columns()
             return {name: values.tolist() for name, values in columns.items()}
 
         plain = _of_leader(plain_columns)
@@ -331,14 +339,14 @@ class ReplicatedStore:
         def save_here() -> None:
             for index in range(len(parts)):
                 _check_exists(checkpoints.part_file(path, index))
-            self.leaders.save(lane, state, round, parts)
+            self.leader_store.save(lane, state, round, parts)
 
         _of_leader(save_here)
 
     def close(self) -> None:
         """Implements `InMemoryStore.close`, without the other processes, which may have ended."""
-        if self.leaders is not None:
-            self.leaders.close()
+        if self.leader_store is not None:
+            self.leader_store.close()
 
     def _file(self, lane: str, round: int) -> Path:
         """Returns the path of a lane's save; without a folder, one that is not used."""

@@ -1,4 +1,4 @@
-r"""Computes theory of FedPBC, conference version: drift, descent, consensus error, Theorem 1.
+r"""Computes bounds for FedPBC, conference version: drift, descent, consensus error, Theorem 1.
 
 Theorem 1 bounds the mean over rounds of the squared gradient norm at the mean client model,
 ``1/T sum_t E ||grad F(xbar^t)||^2``. Lemma 4 bounds the change of F in a round, Lemma 5 the

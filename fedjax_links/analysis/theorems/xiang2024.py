@@ -1,10 +1,11 @@
-r"""Computes theory of FedPBC, journal version: descent, consensus error, Theorem 1.
+r"""Computes bounds for FedPBC, journal version: descent, consensus error, Theorem 1.
 
 Theorem 1 bounds ``1/T sum_t E ||grad F(xbar^t)||^2`` at the mean client model, Lemma 2 the change
 of F in a round, and Lemma 4 the consensus error. They rest on the assumptions of
 `fedjax_links.analysis.theorems.xiang2023` and on ``L >= 1``. Rounds must be independent:
 inequality (8) of the paper, ``E ||B (prod W - J)||^2 <= rho^t ||B||^2``, fails for links that
-remember, such as its own Markov and cyclic links.
+remember, such as its own Markov and cyclic links. kappa is
+`fedjax_links.analysis.theorems.local_drift.local_drift_factor`.
 
 References:
   Xiang et al., journal version 2024.
@@ -52,10 +53,11 @@ def step_size_limit(
     References:
       Xiang et al., journal version 2024, Lemma 4 and Theorem 1.
     """
-    drift = 1.0 + local_drift.squared_drift(learning_rate, smoothness, local_steps)
+    drift = local_drift.squared_drift(learning_rate, smoothness, local_steps)
     rho = _checks.checked_prob('mixing_rate', mixing_rate)
     beta = _numbers.at_least_zero('slope', slope)
-    divisor = 108.0 * smoothness**2 * local_steps**3 * (beta**2 + 1.0) * drift
+    drift_factor = 1.0 + drift
+    divisor = 108.0 * smoothness**2 * local_steps**3 * (beta**2 + 1.0) * drift_factor
     return (1.0 - math.sqrt(rho)) / divisor
 
 
@@ -137,7 +139,7 @@ def descent_bound(
     References:
       Xiang et al., journal version 2024, Lemma 2.
     """
-    drift = 1.0 + local_drift.squared_drift(learning_rate, smoothness, local_steps)
+    drift = local_drift.squared_drift(learning_rate, smoothness, local_steps)
     _numbers.all_at_least_zero(
         gradient_square=gradient_square,
         consensus_error=consensus_error,
@@ -150,7 +152,7 @@ def descent_bound(
     return (
         -rate_steps / 3.0 * gradient_square
         + rate_steps * smoothness**2 * consensus_error
-        + 6.0 * rate_steps**2 * smoothness * (offset**2 + noise**2) * drift
+        + 6.0 * rate_steps**2 * smoothness * (offset**2 + noise**2) * (1.0 + drift)
     )
 
 
