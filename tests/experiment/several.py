@@ -26,6 +26,7 @@ def get_config():
     from fedjax_links.storage import atomic_files
     from fedjax_links.runner import save_clock, stages
 
+    stages._DISPATCH_SECONDS = 0.005
     stages._SAVE_SECONDS = 0.05
     save_clock._TIME_PER_SAVE = 2
     write_atomically = atomic_files.write
