@@ -93,6 +93,7 @@ def test_an_unfinished_comparison_says_so(compared, tmp_path):
     assert '| fedavg |' not in text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
 def test_a_simulated_run_has_a_report(plain, tmp_path):
     done = run(*plain, '--config.links.probs.value=0.4', f'--workdir={tmp_path}')

@@ -19,6 +19,7 @@ QUICKSTART = ['simulate', '--config=configs/quickstart.py']
 OF_TWO = ['--coordinator=127.0.0.1:9999', '--num_processes=2']
 
 
+@pytest.mark.slow
 def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(timing, '_TIMED_SECONDS', 0.0)  # one period of each program
     done = run(

@@ -110,6 +110,7 @@ def test_experiments_of_one_config_are_equal():
     )
 
 
+@pytest.mark.slow
 def test_what_the_command_does_before_a_run_an_experiment_does(tmp_path):
     planned = experiment.build(values())
     planned.check()

@@ -74,6 +74,7 @@ def test_a_caption_is_one_paragraph_of_latex(folder, tmp_path):
     assert 'cohort' in text  # letters stay text
 
 
+@pytest.mark.slow
 def test_the_command_saves_them_in_the_folder_of_the_run(folder):
     done = command.run('report', f'--workdir={folder}', '--form=pdf', '--width=3.3')
     assert done.returncode == 0, done.stderr

@@ -292,6 +292,7 @@ def test_an_output_whose_writer_was_killed_is_written_again(
         outputs.write('workdir', tmp_path, newer)
 
 
+@pytest.mark.slow
 def test_a_leading_tilde_is_the_home(tmp_path, monkeypatch):
     """All that take a folder in Python, as commands do."""
     home = tmp_path / 'home'
