@@ -76,18 +76,19 @@ def weighted_sum(
     is_full = isinstance(cohort.size, int) and cohort.size == num_slots
     is_member = jnp.arange(num_slots) < cohort.size
 
-    def of_members(a: Array) -> Array:
+    # Rows and weights are selected before they are multiplied: 0 x NaN is NaN.
+    def zero_empty_slots(a: Array) -> Array:
         if is_full:
             return a
         return jnp.where(tree.expand_dims_like(is_member, a), a, jnp.zeros_like(a))
 
+    member_weights = None if weights is None else zero_empty_slots(weights)
+
     def leaf_sum(a: Array) -> Array:
         dtype = tree.sum_dtype(a.dtype)
-        # Rows and weights are selected before they are multiplied: 0 x NaN is NaN.
-        terms = of_members(a)
-        if weights is not None:
-            member_weights = of_members(weights).astype(dtype)
-            terms = terms * tree.expand_dims_like(member_weights, a)
+        terms = zero_empty_slots(a)
+        if member_weights is not None:
+            terms = terms * tree.expand_dims_like(member_weights.astype(dtype), a)
         return jnp.sum(terms, axis=0, dtype=dtype)
 
     return jax.tree.map(leaf_sum, slot_tree)

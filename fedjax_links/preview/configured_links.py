@@ -18,7 +18,7 @@ from fedjax_links.results.dataset import describe_point
 
 _MAX_ROUNDS = 10**7
 """Rounds of a run whose local rates are summed: more than anyone means."""
-_PLAIN_SGD_OPTIONS = {
+PLAIN_SGD_OPTIONS = {
     'learning_rate',
     'decay',
     'local_steps',
@@ -26,6 +26,7 @@ _PLAIN_SGD_OPTIONS = {
     'chunk_size',
     'resample',
 }
+"""Options of `config.client` under which clients take plain steps of SGD, all as many."""
 
 
 class ConfiguredLinks(NamedTuple):
@@ -151,7 +152,7 @@ def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
     swept_sections = {field.partition('.')[0] for field in experiment.plan.columns}
     if swept_sections & {'client', 'algorithms', 'problem'}:
         return False
-    return not config['client'].keys() - _PLAIN_SGD_OPTIONS
+    return not config['client'].keys() - PLAIN_SGD_OPTIONS
 
 
 def is_redrawn(experiment: Experiment, label: str) -> bool:

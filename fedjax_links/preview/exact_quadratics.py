@@ -20,14 +20,6 @@ from fedjax_links.preview.configured_chains import NotExactError, link_chain
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.problems import vectors
 
-_PLAIN_OPTIONS = {
-    'batch_size',
-    'chunk_size',
-    'learning_rate',
-    'local_steps',
-    'resample',
-}
-"""Options of client programs whose local steps are plain gradient steps."""
 _KNOWN_OPTIONS: Mapping[str, tuple[Any, ...]] = {
     'alpha': (),
     'cutoff': (),
@@ -267,7 +259,7 @@ def _known_options(algorithm: Bound) -> dict[str, Any]:
 
 def _plain_steps(client: Bound) -> tuple[float, int]:
     """Returns rate and number of local steps of a client program."""
-    extra = client.options.keys() - _PLAIN_OPTIONS
+    extra = client.options.keys() - configured_links.PLAIN_SGD_OPTIONS
     if client.name != 'client' or extra:
         named = ', '.join(sorted(extra)) or client.name
         raise NotExactError(f'local steps are not plain gradient steps ({named})')

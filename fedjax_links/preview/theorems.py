@@ -291,14 +291,15 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
     other_label = _label_with_other_client(config)
     if other_label is not None:
         return f'`config.algorithms.{other_label}.client` differs from\n`config.client`'
-    if client.get('optimizer') is not None:
-        return '`config.client.optimizer` is not plain SGD'
     if not isinstance(client.get('learning_rate'), int | float):
         return '`config.client.learning_rate` is no number'
     if not isinstance(client.get('local_steps'), int):
         return '`config.client.local_steps` is no number'
     if not client.keys().isdisjoint({'client_steps', 'min_steps'}):
         return 'clients differ in their local steps'
+    other_options = client.keys() - configured_links.PLAIN_SGD_OPTIONS
+    if other_options:
+        return f'steps with `config.client.{min(other_options)}` are not plain SGD'
     if not _converges(problem, client['learning_rate']):
         return 'the local steps diverge'
     if client.get('decay', 'constant') != 'constant':

@@ -128,11 +128,17 @@ def test_an_algorithm_with_clients_of_its_own_is_named():
         assert text.endswith(f'not checked, {reason}') != is_checked
 
 
-def test_an_optimizer_of_clients_is_no_assumption_of_theirs():
+@pytest.mark.parametrize(
+    'options, named',
+    [
+        ({'optimizer': {'name': 'sgd', 'momentum': 0.9}}, 'optimizer'),
+        ({'name': 'proximal_sgd', 'mu': 0.1}, 'mu'),
+    ],
+)
+def test_other_steps_than_plain_sgd_are_no_assumption_of_theirs(options, named):
     links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
-    momentum = {'name': 'sgd', 'momentum': 0.9}
-    lines = screen(links, {'local_steps': 2, 'optimizer': momentum})
-    reason = '`config.client.optimizer` is not plain SGD.'
+    lines = screen(links, {'local_steps': 2, **options})
+    reason = f'steps with `config.client.{named}` are not plain SGD.'
     assert lines.endswith(f'not checked, {reason}')
 
 
