@@ -70,7 +70,7 @@ def client_key(round_client_key: Key, client: Array | int) -> Key:
     """Derives the key of one client in one round.
 
     Args:
-      round_client_key: the round's key of the stream ``client``, as `RoundContext` has it.
+      round_client_key: ``client_key`` of the `base.RoundContext`.
       client: the client's id.
     """
     return jax.random.fold_in(round_client_key, client)
