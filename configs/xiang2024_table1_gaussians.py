@@ -15,7 +15,7 @@ server model has a separate rate. SCAFFOLD and FedVARP, with more memory, are ad
 seeds draws data, partition, class weights, initial model, links and batches. The paper column is
 SVHN's test accuracy, to compare orders. After a colon, as_released (:table,as_released) or
 first_commit run what the released code does differently, as for xiang2024_table1.py. `rules`
-compares known-p and F3AST as written with the same two as released. `decided` has time-varying
+compares FedAvg known and F3AST as written with the same two as released. `decided` has time-varying
 Bernoulli links alone, FedPBC against all others and as many seeds as each verdict needs.
 studies/table1_gaussians.md has the outcome.
 

@@ -35,7 +35,7 @@ CUTOFF = 50
 CLIENTS = (2, 4, 10, 30, 100)
 TIMES = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 CORRECTED = {
-    'known-p': 'fedavg_known',
+    'FedAvg known': 'fedavg_known',
     'FedAU': 'fedau',
     'FedPBC, server': 'fedpbc',
 }
@@ -213,7 +213,7 @@ def bias_table() -> str:
             lines.append(_row(name, num_clients, biases))
     for num_clients in CLIENTS:
         biases = [two_rates(num_clients, time) for time in TIMES]
-        lines.append(_row('known-p, two rates', num_clients, biases))
+        lines.append(_row('FedAvg known, two rates', num_clients, biases))
     return '\n'.join(lines)
 
 
@@ -223,7 +223,7 @@ def spread_table() -> str:
         f'| algorithm | N | {" | ".join(f"{time:g}" for time in TIMES)} |',
         f'| --- | --- {"| --- " * len(TIMES)}|',
     ]
-    for name, algorithm in {'FedAvg': 'fedavg', 'known-p': 'fedavg_known'}.items():
+    for name, algorithm in {'FedAvg': 'fedavg', 'FedAvg known': 'fedavg_known'}.items():
         for num_clients in (2, 10, 100):
             spreads = [end(algorithm, num_clients, time).spread for time in TIMES]
             lines.append(_row(name, num_clients, spreads))
@@ -248,7 +248,7 @@ def rare_table() -> str:
         '| algorithm | correlation time | bias | spread |',
         '| --- | --- | --- | --- |',
     ]
-    for name, algorithm in {'FedAvg': 'fedavg', 'known-p': 'fedavg_known'}.items():
+    for name, algorithm in {'FedAvg': 'fedavg', 'FedAvg known': 'fedavg_known'}.items():
         for time in (0.0, 100.0, 300.0):
             links = link_chains.independent(probs)
             if time > 0:
@@ -286,7 +286,7 @@ def draw(path: Path) -> None:
         1, 3, figsize=(12, 3.8), sharex=True, sharey=True, layout='constrained'
     )
     times = np.geomspace(1.0, 300.0, 10)
-    sizes = {'known-p': CLIENTS, 'FedAU': CLIENTS, 'FedPBC, server': (2, 10, 30)}
+    sizes = {'FedAvg known': CLIENTS, 'FedAU': CLIENTS, 'FedPBC, server': (2, 10, 30)}
     for panel, (name, algorithm) in zip(axes, CORRECTED.items(), strict=True):
         for num_clients in sizes[name]:
             colour = f'C{CLIENTS.index(num_clients)}'

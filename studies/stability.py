@@ -23,7 +23,7 @@ ALGORITHMS = {
 }
 SILO_ALGORITHMS = {
     'FedAvg': 'fedavg',
-    'known-p': 'fedavg_known',
+    'FedAvg known': 'fedavg_known',
     'MIFA': 'mifa',
     'FedVARP': 'fedvarp',
 }

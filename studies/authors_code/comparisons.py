@@ -46,7 +46,7 @@ def fedpbc(folder: Path) -> Iterator[Row]:
         'fedau': ('FedAU, K = 50', entry['fedau'](client, **eta), 'server'),
         'mifa': ('MIFA', entry['mifa'](client, **eta), 'server'),
         'f3ast': ('F3AST, |A| below 10', entry['f3ast'](client, **eta), 'server'),
-        'fedknown': ('known p', entry['fedavg_known'](client, **eta), 'server'),
+        'fedknown': ('FedAvg known', entry['fedavg_known'](client, **eta), 'server'),
     }
     last = released.fedavg_known_last_client(client, **eta)
     links = [('bernoulli', 0), ('bernoulli', 1), ('markov-0.05', 0), ('cyclic-100', 0)]
@@ -78,7 +78,7 @@ def fedpbc(folder: Path) -> Iterator[Row]:
                 path_of_last = federation.ours(last, masks, probs, model)
                 yield row(
                     name,
-                    'known p, `fedavg_known_last_client`',
+                    'FedAvg known, `fedavg_known_last_client`',
                     where,
                     path,
                     path_of_last,
@@ -116,7 +116,7 @@ def fedau(folder: Path) -> Iterator[Row]:
         'adaptive': ('FedAU, K = 7', fl.ALGORITHMS['fedau'](client, cutoff=7, **eta)),
         'average_participating': ('FedAvg', fl.ALGORITHMS['fedavg'](client, **eta)),
         'average_all': ('FedAvg-all', fl.ALGORITHMS['fedavg_all'](client, **eta)),
-        'known_prob': ('known p', fl.ALGORITHMS['fedavg_known'](client, **eta)),
+        'known_prob': ('FedAvg known', fl.ALGORITHMS['fedavg_known'](client, **eta)),
         'fedvarp': ('FedVARP', fl.ALGORITHMS['fedvarp'](client, **eta)),
         'mifa': ('MIFA', fl.ALGORITHMS['mifa'](client, **eta)),
     }

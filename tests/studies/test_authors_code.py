@@ -57,7 +57,7 @@ def test_no_table_of_the_page_is_of_anything_else():
 
 def test_algorithms_agree_but_where_the_page_explains():
     """One row is an error of the authors' code; parameters move by far more than rounding."""
-    explained = {('fedpbc', 'fedknown', 'known p')}
+    explained = {('fedpbc', 'fedknown', 'FedAvg known')}
     for name, rows in command.recorded().items():
         for row in rows:
             if (name, row.theirs, row.ours) in explained:

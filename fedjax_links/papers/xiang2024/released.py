@@ -27,7 +27,7 @@ from fedjax_links.participation.markov import as_up_rate
 def fedavg_known_last_client(
     local_train: ClientProgram, *, server_lr: float = 1.0
 ) -> Algorithm:
-    """Builds known-p FedAvg that divides every update by the probability of the **last** client.
+    """Builds FedAvg known that divides every update by the probability of the **last** client.
 
     A loop variable keeps its last value (FedPBC varying_main.py:103-107 and 148,
     static_main.py:90-94 and 135), so the method is FedAvg-all with server rate
