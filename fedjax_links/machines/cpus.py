@@ -12,8 +12,10 @@ import zlib
 from pathlib import Path
 
 _INFO = Path('/proc/cpuinfo')
-# Names of two of its properties on x86, ARM and POWER.
-_MODELS = ('model name', 'Model', 'cpu')
+# What that file calls the model of a core on x86 and POWER. ARM has two numbers in place of it.
+_MODELS = ('model name', 'cpu')
+_ARM_NUMBERS = ('CPU implementer', 'CPU part')
+# The list of instructions on x86 and on ARM.
 _INSTRUCTIONS = ('flags', 'Features')
 # Beginnings of the names of vector instructions.
 _VECTORS = ('avx', 'amx', 'fma', 'f16c', 'asimd', 'sve', 'bf16', 'i8mm')
@@ -29,7 +31,7 @@ _VARIABLES = {
     'OPENBLAS_CORETYPE': 'Haswell',
     'OPENBLAS_NUM_THREADS': '1',
 }
-"""Variables that choose the vector instructions of NumPy's sums and matrix products."""
+"""Variables that choose the instructions and threads of NumPy's sums and matrix products."""
 
 
 def num_cores() -> int | None:
@@ -55,14 +57,19 @@ def portable_variables() -> dict[str, str]:
     set. The variables must be set before Python starts, as JAX and NumPy read them once.
     """
     names = {flag.partition('=')[0] for flag in _XLA_FLAGS}
-    current = os.environ.get('XLA_FLAGS', '').split()
-    others = [flag for flag in current if flag.partition('=')[0] not in names]
+    others = [flag for flag in xla_flags() if flag.partition('=')[0] not in names]
     return {**_VARIABLES, 'XLA_FLAGS': ' '.join([*others, *_XLA_FLAGS])}
+
+
+def xla_flags() -> list[str]:
+    """Returns the flags of ``XLA_FLAGS`` that have an effect: of each name the last one."""
+    flags = os.environ.get('XLA_FLAGS', '').split()
+    return list({flag.partition('=')[0]: flag for flag in flags}.values())
 
 
 def is_portable() -> bool:
     """Returns whether this process has the variables of `portable_variables`."""
-    has_flags = set(_XLA_FLAGS) <= set(os.environ.get('XLA_FLAGS', '').split())
+    has_flags = set(_XLA_FLAGS) <= set(xla_flags())
     return has_flags and all(
         os.environ.get(name) == value for name, value in _VARIABLES.items()
     )
@@ -98,17 +105,24 @@ def kind() -> str:
 def fingerprint() -> dict[str, object]:
     """Returns the properties of the CPU that decide how sums are rounded, as plain values.
 
-    They are its name, its vector instructions and the number of threads that share a loop. With
-    `portable_variables` the name is ``'portable'`` on all machines.
+    They are its model, its vector instructions and the number of threads that share a loop. With
+    `portable_variables` the model is ``'portable'`` on all machines.
     """
     known = {'architecture': platform.machine(), 'threads': num_threads()}
     if is_portable():
         return {**known, 'cpu': 'portable', 'instructions': 'AVX2'}
     info = _first_core()
-    model = next((info[name] for name in _MODELS if name in info), platform.processor())
     instructions = next((info[name] for name in _INSTRUCTIONS if name in info), '')
     vectors = sorted(name for name in instructions.split() if name.startswith(_VECTORS))
-    return {**known, 'cpu': model, 'instructions': ' '.join(vectors)}
+    return {**known, 'cpu': _model(info), 'instructions': ' '.join(vectors)}
+
+
+def _model(info: dict[str, str]) -> str:
+    """Returns the model of a core from its properties, else as Python knows it."""
+    # Some ARM cores also have a name, which is that of the architecture.
+    if all(name in info for name in _ARM_NUMBERS):
+        return ' '.join(info[name] for name in _ARM_NUMBERS)
+    return next((info[name] for name in _MODELS if name in info), platform.processor())
 
 
 def _first_core() -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Describes where a run takes place: versions, devices, numerics."""
 
 import importlib
-import os
 import platform
 import sys
 import time
@@ -42,7 +41,7 @@ def present() -> dict[str, object]:
 def fingerprint() -> dict[str, object]:
     """Returns what decides whether two machines give the same bits, as plain values."""
     device = jax.devices()[0]
-    flags = sorted(os.environ.get('XLA_FLAGS', '').split())
+    flags = sorted(cpus.xla_flags())
     return {
         **cpus.fingerprint(),
         'device_kind': device.device_kind,
