@@ -3,7 +3,7 @@
 python -m fedjax_links
 python -m fedjax_links simulate --config=quickstart --workdir=runs/quickstart
 
-The console command `fedjax-links` does the same.
+The console command ``fedjax-links`` does the same.
 """
 
 import ast

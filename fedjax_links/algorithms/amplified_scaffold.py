@@ -35,7 +35,7 @@ class AmplifiedScaffoldState(NamedTuple):
       control: c, constant within a window.
       clients: a pair of tables, leaves [N, ...], in the table's dtype: c_i, and the mean gradient
         of the last window in which the client delivered, which becomes c_i once that is over.
-      mean_sum: the sum of those means, kept up to date by differences as in `MemoryState`.
+      mean_sum: the sum of those means, kept up to date by differences as in `common.MemoryState`.
       num_uploads: int32[N], rounds of this window in which the client delivered.
     """
 

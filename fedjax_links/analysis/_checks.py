@@ -83,7 +83,7 @@ def checked_contraction(learning_rate: object, local_steps: Any) -> float:
 
 
 def checked_kind(name: str, value: object, kind: type, what: str) -> None:
-    """Raises unless `value` is of a class; `what` describes one."""
+    """Raises unless ``value`` is of a class; ``what`` describes one."""
     require(isinstance(value, kind), name, f'be {what}', errors.text_of(value))
 
 
@@ -110,12 +110,12 @@ def checked(
     requirement: str,
     where: str = '',
 ) -> np.ndarray:
-    """Returns `array`, or raises an error for its first entry that is not valid.
+    """Returns ``array``, or raises an error for its first entry that is not valid.
 
     Args:
       name: of the argument.
       array: its value.
-      is_valid: bool, of the shape of `array`.
+      is_valid: bool, of the shape of ``array``.
       requirement: what every entry must do.
       where: what the error adds to the entry; ``{}`` stands for the entry's index.
     """
@@ -216,7 +216,7 @@ def checked_masks(
 def checked_int(
     name: str, value: Any, *, minimum: int, maximum: int | None = _LARGEST_INT
 ) -> int:
-    """Returns `value` as a Python int in range; floats and booleans are refused."""
+    """Returns ``value`` as a Python int in range; floats and booleans are refused."""
     is_int = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_int or value < minimum:
         got = errors.text_of(value)
@@ -274,7 +274,7 @@ def checked_flag(name: str, value: object) -> bool:
 
 
 def checked_choice(name: str, value: object, valid: Iterable[str]) -> str:
-    """Returns `value` if it is one of the valid names; raises otherwise."""
+    """Returns ``value`` if it is one of the valid names; raises otherwise."""
     names = list(valid)
     requirement = f'be one of {", ".join(map(repr, names))}'
     if not isinstance(value, str) or value not in names:

@@ -179,7 +179,7 @@ class WeightedLoss(NamedTuple):
       blocks: the examples of each product of matrices.
       num_outputs: C.
       loss: the loss.
-      penalty: float64[D], weights of ``|parameters|^2 / 2``: `l2`, and 0 for b.
+      penalty: float64[D], weights of ``|parameters|^2 / 2``: ``l2``, and 0 for b.
     """
 
     design: np.ndarray

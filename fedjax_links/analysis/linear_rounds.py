@@ -46,7 +46,7 @@ class Round(NamedTuple):
         return (1.0 - self.keep) * (self.targets - server)
 
     def corrected(self, server: np.ndarray, correction: np.ndarray) -> np.ndarray:
-        """Returns the clients' models when `correction` is added to each gradient."""
+        """Returns the clients' models when ``correction`` is added to each gradient."""
         return self.trained(server) - (1.0 - self.keep) / self.curvature * correction
 
     def sum(self, rows: np.ndarray) -> np.ndarray:

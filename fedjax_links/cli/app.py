@@ -63,7 +63,7 @@ def run(
     """Runs a command: its flags, its config or arguments, and its errors.
 
     With a config it calls ``main(config, flags)``, without one ``main(flags, *arguments)``. A
-    command without `define_flags` takes no ``flags``.
+    command without ``define_flags`` takes no ``flags``.
 
     A user's mistake ends in one line on stderr and exit status 2.
 

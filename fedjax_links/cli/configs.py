@@ -2,7 +2,7 @@
 
 ``--config.links.probs=0.5`` gives a field a value, whether the file has it or not. The value is a
 number, a list or a section as Python writes it, True, False, or a text without quotes. None
-removes a field. Fields that refer to it follow, as with the flags of `ml_collections`.
+removes a field. Fields that refer to it follow, as with the flags of ``ml_collections``.
 """
 
 import ast

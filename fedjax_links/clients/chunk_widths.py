@@ -16,7 +16,7 @@ ChunkSize = int | tuple[int, ...]
 """One width, or several in increasing order."""
 
 _CHUNK_COST = 1.5
-"""What a chunk costs beside its slots, in slots (two CPU cores, `benchmarks.micro`)."""
+"""What a chunk costs beside its slots, in slots (two CPU cores, ``benchmarks.micro``)."""
 _TABLE_CHUNKS = 4
 """How many chunks of the largest width hold the largest cohort of the table. Not measured.
 

@@ -25,7 +25,7 @@ def plain(config: Any) -> Any:
 
     Entries keep the order in which they were written, unlike iteration over a ConfigDict.
     References stay references, and a ConfigDict that is the value of two fields becomes
-    one dictionary, so that `put` changes what `ml_collections` would change.
+    one dictionary, so that `put` changes what ``ml_collections`` would change.
 
     Args:
       config: a dictionary, a ConfigDict, or one of their parts; it stays as it is.

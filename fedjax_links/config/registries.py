@@ -42,7 +42,7 @@ _SPEEDS_STREAM = 0x5052
 """Keeps speeds of devices apart from other draws that use the same seed."""
 
 _MAX_SIGMA = 100
-"""More than anyone means; factors `exp(sigma z)` are finite in float64 up to z = 7."""
+"""More than anyone means; factors ``exp(sigma z)`` are finite in float64 up to z = 7."""
 
 OPTIMIZERS = optimizers.OPTIMIZERS
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, with the client's rate as the

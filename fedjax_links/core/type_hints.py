@@ -106,7 +106,7 @@ def _describe(annotation: Any) -> str:
 
 
 def _types(annotation: Any) -> Any:
-    """Returns the types of plain values of an annotation that is no union, for `isinstance`."""
+    """Returns the types of plain values of an annotation that is no union, for ``isinstance``."""
     origin = get_origin(annotation) or annotation
     if origin is float:
         return int, float
@@ -122,7 +122,7 @@ def _types(annotation: Any) -> Any:
 
 
 def _is_class(origin: object) -> bool:
-    """Returns whether an annotation is a class that `isinstance` can test."""
+    """Returns whether an annotation is a class that ``isinstance`` can test."""
     return isinstance(origin, type) and not getattr(origin, '_is_protocol', False)
 
 

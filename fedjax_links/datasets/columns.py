@@ -130,7 +130,7 @@ def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
 
     Args:
       argument: what to name in an error.
-      rows: the rows: an array, a sequence, or a frame or series of `pandas`. Columns of a frame
+      rows: the rows: an array, a sequence, or a frame or series of ``pandas``. Columns of a frame
         hold numbers or flags.
 
     Raises:

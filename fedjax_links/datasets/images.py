@@ -143,7 +143,7 @@ def _patterns(
 def _plane_waves(
     num_points: int, waves: NDArray[np.integer]
 ) -> NDArray[np.complexfloating]:
-    """Evaluates plane waves at the centres of `num_points` pixels: complex128[points, waves]."""
+    """Evaluates plane waves at the centres of ``num_points`` pixels: complex128[points, waves]."""
     points = (np.arange(num_points) + 0.5) / num_points
     waves_at_points: NDArray[np.complexfloating] = np.exp(
         2j * np.pi * np.outer(points, waves)

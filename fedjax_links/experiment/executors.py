@@ -23,7 +23,7 @@ from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.program_cache import Programs
 
 _MAX_JOBS = 64
-"""Jobs where `jobs` is not given, a chosen limit."""
+"""Jobs where ``jobs`` is not given, a chosen limit."""
 _POLL_SECONDS = 0.5
 """Time between two looks at the folder; callbacks follow a save by about as much."""
 # Holds what a thread of a worker built for its last job.

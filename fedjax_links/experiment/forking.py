@@ -165,7 +165,7 @@ class Fork(hooks.InitialStates):
         return state.participation
 
     def has_links(self, folder: Path, num_rounds: int) -> bool:
-        """Returns whether a folder has the realised links of `num_rounds` and of all seeds.
+        """Returns whether a folder has the realised links of ``num_rounds`` and of all seeds.
 
         To draw links again, a fork may have to advance lanes of the run again.
         """

@@ -99,7 +99,7 @@ def realised_links(key: Key, participation: Participation, *, num_rounds: int) -
 def draw(
     carry: base.PyTree, key: Key, participation: Participation, rounds: Array
 ) -> tuple[base.PyTree, Links]:
-    """Draws a pattern's links in consecutive rounds, for `advance`.
+    """Draws a pattern's links in consecutive rounds, for `simulation.advance`.
 
     Args:
       carry: of the pattern, before these rounds.

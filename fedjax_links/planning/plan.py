@@ -80,7 +80,7 @@ class Plan(Specification):
 
         Args:
           count: number of shards.
-          by: as in `LaneShard`.
+          by: as in `lane_shards.LaneShard`.
 
         Raises:
           ValueError: for `UntilDecided` seeds that are divided by seed.

@@ -17,7 +17,7 @@ The first three are seeds that problems and patterns take as columns ``data_seed
 the grid sets the seed.
 
 With a column ``redraw`` in the grid, each point of it has a single stream by seed, or all of them
-at the value ``'by_seed'``. The layout `spread` then says how much each stream moves the results.
+at the value ``'by_seed'``. The layout ``spread`` then says how much each stream moves the results.
 """
 
 from collections.abc import Mapping, Sequence

@@ -26,7 +26,7 @@ PLAIN_SGD_OPTIONS = {
     'chunk_size',
     'resample',
 }
-"""Options of `config.client` under which clients take plain steps of SGD, all as many."""
+"""Options of ``config.client`` under which clients take plain steps of SGD, all as many."""
 
 
 class ConfiguredLinks(NamedTuple):

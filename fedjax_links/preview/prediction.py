@@ -98,7 +98,7 @@ An experiment could not be the key: those of equal configs are equal, even if th
 def hessian_work(problem: base.Problem) -> int:
     """Returns examples times the square of the parameters, the cost of a Hessian.
 
-    It is 0 if nothing can be predicted. Predictions need a problem with an `objective`, whose
+    It is 0 if nothing can be predicted. Predictions need a problem with an ``objective``, whose
     training loss is not random.
     """
     if problem.objective is None or problem.random_loss_fn is not None:
@@ -119,7 +119,7 @@ def predictions(
     """Predicts FedAvg's and FedPBC's metrics at the end, to the leading order of small steps.
 
     Args:
-      problem: a problem with an `objective`.
+      problem: a problem with an ``objective``.
       weights: float64[N], FedAvg's implicit weights.
       non_empty: the fraction of rounds in which at least one client is active.
       time: the sum of the local rates over all local steps; None for the limits alone.
@@ -127,10 +127,10 @@ def predictions(
       budget: what it may compute; by default any Hessian, and a flow of `QUICK`.
 
     Returns:
-      The predictions; None if the problem's loss is not that of its `objective`.
+      The predictions; None if the problem's loss is not that of its ``objective``.
 
     Raises:
-      ValueError: for a problem without an `objective`.
+      ValueError: for a problem without an ``objective``.
     """
     predictor = make_predictor(problem, seed)
     if predictor is None:
@@ -151,14 +151,14 @@ def make_predictor(problem: base.Problem, seed: int = 0) -> 'Predictor | None':
     """Makes what predicts metrics of a problem with a linear model.
 
     Args:
-      problem: a problem with an `objective`.
+      problem: a problem with an ``objective``.
       seed: the seed of the initial model.
 
     Returns:
-      The predictor; None if the problem's loss is not that of its `objective`.
+      The predictor; None if the problem's loss is not that of its ``objective``.
 
     Raises:
-      ValueError: for a problem without an `objective`.
+      ValueError: for a problem without an ``objective``.
     """
     objective = problem.objective
     if objective is None:

@@ -1,6 +1,6 @@
 """Computes convolutions as matrix products, 2 x 2 max-pooling and dense layers.
 
-In a compiled loop on a CPU, and under `vmap` over the weights of many clients, XLA's own
+In a compiled loop on a CPU, and under `jax.vmap` over the weights of many clients, XLA's own
 convolution is far slower than a matrix product of shifted images with the kernel. Values and
 gradients agree to rounding.
 

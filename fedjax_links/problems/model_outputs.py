@@ -77,7 +77,7 @@ class _Layers:
     def inspect(
         self, call: Callable[..., Any], args: Any, kwargs: Any, context: Any
     ) -> Any:
-        """Notes what a layer is, then calls it; the form that `intercept_methods` takes."""
+        """Notes what a layer is, then calls it, as `flax.linen.intercept_methods` asks."""
         layer = context.module
         if getattr(layer, 'normalises_by_batch', False):
             self.by_batch = True

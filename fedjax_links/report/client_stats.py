@@ -129,7 +129,7 @@ def _is_text(text: object) -> bool:
 
 
 def _is_numeric(array: object, *, ndim: int) -> bool:
-    """Returns whether something is an array of real numbers with `ndim` axes."""
+    """Returns whether something is an array of real numbers with ``ndim`` axes."""
     if not isinstance(array, np.ndarray):
         return False
     return array.dtype.kind in 'fiu' and array.ndim == ndim

@@ -33,9 +33,9 @@ def to_dataset(
     """Returns any results as an ``xarray.Dataset`` with the attribute ``metric``, the one to show.
 
     Args:
-      data: `runs.Results`; such a data set, or a part of one; a `SimulationResult` of one lane, of
-        seeds [S] or of a sweep [G, S]; an array float[E] or float[S, E]; or a mapping from labels
-        to simulations or arrays, or to arrays by candidate model.
+      data: `runs.Results`; such a data set, or a part of one; a `simulation.SimulationResult` of
+        one lane, of seeds [S] or of a sweep [G, S]; an array float[E] or float[S, E]; or a mapping
+        from labels to simulations or arrays, or to arrays by candidate model.
       metric: which of the recorded metrics; by default the run's, or the first common one.
       rounds: float[E], for arrays; 1, 2, ... by default.
       names: names to show for labels; they go before those of the results.

@@ -48,7 +48,7 @@ def run_to_dataset(
     """Returns the evaluations of a run, or of its tuning, as an ``xarray.Dataset``.
 
     Args:
-      columns: `runs.Results.columns`.
+      columns: ``columns`` of the `runs.Results`.
       facts: of the run.
       stage: `MAIN`, or `TUNING`, whose points have the columns that are tuned too.
     """

@@ -247,7 +247,7 @@ class LaneBatch:
         return self.collect()[0]
 
     def dispatch(self, periods: int = 1) -> None:
-        """Starts periods on the device, `max_periods` at the most, and does not wait."""
+        """Starts periods on the device, ``max_periods`` at the most, and does not wait."""
         first_round, count = jax.device_put(
             (np.int32(self.round), np.int32(periods)), self.slot.home
         )

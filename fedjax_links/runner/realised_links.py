@@ -37,7 +37,7 @@ def record_links(
       initial_states: what the lanes of its main stage begin with.
 
     Returns:
-      The arrays of `links.npz`, masks with one bit each.
+      The arrays of ``links.npz``, masks with one bit each.
     """
     plan = programs.plan
     arrays: dict[str, np.ndarray] = {}
@@ -105,7 +105,7 @@ def _is_complete(
 
 
 def _recorded_names(programs: Programs) -> dict[str, tuple[str, int]]:
-    """Returns the pattern and the seed of the links to record, by their name in `links.npz`."""
+    """Returns the pattern and the seed of the links to record, by their name in ``links.npz``."""
     plan = programs.plan
     names: dict[str, tuple[str, int]] = {}
     is_logged = LINKS in plan.settings.log

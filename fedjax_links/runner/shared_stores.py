@@ -131,7 +131,7 @@ class SharedFolder(stores.RunFolder):
         self._lock.write_info(rounds=sum(map(self.rounds, lanes)))
 
     def request_lanes(self, lanes: Sequence[str], ended: bool = False) -> None:
-        """Implements `InMemoryStore.request_lanes`, in the folder."""
+        """Implements `in_memory.InMemoryStore.request_lanes`, in the folder."""
         new = {*self._division.optional}.intersection(lanes) - self._requested
         if not new and not ended:
             return
@@ -155,7 +155,7 @@ class SharedFolder(stores.RunFolder):
         self.saves = {**runs.saves(self.path), **claimed_here}
 
     def acquire(self, lane: str) -> bool:
-        """Implements `InMemoryStore.acquire`; reads the lane again.
+        """Implements `in_memory.InMemoryStore.acquire`; reads the lane again.
 
         If no process had claimed the lane at the last `refresh`, the saves found there are used,
         unless files show that they are old. A process that has advanced the lane since and ended
@@ -193,7 +193,7 @@ class SharedFolder(stores.RunFolder):
         return lane not in self._claimed_anywhere and exist
 
     def release(self, lane: str) -> None:
-        """Implements `InMemoryStore.release`."""
+        """Implements `in_memory.InMemoryStore.release`."""
         if lane in self._claims:
             self._claims.pop(lane).release()
             super().release(lane)
@@ -209,7 +209,7 @@ class SharedFolder(stores.RunFolder):
         return None if info is None else str(info['holder'])
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Implements `InMemoryStore.columns`; reads what other processes have saved."""
+        """Implements `in_memory.InMemoryStore.columns`; reads what other processes have saved."""
         for lane in self._metadata:
             has_more = self.rounds(lane) > self._rounds_read.get(lane, 0)
             if lane not in self._claims and has_more:
@@ -219,17 +219,17 @@ class SharedFolder(stores.RunFolder):
     def save(
         self, lane: str, state: PyTree, round: int, parts: Sequence[Section] = ()
     ) -> None:
-        """Implements `InMemoryStore.save`."""
+        """Implements `in_memory.InMemoryStore.save`."""
         super().save(lane, state, round, parts)
         self._rounds_read[lane] = round
 
     def _read_lane(self, lane: str) -> None:
-        """Implements `RunFolder._read_lane`."""
+        """Implements `stores.RunFolder._read_lane`."""
         super()._read_lane(lane)
         self._rounds_read[lane] = self.rounds(lane)
 
     def _drop_metrics(self, lane: str) -> None:
-        """Implements `RunFolder._drop_metrics`."""
+        """Implements `stores.RunFolder._drop_metrics`."""
         super()._drop_metrics(lane)
         self._rounds_read.pop(lane, None)
 
@@ -299,7 +299,7 @@ class ReplicatedStore:
         self.facts: Mapping[str, Any] = _of_leader(lambda: self.leader_store.facts)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Returns a method of `InMemoryStore` that the leader calls for all."""
+        """Returns a method of `in_memory.InMemoryStore` that the leader calls for all."""
 
         def call(*arguments: Any, **options: Any) -> Any:
             return _of_leader(
@@ -309,7 +309,7 @@ class ReplicatedStore:
         return call
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Implements `InMemoryStore.columns`."""
+        """Implements `in_memory.InMemoryStore.columns`."""
 
         def plain_columns() -> dict[str, list[Any]]:
             columns = self.leader_store.columns()
@@ -319,7 +319,10 @@ class ReplicatedStore:
         return {name: runs.as_column(values) for name, values in plain.items()}
 
     def restore(self, lane: str, like: PyTree) -> PyTree:
-        """Implements `InMemoryStore.restore`; each process reads its own rows of divided tables."""
+        """Implements `in_memory.InMemoryStore.restore`.
+
+        Each process reads its own rows of divided tables.
+        """
         path = self._file(lane, self.rounds(lane))
         content = processes.ask_leader(lambda: checkpoints.read_verified(path))
         load = functools.partial(
@@ -328,7 +331,10 @@ class ReplicatedStore:
         return processes.do_in_all(lambda: load(path, like))
 
     def save(self, lane: str, state: PyTree, round: int) -> None:
-        """Implements `InMemoryStore.save`; first each process writes its rows of divided tables."""
+        """Implements `in_memory.InMemoryStore.save`.
+
+        First each process writes its rows of divided tables.
+        """
         path = self._file(lane, round)
         parts: list[Any] = []
         if self._folder:
@@ -344,7 +350,10 @@ class ReplicatedStore:
         _of_leader(save_here)
 
     def close(self) -> None:
-        """Implements `InMemoryStore.close`, without the other processes, which may have ended."""
+        """Implements `in_memory.InMemoryStore.close`, without the other processes.
+
+        They may have ended.
+        """
         if self.leader_store is not None:
             self.leader_store.close()
 

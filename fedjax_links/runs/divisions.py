@@ -59,7 +59,7 @@ def check_division(folder: Path, division: RunDivision) -> None:
     """Refuses to divide a run in another way than before.
 
     Raises:
-      ValueError: if the folder records another number of shards, or another `RunDivision.by`.
+      ValueError: if the folder records another number of shards, or another ``by``.
     """
     recorded = read_division(folder)
     if recorded is None:

@@ -1,6 +1,6 @@
 """Says what a folder holds, refuses files that are no run's, and locks run folders.
 
-Runs, shards, `merge`, forks and `--start_over` all open a folder in this order:
+Runs, shards, `merge`, forks and ``--start_over`` all open a folder in this order:
 
 1. Refuse a folder that is neither empty nor a run's. Nothing in it is touched.
 2. Lock it.

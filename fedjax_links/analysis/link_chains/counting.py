@@ -207,7 +207,7 @@ def counts_law(size: int, law: np.ndarray) -> np.ndarray:
 
 
 def _configurations(size: int, num_states: int) -> np.ndarray:
-    """Lists the counts of `size` clients in lexicographic order, int64[K, m]."""
+    """Lists the counts of ``size`` clients in lexicographic order, int64[K, m]."""
     rows = np.zeros((1, 0), np.int64)
     for _ in range(num_states - 1):
         remaining = size - rows.sum(axis=1)

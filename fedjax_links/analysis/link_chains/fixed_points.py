@@ -38,12 +38,12 @@ def fixed_point(
 
     Args:
       moment_map: the round.
-      known: all moments; those outside of `part` are known, those of `part` may be anything.
+      known: all moments; those outside of ``part`` are known, those of ``part`` may be anything.
       part: the moments to find.
       part_operator: the round of this part while all other moments are zero.
 
     Returns:
-      All moments. With a symmetric operator, those of `part` are the mean of ``E[v w^T]`` and its
+      All moments. With a symmetric operator, those of ``part`` are the mean of ``E[v w^T]`` and its
       transpose.
     """
     columns = part_operator.columns

@@ -64,8 +64,8 @@ def linear_system(
 ) -> LinearSystem:
     """Checks the arguments and builds the maps of the moments.
 
-    Arguments are as in `linear_curve`. Where `is_centred`, targets and models are measured
-    from the optimum. So differences from it keep their digits. A `rule` replaces the round
+    Arguments are as in `linear_curve`. Where ``is_centred``, targets and models are measured
+    from the optimum. So differences from it keep their digits. A ``rule`` replaces the round
     of the algorithm.
     """
     linear_rules.check_name('algorithm', algorithm)

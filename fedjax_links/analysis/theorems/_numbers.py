@@ -12,7 +12,7 @@ _BISECTIONS = 200
 
 
 def at_least_zero(name: str, value: float) -> float:
-    """Returns `value` as a float of at least 0, which may be infinite, or raises."""
+    """Returns ``value`` as a float of at least 0, which may be infinite, or raises."""
     number = _checks.checked_number(name, value)
     _checks.require(number >= 0, name, 'be at least 0', value)
     return number
@@ -25,7 +25,7 @@ def all_at_least_zero(**values: float) -> None:
 
 
 def at_least_one(name: str, value: int) -> int:
-    """Returns `value` as an integer of at least 1, of nearly any size, or raises."""
+    """Returns ``value`` as an integer of at least 1, of nearly any size, or raises."""
     number = _checks.checked_int(name, value, minimum=1, maximum=None)
     # Divisions convert it to a float.
     _checks.require(number <= 1e300, name, 'be at most 1e300', errors.text_of(value))

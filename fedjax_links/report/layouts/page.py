@@ -92,7 +92,7 @@ def with_panels(
     def arrange(
         most_columns: int, panel_size: tuple[float, float], scale: float
     ) -> Page:
-        """Returns the page with at most `most_columns` panels side by side."""
+        """Returns the page with at most ``most_columns`` panels side by side."""
         num_columns = _even_columns(len(items), most_columns)
         num_rows = math.ceil(len(items) / num_columns)
         width = panel_size[0] * num_columns + scale * around[0]
@@ -118,7 +118,7 @@ def with_panels(
         return page._replace(draw=draw_all, size=(width, height))
 
     def resize(width: float) -> Page:
-        """Returns the page with a picture `width` inches wide, for a paper."""
+        """Returns the page with a picture ``width`` inches wide, for a paper."""
         free = width - PAPER_SCALE * around[0]
         most_columns = max(1, min(columns, int(free / (_NARROWEST_PANEL * panel[0]))))
         num_columns = _even_columns(len(items), most_columns)
