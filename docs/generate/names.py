@@ -1,4 +1,4 @@
-"""Names in docstrings, which are written as in code: of the package, or of the module at hand."""
+"""Names in docstrings, which are written as in code: of a package, or of the module at hand."""
 
 import pkgutil
 from typing import Any
@@ -16,12 +16,12 @@ _PACKAGES = [
 ]
 
 
-def full_names(target: str, *modules: str) -> list[str]:
+def full_names(target: str, *places: str) -> list[str]:
     """Under which names the site may know what a docstring refers to.
 
     Args:
       target: as it is written, such as ``simulation.simulate``.
-      *modules: with the docstring: whose page it is on, and where it is written.
+      *places: modules and classes of the docstring: whose page it is on, where it is written.
 
     Returns:
       The name that can be imported, and that of the definition behind it; none where nothing has
@@ -29,7 +29,7 @@ def full_names(target: str, *modules: str) -> list[str]:
     """
     elsewhere = [target] if '.' in target else []  # numpy.dtype
     for name in (
-        *(f'{module}.{target}' for module in (*_PACKAGES, *modules)),
+        *(f'{place}.{target}' for place in (*_PACKAGES, *places)),
         *elsewhere,
     ):
         try:
@@ -44,6 +44,16 @@ def full_names(target: str, *modules: str) -> list[str]:
     return []
 
 
+def scopes(definition: str) -> list[str]:
+    """List a definition and what it lies in, from its class to the package.
+
+    Args:
+      definition: its full name, such as ``fedjax_links.results.runs.Results.select``.
+    """
+    parts = definition.split('.')
+    return ['.'.join(parts[:end]) for end in range(len(parts), 0, -1)]
+
+
 def _resolved(app: Any, env: Any, node: Any, shown: Any) -> Any:
     """Return a link, or bare text for what has no page; None where nothing has this name."""
     from docutils import utils
@@ -52,8 +62,8 @@ def _resolved(app: Any, env: Any, node: Any, shown: Any) -> Any:
     if node.get('refdomain') != 'py':
         return None
     described = (utils.get_source_line(node)[0] or '').rpartition('docstring of ')[2]
-    modules = node.get('py:module'), described.rpartition('.')[0]
-    names = full_names(node['reftarget'], *filter(None, modules))
+    places = node.get('py:module'), *scopes(described)
+    names = full_names(node['reftarget'], *filter(None, places))
     pages = env.domains.python_domain.objects
     for page in (pages[name] for name in names if name in pages):
         return nodes.make_refnode(

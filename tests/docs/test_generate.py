@@ -20,7 +20,7 @@ from tests.docs.pages import DOCS, STUDIES
 
 sys.path.append(str(DOCS))
 import generate
-from generate import api, examples, llms, methods, names, patterns, registries, text
+from generate import api, examples, llms, methods, patterns, registries, text
 
 COMMANDS = (DOCS / 'commands.md').read_text()
 HAND_WRITTEN = [*DOCS.glob('*.md'), *DOCS.glob('howto/*.md'), *STUDIES.glob('*.md')]
@@ -111,32 +111,6 @@ def test_words_of_a_docstring_stay_words():
     alone = ['N.']
     generate.keep_words(None, 'property', '', None, None, alone)
     assert alone == [r'\N.']
-
-
-@pytest.mark.parametrize(
-    'target, modules, known_as',
-    [
-        (
-            'simulation.simulate',
-            ['fedjax_links.sweeps'],
-            'fedjax_links.simulation.simulate',
-        ),
-        ('simulate', ['fedjax_links.sweeps'], 'fedjax_links.simulation.simulate'),
-        (
-            'losses.LOSSES',
-            ['fedjax_links.problems'],
-            'fedjax_links.problems.losses.LOSSES',
-        ),
-        ('ALGORITHMS', [], 'fedjax_links.ALGORITHMS'),
-        ('simulation.simulation', ['fedjax_links.sweeps'], None),
-        ('probs', ['fedjax_links.analysis'], None),
-        ('numpy.dtype', ['fedjax_links.base'], 'numpy.dtype'),
-        ('numpy.kind', ['fedjax_links.base'], None),
-    ],
-)
-def test_a_name_in_a_docstring_is_one_of_the_package(target, modules, known_as):
-    result = names.full_names(target, *modules)
-    assert known_as in result if known_as else not result
 
 
 def test_a_table_has_a_row_each():
