@@ -9,11 +9,14 @@ from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Problem
 from fedjax_links.config import resolver
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, factory_options
+from fedjax_links.core.records import Section
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import bernoulli
 from fedjax_links.plot.panels import Axes, Figure, label_axes
+
+from .paused_fedpbc import paused_means
 
 _ALGORITHMS = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
 _LOOKS = {'fedavg': ('FedAvg', '--'), 'fedpbc': ('FedPBC', '-')}
@@ -24,6 +27,13 @@ _NO_BIAS = 1e-5
 _FIRST_SHOWN = 50  # round from which curves are drawn
 _NUM_EXACT_MARKS = 12
 _ROOM = 3  # factor of room below the lowest server model, for the clients' mean
+
+
+class _Panel(NamedTuple):
+    """Holds a section of a panel."""
+
+    algorithms: Sequence[str]
+    compute: str
 
 
 class _Setting(NamedTuple):
@@ -84,7 +94,7 @@ class _Curve(TypedDict):
 
 def counterexample_error(
     *,
-    panels: Mapping[str, resolver.Section],
+    panels: Mapping[str, Section],
     learning_rate: float,
     local_steps: int,
     num_rounds: int,
@@ -144,8 +154,10 @@ def counterexample_error(
     )
     curves: list[_Curve] = []
     for label, panel in panels.items():
-        for name in panel['algorithms']:
-            curves += _simulate_curves(setting, label, name, panel['compute'])
+        factory_options.check(f'config.figure.panels.{label}', _Panel, panel)
+        algorithms, compute = _Panel(**panel)
+        for name in algorithms:
+            curves += _simulate_curves(setting, label, name, compute)
     caption = (
         f'||x^T - x*|| after T = {num_rounds:,} rounds: server model, mean ± standard '
         f'deviation over {num_seeds} seeds;\nexact distance of E[x^T] (bias) and root mean '
@@ -355,40 +367,6 @@ def _draw_curve(axes: Axes, curve: _Curve, colour: str) -> None:
         shown = last if is_known else marked
         heights = curve['exact_bias'][shown]
         axes.plot(rounds[shown], heights, '<', markersize=4, **marks)
-
-
-def paused_means(
-    probs: np.ndarray, targets: np.ndarray, factor: float, num_rounds: int
-) -> np.ndarray:
-    """Computes the expected server models of FedPBC when only active clients compute.
-
-    All models begin at zero.
-
-    With ``K_ij = E[1{i, j in A} / |A|]`` the expected client models X (rows) and server x follow
-    ``X' = K Z + diag(1 - p) X`` and ``x' = P_0 x + sum_i E[1{i in A} / |A|] Z_i``, with
-    ``Z = a X + (1 - a) U`` and P_0 the probability of an empty round.
-
-    Args:
-      probs: float64[N], independent link probabilities, at least one positive.
-      targets: float64[N, d], U.
-      factor: a, the fraction of a distance that a round's local steps leave.
-      num_rounds: T.
-
-    Returns:
-      float64[T + 1, d], ``E[x^t]`` of rounds 0 to T.
-    """
-    cohort = analysis.expected_mixing_matrix(probs) - np.diag(1 - probs)
-    empty = np.prod(1 - probs)
-    weights = analysis.fedavg_weights(probs) * (1 - empty)
-    clients = np.zeros_like(targets)
-    server = np.zeros(targets.shape[1])
-    servers = [server]
-    for _ in range(num_rounds):
-        trained = factor * clients + (1 - factor) * targets
-        server = empty * server + weights @ trained
-        clients = cohort @ trained + (1 - probs)[:, None] * clients
-        servers.append(server)
-    return np.stack(servers)
 
 
 def _digits(value: float) -> str:

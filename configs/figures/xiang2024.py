@@ -1,7 +1,7 @@
 """Redraws figures of Xiang et al. 2024: links, exact and drawn, and what one does to a limit."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,8 @@ from fedjax_links import analysis, local_training, partition, plot, problems, sw
 from fedjax_links.algorithms import fedavg
 from fedjax_links.base import delivers
 from fedjax_links.config import link_sections
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, factory_options
+from fedjax_links.core.records import Section
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import (
@@ -46,7 +47,14 @@ _TARGETS = np.array([0.0, 100.0])
 _LIMIT_ROUNDS = 300
 
 
-def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> FigureResult:
+class _Panel(NamedTuple):
+    """Holds a section of a panel of `link_traces`."""
+
+    links: Section
+    rounds: int
+
+
+def link_traces(*, panels: Mapping[str, Section], probs: Any) -> FigureResult:
     """Draws one link per probability and pattern, over time.
 
     Args:
@@ -73,10 +81,11 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
     parts = []
     rows = []
     for label, panel in panels.items():
-        section = {**panel['links'], 'probs': {'name': 'listed', 'values': list(base)}}
-        where = f'config.figure.panels.{label}.links'
-        rounds = panel['rounds']
-        pattern = link_sections.bind_links(section, problem, where).build()
+        where = f'config.figure.panels.{label}'
+        factory_options.check(where, _Panel, panel)
+        links, rounds = _Panel(**panel)
+        section = {**links, 'probs': {'name': 'listed', 'values': list(base)}}
+        pattern = link_sections.bind_links(section, problem, f'{where}.links').build()
         records[label] = record = record_links(pattern, num_rounds=rounds, seed=0)
         shares = [f'{share:.3f}' for share in delivers(record).mean(axis=0)]
         rows.append([label, str(rounds), *shares])

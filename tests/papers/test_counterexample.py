@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from configs.figures.counterexample import paused_means
+from configs.figures.paused_fedpbc import paused_means
 from fedjax_links import analysis, problems
 from fedjax_links.config import nested
 from tests.papers.shipped import half_a_unit, numbers

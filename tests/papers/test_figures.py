@@ -346,7 +346,12 @@ def test_an_option_out_of_range_is_named(options, message):
             {
                 'figure': {
                     'name': NETWORKS,
-                    'networks': {'a': {'model': f'{ARCHITECTURES}:wang_cifar'}},
+                    'networks': {
+                        'a': {
+                            'model': f'{ARCHITECTURES}:wang_cifar',
+                            'image': (9, 9, 1),
+                        }
+                    },
                 }
             },
             "`config.figure.networks.a.model` has no 'wang_cifar'; did you mean 'wang_cifar10'?",
