@@ -5,9 +5,10 @@
 The problem is that of `comparison`: 50 clients, softmax regression, 1,007 rounds. In each cycle of
 100 rounds a client is up once, for a number of rounds that depends on its labels. It comes up at a
 fixed time of the cycle, or at a time that is redrawn in each cycle. Independent links are beside
-them for comparison. Rows are kept for 3, 10, 30 or 99 rounds, or for good. Each algorithm has a
-rate for each pattern, tuned by three seeds until the best lies inside the grid. About three minutes
-on two CPU cores beside other work, with --quick twenty seconds. Results: studies/ages.md.
+them for comparison. The server remembers a client's update for 3, 10, 30 or 99 rounds, or for good.
+Each algorithm has a rate for each pattern, tuned by three seeds until the best lies inside the
+grid. About three minutes on two CPU cores beside other work, with --quick twenty seconds. Results:
+studies/ages.md.
 """
 
 from ml_collections import ConfigDict

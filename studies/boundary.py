@@ -146,9 +146,7 @@ def point(index: int) -> tuple[Point, Setting]:
         means = simplex(CLASSES, distance)
     mix = rng.dirichlet(np.full(CLASSES, alpha), size=CLIENTS)
     labels = np.stack([rng.choice(CLASSES, size=EXAMPLES, p=q) for q in mix])
-    mix = np.stack(
-        [np.bincount(in_half, minlength=CLASSES) / EXAMPLES for in_half in labels]
-    )
+    mix = np.stack([np.bincount(row, minlength=CLASSES) / EXAMPLES for row in labels])
     probs = label_dependent_probs(mix, sigma=sigma, minimum=0.02, seed=index)
     fedavg = analysis.fedavg_weights(probs) @ mix
     equal = mix.mean(axis=0)
@@ -176,9 +174,9 @@ def point(index: int) -> tuple[Point, Setting]:
 def simulated(setting: Setting) -> tuple[float, float]:
     """Returns FedPBC's client mean minus FedAvg, and its standard error.
 
-    Runs begin at Bayes' rule for equal shares, so that FedPBC has to stay and FedAvg to leave:
-    steps small enough for either's limit tell clusters apart too slowly. Features are centred and
-    whitened, which moves no limit and saves rounds.
+    Runs begin at Bayes' rule for equal shares, the limit of FedPBC, which FedAvg has to leave. From
+    zero, steps small enough for these limits would separate clusters too slowly. Features are
+    centred and whitened, which moves no limit and saves rounds.
     """
     start = analysis.gaussian_minimiser(setting.means, np.ones((1, CLASSES)), [1.0])
     centre = setting.means.mean(axis=0)
@@ -349,6 +347,7 @@ def digits(dim: int) -> tuple[float, np.ndarray]:
         counts = np.zeros((CLASSES, CLASSES))
         for half in range(2):
             in_half = np.arange(labels.size) % 2 == half
+            # Each class is a client, so that weights are those of classes.
             fit = analysis.weighted_minimiser(
                 features[in_half], labels[in_half], labels[in_half], shares
             )

@@ -75,8 +75,9 @@ def weighted_minimiser(
       clients: int[E], the owner of each example.
       weights: float[N], w_i, not negative; examples of clients without weight do not count.
       **options: ``loss``: ``'softmax'`` (the default), ``'logistic'`` or ``'least_squares'``, see
-        `analysis.linear_models`; ``num_classes``: C, by default as many as there are labels;
-        ``l2``: weight of the penalty, which spares the intercept, 0 by default.
+        `analysis.linear_models`; ``num_classes``: C of ``'softmax'``, by default one more than the
+        largest label, without effect on the others; ``l2``: weight of the penalty, which spares the
+        intercept, 0 by default.
 
     Returns:
       The minimiser.

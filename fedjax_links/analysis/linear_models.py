@@ -246,15 +246,15 @@ class WeightedLoss(NamedTuple):
         curvature = self.loss.curvature(self.scores(parameters))
         size = self.design.shape[1]
         outputs = self.num_outputs
-        blocks = np.zeros((size, outputs, size, outputs))
+        hessian = np.zeros((size, outputs, size, outputs))
         for a, b in itertools.combinations_with_replacement(range(outputs), 2):
             rows = (self.shares * curvature[:, a, b])[:, None] * self.design
-            blocks[:, a, :, b] = blocks[:, b, :, a] = self._design_product(rows)
+            hessian[:, a, :, b] = hessian[:, b, :, a] = self._design_product(rows)
         if self.loss.invariant:
-            mean_diagonal = np.einsum('iaia->', blocks) / (outputs * size)
-            blocks[np.arange(size), :, np.arange(size), :] += mean_diagonal / outputs
+            mean_diagonal = np.einsum('iaia->', hessian) / (outputs * size)
+            hessian[np.arange(size), :, np.arange(size), :] += mean_diagonal / outputs
         penalty = np.diag(np.repeat(self.penalty, outputs))
-        return blocks.reshape(size * outputs, size * outputs) + penalty
+        return hessian.reshape(size * outputs, size * outputs) + penalty
 
     def smoothness(self) -> float:
         """Returns a bound of the Hessian's largest eigenvalue, for all parameters."""
@@ -311,6 +311,7 @@ def weighted_loss(
     rows = rows.reshape(len(rows), -1)[counted]
     design = np.append(rows, np.ones((len(rows), 1)), axis=1)
     size, width = design.shape
+    # The largest products are those of the Hessian, of width x width sums.
     block = min(max(_SMALL // width**2, 16), 256)
     return WeightedLoss(
         design=design,

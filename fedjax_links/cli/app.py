@@ -89,7 +89,7 @@ def run(
     main_flags = [] if define_flags is None else [values]
 
     def parse(argv: list[str]) -> list[str]:
-        """Sets the flags, and returns the positional arguments."""
+        """Sets the flags, and returns the program's name and the positional arguments."""
         try:
             if config is not None:
                 argv = configs.take_overrides(argv, overrides)
@@ -299,6 +299,7 @@ def _message_of_backend(error: BaseException) -> object:
     if 'jax' not in sys.modules:
         return None
     causes = errors.causes(error)
+    # JAX raises an AssertionError for a CUDA device that it does not find.
     if not any(isinstance(cause, AssertionError | RuntimeError) for cause in causes):
         return None
     from fedjax_links.machines import devices

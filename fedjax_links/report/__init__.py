@@ -46,7 +46,7 @@ def write(
       allow_imports: whether the folder may name code outside the package, which is imported.
 
     Returns:
-      The tables as text, and what was written.
+      The tables as text, and what was written. That is nothing if the results have no folder.
 
     Raises:
       ValueError: if no algorithm is done, or naming the field of a report and its value.
@@ -67,6 +67,7 @@ def write(
         return '\n\n'.join(shown)
     files = layouts.write(run.folder, view, pages, lacking)
     shown.append(f'Wrote {", ".join(files)} to {run.folder}')
+    # A command prints it below the progress of the run.
     return '\n' + '\n\n'.join(shown)
 
 

@@ -249,7 +249,7 @@ class RunFolder(InMemoryStore):
         super().append(lane, rows)
         labels = dict(self._metadata[lane]['labels'])
         if labels['stage'] == dataset.MAIN:
-            del labels['stage']
+            del labels['stage']  # As in `Lane.labels`.
         lines = [json.dumps({**labels, **row}) + '\n' for row in rows]
         self._lines.setdefault(lane, []).extend(lines)
         with errors.on_disk(self.path):

@@ -65,10 +65,10 @@ class CountedGroup(NamedTuple):
           The moments after the transition, of the same shape.
         """
 
-        def move(law: GroupMove, part: np.ndarray) -> np.ndarray:
-            return move_along(law.counts[0], part, axis)
+        def apply_move(move: GroupMove, part: np.ndarray) -> np.ndarray:
+            return move_along(move.counts[0], part, axis)
 
-        return self._by_mode(move, moments)
+        return self._by_mode(apply_move, moments)
 
     def apply_one(self, moments: np.ndarray, axis: int, state: int) -> np.ndarray:
         """Moves moments that involve one client of the group.
@@ -82,17 +82,17 @@ class CountedGroup(NamedTuple):
           The moments after the transition, of the same shape.
         """
 
-        def move(law: GroupMove, part: np.ndarray) -> np.ndarray:
+        def apply_move(move: GroupMove, part: np.ndarray) -> np.ndarray:
             others = np.moveaxis(part, (state, axis), (0, 1))
             states = np.arange(self.num_states)[:, None]
             marked = others[states, self.add_one]
-            marked = move_along(law.counts[1], marked, 1)
-            marked = move_along(law.client, marked, 0)
+            marked = move_along(move.counts[1], marked, 1)
+            marked = move_along(move.client, marked, 0)
             after = np.zeros_like(others)
             after[states, self.add_one] = marked
             return np.moveaxis(after, (0, 1), (state, axis))
 
-        return self._by_mode(move, moments)
+        return self._by_mode(apply_move, moments)
 
     def apply_two(
         self, moments: np.ndarray, axis: int, first: int, second: int
@@ -109,29 +109,31 @@ class CountedGroup(NamedTuple):
           The moments after the transition, of the same shape.
         """
 
-        def move(law: GroupMove, part: np.ndarray) -> np.ndarray:
+        def apply_move(move: GroupMove, part: np.ndarray) -> np.ndarray:
             others = np.moveaxis(part, (first, second, axis), (0, 1, 2))
             states = np.arange(self.num_states)
             index = states[:, None, None], states[:, None], self.add_two
-            marked = move_along(law.counts[2], others[index], 2)
-            marked = move_along(law.client, marked, 1)
-            marked = move_along(law.client, marked, 0)
+            marked = move_along(move.counts[2], others[index], 2)
+            marked = move_along(move.client, marked, 1)
+            marked = move_along(move.client, marked, 0)
             after = np.zeros_like(others)
             after[index] = marked
             return np.moveaxis(after, (0, 1, 2), (first, second, axis))
 
-        return self._by_mode(move, moments)
+        return self._by_mode(apply_move, moments)
 
     def _by_mode(
-        self, move: Callable[[GroupMove, np.ndarray], np.ndarray], moments: np.ndarray
+        self,
+        apply_move: Callable[[GroupMove, np.ndarray], np.ndarray],
+        moments: np.ndarray,
     ) -> np.ndarray:
-        """Applies to each mode the move that belongs to it."""
+        """Applies to the moments of each mode the move that belongs to it."""
         if len(self.moves) == 1:
-            return move(self.moves[0], moments)
+            return apply_move(self.moves[0], moments)
         after = np.empty_like(moments)
-        for number, law in enumerate(self.moves):
-            modes = np.flatnonzero(self.move_of_mode == number)
-            after[modes] = move(law, moments[modes])
+        for index, move in enumerate(self.moves):
+            modes = np.flatnonzero(self.move_of_mode == index)
+            after[modes] = apply_move(move, moments[modes])
         return after
 
 
@@ -144,7 +146,7 @@ def move_along(transition: np.ndarray, array: np.ndarray, axis: int) -> np.ndarr
       axis: of the K.
 
     Returns:
-      The sums of the transposed transition times the array, of the same shape.
+      ``sum_j transition[j, k] array[..., j, ...]`` for each k, of the same shape.
     """
     before = math.prod(array.shape[:axis])
     flat = array.reshape(before, len(transition), -1)
@@ -168,19 +170,23 @@ def counted_group(
       The group.
     """
     num_states = transitions.shape[1]
-    listed = [_configurations(count, num_states) for count in range(size + 1)]
+    configurations = [_configurations(count, num_states) for count in range(size + 1)]
     adds = [
-        _additions(smaller, larger) for smaller, larger in itertools.pairwise(listed)
+        _additions(smaller, larger)
+        for smaller, larger in itertools.pairwise(configurations)
     ]
     add_one = adds[-1]
     add_two = add_one[:, adds[-2]]
     moves = []
     for client in transitions:
-        laws = [np.ones((1, 1))]
-        for counts, add in zip(listed[1:], adds, strict=True):
-            laws.append(_with_one_more(laws[-1], client, counts, add))
-        moves.append(GroupMove(client, (laws[-1], laws[-2], laws[-3])))
-    return CountedGroup(listed[-1], add_one, add_two, tuple(moves), move_of_mode)
+        # Transitions of the counts of 0, 1, ..., n clients.
+        of_counts = [np.ones((1, 1))]
+        for counts, add in zip(configurations[1:], adds, strict=True):
+            of_counts.append(_with_one_more(of_counts[-1], client, counts, add))
+        moves.append(GroupMove(client, (of_counts[-1], of_counts[-2], of_counts[-3])))
+    return CountedGroup(
+        configurations[-1], add_one, add_two, tuple(moves), move_of_mode
+    )
 
 
 def counts_law(size: int, law: np.ndarray) -> np.ndarray:
