@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks, cohort_sizes, independent_links
+from fedjax_links.core import errors
 
 
 class RandomGraph(NamedTuple):
@@ -23,7 +24,8 @@ class RandomGraph(NamedTuple):
       matrix: float64[N, N], symmetric, P(the edge of i and j is up); zero without an edge.
       ends: int[E, 2], the clients i < j of each edge.
       probs: float64[E], P(the edge is up).
-      weight: float64[K + 1, K + 1], weight of an edge by the degrees at its ends.
+      weight: float64[D + 1, D + 1], weight of an edge by the degrees at its ends, for the
+        largest degree D.
     """
 
     matrix: np.ndarray
@@ -52,7 +54,8 @@ class RandomGraph(NamedTuple):
         between = np.array([*itertools.combinations(clients, 2)])
         is_up, state_probs = self._states(between, edges)
 
-        # In each state, shift the laws by the number of edges that are up.
+        # In each state, shift the laws by the number of edges that are up. A degree below that
+        # number wraps around to more outer edges than the client has, which have probability zero.
         laws = self._outer_degree_laws(clients)
         num_degrees = len(self.weight)
         num_up = is_up @ (between[:, :, None] == clients).any(axis=1)
@@ -88,10 +91,10 @@ class RandomGraph(NamedTuple):
         return is_up, np.where(is_up, probs, 1.0 - probs).prod(axis=1)
 
     def _outer_degree_laws(self, clients: np.ndarray) -> np.ndarray:
-        """Computes the laws of clients' degrees without the edges between them: [C, K + 1]."""
+        """Computes the laws of clients' degrees without the edges between them: [C, D + 1]."""
         probs = self.matrix[clients]
         probs[:, clients] = 0.0
-        # A client has at most K edges, so the others have probability zero.
+        # A client has at most D edges, so the others have probability zero.
         max_degree = len(self.weight) - 1
         probs = np.sort(probs, axis=1)[:, -max_degree:]
         return np.array([cohort_sizes.poisson_binomial_pmf(row) for row in probs])
@@ -133,7 +136,7 @@ def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
 def expected_metropolis_matrix(neighbours: ArrayLike, probs: ArrayLike) -> np.ndarray:
     """Computes ``E[M]``, the mean Metropolis matrix of independent edges, exactly.
 
-    Costs O(E K^2) operations.
+    Costs O(E D^2) operations for the largest degree D.
 
     Args:
       neighbours: int[N, K].
@@ -176,7 +179,11 @@ def metropolis_map(
     Raises:
       ValueError: as `expected_metropolis_matrix`.
     """
-    graph = graph_of(neighbours, probs)
+    return _metropolis_map(graph_of(neighbours, probs))
+
+
+def _metropolis_map(graph: RandomGraph) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns the map of `metropolis_map` for a graph."""
     means = np.array([graph.mean_product(edge) for edge in graph.ends])
     moments = np.outer(means, means)
     b = graph.differences
@@ -216,9 +223,11 @@ def semi_decentralised_map(
       ValueError: if ``neighbours`` is no graph, for values that are no probabilities, or for
         another number of them.
     """
-    between = metropolis_map(neighbours, edge_probs)
-    uplinks = cohort_sizes.gossip_map(_checked_uplinks(probs, neighbours))
-    return lambda moment: uplinks(between(moment))
+    graph = graph_of(neighbours, edge_probs, argument='edge_probs')
+    uplink_probs = _checked_uplinks(probs, len(graph.matrix))
+    edge_map = _metropolis_map(graph)
+    uplink_map = cohort_sizes.gossip_map(uplink_probs)
+    return lambda moment: uplink_map(edge_map(moment))
 
 
 def semi_decentralised_rate(
@@ -251,21 +260,21 @@ def semi_decentralised_rate(
       0.504
       0.103
     """
-    between = metropolis_map(neighbours, edge_probs)
-    uplinks = _checked_uplinks(probs, neighbours)
-    moment = between(independent_links.expected_mixing_matrix(uplinks))
+    graph = graph_of(neighbours, edge_probs, argument='edge_probs')
+    uplink_probs = _checked_uplinks(probs, len(graph.matrix))
+    edge_map = _metropolis_map(graph)
+    moment = edge_map(independent_links.expected_mixing_matrix(uplink_probs))
     values = np.linalg.eigvalsh(moment - 1.0 / len(moment))
     return float(np.clip(values[-1], 0.0, 1.0))
 
 
-def _checked_uplinks(probs: ArrayLike, neighbours: ArrayLike) -> np.ndarray:
+def _checked_uplinks(probs: ArrayLike, num_clients: int) -> np.ndarray:
     """Returns probabilities of the uplinks, one for each client of a graph."""
-    uplinks = _checks.checked_probs('probs', probs)
-    num_clients = len(np.asarray(neighbours))
+    uplink_probs = _checks.checked_probs('probs', probs)
     requirement = f'have one entry for each of the {num_clients} clients of the graph'
-    has_all = len(uplinks) == num_clients
-    _checks.require(has_all, 'probs', requirement, f'shape {list(uplinks.shape)}')
-    return uplinks
+    has_all = len(uplink_probs) == num_clients
+    _checks.require(has_all, 'probs', requirement, f'shape {list(uplink_probs.shape)}')
+    return uplink_probs
 
 
 def graph_of(
@@ -275,7 +284,7 @@ def graph_of(
 
     Args:
       neighbours: int[N, K].
-      probs: P(an edge is up), one number or float[N, K].
+      probs: P(an edge is up), one number or float[N, K], the same at both ends.
       argument: the name of ``probs`` in errors.
 
     Returns:
@@ -289,6 +298,7 @@ def graph_of(
     got = f'{table.dtype}{list(table.shape)}'
     _checks.require(is_table, 'neighbours', 'be int[N, K]', got)
     size = len(table)
+    _checks.require(size > 0, 'neighbours', 'have a row for each client', got)
     known = (table >= 0) & (table < size)
     _checks.checked('neighbours', table, known, f'lie in [0, {size - 1}]')
     # -1 stands for "no edge", since an edge may be up with probability zero.
@@ -301,9 +311,7 @@ def graph_of(
     )
     np.put_along_axis(matrix, table, edge_probs, axis=1)
     np.fill_diagonal(matrix, -1.0)
-    is_symmetric = np.array_equal(matrix, matrix.T)
-    requirement = 'name each edge at both of its ends, with one probability'
-    _checks.require(is_symmetric, 'neighbours', requirement, 'one end')
+    _check_both_ends(table, edge_probs, matrix, argument)
     matrix = np.maximum(matrix, 0.0)
     ends = np.argwhere(np.triu(matrix))
     # Metropolis weights 1 / (1 + max(d_i, d_j)) of all degrees that can occur.
@@ -314,3 +322,35 @@ def graph_of(
         probs=matrix[tuple(ends.T)],
         weight=1.0 / (1.0 + np.maximum.outer(degrees, degrees)),
     )
+
+
+def _check_both_ends(
+    table: np.ndarray, edge_probs: np.ndarray, matrix: np.ndarray, argument: str
+) -> None:
+    """Raises unless each edge is named at both of its ends, with one probability.
+
+    Args:
+      table: int[N, K], the neighbours; a client's own id names no edge.
+      edge_probs: float64[N, K], probabilities of the edges.
+      matrix: float64[N, N], the same by client and neighbour; -1 without an edge.
+      argument: the name of ``edge_probs`` in errors.
+    """
+    clients = np.arange(len(table))[:, None]
+    is_edge = table != clients
+    other_end_probs = matrix[table, clients]
+
+    one_ended = np.argwhere(is_edge & (other_end_probs < 0))
+    if len(one_ended):
+        client, column = one_ended[0]
+        got = f'{table[client, column]} at client {client} alone'
+        raise errors.invalid('neighbours', 'name each edge at both of its ends', got)
+
+    unequal = np.argwhere(is_edge & (edge_probs != other_end_probs))
+    if len(unequal):
+        client, column = unequal[0]
+        neighbour = table[client, column]
+        prob = edge_probs[client, column]
+        other_prob = other_end_probs[client, column]
+        requirement = 'have one number for each edge, the same at both ends'
+        got = f'{prob} and {other_prob} for clients {client} and {neighbour}'
+        raise errors.invalid(argument, requirement, got)

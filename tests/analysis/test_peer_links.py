@@ -1,5 +1,6 @@
 """Moments of links between clients against all edges listed, and what relays and codes cost."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -206,10 +207,6 @@ def test_the_chance_of_a_step_against_all_links(tolerance):
 
 
 def test_refusals():
-    with refusals.names('neighbours'):
-        analysis.expected_metropolis_matrix([[1], [2], [0]], 0.5)  # one end only
-    with refusals.names('probs'):
-        analysis.metropolis_map([[1], [0]], 1.5)
     with refusals.names('edges'):
         analysis.metropolis_matrix([[True]])
     with refusals.names('probs'):
@@ -234,3 +231,42 @@ def test_there_is_an_uplink_for_each_client_of_the_graph(law):
         '`probs` must have one entry for each of the 4 clients of the graph, got shape [3].'
     ):
         law([0.2] * 3, ring, 0.5)
+
+
+GRAPH_FUNCTIONS = [
+    ('probs', analysis.expected_metropolis_matrix),
+    ('probs', analysis.metropolis_map),
+    ('edge_probs', functools.partial(analysis.semi_decentralised_rate, [0.2, 0.2])),
+    ('edge_probs', functools.partial(peer_links.semi_decentralised_map, [0.2, 0.2])),
+]
+
+
+@pytest.mark.parametrize('argument, function', GRAPH_FUNCTIONS)
+def test_an_error_names_the_argument_with_the_probabilities_of_edges(
+    argument, function
+):
+    with refuses(f'`{argument}` must lie in [0, 1], got 1.5.'):
+        function([[1], [0]], 1.5)
+    requirement = 'have one number for each edge, the same at both ends'
+    got = '0.2 and 0.5 for clients 0 and 1'
+    with refuses(f'`{argument}` must {requirement}, got {got}.'):
+        function([[1], [0]], [[0.2], [0.5]])
+    with refuses(f'`{argument}` must {requirement}, got {got}.'):
+        function([[1, 1], [0, 0]], [[0.2, 0.5], [0.2, 0.5]])
+
+
+@pytest.mark.parametrize('argument, function', GRAPH_FUNCTIONS)
+def test_an_edge_with_one_end_and_a_graph_without_clients_are_refused(
+    argument, function
+):
+    requirement = 'name each edge at both of its ends'
+    with refuses(f'`neighbours` must {requirement}, got 1 at client 0 alone.'):
+        function([[1], [1]], 0.0)
+    with refuses('`neighbours` must have a row for each client, got int64[0, 1].'):
+        function(np.zeros((0, 1), int), 0.5)
+
+
+def test_an_edge_that_a_client_names_twice_counts_once():
+    once = analysis.expected_metropolis_matrix([[1], [0]], 0.3)
+    twice = analysis.expected_metropolis_matrix([[1, 1], [0, 0]], 0.3)
+    np.testing.assert_array_equal(twice, once)
