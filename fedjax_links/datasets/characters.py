@@ -29,14 +29,7 @@ def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
     Raises:
       ValueError: for entries that are not texts, or texts that differ in length.
     """
-    for text in texts:
-        if not isinstance(text, str):
-            raise errors.invalid('texts', 'be texts', errors.text_of(text))
-        if len(text) != len(texts[0]):
-            requirement = f'have {len(texts[0])} characters each'
-            raise errors.invalid('texts', requirement, errors.text_of(text))
-    points = np.frombuffer(''.join(texts).encode('utf-32-le', 'surrogatepass'), '<u4')
-    return _TOKENS[np.minimum(points, 255)].reshape(len(texts), -1)
+    return _encode('texts', texts)
 
 
 def encode_next(after: Sequence[str]) -> NDArray[np.int32]:
@@ -45,8 +38,20 @@ def encode_next(after: Sequence[str]) -> NDArray[np.int32]:
     Raises:
       ValueError: for other than single characters.
     """
-    tokens = encode(after)
+    tokens = _encode('after', after)
     if tokens.shape[1] != 1:
         got = errors.text_of(after[0])
-        raise errors.invalid('texts', 'be single characters', got)
+        raise errors.invalid('after', 'be single characters', got)
     return tokens[:, 0].astype(np.int32)
+
+
+def _encode(argument: str, texts: Sequence[str]) -> NDArray[np.uint8]:
+    """Encodes texts of one length; errors name them by the argument."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise errors.invalid(argument, 'be texts', errors.text_of(text))
+        if len(text) != len(texts[0]):
+            requirement = f'have {len(texts[0])} characters each'
+            raise errors.invalid(argument, requirement, errors.text_of(text))
+    points = np.frombuffer(''.join(texts).encode('utf-32-le', 'surrogatepass'), '<u4')
+    return _TOKENS[np.minimum(points, 255)].reshape(len(texts), -1)

@@ -113,6 +113,12 @@ def test_characters_outside_the_vocabulary_share_a_token():
         characters.encode(['ab', 'abc'])
 
 
+@pytest.mark.parametrize('after', [['ab', 'cd'], ['a', 3]])
+def test_an_error_of_labels_names_their_own_argument(after):
+    with refusals.names('after'):
+        characters.encode_next(after)
+
+
 @needs_hugging_face
 def test_a_reader_holds_one_chunk_of_the_file_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(published_formats, '_CHUNK', 16)
