@@ -30,6 +30,7 @@ _HAS_ANSWER = b'+'
 _HAS_MISTAKE = b'-'
 _NOTICE_SECONDS = 5  # in which the others learn that a process has ended
 _HEARTBEAT_SECONDS = 10**6  # JAX aborts all processes if one stands still for longer
+_LARGEST_PORT = 65_535
 _NAME_BYTES = 255  # the longest name of a machine
 # The connections of this process while it is joined to others.
 _open: connections.Connections | None = None
@@ -63,6 +64,9 @@ def join(
     host, _, port = coordinator.rpartition(':')
     if not host or not port.isdecimal():
         raise errors.invalid('coordinator', 'read HOST:PORT', coordinator)
+    if not 1 <= int(port) <= _LARGEST_PORT:
+        requirement = f'have a port from 1 to {_LARGEST_PORT:,}'
+        raise errors.invalid('coordinator', requirement, coordinator)
     checks.static_int('num_processes', num_processes)
     checks.static_int('process_id', process_id, minimum=0, maximum=num_processes - 1)
     host = host.strip('[]')
@@ -176,7 +180,7 @@ def _initialize_jax(host: str, count: int, process_id: int) -> None:
     else:
         addresses = ports.addresses(host)
         first_address = addresses[0] if addresses else '127.0.0.1'
-        address = _joined_address(first_address, port)
+        address = _format_address(first_address, port)
         if addresses:  # otherwise JAX listens on all addresses
             options['coordinator_bind_address'] = address
     jax.distributed.initialize(address, count, process_id, **options)
@@ -191,7 +195,7 @@ def _exit_status(error: BaseException) -> int:
     return 2 if is_mistake or errors.innermost_user_frame(error) else 1
 
 
-def _joined_address(address: str, port: int) -> str:
+def _format_address(address: str, port: int) -> str:
     """Writes an address and a port as JAX reads them."""
     return f'[{address}]:{port}' if ':' in address else f'{address}:{port}'
 

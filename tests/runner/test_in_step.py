@@ -158,6 +158,14 @@ def test_signals_and_mistakes_of_one_process_stop_both(tmp_path, full_run):
             r'^`process_id` must be given with coordinator and num_processes',
         ),
         (('here', 2, 0), r'^`coordinator` must read HOST:PORT, got here\.$'),
+        (
+            ('here:70000', 2, 0),
+            r'^`coordinator` must have a port from 1 to 65,535, got here:70000\.$',
+        ),
+        (
+            ('here:0', 2, 1),
+            r'^`coordinator` must have a port from 1 to 65,535, got here:0\.$',
+        ),
         (('here:80', 0, 0), r'^`num_processes` must be at least 1, got 0\.$'),
         (('here:80', 2, 2), r'^`process_id` must be at most 1, got 2\.$'),
     ],
