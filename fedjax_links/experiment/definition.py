@@ -254,7 +254,7 @@ class Experiment(schema.Settings):
             if self.lane_shard is not None:
                 got = f'shard {self.lane_shard.index}'
             raise errors.invalid('executor', 'be given without a shard or a mesh', got)
-        if devices is not None and not isinstance(devices, int):
+        if not isinstance(devices, int | np.integer | None):
             raise errors.invalid('devices', 'be a number with an executor', devices)
         results = executors.run(
             self.plan,

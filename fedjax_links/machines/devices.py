@@ -75,7 +75,7 @@ def choose(devices: Devices = None) -> list[jax.Device]:
     available = local()
     if devices is None:
         return available
-    if isinstance(devices, int):
+    if isinstance(devices, int | np.integer):
         checks.static_int('devices', devices)
         if devices > len(available):
             requirement = f'be at most {len(available)}, all there are'
@@ -188,7 +188,6 @@ class DeviceSlot:
             return jax.device_put(values, self.home)
         if shardings is None:
             shardings = jax.tree.map(lambda _: self.sharding, values)
-
         return jax.tree.map(_put_on_mesh, values, shardings)
 
 
@@ -273,18 +272,18 @@ def _single_slots(devices: Devices, *, one_thread: bool) -> list[DeviceSlot]:
         return [DeviceSlot((device,)) for device in choose(devices)]
     if devices is None:
         count = 1 if one_thread else cpus.num_cores() or 1
-    elif isinstance(devices, int):
-        count = devices
+    elif isinstance(devices, int | np.integer):
+        checks.static_int('devices', devices)
+        count = int(devices)
     else:
         count = len(choose(devices))
-    checks.static_int('devices', count)
     if count == 1:
         return [DeviceSlot((first,))]
     return [DeviceSlot((first,), thread=index) for index in range(count)]
 
 
 def _across_processes(mesh_size: int) -> DeviceSlot:
-    """Returns one mesh with as many devices of each process that has joined."""
+    """Returns one mesh with equally many devices of each process that has joined."""
     count = jax.process_count()
     if mesh_size % count:
         requirement = f'have a number of devices that the {count} processes divide'

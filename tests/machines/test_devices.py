@@ -6,6 +6,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links.machines import devices
+from tests import refusals
 from tests.machines.four_devices import in_a_process
 
 SWEEPS = """
@@ -64,6 +65,13 @@ def test_the_number_of_devices_changes_no_bit_of_a_sweep():
 def test_devices_that_are_none_are_refused(devices_, message):
     with pytest.raises(ValueError, match=message):
         devices.choose(devices_)
+
+
+def test_the_number_of_devices_may_be_an_integer_of_numpy():
+    assert devices.choose(np.int64(1)) == devices.choose(1)
+    assert devices.device_slots(np.int64(2)) == devices.device_slots(2)
+    with refusals.names('devices'):
+        devices.device_slots(True)
 
 
 @pytest.mark.parametrize(
