@@ -1,10 +1,12 @@
 """Kills processes (SIGKILL) while they run, and starts them again until they end."""
 
+import contextlib
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import IO
 
 from tests import ROOT
 
@@ -28,33 +30,44 @@ def run_with_kills(
     Returns:
       The error of the first command that failed, or nothing; and the number of kills.
     """
-    with tempfile.TemporaryFile() as errors:
+    kills = [0] * len(commands)
+    running: dict[int, subprocess.Popen[bytes]] = {}
+    moments: dict[int, Callable[[], bool]] = {}
+    with contextlib.ExitStack() as stack:
+        errors = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
+        stack.callback(lambda: _end(running.values()))
 
-        def start(number: int) -> tuple[subprocess.Popen[bytes], Callable[[], bool]]:
-            process = subprocess.Popen(
-                commands[number], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors
+        def start(number: int) -> None:
+            running[number] = subprocess.Popen(
+                commands[number],
+                cwd=ROOT,
+                stdout=subprocess.DEVNULL,
+                stderr=errors[number],
             )
-            return process, draw_moment(number)
+            moments[number] = draw_moment(number)
 
-        running = {number: start(number) for number in range(len(commands))}
-        kills = dict.fromkeys(running, 0)
+        for number in range(len(commands)):
+            start(number)
         while running:
-            for number, (process, has_come) in list(running.items()):
+            for number, process in list(running.items()):
                 if process.poll() is not None:
                     del running[number]
                     if process.returncode != 0:
-                        _end(process for process, _ in running.values())
-                        errors.seek(0)
-                        output = errors.read().decode()[-2000:]
+                        output = _last_letters(errors[number])
                         error = f'status {process.returncode}: {output}'
-                        return error, sum(kills.values())
-                elif kills[number] < most and has_come():
+                        return error, sum(kills)
+                elif kills[number] < most and moments[number]():
                     process.send_signal(signal.SIGKILL)
                     process.wait()
                     kills[number] += 1
-                    running[number] = start(number)
+                    start(number)
             time.sleep(pause)
-        return '', sum(kills.values())
+        return '', sum(kills)
+
+
+def _last_letters(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors='replace')[-2000:]
 
 
 def _end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
