@@ -18,6 +18,11 @@ NUM_CLIENTS = federation.NUM_CLIENTS
 NUM_ROUNDS = federation.NUM_ROUNDS
 PROBS = np.linspace(0.2, 0.8, NUM_CLIENTS)
 KEY = jax.random.key(31)
+BERNOULLI = participation.bernoulli(PROBS)
+MARKOV = participation.markov(PROBS, 0.3)
+COHORTS = participation.uniform_cohort(NUM_CLIENTS, 2)
+# Marks of a case that is compiled as for users, which takes long.
+AS_USERS_COMPILE = pytest.mark.slow, pytest.mark.optimised
 
 
 def program():
@@ -27,7 +32,10 @@ def program():
 
 @functools.cache
 def compiled(jit, make, links, num_rounds, eval_every, eval_fn):
-    """Returns ``key, problem, state -> result``; by ``jit``, as `optimised` tests have another."""
+    """Returns ``key, problem, state -> result``.
+
+    Tests marked `optimised` replace `jax.jit`, so ``jit`` is part of the cache's key.
+    """
     algorithm = make(program())
     return jit(
         lambda key, problem, state: simulation.simulate(
@@ -41,12 +49,6 @@ def compiled(jit, make, links, num_rounds, eval_every, eval_fn):
             initial_state=state,
         )
     )
-
-
-BERNOULLI = participation.bernoulli(PROBS)
-MARKOV = participation.markov(PROBS, 0.3)
-COHORTS = participation.uniform_cohort(NUM_CLIENTS, 2)
-AS_USERS_COMPILE = pytest.mark.slow, pytest.mark.optimised
 
 
 def run(

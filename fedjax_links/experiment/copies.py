@@ -24,9 +24,9 @@ def correct_config(fields: Section, original: Section) -> Section:
       original: the fields of the experiment that was copied.
 
     Returns:
-      ``config`` and ``caption``. The caption is filled in again, because it may name values of
-      fields. Only a ``config`` of None if a field of `_NOT_IN_CONFIGS` changed. Empty if nothing
-      needs correction: no field changed, there is no config, or the copy has another config.
+      The corrected fields: ``config`` and ``caption``, which is filled in again because it may
+      name values of fields. If a field of `_NOT_IN_CONFIGS` changed, only ``config``, and it is
+      None. Nothing if no field changed, there is no config, or the copy got another config.
     """
     config = fields['config']
     # `lane_shard` says which lanes run here. A config has no such field.
