@@ -90,7 +90,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'eval_every': 19,
             'num_seeds': 10,
             'reports': {
-                'levels': {'name': 'levels'},
+                'comparison': {'name': 'comparison'},
                 'fast': {
                     'name': 'first_rounds',
                     'targets': (1e-1, 1e-2, 1e-3, 1e-4, 1e-5),

@@ -54,7 +54,7 @@ def get_config() -> ConfigDict:
                     'log': True,
                     'columns': 2,
                 },
-                'loss': {'name': 'levels'},
+                'loss': {'name': 'comparison'},
                 'distance': {'name': 'bars', 'metric': 'distance'},
             },
             'caption': (

@@ -87,7 +87,7 @@ def get_config(argument: str = '') -> ConfigDict:
                     logarithm: True,
                 },
                 'by_algorithm': {'name': 'curves', logarithm: True},
-                'levels': {'name': 'levels'},
+                'comparison': {'name': 'comparison'},
                 'rates': {'name': 'rates'},
             },
             'caption': (

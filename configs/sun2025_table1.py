@@ -61,10 +61,10 @@ def get_config(argument: str = '') -> ConfigDict:
         },
     )
 
-    def levels(split: str, metric: str) -> dict:
+    def comparison(split: str, metric: str) -> dict:
         table = 'fedjax_links.papers.sun2025.tables:table1'
         published = {'name': table, 'dataset': 'CIFAR-10', 'split': split}
-        return {'name': 'levels', 'metric': metric, 'published': published}
+        return {'name': 'comparison', 'metric': metric, 'published': published}
 
     return ConfigDict(
         {
@@ -75,8 +75,8 @@ def get_config(argument: str = '') -> ConfigDict:
             **config,
             'metric': 'train_accuracy',
             'reports': {
-                'train': levels('train', 'train_accuracy'),
-                'test': levels('test', 'eval_accuracy'),
+                'train': comparison('train', 'train_accuracy'),
+                'test': comparison('test', 'eval_accuracy'),
                 'curves': {
                     'name': 'curves',
                     'log_rounds': dataset == presets.SMALL,

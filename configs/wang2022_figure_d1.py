@@ -36,7 +36,7 @@ def get_config(argument: str = '') -> ConfigDict:
     dataset, length = common.chosen(argument, presets.DATASETS, LENGTHS)
     config = presets.experiment(dataset, 'paper', item='Figure D.1')
     config['reports']['curves']['lines'] = 'patterns'
-    config['reports']['levels'] = {'name': 'levels'}
+    config['reports']['comparison'] = {'name': 'comparison'}
     config |= {
         'patterns': {
             'independent': {'name': 'uniform_cohort', 'cohort_size': 10},

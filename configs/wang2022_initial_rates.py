@@ -56,7 +56,7 @@ def get_config(argument: str = '') -> ConfigDict:
             ('regularised', 'regularised'),
             ('fedavg', 'FedAvg'),
         ),
-        'reports': {'rates': {'name': 'rates'}, 'levels': {'name': 'levels'}},
+        'reports': {'rates': {'name': 'rates'}, 'comparison': {'name': 'comparison'}},
         'caption': (
             'The paper finds the same best rate for both kinds of participation: 0.1 for '
             'FashionMNIST, 0.05 for CIFAR-10. '

@@ -66,7 +66,7 @@ def get_config(argument: str = '') -> ConfigDict:
                     'dataset': printed,
                 },
             },
-            'levels': {'name': 'levels', 'tail': 0.03},
+            'comparison': {'name': 'comparison', 'tail': 0.03},
         },
         'caption': (
             f'{comparison}Deviations: {presets.WARM_UP}{presets.data_deviations(dataset)}'

@@ -83,7 +83,7 @@ def get_config(argument: str = '') -> ConfigDict:
                     'columns': 2,
                 },
                 'by_algorithm': {'name': 'curves', 'lines': 'patterns', 'columns': 2},
-                'levels': {'name': 'levels'},
+                'comparison': {'name': 'comparison'},
                 'rates': {'name': 'rates'},
             },
             'caption': (

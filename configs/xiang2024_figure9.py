@@ -90,7 +90,7 @@ def get_config(argument: str = '') -> ConfigDict:
         ),
         'reports': {
             'bars': {'name': 'bars', 'tail': 0.01},
-            'levels': {'name': 'levels', 'tail': 0.01},
+            'comparison': {'name': 'comparison', 'tail': 0.01},
             'rates': {'name': 'rates'},
         },
         'caption': (

@@ -39,9 +39,9 @@ def get_config(argument: str = '') -> ConfigDict:
     dataset, code = common.chosen(argument, presets.PRINTED_DATASETS, presets.CODES)
     num_rounds = presets.NUM_ROUNDS[dataset]
     printed = presets.PRINTED_DATASETS[dataset]
-    levels = {
+    comparisons = {
         split: {
-            'name': 'levels',
+            'name': 'comparison',
             'metric': metric,
             'tail': 100 / num_rounds,
             'published': presets.table1(dataset, split),
@@ -56,7 +56,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'num_rounds': num_rounds,
             'eval_every': 10,
             'reports': {
-                **levels,
+                **comparisons,
                 'rates': {'name': 'rates'},
                 'curves': {'name': 'curves'},
             },

@@ -67,7 +67,10 @@ def get_config(argument: str = '') -> ConfigDict:
             'f3ast_released': 'F3AST, positions for ids',
         }
         del tuning['model']
-        more = {'baseline': 'fedavg_known', 'reports': {'levels': {'name': 'levels'}}}
+        more = {
+            'baseline': 'fedavg_known',
+            'reports': {'comparison': {'name': 'comparison'}},
+        }
     else:
         names = {
             'scaffold': 'SCAFFOLD',
@@ -86,7 +89,7 @@ def get_config(argument: str = '') -> ConfigDict:
         more = {
             'patterns': {'bernoulli_sine': shared['patterns']['bernoulli_sine']},
             'baseline': 'fedpbc',
-            'reports': {name: {'name': name} for name in ('levels', 'rates')},
+            'reports': {name: {'name': name} for name in ('comparison', 'rates')},
             'seeds': {'until': 'decided', 'least': 5, 'most': 20, 'margin': 0.005},
             'caption': (
                 'Time-varying Bernoulli links of Table 1 of Xiang et al. (2024) on '
@@ -182,7 +185,7 @@ def _short(which: str, code: str) -> common.PaperSection:
             ('bernoulli_sine', 'Bernoulli time-varying'),
             *names.items(),
         ),
-        'reports': {'levels': {'name': 'levels'}, 'curves': {'name': 'curves'}},
+        'reports': {'comparison': {'name': 'comparison'}, 'curves': {'name': 'curves'}},
         'caption': f'{deviations}{presets.departures(code, "training")}',
         'quick': {
             'problem': {'num_clients': 20, 'examples_per_client': 50},

@@ -34,7 +34,7 @@ if typing.TYPE_CHECKING:  # what type checkers see
     from fedjax_links.machines import devices as devices
     from fedjax_links.participation import PARTICIPATION as PARTICIPATION
     from fedjax_links.problems import PROBLEMS as PROBLEMS
-    from fedjax_links.report import cost_model as pricing  # noqa: F401
+    from fedjax_links.report import cost_model as cost_model
     from fedjax_links.simulation import simulate as simulate
     from fedjax_links.sweeps import sweep as sweep
 else:
@@ -69,14 +69,17 @@ else:
         'devices': 'fedjax_links.machines.devices',
         'PARTICIPATION': 'fedjax_links.participation:PARTICIPATION',
         'PROBLEMS': 'fedjax_links.problems:PROBLEMS',
-        'pricing': 'fedjax_links.report.cost_model',
+        'cost_model': 'fedjax_links.report.cost_model',
         'simulate': 'fedjax_links.simulation:simulate',
         'sweep': 'fedjax_links.sweeps:sweep',
     }
     """The module of each name and, after a colon, the attribute of it."""
+    _FORMER_NAMES = {'pricing': 'cost_model'}
+    """Names of version 0.1.0 that still work, and what they are called now."""
     __all__ = sorted(_SOURCES)
 
     def __getattr__(name: str) -> object:
+        name = _FORMER_NAMES.get(name, name)
         if name not in _SOURCES:
             raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
         module_name, _, attribute = _SOURCES[name].partition(':')

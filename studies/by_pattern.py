@@ -22,7 +22,7 @@ def rows(name: str) -> Iterator[str]:
     interval in brackets includes tuning.
     """
     view = run_view.of_run(runs.read(RECORDS / name))
-    (table,) = layouts.levels(view).tables
+    (table,) = layouts.comparison(view).tables
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for row in table.rows:
         pattern, label, model, final_metric, difference, _ = row

@@ -42,7 +42,7 @@ def rows(name: str) -> Iterator[str]:
     """Yields the lines of the table."""
     view, map_cells = read(name)
     for label in view.algorithms:
-        accuracy = f'{100 * map_cells.levels(label).mean():.1f}'
+        accuracy = f'{100 * map_cells.by_seed(label).mean():.1f}'
         lead = ''
         if label != 'fedavg':
             lead = lead_over_all_cells(map_cells, label, 'fedavg')
@@ -97,11 +97,11 @@ def draw() -> None:
     looks = plot.looks(view.algorithms)
     names = [view.name(label) for label in labels]
     for ax, (name, (_, map_cells)) in zip(axes[0], maps.items(), strict=True):
-        base = map_cells.levels('fedavg')
+        base = map_cells.by_seed('fedavg')
         for column, label in enumerate(labels):
             if label not in map_cells.choices:
                 continue
-            accuracy = map_cells.levels(label)
+            accuracy = map_cells.by_seed(label)
             count = min(accuracy.shape[-1], base.shape[-1])
             leads = accuracy[..., :count] - base[..., :count]
             points = 100 * leads.mean(axis=-1).ravel()

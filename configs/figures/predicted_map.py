@@ -235,8 +235,8 @@ def _simulated(
         'sigma': map_cells.x[1],
         'alpha': [third for _, third in map_cells.panels],
     }
-    ahead = map_cells.levels('fedpbc')
-    behind = map_cells.levels('fedavg')
+    ahead = map_cells.by_seed('fedpbc')
+    behind = map_cells.by_seed('fedavg')
     count = min(ahead.shape[-1], behind.shape[-1])
     return axes, run.facts['seeds'][:count], ahead[..., :count] - behind[..., :count]
 

@@ -143,12 +143,12 @@ REGISTRY_PAGES: dict[str, RegistryPage] = {
         ('problem',),
     ),
     'device speeds': RegistryPage(
-        '``step``, ``uplink`` and ``downlink`` of the layout ``price`` and of ``times``, by '
+        '``step``, ``uplink`` and ``downlink`` of the layout ``cost`` and of ``times``, by '
         'client. A number holds for all clients.',
         {
             'reports': {
-                'price': {
-                    'name': 'price',
+                'cost': {
+                    'name': 'cost',
                     'targets': [0.85],
                     'step': 0.1,
                     'uplink': {'name': 'lognormal', 'median': 2e5, 'sigma': 1.0},
@@ -225,7 +225,7 @@ REGISTRY_PAGES: dict[str, RegistryPage] = {
         'config gets the layouts that suit it.',
         {
             'reports': {
-                'differences': {'name': 'levels', 'tail': 0.2},
+                'differences': {'name': 'comparison', 'tail': 0.2},
                 'all': {'name': 'metrics'},
             }
         },

@@ -2,13 +2,13 @@
 
 python -m fedjax_links report --workdir=runs/comparison
 
-It reads only the folder, and names what has not run yet. --table=levels prints that table
+It reads only the folder, and names what has not run yet. --table=comparison prints that table
 alone, as CSV or with --form=latex as LaTeX. --form=pdf saves the pictures for a paper,
-each with its caption in a file of its own, --width=3.3 inches wide. --price adds what the
+each with its caption in a file of its own, --width=3.3 inches wide. --cost adds what the
 run would have cost on devices of given speeds. Its value is the options of the layout
-``price``, as JSON or as a file of JSON:
+``cost``, as JSON or as a file of JSON:
 
-python -m fedjax_links report --workdir=runs/quickstart --price='{"targets": [0.85], "step": 0.1,
+python -m fedjax_links report --workdir=runs/quickstart --cost='{"targets": [0.85], "step": 0.1,
   "uplink": {"name": "lognormal", "median": 2e5, "sigma": 1}, "downlink": 1e6}'
 """
 
@@ -28,7 +28,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         'table',
         None,
-        'Print the table of this page or layout alone, such as levels, and write nothing.',
+        'Print the table of this page or layout alone, such as comparison, and write nothing.',
     )
     paths.define(
         'options',
@@ -44,9 +44,10 @@ def define_flags() -> None:
         'width', None, 'Of pictures for a paper, in inches, such as 3.3 for a column.'
     )
     paths.define(
-        'price',
-        'Options of the layout `price`, or their file (JSON).',
+        'cost',
+        'Options of the layout `cost`, or their file (JSON).',
     )
+    flags.DEFINE_alias('price', 'cost')  # its name in version 0.1.0
     flags.DEFINE_bool(
         'allow_imports',
         False,
@@ -83,16 +84,16 @@ def main(args: flags.FlagValues) -> None:
             print(f'Wrote {", ".join(files)} to {run.folder}')
         else:
             added = {}
-            if args.price is not None:
-                added['price'] = {'name': 'price', **_options('price', args.price)}
+            if args.cost is not None:
+                added['cost'] = {'name': 'cost', **_options('cost', args.cost)}
             print(report.write(run, added=added, allow_imports=may_import))
 
 
 def _check_flags(args: flags.FlagValues) -> None:
     """Refuses flags that would have no effect."""
-    if args.price is not None and (args.table or args.form):
+    if args.cost is not None and (args.table or args.form):
         requirement = 'be left out with `table` or `form`, which write no report'
-        raise errors.invalid('price', requirement, args.price)
+        raise errors.invalid('cost', requirement, args.cost)
     if args.table is None and args.options is not None:
         raise errors.invalid('table', 'name a layout, for `options`', None)
     if args.table is None and args.form in ('csv', 'latex'):

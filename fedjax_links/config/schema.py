@@ -122,7 +122,7 @@ class Settings:
     reports: Mapping[str, Any] = declare(
         'Sections of layouts by file name, see `report.layouts`.',
         example={
-            'differences': {'name': 'levels', 'tail': 0.2},
+            'differences': {'name': 'comparison', 'tail': 0.2},
             'course': {'name': 'curves'},
         },
         default={},

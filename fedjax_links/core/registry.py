@@ -11,7 +11,11 @@ from fedjax_links.core.references import Reference, references_of
 
 RegistryEntry = TypeVar('RegistryEntry')
 
-_FORMER_NAMES = {'look_alike': 'synthetic_trace'}
+_FORMER_NAMES = {
+    'look_alike': 'synthetic_trace',
+    'levels': 'comparison',
+    'price': 'cost',
+}
 """Names of version 0.1.0 that still work, and what they are called now."""
 
 

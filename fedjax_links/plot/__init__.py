@@ -5,7 +5,7 @@ keeps everything on the page. Nothing is shown or written, and no setting of mat
 matplotlib is loaded by the first picture. Reports are made of these pictures too.
 """
 
-from fedjax_links.plot.bars import level_bars
+from fedjax_links.plot.bars import metric_bars
 from fedjax_links.plot.clients import (
     classes_held,
     label_distances,

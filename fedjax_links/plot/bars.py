@@ -18,8 +18,8 @@ LETTERS_PER_INCH = 9
 """Letters of size `panels.FONT`, about."""
 
 
-def level_bars(
-    levels: Mapping[str, ArrayLike],
+def metric_bars(
+    values: Mapping[str, ArrayLike],
     groups: Sequence[str],
     metric: str | None = None,
     *,
@@ -32,7 +32,7 @@ def level_bars(
     Of two seeds, whose interval is wider than most pictures, both are drawn as dots.
 
     Args:
-      levels: final metrics float[P, S] by label, one row per group, one entry per seed.
+      values: final metrics float[P, S] by label, one row per group, one entry per seed.
       groups: what the P groups are called.
       metric: the metric's name, which labels the axis; None for no label. Fractions, such as
         ``accuracy``, are shown in per cent.
@@ -44,32 +44,32 @@ def level_bars(
       The axes.
 
     Raises:
-      ValueError: for levels of the wrong shape.
+      ValueError: for values of the wrong shape.
     """
     from matplotlib import rcParams
 
     checks.flags(legend=legend)
     arguments.titles(metric=metric)
-    levels = arguments.by_label('levels', levels)
+    values = arguments.by_label('values', values)
     groups = arguments.ordered_names('groups', groups)
     names = {} if names is None else names
-    dataset.check_names(names, levels)
+    dataset.check_names(names, values)
     heights = {
-        label: _checked_levels(label, values, len(groups))
-        for label, values in levels.items()
+        label: _checked_values(label, values_of_label, len(groups))
+        for label, values_of_label in values.items()
     }
-    width = 0.84 / max(1, len(levels))
+    width = 0.84 / max(1, len(values))
     axes = panels.axes_of(ax)
     # The constrained layout of a new figure later widens its axes by about a quarter. Axes of the
     # user count as if theirs did too.
     inches = 1.25 * axes.bbox.width / axes.figure.dpi
     letters_per_inch = LETTERS_PER_INCH * panels.FONT / rcParams['font.size']
     group_centres = np.arange(len(groups))
-    middle_bar = (len(levels) - 1) / 2
-    for bar_index, (label, look) in enumerate(styles.looks(levels).items()):
-        values = heights[label]
-        num_seeds = values.shape[1]
-        mean, half_width, _ = evaluation.seed_interval(values, axis=1)
+    middle_bar = (len(values) - 1) / 2
+    for bar_index, (label, look) in enumerate(styles.looks(values).items()):
+        by_seed = heights[label]
+        num_seeds = by_seed.shape[1]
+        mean, half_width, _ = evaluation.seed_interval(by_seed, axis=1)
         style: dict[str, Any] = {
             'label': panels.literal(names.get(label, label)),
             'color': look.colour,
@@ -84,7 +84,7 @@ def level_bars(
         axes.bar(centres, mean, width, **style)
         if num_seeds == 2:
             dots: dict[str, Any] = {'color': 'black', 'markersize': 3}
-            axes.plot(np.repeat(centres, 2), values.ravel(), '.', **dots)
+            axes.plot(np.repeat(centres, 2), by_seed.ravel(), '.', **dots)
     letters = max(8, int(letters_per_inch * inches / max(1, len(groups))))
     _name_groups(axes, groups, letters)
     shown_metric = Metric(metric or '')
@@ -99,13 +99,13 @@ def level_bars(
     return axes
 
 
-def _checked_levels(label: str, levels: object, num_groups: int) -> np.ndarray:
-    """Returns the levels of a label, float64[P, S]; raises for another shape, or no seeds."""
-    values = checks.numbers('levels', levels).astype(np.float64)
-    if values.ndim != 2 or len(values) != num_groups or not values.size:
-        shape = f'shape {list(values.shape)} for {label!r}'
-        raise errors.invalid('levels', f'be of shape [{num_groups}, S]', shape)
-    return values
+def _checked_values(label: str, values: object, num_groups: int) -> np.ndarray:
+    """Returns the values of a label, float64[P, S]; raises for another shape, or no seeds."""
+    array = checks.numbers('values', values).astype(np.float64)
+    if array.ndim != 2 or len(array) != num_groups or not array.size:
+        shape = f'shape {list(array.shape)} for {label!r}'
+        raise errors.invalid('values', f'be of shape [{num_groups}, S]', shape)
+    return array
 
 
 def _name_groups(axes: Axes, groups: Sequence[str], letters: int) -> None:

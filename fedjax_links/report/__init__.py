@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fedjax_links import runs
 from fedjax_links.core import checks, errors
 from fedjax_links.core.records import Section
+from fedjax_links.core.registry import current_name
 from fedjax_links.experiment import Experiment
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ def _pages_with_pictures(view: 'RunView', pages: Sequence[str]) -> dict[str, 'Pa
     from fedjax_links.report import layouts
 
     reports, _ = _reports_of(view)
-    for page in checks.names('pages', pages):
+    pages = [_current_page(page, reports) for page in checks.names('pages', pages)]
+    for page in pages:
         checks.choice('pages', page, [*reports, *layouts.LAYOUTS])
     if pages:
         reports = {page: reports.get(page, {'name': page}) for page in pages}
@@ -157,9 +159,14 @@ def _pages_with_pictures(view: 'RunView', pages: Sequence[str]) -> dict[str, 'Pa
     return chosen
 
 
+def _current_page(page: str, reports: Section) -> str:
+    """Returns the present name of a layout, unless a page of the config has the former one."""
+    return page if page in [*reports] else current_name(page)
+
+
 def table(
     run: runs.Results | str | Path,
-    page: str = 'levels',
+    page: str = 'comparison',
     *,
     form: str = 'data',
     number: int = 0,
@@ -170,7 +177,7 @@ def table(
 
     ::
 
-      fl.report.table('runs/quickstart').to_csv('levels.csv')
+      fl.report.table('runs/quickstart').to_csv('comparison.csv')
       print(fl.report.table('runs/quickstart', 'metrics', form='latex'))
 
     Args:
@@ -196,9 +203,11 @@ def table(
     run = run if isinstance(run, runs.Results) else runs.read(run)
     checks.flags(allow_imports=allow_imports)
     checks.choice('form', form, ('data', 'csv', 'latex'))
-    checks.choice('page', page, [*run.facts['reports'], *layouts.LAYOUTS])
+    reports = run.facts['reports']
+    page = _current_page(page, reports)
+    checks.choice('page', page, [*reports, *layouts.LAYOUTS])
     path = f'config.reports.{page}'
-    report = run.facts['reports'].get(page, page)
+    report = reports.get(page, page)
     bound.check_recorded(path, report, allow_imports=allow_imports)
     section = {**resolver.as_mapping(path, report), **options}
     view = run_view.of_run(run, allow_imports=allow_imports)

@@ -93,7 +93,7 @@ class Cells(NamedTuple):
         num_other = self.num_values[other]
         return (num_values == num_other) | (num_values == 0) | (num_other == 0)
 
-    def levels(self, algorithm: str) -> np.ndarray:
+    def by_seed(self, algorithm: str) -> np.ndarray:
         """Returns float[K, Y, X, S], NaN where nothing ran.
 
         S is the number of first seeds that all cells have.

@@ -104,7 +104,7 @@ def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devic
     )
 
 
-def price(
+def round_costs(
     mask: np.ndarray,
     traffic: Traffic,
     table: DeviceSpeeds,
@@ -173,6 +173,9 @@ def price(
         compute=_cumulative(compute),
         peers=_cumulative(traffic.peers * peer_bytes),
     )
+
+
+price = round_costs  # its name in version 0.1.0
 
 
 def _check_kinds(traffic: object, table: object, options: object) -> None:

@@ -129,9 +129,9 @@ def progress_lines(view: RunView) -> Iterator[str]:
             name += f', {view.name(key.pattern)}'
         last_round = view.rounds[num_done - 1]
         seeds = f'{len(values)} of {view.num_seeds} seeds'
-        yield f'level    {name}: {metric.words} {mean} in round {last_round:,}, {seeds}'
+        yield f'metric   {name}: {metric.words} {mean} in round {last_round:,}, {seeds}'
     if len(rows) > _MOST_LINES:
-        yield f'level    and {len(rows) - _MOST_LINES} more'
+        yield f'metric   and {len(rows) - _MOST_LINES} more'
     for phrase in view.diverged[:_MOST_LINES]:
         yield f'diverged {phrase}'
     if view.missing:

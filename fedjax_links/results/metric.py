@@ -145,13 +145,13 @@ class Metric(NamedTuple):
         wide = getattr(difference, 'wide', None)
         return self.interval(difference, signed=True, wide=wide) + stars
 
-    def reached(self, values: np.ndarray, level: float) -> np.ndarray:
-        """Returns bool[...], where values are at a level or better.
+    def reached(self, values: np.ndarray, target: float) -> np.ndarray:
+        """Returns bool[...], where values are at a target or better.
 
         Raises:
           ValueError: if it is unknown which way the metric is better.
         """
-        is_reached: np.ndarray = self.sign * values >= self.sign * level
+        is_reached: np.ndarray = self.sign * values >= self.sign * target
         return is_reached
 
 

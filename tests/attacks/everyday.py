@@ -193,7 +193,7 @@ def _quadratic(rng: random.Random) -> Config:
         'log': ['links'],
         'reports': {
             'ends': {'name': 'bars', 'tail': 0.5},
-            'levels': {'name': 'levels'},
+            'comparison': {'name': 'comparison'},
             'lines': {'name': 'curves', 'smoothing': 0.1, 'columns': 2, 'log': True},
             'first': {'name': 'curves', 'log_rounds': True},
         },
@@ -296,7 +296,7 @@ def _on_files(rng: random.Random, problem: Config) -> Config:
         'algorithms': _some(_CHEAP, rng, 2),
         'num_rounds': 4,
         'eval_every': 2,
-        'reports': {'table': {'name': 'levels'}},
+        'reports': {'table': {'name': 'comparison'}},
     }
 
 

@@ -66,7 +66,7 @@ PAGES = {
     'a page is a module of the folder': facts_with(reports={'x': OWN}),
     'a page is a text': facts_with(reports={'x': OWN['name']}),
     'printed numbers are a command': facts_with(
-        reports={'levels': {'name': 'levels', 'published': COMMAND}}
+        reports={'comparison': {'name': 'comparison', 'published': COMMAND}}
     ),
     'printed numbers are a text': facts_with(
         reports={
@@ -81,20 +81,22 @@ PAGES = {
         reports={'r': {'name': 'rates', 'published': OWN}}
     ),
     'Python imports for a stranger': facts_with(
-        reports={'levels': {'name': 'levels', 'published': IMPORT}}
+        reports={'comparison': {'name': 'comparison', 'published': IMPORT}}
     ),
     'the package runs a file for a stranger': facts_with(
-        reports={'levels': {'name': 'levels', 'published': LOAD}}
+        reports={'comparison': {'name': 'comparison', 'published': LOAD}}
     ),
     'a module of papers imports a function': facts_with(
-        reports={'levels': {'name': 'levels', 'published': BORROWED}}
+        reports={'comparison': {'name': 'comparison', 'published': BORROWED}}
     ),
     'speeds of devices are a module': facts_with(
         log=['links'],
-        reports={'p': {'name': 'price', 'step': OWN, 'uplink': 1e6, 'downlink': 1e6}},
+        reports={'p': {'name': 'cost', 'step': OWN, 'uplink': 1e6, 'downlink': 1e6}},
     ),
-    'a page lies outside': facts_with(reports={'../../outside': {'name': 'levels'}}),
-    'a page is absolute': facts_with(reports={'/tmp/outside': {'name': 'levels'}}),
+    'a page lies outside': facts_with(
+        reports={'../../outside': {'name': 'comparison'}}
+    ),
+    'a page is absolute': facts_with(reports={'/tmp/outside': {'name': 'comparison'}}),
     'a callback is a module': facts_with(log=[OWN['name']]),
 }
 TEXTS = {

@@ -29,11 +29,11 @@ COMMANDS = {
     'status': ('status', '--workdir=stranger'),
     'watch': ('status', '--workdir=stranger', '--watch=0.01'),
     'report': ('report', '--workdir=stranger'),
-    'table': ('report', '--workdir=stranger', '--table=levels'),
-    'price': (
+    'table': ('report', '--workdir=stranger', '--table=comparison'),
+    'cost': (
         'report',
         '--workdir=stranger',
-        '--price={"step": 0.1, "uplink": 1e6, "downlink": 1e6}',
+        '--cost={"step": 0.1, "uplink": 1e6, "downlink": 1e6}',
     ),
     'compare': ('compare', 'stranger', 'honest'),
     'export': ('export', 'stranger', '--to=exported'),
@@ -166,8 +166,8 @@ def owned(tmp_path, monkeypatch, unrendered):
     """The folder of a run with a module of the user's own, which lies in the working folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'own_module.py').write_text(OWN)
-    printed = {'name': 'levels', 'published': {'name': 'own_module:printed'}}
-    pages = {'own': 'own_module:page', 'levels': printed}
+    printed = {'name': 'comparison', 'published': {'name': 'own_module:printed'}}
+    pages = {'own': 'own_module:page', 'comparison': printed}
     algorithms = {'own': {'name': 'own_module:algorithm'}, 'fedpbc': {}}
     with resolver.importable(tmp_path):
         built = experiment.build({**CONFIG, 'algorithms': algorithms, 'reports': pages})
@@ -179,7 +179,10 @@ def test_a_report_lacks_what_the_user_does_not_allow(owned, tmp_path):
     assert '## My own page' in (owned / 'report.md').read_text()
     done = run('report', '--workdir=run', cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for position in ('`config.reports.own`', '`config.reports.levels.published.name`'):
+    for position in (
+        '`config.reports.own`',
+        '`config.reports.comparison.published.name`',
+    ):
         assert (
             f'Left out of the report: {position} must name nothing outside'
             in done.stdout

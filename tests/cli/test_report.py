@@ -25,7 +25,7 @@ def get_config():
     with config.unlocked():
         del config.tuning
         config.names = (('cyclic', 'Cyclic'), ('fedpbc', 'FedPBC'))
-        config.quick = {'reports': {'z': {'name': 'levels'}, 'b': {'name': 'bars'}}}
+        config.quick = {'reports': {'z': {'name': 'comparison'}, 'b': {'name': 'bars'}}}
     return config
 """
 
@@ -100,7 +100,7 @@ def test_a_simulated_run_has_a_report(plain, tmp_path):
     assert done.returncode == 0, done.stderr
     done = run('report', f'--workdir={tmp_path}')
     assert done.returncode == 0, done.stderr
-    written = 'report.md, overview.png, levels.png, links.png, participation.png'
+    written = 'report.md, overview.png, comparison.png, links.png, participation.png'
     assert f'Wrote {written} to {tmp_path}' in done.stdout
     text = (tmp_path / 'report.md').read_text()
     for label in ('fedavg', 'fedpbc'):
@@ -123,8 +123,8 @@ def test_a_simulated_run_has_a_report(plain, tmp_path):
             'error: `workdir` must hold a run (experiment.json), got docs.\n',
         ),
         (
-            ['--workdir=docs', '--form=pdf', '--price={}'],
-            'error: `price` must be left out with `table` or `form`, which write no report, '
+            ['--workdir=docs', '--form=pdf', '--cost={}'],
+            'error: `cost` must be left out with `table` or `form`, which write no report, '
             'got {}.\n',
         ),
     ],

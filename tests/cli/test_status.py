@@ -64,7 +64,7 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
     assert lines[0] == f'run      {file_locks.process_name()}'
     assert lines[1] == 'lanes    3 of 6 done, 1 running, 0 lost, 2 not started'
     assert re.fullmatch(r'time     about \d+ s left', lines[2])
-    assert lines[3].startswith('level    fedavg: eval accuracy ')
+    assert lines[3].startswith('metric   fedavg: eval accuracy ')
     assert lines[3].endswith(' % in round 8, 3 of 3 seeds')
     assert lines[4].endswith(' % in round 2, 1 of 3 seeds')
     assert lines[5:] == ['open     fedpbc']
@@ -99,9 +99,9 @@ def test_lanes_that_never_save_count_as_running(tmp_path):
 def test_an_archive_is_finished_and_has_no_lanes(tmp_path):
     experiment.build(values()).run(tmp_path / 'run', devices=1)
     export.archive(tmp_path / 'run', tmp_path / 'archive')
-    run_line, *levels = lines_of(f'--workdir={tmp_path / "archive"}')
+    run_line, *metrics = lines_of(f'--workdir={tmp_path / "archive"}')
     assert run_line == 'run      finished; report makes tables and pictures of it'
-    assert all(line.startswith('level ') for line in levels)
+    assert all(line.startswith('metric ') for line in metrics)
 
 
 @pytest.mark.slow

@@ -220,7 +220,7 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
         assert result.name(pattern) in text
     has_several = len(config['algorithms']) - len(removed) > 1
     layouts_with_pictures = (
-        ('bars', 'curves', 'levels') if has_several else ('bars', 'curves')
+        ('bars', 'curves', 'comparison') if has_several else ('bars', 'curves')
     )
     expected = {'links.png'}
     for label, section in config['reports'].items():

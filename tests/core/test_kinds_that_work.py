@@ -124,7 +124,7 @@ def test_tables_of_configs_take_edges_for_clients(table, name, options):
         lambda: plot.volumes([0, 0]),
         lambda: plot.participation_loss([0.5, 1.5], {3: [0.1, np.nan]}),
         lambda: plot.participation_loss([1, 2], pandas.DataFrame({'a': [0.1, 0.2]})),
-        lambda: plot.level_bars({'a': [[np.nan]]}, np.array(['one'])),
+        lambda: plot.metric_bars({'a': [[np.nan]]}, np.array(['one'])),
         lambda: plot.looks(iter(['fedavg'])),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_dtype_has_all_the_names_of_numpy(name):
 def test_on_the_host_integers_have_no_largest():
     speeds = {'step': 2**40, 'uplink': 10**10, 'downlink': 10**10}
     table = cost_model.devices(2, **speeds)
-    cost = cost_model.price(
+    cost = cost_model.round_costs(
         np.ones((1, 2), bool), cost_model.Traffic(), table, model_bytes=10**10
     )
     np.testing.assert_array_equal(cost.uplink, [0, 2e10])

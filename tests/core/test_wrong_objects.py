@@ -8,10 +8,10 @@ import pytest
 from fedjax_links import (
     algorithms,
     choices,
+    cost_model,
     local_training,
     mixing,
     participation,
-    pricing,
     problems,
     report,
     simulation,
@@ -81,14 +81,18 @@ def test_what_is_no_number_is_no_initial_parameter(value):
 
 MASK = jnp.array([True, False])
 NEIGHBOURS = jnp.array([[1], [0]])
-TRAFFIC = pricing.TRAFFIC['fedavg']
-SPEEDS = pricing.devices(2, step=0.1, uplink=1e6, downlink=1e6)
+TRAFFIC = cost_model.TRAFFIC['fedavg']
+SPEEDS = cost_model.devices(2, step=0.1, uplink=1e6, downlink=1e6)
 ROUNDS = np.ones((3, 2), bool)
 
 
-def price(mask=ROUNDS, traffic=TRAFFIC, table=SPEEDS, model_bytes=100.0, **options):
-    """Calls `pricing.price` with defaults."""
-    return pricing.price(mask, traffic, table, model_bytes=model_bytes, **options)
+def round_costs(
+    mask=ROUNDS, traffic=TRAFFIC, table=SPEEDS, model_bytes=100.0, **options
+):
+    """Calls `cost_model.round_costs` with defaults."""
+    return cost_model.round_costs(
+        mask, traffic, table, model_bytes=model_bytes, **options
+    )
 
 
 OBJECTS = {
@@ -98,13 +102,13 @@ OBJECTS = {
     'client_tree': lambda v: mixing.active_mean(MASK, [v]),
     'neighbours': lambda v: mixing.metropolis_weights(v, jnp.ones((2, 1), bool)),
     'edges': lambda v: mixing.metropolis_weights(NEIGHBOURS, v),
-    'traffic': lambda v: price(traffic=v),
-    'table': lambda v: price(table=v),
-    'mask of a price': lambda v: price(mask=v),
-    'options': lambda v: price(options=v),
-    'durations': lambda v: price(durations=v),
-    'edges of a price': lambda v: price(edges=v),
-    'model_bytes': lambda v: price(model_bytes=v),
+    'traffic': lambda v: round_costs(traffic=v),
+    'table': lambda v: round_costs(table=v),
+    'mask of costs': lambda v: round_costs(mask=v),
+    'options': lambda v: round_costs(options=v),
+    'durations': lambda v: round_costs(durations=v),
+    'edges of costs': lambda v: round_costs(edges=v),
+    'model_bytes': lambda v: round_costs(model_bytes=v),
     'grid': lambda v: sweep(grid=v),
     'grid.algorithm': lambda v: sweep(grid={'algorithm': v}),
     'batching': lambda v: sweep(batching=v),

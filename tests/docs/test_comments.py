@@ -12,7 +12,7 @@ def expected_output(source):
     return re.findall(r'^\s*print\(.*\)\s+# (.*)$', source, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize('page', ['pricing.md'])
+@pytest.mark.parametrize('page', ['cost.md'])
 def test_what_a_page_prints_is_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {'__name__': '__main__'}

@@ -204,14 +204,14 @@ def test_the_flags_of_a_command_are_those_that_its_help_lists(name):
 
 def test_words_of_a_command_keep_their_hyphens():
     text = (
-        'Reads.\n\npython -m fedjax_links report --workdir=runs/a\n\nWith --price more.'
+        'Reads.\n\npython -m fedjax_links report --workdir=runs/a\n\nWith --cost more.'
     )
     result = commands.in_paragraphs(text)
     assert (
         '.. code-block:: bash\n\n   python -m fedjax_links report --workdir=runs/a'
         in result
     )
-    assert 'With ``--price`` more.' in result
+    assert 'With ``--cost`` more.' in result
 
 
 def test_a_docstring_is_read_as_options():

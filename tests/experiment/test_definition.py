@@ -225,7 +225,7 @@ from fedjax_links import experiment
 from tests import ROOT
 from tests.experiment.configs import tuned
 changes = {'num_seeds': 1, 'algorithms': {'fedavg': {}}}
-experiment.build(tuned(reports={'levels': {'name': 'levels'}}, **changes)).run()
+experiment.build(tuned(reports={'comparison': {'name': 'comparison'}}, **changes)).run()
 print(sorted({'xarray', 'matplotlib'} & sys.modules.keys()))
 """
     done = subprocess.run(

@@ -153,14 +153,14 @@ REFUSED = [
     ),
     *(
         (
-            {'reports': {name: 'levels'}},
+            {'reports': {name: 'comparison'}},
             '`config.reports` must leave the names links and participation to the pages of the '
             f'links, got {name}.',
         )
         for name in ('Links', 'participation')
     ),
     (
-        {'reports': {'a/b': 'levels'}},
+        {'reports': {'a/b': 'comparison'}},
         '`config.reports` must have labels that are file names',
     ),
     ({'names': (('fedavg', 3),)}, '`config.names` must show texts, got 3.'),

@@ -18,7 +18,7 @@ WRONG = [
     ('names', 3),
     ('names', [('fedavg', CONTROL)]),
     ('reports', 3),
-    ('reports.levels', {'levels': 3}),
+    ('reports.comparison', {'comparison': 3}),
     ('seeds', {0, 1}),
     ('eval_fn', 3),
     ('eval_fn', lambda params, key, problem: {}),

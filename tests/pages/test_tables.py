@@ -18,7 +18,7 @@ from tests.refusals import names
 OPTIONS = {
     'first_rounds': {'targets': [0.1, 0.99]},
     'heat_map': {'x': 'round', 'y': 'algorithms.fedpbc.server_lr'},
-    'price': {'step': 0.1, 'uplink': 1e6, 'downlink': 1e6, 'targets': [0.1]},
+    'cost': {'step': 0.1, 'uplink': 1e6, 'downlink': 1e6, 'targets': [0.1]},
 }
 WITHOUT = {'curves', 'overview', 'clients'}
 """Pictures alone, and what takes clients with evaluation data of their own."""
@@ -165,16 +165,16 @@ def test_latex_has_the_cells_of_the_printed_page(folder):
 
 def test_the_command_prints_a_table_and_writes_nothing(folder):
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    done = command.run('report', f'--workdir={folder}', '--table=levels')
+    done = command.run('report', f'--workdir={folder}', '--table=comparison')
     result = pandas.read_csv(io.StringIO(done.stdout))
     expected = report.table(folder)
     assert list(result) == list(expected)
     np.testing.assert_array_equal(result['eval accuracy'], expected['eval accuracy'])
-    flags = [f'--workdir={folder}', '--table=levels', '--form=latex']
+    flags = [f'--workdir={folder}', '--table=comparison', '--form=latex']
     assert command.run('report', *flags).stdout == report.table(folder, form='latex')
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-    message = command.refused('report', f'--workdir={folder}', '--table=levls')
-    assert message == "error: `table` has no 'levls'; did you mean 'levels'?\n"
+    message = command.refused('report', f'--workdir={folder}', '--table=comparisn')
+    assert message == "error: `table` has no 'comparisn'; did you mean 'comparison'?\n"
     second = report.table(folder, 'heat_map', form='csv', number=1)
     assert len(pandas.read_csv(io.StringIO(second))) > 1
 
@@ -184,20 +184,31 @@ def test_options_replace_those_of_the_config(folder):
     assert [title for title in full if title[0].isdigit()] == ['10.0', '99.0']
     other = fl.report.table(folder, 'first_rounds', targets=[0.2])
     assert [title for title in other if title[0].isdigit()] == ['20.0']
-    losses = fl.report.table(folder, 'levels', metric='eval_loss').attrs['caption']
+    losses = fl.report.table(folder, 'comparison', metric='eval_loss').attrs['caption']
     assert losses.startswith('eval loss')
 
 
+def test_names_of_an_earlier_version_still_work(folder):
+    assert report.table(folder, 'levels', form='csv') == report.table(
+        folder, 'comparison', form='csv'
+    )
+    cost = {'step': 0.1, 'uplink': 1e6, 'downlink': 1e6}
+    assert report.table(folder, 'price', form='csv', **cost) == report.table(
+        folder, 'cost', form='csv', **cost
+    )
+    assert fl.pricing.price is fl.cost_model.round_costs
+
+
 def test_a_mistake_costs_a_line(folder):
-    with names('page', "has no 'levls'; did you mean 'levels'?"):
-        report.table(folder, 'levls')
+    with names('page', "has no 'comparisn'; did you mean 'comparison'?"):
+        report.table(folder, 'comparisn')
     with names('page', 'must name a page with tables, got curves.'):
         report.table(folder, 'curves')
     with names('number', 'must be at most 0, got 1.'):
-        report.table(folder, 'levels', number=1)
+        report.table(folder, 'comparison', number=1)
     with names('form', "has no 'tex'; did you mean 'latex'?"):
         report.table(folder, form='tex')
-    with names('config.reports.levels.metric', "has no 'loss'"):
+    with names('config.reports.comparison.metric', "has no 'loss'"):
         report.table(folder, metric='loss')
 
 

@@ -238,7 +238,7 @@ def test_tuning_noise_is_that_of_choices_drawn_by_hand():
 
 @pytest.mark.slow
 def test_a_report_shows_both_intervals_and_judges_by_the_wider():
-    table = layouts.levels(run_view.of_run(planted().run())).tables[0]
+    table = layouts.comparison(run_view.of_run(planted().run())).tables[0]
     fedavg, server, clients = (
         dict(zip(table.header, row, strict=True)) for row in table.rows
     )
@@ -250,7 +250,7 @@ def test_a_report_shows_both_intervals_and_judges_by_the_wider():
     assert {row['verdict'] for row in (server, clients)} <= known
     without = planted(ties=0).run()
     assert (without['stage'] != 'tie').all()
-    plain = layouts.levels(run_view.of_run(without)).tables[0]
+    plain = layouts.comparison(run_view.of_run(without)).tables[0]
     assert not any('[' in cell for row in plain.rows for cell in row)
     assert 'in brackets' not in plain.caption
 

@@ -222,9 +222,9 @@ def test_exact_curves_are_dashes_between_dots(ax):
 
 def test_two_seeds_are_drawn_as_they_are():
     """The t of one degree of freedom is 12.7: an interval would fill every picture."""
-    levels = np.array([[0.4, 0.6]])
-    axes = plot.level_bars(
-        {'fedavg': levels, 'mifa': levels + 0.1}, ['one'], 'accuracy'
+    finals = np.array([[0.4, 0.6]])
+    axes = plot.metric_bars(
+        {'fedavg': finals, 'mifa': finals + 0.1}, ['one'], 'accuracy'
     )
     assert not any(bar.errorbar for bar in axes.containers)
     dots = np.sort(np.concatenate([line.get_ydata() for line in axes.lines]))
@@ -287,7 +287,7 @@ def test_every_name_can_be_drawn(name):
     axes = plot.learning_curves(
         {'other': values, name: values}, 'loss', levels={name: 0.3}
     )
-    bars = plot.level_bars({'other': values, name: values}, ['one', name])
+    bars = plot.metric_bars({'other': values, name: values}, ['one', name])
     plot.paired_differences({'other': values, name: values}, 'other')
     plot.participation_loss([1, 2], {'other': [1.0, 2.0], name: [1.0, 3.0]})
     for shown in map(pyplot.figure, pyplot.get_fignums()):
@@ -380,7 +380,7 @@ DATA = {'fedavg': np.ones((2, 3)), 'mifa': np.ones((2, 3))}
             lambda: plot.paired_differences(DATA, tail=2),
             '`tail` must lie in [0, 1], got 2.',
         ),
-        (lambda: plot.level_bars(DATA, ['one']), '`levels` must be of shape [1, S]'),
+        (lambda: plot.metric_bars(DATA, ['one']), '`values` must be of shape [1, S]'),
     ],
 )
 def test_errors(call, message):

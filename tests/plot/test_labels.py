@@ -16,7 +16,7 @@ def curves(**options):
 
 CALLS = {
     'names of curves': lambda label: curves(names={label: 'FedAvg'}),
-    'names of bars': lambda label: plot.level_bars(
+    'names of bars': lambda label: plot.metric_bars(
         {'fedavg': [[0.1, 0.2]]}, ['equal'], names={label: 'FedAvg'}
     ),
     'names of clients': lambda label: plot.participation_loss(

@@ -30,8 +30,8 @@ NO_ORDER = [
 NO_TRUTH = ['ab', RAGGED, np.full((2, 3), 'no'), np.full((2, 3), NAN), GRID]
 
 CALLS = {
-    'levels': (
-        lambda v: plot.level_bars(v, ['one']),
+    'values': (
+        lambda v: plot.metric_bars(v, ['one']),
         [
             None,
             3,
@@ -45,17 +45,17 @@ CALLS = {
         ],
     ),
     'groups': (
-        lambda v: plot.level_bars({'a': [[0.1, 0.2]]}, v),
+        lambda v: plot.metric_bars({'a': [[0.1, 0.2]]}, v),
         [None, 3, 'g', [3], [None], {'g'}],
     ),
-    'metric of bars': (lambda v: plot.level_bars({'a': [[1]]}, ['g'], v), NO_NAMES),
+    'metric of bars': (lambda v: plot.metric_bars({'a': [[1]]}, ['g'], v), NO_NAMES),
     'metric of curves': (lambda v: plot.learning_curves(CURVES, v), NO_NAMES),
     'metric of differences': (
         lambda v: plot.paired_differences(CURVES, metric=v),
         NO_NAMES,
     ),
     'names': (
-        lambda v: plot.level_bars({'a': [[1]]}, ['g'], names=v),
+        lambda v: plot.metric_bars({'a': [[1]]}, ['g'], names=v),
         [3, 'a', ['a'], np.zeros(2)],
     ),
     'counts of rounds': (

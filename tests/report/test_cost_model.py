@@ -20,30 +20,30 @@ TABLE = cost_model.devices(
 
 
 def test_a_model_both_ways_by_hand():
-    spent = cost_model.price(
+    costs = cost_model.round_costs(
         MASK, cost_model.Traffic(), TABLE, model_bytes=100, local_steps=2
     )
     # 100 bytes down in 1 s; 2, 4 and 6 s of steps; up in 10, 5 and 20 s.
-    np.testing.assert_allclose(spent.seconds, [0, 27, 27, 37])
-    np.testing.assert_allclose(spent.uplink, [0, 200, 200, 300])
-    np.testing.assert_allclose(spent.downlink, [0, 200, 200, 300])
-    np.testing.assert_allclose(spent.compute, [0, 8, 8, 12])
+    np.testing.assert_allclose(costs.seconds, [0, 27, 27, 37])
+    np.testing.assert_allclose(costs.uplink, [0, 200, 200, 300])
+    np.testing.assert_allclose(costs.downlink, [0, 200, 200, 300])
+    np.testing.assert_allclose(costs.compute, [0, 8, 8, 12])
 
 
 def test_two_models_and_training_without_uploads_by_hand():
     two_models = cost_model.TRAFFIC['scaffold']
-    spent = cost_model.price(
+    costs = cost_model.round_costs(
         MASK, two_models, TABLE, model_bytes=100, local_steps=2, overhead=0.5
     )
     # 2 + 6 + 40, then 2 + 4 + 10.
-    np.testing.assert_allclose(spent.seconds, [0, 48.5, 49, 65.5])
-    np.testing.assert_allclose(spent.uplink, [0, 400, 400, 600])
-    everyone = cost_model.price(
+    np.testing.assert_allclose(costs.seconds, [0, 48.5, 49, 65.5])
+    np.testing.assert_allclose(costs.uplink, [0, 400, 400, 600])
+    everyone = cost_model.round_costs(
         MASK, cost_model.TRAFFIC['fedpbc'], TABLE, model_bytes=100, local_steps=2
     )
     np.testing.assert_allclose(everyone.compute, [0, 12, 24, 36])
     np.testing.assert_allclose(everyone.seconds, [0, 27, 27, 37])
-    paused = cost_model.price(
+    paused = cost_model.round_costs(
         MASK,
         cost_model.TRAFFIC['fedpbc'],
         TABLE,
@@ -55,20 +55,20 @@ def test_two_models_and_training_without_uploads_by_hand():
 
 
 def test_arrivals_are_not_waited_for():
-    spent = cost_model.price(
+    costs = cost_model.round_costs(
         MASK, cost_model.TRAFFIC['fedbuff'], TABLE, model_bytes=100, local_steps=9
     )
-    np.testing.assert_allclose(spent.seconds, [0, 21, 21, 27])
+    np.testing.assert_allclose(costs.seconds, [0, 21, 21, 27])
 
 
-def test_prices_equal_a_loop():
+def test_costs_equal_a_loop():
     rng = np.random.default_rng(0)
     mask = rng.random((50, 12)) < 0.2
     step, uplink, downlink = rng.lognormal(size=(3, 12))
     steps = rng.integers(1, 9, 12)
     table = cost_model.devices(12, step=step, uplink=uplink, downlink=downlink)
     traffic = cost_model.Traffic(up=2, down=3, everyone=True)
-    result = cost_model.price(
+    result = cost_model.round_costs(
         mask, traffic, table, model_bytes=7.0, local_steps=steps, overhead=0.25
     )
     seconds = up = down = compute = 0.0
@@ -111,7 +111,7 @@ def test_two_models_go_where_a_control_goes_with_the_model():
 
 def rows_of_the_page():
     """The table of what algorithms send and compute, as cells of text."""
-    _, table = (ROOT / 'docs' / 'pricing.md').read_text().split('| up / down |')
+    _, table = (ROOT / 'docs' / 'cost.md').read_text().split('| up / down |')
     lines = table.split('\n\n')[0].splitlines()
     return [[cell.strip() for cell in line.strip('|').split('|')] for line in lines[2:]]
 
@@ -182,7 +182,9 @@ def test_senders_and_training_clients_are_those_of_the_algorithm(name, options):
     )(jax.random.key(0))
     table = cost_model.devices(5, step=1.0, uplink=1.0, downlink=1.0)
     traffic = cost_model.TRAFFIC[name]
-    result = cost_model.price(mask, traffic, table, model_bytes=1.0, options=options)
+    result = cost_model.round_costs(
+        mask, traffic, table, model_bytes=1.0, options=options
+    )
     np.testing.assert_array_equal(
         np.diff(result.uplink), traffic.up * rounds.num_active
     )
@@ -249,7 +251,9 @@ def test_speeds_from_a_law_and_from_a_table(tmp_path):
 def test_a_mistake_is_named(change, message):
     options = {'mask': MASK, 'model_bytes': 1.0, **change}
     with pytest.raises(ValueError, match=message):
-        cost_model.price(options.pop('mask'), cost_model.Traffic(), TABLE, **options)
+        cost_model.round_costs(
+            options.pop('mask'), cost_model.Traffic(), TABLE, **options
+        )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def draw_accuracies(rng, num_algorithms):
 def rows_and_caption(accuracies):
     """Returns the cells behind each label of a page's table, and the table's caption."""
     curves = {label: ends(*values) for label, values in accuracies.items()}
-    table = layouts.levels(results(curves)).tables[0]
+    table = layouts.comparison(results(curves)).tables[0]
     column = list(table.header).index('algorithm')
     return {row[column]: row[column + 1 :] for row in table.rows}, table.caption
 
@@ -73,7 +73,7 @@ def test_the_same_numbers_under_two_patterns_are_two_comparisons():
         'fedavg': both,
         'fedpbc': both + np.linspace(0.01, 0.02, 6)[None, :, None],
     }
-    caption = layouts.levels(results(curves)).tables[0].caption
+    caption = layouts.comparison(results(curves)).tables[0].caption
     assert 'of 2 comparisons' in caption
 
 
@@ -87,6 +87,6 @@ def test_chance_is_that_of_the_intervals_of_the_page(level, by_chance):
     view = results({label: ends(*values) for label, values in curves.items()})
     until = {'least': 2, 'margin': 0.0, 'level': level, 'tail': 0.1}
     view = dataclasses.replace(view, data=view.data.assign_attrs(until=until))
-    caption = layouts.levels(view).tables[0].caption
+    caption = layouts.comparison(view).tables[0].caption
     assert f'the {100 * level:g} % interval' in caption
     assert f'by chance in {by_chance} of 3 comparisons' in caption

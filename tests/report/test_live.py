@@ -37,14 +37,14 @@ def half(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_level_is_that_of_the_round_most_seeds_completed(half):
+def test_the_metric_is_that_of_the_round_most_seeds_completed(half):
     """Compared with a mean over the lines of metrics."""
     rows = runs.read(half).to_pandas()
     assert rows.groupby('seed')['round'].max().tolist() == [8, 8, 4]
     expected = rows[rows['round'] == 8]['server/eval_accuracy'].mean()
     result = live.read(half)
     assert list(live.progress_lines(result)) == [
-        f'level    fedavg: eval accuracy {100 * expected:.1f} % in round 8, 2 of 3 seeds',
+        f'metric   fedavg: eval accuracy {100 * expected:.1f} % in round 8, 2 of 3 seeds',
         'open     fedavg, fedpbc',
     ]
 
@@ -64,7 +64,7 @@ def test_a_pattern_of_undecided_seeds_may_not_have_started(tmp_path, monkeypatch
     assert set(rows['pattern']) == {'bernoulli'}
     expected = 100 * rows['server/eval_accuracy'].iloc[-1]
     assert list(live.progress_lines(result)) == [
-        f'level    fedavg, bernoulli: eval accuracy {expected:.1f} % in round 4, '
+        f'metric   fedavg, bernoulli: eval accuracy {expected:.1f} % in round 4, '
         '1 of 1 seeds',
         'open     fedavg, fedpbc',
     ]
@@ -72,7 +72,7 @@ def test_a_pattern_of_undecided_seeds_may_not_have_started(tmp_path, monkeypatch
     assert 'Learning curves' in (tmp_path / live.PAGE).read_text()
 
 
-def test_where_most_are_behind_the_level_is_theirs(half):
+def test_where_most_are_behind_the_metric_is_theirs(half):
     for seed in (0, 1):
         (end,) = (half / runs.CHECKPOINTS).glob(f'main-fedavg-0000-links-{seed}@8.npz')
         end.unlink()
@@ -127,10 +127,10 @@ def page_of(folder):
 
 
 def test_a_live_page_is_one_file_that_reloads_until_the_end(half):
-    live.write(live.read(half), half, ['level    a < b & c'], seconds=7)
+    live.write(live.read(half), half, ['metric   a < b & c'], seconds=7)
     page = page_of(half)
     assert ('meta', {'http-equiv': 'refresh', 'content': '7'}) in page.tags
-    assert 'level    a < b & c' in page.text
+    assert 'metric   a < b & c' in page.text
     pictures = [attrs['src'] for tag, attrs in page.tags if tag == 'img']
     assert len(pictures) == 2
     for picture in pictures:
@@ -152,14 +152,14 @@ def test_patterns_and_points_that_have_not_begun_are_left_blank(tmp_path):
     run_until(tmp_path, config, 'fedavg', seed=1, round=4)
     result = live.read(tmp_path)
     first, *rest = live.progress_lines(result)
-    assert first.startswith('level    fedavg (learning_rate 0.1), some: eval accuracy ')
+    assert first.startswith('metric   fedavg (learning_rate 0.1), some: eval accuracy ')
     assert first.endswith(' % in round 4, 2 of 2 seeds')
     assert rest == ['open     fedavg']
     live.write(result, tmp_path, [first], seconds=1)
     assert [tag for tag, _ in page_of(tmp_path).tags].count('img') == 2
 
 
-def test_a_run_that_still_tunes_has_no_level(tmp_path):
+def test_a_run_that_still_tunes_has_no_metric(tmp_path):
     run_until(tmp_path, tuned(), 'fedavg', seed=10_000, round=4)
     result = live.read(tmp_path)
     (line,) = live.progress_lines(result)

@@ -32,7 +32,7 @@ def with_pages(cases, *default):
 
 def table(null, rng):
     """Draws a page; returns the printed level, difference and verdict of each algorithm."""
-    printed, *_ = layouts.levels(null.source(rng)).tables
+    printed, *_ = layouts.comparison(null.source(rng)).tables
     titles = 'eval accuracy', f'minus {BASELINE}', 'verdict'
     columns = [printed.header.index(title) for title in titles]
     return [tuple(row[column] for column in columns) for row in printed.rows]

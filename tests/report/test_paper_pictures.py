@@ -12,7 +12,8 @@ from tests.experiment.configs import tuned
 from tests.refusals import names
 
 REPORTS = {
-    name: {'name': name} for name in ('curves', 'levels', 'bars', 'overview', 'rates')
+    name: {'name': name}
+    for name in ('curves', 'comparison', 'bars', 'overview', 'rates')
 }
 
 
@@ -32,7 +33,7 @@ def folder(tmp_path_factory):
 def test_every_picture_has_the_width(folder, tmp_path, width):
     written = report.save_pictures(folder, tmp_path, form='png', width=width)
     pictures = [name for name in written if name.endswith('.png')]
-    assert set(pictures) >= {'curves.png', 'levels.png', 'bars.png', 'links.png'}
+    assert set(pictures) >= {'curves.png', 'comparison.png', 'bars.png', 'links.png'}
     assert 'rates.png' not in pictures
     for name in pictures:
         height, pixels, _ = image.imread(tmp_path / name).shape
@@ -57,10 +58,10 @@ def test_a_pdf_has_the_size_in_points_and_always_the_same_bytes(folder, tmp_path
 
 
 def test_a_file_of_the_user_stops_all_pictures(folder, tmp_path):
-    (tmp_path / 'levels_caption.tex').write_text('by hand')
-    with names('folder', 'levels_caption.tex'):
-        report.save_pictures(folder, tmp_path, pages=['curves', 'levels'])
-    assert [path.name for path in tmp_path.iterdir()] == ['levels_caption.tex']
+    (tmp_path / 'comparison_caption.tex').write_text('by hand')
+    with names('folder', 'comparison_caption.tex'):
+        report.save_pictures(folder, tmp_path, pages=['curves', 'comparison'])
+    assert [path.name for path in tmp_path.iterdir()] == ['comparison_caption.tex']
 
 
 def test_a_caption_is_one_paragraph_of_latex(folder, tmp_path):

@@ -365,7 +365,7 @@ def test_series_with_near_values_have_different_labels():
     shown = dataset.names(results.dataset)
     assert [shown[label] for label in labels] == [f'M ({text})' for text in exact]
     assert all(f'  {label}: ' in repr(results) for label in labels)
-    rows = fl.report.table(results, 'levels')
+    rows = fl.report.table(results, 'comparison')
     assert len(rows) == 3
 
 

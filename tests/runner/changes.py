@@ -166,7 +166,7 @@ HARMLESS = {
     'title': edit('title', 'another'),
     'caption': edit('caption', 'A caption.'),
     'names': edit('names', [['fedavg', 'FedAvg']]),
-    'reports': edit('reports', {'mine': {'name': 'levels'}}),
+    'reports': edit('reports', {'mine': {'name': 'comparison'}}),
     'baseline': edit('baseline', 'own'),
     'log': edit('log', ['links']),
     'metric': edit('metric', 'eval_loss'),

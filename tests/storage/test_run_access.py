@@ -32,7 +32,7 @@ NAMES = (
     'lanes.json',
     'report.md',
     'live.html',
-    'levels.png',
+    'comparison.png',
     'figure.png',
     'figure.csv',
     'figure.md',

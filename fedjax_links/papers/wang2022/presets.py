@@ -220,7 +220,7 @@ def experiment(dataset: str, code: str, *, item: str) -> PaperSection:
                 'log_rounds': is_small,  # a convex problem ends in the first tenth
                 'columns': 2,
             },
-            'levels': {'name': 'levels', 'tail': 0.03},
+            'comparison': {'name': 'comparison', 'tail': 0.03},
         },
         'quick': {
             'problem': quick_problem(dataset),

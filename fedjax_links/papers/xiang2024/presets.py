@@ -272,9 +272,9 @@ def quick(
 def small_experiment(code: str) -> PaperSection:
     """Returns `experiment` for small versions of Table 1, beside SVHN's test accuracy."""
     reports: PaperSection = {
-        name: {'name': name} for name in ('levels', 'rates', 'bars', 'curves')
+        name: {'name': name} for name in ('comparison', 'rates', 'bars', 'curves')
     }
-    reports['levels']['published'] = table1('svhn', 'test')
+    reports['comparison']['published'] = table1('svhn', 'test')
     return {**experiment(code), 'reports': reports}
 
 

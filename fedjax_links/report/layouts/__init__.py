@@ -11,18 +11,18 @@ from typing import Any
 
 from fedjax_links.config import bound, nested, resolver
 from fedjax_links.core.records import Section
-from fedjax_links.core.registry import Registry
+from fedjax_links.core.registry import Registry, current_name
 from fedjax_links.pages import figure, tables
 from fedjax_links.planning import seeding, validation
 from fedjax_links.plot import scripts
 from fedjax_links.report import provenance
 from fedjax_links.report.layouts.clients import clients, link_maps, participation
+from fedjax_links.report.layouts.comparison import comparison
+from fedjax_links.report.layouts.cost import cost
 from fedjax_links.report.layouts.final import bars, best, metrics, spread
 from fedjax_links.report.layouts.final_table import final
 from fedjax_links.report.layouts.heat_map import heat_map
-from fedjax_links.report.layouts.levels import levels
 from fedjax_links.report.layouts.page import Page
-from fedjax_links.report.layouts.price import price
 from fedjax_links.report.layouts.progress import curves, overview
 from fedjax_links.report.layouts.rates import rates
 from fedjax_links.report.layouts.targets import first_rounds
@@ -33,7 +33,7 @@ LAYOUTS: Mapping[str, Callable[..., Page]] = Registry(
     {
         'overview': overview,
         'metrics': metrics,
-        'levels': levels,
+        'comparison': comparison,
         'final': final,
         'best': best,
         'first_rounds': first_rounds,
@@ -44,7 +44,7 @@ LAYOUTS: Mapping[str, Callable[..., Page]] = Registry(
         'link_maps': link_maps,
         'participation': participation,
         'clients': clients,
-        'price': price,
+        'cost': cost,
         'spread': spread,
     }
 )
@@ -63,7 +63,7 @@ def default(view: RunView) -> Mapping[str, Section]:
     Returns:
       By file name, ``name`` in `LAYOUTS` and its options.
     """
-    names = ['levels']
+    names = ['comparison']
     if len(view.patterns) == 1:
         names += ['metrics', 'overview']
     else:
@@ -110,7 +110,7 @@ def build(view: RunView, reports: Section) -> dict[str, Page]:
     names = [*LAYOUTS]
 
     def position(file: str) -> int:
-        name = nested.section(reports[file])['name']
+        name = current_name(nested.section(reports[file])['name'])
         return names.index(name) if name in names else len(names)
 
     ordered = {file: pages[file] for file in sorted(pages, key=position)}

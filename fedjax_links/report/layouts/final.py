@@ -149,7 +149,7 @@ def bars(
         heights[label] = np.array(values)
 
     def draw(figure: Figure) -> None:
-        plot.level_bars(
+        plot.metric_bars(
             heights,
             [*patterns.values()],
             final_metrics.metric.name,

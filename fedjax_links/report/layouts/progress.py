@@ -63,7 +63,7 @@ def curves(
       columns: panels side by side.
       tail: fraction of the evaluations, the last ones, by whose mean in the first metric a point is
         best.
-      against: another horizontal axis, as the layout ``price`` gives it: its name, and float[E] by
+      against: another horizontal axis, as the layout ``cost`` gives it: its name, and float[E] by
         pattern and series.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Shows when metrics reach levels: by round, or as the cells of other tables."""
+"""Shows when metrics reach targets: by round, or as the cells of other tables."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,13 +23,13 @@ def first_rounds(
     metric: str | None = None,
     published: Section | None = None,
 ) -> Page:
-    """Shows the first evaluated round at which the mean over seeds reaches each level.
+    """Shows the first evaluated round at which the mean over seeds reaches each target.
 
     Args:
       view: what ran.
-      targets: levels of the metric.
-      shares: levels as shares of the best final level of all algorithms under a pattern, above 1
-        for a loss; either these or targets.
+      targets: values of the metric.
+      shares: targets as shares of the best final metric of all algorithms under a pattern, above
+        1 for a loss; either these or ``targets``.
       metric: which metric; that of the run by default.
       published: a ``module:factory`` that returns texts by (pattern, algorithm, target), and its
         options; ``paper / ours`` then.
@@ -48,31 +48,33 @@ def first_rounds(
             'targets', 'be given, or `shares`, not both', (targets, shares)
         )
     paper = printed_numbers.load(published)
-    levels = targets_by_title(shown_metric, targets)
+    target_of_title = targets_by_title(shown_metric, targets)
     share_of_title = _by_title('shares', shares, _share_title)
-    best_of = _best_levels(view, final_metrics) if shares else {}
+    best_of = _best_metrics(view, final_metrics) if shares else {}
     rows = []
     for key in view.rows():
         row = labels(view, key)
         if shares:
             best = best_of[key.pattern]
             row['best'] = shown_metric.number(best)
-            levels = {title: share * best for title, share in share_of_title.items()}
+            target_of_title = {
+                title: share * best for title, share in share_of_title.items()
+            }
         values = view.curve(shown_metric.name, key)
-        for title, level in levels.items():
-            round_text = reached_text(shown_metric, level, values, view.rounds, '.0f')
-            printed = paper.get((row['pattern'], row['algorithm'], level))
+        for title, target in target_of_title.items():
+            round_text = reached_text(shown_metric, target, values, view.rounds, '.0f')
+            printed = paper.get((row['pattern'], row['algorithm'], target))
             row[title] = round_text if printed is None else f'{printed} / {round_text}'
         rows.append(row)
     caption = (
         f'First evaluated round at which {shown_metric.title}, averaged over {view.seeds}, reaches '
-        'the level above; in brackets the range over seeds.'
+        'the target above; in brackets the range over seeds.'
     )
     if shares:
         caption += f' Best: of all algorithms, {final_metrics.span}.'
     if paper:
         caption += ' Paper / ours.'
-    return Page('First round to reach a level', [tables.of_rows(rows, caption)])
+    return Page('First round to reach a target', [tables.of_rows(rows, caption)])
 
 
 def targets_by_title(metric: Metric, targets: Sequence[float]) -> dict[str, float]:
@@ -108,7 +110,7 @@ def _by_title(
     return by_title
 
 
-def _best_levels(view: RunView, final_metrics: FinalMetrics) -> dict[str, float]:
+def _best_metrics(view: RunView, final_metrics: FinalMetrics) -> dict[str, float]:
     """Returns the best final metric of all algorithms, by pattern."""
     best: dict[str, FinalKey] = {}
     for key in view.rows():
@@ -118,13 +120,13 @@ def _best_levels(view: RunView, final_metrics: FinalMetrics) -> dict[str, float]
 
 
 def reached_text(
-    metric: Metric, level: float, values: np.ndarray, costs: np.ndarray, form: str
+    metric: Metric, target: float, values: np.ndarray, costs: np.ndarray, form: str
 ) -> str:
-    """Writes when a level is reached: ``300 (150 to 450)``.
+    """Writes when a target is reached: ``300 (150 to 450)``.
 
     Args:
-      metric: of the level.
-      level: which.
+      metric: of the target.
+      target: its value.
       values: float[S, E], evaluations.
       costs: float[S, E] or float[E], the round of each evaluation, or its cost.
       form: the format of a cost.
@@ -134,7 +136,7 @@ def reached_text(
     """
 
     def first_cost(curve: np.ndarray, cost: np.ndarray) -> float:
-        is_reached = metric.reached(curve, level)
+        is_reached = metric.reached(curve, target)
         return float(cost[np.argmax(is_reached)]) if is_reached.any() else np.inf
 
     def cost_text(cost: float) -> str:

@@ -80,8 +80,10 @@ def test_every_form_marks_the_same_cells(curves_and_view):
 
 def test_numbers_are_those_of_the_table_with_differences(curves_and_view):
     _, view = curves_and_view
-    levels = rows_of(layouts.levels(view).tables[0])
-    cells = {(row['pattern'], row['algorithm']): row['eval accuracy'] for row in levels}
+    compared = rows_of(layouts.comparison(view).tables[0])
+    cells = {
+        (row['pattern'], row['algorithm']): row['eval accuracy'] for row in compared
+    }
     for row in rows_of(final(view).tables[0]):
         label = row.pop('algorithm')
         for pattern, cell in row.items():

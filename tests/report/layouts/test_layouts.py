@@ -9,7 +9,7 @@ import pytest
 from fedjax_links import runs
 from fedjax_links.report import layouts
 from fedjax_links.report.first_seed_links import FirstSeedLinks
-from fedjax_links.report.layouts import bars, levels, link_maps
+from fedjax_links.report.layouts import bars, comparison, link_maps
 from tests.report.made import changed, ends, results, rows_of
 
 TABLES = 'fedjax_links.papers.xiang2024.tables'
@@ -34,13 +34,13 @@ def test_noise_that_runs_share_cancels_in_their_difference():
     result = results(
         {'fedavg': ends(*(0.5 + noise)), 'mifa': ends(*(0.6 + noise + difference))}
     )
-    base, mifa = rows_of(levels(result).tables[0])
+    base, mifa = rows_of(comparison(result).tables[0])
     # Student's t with two degrees of freedom: 4.30265 * 0.1 / sqrt(3) = 0.248.
     assert base['eval accuracy'] == '50.0 ± 24.8'
     assert mifa['eval accuracy'] == '60.0 ± 24.8'
     assert base['minus fedavg'] == ''
     assert mifa['minus fedavg'] == '+10.00 ± 0.02 *'
-    assert len(levels(result).tables) == 1
+    assert len(comparison(result).tables) == 1
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_equal_differences_of_few_seeds_decide_nothing(num_seeds, shown):
         'fedavg': ends(*np.float32(base)),
         'mifa': ends(*np.float32(base + 0.01)),
     }
-    table = levels(results(curves)).tables[0]
+    table = comparison(results(curves)).tables[0]
     row = rows_of(table)[1]
     assert row['minus fedavg'] == shown
     assert row['verdict'] == ('ahead' if '*' in shown else 'not decided')
@@ -69,7 +69,7 @@ def test_undecided_pairs_say_what_seeds_redraw_beside_training():
     text = '. Each seed also redraws data, link probabilities: `seed` in their sections'
 
     def caption_of(view, run):
-        return levels(dataclasses.replace(view, run=run)).tables[0].caption
+        return comparison(dataclasses.replace(view, run=run)).tables[0].caption
 
     assert text in caption_of(undecided, run)
     assert text not in caption_of(decided, run)
@@ -82,7 +82,7 @@ def test_a_lead_before_correction_alone_is_named():
     scales = [(-1) ** k * (1 + k / 100) for k in range(19)]  # no two rows are the same
     others = {f'r{k}': ends(*(0.5 + noise * scale)) for k, scale in enumerate(scales)}
     difference = np.array([0.09, 0.11, 0.1])
-    table = levels(
+    table = comparison(
         results(
             {'fedavg': ends(0.5, 0.5, 0.5), **others, 'mine': ends(*(0.5 + difference))}
         )
@@ -95,12 +95,12 @@ def test_a_lead_before_correction_alone_is_named():
 
 def test_a_difference_within_its_interval_has_no_star():
     result = results({'fedavg': ends(0.5, 0.5, 0.5), 'mifa': ends(0.4, 0.5, 0.55)})
-    assert rows_of(levels(result).tables[0])[1]['minus fedavg'] == '-1.7 ± 19.0'
+    assert rows_of(comparison(result).tables[0])[1]['minus fedavg'] == '-1.7 ± 19.0'
 
 
 def test_one_seed_has_no_interval():
     result = results({'fedavg': ends(0.5), 'mifa': ends(0.6)})
-    table = levels(result).tables[0]
+    table = comparison(result).tables[0]
     assert [row['eval accuracy'] for row in rows_of(table)] == ['50.0', '60.0']
     assert rows_of(table)[1]['minus fedavg'] == '+10.0'
     assert 'over 1 seed;' in table.caption
@@ -108,7 +108,7 @@ def test_one_seed_has_no_interval():
 
 def test_a_diverged_algorithm_has_no_metric_or_difference():
     result = results({'fedavg': ends(0.5, 0.6), 'mifa': ends(0.6, np.nan)})
-    mifa = rows_of(levels(result).tables[0])[1]
+    mifa = rows_of(comparison(result).tables[0])[1]
     assert (mifa['eval accuracy'], mifa['minus fedavg']) == ('diverged', '')
 
 
@@ -119,7 +119,7 @@ def test_levels_are_means_over_the_last_share_of_the_evaluations():
         (0.5, '60.0', 'last 2 evaluations'),
         (1.0, '37.5', 'last 4 evaluations'),
     ):
-        table = levels(result, tail=tail).tables[0]
+        table = comparison(result, tail=tail).tables[0]
         assert rows_of(table)[0]['eval accuracy'] == mean
         assert last in table.caption
 
@@ -134,7 +134,7 @@ def test_the_paper_stands_beside_the_model_that_it_evaluates():
     )
     result = changed(result, names=NAMES)
     base, at_server, at_clients, mine = rows_of(
-        levels(result, published=SVHN).tables[0]
+        comparison(result, published=SVHN).tables[0]
     )
     assert (base['paper'], base['paper, minus FedAvg']) == ('75.2 (sd 2.4)', '')
     assert (at_server['paper'], at_server['paper, minus FedAvg']) == ('', '')
@@ -154,7 +154,7 @@ def test_a_baseline_with_client_models_is_compared_at_their_mean():
     result = results(
         {'fedpbc': both, 'mine': ends(*[0.9, 0.92] * 3)}, baseline='fedpbc'
     )
-    at_server, at_clients, mine = rows_of(levels(result).tables[0])
+    at_server, at_clients, mine = rows_of(comparison(result).tables[0])
     assert at_server['minus fedpbc'] == '-20.0 ± 0.0 **'
     assert at_clients['minus fedpbc'] == ''
     assert mine['minus fedpbc'] == '+10.0 ± 0.0 **'
@@ -167,7 +167,7 @@ def test_a_baseline_with_client_models_is_compared_at_their_mean():
 
 def test_without_its_baseline_a_table_has_no_differences():
     result = results({'mifa': ends(0.6)}, missing=('fedavg',))
-    assert levels(result).tables[0].header[-1] == 'eval accuracy'
+    assert comparison(result).tables[0].header[-1] == 'eval accuracy'
 
 
 def test_orderings_agree_as_far_as_kendalls_tau_says():
@@ -179,7 +179,7 @@ def test_orderings_agree_as_far_as_kendalls_tau_says():
         'mine': ends(1.0),
     }
     result = results(ours, names=NAMES)
-    (row,) = rows_of(levels(result, published=SVHN).tables[1])
+    (row,) = rows_of(comparison(result, published=SVHN).tables[1])
     assert row == {
         'pattern': 'Bernoulli time-invariant',
         'order in the paper': 'FedPBC, FedAU, FedAvg',
@@ -187,7 +187,7 @@ def test_orderings_agree_as_far_as_kendalls_tau_says():
         'tau': '+0.33',
     }
     worst = results({**ours, 'fedau': ends(np.nan)}, names=NAMES)
-    (row,) = rows_of(levels(worst, published=SVHN).tables[1])
+    (row,) = rows_of(comparison(worst, published=SVHN).tables[1])
     assert (row['order here'], row['tau']) == ('FedPBC, FedAvg, FedAU', '+0.33')
 
 
@@ -222,8 +222,8 @@ def test_link_maps_have_the_statistics_of_the_links():
     'section, message',
     [
         (
-            {'name': 'level'},
-            "`config.reports.x.name` has no 'level'; did you mean 'levels'?",
+            {'name': 'comparisons'},
+            "`config.reports.x.name` has no 'comparisons'; did you mean 'comparison'?",
         ),
         (3, '`config.reports.x` must be a section, got 3.'),
         (
@@ -235,7 +235,7 @@ def test_link_maps_have_the_statistics_of_the_links():
             '`config.reports.x.tail` must lie in [0, 1], got 2.',
         ),
         (
-            {'name': 'levels', 'metric': 'eval_acuracy'},
+            {'name': 'comparison', 'metric': 'eval_acuracy'},
             "`config.reports.x.metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
         ),
         (
@@ -243,15 +243,15 @@ def test_link_maps_have_the_statistics_of_the_links():
             "`config.reports.x.metrics` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
         ),
         (
-            {'name': 'levels', 'published': {**SVHN, 'name': f'{TABLES}:tabel1'}},
+            {'name': 'comparison', 'published': {**SVHN, 'name': f'{TABLES}:tabel1'}},
             "`config.reports.x.published.name` has no 'tabel1'; did you mean 'table1'?",
         ),
         (
-            {'name': 'levels', 'published': {**SVHN, 'splt': 'test'}},
+            {'name': 'comparison', 'published': {**SVHN, 'splt': 'test'}},
             "`config.reports.x.published` has no 'splt'; did you mean 'split'?",
         ),
         (
-            {'name': 'levels', 'published': {**SVHN, 'name': 'table1'}},
+            {'name': 'comparison', 'published': {**SVHN, 'name': 'table1'}},
             '`config.reports.x.published.name` must be module:factory, got table1.',
         ),
         (
@@ -288,8 +288,8 @@ def test_a_report_orders_its_pages_and_says_what_is_missing(tmp_path):
     )
     sections = {
         'a': {'name': 'curves'},
-        'c': {'name': 'levels'},
-        'b': {'name': 'levels'},
+        'c': {'name': 'comparison'},
+        'b': {'name': 'comparison'},
     }
     pages = layouts.build(result, sections)
     assert list(pages) == ['b', 'c', 'a', 'links', 'participation']
@@ -309,15 +309,19 @@ def test_a_report_orders_its_pages_and_says_what_is_missing(tmp_path):
     assert list(layouts.build(result, {})) == [
         'overview',
         'metrics',
-        'levels',
+        'comparison',
         'links',
         'participation',
     ]
     result = changed(result, links={})
-    reports = {'a': {'name': f'{__name__}:own_layout'}, 'b': 'levels', 'c': 'curves'}
+    reports = {
+        'a': {'name': f'{__name__}:own_layout'},
+        'b': 'comparison',
+        'c': 'curves',
+    }
     assert list(layouts.build(result, reports)) == ['b', 'c', 'a']
 
 
 def test_losses_are_written_with_four_digits():
     result = results({'fedavg': {'server': {'loss': ends(0.123456)}}}, metric='loss')
-    assert rows_of(levels(result).tables[0])[0]['loss'] == '0.1235'
+    assert rows_of(comparison(result).tables[0])[0]['loss'] == '0.1235'

@@ -8,7 +8,7 @@ import pytest
 
 from fedjax_links import plot
 from fedjax_links.report.first_seed_links import FirstSeedLinks
-from fedjax_links.report.layouts import bars, curves, levels, link_maps, overview
+from fedjax_links.report.layouts import bars, comparison, curves, link_maps, overview
 from tests import refusals
 from tests.report.made import changed, results
 from tests.tiers import cases
@@ -84,7 +84,7 @@ def test_the_legend_of_patterns_shows_the_first_panels_lines(draw_page, rng):
 
 def test_levels_show_the_differences_between_equal_seeds(draw_page, rng):
     raw = {label: values(rng, patterns=4) for label in ('fedavg', 'mifa', 'fedpbc')}
-    figure = draw_page(levels(results(raw, names={'pattern1': 'Second'}), tail=0.1))
+    figure = draw_page(comparison(results(raw, names={'pattern1': 'Second'}), tail=0.1))
     assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == [
         'pattern0',
         'Second',
@@ -107,8 +107,8 @@ def test_levels_show_the_differences_between_equal_seeds(draw_page, rng):
 
 def test_levels_without_a_baseline_have_no_picture(rng):
     raw = {label: values(rng) for label in ('mifa', 'fedpbc')}
-    assert levels(results(raw)).draw is None
-    assert levels(results({'fedavg': values(rng)})).draw is None
+    assert comparison(results(raw)).draw is None
+    assert comparison(results({'fedavg': values(rng)})).draw is None
 
 
 def test_bands_are_intervals_or_deviations_within_zero_and_one(draw_page, rng):
@@ -162,7 +162,7 @@ def test_curves_are_an_excess_over_a_finite_number(above, rng):
 def test_a_margin_is_not_negative(margin, rng):
     result = results({'fedavg': values(rng), 'fedpbc': values(rng)})
     with refusals.names('margin', 'lie in'):
-        levels(result, margin=margin)
+        comparison(result, margin=margin)
 
 
 def test_a_curve_can_be_an_excess(draw_page, rng):
@@ -212,7 +212,7 @@ def test_all_models_are_named_wherever_they_first_appear(draw_page, rng):
         'fedpbc (client mean)',
     ]
     assert legend(draw_page(bars(result))) == ['fedavg', 'fedpbc (client mean)']
-    page = draw_page(levels(changed(result, baseline='fedpbc')))
+    page = draw_page(comparison(changed(result, baseline='fedpbc')))
     assert (
         page.get_supxlabel()
         == 'eval accuracy minus that of fedpbc (client mean), points'
@@ -301,7 +301,7 @@ def test_link_maps_have_the_best_link_on_top(draw_page):
         (overview, 'learning_curves'),
         (overview, 'link_map'),
         (overview, 'participation_rates'),
-        (bars, 'level_bars'),
+        (bars, 'metric_bars'),
         (link_maps, 'link_map'),
     ],
 )
@@ -402,7 +402,9 @@ def test_the_picture_of_levels_has_every_difference_of_the_table(draw_page, rng)
         'plain': {},
     }
     members = {label: (label.split()[0], point) for label, point in points.items()}
-    page = levels(results({label: values(rng) for label in points}, members=members))
+    page = comparison(
+        results({label: values(rng) for label in points}, members=members)
+    )
     cells = {row[1]: row[-2] for row in page.tables[0].rows if row[-1]}
     assert list(cells) == list(points)[2:]
     axes = draw_page(page).axes[0]

@@ -4,7 +4,7 @@ import numpy as np
 
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.planning.tuning import SearchState
-from fedjax_links.report.layouts import levels, rates
+from fedjax_links.report.layouts import comparison, rates
 from tests.report.made import ends, results, rows_of
 
 
@@ -39,11 +39,11 @@ def test_a_rate_at_an_edge_of_its_grid_is_marked_in_levels():
     result = results(
         {name: ends(0.5, 0.52) for name in ('fedavg', 'mifa', 'given')}, tuning=tuning
     )
-    table = levels(result).tables[0]
+    table = comparison(result).tables[0]
     assert [row['algorithm'] for row in rows_of(table)] == ['fedavg', 'mifa ↑', 'given']
     assert 'edge' in table.caption
     del tuning['mifa']
-    assert 'edge' not in levels(result).tables[0].caption
+    assert 'edge' not in comparison(result).tables[0].caption
 
 
 def test_a_rate_at_an_edge_is_marked_where_it_was_tuned():
@@ -56,11 +56,11 @@ def test_a_rate_at_an_edge_is_marked_where_it_was_tuned():
         pattern='pattern1'
     )
     curves = {name: np.full((2, 2, 1), 0.5) for name in ('fedavg', 'mifa')}
-    table = levels(results(curves, tuning={'mifa': [at_edge, inside]})).tables[0]
+    table = comparison(results(curves, tuning={'mifa': [at_edge, inside]})).tables[0]
     marks = [row['algorithm'] for row in rows_of(table)]
     assert marks == ['fedavg', 'mifa ↑', 'fedavg', 'mifa']
     alone = results(curves, tuning={'mifa': [at_edge]})  # on one pattern for all
-    marks = [row['algorithm'] for row in rows_of(levels(alone).tables[0])]
+    marks = [row['algorithm'] for row in rows_of(comparison(alone).tables[0])]
     assert marks == ['fedavg', 'mifa ↑', 'fedavg', 'mifa ↑']
 
 

@@ -9,14 +9,14 @@ import pytest
 from fedjax_links import experiment, report, runs
 from fedjax_links.report import run_view
 from fedjax_links.report.comparisons import FinalKey
-from fedjax_links.report.layouts import price
+from fedjax_links.report.layouts import cost
 from tests.cli.command import run as command
 from tests.report.made import results as made
 
 SPEEDS = {'step': 2.0, 'uplink': 8.0, 'downlink': 16.0}
-PRICE = {'name': 'price', **SPEEDS, 'targets': (20.0, 0.0), 'metric': 'distance'}
+COST = {'name': 'cost', **SPEEDS, 'targets': (20.0, 0.0), 'metric': 'distance'}
 CONFIG = {
-    'title': 'priced',
+    'title': 'the cost of two',
     'problem': {'name': 'counterexample', 'num_clients': 6, 'dimension': 2},
     'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.4}},
     'client': {'learning_rate': 0.1, 'local_steps': 2},
@@ -39,7 +39,7 @@ CONFIG = {
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     """A run that kept the links of both seeds."""
-    folder = tmp_path_factory.mktemp('priced')
+    folder = tmp_path_factory.mktemp('cost')
     experiment.build({**CONFIG, 'log': ('links',)}).run(folder)
     return folder
 
@@ -62,7 +62,7 @@ def hours(mask, steps):
 
 
 def test_totals_are_those_of_the_links(folder):
-    page = price(run_view.of_run(runs.read(folder)), **SPEEDS)
+    page = cost(run_view.of_run(runs.read(folder)), **SPEEDS)
     both = masks(folder)
     active = np.mean([mask.sum() for mask in both])
     for label, steps, training in (
@@ -90,7 +90,7 @@ def test_a_target_costs_what_the_rounds_until_then_cost(folder):
     result = run_view.of_run(runs.read(folder))
     distances = result.curve('distance', FinalKey('links', 'fedavg', 'server'))
     level = float(distances.mean(axis=0)[3])
-    page = price(result, **SPEEDS, targets=[level, -1.0], metric='distance')
+    page = cost(result, **SPEEDS, targets=[level, -1.0], metric='distance')
     end = first_round(distances.mean(axis=0), level)
     assert end > 0
     hours_by_seed = [
@@ -110,7 +110,7 @@ def test_a_target_costs_what_the_rounds_until_then_cost(folder):
 @pytest.mark.parametrize('against', ['hours', 'gigabytes'])
 def test_curves_are_drawn_against_cost(folder, against, draw_page):
     view = run_view.of_run(runs.read(folder))
-    (axes,) = draw_page(price(view, **SPEEDS, against=against)).axes
+    (axes,) = draw_page(cost(view, **SPEEDS, against=against)).axes
     expected = []
     for t in range(0, 13, 3):
         if against == 'hours':
@@ -125,17 +125,17 @@ def test_curves_are_drawn_against_cost(folder, against, draw_page):
 
 
 def test_the_caption_counts_the_seeds_with_links(tmp_path):
-    planned = experiment.build({**CONFIG, 'reports': {'hours': PRICE}, 'num_rounds': 6})
+    planned = experiment.build({**CONFIG, 'reports': {'hours': COST}, 'num_rounds': 6})
     report.check(planned)
     planned.run(tmp_path)
     text = report.write(runs.read(tmp_path))
     assert 'mean over 1 of 2 seeds' in text
     assert (tmp_path / 'hours.png').exists()
-    assert 'Price in hours' in (tmp_path / 'report.md').read_text()
+    assert 'Cost in hours' in (tmp_path / 'report.md').read_text()
 
 
 @pytest.mark.slow
-def test_a_series_is_priced_over_its_own_seeds(tmp_path):
+def test_a_series_costs_what_it_does_over_its_own_seeds(tmp_path):
     """Seeds are added until decided: a pair stops where others continue; links have all seeds."""
     changes = {
         'problem': {'name': 'digits', 'num_clients': 6, 'alpha': 0.5, 'seed': 0},
@@ -154,7 +154,7 @@ def test_a_series_is_priced_over_its_own_seeds(tmp_path):
     experiment.build(config).run(tmp_path)
     view = run_view.of_run(runs.read(tmp_path))
     links = runs.links(tmp_path).masks['links']
-    page = price(view, **SPEEDS, model_bytes=8, targets=[0.0])
+    page = cost(view, **SPEEDS, model_bytes=8, targets=[0.0])
     num_seeds = {}
     for label, row in rows_of(page.tables[0]).items():
         seeds = view.seeds_of(FinalKey('links', label, 'server'))
@@ -166,32 +166,32 @@ def test_a_series_is_priced_over_its_own_seeds(tmp_path):
     assert f'mean over 3 to {most} seeds:' in page.tables[0].caption
 
 
-def test_prices_leave_the_run_as_it_was(folder):
+def test_costs_leave_the_run_as_it_was(folder):
     before = {
         path.name: path.read_bytes() for path in folder.glob('*.*') if path.is_file()
     }
-    price(run_view.of_run(runs.read(folder)), **SPEEDS)
+    cost(run_view.of_run(runs.read(folder)), **SPEEDS)
     assert before == {p.name: p.read_bytes() for p in folder.glob('*.*') if p.is_file()}
 
 
 @pytest.mark.slow
 def test_the_command_takes_options_and_their_file(folder, tmp_path):
     options = json.dumps({**SPEEDS, 'against': 'gigabytes'})
-    path = tmp_path / 'price.json'
+    path = tmp_path / 'cost.json'
     path.write_text(options)
-    one = command('report', f'--workdir={folder}', f'--price={options}')
-    other = command('report', f'--workdir={folder}', f'--price={path}')
+    one = command('report', f'--workdir={folder}', f'--cost={options}')
+    other = command('report', f'--workdir={folder}', f'--cost={path}')
     assert one.returncode == 0, one.stderr
     assert one.stdout == other.stdout
     assert 'models up / down' in one.stdout
-    assert (folder / 'price.png').exists()
+    assert (folder / 'cost.png').exists()
     for inputs, message in (
-        ('{"step": 1', '`price` must be JSON, got {"step": 1: '),
-        ('{"step": 1}', '`config.reports.price.uplink` must be given, got None.'),
+        ('{"step": 1', '`cost` must be JSON, got {"step": 1: '),
+        ('{"step": 1}', '`config.reports.cost.uplink` must be given, got None.'),
         (str(tmp_path / 'none'), 'No such file'),
-        ('{"stp": 1}', "`config.reports.price` has no 'stp'; did you mean 'step'?"),
+        ('{"stp": 1}', "`config.reports.cost` has no 'stp'; did you mean 'step'?"),
     ):
-        done = command('report', f'--workdir={folder}', f'--price={inputs}')
+        done = command('report', f'--workdir={folder}', f'--cost={inputs}')
         assert (done.returncode, done.stderr.count('\n')) == (2, 1)
         assert message in done.stderr
 
@@ -226,11 +226,11 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
 )
 def test_a_mistake_is_named(folder, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        price(run_view.of_run(runs.read(folder)), **{**SPEEDS, **options})
+        cost(run_view.of_run(runs.read(folder)), **{**SPEEDS, **options})
 
 
 def test_the_option_traffic_replaces_that_of_the_registry(folder):
-    page = price(
+    page = cost(
         run_view.of_run(runs.read(folder)),
         **SPEEDS,
         traffic={'pausing': {'up': 3, 'down': 0}},
@@ -243,10 +243,12 @@ def test_the_option_traffic_replaces_that_of_the_registry(folder):
     assert row[2:4] == [f'{300 * active / 1e9:.3g}', '0']
 
 
-def test_what_cannot_be_priced_is_refused(tmp_path):
+def test_what_has_no_cost_is_refused(tmp_path):
     in_memory = made({'fedavg': np.zeros((1, 1, 2))})
-    with pytest.raises(ValueError, match='`folder` must be given to price a run'):
-        price(in_memory, **SPEEDS)
+    with pytest.raises(
+        ValueError, match='`folder` must be given for the cost of a run'
+    ):
+        cost(in_memory, **SPEEDS)
     algorithms = {'mine': {'name': 'fedjax_links.algorithms.fedavg:fedavg_all'}}
     experiment.build(
         {**CONFIG, 'algorithms': algorithms, 'num_rounds': 3, 'num_seeds': 1}
@@ -255,13 +257,13 @@ def test_what_cannot_be_priced_is_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r'`traffic` must say what mine sends, got \[\].'
     ):
-        price(result, **SPEEDS)
+        cost(result, **SPEEDS)
     assert (
-        rows_of(price(result, **SPEEDS, traffic={'mine': {}}).tables[0])['mine'][0]
+        rows_of(cost(result, **SPEEDS, traffic={'mine': {}}).tables[0])['mine'][0]
         == '1 / 1'
     )
     swept = {**CONFIG, 'grid': {'links': {'probs': {'value': [0.2, 0.6]}}}}
     with pytest.raises(
-        ValueError, match=r'`config\.reports\.price\.grid` must not change links'
+        ValueError, match=r'`config\.reports\.cost\.grid` must not change links'
     ):
-        report.check(experiment.build({**swept, 'reports': {'price': PRICE}}))
+        report.check(experiment.build({**swept, 'reports': {'cost': COST}}))

@@ -75,7 +75,7 @@ class _SeriesCosts(NamedTuple):
         return np.asarray(np.sum(parts, axis=0))
 
 
-def price(
+def cost(
     view: RunView,
     *,
     step: Speed,
@@ -159,7 +159,7 @@ def price(
     table = tables.of_rows(rows, caption)
     axis = _AXES[against], mean_costs
     curves = progress.curves(view, metrics=(shown_metric.name,), against=axis)
-    return curves._replace(heading=f'Price in {against}', tables=[table])
+    return curves._replace(heading=f'Cost in {against}', tables=[table])
 
 
 def _series_costs(
@@ -180,13 +180,11 @@ def _series_costs(
     # With seeds until decided, links are drawn for all seeds that might run.
     seeds = [seed for seed in view.seeds_of(key) if seed in masks]
     if links.first_round and messages.traffic.senders is not None:
-        requirement = (
-            f'start at round 0 to price {key.series}, which looks at earlier rounds'
-        )
+        requirement = f'start at round 0, as {key.series} looks at earlier rounds'
         value = f'from round {links.first_round} on'
         raise errors.invalid('links', requirement, value)
     by_seed = [
-        cost_model.price(
+        cost_model.round_costs(
             masks[seed],
             messages.traffic,
             devices,
@@ -230,8 +228,8 @@ def _target_costs(
     seed_indices = [seeds.index(seed) for seed in costs.seeds]
     values = view.curve(metric.name, key)[seed_indices]
     cells = {}
-    for unit, cost in (('hours', costs.hours), ('GB', costs.gigabytes)):
-        cell = reached_text(metric, target, values, cost, '.3g')
+    for unit, totals in (('hours', costs.hours), ('GB', costs.gigabytes)):
+        cell = reached_text(metric, target, values, totals, '.3g')
         cells[f'{title}: {unit}'] = cell
     return cells
 
@@ -284,7 +282,7 @@ def _config_and_links(
         )
         return experiment.config or {}, links
     if view.folder is None:
-        requirement = 'be given to price a run, as its links are recorded there'
+        requirement = 'be given for the cost of a run, as its links are recorded there'
         raise errors.invalid('folder', requirement, None)
     links = runs.links(view.folder)
     for pattern in view.patterns:

@@ -35,7 +35,7 @@ Paper = Mapping[tuple[str, str], PrintedAccuracy]
 """Printed final metrics, by the names of a pattern and an algorithm."""
 
 
-def levels(
+def comparison(
     view: RunView,
     *,
     metric: str | None = None,
@@ -57,7 +57,7 @@ def levels(
 
     Returns:
       A table with a row per pattern, algorithm and model, and the differences as a picture if they
-      fit into one. With printed levels a second table compares the orderings.
+      fit into one. With printed metrics a second table compares the orderings.
 
     Raises:
       ValueError: for an unknown metric or printed table, or a ``tail`` out of range.
@@ -71,7 +71,7 @@ def levels(
         for key in keys
     }
     verdicts = view.verdicts([*differences.values()], margin)
-    shown = [_levels_table(view, final_metrics, paper, differences, verdicts)]
+    shown = [_comparison_table(view, final_metrics, paper, differences, verdicts)]
     if paper:
         shown += _orderings(view, final_metrics, paper)
     caption = (
@@ -90,14 +90,14 @@ def levels(
     )
 
 
-def _levels_table(
+def _comparison_table(
     view: RunView,
     final_metrics: FinalMetrics,
     paper: Paper,
     differences: Mapping[FinalKey, PairedDifference | None],
     verdicts: Verdicts,
 ) -> tables.Table:
-    """Writes the table of `levels`.
+    """Writes the table of `comparison`.
 
     Args:
       view: what ran.
@@ -218,17 +218,17 @@ def _printed(
     printed = None
     if key.model == view.main_models[key.series]:
         printed = paper.get((pattern_name, view.name(key.series)))
-    level = ''
+    shown = ''
     difference = ''
     if printed is not None:
-        level = metric.number(printed.mean)
+        shown = metric.number(printed.mean)
         if printed.deviation is not None:
-            level += f' (sd {metric.number(printed.deviation)})'
+            shown += f' (sd {metric.number(printed.deviation)})'
         base = paper.get((pattern_name, baseline_name))
         if base is not None and key.series != view.baseline:
             interval = evaluation.seed_interval([printed.mean - base.mean])
             difference = metric.interval(interval, signed=True)
-    return {'paper': level, f'paper, minus {baseline_name}': difference}
+    return {'paper': shown, f'paper, minus {baseline_name}': difference}
 
 
 def _orderings(

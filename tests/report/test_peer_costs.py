@@ -1,4 +1,4 @@
-"""Durations of rounds and edges between clients: saved, read, replayed and priced."""
+"""Durations of rounds and edges between clients: saved, read, replayed, and what they cost."""
 
 import jax
 import numpy as np
@@ -69,7 +69,7 @@ def test_recorded_links_are_replayed_to_the_bit(folder):
 
 def test_edges_cost_bytes_and_quorums_hours(folder):
     saved = runs.links(folder)
-    page = layouts.price(
+    page = layouts.cost(
         run_view.of_run(runs.read(folder)),
         **SPEEDS,
         model_bytes=24.0,
@@ -91,10 +91,10 @@ def test_edges_cost_bytes_and_quorums_hours(folder):
         assert row['GB peers'] == f'{gigabytes:.3g}'
 
 
-def test_a_price_by_hand():
+def test_a_cost_by_hand():
     mask = np.array([[True, False], [True, True]])
     table = cost_model.devices(2, step=[1.0, 2.0], uplink=10.0, downlink=20.0)
-    spent = cost_model.price(
+    costs = cost_model.round_costs(
         mask,
         cost_model.Traffic(peers=2),
         table,
@@ -103,5 +103,5 @@ def test_a_price_by_hand():
         edges=np.array([[[True], [True]], [[False], [False]]]),
         overhead=0.5,
     )
-    assert spent.seconds.tolist() == [0, 4.5, 10]
-    assert spent.peers.tolist() == [0, 400, 400]
+    assert costs.seconds.tolist() == [0, 4.5, 10]
+    assert costs.peers.tolist() == [0, 400, 400]
