@@ -32,7 +32,7 @@ def add_compensated(
       y: what is added, times ``scale``.
 
     Returns:
-      The sum in the dtypes of x, and its excess in those of sums.
+      The sum in the dtypes of x, and its excess in the dtypes of `zero_sums`.
     """
 
     def compensated_step(e: Array, b: Array) -> Array:
@@ -78,19 +78,29 @@ def sum_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def round_to(x: PyTree, like: PyTree) -> PyTree:
-    """Rounds ``x`` to the precision of ``like``'s dtypes where that is coarser; dtypes stay.
+    """Rounds ``x`` to what the dtypes of ``like`` can hold; its own dtypes stay.
 
     A cast there and back would not do: the compiler is free to drop the pair.
     """
 
     def round_leaf(a: Array, b: Array) -> Array:
-        is_float = jnp.issubdtype(b.dtype, jnp.floating)
-        if not is_float or b.dtype.itemsize >= a.dtype.itemsize:
+        if not jnp.issubdtype(b.dtype, jnp.floating):
             return a
-        info = jnp.finfo(b.dtype)  # type: ignore[no-untyped-call]
-        return jax.lax.reduce_precision(
-            a, exponent_bits=info.nexp, mantissa_bits=info.nmant
+        old = jnp.finfo(a.dtype)  # type: ignore[no-untyped-call]
+        new = jnp.finfo(b.dtype)  # type: ignore[no-untyped-call]
+        if new.nmant >= old.nmant and new.nexp >= old.nexp:
+            return a
+        # Of float16's own subnormal numbers it would keep too few digits.
+        wide = a.astype(sum_dtype(a.dtype))
+        rounded = jax.lax.reduce_precision(
+            wide, exponent_bits=new.nexp, mantissa_bits=new.nmant
         )
+        if new.nexp < jnp.finfo(wide.dtype).nexp:  # type: ignore[no-untyped-call]
+            # It replaces by zero what is subnormal in the new dtype, which a cast keeps.
+            step = float(new.smallest_subnormal)
+            is_subnormal = jnp.abs(wide) < float(new.smallest_normal)
+            rounded = jnp.where(is_subnormal, jnp.round(wide / step) * step, rounded)
+        return rounded.astype(a.dtype)
 
     return jax.tree.map(round_leaf, x, like)
 

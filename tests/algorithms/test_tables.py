@@ -166,13 +166,17 @@ def test_a_bfloat16_table_sums_the_rounded_rows(name):
     assert scale > 0
 
 
+@pytest.mark.parametrize('dtype', [jnp.bfloat16, jnp.float16])
 @pytest.mark.parametrize('name', cases(WITH_TABLE, ['mifa']))
-def test_with_bfloat16_parameters_the_sum_is_still_the_tables(name):
-    """A running sum in bfloat16 would be off by the rounding of the sum in every round."""
+def test_with_parameters_of_16_bits_the_sum_is_the_tables(name, dtype):
+    """A running sum in bfloat16 would be off by the rounding of the sum in every round.
+
+    So would a sum of float16 rows that are stored in bfloat16.
+    """
     problem = dataclasses.replace(
-        federation(), init_params=lambda key: jnp.zeros(DIMENSION, jnp.bfloat16)
+        federation(), init_params=lambda key: jnp.zeros(DIMENSION, dtype)
     )
-    state = jax.jit(run_of(build(name), 60))(problem)
+    state = jax.jit(run_of(build(name, table_dtype=jnp.bfloat16), 60))(problem)
     table, running = table_and_sum(name, state)
     assert table.dtype == jnp.bfloat16
     exact = np.asarray(table.astype(jnp.float32), float).sum(axis=0)

@@ -151,3 +151,19 @@ def test_rounding_to_a_coarser_dtype_survives_compilation():
     assert np.abs(rounded['a'] - x['a']).max() > 1e-3
     np.testing.assert_array_equal(rounded['n'], x['n'])
     np.testing.assert_array_equal(tree.round_to(x, x)['a'], x['a'])
+
+
+@pytest.mark.parametrize('coarse', ['float16', 'bfloat16'])
+@pytest.mark.parametrize('dtype', ['float32', 'float16', 'bfloat16'])
+def test_rounding_equals_a_cast_there_and_back(dtype, coarse):
+    # From float16's smallest subnormal number to beyond its largest one.
+    digits = np.linspace(1.0, 2.0, 1025)
+    numbers = np.ldexp(digits, np.arange(-30, 20)[:, None]).ravel()
+    x = np.concatenate([numbers, -numbers, [0.0, np.nan, np.inf, -np.inf]])
+    with np.errstate(over='ignore'):
+        x = x.astype(jnp.dtype(dtype))
+        expected = x.astype(jnp.dtype(coarse)).astype(x.dtype)
+    like = jnp.zeros(x.shape, coarse)
+    rounded = np.asarray(jax.jit(tree.round_to)(x, like))
+    assert rounded.dtype == x.dtype
+    np.testing.assert_array_equal(rounded.astype(float), expected.astype(float))
