@@ -34,8 +34,8 @@ class Dataset:
       test_labels: like ``train_labels``.
       test_clients: the owner of each test example, like ``train_clients``.
       num_classes: C; one more than the largest label by default.
-      client_names: the name of each owner, by number. If they are set, ``train_clients`` and
-        ``test_clients`` must be such numbers.
+      client_names: the name of each owner, by number; they become texts. If they are set,
+        ``train_clients`` and ``test_clients`` must be such numbers.
 
     Raises:
       ValueError: if shapes or dtypes do not fit, a label is not a class, or a feature is not
@@ -61,18 +61,8 @@ class Dataset:
         parts = ('train',) if self.test_features is None else ('train', 'test')
         for part in parts:
             self._check_part(part)
-        names = [f'{part}_labels' for part in parts]
-        labels = {name: getattr(self, name) for name in names}
-        checks.static_int('num_classes', self.num_classes, minimum=0)
-        if self.num_classes == 0:
-            largest = max(int(values.max()) for values in labels.values())
-            self._set('num_classes', largest + 1)
-        for name, values in labels.items():
-            if values.max() >= self.num_classes:
-                requirement = f'lie below num_classes ({self.num_classes})'
-                row = np.unravel_index(np.argmax(values), values.shape)[0]
-                got = f'{values.max()} at {row}'
-                raise errors.invalid(name, requirement, got)
+        self._count_classes([f'{part}_labels' for part in parts])
+        self._set('client_names', _as_names(self.client_names))
         self._number_owners()
 
     def _set(self, field: str, value: object) -> None:
@@ -94,6 +84,8 @@ class Dataset:
         if rows.dtype.kind == 'c':
             raise errors.invalid(features, 'be real numbers', rows.dtype)
         columns.check_numbers(features, rows)
+        if classes.ndim > 1 and not classes.size:
+            raise errors.invalid(labels, 'not be empty', f'shape {list(classes.shape)}')
         if classes.ndim < 2:
             classes = checks.ids(labels, classes)
         elif not np.issubdtype(classes.dtype, np.integer):
@@ -108,6 +100,23 @@ class Dataset:
         self._set(features, stored_rows)
         self._set(labels, classes.astype(np.int32, copy=False))
         columns.check_same_kind(features, rows, 'train_features', self.train_features)
+
+    def _count_classes(self, arguments: Sequence[str]) -> None:
+        """Sets the number of classes if it is not given, and checks the labels of the parts."""
+        labels = {name: getattr(self, name) for name in arguments}
+        checks.static_int('num_classes', self.num_classes, minimum=0)
+        if self.num_classes == 0:
+            largest = max(int(values.max()) for values in labels.values())
+            if largest < 0:
+                requirement = 'hold a class, or else `num_classes` be given'
+                raise errors.invalid('train_labels', requirement, 'only negative ones')
+            self._set('num_classes', largest + 1)
+        for name, values in labels.items():
+            if values.max() >= self.num_classes:
+                requirement = f'lie below num_classes ({self.num_classes})'
+                row = np.unravel_index(np.argmax(values), values.shape)[0]
+                got = f'{values.max()} at {row}'
+                raise errors.invalid(name, requirement, got)
 
     def _number_owners(self) -> None:
         """Numbers the owners, and keeps their names."""
@@ -128,7 +137,8 @@ class Dataset:
             else:
                 numbers, names = columns.number_owners(argument, owners, names)
             self._set(argument, numbers.astype(np.int32))
-        self._set('client_names', tuple(self.client_names) or tuple(map(str, names)))
+        if not self.client_names:
+            self._set('client_names', tuple(map(str, names)))
 
     def _numbers_of_named_owners(
         self, argument: str, owners: Any
@@ -140,6 +150,16 @@ class Dataset:
             requirement = f'number the {num_names} `client_names` from 0'
             raise errors.invalid(argument, requirement, numbers.max())
         return numbers
+
+
+def _as_names(value: object) -> tuple[str, ...]:
+    """Converts a list or an array of names to texts; raises for anything else."""
+    names = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise errors.invalid(
+            'client_names', 'be a list of names', errors.text_of(value)
+        )
+    return tuple(map(str, names))
 
 
 _KEYS = [field.name for field in dataclasses.fields(Dataset)]

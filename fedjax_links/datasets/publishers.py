@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import NamedTuple
 
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.datasets import published_formats, system_copies
 from fedjax_links.datasets.npz import Arrays, Dataset, PathLike, npz_file, save_npz
 
@@ -96,7 +96,7 @@ def fetch(
     name: str,
     *,
     data_dir: PathLike | None = None,
-    mirror: str | None = None,
+    mirror: PathLike | None = None,
     progressbar: bool = False,
 ) -> pathlib.Path:
     """Reads a data set from the system's copy, or else from its publisher, and converts it.
@@ -108,7 +108,8 @@ def fetch(
       name: a name in `RECIPES`.
       data_dir: folder of the npz, see `npz.data_root`; downloaded files go to its ``downloads``.
       mirror: address of a folder with files of the same names, to use instead of the publisher. Or
-        a folder on this machine that holds all or some of the files, which are not verified.
+        a folder on this machine that holds the files, which are not verified. Of data in parquet
+        files it may hold a part.
       progressbar: whether to show the progress of each file on the standard error.
 
     Returns:
@@ -126,10 +127,12 @@ def fetch(
         source = str(folder.absolute())
         argument = "the system's copy" if mirror is None else 'mirror'
     else:
-        source = mirror or recipe.files[0].url.rpartition('/')[0]
+        # A mirror that is no folder is an address.
+        address = None if mirror is None else str(mirror)
+        source = address or recipe.files[0].url.rpartition('/')[0]
         folder = file.parent / 'downloads' / name
         argument = 'downloads'
-        _download_all(name, recipe, folder, mirror, progressbar)
+        _download_all(name, recipe, folder, address, progressbar)
     dataset = _read(name, recipe, folder, argument)
     with errors.on_disk(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -137,13 +140,15 @@ def fetch(
     return file
 
 
-def _local_folder(name: str, recipe: Recipe, mirror: str | None) -> pathlib.Path | None:
+def _local_folder(
+    name: str, recipe: Recipe, mirror: PathLike | None
+) -> pathlib.Path | None:
     """Returns the folder on this machine to read; None if files must be downloaded."""
     if mirror is None:
         return system_copies.find(name, recipe.file_names)
-    if '://' in mirror:
+    if isinstance(mirror, str) and '://' in mirror:
         return None
-    folder = pathlib.Path(mirror).expanduser()
+    folder = paths.as_path(mirror, 'mirror')
     if not folder.is_dir():
         raise errors.invalid('mirror', 'be an address or a folder', mirror)
     return folder

@@ -78,6 +78,13 @@ def test_owners_are_numbered_those_with_test_examples_alone_last():
     assert data.client_names == ('3', '5', '17', '1', '4')
 
 
+@pytest.mark.parametrize('names', [['5', '7'], (5, 7), np.array([5, 7])])
+def test_names_of_owners_become_texts(names):
+    features = np.zeros((2, 1))
+    data = datasets.Dataset(features, [0, 1], [1, 0], client_names=names)
+    assert data.client_names == ('5', '7')
+
+
 @pytest.mark.parametrize(
     'changes, message',
     [
@@ -92,6 +99,23 @@ def test_owners_are_numbered_those_with_test_examples_alone_last():
         (
             {'train_clients': [0, 2], 'client_names': ['a', 'b']},
             'number the 2 `client_names` from',
+        ),
+        (
+            {'train_clients': [0, 1], 'client_names': 'ab'},
+            "`client_names` must be a list of names, got 'ab'.",
+        ),
+        (
+            {'train_clients': [0, 1], 'client_names': None},
+            '`client_names` must be a list of names, got None.',
+        ),
+        (
+            {'train_labels': np.zeros((2, 0), int)},
+            '`train_labels` must not be empty, got shape [2, 0].',
+        ),
+        (
+            {'train_labels': np.full((2, 3), -1)},
+            '`train_labels` must hold a class, or else `num_classes` be given, got only '
+            'negative ones.',
         ),
         (
             {'train_labels': np.full((2, 3), 0.5)},

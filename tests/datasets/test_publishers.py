@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import datasets, problems
-from fedjax_links.datasets import publishers
+from fedjax_links.datasets import npz, publishers
 from fedjax_links.datasets.publishers import RECIPES
 from tests import refusals
 from tests.datasets import published
@@ -42,6 +42,15 @@ def test_damaged_downloads_without_a_checksum_are_named(tmp_path):
         (folder / file.name).write_bytes(b'cut off')
     with refusals.names('downloads', f'hold files of {name} as published', str(folder)):
         publishers.fetch(name, data_dir=tmp_path)
+
+
+def test_a_mirror_may_be_a_path_and_is_never_empty(tmp_path):
+    published.write_mnist(tmp_path / 'published')
+    file = publishers.fetch('mnist', data_dir=tmp_path, mirror=tmp_path / 'published')
+    assert npz.source_of(file) == str(tmp_path / 'published')
+    for mirror in ('', 5):
+        with refusals.names('mirror', 'be a path', repr(mirror)):
+            publishers.fetch('mnist', data_dir=tmp_path, mirror=mirror)
 
 
 def test_names_of_other_libraries_lead_to_ours():

@@ -168,7 +168,7 @@ def test_owners_without_training_examples_keep_their_tests():
         test_features=np.arange(4.0)[:, None],
         test_labels=[0, 1, 0, 1],
         test_clients=[1, 2, 3, 0],
-        client_names='abcde',
+        client_names=list('abcde'),
     )
     problem = build(data)
     np.testing.assert_array_equal(problem.eval_owned.counts, [1, 1, 0, 1, 1])
