@@ -159,7 +159,7 @@ def at_least_zero(argument: str, value: object) -> None:
 
 
 def per_client(argument: str, value: ArrayLike) -> None:
-    """Raises unless ``value`` is a vector, not an empty one, whatever it holds."""
+    """Raises unless ``value`` is a non-empty vector, whatever it holds."""
     sizes = shape(argument, value)
     if len(sizes) != 1 or not sizes[0]:
         requirement = 'be a vector with one entry per client'
@@ -235,7 +235,7 @@ def seed(argument: str, value: object) -> None:
 
 
 def vector(argument: str, value: ArrayLike) -> np.ndarray:
-    """Converts to a vector, whatever it holds; raises for an empty one or another shape."""
+    """Converts a concrete vector to an array; raises for an empty one or another shape."""
     try:
         array = np.asarray(value)
     except ValueError:  # Rows of unequal length.
@@ -253,7 +253,7 @@ def ids(
 
     Args:
       argument: what to name in an error.
-      value: the vector.
+      value: the vector, which must be concrete.
       limit: all numbers lie below it, since arrays have an entry for each number. By default the
         length of the vector, and at least 2^20.
 
@@ -316,7 +316,10 @@ def fits(argument: str, value: object, num_bytes: float) -> None:
 
 
 def is_text(value: object) -> bool:
-    """Returns whether a value is a text without signs that a terminal obeys."""
+    """Returns whether a value is a text without control characters but tabs and line breaks.
+
+    A terminal obeys such characters.
+    """
     if not isinstance(value, str):
         return False
     # Wide, narrow and other spaces are printable, too.
@@ -326,7 +329,7 @@ def is_text(value: object) -> bool:
 
 
 def text(argument: str, value: object) -> None:
-    """Raises unless ``value`` is a text without signs that a terminal obeys."""
+    """Raises unless ``value`` is a text as `is_text` describes it."""
     if not is_text(value):
         raise errors.invalid(argument, 'be a printable text', errors.text_of(value))
 
@@ -334,6 +337,7 @@ def text(argument: str, value: object) -> None:
 def names(argument: str, value: object) -> tuple[str, ...]:
     """Converts a collection of names to a tuple; raises for a text, which is often meant as one."""
     is_one_name = isinstance(value, str)
+    # A NumPy array of no axes is a Collection that cannot be iterated over.
     if is_one_name or not isinstance(value, Collection) or not np.iterable(value):
         raise errors.invalid(argument, 'be a collection of names', repr(value))
     for name in value:

@@ -1,12 +1,11 @@
 """Writes files so that a reader sees either the old content or all of the new one."""
 
-import glob
 import os
 import re
 import secrets
 from pathlib import Path
 
-_TEMPORARY = re.compile(r'\..+\.\d+-[0-9a-f]{8}\.partial')
+_TEMPORARY = re.compile(r'\.(.+)\.\d+-[0-9a-f]{8}\.partial')
 
 
 def write(path: Path, content: bytes) -> None:
@@ -40,7 +39,11 @@ def is_temporary(path: Path) -> bool:
 
 
 def remove_temporaries(folder: Path, name: str) -> None:
-    """Removes temporary files that killed processes left of a file in a folder."""
-    for file in folder.glob(f'.{glob.escape(name)}.*'):
-        if is_temporary(file):
-            file.unlink(missing_ok=True)
+    """Removes what killed processes left of a file in a folder.
+
+    The caller has locked the file: temporary files of a process that is still writing go as well.
+    """
+    for path in folder.glob('.*.partial'):
+        temporary = _TEMPORARY.fullmatch(path.name)
+        if temporary and temporary[1] == name:
+            path.unlink(missing_ok=True)

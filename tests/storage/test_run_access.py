@@ -228,6 +228,18 @@ def test_temporary_names_differ_in_all_processes(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ['x']
 
 
+def test_temporaries_of_one_file_alone_are_removed(tmp_path):
+    """Not those of a file whose name begins like its name, or holds signs of a pattern."""
+    left, *others = (
+        atomic_files.temporary_name(tmp_path / name)
+        for name in ('[a]', '[a].b', 'a', '[a].1-01234567.partial', 'c')
+    )
+    for path in (left, *others):
+        path.touch()
+    atomic_files.remove_temporaries(tmp_path, '[a]')
+    assert set(tmp_path.iterdir()) == set(others)
+
+
 @pytest.mark.parametrize('code', [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
 def test_a_disk_without_locks_is_named_as_such(code, tmp_path, monkeypatch):
     def flock(file, kind):
