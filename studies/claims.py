@@ -1,9 +1,9 @@
-"""What the papers say of their experiments, beside the runs of the repository.
+"""Prints what the papers say of their experiments, beside the runs of the repository.
 
 python -m studies.claims
 
-Prints the rows of `studies.computed`. Then it prints a table of claims, computed from the archives
-in ``studies/records/papers``, one for each run. The claims are in `studies.paper_claims`.
+First come the rows of `studies.computed`, then a table of claims. Its numbers are computed from the
+archives of the runs in ``studies/records/papers``. The claims are in `studies.paper_claims`.
 
 A claim is a list of pairs of runs. The paper says that the first of a pair is ahead, or that both
 are equally good. The two sides have the same seeds. A number is the mean difference over seeds
@@ -40,7 +40,7 @@ MINUTES = {
         for parameter in xiang2024.VALUES
     },
 }
-"""What a run cost on two CPU cores, about, or on an H100."""
+"""About how many minutes a run took: on two CPU cores, or on an H100 where it says GPU."""
 
 CLAIMS = (
     *xiang2023.claims(),
@@ -51,7 +51,9 @@ CLAIMS = (
 )
 
 TABLE_D1 = 'wang2022_table_d1_gaussians'
+"""The archive of the search for local rates."""
 PRINTED = {'wait_minibatch': 0.1, 'wait_full': 0.1, 'plain': 1e-5, 'amplified': 1e-5}
+"""The best local rates that Table D.1 of Wang and Ji prints, by algorithm."""
 
 
 def table(outcomes: Judged) -> Iterator[str]:

@@ -41,9 +41,10 @@ def fedpbc(
     equal-curvature quadratics it follows ``(1 - eta)^{s t}`` for any links.
 
     Link semantics: with ``compute='all'`` every client trains in every round, from its own model.
-    Those whose uplink delivers are averaged and receive the average at the end of the round. With
-    ``compute='active'`` the others pause and keep x_i, and FedAvg's bias returns. Nothing is
-    received at the start of a round. An empty round keeps x, and clients still train.
+    Those whose uplink delivers are averaged and receive the average at the end of the round, unless
+    their downlink is lost. With ``compute='active'`` the others pause and keep x_i, and FedAvg's
+    bias returns. Nothing is received at the start of a round. An empty round keeps x, and clients
+    still train.
 
     The listing draws one sample per client and round, for all local steps: a client program with
     ``resample='round'``. The default program draws a minibatch for each local step, as the

@@ -44,9 +44,9 @@ def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     graph. Without links between clients and with ``server_every=1`` it equals `fedpbc` to the bit.
 
     Link semantics: every client that can compute trains in every round, from its own model. In a
-    server round, the clients whose uplink delivers are averaged and receive the average at its end.
-    An empty round keeps x, and so does a round between server rounds. Clients still train and
-    gossip.
+    server round, the clients whose uplink delivers are averaged and receive the average at its end,
+    unless their downlink is lost. An empty round keeps x, and so does a round between server
+    rounds. Clients still train and gossip.
 
     Memory: 1 + N models.
 
@@ -181,7 +181,12 @@ def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
 
 
 def semi_decentralised_senders(mask: np.ndarray, options: Section) -> np.ndarray:
-    """Returns which clients upload, bool[T, N]: those whose uplink delivers in server rounds."""
+    """Returns which clients upload, bool[T, N]: those whose uplink delivers in server rounds.
+
+    Args:
+      mask: bool[T, N], whose uplink delivers.
+      options: of the algorithm in a config, such as ``server_every``.
+    """
     rounds = np.arange(1, len(mask) + 1)
     is_server_round = rounds % options.get('server_every', 1) == 0
     return np.asarray(mask & is_server_round[:, None])

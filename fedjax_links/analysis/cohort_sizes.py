@@ -68,7 +68,7 @@ def quadrature(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""Returns nodes and weights of a quadrature for ``int_0^1 h(z) dz``.
 
     The weights times t serve ``int -log(z) h(z) dz``. Both are exact to rounding for
-    ``h(z) = f(z)``, for f without some of its factors, and for ``f(z) / z``.
+    ``h(z) = f(z)`` and for f without some of its factors.
 
     With ``mu = sum_j p_j`` the integrand in t falls off over ``1 / (1 + mu)``. The
     substitution ``t = exp(s - exp(-s)) / (1 + mu)`` makes it fall off double exponentially
@@ -218,7 +218,8 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     factors = log_factors(probs, times)
     # At node z, client i counts as active with probability up = p z / (1 - p + p z), and else as
     # inactive, independently of the others. E[h(A) / |A|] is then the mean of h at z, times
-    # f(z) / z, integrated over z. For 1 / |A|^2 the weight has -log(z) = t more.
+    # f(z) / z, integrated over z. As h is 0 for no active client, a factor up cancels 1 / z. For
+    # 1 / |A|^2 the weight has -log(z) = t more.
     first_weight = (weights * np.exp(factors.sum(axis=1) + times))[:, None]
     second_weight = first_weight * times[:, None]
     up = probs * np.exp(-times[:, None] - factors)
@@ -226,7 +227,8 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     inactive = 1.0 - probs
     variance = up * down
     weighted_up = up * second_weight
-    # Coefficients of the entry H_ij itself, if only i is active, and if both are.
+    # Means below count H_ij by the probability up of client i, or of both. Where they are known to
+    # be active, 1 - up is missing: coefficients of H_ij, if only i is active, and if both are.
     coefficient_if_one = (variance * first_weight).T @ down
     coefficient_if_both = (variance * second_weight).T @ variance
 

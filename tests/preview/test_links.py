@@ -103,8 +103,10 @@ def test_day_absences_and_bias_by_hand():
     np.testing.assert_allclose(bias, np.abs(weights - 1 / 3).sum())
     lines = links.text('a log', record, law).splitlines()
     text = f"links: a log, 240 rounds of 3600 s (10 days); FedAvg's weights 1.2500 ± {error:.4f}"
-    # All are away for 12 or 23 hours.
+    # Absences last 12 or 23 hours. After 11 hours none is over, but of geometric ones with these
+    # means a part is.
     down = 1 - ((11 / 12) ** 11 + (22 / 23) ** 11) / 2
+    # From 0 to 2 of the three clients are up in an hour of the day: half of 2/3 is 0.33.
     missed = f'times up and down by {down:.2f} (markov), the day by 0.33 (semi_markov)'
     expected = f'{text} from equal (L1); synthetic_trace would miss {missed}'
     assert ' '.join(lines[1:4]) == expected
@@ -138,7 +140,7 @@ def test_the_error_of_the_bias_is_its_spread_over_records():
 
 
 def biases_of(log, tick):
-    """Bias and its error, of a log and of as many clients that were fitted to it."""
+    """Returns bias and its error, of a log and of a synthetic trace of as many clients."""
     mask = trace.availability(log, tick=tick)
     pattern = synthetic_trace(
         log, num_clients=mask.shape[1], tick=tick, rounds=len(mask)
@@ -173,6 +175,7 @@ def test_a_synthetic_trace_misses_days_and_hours_of_clients():
 def test_logs_without_activity_days_or_many_rounds():
     assert np.isnan(links.bias(np.zeros((6, 2), bool))).all()
     log = intervals([0, 1], [0, 1000], [50_000, 90_000])
+    # A day is a whole number of rounds of 7,200 seconds, not of 7,000.
     assert links.sample_log(log, tick=7000.0)[1].period is None
     assert links.sample_log(log, tick=7200.0)[1].period == 12
     one, law = links.sample_log(log, tick=1e5)
