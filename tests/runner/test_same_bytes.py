@@ -169,12 +169,12 @@ HARD = (
 )
 
 
-def random_moment(folder, rng):
+def random_moment(folder, rng, longest):
     """Draws a moment to kill a process, and returns a function that tells whether it has come.
 
-    It is some seconds after the start, or after some new saves.
+    It is at most ``longest`` seconds after the start, or after some new saves.
     """
-    time_to_kill = time.monotonic() + rng.uniform(0, 15)
+    time_to_kill = time.monotonic() + rng.uniform(0, longest)
     num_new = rng.randrange(1, 12)
     is_by_time = rng.random() < 0.3
     num_before = len(list(folder.glob('checkpoints/*@*.npz')))
@@ -206,16 +206,19 @@ def test_killed_processes_of_shards_leave_the_bytes_of_one(tmp_path, case):
         f'--config={config}',
         '--devices=1',
     ]
+    start = time.monotonic()
     error, _ = killing.run_with_kills(
         [[*base, f'--workdir={tmp_path / "whole"}']], lambda _: lambda: False
     )
+    # On a fast machine, moments of a fixed length would come after the end.
+    duration = time.monotonic() - start
     assert not error
     shards = [
         [*base, f'--workdir={tmp_path / "shards"}', f'--shard={number}/2']
         for number in (1, 2)
     ]
     error, num_kills = killing.run_with_kills(
-        shards, lambda _: random_moment(tmp_path / 'shards', rng)
+        shards, lambda _: random_moment(tmp_path / 'shards', rng, duration)
     )
     assert not error
     assert num_kills
