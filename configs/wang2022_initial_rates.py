@@ -32,6 +32,7 @@ def get_config(argument: str = '') -> ConfigDict:
     (dataset,) = common.chosen(argument, presets.DATASETS)
     length = {'num_rounds': presets.WARM_UP_ROUNDS[dataset], 'eval_every': 50}
     if dataset == presets.SMALL:
+        # 9 and the cycle of 25 rounds have no common divisor, so evaluations see all of it.
         length = {'num_rounds': 1_998, 'eval_every': 9}
     config = presets.experiment(dataset, 'paper', item='D.1, initial rates')
     config |= {
@@ -63,7 +64,7 @@ def get_config(argument: str = '') -> ConfigDict:
             f'Deviations: {presets.data_deviations(dataset)}'
             'chosen by one seed, as their number is not '
             'stated; minibatches with replacement; loss as the mean over examples. With --quick: '
-            f'{presets.quick_data(dataset)}, five per round, two rates.'
+            f'{presets.quick_cohorts(dataset)}, two rates.'
         ),
         'quick': {
             'problem': presets.quick_problem(dataset),

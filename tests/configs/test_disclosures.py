@@ -159,6 +159,19 @@ def test_a_caption_begins_no_sentence_after_a_semicolon(path, argument):
     assert set(re.findall(r'; ([A-Z][a-z]+)\b', caption)) <= names
 
 
+@pytest.mark.parametrize('size', ['full', 'quick'])
+@pytest.mark.parametrize('name', ['wang2022_figure_d1', 'wang2022_initial_rates'])
+def test_a_caption_says_which_rounds_of_a_cycle_are_evaluated(name, size):
+    values = shipped.values(shipped.FOLDER / f'{name}.py', 'gaussians', size)
+    cohort_size = values['patterns']['regularised']['cohort_size']
+    cycle = values['problem']['num_clients'] // cohort_size
+    seen = {values['eval_every'] * period % cycle for period in range(1, cycle + 1)}
+    full, _, quick = caption_of(values).partition(' With --quick: ')
+    assert 'so that all of a cycle is seen' in full
+    assert 'evaluations at ends of cycles' in quick
+    assert seen == (set(range(cycle)) if size == 'full' else {0})
+
+
 def test_a_caption_follows_the_flag_that_draws_once_a_round():
     for name, argument in (
         ('xiang2023_figure3', None),

@@ -91,6 +91,16 @@ def quick_data(dataset: str) -> str:
     return '50 clients' if dataset == SMALL else 'synthetic images, 50 clients'
 
 
+def quick_cohorts(dataset: str) -> str:
+    """Says what the quick version of independent and regularised participation has.
+
+    The regularised cycle then has 10 rounds, and evaluations are 20 apart. Only for `SMALL` the
+    rest of the caption says that evaluations see all of a cycle.
+    """
+    text = f'{quick_data(dataset)}, five per round'
+    return f'{text}, evaluations at ends of cycles' if dataset == SMALL else text
+
+
 def quick_rate(dataset: str) -> float:
     """Returns a local rate that suits amplification by 10 in the quick version."""
     return 0.002 if dataset == SMALL else 0.005
