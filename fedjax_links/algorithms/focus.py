@@ -30,13 +30,14 @@ def focus(
 ) -> Algorithm:
     """Runs FOCUS: clients descend along the change of their gradient, the server along the sum.
 
-    Local steps follow ``y_i``, the change of client i's gradient, and ``x <- x - eta Y``. A client
-    keeps the last gradient g_i that it computed, zero at first. In each local step, with
+    A client keeps the last gradient g_i that it computed, zero at first. In each local step, with
     gradient d, an active client sets ``y_i <- y_i + d - g_i`` (y_i = 0 before the first) and then
     ``g_i <- d``. Between steps it moves by ``-eta y_i``. The sum telescopes, so y_i is the gradient
-    minus the g_i that the round began with: SGD steps with a constant correction. The server adds
-    ``Y <- Y + sum_A y_i`` and never resets it. Y is the **sum** of all N last gradients, and the
-    step N times that of a mean gradient. Take a local rate, or ``server_lr``, of order 1 / N.
+    minus the g_i that the round began with: SGD steps with a constant correction.
+
+    The server adds ``Y <- Y + sum_A y_i``, never resets it, and moves by ``x <- x - eta Y``. Y is
+    the **sum** of all N last gradients, and the step N times that of a mean gradient. Take a local
+    rate, or ``server_lr``, of order 1 / N.
 
     Where it converges, it ends at the optimum, under any links that let every client deliver now
     and then. It knows no probability. At its end ``Y = 0`` and ``g_i = grad F_i(x)``, so the local

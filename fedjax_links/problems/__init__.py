@@ -1,10 +1,11 @@
 """Builds federated problems: client data, a loss, and evaluation data.
 
-* `from_arrays` and `from_flax` take arrays with owners.
+* `from_arrays` and `from_flax` take arrays with owners; `owners` returns those of a problem.
 * `generated` makes the data of a client whenever it trains.
-* `images` and `text` spread a data set of images or tokens over clients.
-* `quadratic` has exact answers. `gaussians` and `gaussian_regression` have a known difficulty, and
-  `label_noise` makes labels wrong.
+* `images`, `text` and `digits` spread a data set over clients; that of `digits` is built in.
+* `quadratic` and `counterexample` have exact answers, `robust_regression` exact gradients.
+* `gaussians` and `gaussian_regression` have a known difficulty, `synthetic` is a published task.
+* `label_noise` makes labels wrong. `with_initial_params` starts all runs at the same parameters.
 
 `PROBLEMS` names those that configs can use.
 """

@@ -12,7 +12,7 @@ from fedjax_links.report.layouts.page import Page, labels
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
-_LARGEST = 1e300
+_LARGEST = 1e300  # of a target or share, so that a share of a metric is finite
 
 
 def first_rounds(
@@ -54,14 +54,15 @@ def first_rounds(
     rows = []
     for key in view.rows():
         row = labels(view, key)
+        row_targets = target_of_title
         if shares:
             best = best_of[key.pattern]
             row['best'] = shown_metric.number(best)
-            target_of_title = {
+            row_targets = {
                 title: share * best for title, share in share_of_title.items()
             }
         values = view.curve(shown_metric.name, key)
-        for title, target in target_of_title.items():
+        for title, target in row_targets.items():
             round_text = reached_text(shown_metric, target, values, view.rounds, '.0f')
             printed = paper.get((row['pattern'], row['algorithm'], target))
             row[title] = round_text if printed is None else f'{printed} / {round_text}'
