@@ -86,3 +86,31 @@ def test_steps_of_factor_20_beside_smaller_factors():
         ratios = [2 ** (steps[20] - steps[factor]) for factor in (15, 5)]
         assert f'{ratios[0]:.1f} to {ratios[1]:.1f}' == shown
         assert shown in TEXT
+
+
+def test_accuracies_of_the_figures_of_wang_and_ji_are_close():
+    labels = {
+        'figure1': ('wait_minibatch', 'wait_full', 'plain', 'amplified'),
+        'figure2': ('period20', 'period50', 'period70', 'period100', 'period150'),
+        'figure_d3': ('eta02', 'eta05', 'eta10', 'eta15', 'eta20'),
+    }
+    accuracies = [
+        final(f'wang2022_{item}_gaussians', algorithm, 'periodic')
+        for item, algorithms in labels.items()
+        for algorithm in algorithms
+    ]
+    widest = 100 * (max(accuracies) - min(accuracies))
+    assert f'are within {widest:.2f} points of each other' in TEXT
+
+
+@pytest.mark.parametrize('pattern', ['invariant', 'varying'])
+def test_fedpbc_s_loss_beside_fedavg_s(pattern):
+    run = 'xiang2023_figure3'
+    fedavg = final(run, 'fedavg', pattern, 'train_loss')
+    leads = []
+    for model in ('server', 'client_mean'):
+        side = Side('fedpbc', pattern, model)
+        loss = claim_of.final(*claim_of.course(run, side, 'train_loss')).mean()
+        leads.append(f'{100 * (1 - loss / fedavg):.0f} %')
+    first = f"FedPBC's loss is {leads[0]} below FedAvg's with its server model"
+    assert f'{first}, and {leads[1]} with its client mean' in TEXT
