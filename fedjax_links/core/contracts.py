@@ -245,6 +245,38 @@ def check_round(before: PyTree, output: Any) -> None:
         raise errors.invalid('algorithm', requirement, got)
 
 
+def check_numbers_by_name(
+    argument: str, requirement: str, measured: Any, *lead: int
+) -> None:
+    """Raises unless metrics are real numbers by name.
+
+    Args:
+      argument: what returned them.
+      requirement: what it must do.
+      measured: the metrics, arrays or shapes.
+      *lead: leading axes of each number, such as rounds.
+    """
+    if not isinstance(measured, Mapping):
+        raise errors.invalid(argument, requirement, kind_of(measured))
+    for name, value in measured.items():
+        if not checks.is_text(name):
+            raise errors.invalid(argument, requirement, f'the name {name!r}')
+        if not _is_real(value) or value.shape != lead:
+            got = f'{kind_of(value)} as {name!r}'
+            raise errors.invalid(argument, requirement, got)
+
+
+def check_extra_metrics(rounds: base.RoundMetrics) -> None:
+    """Raises unless an algorithm's metrics of rounds, leaves [T], can be written by name."""
+    num_rounds = len(rounds.num_active)
+    requirement = 'return numbers by name in `RoundMetrics.extra`'
+    check_numbers_by_name('algorithm', requirement, rounds.extra, num_rounds)
+    for name in rounds.extra:
+        if name in rounds._fields:
+            requirement = 'name metrics in `RoundMetrics.extra` unlike the other fields'
+            raise errors.invalid('algorithm', requirement, repr(name))
+
+
 def server_of(models: object) -> Params:
     """Returns the server model; raises where there is none."""
     if not isinstance(models, Mapping):
@@ -333,6 +365,14 @@ def _leaves(tree: PyTree) -> dict[str, str]:
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         kinds[jax.tree_util.keystr(path)] = f'{_dtype(leaf)}{list(np.shape(leaf))}'
     return kinds
+
+
+def _is_real(value: object) -> bool:
+    """Returns whether it is an array of booleans or real numbers, or the shape of one."""
+    dtype = getattr(value, 'dtype', None)
+    if dtype is None:
+        return False
+    return any(jnp.issubdtype(dtype, kind) for kind in _KINDS.values())
 
 
 def _dtype(value: object) -> np.dtype:

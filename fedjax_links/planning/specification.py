@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from fedjax_links import evaluation, simulation
 from fedjax_links.base import Algorithm, Key, Params, Participation, Problem, Source
 from fedjax_links.config.schema import Settings
-from fedjax_links.core import checks, contracts, errors, grids, prng
+from fedjax_links.core import contracts, errors, grids, prng
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.planning import problem_families, seeding, sequential_seeds
@@ -345,12 +344,8 @@ def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
     key = jax.random.key(0)
     params = jax.eval_shape(problem.init_params, key)
     measured = jax.eval_shape(eval_fn, params, key, problem)
-    are_numbers = not any(
-        leaf.shape or jnp.issubdtype(leaf.dtype, jnp.complexfloating)
-        for leaf in jax.tree.leaves(measured)
-    )
-    if not isinstance(measured, Mapping) or not measured or not are_numbers:
-        raise errors.invalid('eval_fn', 'return numbers by name', measured)
-    for name in measured:
-        checks.text('eval_fn', name)
+    requirement = 'return numbers by name'
+    contracts.check_numbers_by_name('eval_fn', requirement, measured)
+    if not measured:
+        raise errors.invalid('eval_fn', requirement, 'no number')
     return list(measured)

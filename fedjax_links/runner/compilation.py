@@ -27,7 +27,7 @@ from fedjax_links.base import (
     PyTree,
     RoundMetrics,
 )
-from fedjax_links.core import jaxprs, mesh_layouts, prng, tree
+from fedjax_links.core import contracts, jaxprs, mesh_layouts, prng, tree
 from fedjax_links.core.grids import Point
 from fedjax_links.machines.devices import DeviceSlot
 from fedjax_links.machines.lanes import row_of, scan_first
@@ -300,6 +300,7 @@ def training_program(
             state, rounds = simulation.advance(
                 state, key, period_links, algorithm, problem
             )
+            contracts.check_extra_metrics(rounds)
             sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), rounds)
             return state, measure(state, sums, key, algorithm, problem)
 

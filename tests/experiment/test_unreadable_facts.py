@@ -1,5 +1,7 @@
 """What a finished folder could not be read with is refused before a run begins."""
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import fedjax_links as fl
@@ -24,16 +26,36 @@ WRONG = [
     ('eval_fn', lambda params, key, problem: {}),
     ('eval_fn', lambda params, key, problem: {'m': 1j * params.sum()}),
     ('eval_fn', lambda params, key, problem: {CONTROL: params.sum()}),
+    ('eval_fn', lambda params, key, problem: {'m': {'n': params.sum()}}),
+    ('eval_fn', lambda params, key, problem: {'m': [params.sum()]}),
+    ('eval_fn', lambda params, key, problem: {'m': params.sum(), 'n': None}),
+    ('eval_fn', lambda params, key, problem: {'m': key}),
+]
+ZERO = jnp.zeros(())
+WRONG_EXTRA = [
+    (ZERO,),
+    {'m': {'n': ZERO}},
+    {'m': [ZERO]},
+    {'m': None},
+    {'m': jnp.zeros(3)},
+    {'m': 1j * ZERO},
+    {'m': jax.random.key(0)},
+    {CONTROL: ZERO},
+    {1: ZERO},
+    {'num_active': ZERO},
 ]
 
 
-def planned(**changes):
+def fedavg():
+    return fl.ALGORITHMS['fedavg'](local_training.local_sgd(0.1, local_steps=1))
+
+
+def planned(*, algorithm=None, **changes):
     settings = {'title': 'plain', 'seeds': [0], **changes}
-    client = local_training.local_sgd(0.1, local_steps=1)
     return fl.Experiment(
         problem=problems.quadratic([[0.0], [1.0]]),
         patterns={'links': participation.bernoulli([0.5, 0.3])},
-        algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
+        algorithms={'fedavg': algorithm or fedavg()},
         num_rounds=2,
         eval_every=2,
         **settings,
@@ -44,6 +66,17 @@ def planned(**changes):
 def test_what_cannot_be_read_again_is_refused(path, value):
     with refusals.names(path):
         planned(**{path.partition('.')[0]: value}).plan.facts()
+
+
+@pytest.mark.parametrize('extra', WRONG_EXTRA)
+def test_metrics_that_no_folder_can_hold_are_refused(extra):
+    def round_step(state, ctx, problem):
+        state, metrics = fedavg().round_step(state, ctx, problem)
+        return state, metrics._replace(extra=extra)
+
+    algorithm = fedavg()._replace(round_step=round_step)
+    with refusals.names('algorithm', 'RoundMetrics.extra'):
+        planned(algorithm=algorithm).run()
 
 
 def test_plain_values_are_accepted():
