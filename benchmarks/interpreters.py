@@ -1,7 +1,8 @@
 """Runs the same work in other interpreters, each of which is started once and waits for jobs.
 
 ``PEER_PYTHON_TORCH``, ``PEER_PYTHON_FLOWER``, ``PEER_PYTHON_FEDJAX`` and
-``PEER_PYTHON_PFL_RESEARCH`` name these interpreters; without one it is that of this process.
+``PEER_PYTHON_PFL_RESEARCH`` name these interpreters. A peer without one runs in this
+process's own.
 """
 
 import contextlib

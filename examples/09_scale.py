@@ -128,7 +128,8 @@ axes = fl.plot.learning_curves(curves, 'loss', ax=row[1])
 
 # %% [markdown]
 # How many different clients took part? The counters in the state know. With uniform cohorts of B
-# clients the expected number after T rounds is N (1 - (1 - B / N)^T).
+# clients the expected number after T rounds is N (1 - (1 - B / N)^T). Its spread is almost that
+# of the number of boxes that B T balls hit, each of them one of N boxes at random.
 
 # %%
 N = 1_000_000

@@ -153,8 +153,8 @@ def mean_delta(
         deltas, metrics = sum_deltas(local_train, ctx, problem, start)
         return tree.divide(deltas, metrics.num_active), metrics
 
-    def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
-        update = train(start)
+    def client(train_i: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
+        update = train_i(start)
         weighted = tree.scale(relative[i], update.delta)
         return Contribution((weighted, relative[i]), update.loss), row
 
@@ -224,8 +224,8 @@ def remember(
       The summed contributions, the state with the new rows and their sum, and the metrics.
     """
 
-    def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
-        contribution, new_row = per_client(train, i, row)
+    def client(train_i: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
+        contribution, new_row = per_client(train_i, i, row)
         stored = tree.round_to(new_row, row)
         value = (contribution.value, tree.row_delta(stored, row))
         return contribution._replace(value=value), stored

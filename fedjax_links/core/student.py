@@ -83,6 +83,8 @@ def likelihood_ratio(t: float, count: int) -> float:
 def largest_t(count: int, level: float) -> float:
     """Returns the largest t that is not rejected; infinite where none is rejected.
 
+    A t is rejected if its `likelihood_ratio` exceeds ``1 / (1 - level)``.
+
     Args:
       count: number of values.
       level: coverage, in [0, 1].

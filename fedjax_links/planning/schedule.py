@@ -119,7 +119,7 @@ class LaneSchedule:
         return self._tuning(label, ())
 
     def first_main(self, label: str) -> list[Lane]:
-        """Lists its main lanes at the first values of tuning, with the least number of seeds."""
+        """Lists the main lanes at the first values of tuning, with the least number of seeds."""
         lanes = self.main(label)
         if not self._adds_seeds:
             return lanes
@@ -136,7 +136,7 @@ class LaneSchedule:
         return self.possible_tuning(label) + self.main(label) + ties
 
     def possible_tuning(self, label: str) -> list[Lane]:
-        """Lists the lanes of all values that tuning may try, with all patterns and seeds."""
+        """Lists the lanes of all values that tuning may try, wherever the algorithm is tuned."""
         lanes: list[Lane] = []
         trials = itertools.product(self._tuned_at(label), self._values(label))
         for number, ((pattern, point), values) in enumerate(trials):
@@ -153,7 +153,9 @@ class LaneSchedule:
     # Lanes that follow from tuning.
 
     def main(self, label: str, trials: Sequence[TuningTrials] = ()) -> list[Lane]:
-        """Lists all patterns, points and seeds of an algorithm, also seeds that may not be needed.
+        """Lists the main lanes of an algorithm, with all patterns, points and seeds.
+
+        Some of the seeds may not be needed.
 
         Args:
           label: the algorithm.
@@ -177,8 +179,8 @@ class LaneSchedule:
         known = self._progress[label]
         if not known.lanes:
             lanes = self._tuning(label, trials)
-            is_tuned = trials_.is_done(trials, len(self._tuned_at(label)))
-            if is_tuned and trials_.mistake(label, trials) is None:
+            is_done = trials_.is_done(trials, len(self._tuned_at(label)))
+            if is_done and trials_.mistake(label, trials) is None:
                 lanes += self.main(label, trials)
                 lanes += self._near_ties(label, trials)
             known = known._replace(lanes=lanes)
@@ -187,9 +189,9 @@ class LaneSchedule:
 
     def _trials(self, label: str, columns: Columns) -> list[TuningTrials]:
         """Returns what an algorithm has tried."""
-        is_tuned = bool(self._tuned_at(label))
-        facts = self._spec.description if is_tuned else {}
-        num_done = trials_.count_done(columns, facts, label) if is_tuned else 0
+        has_tuning = bool(self._tuned_at(label))
+        facts = self._spec.description if has_tuning else {}
+        num_done = trials_.count_done(columns, facts, label) if has_tuning else 0
         known = self._progress.get(label)
         if known is None or known.num_done != num_done:
             trials = trials_.read_trials(columns, facts, label) if num_done else []

@@ -70,7 +70,7 @@ class Specification:
 
     @functools.cached_property
     def draws(self) -> seeding.Draws:
-        """Returns which seed each draw has."""
+        """Returns which seed each stream has in each lane."""
         tuning_seeds = self.tuning.seeds if self.tuning else ()
         streams_of_grid = self.columns.get(seeding.REDRAW_COLUMN, ())
         return seeding.Draws(self.redraw, [*self.seeds, *tuning_seeds], streams_of_grid)
@@ -215,7 +215,10 @@ class Specification:
 
     @functools.cached_property
     def metric(self) -> str:
-        """Returns the metric of tables and tuning, by default the first to be maximised."""
+        """Returns the metric of tables and tuning.
+
+        By default it is the first to be maximised, or the first of all if none is.
+        """
         if self.settings.metric is not None:
             return self.settings.metric
         for name, direction in self._stated_directions.items():

@@ -1,4 +1,7 @@
-"""Writes a round's linear map of moments as an operator on columns of numbers."""
+"""Writes a round's linear map of moments as an operator on columns of numbers.
+
+The moments ``E[v w^T]`` and the pairs of their coordinates are those of the module `moments`.
+"""
 
 import math
 from collections.abc import Callable
@@ -20,12 +23,12 @@ _MAX_ENTRIES = 64
 
 
 class RoundOperator(NamedTuple):
-    """Maps columns, float64[size, number], as a round maps moments that start from zero.
+    """Maps columns, float64[size, number], as a round maps their moments if all others are zero.
 
     Attributes:
       apply: the map.
       columns: converts between moments and columns.
-      is_symmetric: whether the moments are ``E[v v^T]``.
+      is_symmetric: whether v = w.
     """
 
     apply: Callable[[np.ndarray], np.ndarray]
@@ -44,7 +47,7 @@ def round_operator(
     """Writes the map of a round as an operator.
 
     Args:
-      moment_map: the round, whose maps of all pairs are the same.
+      moment_map: the round. It maps the moments of each pair of coordinates in the same way.
       is_symmetric: whether v = w.
 
     Returns:
