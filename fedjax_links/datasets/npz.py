@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -238,8 +239,9 @@ def save_npz(dataset: Dataset, path: PathLike, *, source: str = '') -> None:
     if source:
         arrays[_SOURCE] = np.array(source)
     file = paths.as_path(path, 'path')
-    # Readers see the old file or the new one, never a part of it.
-    temporary = file.with_name(f'.{file.name}.{os.getpid()}.tmp')
+    # Readers see the old file or the new one, never a part of it. No other thread or machine that
+    # writes the file has this name.
+    temporary = file.with_name(f'.{file.name}.{secrets.token_hex(8)}.tmp')
     with errors.on_disk(file):
         try:
             with open(temporary, 'wb') as stream:

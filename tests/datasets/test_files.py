@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -62,6 +63,18 @@ def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
         for name, value in vars(data).items():
             np.testing.assert_array_equal(value, getattr(again, name))
     assert [file.name for file in tmp_path.iterdir()] == ['saved.npz']
+
+
+def test_threads_may_save_to_one_file(tmp_path):
+    def save(value):
+        features = np.full((2000, 300), value, np.float32)
+        data = datasets.Dataset(features, np.zeros(2000, int))
+        datasets.save_npz(data, tmp_path / 'saved.npz')
+
+    with futures.ThreadPoolExecutor(8) as executor:
+        list(executor.map(save, range(16)))
+    assert [file.name for file in tmp_path.iterdir()] == ['saved.npz']
+    assert np.ptp(datasets.from_npz(tmp_path / 'saved.npz').train_features) == 0
 
 
 def test_owners_are_numbered_those_with_test_examples_alone_last():
