@@ -86,7 +86,8 @@ class Bound(NamedTuple):
         factory_options.check(self.where, self.factory, options, *args)
         built = self._call(args, options)
         if not isinstance(built, self.kind):
-            requirement = f'name what returns a {self.kind.__name__}'
+            article = 'an' if self.kind.__name__[0] in 'AEIOU' else 'a'
+            requirement = f'name what returns {article} {self.kind.__name__}'
             got = f'{_name_of(self.factory)}, {errors.text_of(built)}'
             raise errors.invalid(self.where, requirement, got)
         return functools.partial(self.factory, **options) if self.is_function else built
@@ -288,6 +289,9 @@ def import_named(where: str, name: str) -> Factory:
 
 def _import_module(where: str, name: str, module_name: str) -> types.ModuleType:
     """Imports the module of ``module:factory``; one that is not there is a user's mistake."""
+    if not all(module_name.split('.')):  # a relative name, or none
+        requirement = 'be module:factory, such as mine:my_algorithm'
+        raise errors.invalid(where, requirement, name)
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:

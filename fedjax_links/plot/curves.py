@@ -17,7 +17,6 @@ BANDS = ('interval', 'deviation')
 
 _MAX_LEGEND_NAMES = 60
 """Names that fit beside a picture in columns of `panels.legend`."""
-_MARKERS_PER_LINE = 7
 
 
 class _Options(NamedTuple):
@@ -191,6 +190,9 @@ def _draw_curve(
         x_values = x_values[is_positive]
         mean = mean[is_positive]
         half_width = half_width[is_positive]
+    marked = styles.marked(
+        x_values, mean, curve_index, num_curves, log=options.log_rounds
+    )
     axes.plot(
         x_values,
         mean,
@@ -198,9 +200,9 @@ def _draw_curve(
         color=look.colour,
         linestyle=linestyle,
         linewidth=1.3,
-        marker=look.marker if num_curves > 1 else '',
+        marker=look.marker if marked else '',
         markersize=4,
-        markevery=_marked(x_values, options.log_rounds, curve_index, num_curves),
+        markevery=marked,
     )
     _fill_band(axes, x_values, mean, half_width, options, look.colour)
 
@@ -348,25 +350,6 @@ def _dots(index: int, count: int) -> str | tuple[int, tuple[int, int]]:
     # All lines have dots of length 1 with the same period, shifted against each other.
     period = 3 * count
     return 3 * index, (1, period - 1)
-
-
-def _marked(x_values: np.ndarray, log: bool, line: int, count: int) -> list[int]:
-    """Returns the indices of the points that have markers.
-
-    The markers of a panel's lines alternate, so that lines below others show.
-
-    Args:
-      x_values: float[E], ascending.
-      log: whether the axis is logarithmic.
-      line: index of the line in its panel.
-      count: how many lines the panel has.
-    """
-    if not len(x_values):
-        return []
-    coordinates = np.log(x_values) if log else x_values
-    targets = np.linspace(coordinates[0], coordinates[-1], _MARKERS_PER_LINE * count)
-    indices = np.searchsorted(coordinates, targets[line::count])
-    return list(np.unique(indices.clip(max=len(x_values) - 1)))
 
 
 def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fedjax_links.core import checks
+
+_MARKERS_PER_LINE = 7
+"""Markers of a line among others."""
 
 _HUES = (
     ('#0072B2', '#ACCEF8', '#1442BE', '#052482'),  # blue
@@ -177,3 +182,33 @@ def _registered_name(label: str) -> str:
         if name == known or name.startswith(f'{known}_')
     ]
     return max(matches, key=len, default=name)
+
+
+def marked(
+    x_values: np.ndarray, values: np.ndarray, line: int, count: int, *, log: bool
+) -> list[int]:
+    """Returns the indices of the points of a line that have markers.
+
+    The markers of a panel's lines alternate, so that lines below others show. A line alone needs
+    none. A point without a finite neighbour has a marker in any case, as no line goes through it.
+
+    Args:
+      x_values: float[E], ascending.
+      values: float[E].
+      line: index of the line in its panel.
+      count: how many lines the panel has.
+      log: whether the axis is logarithmic.
+    """
+    if not len(x_values):
+        return []
+    padded = np.pad(np.isfinite(values), 1)
+    is_alone = padded[1:-1] & ~padded[:-2] & ~padded[2:]
+    indices = np.flatnonzero(is_alone)
+    if count > 1:
+        coordinates = np.log(x_values) if log else x_values
+        targets = np.linspace(
+            coordinates[0], coordinates[-1], _MARKERS_PER_LINE * count
+        )
+        alternating = np.searchsorted(coordinates, targets[line::count])
+        indices = np.r_[indices, alternating.clip(max=len(x_values) - 1)]
+    return [int(index) for index in np.unique(indices)]

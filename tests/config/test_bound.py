@@ -3,7 +3,10 @@
 import importlib
 import sys
 
+import pytest
+
 from fedjax_links.config import resolver
+from fedjax_links.core import errors
 
 
 def write(folder, **modules):
@@ -47,3 +50,15 @@ def test_a_virtual_environment_in_the_folder_keeps_its_modules(tmp_path, monkeyp
             n for n in sys.modules if n.endswith('_there') or n.startswith('package_th')
         ]:
             del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    'name', [':', ':factory', '.beside:f', '../beside:f', 'a..b:f']
+)
+def test_a_name_without_a_module_is_a_mistake(name):
+    with pytest.raises(errors.InvalidError) as refused:
+        resolver.build_named('config.links', {'name': name}, {})
+    assert str(refused.value) == (
+        '`config.links.name` must be module:factory, such as mine:my_algorithm, got '
+        f'{name}.'
+    )

@@ -156,3 +156,15 @@ def test_the_colour_blind_can_distinguish_colours(deficiency, colours, distance)
 def test_all_colours_stand_out_from_white():
     luminance = linear_light(plot.COLOURS) @ [0.2126, 0.7152, 0.0722]
     assert (1.05 / (luminance + 0.05) > 1.6).all()
+
+
+@pytest.mark.parametrize('labels', [['fedavg'], ['fedavg', 'mifa']])
+@pytest.mark.parametrize('seen', [[0], [2], [0, 2, 4, 5]])
+def test_a_point_without_neighbours_has_a_marker(ax, labels, seen):
+    values = np.full((2, 7), np.nan)
+    values[:, seen] = 1.0
+    plot.learning_curves(dict.fromkeys(labels, values), 'loss', ax=ax)
+    alone = {index for index in seen if not {index - 1, index + 1} & {*seen}}
+    for line in ax.lines:
+        assert line.get_marker() not in ('', 'None')
+        assert alone <= {*line.get_markevery()}

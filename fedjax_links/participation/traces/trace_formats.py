@@ -221,11 +221,14 @@ def _read_columns(path: LogPath, columns: Sequence[str]) -> list[Any]:
     """Reads columns of a CSV file, and returns its line numbers and the cells of each column."""
     header, rows = _read_lines(path)
     for name in columns:
-        if name not in header:
-            raise errors.invalid('path', f'have a column {name!r} on line 1', header)
+        if header.count(name) != 1:
+            number = 'one' if name in header else 'a'
+            requirement = f'have {number} column {name!r} on line 1'
+            raise errors.invalid('path', requirement, header)
     indices = [header.index(name) for name in columns]
     for line, row in rows.items():
-        if len(row) <= max(indices):
+        # A number such as 1,000 without quotes is a value more than there are names.
+        if len(row) <= max(indices) or any(row[len(header) :]):
             got = f'{len(row)} on line {line}'
             raise errors.invalid('path', f'have {len(header)} values per line', got)
     table: list[Any] = [list(rows)]

@@ -80,6 +80,7 @@ def test_csv_origin(write):
             '`start` must be of one kind, numbers or dates, got both, on line 3.',
         ),
         ('0,0,5\n\n1,0', '`path` must have 3 values per line, got 2 on line 4.'),
+        ('0,0,5\n1,0,1,000', '`path` must have 3 values per line, got 4 on line 3.'),
         ('0,0,inf', "`end` must be finite, got 'inf' on line 2."),
         ('0,-3,5', '`intervals` must start at 0 or later, got -3 to 5 s on line 2.'),
     ],
@@ -103,7 +104,16 @@ def test_csv_header_and_options(write):
         lambda: trace_formats.from_csv(path),
         "`path` must have a column 'start' on line 1, got ['client', 'begin', 'end'].",
     )
-    path = write('client,start,end\n0,0,1\n')
+    path = write('client,start,end,start\n0,0,1,2\n')
+    refuses(
+        lambda: trace_formats.from_csv(path),
+        "`path` must have one column 'start' on line 1, got "
+        "['client', 'start', 'end', 'start'].",
+    )
+    path = write('client,start,end\n0,0,1,\n')
+    assert trace_formats.from_csv(path).names == (
+        '0',
+    )  # A comma at the end is no value.
     refuses(
         lambda: trace_formats.from_csv(path, unit='hour'),
         "`unit` has no 'hour'; valid names: d, h, min, ms, s.",
