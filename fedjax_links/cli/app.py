@@ -103,6 +103,11 @@ def run(
                 error, [*values], own_flags=flag_names, has_config=config is not None
             )
             fail(message)
+        except (flags.CantOpenFlagFileError, UnicodeDecodeError) as error:
+            # absl does not name a file that is no text.
+            requirement = 'name a readable file of flags'
+            reason = errors.describe(error).rpartition('Unable to open flagfile: ')[2]
+            fail(errors.invalid('flagfile', requirement, reason))
         except (flags.Error, errors.InvalidError) as error:
             fail(error)
 

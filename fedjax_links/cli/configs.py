@@ -83,6 +83,9 @@ def take_overrides(argv: Sequence[str], overrides: dict[str, str | None]) -> lis
             others.append(argument)
             continue
         text = match['text']
+        if match['no'] and text is not None:
+            flag = f'no{_PREFIX}{match["field"]}'
+            raise errors.invalid(flag, 'be given without a value', text)
         if match['no']:
             text = 'false'
         elif text is None and remaining and not _FLAG.match(remaining[0]):
@@ -292,6 +295,8 @@ def parse_value(text: str, value_type: type[object] = types.NoneType) -> Any:
         return text
     if value_type is str and isinstance(value, int | float):
         return text
+    if value_type in (int, float) and isinstance(value, tuple):
+        return text  # such as 1,000
     if value_type is bool and value in (0, 1):
         return bool(value)
     if value_type is float and type(value) is int:

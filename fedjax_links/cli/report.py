@@ -19,7 +19,10 @@ from typing import Any
 from absl import flags
 
 from fedjax_links.cli import app, paths
-from fedjax_links.core import errors
+from fedjax_links.core import checks, errors
+
+_FLAGS = ('allow_imports', 'form', 'page', 'run')
+"""Arguments of `report.table` that are no options of a layout."""
 
 
 def define_flags() -> None:
@@ -61,6 +64,7 @@ def main(args: flags.FlagValues) -> None:
         requirement = 'name the folder of a run, such as runs/first'
         raise errors.invalid('workdir', requirement, None)
     from fedjax_links import report, runs
+    from fedjax_links.core.registry import current_name
 
     _check_flags(args)
     with app.name_flags(folder='workdir'):
@@ -85,7 +89,9 @@ def main(args: flags.FlagValues) -> None:
         else:
             added = {}
             if args.cost is not None:
-                added['cost'] = {'name': 'cost', **_options('cost', args.cost)}
+                options = {'name': 'cost', **_options('cost', args.cost)}
+                checks.choice('cost.name', current_name(options['name']), ['cost'])
+                added['cost'] = options
             print(report.write(run, added=added, allow_imports=may_import))
 
 
@@ -96,6 +102,8 @@ def _check_flags(args: flags.FlagValues) -> None:
         raise errors.invalid('cost', requirement, args.cost)
     if args.table is None and args.options is not None:
         raise errors.invalid('table', 'name a layout, for `options`', None)
+    if args.table is not None and args.form is not None:
+        checks.choice('form', args.form, ('csv', 'latex'))
     if args.table is None and args.form in ('csv', 'latex'):
         raise errors.invalid('form', 'go with `table`, the name of a layout', args.form)
     if args.width is not None and (args.table is not None or args.form is None):
@@ -115,6 +123,10 @@ def _options(name: str, flag: str | None) -> dict[str, Any]:
         raise errors.invalid(name, 'be JSON', f'{flag}: {error}') from None
     if not isinstance(options, dict):
         raise errors.invalid(name, 'hold options by name', errors.text_of(options))
+    for option in options:
+        if option in _FLAGS:
+            requirement = 'hold options of the layout, which are no flags'
+            raise errors.invalid(name, requirement, repr(option))
     return options
 
 

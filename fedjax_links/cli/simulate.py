@@ -9,6 +9,7 @@ of the lanes. `merge` then merges all shards, and `status` says how far they are
 """
 
 import dataclasses
+import os
 import sys
 import time
 from pathlib import Path
@@ -144,9 +145,10 @@ def _folder(args: flags.FlagValues) -> Path:
         requirement = 'name a folder for the run, such as --workdir=runs/first'
         raise errors.invalid('workdir', requirement, None)
     folder = Path(args.workdir)
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not existing.is_dir():
-        value = f'{folder}, where {existing} is a file'
+        kind = 'a file' if existing.exists() else 'a link to nothing'
+        value = f'{folder}, where {existing} is {kind}'
         raise errors.invalid('workdir', 'name a folder', value)
     if (args.fork_from is None) != (args.at_round is None):
         missing = 'fork_from' if args.fork_from is None else 'at_round'

@@ -29,8 +29,15 @@ def plain(config: Any) -> Any:
 
     Args:
       config: a dictionary, a ConfigDict, or one of their parts; it stays as it is.
+
+    Raises:
+      ValueError: for a section or a list that holds itself.
     """
-    return _plain(config, {})
+    try:
+        return _plain(config, {})
+    except RecursionError:
+        requirement = 'have no section or list that holds itself'
+        raise errors.invalid('config', requirement, 'one that does') from None
 
 
 def _plain(value: Any, sections: dict[int, Any]) -> Any:

@@ -107,7 +107,7 @@ class Fork(hooks.InitialStates):
         checks.static_int('at_round', self.round)
         for period in (self._plan.eval_every, facts['eval_every']):
             validation.check_multiple('at_round', self.round, period)
-        earliest = facts.get('at_round', 0)  # The run may be a fork itself.
+        earliest = facts.get('at_round', 1)  # The run may be a fork itself.
         latest = min(facts['num_rounds'], self._plan.num_rounds - 1)
         if not earliest <= self.round <= latest:
             requirement = (

@@ -17,7 +17,7 @@ from fedjax_links.planning.lanes import MAIN, Lane, from_record
 from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import program_cache
 from fedjax_links.runner.identity import Identities
-from fedjax_links.storage import checkpoints, descriptions
+from fedjax_links.storage import checkpoints, descriptions, run_access
 from fedjax_links.storage.identity import run_differences
 
 
@@ -58,6 +58,7 @@ class SourceRun:
         """
         self.folder = folder
         self.facts, self.config = runs.read_description(folder, 'fork_from')
+        run_access.refuse_archive('fork_from', folder)
         self.lanes = {lane.name: lane for lane in runs.lanes(folder)}
         self.identity = descriptions.read_identity(folder)
         self._build = build

@@ -48,8 +48,9 @@ class Table(NamedTuple):
 
     def text(self) -> str:
         """Formats the table for a terminal: aligned columns under a rule, the caption below."""
-        rows = self._rows(str, lambda cell: f'{cell}{_BEST}')
-        columns = zip(self.header, *rows, strict=True)
+        rows = self._rows(_in_a_line, lambda cell: f'{cell}{_BEST}')
+        header = [_in_a_line(title) for title in self.header]
+        columns = zip(header, *rows, strict=True)
         widths = [max(map(len, column)) for column in columns]
         alignment = self._alignment()
 
@@ -61,7 +62,7 @@ class Table(NamedTuple):
 
         rule = '-' * (sum(widths) + 2 * (len(widths) - 1))
         caption = textwrap.fill(self.caption, max(80, len(rule)))
-        lines = [line(self.header), rule, *map(line, rows), rule, caption]
+        lines = [line(header), rule, *map(line, rows), rule, caption]
         return '\n'.join(lines)
 
     def markdown(self) -> str:
@@ -153,6 +154,11 @@ class Table(NamedTuple):
             cells = [row[column].rstrip(_ARROWS) for row in self.rows]
             alignment += 'r' if _are_numbers(cells) else 'l'
         return alignment
+
+
+def _in_a_line(text: str) -> str:
+    """Returns a cell without its line breaks, which names for pictures may have."""
+    return text.replace('\n', ' ')
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:

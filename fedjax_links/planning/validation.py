@@ -28,7 +28,7 @@ _OPTIONAL_PARTS: Mapping[str, tuple[type, str]] = {
     'config': (Mapping, 'the config that the experiment was made from'),
 }
 """Kinds of the fields of an experiment that may be None, and how errors describe them."""
-_FILE_NAME = re.compile(r'[^/\\. ]([^/\\]*[^/\\ ])?')
+_FILE_NAME = re.compile(r'(?!.*\.\.)[^/\\. ]([^/\\]*[^/\\ ])?')
 
 
 def check_work(
@@ -154,9 +154,12 @@ def _check_names(plan: Plan) -> None:
     check_labels('algorithms', algorithms)
     check_labels('config.reports', list(plan.settings.reports), LINK_PAGES)
     checks.choice('baseline', plan.baseline, algorithms)
-    for label, _ in plan.settings.names:
+    names: dict[str, str] = {}
+    for label, name in plan.settings.names:
         checks.choice('names', label, (*patterns, *algorithms))
-    names = dict(plan.settings.names)
+        if names.setdefault(label, name) != name:
+            got = f'{names[label]} and {name}'
+            raise errors.invalid('names', f'have one name for {label}', got)
     for labels in (patterns, algorithms):
         label_of_name: dict[str, str] = {}
         for label in labels:
@@ -374,12 +377,8 @@ def check_labels(
                 'have labels of printable characters, without line breaks or joiners'
             )
             raise errors.invalid(field, requirement, errors.text_of(label))
-        if (
-            not isinstance(label, str)
-            or not _FILE_NAME.fullmatch(label)
-            or '..' in label
-        ):
-            requirement = "have labels that are file names without '/' and '..'"
+        if not isinstance(label, str) or not _FILE_NAME.fullmatch(label):
+            requirement = r"have labels that are file names without '/', '\' and '..'"
             raise errors.invalid(field, requirement, errors.text_of(label))
         if len(label.encode()) > MAX_BYTES:
             requirement = f'have labels of at most {MAX_BYTES} bytes in UTF-8'

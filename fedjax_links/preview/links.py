@@ -50,10 +50,7 @@ def record_links(
     Raises:
       ValueError: if T times the number of clients is too large.
     """
-    clients = participation.num_clients
-    if num_rounds * clients > _MAX_CELLS:
-        requirement = f'be at most {_MAX_CELLS // clients} for {clients} clients'
-        raise errors.invalid('rounds', requirement, num_rounds)
+    _check_size(num_rounds, participation.num_clients)
 
     @jax.jit
     def sample(key: base.Key) -> base.MaskLinks:
@@ -63,6 +60,15 @@ def record_links(
 
     links: base.MaskLinks = jax.device_get(sample(jax.random.key(seed)))
     return links
+
+
+def _check_size(num_rounds: int, num_clients: int) -> None:
+    """Raises for more rounds than text and picture can describe."""
+    if num_rounds * num_clients > _MAX_CELLS:
+        requirement = (
+            f'be at most {_MAX_CELLS // num_clients} for {num_clients} clients'
+        )
+        raise errors.invalid('rounds', requirement, num_rounds)
 
 
 def sample_log(
@@ -87,6 +93,8 @@ def sample_log(
     Raises:
       ValueError: as for `availability`.
     """
+    if rounds is not None:
+        _check_size(rounds, len(intervals.names))
     # A log shorter than a round is repeated, of which `log_warnings` warns.
     wrap = intervals.last_end if intervals.period is None else None
     mask = availability(

@@ -209,7 +209,10 @@ def table(
     path = f'config.reports.{page}'
     report = reports.get(page, page)
     bound.check_recorded(path, report, allow_imports=allow_imports)
-    section = {**resolver.as_mapping(path, report), **options}
+    section = resolver.as_mapping(path, report)
+    if 'name' in options:
+        checks.choice('name', current_name(options['name']), [str(section.get('name'))])
+    section = {**section, **options}
     view = run_view.of_run(run, allow_imports=allow_imports)
     built = resolver.build_named(path, section, layouts.LAYOUTS, view)
     if not built.tables:

@@ -110,7 +110,7 @@ def _check_mergeable(
       ValueError: if a folder differs, or the target holds something other than a run.
     """
     for part in parts:
-        _require_run(part)
+        _require_run('workdir' if part == target else 'folders', part)
     first = descriptions.read_description(parts[0])
     assert first is not None
     facts = dict(first.facts)
@@ -131,10 +131,10 @@ def _check_mergeable(
     return facts
 
 
-def _require_run(folder: Path) -> None:
+def _require_run(argument: str, folder: Path) -> None:
     """Raises unless a folder holds a run, in a format that this version reads."""
-    read_description(folder, 'workdir')
-    run_access.refuse_archive('workdir', folder)
+    read_description(folder, argument)
+    run_access.refuse_archive(argument, folder)
 
 
 def _merge(

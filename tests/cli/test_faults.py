@@ -148,8 +148,12 @@ def test_a_disk_that_is_full_costs_one_line_and_no_earlier_data(config, tmp_path
 def test_a_folder_that_is_a_file_costs_one_line(config, tmp_path):
     path = tmp_path / 'file'
     path.touch()
-    line = command.refused('simulate', f'--config={config}', f'--workdir={path}')
-    assert f'`workdir` must name a folder, got {path}' in line
+    link = tmp_path / 'link'
+    link.symlink_to(tmp_path / 'nothing')
+    for place, kind in ((path, 'a file'), (link, 'a link to nothing')):
+        line = command.refused('simulate', f'--config={config}', f'--workdir={place}')
+        assert f'`workdir` must name a folder, got {place}' in line
+        assert line.endswith(f' is {kind}.\n')
 
 
 @pytest.mark.slow

@@ -100,6 +100,16 @@ def test_an_option_at_the_top_names_its_section(field, near):
     assert line.endswith(f'; did you mean {near!r}?\n')
 
 
+@pytest.mark.parametrize('command', ['simulate', 'status'])
+@pytest.mark.parametrize('content', [None, b'\xff\xfe'])
+def test_a_file_of_flags_that_cannot_be_read_costs_one_line(command, content, tmp_path):
+    path = tmp_path / 'flags'
+    if content is not None:
+        path.write_bytes(content)
+    line = refused(command, f'--flagfile={path}')
+    assert line.startswith('error: `flagfile` must name a readable file of flags, got ')
+
+
 @pytest.mark.slow
 def test_flags_of_jax_are_those_of_jax(tmp_path):
     path = tmp_path / 'shown.py'

@@ -131,6 +131,8 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
     bad.write_text('client,start\n0,5\n')
     two = tmp_path / 'two.csv'
     two.write_text('client,start,end\na,0,90000\nb,0,90000\n')
+    far = tmp_path / 'far.csv'
+    far.write_text('client,start,end\n0,0,1e300\n')
     empty = tmp_path / 'empty.csv'
     wide = tmp_path / 'wide.csv'
     empty.write_text('client,start,end\n0,0,0\n')
@@ -153,6 +155,8 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
             f"`log` must name a readable log, got {bad}: must have a column 'end' on ",
         ),
         ([f'--log={two}', '--clients=3'], '`clients` must be at most 2, got 3.'),
+        ([f'--log={two}', '--rounds=1000000000'], '`rounds` must be at most 268435456'),
+        ([f'--log={far}'], f'`log` must name a readable log, got {far}: `end` must be'),
         (
             [f'--log={two}', '--unit=h', '--format=flash'],
             "`format` has no 'unit'; valid names: cl",

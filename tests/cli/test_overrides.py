@@ -158,10 +158,20 @@ def test_a_placeholder_that_must_have_a_value_names_its_field(tmp_path):
             '--config.num_rounds',
             '`config.num_rounds` must be given a value, as --config.num_',
         ),
+        (
+            '--noconfig.evaluate_start=True',
+            '`noconfig.evaluate_start` must be given without a value, got True.',
+        ),
     ],
 )
 def test_a_mistaken_override_costs_one_line(path, argument, message):
     assert message in refused('theory', f'--config={path}', RATE, argument)
+
+
+@pytest.mark.parametrize('kind', [int, float])
+def test_a_number_with_a_comma_stays_as_it_was_written(kind):
+    assert configs.parse_value('1,000', kind) == '1,000'
+    assert configs.parse_value('1,000') == (1, 0)
 
 
 def test_the_short_version_moves_what_refers_to_it(tmp_path):

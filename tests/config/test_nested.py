@@ -3,6 +3,7 @@
 import pytest
 
 from fedjax_links.config import captions, nested
+from fedjax_links.core import errors
 
 CONFIG = {
     'num_rounds': 100,
@@ -109,3 +110,11 @@ def test_without_changes_a_config_stays_as_it_is():
     assert captions.with_changes(FILE, looks) == looks
     no_caption = captions.with_changes({'num_rounds': 10}, {'num_rounds': 3})
     assert no_caption['caption'] == 'Changed from the config: num_rounds = 3 (10).'
+
+
+@pytest.mark.parametrize('kind', [dict, list])
+def test_a_config_that_holds_itself_is_refused(kind):
+    config = {'title': 'endless'}
+    config['problem'] = config if kind is dict else [config]
+    with pytest.raises(errors.InvalidError, match='`config` must have no section or '):
+        nested.plain(config)

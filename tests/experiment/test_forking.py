@@ -271,11 +271,11 @@ def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypa
             5,
             r'`at_round` must be a multiple of `eval_every` = 2, got 5',
         ),
-        ({'num_rounds': 20}, 10, r'`at_round` must lie in \[0, 8\]'),
+        ({'num_rounds': 20}, 10, r'`at_round` must lie in \[1, 8\]'),
         (
             {},
             8,
-            r'`at_round` must lie in \[0, 7\], the rounds of .* below `num_rounds`, got 8',
+            r'`at_round` must lie in \[1, 7\], the rounds of .* below `num_rounds`, got 8',
         ),
         ({}, 0, r'`at_round` must be at least 1, got 0'),
         ({'num_seeds': 3}, 6, r'must hold seed 2, got .* with 0, 1\.'),

@@ -137,7 +137,7 @@ REFUSED = [
     ),
     (
         {'algorithms': {'..': {'name': 'fedavg'}}},
-        "labels that are file names without '/' and '..'",
+        r"labels that are file names without '/', '\' and '..'",
     ),
     (
         {'algorithms': {'a/b': {'name': 'fedavg'}}},
@@ -164,6 +164,10 @@ REFUSED = [
         '`config.reports` must have labels that are file names',
     ),
     ({'names': (('fedavg', 3),)}, '`config.names` must show texts, got 3.'),
+    (
+        {'names': (('fedavg', 'A'), ('fedavg', 'B'))},
+        'names` must have one name for fedavg, got A and B.',
+    ),
     ({'baseline': ''}, "`config.baseline` has no ''"),
     ({'metric': ''}, "`config.metric` has no ''"),
     (links('always', probs=0.5), "`config.links` has no 'probs'"),

@@ -179,6 +179,21 @@ def test_the_command_prints_a_table_and_writes_nothing(folder):
     assert len(pandas.read_csv(io.StringIO(second))) > 1
 
 
+@pytest.mark.parametrize(
+    'flags, message',
+    [
+        (['--table=final', '--options={"form": "csv"}'], "no flags, got 'form'."),
+        (['--table=final', '--options={"run": 1}'], "no flags, got 'run'."),
+        (['--table=final', '--options={"page": "x"}'], "no flags, got 'page'."),
+        (['--table=final', '--options={"name": "best"}'], "`name` has no 'best'"),
+        (['--cost={"name": "best"}'], "`cost.name` has no 'best'"),
+        (['--table=final', '--form=data'], '; valid names: csv, latex.'),
+    ],
+)
+def test_a_flag_is_no_option_of_a_layout(folder, flags, message):
+    assert message in command.refused('report', f'--workdir={folder}', *flags)
+
+
 def test_options_replace_those_of_the_config(folder):
     full = fl.report.table(folder, 'first_rounds')
     assert [title for title in full if title[0].isdigit()] == ['10.0', '99.0']
@@ -208,6 +223,8 @@ def test_a_mistake_costs_a_line(folder):
         report.table(folder, 'comparison', number=1)
     with names('form', "has no 'tex'; did you mean 'latex'?"):
         report.table(folder, form='tex')
+    with names('name', "has no 'final'; valid names: comparison."):
+        report.table(folder, 'comparison', name='final')
     with names('config.reports.comparison.metric', "has no 'loss'"):
         report.table(folder, metric='loss')
 
@@ -272,6 +289,11 @@ def test_a_terminal_shows_texts_to_the_left_and_numbers_to_the_right():
         'links    fedpbc     client mean  93.3 ± 0.4  ahead',
         'links    mifa       server        9.1 ± 1.2  not decided',
     ]
+
+
+def test_a_name_of_two_lines_is_one_cell_of_a_terminal():
+    table = tables.Table(('a\nb', 'x'), [('c\nd', '1')], 'caption')
+    assert table.text().splitlines()[:3] == ['a b  x', '------', 'c d  1']
 
 
 def test_what_latex_reads_as_its_own_is_escaped():

@@ -238,7 +238,7 @@ def test_an_archive_is_neither_compared_nor_merged(configured, tmp_path):
     with refusals.names('second', words):
         comparison.compare(configured, archive)
     for folders in ([archive], [archive, configured], [configured, archive]):
-        with refusals.names('workdir', words):
+        with refusals.names('folders', words):
             runs.merge(folders, tmp_path / 'merged')
     with refusals.names('workdir', words):
         runs.merge(archive)

@@ -11,6 +11,7 @@ from fedjax_links.core import checks, errors
 _HOUR = 3600.0
 _DAY = 86_400.0
 SECONDS = {'ms': 0.001, 's': 1.0, 'min': 60.0, 'h': _HOUR, 'd': _DAY}
+_MAX_SECONDS = 1e15  # Beyond, float64 does not tell two tenths of a second apart.
 
 
 class Clock:
@@ -88,6 +89,9 @@ class Clock:
             seconds = self._seconds_per_unit * number
         if not math.isfinite(seconds):
             raise errors.invalid(argument, 'be finite', f'{text!r} on line {line}')
+        if abs(seconds) > _MAX_SECONDS:
+            requirement = f'be at most {_MAX_SECONDS:g} s'
+            raise errors.invalid(argument, requirement, f'{text!r} on line {line}')
         if self._has_dates not in (None, is_date):
             requirement = 'be of one kind, numbers or dates'
             raise errors.invalid(argument, requirement, f'both, on line {line}')

@@ -158,7 +158,8 @@ def availability(
         rounds = max(1, round(days * WRAPS['day'] / tick))
     checks.static_int('rounds', rounds)
     num_clients = len(log.names)
-    checks.fits('rounds', rounds, float(rounds) * num_clients)
+    # Beside the matrix, eight float64 vectors over rounds are in use for each client.
+    checks.fits('rounds', rounds, float(rounds) * (num_clients + 64))
     period = _wrap_seconds(log, wrap, log.last_end)
     log = _within_wrap(log, period, tick, overlaps)
     mask = np.zeros((num_clients, rounds), bool)
