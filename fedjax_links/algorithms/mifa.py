@@ -37,7 +37,7 @@ def mifa(
     at zero. With ``memory='gradient'`` a row is Delta_i divided by the local rate of its round, and
     the server applies all rows with the current rate: ``x + eta_g eta_t mean(G)``. The two agree
     only while eta_t is constant. A remembered Delta_i has the rate of the round that it stems from.
-    In a round with a rate of zero gradients stay.
+    In a round with a rate of zero gradients stay, and none counts as uploaded.
 
     With ``max_age=a`` the mean is over the rows uploaded in this round and the a rounds before it
     (``t - last_i <= a``). Without such rows x stays. a = 0 is FedAvg, up to rounding. FedAvg's bias
@@ -110,6 +110,12 @@ def mifa(
 
         state = common.forget(state, ctx, max_age)
         _, after, metrics = common.remember(local_train, ctx, problem, client, state)
+        if memory == 'gradient':
+            # Rows that stay are no younger than before.
+            last_uploads = tree.select(
+                jnp.greater(rate, 0), after.last_uploads, state.last_uploads
+            )
+            after = after._replace(last_uploads=last_uploads)
 
         # Server: add the mean of all rows.
         if max_age is None:

@@ -9,6 +9,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import algorithms, local_training, participation, problems
+from tests.reference import harness, peer_loops, quadratic_loops
 
 MAKERS = {
     'scaffold': algorithms.scaffold,
@@ -41,3 +42,18 @@ def test_a_round_with_rate_zero_moves_nothing(x64, name):
     close = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-14)
     for field, value in before.items():
         jax.tree.map(close, value, after[field])
+
+
+@pytest.mark.parametrize('max_age', [0, 4])
+def test_a_rate_of_zero_renews_no_remembered_gradient(x64, max_age):
+    """A client that returns in such a round has no gradient, as its old one is forgotten."""
+    setting = quadratic_loops.hard_setting()._replace(
+        rate=lambda t: 0.0 if t % 7 == 3 else 0.1 / np.sqrt(t / 10 + 1)
+    )
+    program = harness.client_program(setting)
+    algorithm = algorithms.mifa(
+        program, server_lr=1.3, memory='gradient', max_age=max_age
+    )
+    harness.follow(
+        setting, algorithm, peer_loops.aged_mifa(setting, max_age, 'gradient')
+    )

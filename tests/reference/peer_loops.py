@@ -206,7 +206,7 @@ def aged_mifa(
     """MIFA whose server takes the mean over rows of at most ``max_age`` rounds.
 
     With the memory ``'gradient'``, row i is Delta_i over the rate of its round, and the step is
-    multiplied by the rate of the current one.
+    multiplied by the rate of the current one. A round with a rate of zero renews no row.
     """
     x = s.start.copy()
     path = []
@@ -214,7 +214,7 @@ def aged_mifa(
     last_active = [None] * len(s.targets)
     for t, active in enumerate(s.mask):
         rate = s.rate(t) if memory == 'gradient' else 1
-        for i in np.flatnonzero(active):
+        for i in np.flatnonzero(active & (rate > 0)):
             rows[i] = (local(s, x, i, t) - x) / rate
             last_active[i] = t
         limit = max_age
