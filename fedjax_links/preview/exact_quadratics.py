@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import analysis
+from fedjax_links import analysis, local_training
 from fedjax_links.analysis import linear_rounds
 from fedjax_links.analysis.link_chains import LinkChain, layouts
 from fedjax_links.config.bound import Bound, Hole
@@ -260,8 +260,8 @@ def _known_options(algorithm: Bound) -> dict[str, Any]:
 def _plain_steps(client: Bound) -> tuple[float, int]:
     """Returns rate and number of local steps of a client program."""
     extra = client.options.keys() - configured_links.PLAIN_SGD_OPTIONS
-    if client.name != 'client' or extra:
-        named = ', '.join(sorted(extra)) or client.name
+    if client.factory is not local_training.local_sgd or extra:
+        named = ', '.join(sorted(extra)) or 'another client program'
         raise NotExactError(f'local steps are not plain gradient steps ({named})')
     decay = client.options['learning_rate']
     rate = _first_value(decay.args[0].options['learning_rate'])

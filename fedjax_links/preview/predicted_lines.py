@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fedjax_links.preview import prediction
+from fedjax_links.preview import covered_runs, prediction
 from fedjax_links.preview.configured_links import ConfiguredLinks
 
 
@@ -19,29 +19,36 @@ def describe(
       Lines of at most 80 columns, none where nothing can be predicted.
     """
     required = prediction.hessian_work(links.problem)
-    if required and prediction.is_unequal(links):
-        return [
-            'no end predicted: clients weigh or step unequally, by more than their links'
-        ]
+    reason = covered_runs.reason_unpredicted(links)
+    if required and reason:
+        return [f'no end predicted: {reason}']
     predicted = prediction.for_links(links, budget)
     too_large = f'examples x parameters^2 above {budget.hessian:.2g}'
     if predicted is None:
         is_large = required > budget.hessian
         return [f'no accuracy predicted: {too_large}'] if is_large else []
+    reason = covered_runs.reason_client_mean_is_biased(links)
+    by_name = {'FedAvg': predicted.fedavg}
+    if not reason:
+        by_name['FedPBC'] = predicted.fedpbc
     remark = '' if predicted.exact else ', simulated links'
-    lines = _reached_lines(links, predicted, remark)
+    lines = _reached_lines(links, by_name, remark)
     if predicted.fedavg.limit is None:
-        return [*lines, f'no limit in the long run: {too_large}']
-    return [*lines, *_limit_lines(predicted, remark)]
+        lines.append(f'no limit in the long run: {too_large}')
+    else:
+        lines += _limit_lines(by_name, remark)
+    if reason:
+        lines.append(f'no end of FedPBC predicted: {reason}')
+    return lines
 
 
 def _reached_lines(
-    links: ConfiguredLinks, predicted: prediction.Predictions, remark: str
+    links: ConfiguredLinks, by_name: Mapping[str, prediction.Prediction], remark: str
 ) -> list[str]:
-    """Describes where both algorithms are after the run's rounds."""
-    if predicted.fedavg.reached and predicted.fedpbc.reached:
+    """Describes where algorithms are after the run's rounds."""
+    if all(predicted.reached for predicted in by_name.values()):
         rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
-        line = _ends_text(predicted.fedavg.reached, predicted.fedpbc.reached)
+        line = _ends_text({name: by_name[name].reached for name in by_name})
         return [line, f'  {rounds}{remark}']
     if links.flow_time is not None:
         time = f'{links.flow_time:.3g}'
@@ -49,18 +56,23 @@ def _reached_lines(
     return []
 
 
-def _limit_lines(predicted: prediction.Predictions, remark: str) -> list[str]:
-    """Describes where both algorithms would end in the long run."""
-    if predicted.fedavg.limit and predicted.fedpbc.limit:
-        line = _ends_text(predicted.fedavg.limit, predicted.fedpbc.limit)
-        return [line, f'  in the long run{remark}']
+def _limit_lines(
+    by_name: Mapping[str, prediction.Prediction], remark: str
+) -> list[str]:
+    """Describes where algorithms would end in the long run."""
+    limits = {name: predicted.limit or {} for name, predicted in by_name.items()}
+    if all(limits.values()):
+        return [_ends_text(limits), f'  in the long run{remark}']
     return ['no limit in the long run: a linear model separates some labels']
 
 
-def _ends_text(fedavg: Mapping[str, float], fedpbc: Mapping[str, float]) -> str:
-    """Writes both predicted accuracies, or the first metric of a problem without accuracy."""
-    both = f'{metric_text(fedavg)}, FedPBC at {metric_text(fedpbc)}'
-    return f'FedAvg is expected to end at {both}'
+def _ends_text(metrics_by_name: Mapping[str, Mapping[str, float]]) -> str:
+    """Writes predicted accuracies, or the first metric of a problem without accuracy."""
+    texts = [
+        f'{name} at {metric_text(metrics)}' for name, metrics in metrics_by_name.items()
+    ]
+    first, *others = texts
+    return ', '.join([first.replace(' at ', ' is expected to end at ', 1), *others])
 
 
 def metric_text(metrics: Mapping[str, float]) -> str:

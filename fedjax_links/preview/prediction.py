@@ -18,6 +18,7 @@ from fedjax_links import analysis, base
 from fedjax_links.analysis import linear_limits, linear_models
 from fedjax_links.analysis.independent_links import share_sums
 from fedjax_links.core import errors, tree
+from fedjax_links.preview import covered_runs
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.problems import owners
 from fedjax_links.runner.compilation import initial_params
@@ -65,7 +66,7 @@ class Prediction(NamedTuple):
       limit: at the minimiser; empty if there is none because labels are separable, None if its
         Hessian would take too long.
       reached: after the run's rounds; empty if the time of the flow is unknown, or if the flow
-        would take too long to follow.
+        would take too long to follow. Both are empty if nothing is known.
     """
 
     limit: Mapping[str, float] | None
@@ -77,7 +78,7 @@ class Predictions(NamedTuple):
 
     Attributes:
       fedavg: FedAvg's server model.
-      fedpbc: the mean of FedPBC's client models.
+      fedpbc: the mean of FedPBC's client models, where it carries no participation bias.
       exact: whether FedAvg's weights are exact, not those of simulated links.
     """
 
@@ -291,14 +292,18 @@ def for_links(links: ConfiguredLinks, budget: Budget = QUICK) -> Predictions | N
 
     Returns:
       The predictions; None if nothing can be predicted, such as for clients that weigh by their
-      examples or take unequal numbers of steps.
+      examples or take unequal numbers of steps. That of FedPBC is empty if the mean of its
+      client models may be biased.
     """
-    if not _is_affordable(links, budget) or is_unequal(links):
+    if not _is_affordable(links, budget) or covered_runs.reason_unpredicted(links):
         return None
     predicted = _cache.setdefault(links.experiment.plan, {})
     key = links.label, budget
     if key not in predicted:
-        predicted[key] = _predict(links, budget)
+        result = _predict(links, budget)
+        if result is not None and covered_runs.reason_client_mean_is_biased(links):
+            result = result._replace(fedpbc=Prediction({}, {}))
+        predicted[key] = result
     return predicted[key]
 
 
@@ -312,41 +317,12 @@ def _is_affordable(links: ConfiguredLinks, budget: Budget) -> bool:
     return work > 0 and links.flow_time is not None and has_short_flow
 
 
-def is_unequal(links: ConfiguredLinks) -> bool:
-    """Returns whether clients may differ in weight or steps for other reasons than their links."""
-    config = links.experiment.config or {}
-    sections = [config.get('client', {})]
-    for section in config.get('algorithms', {}).values():
-        if isinstance(section, Mapping):
-            sections += [section, section.get('client', {})]
-    swept = {column.rpartition('.')[2] for column in links.experiment.plan.columns}
-    options = swept.union(*sections)
-    if not options.isdisjoint({'client_steps', 'min_steps'}):
-        return True
-    if links.problem.min_examples == links.problem.max_examples:
-        return False
-    # Epochs and weights by examples differ among clients of unequal size.
-    weights = {str(section.get('weights')) for section in sections}
-    return 'local_epochs' in options or 'weights' in swept or 'examples' in weights
-
-
 def _predict(links: ConfiguredLinks, budget: Budget) -> Predictions | None:
     """Computes the predictions for a pattern; None if no client is ever active."""
-    law = links.law
-    weights = law.weights
-    non_empty = 1.0
-    is_non_empty_known = law.never_empty or law.probs is not None
-    if weights is None or not is_non_empty_known:
-        active = _simulate(links)
-        num_non_empty = np.count_nonzero(active.any(axis=1))
-        if not num_non_empty:
-            return None
-        non_empty = num_non_empty / len(active)
-        if weights is None:
-            weights = share_sums(active) / num_non_empty
-    elif law.probs is not None and not law.never_empty:
-        # Links are independent over clients.
-        non_empty = float(1 - np.prod(1 - law.probs))
+    implicit = _implicit_weights(links)
+    if implicit is None:
+        return None
+    weights, non_empty = implicit
     predicted = predictions(
         links.problem,
         weights,
@@ -359,7 +335,28 @@ def _predict(links: ConfiguredLinks, budget: Budget) -> Predictions | None:
         return None
     if predicted.fedavg.limit is None and not predicted.fedavg.reached:
         return None
-    return predicted._replace(exact=law.weights is not None)
+    return predicted._replace(exact=links.law.weights is not None)
+
+
+def _implicit_weights(links: ConfiguredLinks) -> tuple[np.ndarray, float] | None:
+    """Returns FedAvg's weights, and the fraction of rounds that are not empty.
+
+    They are those of simulated links where they are not known. None if no client is ever active.
+    """
+    law = links.law
+    if law.weights is not None and law.never_empty:
+        return law.weights, 1.0
+    if law.weights is not None and law.probs is not None:
+        # Links are independent over clients.
+        return law.weights, float(1 - np.prod(1 - law.probs))
+    active = _simulate(links)
+    num_non_empty = np.count_nonzero(active.any(axis=1))
+    if not num_non_empty:
+        return None
+    weights = law.weights
+    if weights is None:
+        weights = share_sums(active) / num_non_empty
+    return weights, num_non_empty / len(active)
 
 
 def _simulate(links: ConfiguredLinks) -> np.ndarray:

@@ -16,9 +16,8 @@ from fedjax_links.analysis.theorems import (
     regularity,
     sun2025,
 )
-from fedjax_links.config import nested
 from fedjax_links.core.records import Section
-from fedjax_links.preview import configured_links, mixing
+from fedjax_links.preview import configured_links, covered_runs, mixing
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.preview.links import transition_probs
 from fedjax_links.problems import classification, vectors
@@ -80,10 +79,12 @@ class _Amplification(NamedTuple):
     Attributes:
       period: P, rounds of a block.
       factor: eta, by which a block's update is multiplied.
+      start_round: rounds before the first block.
     """
 
     period: int = 1
     factor: float = 1.0
+    start_round: int = 0
 
 
 def _theorem_lines(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
@@ -91,26 +92,21 @@ def _theorem_lines(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
     experiment = links.experiment
     setting = _setting(links)
     active = np.asarray(base.participants(record))[: _num_rounds(links)]
-    mixing_rate, source = mixing.rate(links, record, active)
     run = analysis.TheoremRun(
         setting.rate,
         setting.steps,
         len(active),
         rounds_are_independent=_rounds_are_independent(links),
-        mixing_rate=mixing_rate,
     )
     clients = setting.clients(setting.rate)
-    squares = gradient_runs.fedpbc_gradient_squares(active, clients)
-    fedpbc = run._replace(realised=float(squares.mean()))
     lines = [
         f'Theorems on {len(active):,} rounds of seed {experiment.seeds[0]}, full gradients',
-        'FedPBC, mean squared gradient norm at the mean client model',
-        f'  {source}',
+        *_gossip_lines(links, record, setting, run, active),
     ]
-    for theorem in ('xiang2023', 'xiang2024'):
-        lines.append(analysis.check_theorem(theorem, setting.constants, fedpbc).text())
-    amplification = _amplification(_config_at_first_point(links))
-    if amplification.period <= len(active):
+    amplification = _amplification(covered_runs.config_at_first_point(links))
+    if amplification.start_round:
+        lines.append('FedAvg with amplification: not checked, its blocks start late')
+    elif amplification.period <= len(active):
         amplified = _amplified_run(
             run, setting.constants, active, clients, amplification
         )
@@ -121,6 +117,32 @@ def _theorem_lines(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
         check = analysis.check_theorem('wang2022', setting.constants, amplified)
         lines.append(check.text())
     return lines + _separation_lines(links, setting, run, active)
+
+
+def _gossip_lines(
+    links: ConfiguredLinks,
+    record: base.MaskLinks,
+    setting: _Setting,
+    run: analysis.TheoremRun,
+    active: np.ndarray,
+) -> list[str]:
+    """Checks the theorems on FedPBC, whose clients all train in every round."""
+    reason = _reason_gossip_is_unchecked(links)
+    if reason:
+        return [f'FedPBC: not checked, {reason}']
+    mixing_rate, source = mixing.rate(links, record, active)
+    squares = gradient_runs.fedpbc_gradient_squares(
+        active, setting.clients(setting.rate)
+    )
+    realised = run._replace(mixing_rate=mixing_rate, realised=float(squares.mean()))
+    lines = [
+        'FedPBC, mean squared gradient norm at the mean client model',
+        f'  {source}',
+    ]
+    for theorem in ('xiang2023', 'xiang2024'):
+        check = analysis.check_theorem(theorem, setting.constants, realised)
+        lines.append(check.text())
+    return lines
 
 
 def _separation_lines(
@@ -185,7 +207,7 @@ def _separation_chain(
 def _setting(links: ConfiguredLinks) -> _Setting:
     """Returns constants and clients of a quadratic or a linear model."""
     problem = links.problem
-    client = _config_at_first_point(links)['client']
+    client = covered_runs.config_at_first_point(links)['client']
     rate = float(client['learning_rate'])
     steps = int(client['local_steps'])
     key = jax.random.key(links.experiment.seeds[0])
@@ -235,22 +257,12 @@ def _linear_setting(
     return _Setting(constants, clients, rate, steps)
 
 
-def _config_at_first_point(links: ConfiguredLinks) -> Section:
-    """Returns the config with the clients' and algorithms' values at the first grid point."""
-    config = links.experiment.config or {}
-    for name, value in links.experiment.plan.points[0].items():
-        section, *path = name.split('.')
-        if section in ('client', 'algorithms'):
-            config = nested.with_value(config, [section, *path], value)
-    return config
-
-
 def _num_rounds(links: ConfiguredLinks) -> int:
     """Returns how many rounds the runs take, fewer for linear models with much data."""
     num_rounds = links.experiment.num_rounds
     if links.problem.objective is None:
         return num_rounds
-    steps = int(_config_at_first_point(links)['client']['local_steps'])
+    steps = int(covered_runs.config_at_first_point(links)['client']['local_steps'])
     examples = int(np.sum(np.asarray(links.problem.counts)))
     return max(2, min(num_rounds, _MAX_GRADIENTS // (examples * steps)))
 
@@ -286,9 +298,9 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
             'their constants are known for quadratics and\n'
             'for linear models with an intercept only'
         )
-    config = _config_at_first_point(links)
+    config = covered_runs.config_at_first_point(links)
     client: Section = config.get('client', {})
-    other_label = _label_with_other_client(config)
+    other_label = covered_runs.label_with_other_client(config, *_COVERED)
     if other_label is not None:
         return f'`config.algorithms.{other_label}.client` differs from\n`config.client`'
     if not isinstance(client.get('learning_rate'), int | float):
@@ -307,16 +319,13 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
     return ''
 
 
-def _label_with_other_client(config: Section) -> str | None:
-    """Returns the first algorithm of the theorems whose clients are not those of the config."""
-    client = config.get('client', {})
-    for label, value in config.get('algorithms', {}).items():
-        section = nested.section(value)
-        own_client = nested.section(section.get('client', {}))
-        is_covered = section.get('name', label) in _COVERED
-        if is_covered and {**client, **own_client} != client:
-            return label
-    return None
+def _reason_gossip_is_unchecked(links: ConfiguredLinks) -> str:
+    """Says why the config's FedPBC is not that of the theorems; empty if it is."""
+    config = covered_runs.config_at_first_point(links)
+    for label, section in covered_runs.sections_of(config, 'fedpbc'):
+        if section.get('server_lr', 1) != 1:
+            return f'{label} has a server rate'
+    return covered_runs.reason_client_mean_is_biased(links)
 
 
 def _has_constants(problem: base.Problem) -> bool:
@@ -347,14 +356,12 @@ def _rounds_are_independent(links: ConfiguredLinks) -> bool | None:
 
 def _amplification(config: Section) -> _Amplification:
     """Returns the options of the config's first amplified FedAvg; P and eta 1 without one."""
-    for label, value in config.get('algorithms', {}).items():
-        section = nested.section(value)
-        if section.get('name', label) != _AMPLIFIED:
-            continue
+    for _, section in covered_runs.sections_of(config, _AMPLIFIED):
         period = section.get('period', 1)
         factor = section.get('amplification', 1.0)
         if isinstance(period, int) and isinstance(factor, int | float):
-            return _Amplification(period, float(factor))
+            start_round = section.get('start_round', 0)
+            return _Amplification(period, float(factor), start_round)
     return _Amplification()
 
 

@@ -12,6 +12,7 @@ from fedjax_links.experiment import Experiment
 from fedjax_links.participation.link_laws import LinkLaw
 from fedjax_links.preview import (
     configured_links,
+    covered_runs,
     exact_limits,
     predicted_lines,
     prediction,
@@ -115,7 +116,7 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
         )
     else:
         lines += _weights_lines(law, weights, len(active))
-        lines += _bias_lines(links.problem, law, weights, active)
+        lines += _bias_lines(links, weights, active)
     lines += [f'  {line}' for line in predicted_lines.describe(links, prediction.LONG)]
     lines += weighted_limits.describe(links, prediction.LONG)
     lines += exact_limits.describe(links)
@@ -218,18 +219,23 @@ def _weights_lines(
 
 
 def _bias_lines(
-    problem: base.Problem,
-    law: LinkLaw,
+    links: configured_links.ConfiguredLinks,
     weights: analysis.EffectiveWeights,
     active: np.ndarray,
 ) -> list[str]:
     """Describes FedAvg's bias: in labels, or on quadratics of one curvature."""
-    class_mix = partition_of(problem).class_mix
+    class_mix = partition_of(links.problem).class_mix
+    losses = vectors.quadratics_of(links.problem)
+    if not class_mix.size and (losses is None or np.ptp(losses.curvature)):
+        return []
+    reason = covered_runs.reason_unpredicted(links)
+    if reason:
+        text = f"FedAvg's bias: not known, {reason}"
+        return textwrap.wrap(text, _WIDTH, subsequent_indent='  ')
     if class_mix.size:
         return _label_bias_lines(class_mix, weights, active)
-    losses = vectors.quadratics_of(problem)
-    if losses is None or np.ptp(losses.curvature):
-        return []
+    assert losses is not None
+    law = links.law
     targets = losses.targets
     # FedAvg converges to the weighted mean of the targets, and the optimum is their mean.
     bias = np.linalg.norm(weights.weights @ targets - targets.mean(axis=0))
@@ -283,6 +289,8 @@ def _source_of_bias(
 def _gossip_lines(law: LinkLaw) -> list[str]:
     """Says how fast gossip contracts."""
     if law.probs is None or not 2 <= law.probs.size <= _MAX_MATRIX_CLIENTS:
+        return []
+    if law.is_duplex:  # Those that average their models are not those that take part.
         return []
     gap = 1 - analysis.mixing_rate(law.probs)
     bound = 1 - analysis.mixing_rate_bound(law.probs)

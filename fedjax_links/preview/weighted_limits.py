@@ -28,7 +28,7 @@ def weighted_labels(links: ConfiguredLinks, budget: prediction.Budget) -> list[s
     if _rates_with_memory(links) is None:
         return []
     predicted = prediction.for_links(links, budget)
-    if predicted is None or not predicted.fedpbc.limit:
+    if predicted is None or not predicted.fedavg.limit:
         return []
     labels = []
     for label in links.experiment.algorithms:

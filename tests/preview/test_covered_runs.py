@@ -1,0 +1,159 @@
+"""Runs that differ from what predictions, exact limits and theorems assume."""
+
+import jax
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import local_training
+from fedjax_links.preview import (
+    covered_runs,
+    exact_limits,
+    theorems,
+    theory,
+)
+from fedjax_links.preview.configured_links import of_experiment
+from tests.report import plans
+
+GAUSSIANS = {'name': 'gaussians', 'num_clients': 6, 'examples_per_client': 30}
+QUADRATIC = {'name': 'quadratic', 'targets': [[0.0], [4.0], [9.0]]}
+CLIENT = {'learning_rate': 0.1, 'local_steps': 5}
+UPLINKS = {
+    'name': 'bernoulli',
+    'probs': {'name': 'halves', 'first': 0.2, 'second': 0.9},
+}
+# Links under which some clients do not train, or upload without receiving.
+BIASED = {
+    'unavailable': {'name': 'unavailable', 'pattern': UPLINKS},
+    'some train': {'name': 'duplex', 'uplink': UPLINKS, 'compute': UPLINKS},
+    'some receive': {'name': 'duplex', 'uplink': UPLINKS, 'downlink': UPLINKS},
+}
+
+
+def config(links, problem=QUADRATIC, client=CLIENT, **changes):
+    """A config of FedAvg and FedPBC."""
+    algorithms = {'fedavg': {}, 'fedpbc': {}}
+    return {
+        'links': links,
+        'problem': problem,
+        'client': client,
+        'algorithms': algorithms,
+        **changes,
+    }
+
+
+def links_of(*args, **changes):
+    """The links of such a config."""
+    return of_experiment(plans.planned(config(*args, **changes)))
+
+
+def screen(*args, **changes):
+    """All that the command `theory` prints of such a config, in one line."""
+    links = links_of(*args, **changes)
+    record = links.record(64)
+    lines = [theory.text(links, record), theorems.text(links, record)]
+    return ' '.join('\n'.join(lines).split())
+
+
+def proximal(learning_rate, *, local_steps, batch_size=None):
+    """A user's client program with the options of plain SGD."""
+    del batch_size
+    return local_training.proximal_sgd(learning_rate, mu=5.0, local_steps=local_steps)
+
+
+PROXIMAL = f'{__name__}:proximal'
+
+
+def test_the_client_mean_of_fedpbc_is_predicted_where_all_train():
+    lines = plans.summary_lines(config(UPLINKS, GAUSSIANS))
+    assert any('FedPBC at' in line for line in lines)
+    assert not any('no end of FedPBC' in line for line in lines)
+    assert 'FedPBC, mean squared' in screen(UPLINKS)
+    assert 'Gossip:' in screen(UPLINKS)
+
+
+@pytest.mark.parametrize('name', [*BIASED, 'active'])
+def test_a_biased_client_mean_is_neither_predicted_nor_bounded(name):
+    links = BIASED.get(name, UPLINKS)
+    changes = {}
+    if name == 'active':
+        changes['algorithms'] = {'fedavg': {}, 'fedpbc': {'compute': 'active'}}
+    lines = plans.summary_lines(config(links, GAUSSIANS, **changes))
+    assert any('FedAvg is expected to end at' in line for line in lines)
+    assert not any('FedPBC at' in line for line in lines)
+    assert lines[-1].strip().startswith('no end of FedPBC predicted: ')
+    assert 'FedPBC: not checked, ' in screen(links, **changes)
+
+
+@pytest.mark.parametrize('name', BIASED)
+def test_the_client_mean_is_biased_under_these_links(name, x64):
+    """FedPBC's client mean on quadratics, over 2,000 rounds, against the optimum."""
+    links = links_of(BIASED[name], client={'learning_rate': 0.02, 'local_steps': 1})
+    algorithm = fl.ALGORITHMS['fedpbc'](local_training.local_sgd(0.02, local_steps=1))
+    result = fl.simulate(
+        jax.random.key(0),
+        algorithm,
+        links.participation,
+        links.problem,
+        num_rounds=2000,
+        eval_every=1,
+        eval_fn=lambda params, key, problem: params,
+    )
+    means = np.asarray(result.evals['client_mean'])[500:, 0]
+    optimum = 13 / 3
+    error = np.std([part.mean() for part in np.array_split(means, 15)]) / np.sqrt(15)
+    assert abs(means.mean() - optimum) > 5 * error
+
+
+@pytest.mark.parametrize('client', ['adam', 'another program'])
+def test_the_end_of_other_local_steps_is_not_predicted(client):
+    changed = {**CLIENT, 'optimizer': 'adam'}
+    if client == 'another program':
+        changed = {**CLIENT, 'name': PROXIMAL}
+    lines = plans.summary_lines(config(UPLINKS, GAUSSIANS, changed))
+    assert not any('is expected to end' in line for line in lines)
+    assert lines[-1].strip().startswith('no end predicted: local steps of ')
+
+
+def test_momentum_changes_no_limit():
+    client = {**CLIENT, 'optimizer': {'name': 'sgd', 'momentum': 0.9}}
+    assert covered_runs.reason_unpredicted(links_of(UPLINKS, client=client)) == ''
+
+
+def test_a_users_client_program_has_no_exact_limits():
+    markov = {'name': 'markov', 'probs': 0.5}
+    lines = exact_limits.describe(links_of(markov, client=CLIENT))
+    assert any('fedavg: bias' in line for line in lines)
+    lines = exact_limits.describe(links_of(markov, client={**CLIENT, 'name': PROXIMAL}))
+    assert not any('bias' in line for line in lines)
+    assert '(another client program)' in ' '.join(lines)
+
+
+@pytest.mark.parametrize(
+    'options',
+    [{'client_steps': [1, 5, 5]}, {'optimizer': 'adam'}, {'name': PROXIMAL}],
+)
+def test_no_bias_is_exact_where_clients_step_otherwise(options):
+    assert 'exact for every step size' in screen(UPLINKS)
+    text = screen(UPLINKS, client={**CLIENT, **options})
+    assert "FedAvg's bias: not known, " in text
+    assert 'exact for every step size' not in text
+
+
+@pytest.mark.parametrize(
+    'label, options, line',
+    [
+        ('fedpbc', {'server_lr': 2.0}, 'FedPBC: not checked, fedpbc has a server rate'),
+        (
+            'amplified_fedavg',
+            {'period': 2, 'amplification': 1.5, 'start_round': 3},
+            'FedAvg with amplification: not checked, its blocks start late',
+        ),
+    ],
+)
+def test_algorithms_that_differ_from_the_theorems_are_named(label, options, line):
+    assert line in screen(UPLINKS, algorithms={label: options})
+
+
+def test_gossip_is_not_exact_where_answers_get_lost():
+    assert 'Gossip:' not in screen(BIASED['some receive'])
