@@ -61,6 +61,13 @@ def bernoulli_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
         return link_laws.LinkLaw(description)
     schedule = inputs.options['schedule']
     by_round = np.array([schedule.mean(t) for t in range(period)], np.float64)
+    if inputs.schedule_name not in schedules.SCHEDULES:
+        # Random probabilities of a user's schedule may depend on each other.
+        return link_laws.LinkLaw(
+            f'probabilities follow {inputs.schedule_name}, without memory',
+            rates=by_round.mean(axis=0),
+            period=period,
+        )
     return link_laws.LinkLaw(
         f'independent, probabilities follow a {inputs.schedule_name} schedule',
         rates=by_round.mean(axis=0),

@@ -55,6 +55,9 @@ def _always(inputs: LawInputs) -> LinkChain:
 def _bernoulli(inputs: LawInputs) -> LinkChain:
     if inputs.schedule_name in ('constant', 'jitter'):
         return link_chains.independent(inputs.probs)
+    if inputs.schedule_name not in _DETERMINISTIC:
+        requirement = 'may have random probabilities that clients share'
+        raise NotExactError(f'the schedule {inputs.schedule_name} {requirement}')
     return link_chains.independent(_probs_of_period(inputs))
 
 

@@ -11,7 +11,7 @@ from fedjax_links.config.resolver import Bound
 from fedjax_links.core import checks
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
-from fedjax_links.participation import PARTICIPATION, link_laws
+from fedjax_links.participation import PARTICIPATION, link_laws, schedules
 from fedjax_links.planning import parametrized, validation
 from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
@@ -198,7 +198,7 @@ def law_inputs(links: Bound) -> link_laws.LawInputs:
     else:
         probs = schedule.args[0]
         schedule_name = schedule.name
-        options['schedule'] = schedule.build()
+        options['schedule'] = schedules.as_schedule(schedule.build())
     return link_laws.LawInputs(
         options=options,
         probs=np.asarray(probs, np.float64),

@@ -4,6 +4,8 @@ import numpy as np
 
 from fedjax_links import analysis, base
 from fedjax_links.analysis.theorems import mixing_rates, regularity
+from fedjax_links.participation import SCHEDULES
+from fedjax_links.preview import configured_links
 from fedjax_links.preview.configured_links import ConfiguredLinks
 
 _MAX_ROUNDS = 200
@@ -28,7 +30,7 @@ def rate(
     """
     if links.law.probs is not None:
         return analysis.mixing_rate(links.law.probs), 'rho exact'
-    if links.name == 'bernoulli':
+    if _are_independent_given_probs(links):
         probs = np.unique(np.asarray(record.prob, np.float64), axis=0)
         if len(probs) <= _MAX_ROUNDS and np.isfinite(probs).all():
             return mixing_rates.worst_mixing_rate(probs), 'rho exact, worst round'
@@ -40,6 +42,15 @@ def rate(
     batch_rates = [_estimate_rate(batch) for batch in batches]
     standard_error = float(np.std(batch_rates, ddof=1) / np.sqrt(num_batches))
     return estimate, f'rho estimated, standard error {standard_error:.1g}'
+
+
+def _are_independent_given_probs(links: ConfiguredLinks) -> bool:
+    """Returns whether clients are independent in a round, with the reported probabilities."""
+    bound = configured_links.bound_links(links.experiment, links.label)
+    if bound is None or bound.name != 'bernoulli':
+        return False
+    # Random probabilities of a user's schedule may depend on each other.
+    return bound.options['schedule'].name in SCHEDULES
 
 
 def _estimate_rate(active: np.ndarray) -> float:

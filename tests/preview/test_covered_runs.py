@@ -1,14 +1,19 @@
 """Runs that differ from what predictions, exact limits and theorems assume."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import local_training
+from fedjax_links import analysis, base, local_training
+from fedjax_links.participation import schedules
 from fedjax_links.preview import (
+    configured_chains,
+    configured_links,
     covered_runs,
     exact_limits,
+    mixing,
     theorems,
     theory,
 )
@@ -59,6 +64,23 @@ def proximal(learning_rate, *, local_steps, batch_size=None):
     """A user's client program with the options of plain SGD."""
     del batch_size
     return local_training.proximal_sgd(learning_rate, mu=5.0, local_steps=local_steps)
+
+
+def shared_weather(probs):
+    """A user's schedule: with probability one half no link of any client is up."""
+    values = np.asarray(probs, np.float32)
+
+    def draw(key, round):
+        return jnp.where(jax.random.bernoulli(key), 2 * values, 0)
+
+    return schedules.Schedule(
+        probs=draw, mean=lambda round: jnp.asarray(values), num_clients=3, cycle=1
+    )
+
+
+def plain_function(probs):
+    """A user's schedule that is no more than a function."""
+    return lambda key, round: jnp.asarray(probs, jnp.float32)
 
 
 PROXIMAL = f'{__name__}:proximal'
@@ -157,3 +179,28 @@ def test_algorithms_that_differ_from_the_theorems_are_named(label, options, line
 
 def test_gossip_is_not_exact_where_answers_get_lost():
     assert 'Gossip:' not in screen(BIASED['some receive'])
+
+
+def test_random_probabilities_may_be_shared_by_clients():
+    weather = {'name': f'{__name__}:shared_weather'}
+    links = links_of(
+        {'name': 'bernoulli', 'probs': [0.5, 0.4, 0.3], 'schedule': weather}
+    )
+    np.testing.assert_allclose(links.law.rates, [0.5, 0.4, 0.3], rtol=1e-6)
+    assert links.law.weights is None
+    record = links.record(4000)
+    active = np.asarray(base.participants(record))
+    rate, source = mixing.rate(links, record, active)
+    assert source.startswith('rho estimated')
+    # Half of the rounds have no links, the others independent ones.
+    exact = (1 + analysis.mixing_rate([1.0, 0.8, 0.6])) / 2
+    assert abs(rate - exact) < 0.03
+    bound = configured_links.bound_links(links.experiment, links.label)
+    with pytest.raises(configured_chains.NotExactError, match='clients share'):
+        configured_chains.link_chain(bound)
+
+
+def test_a_schedule_may_be_a_function():
+    schedule = {'name': f'{__name__}:plain_function'}
+    text = screen({'name': 'bernoulli', 'probs': 0.5, 'schedule': schedule})
+    assert 'rho estimated' in text
