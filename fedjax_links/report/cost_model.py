@@ -11,6 +11,9 @@ the cost of each round. The model of a round:
   messages lasts ``overhead``, which should include the time a server takes to notice.
 * A client's speed is the same in all rounds. Rounds do not overlap, and uplinks do not share a
   medium. Each client receives a message of its own. Messages that do not arrive cost nothing.
+* Masks say who took part: received, trained and delivered. Where links have separate directions
+  (`duplex`, `unavailable`), messages of a client that missed the broadcast cost nothing. Clients
+  that cannot train cost as much as others, if an algorithm lets everyone train.
 * If a pattern reports how long its rounds took (`quorum`), they last that long and ``overhead``.
 * Over an edge between clients that is up, each end sends ``peers`` models to the other. Their time
   is not counted.
@@ -18,7 +21,7 @@ the cost of each round. The model of a round:
   the server's own work are not counted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +35,8 @@ from fedjax_links.core.records import Section
 from fedjax_links.core.registry import Traffic as Traffic
 
 _LARGEST = 1e300
+_WITH_DIRECTIONS = frozenset({'duplex', 'unavailable'})
+"""Patterns with separate masks for uplink, downlink and compute."""
 
 TRAFFIC: Mapping[str, Traffic] = {
     name: entry.traffic for name, entry in ALGORITHMS.items()
@@ -176,6 +181,28 @@ def round_costs(
 
 
 price = round_costs  # its name in version 0.1.0
+
+
+def directions_text(config: Section) -> str:
+    """Writes what a run's costs leave out, if links of its config have separate directions."""
+    names = _names_in([config.get('links'), config.get('patterns')])
+    if _WITH_DIRECTIONS.isdisjoint(names):
+        return ''
+    return (
+        ' Links have separate directions: messages are those of clients that receive, train and '
+        'deliver, and clients that cannot train count as training where everyone trains.'
+    )
+
+
+def _names_in(value: object) -> Iterator[str]:
+    """Yields what the sections in a part of a config name."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _names_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _names_in(part)
 
 
 def _check_kinds(traffic: object, table: object, options: object) -> None:

@@ -267,3 +267,23 @@ def test_a_mistake_is_named(change, message):
 def test_speeds_out_of_range_are_named(change, message):
     with pytest.raises(ValueError, match=message):
         cost_model.devices(3, **{'step': 1.0, 'uplink': 1.0, 'downlink': 1.0, **change})
+
+
+@pytest.mark.parametrize(
+    'links, has_directions',
+    [
+        ({'links': {'name': 'bernoulli', 'probs': 0.5}}, False),
+        ({'links': {'name': 'unavailable', 'pattern': 'always'}}, True),
+        (
+            {
+                'patterns': {
+                    'plain': 'always',
+                    'capped': {'name': 'cap', 'pattern': {'name': 'duplex'}, 'size': 2},
+                }
+            },
+            True,
+        ),
+    ],
+)
+def test_costs_say_what_they_leave_out_of_directions(links, has_directions):
+    assert bool(cost_model.directions_text(links)) == has_directions
