@@ -47,7 +47,12 @@ class Table(NamedTuple):
     bold: Collection[tuple[int, int]] = ()
 
     def text(self) -> str:
-        """Formats the table for a terminal: aligned columns under a rule, the caption below."""
+        """Formats the table for a terminal: aligned columns under a rule, the caption below.
+
+        Without columns, only the caption is left, here and in the other forms.
+        """
+        if not self.header:
+            return textwrap.fill(self.caption, 80)
         rows = self._rows(_in_a_line, lambda cell: f'{cell}{_BEST}')
         header = [_in_a_line(title) for title in self.header]
         columns = zip(header, *rows, strict=True)
@@ -77,8 +82,8 @@ class Table(NamedTuple):
         header = line([shown(title) for title in self.header])
         rule = f'|{" --- |" * len(self.header)}'
         rows = self._rows(shown, lambda cell: f'**{cell}**')
-        lines = [header, rule, *map(line, rows)]
-        return '\n'.join([*lines, '', as_markdown(self.caption), ''])
+        lines = [header, rule, *map(line, rows), ''] if self.header else []
+        return '\n'.join([*lines, as_markdown(self.caption), ''])
 
     def as_html(self) -> str:
         """Formats the table as HTML, with the caption as a paragraph below."""
@@ -90,7 +95,7 @@ class Table(NamedTuple):
         header = line([html.escape(title) for title in self.header], 'th')
         rows = self._rows(html.escape, lambda cell: f'<b>{cell}</b>')
         lines = [header, *(line(row, 'td') for row in rows)]
-        table = f'<div><table>{"".join(lines)}</table></div>'
+        table = f'<div><table>{"".join(lines)}</table></div>' if self.header else ''
         return f'{table}<p>{html.escape(self.caption)}</p>'
 
     def data(self) -> Any:
@@ -126,6 +131,8 @@ class Table(NamedTuple):
         caption = textwrap.fill(
             self.caption, 100, initial_indent='% ', subsequent_indent='% '
         )
+        if not self.header:
+            return f'{caption}\n'
         lines = [
             caption,
             rf'\begin{{tabular}}{{{self._alignment()}}}',

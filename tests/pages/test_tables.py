@@ -330,6 +330,14 @@ def test_markdown_shows_a_text_as_it_is(text, shown):
     assert caption == shown
 
 
+def test_a_table_without_columns_is_its_caption():
+    table = tables.of_rows([], 'No links & rounds.')
+    assert table.text() == 'No links & rounds.'
+    assert table.markdown() == 'No links & rounds.\n'
+    assert table.latex() == '% No links & rounds.\n'
+    assert table.as_html() == '<p>No links &amp; rounds.</p>'
+
+
 def test_a_table_as_html_has_its_cells_and_its_caption():
     rows = [['1', '2 & 3'], ['4', '5']]
     table = tables.Table(['a < b', 'x'], rows, 'what & why', {(1, 0)})

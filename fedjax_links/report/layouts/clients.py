@@ -57,6 +57,8 @@ def link_maps(view: RunView) -> Page:
             '. Exact weights and losses of clients are recorded at the end of a run of the '
             'command `simulate`, or by `report.write(results, experiment)`'
         )
+    if not rows:
+        caption = 'No links are recorded in this folder; an archive has none'
     table = tables.of_rows(rows, f'{caption}.')
     num_rounds = max((len(links.mask) for links in view.links.values()), default=0)
     picture_caption = f'Dark where a client takes part, in {rounds_of_map(num_rounds)}.'

@@ -175,6 +175,8 @@ def test_an_archive_without_models_keeps_its_client_metrics(finished, tmp_path):
     report.write(runs.read(tmp_path / 'archive'), built)
     saved = (tmp_path / 'archive' / CLIENTS).read_bytes()
     assert saved == (folder / CLIENTS).read_bytes()
+    maps = report.table(tmp_path / 'archive', 'link_maps', form='latex')
+    assert maps == '% No links are recorded in this folder; an archive has none.\n'
 
 
 def test_the_worst_clients_are_listed_and_all_are_drawn(draw_page):
