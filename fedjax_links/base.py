@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.core import reprs
+from fedjax_links.links.samples import ClientKinds as ClientKinds
 from fedjax_links.links.samples import CohortLinkSample as CohortLinkSample
 from fedjax_links.links.samples import DuplexLinkSample as DuplexLinkSample
-from fedjax_links.links.samples import Kinds as Kinds
 from fedjax_links.links.samples import Links as Links
 from fedjax_links.links.samples import LinkSample as LinkSample
 from fedjax_links.links.samples import MaskLinks as MaskLinks
@@ -25,7 +25,6 @@ from fedjax_links.links.samples import as_masks as as_masks
 from fedjax_links.links.samples import cohort_links as cohort_links
 from fedjax_links.links.samples import computes as computes
 from fedjax_links.links.samples import delivers as delivers
-from fedjax_links.links.samples import directed as directed
 from fedjax_links.links.samples import has_peers as has_peers
 from fedjax_links.links.samples import is_duplex as is_duplex
 from fedjax_links.links.samples import mask_of as mask_of
@@ -34,6 +33,7 @@ from fedjax_links.links.samples import peers as peers
 from fedjax_links.links.samples import prob_of as prob_of
 from fedjax_links.links.samples import reached as reached
 from fedjax_links.links.samples import receives as receives
+from fedjax_links.links.samples import with_direction_masks as with_direction_masks
 
 Array = jax.Array
 Key = jax.Array
@@ -101,7 +101,7 @@ class Rows(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Source:
+class ExampleGenerator:
     """Makes the examples of a client whenever it trains.
 
     Attributes:
@@ -177,13 +177,14 @@ class Problem:
     """Holds client data, evaluation data and the functions that turn them into losses.
 
     Examples are stored once, sorted by owner: client i owns rows ``offsets[i]`` to
-    ``offsets[i] + counts[i]`` of each leaf of ``data``, so imbalance costs no memory. Or a `Source`
-    makes them whenever a client trains, and nothing is stored per client.
-    Build one with the constructors in `fedjax_links.problems`, which validate.
+    ``offsets[i] + counts[i]`` of each leaf of ``data``, so imbalance costs no memory. Or an
+    `ExampleGenerator` makes them whenever a client trains, and nothing is stored per client. Build
+    one with the constructors in `fedjax_links.problems`, which validate.
 
     Attributes:
-      data: pytree with leaves [E, ...], E examples over all clients; or what a `Source` reads.
-      owned: the rows of each client, or the `Source` that makes its examples.
+      data: pytree with leaves [E, ...], E examples over all clients; or what an
+        `ExampleGenerator` reads.
+      owned: the rows of each client, or the `ExampleGenerator` that makes its examples.
       eval_data: pytree that ``metrics`` reads.
       init_params: ``key -> params``.
       loss_fn: ``(params, batch) -> []``, mean loss over a batch of ``data`` rows.
@@ -207,7 +208,7 @@ class Problem:
     """
 
     data: PyTree
-    owned: Rows | Source
+    owned: Rows | ExampleGenerator
     eval_data: PyTree
     init_params: Callable[[Key], Params] = field(metadata=_STATIC)
     loss_fn: Callable[[Params, PyTree], Array] = field(metadata=_STATIC)
@@ -232,7 +233,7 @@ class Problem:
     @property
     def num_clients(self) -> int:
         """Returns N."""
-        if isinstance(self.owned, Source):
+        if isinstance(self.owned, ExampleGenerator):
             return self.owned.num_clients
         return self.owned.offsets.shape[0]
 
@@ -244,14 +245,14 @@ class Problem:
     @property
     def counts(self) -> Array:
         """Returns int32[N], the number of examples of each client, at least one."""
-        if isinstance(self.owned, Source):
+        if isinstance(self.owned, ExampleGenerator):
             return jnp.full(self.num_clients, self.max_examples, jnp.int32)
         return self.owned.counts
 
     @property
     def offsets(self) -> Array:
-        """Returns int32[N], the first row of each client; all zero if a `Source` makes them."""
-        if isinstance(self.owned, Source):
+        """Returns int32[N], the first row of each client; all zero where none are stored."""
+        if isinstance(self.owned, ExampleGenerator):
             return jnp.zeros(self.num_clients, jnp.int32)
         return self.owned.offsets
 
@@ -264,7 +265,7 @@ class Problem:
         Returns:
           A pytree of examples, the first row of the client, int32[], and how many it owns, int32[].
         """
-        if isinstance(self.owned, Source):
+        if isinstance(self.owned, ExampleGenerator):
             examples = self.owned.make(self.data, jnp.asarray(client))
             return examples, jnp.int32(0), jnp.int32(self.max_examples)
         return self.data, self.owned.offsets[client], self.owned.counts[client]

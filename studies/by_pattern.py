@@ -21,7 +21,7 @@ def rows(name: str) -> Iterator[str]:
     The row of the baseline has its final metric. A star marks what survives Benjamini-Hochberg. The
     interval in brackets includes tuning.
     """
-    view = run_view.of_run(runs.read(RECORDS / name))
+    view = run_view.from_run(runs.read(RECORDS / name))
     (table,) = layouts.comparison(view).tables
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for row in table.rows:
@@ -44,7 +44,7 @@ def against(name: str, base: str) -> Iterator[str]:
 
     Differences are paired by seed.
     """
-    view = run_view.of_run(runs.read(RECORDS / name))
+    view = run_view.from_run(runs.read(RECORDS / name))
     final_metrics = view.final_metrics(None, None)
     models = view.main_models
     others = [pattern for pattern in view.patterns if pattern != base]

@@ -194,7 +194,7 @@ def _with_tuning(claim: Claim, sides: tuple[Side, ...]) -> PairedDifference | No
 def _final_metrics(
     run: str, metric: str
 ) -> tuple[run_view.RunView, run_view.FinalMetrics]:
-    view = run_view.of_run(runs.read(ARCHIVES / run))
+    view = run_view.from_run(runs.read(ARCHIVES / run))
     return view, view.final_metrics(metric)
 
 

@@ -26,7 +26,7 @@ TOLERANCES = (0, 2, 5, 10)
 
 def differences() -> Iterator[str]:
     """Yields differences by loss and edges, and those to FedPBC whose uplinks lose nothing."""
-    view = run_view.of_run(runs.read(RECORD))
+    view = run_view.from_run(runs.read(RECORD))
     ends = view.final_metrics(None, None)
     (pattern,) = view.patterns
 

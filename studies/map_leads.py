@@ -27,13 +27,13 @@ def read(name: str) -> tuple[run_view.RunView, cells.Cells]:
     run = runs.read(FOLDER / name)
     options = {'best_over': (), **run.facts['reports']['map']}
     del options['name']
-    view = run_view.of_run(run)
+    view = run_view.from_run(run)
     return view, cells.map_cells(view, metric='eval_accuracy', **options)
 
 
 def lead_over_all_cells(map_cells: cells.Cells, algorithm: str, other: str) -> str:
     """Writes a difference over all cells, by seed."""
-    choice = map_cells.minus(algorithm, other)
+    choice = map_cells.paired_difference(algorithm, other)
     assert choice is not None
     return choice.text(map_cells.metric, signed=True)
 
@@ -106,7 +106,7 @@ def draw() -> None:
             leads = accuracy[..., :count] - base[..., :count]
             points = 100 * leads.mean(axis=-1).ravel()
             ax.plot(points, np.full(points.size, column), '|', ms=9, color='0.6')
-            choice = map_cells.minus(label, 'fedavg')
+            choice = map_cells.paired_difference(label, 'fedavg')
             assert choice is not None
             interval = choice.interval_with_tuning()
             ax.errorbar(

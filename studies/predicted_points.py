@@ -106,7 +106,7 @@ def points(
     columns = planned.run().columns
     for pattern in values['patterns']:
         predicted = prediction.for_links(
-            configured_links.of_experiment(planned, pattern)
+            configured_links.from_experiment(planned, pattern)
         )
         assert predicted is not None
         for (algorithm, model), expected in zip(MODELS, predicted[:2], strict=True):

@@ -54,7 +54,7 @@ def rows() -> Iterator[str]:
 
     Means over the seeds with 95 % intervals.
     """
-    view = run_view.of_run(runs.read(RECORD))
+    view = run_view.from_run(runs.read(RECORD))
     minutes = clocks(view)
     metric = view.metric(None)
     titles = ' | '.join(f'{budget:g} min' for budget in BUDGETS)

@@ -168,7 +168,7 @@ def counterexample_error(
     def draw(figure: Figure) -> None:
         _draw_panels(figure, list(panels), curves)
 
-    return FigureResult(stack(curves), tables.of_rows(rows, caption), draw)
+    return FigureResult(stack(curves), tables.from_rows(rows, caption), draw)
 
 
 def _checked_pairs(pairs: Sequence[Sequence[float]]) -> np.ndarray:

@@ -80,7 +80,7 @@ def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> Figure
         f'||pi_R - 1/M||_1, M = {_GROUPS} groups of {_GROUP_SIZE} clients; '
         f'{num_seeds} seeds x {_ROUNDS:,} rounds after {_SKIPPED}.'
     )
-    table = tables.of_rows([_table_row(part) for part in parts], caption)
+    table = tables.from_rows([_table_row(part) for part in parts], caption)
     return FigureResult(columns, table, draw)
 
 

@@ -216,7 +216,7 @@ def _simulated(
 ) -> tuple[dict[str, Sequence[float]], Sequence[int], np.ndarray]:
     """Reads a run's axes, the seeds of all cells, and differences to FedAvg [A, B, S, D]."""
     run = runs.read(folder)
-    view = run_view.of_run(run)
+    view = run_view.from_run(run)
     map_cells = cells.map_cells(
         view,
         x=_COLUMNS['sigma'],

@@ -112,7 +112,7 @@ def separation_distance(
         )
 
     caption = f'||pi_R - 1/N||_1, N = {num_clients}, B = 1; exact.'
-    return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
+    return FigureResult(stack(parts), tables.from_rows(rows, caption), draw)
 
 
 def selection_mixing(
@@ -202,7 +202,7 @@ def selection_mixing(
         f'(lower-upper estimate),\nlast round with a distance surely above {_CLOSE:g}, and shares '
         f'of one run after {num_rounds} rounds.'
     )
-    return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
+    return FigureResult(stack(parts), tables.from_rows(rows, caption), draw)
 
 
 def _mixing(

@@ -128,7 +128,7 @@ def toy_trajectories(
         f'({optimum[0]:.3f}, {optimum[1]:.3f}); '
         f'P = {_PERIOD}, I = {local_steps}.'
     )
-    return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
+    return FigureResult(stack(parts), tables.from_rows(rows, caption), draw)
 
 
 _MARKS: dict[str, Any] = {'linestyle': 'none', 'markersize': 8}

@@ -156,7 +156,7 @@ def ca2fl(
         new_sum = tree.add_scaled(state.memory_sum, 1, buffer)
 
         # Broadcast: the clients that arrived receive x.
-        clients = cohorts.assign(cohorts.answered(ctx.links), z, server)
+        clients = cohorts.assign(cohorts.receiving(ctx.links), z, server)
         new_state = Ca2flState(
             server=server,
             clients=clients,

@@ -204,7 +204,7 @@ def train(
     return total.value, table, _metrics(cohort, total)
 
 
-def remember(
+def update_rows(
     local_train: ClientProgram,
     ctx: RoundContext,
     problem: Problem,
@@ -244,7 +244,7 @@ def remember(
     return value, state, metrics
 
 
-def forget(state: MemoryState, ctx: RoundContext, max_age: MaxAge) -> MemoryState:
+def expire_rows(state: MemoryState, ctx: RoundContext, max_age: MaxAge) -> MemoryState:
     """Resets the rows that have just become older than ``max_age`` rounds.
 
     The cost is proportional to their number. If no rows remain, the sum is exactly zero.

@@ -124,7 +124,7 @@ def fedawe(
         server = tree.select(metrics.num_active > 0, new_server, state.server)
 
         # Broadcast: active clients whose downlink works receive x; all active ones reset tau_i.
-        receivers = cohorts.answered(ctx.links)
+        receivers = cohorts.receiving(ctx.links)
         clients = cohorts.assign(receivers, client_models, server)
         staleness = jnp.where(base.delivers(ctx.links), 1, state.staleness + 1)
         return FedAWEState(server, clients, staleness), metrics

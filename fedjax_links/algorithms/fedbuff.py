@@ -146,7 +146,7 @@ def fedbuff(
 
         # Broadcast: the clients that arrived receive x and its version.
         receivers = base.delivers(ctx.links) & base.receives(ctx.links)
-        clients = cohorts.assign(cohorts.answered(ctx.links), z, server)
+        clients = cohorts.assign(cohorts.receiving(ctx.links), z, server)
         extra = {
             'num_server_steps': is_full.astype(jnp.int32),
             'staleness_sum': staleness_sum,

@@ -83,7 +83,7 @@ def feddyn(
             return Contribution(update.delta, update.loss), new_g
 
         # Clients in A: train, and store the new g_i in place of the old one.
-        deltas, new_state, metrics = common.remember(
+        deltas, new_state, metrics = common.update_rows(
             local_train, ctx, problem, client, state
         )
         # Server: the mean model minus h / alpha, where the sum of the g_i is N h.

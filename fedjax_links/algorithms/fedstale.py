@@ -92,7 +92,7 @@ def fedstale(
             weighted = tree.scale(1 / base.prob_of(ctx.links, i), innovation)
             return Contribution(weighted, update.loss), update.delta
 
-        innovation_sum, after, metrics = common.remember(
+        innovation_sum, after, metrics = common.update_rows(
             local_train, ctx, problem, client, state
         )
         # Server: N v is the sum of the innovations, plus beta times the sum of the old rows.

@@ -191,7 +191,7 @@ def fedstale_async(
             wide = jax.tree.map(lambda a: a.astype(tree.sum_dtype(a.dtype)), h_i)
             return tree.scale(memory_weight[i], wide), h_i
 
-        everyone = cohorts.everyone(problem.num_clients)
+        everyone = cohorts.all_clients(problem.num_clients)
         remembered, _ = cohorts.map_reduce(weighted_row, everyone, state.memory)
         innovation_sum, tables, metrics = common.train(
             local_train,
@@ -210,7 +210,7 @@ def fedstale_async(
         )
 
         # Broadcast: the clients that arrived receive x, which is that of the next round.
-        clients = cohorts.assign(cohorts.answered(ctx.links), z, server)
+        clients = cohorts.assign(cohorts.receiving(ctx.links), z, server)
         new_state = state._replace(
             server=server,
             clients=clients,

@@ -91,8 +91,8 @@ def fedvarp(
             innovation = tree.subtract(update.delta, y_i)
             return Contribution(innovation, update.loss), update.delta
 
-        state = common.forget(state, ctx, max_age)
-        innovation, after, metrics = common.remember(
+        state = common.expire_rows(state, ctx, max_age)
+        innovation, after, metrics = common.update_rows(
             local_train, ctx, problem, client, state
         )
         # Server: v is the mean innovation plus the mean of the rows as they were before.

@@ -92,7 +92,7 @@ def focus(
             )
             return Contribution((), update.loss), update.gradient
 
-        _, after, metrics = common.remember(local_train, ctx, problem, client, state)
+        _, after, metrics = common.update_rows(local_train, ctx, problem, client, state)
         # Server: descend along Y, the sum of all last gradients.
         rate = local_train.learning_rate(ctx.round) if server_lr is None else server_lr
         new_state = common.apply_server_update(

@@ -108,8 +108,8 @@ def mifa(
             new_row = tree.select(jnp.greater(rate, 0), gradient, row)
             return Contribution((), update.loss), new_row
 
-        state = common.forget(state, ctx, max_age)
-        _, after, metrics = common.remember(local_train, ctx, problem, client, state)
+        state = common.expire_rows(state, ctx, max_age)
+        _, after, metrics = common.update_rows(local_train, ctx, problem, client, state)
         if memory == 'gradient':
             # Rows that stay are no younger than before.
             last_uploads = tree.select(

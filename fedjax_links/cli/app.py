@@ -276,7 +276,7 @@ def _message_of(error: Exception) -> object:
     file, line = errors.innermost_user_frame(error) or ('', 0)
     if file:
         return _message_of_users_code(error, file, line)
-    return errors.of_system(error) if isinstance(error, OSError) else None
+    return errors.from_os_error(error) if isinstance(error, OSError) else None
 
 
 def _message_of_mistake(error: errors.InvalidError) -> object:

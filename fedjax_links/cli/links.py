@@ -92,7 +92,7 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
         planned = experiment.build(values)
         for line in description.describe_recordings(planned.plan):
             print(line)
-        configured = configured_links.of_experiment(planned, args.pattern)
+        configured = configured_links.from_experiment(planned, args.pattern)
         title = _title(configured)
         record = configured.record(args.rounds or 10_000)
         law = configured.law

@@ -191,7 +191,7 @@ def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
     if args.dry_run:
         _dry_run(values, args, folder)
         return 0
-    prepared = processes.do_in_all(lambda: _prepare(values, args, folder))
+    prepared = processes.run_in_all(lambda: _prepare(values, args, folder))
     if prepared is None:
         return 0
     signals = StopOnSignal()
@@ -237,7 +237,9 @@ def _report(results: 'Results', experiment: 'Experiment', folder: Path) -> None:
             f'python -m fedjax_links merge --workdir={folder} once all are'
         )
         return
-    text = processes.ask_leader(lambda: report.write(results, experiment).encode())
+    text = processes.broadcast_from_leader(
+        lambda: report.write(results, experiment).encode()
+    )
     if processes.is_leader():
         print(text.decode())
 

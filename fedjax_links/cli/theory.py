@@ -24,7 +24,7 @@ def main(values: Section, args: flags.FlagValues) -> None:
 
     # Standard errors are those of 32 batches of rounds.
     checks.static_int('rounds', args.rounds, minimum=32)
-    links = configured_links.of_experiment(experiment.build(values), args.pattern)
+    links = configured_links.from_experiment(experiment.build(values), args.pattern)
     record = links.record(args.rounds)
     print(theory.text(links, record))
     if args.theorems:

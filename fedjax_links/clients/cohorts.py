@@ -29,17 +29,17 @@ from fedjax_links.core import meshes, tree
 
 __all__ = [
     'Cohort',
-    'answered',
+    'all_clients',
     'assign',
     'computing',
     'count_participants',
     'delivering',
-    'everyone',
     'gather',
     'make_cohort',
     'map_reduce',
     'num_members',
     'participating',
+    'receiving',
     'scatter',
     'weighted_sum',
 ]
@@ -68,7 +68,7 @@ def make_cohort(mask: Array) -> Cohort:
     return Cohort(ids=ids, size=rank[-1], num_clients=num_clients)
 
 
-def everyone(num_clients: int) -> Cohort:
+def all_clients(num_clients: int) -> Cohort:
     """Returns the cohort of all clients; the compiler knows its size."""
     ids = jnp.arange(num_clients, dtype=jnp.int32)
     return Cohort(ids=ids, size=num_clients, num_clients=num_clients, is_everyone=True)
@@ -88,7 +88,7 @@ def delivering(links: Links) -> Cohort:
     return _named_or_masked(links, base.delivers)
 
 
-def answered(links: Links) -> Cohort:
+def receiving(links: Links) -> Cohort:
     """Returns the clients that deliver and receive the server's answer."""
     return _named_or_masked(
         links, lambda links: base.delivers(links) & base.receives(links)
@@ -106,7 +106,7 @@ def computing(links: Links) -> Cohort:
     """Returns the clients that can train: all, unless the links have a compute mask."""
     if base.is_duplex(links):
         return make_cohort(base.computes(links))
-    return everyone(links.mask.shape[0])
+    return all_clients(links.mask.shape[0])
 
 
 def count_participants(links: Links, counts: Array) -> Array:

@@ -31,7 +31,7 @@ class RefusedImportError(errors.InvalidError):
     """Refuses a name in a run folder that stands for code outside the package."""
 
 
-class Hole(NamedTuple):
+class TracedPlaceholder(NamedTuple):
     """Stands for a number that a program gets as an argument when it runs.
 
     Attributes:
@@ -47,14 +47,14 @@ class Hole(NamedTuple):
         return repr(self.value)
 
 
-class Bound(NamedTuple):
+class BoundFactory(NamedTuple):
     """Holds a factory with all that it is called with: what a section stands for.
 
     Attributes:
       where: the section's path in the config, for errors.
       name: what the section names.
       factory: what has that name.
-      options: values, arrays, further bound parts, and holes.
+      options: values, arrays, further bound factories, and placeholders.
       args: likewise, positional, which are no options.
       kind: the type that the factory has to return.
       is_function: whether `build` returns the factory with its options, without calling it. It is
@@ -73,7 +73,7 @@ class Bound(NamedTuple):
         """Calls the factory, after those of its parts.
 
         Args:
-          columns: the values of holes, which may be traced.
+          columns: the values of placeholders, which may be traced.
 
         Returns:
           What the factory returns.
@@ -129,10 +129,10 @@ def _is_of_package(factory: Factory) -> bool:
 
 
 def _filled(value: Any, columns: Point | None) -> Any:
-    """Returns a value with its parts built and its holes filled."""
-    if isinstance(value, Bound):
+    """Returns a value with its factories called and its placeholders replaced."""
+    if isinstance(value, BoundFactory):
         return value.build(columns)
-    if isinstance(value, Hole):
+    if isinstance(value, TracedPlaceholder):
         return (columns or {})[value.column]
     if type(value) is dict:
         return {name: _filled(part, columns) for name, part in value.items()}

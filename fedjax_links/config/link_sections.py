@@ -11,7 +11,7 @@ import numpy as np
 
 from fedjax_links.base import Participation, Problem
 from fedjax_links.config import nested, recorded_links, registries, resolver
-from fedjax_links.config.bound import Bound, Factory
+from fedjax_links.config.bound import BoundFactory, Factory
 from fedjax_links.config.resolver import Options, parameters
 from fedjax_links.core import checks, errors, factory_options
 from fedjax_links.core.records import Section
@@ -26,7 +26,7 @@ _FILLED_IN = {'schedule': {'probs'}, 'intervals': {'path', 'format', 'match'}}
 
 def bind_links(
     section: Section | str, problem: Problem, path: str = 'config.links'
-) -> Bound:
+) -> BoundFactory:
     """Binds the pattern that a section of links names.
 
     What the factory asks for by parameter name is filled in:
@@ -177,7 +177,7 @@ def _bind_parts(
     for name in sorted(options, key=lambda name: name == 'prob'):
         value = options[name]
         kind = kinds.get(name)
-        if isinstance(value, Bound):
+        if isinstance(value, BoundFactory):
             continue
         part_path = f'{path}.{name}'
         if name == 'prob' and 'graph' in options:
@@ -234,7 +234,7 @@ def _link_part(
 
 def _bind_part(
     path: str, section: Any, table: registries.Factories, problem: Problem
-) -> Bound:
+) -> BoundFactory:
     """Binds a part of a pattern, after its own parts are made."""
     bound = resolver.bind(path, section, table)
     is_registered = bound.factory in table.values()

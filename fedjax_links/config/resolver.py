@@ -17,7 +17,7 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Problem
 from fedjax_links.config import bound as bound_factories
 from fedjax_links.config import nested, recorded_links, registries
-from fedjax_links.config.bound import Bound as Bound
+from fedjax_links.config.bound import BoundFactory as BoundFactory
 from fedjax_links.config.bound import Factory
 from fedjax_links.config.bound import importable as importable
 from fedjax_links.core import checks, errors
@@ -30,7 +30,9 @@ Entries = Mapping[str, Any]
 """Factories, or entries of a registry that hold one, by name."""
 
 
-def bind(path: str, section: Section | str, registry: Entries, *args: object) -> Bound:
+def bind(
+    path: str, section: Section | str, registry: Entries, *args: object
+) -> BoundFactory:
     """Binds the factory that a section names to the section's options.
 
     Args:
@@ -47,13 +49,13 @@ def bind(path: str, section: Section | str, registry: Entries, *args: object) ->
     """
     factory, options = lookup(path, section, registry)
     name = current_name(nested.section(section)['name'])
-    return Bound(path, name, factory, options, args)
+    return BoundFactory(path, name, factory, options, args)
 
 
 def build_named(
     path: str, section: Section | str, registry: Entries, *args: object
 ) -> Any:
-    """Builds the object that a section names: `bind`, then `Bound.build`."""
+    """Builds the object that a section names: `bind`, then `BoundFactory.build`."""
     return bind(path, section, registry, *args).build()
 
 
@@ -87,7 +89,7 @@ def lookup(path: str, section: object, registry: Entries) -> tuple[Factory, Opti
     return registry[name], options
 
 
-def bind_problem(section: Section | str, path: str = 'config.problem') -> Bound:
+def bind_problem(section: Section | str, path: str = 'config.problem') -> BoundFactory:
     """Binds the problem that a section names.
 
     Args:
@@ -120,7 +122,7 @@ def _locate_files(path: str, data: Section) -> Options:
     return located
 
 
-def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
+def bind_algorithm(label: str, section: Section, client: Section) -> BoundFactory:
     """Binds the algorithm of a labelled section.
 
     Args:
@@ -164,7 +166,7 @@ def _check_not_of_client(
             raise errors.unknown_name(path, option, [*accepted, 'client'], near=near)
 
 
-def _bind_optimizer(path: str, section: Section | str, *args: object) -> Bound:
+def _bind_optimizer(path: str, section: Section | str, *args: object) -> BoundFactory:
     """Binds an optimizer; its rate may be a section, which names a schedule over steps."""
     bound = bind(path, section, registries.OPTIMIZERS, *args)
     rate = bound.options.get('learning_rate')
@@ -174,7 +176,7 @@ def _bind_optimizer(path: str, section: Section | str, *args: object) -> Bound:
     return bound
 
 
-def _bind_client(path: str, section: Section, program: Factory) -> Bound:
+def _bind_client(path: str, section: Section, program: Factory) -> BoundFactory:
     """Binds the client program of a section ``client``.
 
     Args:
@@ -187,7 +189,7 @@ def _bind_client(path: str, section: Section, program: Factory) -> Bound:
     if 'name' in options:
         program, options = lookup(path, options, registries.CLIENT_PROGRAMS)
     rate_options = {'learning_rate': options.get('learning_rate')}
-    rate = Bound(path, 'learning_rate', _rate, rate_options)
+    rate = BoundFactory(path, 'learning_rate', _rate, rate_options)
     decay = options.pop('decay', 'constant')
     options['learning_rate'] = bind(
         f'{path}.decay', decay, registries.LEARNING_RATES, rate
@@ -200,7 +202,9 @@ def _bind_client(path: str, section: Section, program: Factory) -> Bound:
         # The rate only checks the optimizer; training calls the factory with the decayed rate.
         optimizer = _bind_optimizer(f'{path}.optimizer', options['optimizer'], rate)
         options['optimizer'] = optimizer._replace(is_function=True)
-    return Bound(path, 'client', program, options, kind=local_training.ClientProgram)
+    return BoundFactory(
+        path, 'client', program, options, kind=local_training.ClientProgram
+    )
 
 
 def _rate(learning_rate: float) -> float:

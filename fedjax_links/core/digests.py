@@ -39,12 +39,12 @@ def combine(parts: Sequence[str]) -> str:
     return hashlib.sha256('\n'.join(parts).encode()).hexdigest()
 
 
-def of_bytes(content: bytes) -> str:
+def hash_bytes(content: bytes) -> str:
     """Returns the digest of the content of a file."""
     return hashlib.sha256(content).hexdigest()
 
 
-def of_array(array: ArrayOrNumber) -> str:
+def hash_array(array: ArrayOrNumber) -> str:
     """Returns the digest of an array: its dtype, its shape and every entry."""
     values = _plain(array)
     # NumPy writes all types of one byte from ml_dtypes, such as int4 and uint4, as `V1`.
@@ -52,8 +52,8 @@ def of_array(array: ArrayOrNumber) -> str:
     dtype_name = values.dtype.name if is_ambiguous else values.dtype.str
     header = f'{dtype_name} {values.shape}'
     if values.ndim == 0 or values.size == 0:
-        return of_bytes(header.encode() + values.tobytes())
-    return of_bytes(header.encode() + row_hashes(values).tobytes())
+        return hash_bytes(header.encode() + values.tobytes())
+    return hash_bytes(header.encode() + row_hashes(values).tobytes())
 
 
 def row_hashes(array: ArrayOrNumber) -> np.ndarray:
@@ -91,15 +91,15 @@ def row_hashes(array: ArrayOrNumber) -> np.ndarray:
     return hashes
 
 
-def of_tree(tree: PyTree) -> str:
+def hash_tree(tree: PyTree) -> str:
     """Returns the digest of all leaves of a pytree with their paths."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return combine(
-        [f'{jax.tree_util.keystr(path)} {of_array(leaf)}' for path, leaf in leaves]
+        [f'{jax.tree_util.keystr(path)} {hash_array(leaf)}' for path, leaf in leaves]
     )
 
 
-def of_program(function: Callable[..., PyTree], *arguments: PyTree) -> str:
+def hash_program(function: Callable[..., PyTree], *arguments: PyTree) -> str:
     """Traces a function and returns the digest of what it computes.
 
     Args:
@@ -109,17 +109,17 @@ def of_program(function: Callable[..., PyTree], *arguments: PyTree) -> str:
     Returns:
       The digest.
     """
-    return of_jaxpr(jax.make_jaxpr(function)(*arguments))
+    return hash_jaxpr(jax.make_jaxpr(function)(*arguments))
 
 
-def of_jaxpr(closed: jax_core.ClosedJaxpr) -> str:
+def hash_jaxpr(closed: jax_core.ClosedJaxpr) -> str:
     """Returns the digest of a `jax.extend.core.ClosedJaxpr`, its constants included."""
-    return _ProgramDigests().of_closed_jaxpr(closed)
+    return _ProgramDigests().hash_closed_jaxpr(closed)
 
 
-def of_structure(jaxpr: jax_core.Jaxpr) -> str:
+def hash_structure(jaxpr: jax_core.Jaxpr) -> str:
     """Returns the digest of a `jax.extend.core.Jaxpr`, whatever its own constants are."""
-    return _ProgramDigests().of_jaxpr(jaxpr)
+    return _ProgramDigests().hash_jaxpr(jaxpr)
 
 
 class _ProgramDigests:
@@ -129,12 +129,12 @@ class _ProgramDigests:
         # Jaxprs and their digests, by id. Holding the jaxprs keeps ids from being reused.
         self._cache: dict[int, tuple[Any, str]] = {}
 
-    def of_closed_jaxpr(self, program: jax_core.ClosedJaxpr) -> str:
+    def hash_closed_jaxpr(self, program: jax_core.ClosedJaxpr) -> str:
         """Returns the digest of a closed jaxpr, its constants included."""
-        constants = [of_array(value) for value in program.consts]
-        return combine([self.of_jaxpr(program.jaxpr), *constants])
+        constants = [hash_array(value) for value in program.consts]
+        return combine([self.hash_jaxpr(program.jaxpr), *constants])
 
-    def of_jaxpr(self, jaxpr: jax_core.Jaxpr) -> str:
+    def hash_jaxpr(self, jaxpr: jax_core.Jaxpr) -> str:
         """Returns the digest of a jaxpr without its constants."""
         if id(jaxpr) in self._cache:
             _, digest = self._cache[id(jaxpr)]
@@ -179,11 +179,11 @@ class _ProgramDigests:
         if isinstance(value, Mapping | set | frozenset | list | tuple):
             return self._describe_collection(value)
         if isinstance(value, jax_core.ClosedJaxpr):
-            return self.of_closed_jaxpr(value)
+            return self.hash_closed_jaxpr(value)
         if isinstance(value, jax_core.Jaxpr):
-            return self.of_jaxpr(value)
+            return self.hash_jaxpr(value)
         if isinstance(value, np.ndarray | np.generic | jax.Array):
-            return of_array(value)
+            return hash_array(value)
         if isinstance(value, str | int | float | complex | bool | type(None)):
             return repr(value)
         if callable(value) and not isinstance(value, type):
@@ -215,7 +215,7 @@ class _HostCode:
     def describe(self, value: object) -> str:
         """Describes a function, or a value that one refers to."""
         if isinstance(value, np.ndarray | np.generic | jax.Array):
-            return of_array(value)
+            return hash_array(value)
         if isinstance(value, str | bytes | int | float | complex | bool | type(None)):
             return repr(value)
         if id(value) in self._seen:

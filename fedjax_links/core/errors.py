@@ -219,10 +219,10 @@ def on_disk(path: object) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise of_system(error, path) from None
+        raise from_os_error(error, path) from None
 
 
-def of_system(error: OSError, path: object = 'a file') -> InvalidError:
+def from_os_error(error: OSError, path: object = 'a file') -> InvalidError:
     """Builds the error for what the operating system refuses; ``path`` if it names no file."""
     where = str(error.filename or path)
     reason = str(error.strerror or error)

@@ -57,7 +57,7 @@ def trace(function: Callable[..., PyTree], *inputs: PyTree) -> Traced:
 
         return bound
 
-    program = digests.of_structure(closed.jaxpr)
+    program = digests.hash_structure(closed.jaxpr)
     structure = jax.tree.structure(inputs), output_structure, program
     constants = [_as_array(a) for a in closed.consts]
     return Traced(structure, constants, shapes, bind)

@@ -16,7 +16,7 @@ from fedjax_links.config import (
     recorded_links,
     resolver,
 )
-from fedjax_links.config.bound import Bound
+from fedjax_links.config.bound import BoundFactory
 from fedjax_links.config.schema import ExperimentConfig
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.core.records import Section
@@ -256,7 +256,7 @@ def pattern_maker(
       draws: as in `problem_maker`.
     """
 
-    def bind(**values: Any) -> Bound:
+    def bind(**values: Any) -> BoundFactory:
         clients = problem.make_at({**draws, **values})
         changed = section_seeds.at_point(section, values, prefix)
         return link_sections.bind_links(changed, clients, f'config.{prefix}')
@@ -318,7 +318,7 @@ def algorithm_maker(
     }
     values[RATE] = _client_rate(label, section, values[RATE], columns)
 
-    def bind(**values: Any) -> Bound:
+    def bind(**values: Any) -> BoundFactory:
         changed: Any = tree
         # The client's rate comes first, so that a column of the grid overrides it.
         for name in dict.fromkeys((RATE, *paths)):
@@ -327,7 +327,7 @@ def algorithm_maker(
             label, changed['algorithms'][label], changed['client']
         )
 
-    return parametrized.config_maker(bind, values, holes=True)
+    return parametrized.config_maker(bind, values, has_placeholders=True)
 
 
 def _algorithm_paths(

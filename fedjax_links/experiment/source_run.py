@@ -85,7 +85,7 @@ class SourceRun:
             ]
         else:
             try:
-                current_identity = Identities(self.programs.plan).of_run()
+                current_identity = Identities(self.programs.plan).run_identity()
             except bound.RefusedImportError:
                 return  # No lane can be advanced again, so only checkpoints are read.
             changed = run_differences(self.identity, current_identity)

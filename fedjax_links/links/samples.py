@@ -79,7 +79,7 @@ class PeerLinkSample(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Kinds:
+class ClientKinds:
     """Holds the kind of each client, hashable so that it can be a static part of a pytree.
 
     Attributes:
@@ -117,7 +117,9 @@ class CohortLinkSample:
     chance: Array
     num_clients: int = dataclasses.field(metadata={'static': True})
     is_full: bool = dataclasses.field(default=False, metadata={'static': True})
-    kinds: Kinds | None = dataclasses.field(default=None, metadata={'static': True})
+    kinds: ClientKinds | None = dataclasses.field(
+        default=None, metadata={'static': True}
+    )
 
     @property
     def size(self) -> Array | int:
@@ -151,7 +153,7 @@ def cohort_links(
     ids: Array,
     num_clients: int,
     prob: ArrayLike,
-    kinds: Kinds | None = None,
+    kinds: ClientKinds | None = None,
     *,
     is_full: bool = True,
 ) -> CohortLinkSample:
@@ -241,7 +243,9 @@ def is_duplex(links: object) -> TypeGuard[DuplexLinkSample]:
     return getattr(links, 'downlink', None) is not None
 
 
-def directed(links: Links, mask: Array, downlink: Array, compute: Array) -> MaskLinks:
+def with_direction_masks(
+    links: Links, mask: Array, downlink: Array, compute: Array
+) -> MaskLinks:
     """Returns the sample with separate masks for uplink, downlink and compute."""
     if isinstance(links, PeerLinkSample):
         return links._replace(mask=mask, downlink=downlink, compute=compute)

@@ -124,7 +124,7 @@ class DeviceSlot:
     thread: int | None = None
 
     @functools.cached_property
-    def home(self) -> jax.Device:
+    def first_device(self) -> jax.Device:
         """Returns the first device of this process."""
         here = jax.process_index()
         return next(device for device in self.devices if device.process_index == here)
@@ -132,10 +132,11 @@ class DeviceSlot:
     @property
     def num_copies(self) -> int:
         """Returns how many copies of the data that `put` takes lie in one memory."""
-        if self.home.platform != 'cpu':
+        if self.first_device.platform != 'cpu':
             return 1
         return sum(
-            device.process_index == self.home.process_index for device in self.devices
+            device.process_index == self.first_device.process_index
+            for device in self.devices
         )
 
     @functools.cached_property
@@ -185,7 +186,7 @@ class DeviceSlot:
           shardings: how a mesh divides each array; by default each device holds all of it.
         """
         if self.sharding is None:
-            return jax.device_put(values, self.home)
+            return jax.device_put(values, self.first_device)
         if shardings is None:
             shardings = jax.tree.map(lambda _: self.sharding, values)
         return jax.tree.map(_put_on_mesh, values, shardings)

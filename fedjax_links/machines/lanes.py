@@ -123,7 +123,7 @@ def spread(
     free = memory.available_bytes()
     width = math.ceil(num_lanes / len(slots))
     slots = slots[: math.ceil(num_lanes / width)]
-    homes = list(dict.fromkeys(slot.home for slot in slots))
+    homes = list(dict.fromkeys(slot.first_device for slot in slots))
     shared_at = {home: jax.device_put(shared, home) for home in homes}
 
     def group_inputs(home: jax.Device, first: int, width: int) -> tuple[PyTree, ...]:
@@ -171,8 +171,8 @@ def spread(
         outputs = []
         for first, slot in zip(range(0, num_lanes, width), itertools.cycle(slots)):
             # The jitted function finds the compiled program, and can name the origin of a NaN.
-            program = run if slot.thread is None else programs[slot.home]
-            inputs = group_inputs(slot.home, first, width)
+            program = run if slot.thread is None else programs[slot.first_device]
+            inputs = group_inputs(slot.first_device, first, width)
             outputs.append(slot.start(program, *inputs))
         if len(outputs) == 1:
             return outputs[0]

@@ -154,7 +154,7 @@ def _joined(
             yield
         except common_errors as error:
             common_error = error
-        ask_all(lambda: b'')
+        all_gather(lambda: b'')
         _open.leave(together=True)
     except BaseException as error:
         if isinstance(error, jax.errors.JaxRuntimeError):
@@ -173,7 +173,7 @@ def _joined(
 def _initialize_jax(host: str, count: int, process_id: int) -> None:
     """Starts JAX's own service in the first process, and connects the others to it."""
     jax.config.update('jax_enable_preemption_service', False)  # it would take SIGTERM
-    port = int(ask_leader(lambda: str(ports.free_port(host)).encode()))
+    port = int(broadcast_from_leader(lambda: str(ports.free_port(host)).encode()))
     options: dict[str, Any] = {'heartbeat_timeout_seconds': _HEARTBEAT_SECONDS}
     if process_id:
         address = f'127.0.0.1:{connections.relay(host, port)}'
@@ -218,7 +218,7 @@ def is_leader() -> bool:
     return _open is None or _open.process_id == 0
 
 
-def ask_all(answer: Callable[[], bytes]) -> list[bytes]:
+def all_gather(answer: Callable[[], bytes]) -> list[bytes]:
     """Returns the answers of all processes, in each of them.
 
     Args:
@@ -259,7 +259,7 @@ def _mistake_of(content: bytes) -> Exception:
     return errors.MissingPackageError(*arguments)
 
 
-def ask_leader(answer: Callable[[], bytes]) -> bytes:
+def broadcast_from_leader(answer: Callable[[], bytes]) -> bytes:
     """Returns the leader's answer.
 
     Args:
@@ -269,12 +269,12 @@ def ask_leader(answer: Callable[[], bytes]) -> bytes:
       The answer, in all processes.
 
     Raises:
-      ValueError: as `ask_all`.
+      ValueError: as `all_gather`.
     """
-    return ask_all(lambda: answer() if is_leader() else b'')[0]
+    return all_gather(lambda: answer() if is_leader() else b'')[0]
 
 
-def do_in_all(do: Callable[[], _T]) -> _T:
+def run_in_all(do: Callable[[], _T]) -> _T:
     """Calls a function in all processes, and continues only if none of them raises.
 
     Args:
@@ -284,7 +284,7 @@ def do_in_all(do: Callable[[], _T]) -> _T:
       What it returns in this process.
 
     Raises:
-      ValueError: as `ask_all`.
+      ValueError: as `all_gather`.
     """
     results: list[_T] = []
 
@@ -292,5 +292,5 @@ def do_in_all(do: Callable[[], _T]) -> _T:
         results.append(do())
         return b''
 
-    ask_all(answer)
+    all_gather(answer)
     return results[0]

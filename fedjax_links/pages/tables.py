@@ -205,7 +205,7 @@ def as_latex(text: str) -> str:
     return re.sub(r'(?<!\S)-(?=[\d.])', '$-$', text.translate(_LATEX))
 
 
-def of_rows(rows: Sequence[Mapping[str, str]], caption: str) -> Table:
+def from_rows(rows: Sequence[Mapping[str, str]], caption: str) -> Table:
     """Builds a table from rows.
 
     Args:

@@ -128,6 +128,8 @@ def align(samples: Samples) -> Samples:
     if not any(map(base.is_duplex, samples)):
         return samples
     return [
-        base.directed(links, links.mask, base.receives(links), base.computes(links))
+        base.with_direction_masks(
+            links, links.mask, base.receives(links), base.computes(links)
+        )
         for links in samples
     ]

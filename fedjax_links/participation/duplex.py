@@ -67,7 +67,7 @@ def duplex(
         uplinks, downlinks, compute_links = samples
         prob = uplinks.prob * compute_links.prob * downlinks.prob
         duration = combining.longest(*[sample.duration for sample in samples])
-        return base.directed(
+        return base.with_direction_masks(
             uplinks._replace(prob=prob, duration=duration),
             uplinks.mask & compute_links.mask,
             downlinks.mask,
@@ -107,7 +107,9 @@ def unavailable(pattern: Participation) -> Participation:
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
         carry, links = pattern.sample(carry, key, round)
         active = base.participants(links)
-        return carry, base.directed(links, active, downlink=active, compute=active)
+        return carry, base.with_direction_masks(
+            links, active, downlink=active, compute=active
+        )
 
     return pattern._replace(sample=sample)
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links.base import (
     Array,
     CarryAndLinks,
+    ClientKinds,
     Key,
-    Kinds,
     Participation,
     cohort_links,
 )
@@ -140,7 +140,7 @@ def minimum_separation(
         has_equal_sizes = bool((members[:-1] < num_clients).all())
         is_full = is_full and has_equal_sizes
         if np.size(prob) > 1:
-            kinds = Kinds(labels.tobytes())
+            kinds = ClientKinds(labels.tobytes())
 
     def sample(
         carry: MinimumSeparationState, key: Key, round: Array

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from fedjax_links.base import (
     Array,
     CarryAndLinks,
+    ClientKinds,
     Key,
-    Kinds,
     Participation,
     cohort_links,
 )
@@ -75,7 +75,7 @@ def periodic_groups(
     checks.static_int('cohort_size', cohort_size, maximum=int(sizes.min()))
     num_clients = len(labels)
     group_probs = cohort_size / sizes
-    kinds = Kinds(labels.tobytes())
+    kinds = ClientKinds(labels.tobytes())
     draws_by_rejection = rejection_sampling.is_worthwhile(
         num_clients, group_probs.max()
     )

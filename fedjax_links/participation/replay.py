@@ -124,7 +124,9 @@ def replay(
         if directions is not None:
             receives = jnp.asarray(directions.receives)[row]
             computes = jnp.asarray(directions.computes)[row]
-            links = base.directed(links, mask, downlink=receives, compute=computes)
+            links = base.with_direction_masks(
+                links, mask, downlink=receives, compute=computes
+            )
         return carry, links
 
     return Participation(lambda key: (), sample, num_clients, cycle=num_rounds)

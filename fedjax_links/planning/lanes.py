@@ -117,7 +117,7 @@ def from_labels(labels: LaneLabels, position: Sequence[int]) -> Lane:
     return Lane(**named, point=point, num_rounds=0, position=position)
 
 
-def of_lowest_seeds(labels_of: Mapping[str, LaneLabels]) -> list[str]:
+def lanes_with_lowest_seeds(labels_of: Mapping[str, LaneLabels]) -> list[str]:
     """Lists the lane of the lowest seed of each algorithm, pattern and point.
 
     Args:

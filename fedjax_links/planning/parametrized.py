@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config.bound import Bound, Hole
+from fedjax_links.config.bound import BoundFactory, TracedPlaceholder
 from fedjax_links.core import errors, grids
 from fedjax_links.planning import problem_families
 
@@ -30,7 +30,7 @@ class Maker(NamedTuple, Generic[Part]):
 
     make: Callable[..., Part]
     columns: Mapping[str, Any]
-    bind: Callable[..., Bound] | None = None
+    bind: Callable[..., BoundFactory] | None = None
 
     def at(self, point: grids.Point) -> dict[str, Any]:
         """Returns the values of this maker's columns at a point.
@@ -48,7 +48,7 @@ class Maker(NamedTuple, Generic[Part]):
         """Makes the part at a point."""
         return self.make(**self.at(point))
 
-    def bound_at(self, point: grids.Point) -> Bound | None:
+    def bound_at(self, point: grids.Point) -> BoundFactory | None:
         """Returns factory and arguments of the part at a point; None without a config."""
         return None if self.bind is None else self.bind(**self.at(point))
 
@@ -142,7 +142,10 @@ def problem_makers(
 
 
 def config_maker(
-    bind: Callable[..., Bound], columns: grids.Point, *, holes: bool = False
+    bind: Callable[..., BoundFactory],
+    columns: grids.Point,
+    *,
+    has_placeholders: bool = False,
 ) -> Maker[Any]:
     """Returns the maker of a part of a config.
 
@@ -151,16 +154,16 @@ def config_maker(
     Args:
       bind: resolves the sections at values of the columns.
       columns: as in `Maker`.
-      holes: whether numbers that are arguments of a program stay open when sections are
-        resolved. ``make`` then fills these holes, also with traced values.
+      has_placeholders: whether placeholders stand for the numbers that are arguments of a program
+        when sections are resolved. ``make`` then replaces them, also by traced values.
     """
     bind_once = memoize(bind)
 
-    def resolve(**values: Any) -> Bound:
-        if holes:
+    def resolve(**values: Any) -> BoundFactory:
+        if has_placeholders:
             for name, value in values.items():
                 if not is_built_in(value):
-                    values[name] = Hole(name, value)
+                    values[name] = TracedPlaceholder(name, value)
         return bind_once(**values)
 
     def make(**values: Any) -> Any:
@@ -170,11 +173,18 @@ def config_maker(
 
 
 def memoize(make: Callable[..., Part]) -> Callable[..., Part]:
-    """Wraps a function to return the same object for the same values, whatever a `Hole` holds."""
+    """Wraps a function to return the same object for the same values.
+
+    All placeholders count as equal.
+    """
     parts: dict[str, Part] = {}
 
     def make_once(**values: Any) -> Part:
-        key = repr({k: Hole if isinstance(v, Hole) else v for k, v in values.items()})
+        shown = {
+            name: type(value) if isinstance(value, TracedPlaceholder) else value
+            for name, value in values.items()
+        }
+        key = repr(shown)
         if key not in parts:
             parts[key] = make(**values)
         return parts[key]

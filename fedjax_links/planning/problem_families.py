@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Problem, PyTree
-from fedjax_links.config.bound import Bound
+from fedjax_links.config.bound import BoundFactory
 from fedjax_links.core.grids import Point
 
 Tree = TypeVar('Tree')
@@ -115,7 +115,7 @@ def with_sizes(problem: Problem, fewest: int, most: int) -> Problem:
     return dataclasses.replace(problem, min_examples=fewest, max_examples=most)
 
 
-def reads_sizes(bound: Bound | None) -> bool:
+def reads_sizes(bound: BoundFactory | None) -> bool:
     """Returns whether an algorithm may depend on the numbers of examples of the clients.
 
     On minibatches no algorithm of this package does. On full local data clients are padded to the
@@ -131,10 +131,10 @@ def reads_sizes(bound: Bound | None) -> bool:
     if takes_batches and bound.options.get('batch_size') is None:
         return True
     parts = jax.tree.leaves(
-        (bound.options, bound.args), is_leaf=lambda x: isinstance(x, Bound)
+        (bound.options, bound.args), is_leaf=lambda x: isinstance(x, BoundFactory)
     )
     for part in parts:
-        if isinstance(part, Bound):
+        if isinstance(part, BoundFactory):
             if reads_sizes(part):
                 return True
         elif callable(part) and not ignores_sizes(part):

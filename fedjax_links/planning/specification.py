@@ -9,7 +9,14 @@ from typing import Any
 import jax
 
 from fedjax_links import evaluation, simulation
-from fedjax_links.base import Algorithm, Key, Params, Participation, Problem, Source
+from fedjax_links.base import (
+    Algorithm,
+    ExampleGenerator,
+    Key,
+    Params,
+    Participation,
+    Problem,
+)
 from fedjax_links.config.schema import Settings
 from fedjax_links.core import contracts, errors, grids, prng
 from fedjax_links.core.grids import Point
@@ -163,7 +170,7 @@ class Specification:
         that, once and one after the other. Elsewhere the bounds are 1 and the number of examples.
         """
         problem = self.problem_at(lane.pattern, lane.point, lane.seed)
-        if isinstance(problem.owned, Source):
+        if isinstance(problem.owned, ExampleGenerator):
             # Every client has the same number of examples.
             return problem
         if not self._reads_sizes(lane):

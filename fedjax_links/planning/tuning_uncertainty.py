@@ -57,7 +57,7 @@ class Choice(NamedTuple):
             evaluation.seed_interval(self.values[0]), signed=signed, wide=wide
         )
 
-    def minus(self, other: 'Choice') -> tuple[np.ndarray, np.ndarray]:
+    def paired_difference(self, other: 'Choice') -> tuple[np.ndarray, np.ndarray]:
         """Returns paired differences to another choice, over the first seeds that both have.
 
         Returns:
@@ -230,7 +230,7 @@ def tuning_noise(
             if other_key is None:
                 continue
             pattern, point = key
-            rows, shares = choice.minus(choices[second][other_key])
+            rows, shares = choice.paired_difference(choices[second][other_key])
             ahead = float(shares @ (sign * rows.mean(axis=1) > 0))
             rankings.append(PairwiseRanking(pattern, dict(point), first, second, ahead))
     return rankings

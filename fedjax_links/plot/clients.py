@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Problem, Source
+from fedjax_links.base import ExampleGenerator, Problem
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import arguments, panels, styles
 from fedjax_links.plot.panels import Axes
@@ -145,7 +145,7 @@ def label_shares(data: Any) -> np.ndarray:
     """
     if isinstance(data, Problem):
         labels = getattr(data.data, 'labels', np.zeros(0))
-        stored = not isinstance(data.owned, Source)
+        stored = not isinstance(data.owned, ExampleGenerator)
         if not (stored and np.issubdtype(labels.dtype, np.integer)):
             raise errors.invalid(
                 'data', 'have integer labels', type(data.data).__name__

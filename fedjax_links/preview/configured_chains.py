@@ -6,7 +6,7 @@ import numpy as np
 
 from fedjax_links.analysis import link_chains
 from fedjax_links.analysis.link_chains import LinkChain
-from fedjax_links.config.resolver import Bound
+from fedjax_links.config.resolver import BoundFactory
 from fedjax_links.core import errors
 from fedjax_links.participation import schedules
 from fedjax_links.participation.cyclic import block_lengths
@@ -24,7 +24,7 @@ class NotExactError(Exception):
     """States why nothing exact is known, in words that the command line prints."""
 
 
-def link_chain(links: Bound) -> LinkChain:
+def link_chain(links: BoundFactory) -> LinkChain:
     """Makes the chain that the uplinks of a pattern follow.
 
     Args:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links.base import MaskLinks, Participation, Problem
 from fedjax_links.config import resolver
-from fedjax_links.config.resolver import Bound
+from fedjax_links.config.resolver import BoundFactory
 from fedjax_links.core import checks
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
@@ -59,7 +59,9 @@ class ConfiguredLinks(NamedTuple):
         return record_links(self.participation, num_rounds=num_rounds, seed=seed)
 
 
-def of_experiment(experiment: Experiment, label: str | None = None) -> ConfiguredLinks:
+def from_experiment(
+    experiment: Experiment, label: str | None = None
+) -> ConfiguredLinks:
     """Returns a pattern of an experiment that was made from a config.
 
     Args:
@@ -89,7 +91,7 @@ def of_experiment(experiment: Experiment, label: str | None = None) -> Configure
 
 def bound_links(
     experiment: Experiment, label: str, seed: int | None = None
-) -> Bound | None:
+) -> BoundFactory | None:
     """Returns the factory and options of a pattern at the first grid point.
 
     Args:
@@ -163,7 +165,7 @@ def is_redrawn(experiment: Experiment, label: str) -> bool:
     return bool(redrawn & columns)
 
 
-def link_law(links: Bound) -> link_laws.LinkLaw:
+def link_law(links: BoundFactory) -> link_laws.LinkLaw:
     """Returns the exact law of taking part, which is receiving, training and delivering.
 
     Args:
@@ -179,12 +181,12 @@ def link_law(links: Bound) -> link_laws.LinkLaw:
     laws_of_parts = {
         name: link_law(part)
         for name, part in inputs.options.items()
-        if isinstance(part, Bound)
+        if isinstance(part, BoundFactory)
     }
     return entry.law(inputs._replace(parts=laws_of_parts))
 
 
-def law_inputs(links: Bound) -> link_laws.LawInputs:
+def law_inputs(links: BoundFactory) -> link_laws.LawInputs:
     """Returns the inputs of a law of links, without the laws of its parts.
 
     Args:

@@ -13,7 +13,7 @@ import numpy as np
 from fedjax_links import analysis, local_training
 from fedjax_links.analysis import linear_rounds
 from fedjax_links.analysis.link_chains import LinkChain, layouts
-from fedjax_links.config.bound import Bound, Hole
+from fedjax_links.config.bound import BoundFactory, TracedPlaceholder
 from fedjax_links.core import errors
 from fedjax_links.preview import configured_links
 from fedjax_links.preview.configured_chains import NotExactError, link_chain
@@ -238,7 +238,7 @@ def linear_algorithm(links: ConfiguredLinks, label: str) -> LinearAlgorithm:
     return LinearAlgorithm(bound.name, rate, steps, options)
 
 
-def _known_options(algorithm: Bound) -> dict[str, Any]:
+def _known_options(algorithm: BoundFactory) -> dict[str, Any]:
     """Returns those options of an algorithm that the theory takes.
 
     Raises:
@@ -257,7 +257,7 @@ def _known_options(algorithm: Bound) -> dict[str, Any]:
     return covered
 
 
-def _plain_steps(client: Bound) -> tuple[float, int]:
+def _plain_steps(client: BoundFactory) -> tuple[float, int]:
     """Returns rate and number of local steps of a client program."""
     extra = client.options.keys() - configured_links.PLAIN_SGD_OPTIONS
     if client.factory is not local_training.local_sgd or extra:
@@ -275,7 +275,7 @@ def _plain_steps(client: Bound) -> tuple[float, int]:
 
 def _first_value(option: Any) -> Any:
     """Returns the value of an option at the first point of a grid."""
-    return option.value if isinstance(option, Hole) else option
+    return option.value if isinstance(option, TracedPlaceholder) else option
 
 
 def _analyse(

@@ -48,7 +48,7 @@ def summary(experiment: Experiment) -> str:
     lines = []
     budget = prediction.QUICK.divided(max(1, len(experiment.patterns) / _FEW_PATTERNS))
     for label in experiment.patterns:
-        links = configured_links.of_experiment(experiment, label)
+        links = configured_links.from_experiment(experiment, label)
         description = f'{label}: {links.name}, {links.law.description}'
         lines += _links_lines(links, description)
         rates = links.law.rates
@@ -131,7 +131,7 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
 def _problem_lines(links: configured_links.ConfiguredLinks) -> list[str]:
     """Names the problem, and the metrics of its best model where these are known."""
     config = links.experiment.config
-    assert config is not None  # `of_experiment` takes only what a config made.
+    assert config is not None  # `from_experiment` takes only what a config made.
     name = config['problem']['name']
     lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
     attainable = evaluation.attainable_text(links.problem)

@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike
 from fedjax_links.base import (
     Array,
     ClientNames,
+    ExampleGenerator,
     Key,
     LinearObjective,
     Params,
     Problem,
     PyTree,
     Rows,
-    Source,
 )
 from fedjax_links.core import checks, errors
 from fedjax_links.datasets.columns import (
@@ -290,7 +290,7 @@ def generated(
     (length,) = lengths
     return Problem(
         data=key,
-        owned=Source(make=make, num_clients=num_clients),
+        owned=ExampleGenerator(make=make, num_clients=num_clients),
         eval_data=eval_data,
         init_params=init_params,
         loss_fn=loss_fn,

@@ -60,7 +60,7 @@ def write(
     if experiment is not None:
         _check_experiment(experiment)
         client_stats.save(experiment, run)
-    view = run_view.of_run(run, experiment, allow_imports=allow_imports)
+    view = run_view.from_run(run, experiment, allow_imports=allow_imports)
     reports, lacking = _reports_of(view)
     pages = layouts.build(view, {**reports, **(added or {})})
     shown = [layouts.text(pages), *lacking]
@@ -132,7 +132,7 @@ def save_pictures(
     checks.choice('form', form, paper_pictures.FORMS)
     if width is not None:
         checks.number_within('width', width, 2, 20)
-    view = run_view.of_run(run, allow_imports=allow_imports)
+    view = run_view.from_run(run, allow_imports=allow_imports)
     files = paper_pictures.files(
         view, _pages_with_pictures(view, pages), form=form, width=width
     )
@@ -213,7 +213,7 @@ def table(
     if 'name' in options:
         checks.choice('name', current_name(options['name']), [str(section.get('name'))])
     section = {**section, **options}
-    view = run_view.of_run(run, allow_imports=allow_imports)
+    view = run_view.from_run(run, allow_imports=allow_imports)
     built = resolver.build_named(path, section, layouts.LAYOUTS, view)
     if not built.tables:
         raise errors.invalid('page', 'name a page with tables', page)

@@ -29,7 +29,7 @@ def blank(experiment: Experiment) -> RunView:
         lanes = schedule.first_trials(label) + schedule.first_main(label)
         lines += [runs.line_of(lane.labels, lane.num_rounds, zeros) for lane in lanes]
     results = runs.Results(runs.as_columns(lines), facts_of_lines)
-    view = run_view.of_run(results, experiment)
+    view = run_view.from_run(results, experiment)
     rounds = recorded.rounds_of(facts)
     data = view.data.isel(round=[0] * len(rounds)).assign_coords(round=rounds)
     no_links = FirstSeedLinks(np.zeros((1, 1), bool), np.zeros(1))

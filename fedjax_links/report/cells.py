@@ -47,7 +47,7 @@ class Cells(NamedTuple):
     third: str | None
     num_at_boundary: int | None
 
-    def minus(self, algorithm: str, other: str) -> Choice | None:
+    def paired_difference(self, algorithm: str, other: str) -> Choice | None:
         """Averages differences over all cells where both algorithms converged, by seed.
 
         Returns:

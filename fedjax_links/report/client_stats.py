@@ -174,7 +174,7 @@ def compute(
             missing=missing,
             measured=measured,
             expected=_predictions(experiment, pattern),
-            exact=exact_curves.of_pattern(experiment, pattern, run.facts),
+            exact=exact_curves.for_pattern(experiment, pattern, run.facts),
             num_rounds=run.facts['num_rounds'],
         )
     return by_pattern
@@ -186,7 +186,7 @@ def _predictions(
     """Predicts final metrics of FedAvg and FedPBC, if they run and it takes little time."""
     if experiment.config is None or len(experiment.plan.points) > 1:
         return {}
-    links = configured_links.of_experiment(experiment, pattern)
+    links = configured_links.from_experiment(experiment, pattern)
     budget = prediction.QUICK.divided(len(experiment.patterns))
     predicted = prediction.for_links(links, budget)
     if predicted is None:

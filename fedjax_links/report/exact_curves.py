@@ -19,7 +19,7 @@ _MOST_WORK = 3_000_000
 """Moments, over all rounds and patterns, that are computed in some seconds."""
 
 
-def of_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCurves:
+def for_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCurves:
     """Computes the exact curves of a run's algorithms under one pattern.
 
     Args:
@@ -36,7 +36,7 @@ def of_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCu
         return {}
     if configured_links.is_redrawn(experiment, pattern):
         return {}
-    links = configured_links.of_experiment(experiment, pattern)
+    links = configured_links.from_experiment(experiment, pattern)
     try:
         run = exact_quadratics.quadratic_run(links)
     except NotExactError:

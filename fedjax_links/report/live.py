@@ -51,7 +51,7 @@ def read(folder: str | Path) -> RunView:
       ValueError: if the folder holds no run.
     """
     run = runs.read(folder, verify=False)
-    view = run_view.of_run(run, so_far=True)
+    view = run_view.from_run(run, so_far=True)
     has_started = view.data['started'].any(('model', 'pattern', 'seed')).values
     data = view.data.isel(series=np.flatnonzero(has_started))
     if not has_started.any():

@@ -279,7 +279,7 @@ class RunView:
         self, metric: Metric, choice: Choice, base: Choice, margin: float | None = None
     ) -> PairedDifference:
         """Compares two choices over the seeds that both have; see `paired_difference`."""
-        rows, shares = choice.minus(base)
+        rows, shares = choice.paired_difference(base)
         return self.judge(metric, rows, shares, margin)
 
     def judge(
@@ -348,7 +348,7 @@ def _content(choice: Choice) -> bytes:
     return choice.values.tobytes() + choice.picks.tobytes()
 
 
-def of_run(
+def from_run(
     run: runs.Results,
     experiment: Experiment | None = None,
     *,

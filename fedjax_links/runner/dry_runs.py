@@ -283,7 +283,7 @@ def _device_line(programs: Programs) -> str:
     """Names the devices, and the free memory of the machine or of the first accelerator."""
     available = memory.available_bytes()
     free = 'unknown' if available is None else memory.size(available)
-    device = programs.slots[0].home
+    device = programs.slots[0].first_device
     num_devices = sum(len(slot.devices) for slot in programs.slots)
     if num_devices == 1:
         return f'device   {device.device_kind}, {free} free'

@@ -108,7 +108,7 @@ class Listeners:
                     raise
             return answer
 
-        if any(processes.ask_all(call_all)):
+        if any(processes.all_gather(call_all)):
             raise Stop
 
     def notify_periods(self, periods: Iterable[tuple[Lane, MetricsRow]]) -> None:

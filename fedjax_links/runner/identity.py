@@ -15,6 +15,7 @@ import numpy as np
 
 from fedjax_links import simulation
 from fedjax_links.base import (
+    ExampleGenerator,
     FederationState,
     Key,
     Links,
@@ -22,7 +23,6 @@ from fedjax_links.base import (
     Problem,
     PyTree,
     RoundMetrics,
-    Source,
 )
 from fedjax_links.config import bound
 from fedjax_links.core import digests, errors, prng
@@ -54,23 +54,25 @@ class Identities:
         """Traces nothing yet."""
         self._plan = plan
         self._cache: dict[Any, Any] = {}
-        self._machine = digests.of_bytes(repr(environment.fingerprint()).encode())
+        self._machine = digests.hash_bytes(repr(environment.fingerprint()).encode())
 
-    def of_lane(self, lane: Lane) -> LaneIdentity:
+    def lane_identity(self, lane: Lane) -> LaneIdentity:
         """Returns the identity of a lane.
 
         Args:
           lane: of the experiment.
         """
-        return dataclasses.replace(self._of_lane(lane), series=self._series(lane))
+        return dataclasses.replace(
+            self._make_lane_identity(lane), series=self._series(lane)
+        )
 
     def _series(self, lane: Lane) -> str:
         """Returns the digest that lanes of all seeds share: of the lane at the first seed."""
         first = lane._replace(seed=int(self._plan.seeds[0]))
         key = 'series', lane.algorithm, lane.pattern, repr(lane.point)
-        return self._cached(key, lambda: self._of_lane(first).digest())
+        return self._cached(key, lambda: self._make_lane_identity(first).digest())
 
-    def _of_lane(self, lane: Lane) -> LaneIdentity:
+    def _make_lane_identity(self, lane: Lane) -> LaneIdentity:
         columns, _ = compilation.split_columns(self._plan, lane)
         return LaneIdentity(
             version=environment.version(),
@@ -84,7 +86,7 @@ class Identities:
             data=self._data(lane),
         )
 
-    def of_run(self) -> RunIdentity:
+    def run_identity(self) -> RunIdentity:
         """Returns the identity of the whole run, by the first seed and point."""
         lanes: dict[str, LaneIdentity] = {}
         sizes: dict[str, dict[str, Any]] = {}
@@ -97,7 +99,7 @@ class Identities:
                 if values not in by_problem:
                     data, by_problem[values] = _data_of(self._plan.problem_of(lane))
                     self._cache['data', values] = data
-                identity = self.of_lane(lane)
+                identity = self.lane_identity(lane)
                 tuned = self._plan.tuned_columns
                 columns = {k: v for k, v in identity.columns.items() if k not in tuned}
                 lanes[f'{label} on {pattern}'] = dataclasses.replace(
@@ -207,7 +209,7 @@ def _section(value: Section | str | None) -> Section:
 
 def _with_own_bounds(problem: Problem) -> Problem:
     """Sets ``min_examples`` and ``max_examples`` to those of this problem, not of all seeds."""
-    if isinstance(problem.owned, Source):
+    if isinstance(problem.owned, ExampleGenerator):
         return problem
     counts = np.asarray(problem.counts)
     least, most = int(counts.min()), int(counts.max())
@@ -222,20 +224,20 @@ def _data_of(problem: Problem) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     for name, tree in arrays.items():
         hashes = _rows_of(tree)
         if hashes is None:
-            digest_of[name] = digests.of_tree(tree)
+            digest_of[name] = digests.hash_tree(tree)
             continue
         kinds = [f'{leaf.dtype} {leaf.shape}' for leaf in jax.tree.leaves(tree)]
-        row_digest = digests.of_bytes(hashes.tobytes())
+        row_digest = digests.hash_bytes(hashes.tobytes())
         digest_of[name] = digests.combine([*kinds, row_digest])
         if len(hashes) <= _MAX_ROWS:
             rows[name] = hashes
-    if not isinstance(problem.owned, Source):
-        digest_of[PARTITION] = digests.of_tree((problem.offsets, problem.counts))
+    if not isinstance(problem.owned, ExampleGenerator):
+        digest_of[PARTITION] = digests.hash_tree((problem.offsets, problem.counts))
     if problem.eval_owned is not None:
-        digest_of[f'evaluation {PARTITION}'] = digests.of_tree(problem.eval_owned)
+        digest_of[f'evaluation {PARTITION}'] = digests.hash_tree(problem.eval_owned)
     if problem.named.clients:
         names = [problem.named.clients, problem.named.others]
-        digest_of[CLIENT_NAMES] = digests.of_bytes(repr(names).encode())
+        digest_of[CLIENT_NAMES] = digests.hash_bytes(repr(names).encode())
     return digest_of, rows
 
 
@@ -262,16 +264,16 @@ def _links_of(pattern: Participation) -> str:
         link_key = prng.round_key(key, 'participation', 0)
         return pattern.sample(carry, link_key, jax.numpy.int32(0))
 
-    return digests.of_program(draw, jax.random.key(0))
+    return digests.hash_program(draw, jax.random.key(0))
 
 
 def _problem_programs_of(problem: Problem) -> dict[str, str]:
     """Returns digests of what makes the model, and of the loss of a problem with arrays."""
     key = jax.random.key(0)
     params = jax.eval_shape(problem.init_params, key)
-    programs = {'initial model': digests.of_program(problem.init_params, key)}
-    if not isinstance(problem.owned, Source):
-        programs['loss'] = digests.of_program(problem.loss_fn, params, problem.data)
+    programs = {'initial model': digests.hash_program(problem.init_params, key)}
+    if not isinstance(problem.owned, ExampleGenerator):
+        programs['loss'] = digests.hash_program(problem.loss_fn, params, problem.data)
     return programs
 
 
@@ -304,11 +306,11 @@ def _algorithm_programs_of(
     links = jax.tree.map(lambda a: jax.ShapeDtypeStruct((2, *a.shape), a.dtype), sample)
     label = lane.algorithm
     return {
-        f'initial state of {label}': digests.of_program(start, key, columns, problem),
-        f'rounds of {label}': digests.of_program(
+        f'initial state of {label}': digests.hash_program(start, key, columns, problem),
+        f'rounds of {label}': digests.hash_program(
             advance, state, key, links, columns, problem
         ),
-        f'evaluation of {label}': digests.of_program(
+        f'evaluation of {label}': digests.hash_program(
             evaluate, state, key, columns, problem
         ),
     }
@@ -332,7 +334,7 @@ def _modules_of(config: Section | None) -> dict[str, str]:
         if file in digest_of or not errors.is_users_file(file):
             continue
         content = file.read_bytes()
-        digest_of[file] = digests.of_bytes(content)
+        digest_of[file] = digests.hash_bytes(content)
         waiting += [file.with_name(f'{name}.py') for name in _imports(content)]
     return {file.name: digest_of[file] for file in sorted(digest_of)}
 

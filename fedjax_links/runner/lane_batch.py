@@ -124,7 +124,7 @@ class LaneBatch:
         else:
             self.problem = self._programs.problem_on(self.slot, self.problem)
         for link_draws in self._link_draws:
-            link_draws.put_inputs(self.slot.home)
+            link_draws.put_inputs(self.slot.first_device)
         self._keys, self._init_keys, self._columns = self.slot.put(
             (self._keys, self._init_keys, self._columns)
         )
@@ -149,7 +149,7 @@ class LaneBatch:
         padded = self._pad(states)
         for link_draws in self._link_draws:
             carry = self._stack([padded[i].participation for i in link_draws.lanes])
-            link_draws.carry = jax.device_put(carry, self.slot.home)
+            link_draws.carry = jax.device_put(carry, self.slot.first_device)
         without_carry = [state._replace(participation=()) for state in padded]
         if self.layout is None:
             self._states = self._stack(self.slot.put(without_carry))
@@ -249,7 +249,7 @@ class LaneBatch:
     def dispatch(self, periods: int = 1) -> None:
         """Starts periods on the device, ``max_periods`` at the most, and does not wait."""
         first_round, count = jax.device_put(
-            (np.int32(self.round), np.int32(periods)), self.slot.home
+            (np.int32(self.round), np.int32(periods)), self.slot.first_device
         )
         link_parts = [
             link_draws.draw(first_round, count, self.max_periods)

@@ -142,7 +142,7 @@ def _with_logged(
 ) -> hooks.Listeners:
     """Adds the callbacks that ``log`` names; of processes in step only the leader has them."""
     log = plan.settings.log if processes.is_leader() else ()
-    named = processes.do_in_all(lambda: hooks.make_callbacks(log, folder))
+    named = processes.run_in_all(lambda: hooks.make_callbacks(log, folder))
     callbacks = [*named, *listeners.callbacks]
     return dataclasses.replace(listeners, callbacks=callbacks)
 
@@ -180,7 +180,7 @@ def _open_store(
 
     if not processes.are_several():
         return open_here()
-    identity = identities.of_run().as_plain()
+    identity = identities.run_identity().as_plain()
     described = {'config': plan.config, 'facts': facts, 'identity': identity}
     return shared_stores.ReplicatedStore(open_here, described, path, slot.local_rows)
 

@@ -85,7 +85,7 @@ def check_folder(
     needs_identity = compare_programs or stored.config != config
     if needs_identity and not allow_changed:
         with plan.precision():
-            identity = Identities(plan).of_run()
+            identity = Identities(plan).run_identity()
     descriptions.check_same(
         'workdir',
         folder,

@@ -218,7 +218,7 @@ class Programs:
                 needed = memory.peak_bytes(future.result(), num_copies)
                 memory.refuse_if_above(available, needed or 0, label)
 
-        processes.do_in_all(check)
+        processes.run_in_all(check)
         self._known_to_fit |= programs.keys()
 
     # Where lanes run.

@@ -78,7 +78,7 @@ def has_record(programs: Programs, initial_states: InitialStates, folder: Path) 
         is_complete = _is_complete(programs, initial_states, stored)
         return b'yes' if is_complete else b'no'
 
-    return processes.ask_leader(answer) == b'yes'
+    return processes.broadcast_from_leader(answer) == b'yes'
 
 
 def _is_complete(
@@ -256,7 +256,7 @@ def _chunks_of_links(
     period = plan.eval_every
     pattern = programs.links(plan.pattern_at(label, point, seed))
     program = programs.link_program(pattern)
-    device = programs.slots[0].home
+    device = programs.slots[0].first_device
     carry = initial_states.carry(label, seed)
     # On a device, as the inputs of lanes are, so that both use one compiled program.
     key, constants = jax.device_put(

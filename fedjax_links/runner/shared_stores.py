@@ -292,8 +292,8 @@ class ReplicatedStore:
                     requirement = 'be the same in all processes'
                     raise errors.invalid(difference.field, requirement, value)
 
-        processes.do_in_all(check_same)
-        self.leader_store = processes.do_in_all(
+        processes.run_in_all(check_same)
+        self.leader_store = processes.run_in_all(
             lambda: make() if processes.is_leader() else None
         )
         self.facts: Mapping[str, Any] = _of_leader(lambda: self.leader_store.facts)
@@ -324,11 +324,13 @@ class ReplicatedStore:
         Each process reads its own rows of divided tables.
         """
         path = self._file(lane, self.rounds(lane))
-        content = processes.ask_leader(lambda: checkpoints.read_verified(path))
+        content = processes.broadcast_from_leader(
+            lambda: checkpoints.read_verified(path)
+        )
         load = functools.partial(
             checkpoints.load, content=content, local_rows=self._local_rows
         )
-        return processes.do_in_all(lambda: load(path, like))
+        return processes.run_in_all(lambda: load(path, like))
 
     def save(self, lane: str, state: PyTree, round: int) -> None:
         """Implements `in_memory.InMemoryStore.save`.
@@ -338,7 +340,7 @@ class ReplicatedStore:
         path = self._file(lane, round)
         parts: list[Any] = []
         if self._folder:
-            answers = processes.ask_all(functools.partial(_write_part, path, state))
+            answers = processes.all_gather(functools.partial(_write_part, path, state))
             parts = [json.loads(answer) for answer in answers]
             parts = [part for part in parts if part]
 
@@ -385,4 +387,6 @@ def _check_exists(path: Path) -> None:
 
 def _of_leader(answer: Callable[[], Any]) -> Any:
     """Returns what the leader answers, as JSON holds it."""
-    return json.loads(processes.ask_leader(lambda: json.dumps(answer()).encode()))
+    return json.loads(
+        processes.broadcast_from_leader(lambda: json.dumps(answer()).encode())
+    )

@@ -96,7 +96,7 @@ class _InFlightBatch:
         growth = min(_DISPATCH_SECONDS / seconds, _MAX_GROWTH)
         pace = min(num_periods * growth, self.batch.max_periods)
         # All processes must dispatch the same number of periods, so the leader decides.
-        self.pace = int(processes.ask_leader(lambda: b'%d' % pace))
+        self.pace = int(processes.broadcast_from_leader(lambda: b'%d' % pace))
 
 
 @dataclasses.dataclass(eq=False)

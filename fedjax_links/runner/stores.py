@@ -329,7 +329,7 @@ class RunFolder(InMemoryStore):
         """
         plain = None if config is None else json.loads(json.dumps(config))
         facts = json.loads(json.dumps(self.facts))
-        new = descriptions.Description(facts, plain, self._identities.of_run())
+        new = descriptions.Description(facts, plain, self._identities.run_identity())
         stored = descriptions.read_description(self.path)
         if stored is None:
             descriptions.check_started('workdir', self.path, new)
@@ -369,7 +369,7 @@ class RunFolder(InMemoryStore):
             }
             runs.check_same_programs('workdir', identities, self.facts)
         labels_of = {lane: self._metadata[lane]['labels'] for lane in self._unchecked}
-        for lane in lanes.of_lowest_seeds(labels_of):
+        for lane in lanes.lanes_with_lowest_seeds(labels_of):
             self._check_lane(lane)
 
     def _check_lane(self, lane: str) -> None:
@@ -397,4 +397,4 @@ class RunFolder(InMemoryStore):
         """Returns the identity that a lane would have if it ran now."""
         metadata = self._metadata[lane]
         current = lanes.from_labels(metadata['labels'], metadata['position'])
-        return self._identities.of_lane(current)
+        return self._identities.lane_identity(current)

@@ -69,7 +69,7 @@ class LaneTimer:
         self._identities = Identities(programs.plan)
         began = time.perf_counter()
         with programs.plan.precision():
-            self._identities.of_run()
+            self._identities.run_identity()
         self.opening = time.perf_counter() - began
 
     def time_program(
@@ -122,7 +122,7 @@ class LaneTimer:
         peak = memory.peak_bytes(compiled, slot.num_copies)
         if peak is None:
             return 'unknown'
-        shares_memory = slot.home.platform == 'cpu'
+        shares_memory = slot.first_device.platform == 'cpu'
         return memory.size(peak * len(batches) if shares_memory else peak)
 
     def _time_lanes(

@@ -63,7 +63,7 @@ def _difference(
     return None
 
 
-def check_of_run(
+def check_lanes_of_run(
     argument: str, folder: Path, lanes: Described, facts: RunFacts
 ) -> None:
     """Refuses lanes at the first point whose programs or data are not those of the folder.

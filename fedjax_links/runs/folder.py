@@ -137,7 +137,7 @@ def read(folder: str | Path, *, verify: bool = True) -> Results:
         records = lanes(path, verify=verify)
         described = {lane.name: (lane.labels, lane.identity) for lane in records}
         belonging.check_same_programs('folder', described, facts)
-        belonging.check_of_run('folder', path, described, facts)
+        belonging.check_lanes_of_run('folder', path, described, facts)
         columns = as_columns(
             itertools.chain.from_iterable(lane.lines for lane in records)
         )

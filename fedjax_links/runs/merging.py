@@ -193,7 +193,7 @@ def _check_lanes(
     """Refuses lanes that are not of one run, or ran on machines of several kinds."""
     described = {name: (lane.labels, lane.identity) for name, lane in lanes.items()}
     belonging.check_same_programs('workdir', described, facts)
-    belonging.check_of_run('workdir', folder, described, facts)
+    belonging.check_lanes_of_run('workdir', folder, described, facts)
     kinds = ((lane.labels['seed'], lane.fingerprint) for lane in lanes.values())
     check_kinds(kinds, allow_mixed=allow_mixed)
 

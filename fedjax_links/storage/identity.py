@@ -51,7 +51,7 @@ class LaneIdentity:
 
     def digest(self) -> str:
         """Returns one digest of all fields."""
-        return digests.of_bytes(
+        return digests.hash_bytes(
             json.dumps(dataclasses.asdict(self), sort_keys=True).encode()
         )
 
@@ -80,7 +80,7 @@ class RunIdentity:
 
     def digest(self) -> str:
         """Returns one digest of all fields."""
-        return digests.of_bytes(json.dumps(self.as_plain(), sort_keys=True).encode())
+        return digests.hash_bytes(json.dumps(self.as_plain(), sort_keys=True).encode())
 
     def rows_as_arrays(self) -> dict[str, np.ndarray]:
         """Returns the rows by ``pattern/part``, as an npz holds them."""

@@ -37,7 +37,7 @@ def check(argument: str, folder: Path, names: Iterable[str]) -> None:
         path = folder / name
         if path.is_dir():
             raise errors.invalid(argument, f'hold no folder {name}', folder)
-        if path.exists() and digests.of_bytes(path.read_bytes()) not in known.get(
+        if path.exists() and digests.hash_bytes(path.read_bytes()) not in known.get(
             name, ()
         ):
             requirement = f'hold no other {name}, which would be overwritten'
@@ -79,8 +79,8 @@ def _list_file(folder: Path, name: str, content: bytes) -> None:
     path = folder / name
     known_digests: list[str] = []
     if path.exists():
-        known_digests.append(digests.of_bytes(path.read_bytes()))
-    known_digests.append(digests.of_bytes(content))
+        known_digests.append(digests.hash_bytes(path.read_bytes()))
+    known_digests.append(digests.hash_bytes(content))
     files = {**_read(folder), name: known_digests}
     list_content = documents.as_json({'files': files})
     atomic_files.write(folder / LIST, list_content)

@@ -40,7 +40,7 @@ def test_members_come_first_and_empty_slots_point_past_the_end(name):
 
 
 def test_everyone_has_a_size_known_to_the_compiler():
-    cohort = cohorts.everyone(N)
+    cohort = cohorts.all_clients(N)
     np.testing.assert_array_equal(cohort.ids, np.arange(N))
     assert isinstance(cohort.size, int)
     assert cohorts.num_members(cohort).dtype == jnp.int32
@@ -138,7 +138,7 @@ def test_everyone_in_chunks_of_any_size(rng, chunk_size):
     rows = table(rng)
     total, new = jax.jit(
         lambda rows: cohorts.map_reduce(
-            body, cohorts.everyone(N), rows, chunk_size=chunk_size
+            body, cohorts.all_clients(N), rows, chunk_size=chunk_size
         )
     )(rows)
     expected, count, expected_rows = expected_of(np.ones(N, bool), rows)
@@ -156,7 +156,7 @@ def test_sums_over_clients_of_narrow_values_are_of_float32(dtype, chunk_size, ev
     ones = jnp.ones((1000, 2), dtype)
     largest = jnp.full((1000, 2), 100, dtype)
     cohort = (
-        cohorts.everyone(1000)
+        cohorts.all_clients(1000)
         if everyone
         else cohorts.make_cohort(jnp.ones(1000, bool))
     )
@@ -208,7 +208,7 @@ def test_integer_and_low_precision_rows_keep_their_dtypes():
     rows = {'a': jnp.zeros((N, 2), jnp.bfloat16), 'b': jnp.zeros(N, jnp.int8)}
     for cohort in (
         cohorts.make_cohort(jnp.asarray(MASKS['some'])),
-        cohorts.everyone(N),
+        cohorts.all_clients(N),
     ):
         for chunk_size in (3, N):
             _, new = cohorts.map_reduce(

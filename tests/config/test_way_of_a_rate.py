@@ -104,7 +104,7 @@ def way(tmp_path_factory):
 def test_a_rate_passes_few_functions(way):
     names = [name for _, name in way.stations]
     assert 'from_flags' in names
-    assert 'Bound.build' in names
+    assert 'BoundFactory.build' in names
     assert 'constant' in names
     assert len(way.layers()) <= 56, way.stations
 

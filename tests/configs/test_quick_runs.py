@@ -25,14 +25,14 @@ def values(name, argument=None, **changes):
 
 def run(config):
     """Runs every algorithm."""
-    return run_view.of_run(experiment.build(config).run())
+    return run_view.from_run(experiment.build(config).run())
 
 
 def run_and_report(config, folder):
     """Runs every algorithm and writes the report."""
     run = experiment.build(config).run(folder)
     report.write(run)
-    return run_view.of_run(run)
+    return run_view.from_run(run)
 
 
 def finals(view, label):

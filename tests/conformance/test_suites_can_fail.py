@@ -53,7 +53,7 @@ def broken_fedavg(mistake):
             if mistake == 'cohorts' and isinstance(links, base.CohortLinkSample):
                 cohort = cohort._replace(size=cohort.size - 1)
             if mistake == 'reads the unavailable':
-                cohort = cohorts.everyone(problem.num_clients)
+                cohort = cohorts.all_clients(problem.num_clients)
 
             def client(train, i, row):
                 update = train(state.server)

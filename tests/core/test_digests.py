@@ -122,7 +122,7 @@ def summed(*functions):
 
 
 def of_host(host):
-    return digests.of_program(asks_host(host), X)
+    return digests.hash_program(asks_host(host), X)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ DIGEST = """
 import jax
 from fedjax_links.runner.identity import Identities
 from tests.runner import made
-print(Identities(made.PythonStudy().build().plan).of_run().digest())
+print(Identities(made.PythonStudy().build().plan).run_identity().digest())
 """
 
 
@@ -202,5 +202,5 @@ def test_dtypes_of_one_byte_have_digests_of_their_own():
     distinct = set()
     for dtype in dtypes:
         array = np.ones(3, np.int8).view(jnp.dtype(dtype))
-        distinct.add(digests.of_array(array))
+        distinct.add(digests.hash_array(array))
     assert len(distinct) == len(dtypes)

@@ -7,8 +7,8 @@ import numpy as np
 import fedjax_links as fl
 from fedjax_links import local_training, participation, problems, simulation
 from fedjax_links.base import (
+    ClientKinds,
     CohortLinkSample,
-    Kinds,
     LinkSample,
     Participation,
     PeerLinkSample,
@@ -65,7 +65,7 @@ def cohort(chance, kinds=None):
     """Makes links of two rounds that name one of two clients."""
     ids = jnp.zeros((2, 1), jnp.int32)
     if kinds is not None:
-        kinds = Kinds(np.array(kinds, np.int32).tobytes())
+        kinds = ClientKinds(np.array(kinds, np.int32).tobytes())
     return CohortLinkSample(ids, chance, num_clients=2, kinds=kinds)
 
 

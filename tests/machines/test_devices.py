@@ -204,7 +204,8 @@ def counted(num_devices, records):
                 device = jax.lax.axis_index('clients')
                 jax.debug.callback(lambda i, d: trained_on[int(d)].append(int(i)), i, device)
             return i, row + i + matrix @ (matrix @ row)
-        total, new_table = cohorts.map_reduce(fn, cohorts.everyone(CLIENTS), table, chunk_size=16)
+        everyone = cohorts.all_clients(CLIENTS)
+        total, new_table = cohorts.map_reduce(fn, everyone, table, chunk_size=16)
         return total, new_table.rows
     specs = PartitionSpec(), PartitionSpec('clients')
     run = jax.jit(meshes.on_each(body, devices.mesh(num_devices), (), specs)).lower().compile()

@@ -78,7 +78,7 @@ def printed_tables(folder):
 def all_tables(folder):
     """Yields the page, the number and the printed cells of each table of a run."""
     run = runs.read(folder)
-    built = layouts.build(report.run_view.of_run(run), run.facts['reports'])
+    built = layouts.build(report.run_view.from_run(run), run.facts['reports'])
     printed = printed_tables(folder)
     for name, page in built.items():
         for number in range(len(page.tables)):
@@ -331,7 +331,7 @@ def test_markdown_shows_a_text_as_it_is(text, shown):
 
 
 def test_a_table_without_columns_is_its_caption():
-    table = tables.of_rows([], 'No links & rounds.')
+    table = tables.from_rows([], 'No links & rounds.')
     assert table.text() == 'No links & rounds.'
     assert table.markdown() == 'No links & rounds.\n'
     assert table.latex() == '% No links & rounds.\n'

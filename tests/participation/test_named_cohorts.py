@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, simulation
-from fedjax_links.base import CohortLinkSample, Kinds, LinkSample, prob_of
+from fedjax_links.base import ClientKinds, CohortLinkSample, LinkSample, prob_of
 from fedjax_links.participation import (
     always,
     both,
@@ -303,7 +303,9 @@ def test_a_sample_reads_as_masks_and_probabilities(num_kinds, kinds):
         ids=jnp.array([[1, 3, 5], [0, 5, 5], [5, 5, 5]], jnp.int32),
         chance=jnp.asarray(chance),
         num_clients=5,
-        kinds=None if kinds is None else Kinds(np.array(kinds, np.int32).tobytes()),
+        kinds=None
+        if kinds is None
+        else ClientKinds(np.array(kinds, np.int32).tobytes()),
     )
     expected = np.array([[0, 1, 0, 1, 0], [1, 0, 0, 0, 0], [0] * 5], bool)
     prob = np.broadcast_to(chance, (3, 5)) if kinds is None else chance[:, kinds]

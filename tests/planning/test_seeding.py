@@ -319,7 +319,7 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
         len({programs.key(lane) for lane in planned.plan.schedule.main('fedavg')}) == 1
     )
     results = planned.run()
-    (table,) = layouts.spread(run_view.of_run(results)).tables
+    (table,) = layouts.spread(run_view.from_run(results)).tables
     assert table.header[2:] == [stream.replace('_', ' ') for stream in streams]
     rows = {
         stream: {

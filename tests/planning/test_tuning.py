@@ -95,7 +95,7 @@ def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
         '(tuning: 1 of 2 tried).'
     )
     with pytest.raises(ValueError, match=re.escape(text)):
-        run_view.of_run(run)
+        run_view.from_run(run)
     results = list(nan_debugger.debug_round(planned, tmp_path, 3))
     assert [line.partition(', tuning')[0] for line in results] == [
         f'mine, some, seed {seed}, learning_rate {rate}'

@@ -110,7 +110,7 @@ def test_algorithms_that_share_seeds_of_tuning_choose_together():
     other = tuning_uncertainty.of_series(
         np.array([11.0, 12.0]), tuning_trials(scores, [1]), near, 'max'
     )
-    rows, shares = one.minus(other)
+    rows, shares = one.paired_difference(other)
     assert rows.tolist() == [[-10.0, -10.0], [0.0, 0.0]]
     np.testing.assert_allclose(shares, one.shares)
 
@@ -118,7 +118,7 @@ def test_algorithms_that_share_seeds_of_tuning_choose_together():
 def test_a_pair_has_the_seeds_that_both_have():
     one = tuning_uncertainty.of_series(np.arange(5.0), None, {}, 'max')
     other = tuning_uncertainty.of_series(np.ones(3), None, {}, 'max')
-    np.testing.assert_array_equal(one.minus(other)[0], [[-1.0, 0.0, 1.0]])
+    np.testing.assert_array_equal(one.paired_difference(other)[0], [[-1.0, 0.0, 1.0]])
 
 
 @pytest.mark.parametrize('count', [3, 8])
@@ -238,7 +238,7 @@ def test_tuning_noise_is_that_of_choices_drawn_by_hand():
 
 @pytest.mark.slow
 def test_a_report_shows_both_intervals_and_judges_by_the_wider():
-    table = layouts.comparison(run_view.of_run(planted().run())).tables[0]
+    table = layouts.comparison(run_view.from_run(planted().run())).tables[0]
     fedavg, server, clients = (
         dict(zip(table.header, row, strict=True)) for row in table.rows
     )
@@ -250,7 +250,7 @@ def test_a_report_shows_both_intervals_and_judges_by_the_wider():
     assert {row['verdict'] for row in (server, clients)} <= known
     without = planted(ties=0).run()
     assert (without['stage'] != 'tie').all()
-    plain = layouts.comparison(run_view.of_run(without)).tables[0]
+    plain = layouts.comparison(run_view.from_run(without)).tables[0]
     assert not any('[' in cell for row in plain.rows for cell in row)
     assert 'in brackets' not in plain.caption
 

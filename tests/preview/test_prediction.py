@@ -21,11 +21,11 @@ from fedjax_links import (
 )
 from fedjax_links.analysis.linear_models import linear_loss
 from fedjax_links.preview import predicted_lines, prediction
-from fedjax_links.preview.configured_links import of_experiment
+from fedjax_links.preview.configured_links import from_experiment
 from fedjax_links.problems import models
 from fedjax_links.report import client_stats
 from fedjax_links.report.layouts import overview
-from fedjax_links.report.run_view import of_run
+from fedjax_links.report.run_view import from_run
 from tests.report import plans
 
 CLIENTS = 12
@@ -351,9 +351,9 @@ def test_predictions_are_saved_with_a_run_and_drawn(
     planned = experiment.build(config)
     run = planned.run(tmp_path)
     client_stats.save(planned, run)
-    result = prediction.for_links(of_experiment(planned))
+    result = prediction.for_links(from_experiment(planned))
     assert predictions == [result]
-    saved = of_run(runs.read(tmp_path))
+    saved = from_run(runs.read(tmp_path))
     expected = saved.clients['links'].expected
     assert expected == {'fedavg': result.fedavg.reached}
     figure = Figure()
@@ -390,7 +390,7 @@ def test_an_equal_config_of_a_changed_module_is_predicted_again(monkeypatch):
         )
         planned = experiment.build(config)
         (label,) = planned.patterns
-        results.append((planned, prediction.for_links(of_experiment(planned, label))))
+        results.append((planned, prediction.for_links(from_experiment(planned, label))))
     (first, low), (second, high) = results
     assert first == second
     assert high.fedpbc.limit['accuracy'] - low.fedpbc.limit['accuracy'] > 0.2

@@ -27,7 +27,7 @@ def config(links, client=None, **problem):
 
 def screen(links, client=None, **problem):
     built = experiment.build(config(links, client, **problem))
-    result = configured_links.of_experiment(built)
+    result = configured_links.from_experiment(built)
     return theorems.text(result, result.record(64))
 
 
@@ -43,7 +43,7 @@ def test_turns_are_regular_and_some_theorems_cover_them():
 def test_rho_is_estimated_with_its_error_from_any_rounds(num_rounds):
     values = config({'name': 'uniform_cohort', 'cohort_size': 2})
     values |= {'num_rounds': num_rounds, 'eval_every': 1}
-    links = configured_links.of_experiment(experiment.build(values))
+    links = configured_links.from_experiment(experiment.build(values))
     lines = theorems.text(links, links.record(64)).splitlines()
     (source,) = [line for line in lines if 'rho estimated' in line]
     has_error = re.fullmatch(r'  rho estimated, standard error [0-9.e-]+', source)
@@ -56,7 +56,7 @@ def test_amplified_fedavg_has_its_period_whatever_its_label(label):
     values = config({'name': 'regularized', 'cohort_size': 1})
     section = {'name': 'amplified_fedavg', 'period': 6, 'amplification': 1.5}
     values['algorithms'] |= {label: section}
-    links = configured_links.of_experiment(experiment.build(values))
+    links = configured_links.from_experiment(experiment.build(values))
     lines = theorems.text(links, links.record(64))
     assert 'FedAvg with P = 6, eta = 1.5' in lines
 
@@ -67,7 +67,7 @@ def test_algorithms_may_be_their_names_alone():
         'mine': 'fedpbc',
         'amplified_fedavg': {'period': 6, 'amplification': 1},
     }
-    links = configured_links.of_experiment(experiment.build(values))
+    links = configured_links.from_experiment(experiment.build(values))
     assert 'FedAvg with P = 6, eta = 1:' in theorems.text(links, links.record(64))
 
 
@@ -88,7 +88,7 @@ def test_the_first_point_of_the_grid_is_checked():
     }
     texts = []
     for changed in ({**values, 'grid': grid}, at_point):
-        links = configured_links.of_experiment(experiment.build(changed))
+        links = configured_links.from_experiment(experiment.build(changed))
         texts.append(theorems.text(links, links.record(64)))
     assert texts[0] == texts[1]
     assert 'FedAvg with P = 5' in texts[0]
@@ -122,7 +122,7 @@ def test_an_algorithm_with_clients_of_its_own_is_named():
         ({'client': values['client']}, True),
     ):
         values['algorithms'] = {'mine': {'name': 'fedpbc', **options}}
-        links = configured_links.of_experiment(experiment.build(values))
+        links = configured_links.from_experiment(experiment.build(values))
         text = ' '.join(theorems.text(links, links.record(64)).split())
         reason = '`config.algorithms.mine.client` differs from `config.client`.'
         assert text.endswith(f'not checked, {reason}') != is_checked

@@ -9,7 +9,7 @@ from fedjax_links import analysis, base, experiment, report
 from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.links import graphs
 from fedjax_links.preview import theory
-from fedjax_links.preview.configured_links import of_experiment
+from fedjax_links.preview.configured_links import from_experiment
 from fedjax_links.report import client_stats
 from tests.experiment import parts
 from tests.report import plans
@@ -225,7 +225,7 @@ def test_a_grid_is_predicted_at_its_first_point_and_says_so():
         'at num_clients 8, cohort_size 4, the first of 2 points of the grid' in result
     )
     assert 'at num_clients 8, the first of 2 points of the grid' in result
-    swept = of_experiment(plans.planned(config))
+    swept = from_experiment(plans.planned(config))
     assert f'at {first}' in theory.text(swept, plans.record(swept, 64))
 
 

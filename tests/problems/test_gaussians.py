@@ -147,7 +147,7 @@ def test_what_is_known_is_printed_before_a_run():
     assert blank_view.blank(experiment.build(config)).caption == known
     line = "best     accuracy 0.6000 (the population's best model, exact)"
     assert line in experiment.build(config).describe().splitlines()
-    links = configured_links.of_experiment(experiment.build(config))
+    links = configured_links.from_experiment(experiment.build(config))
     assert line in theory.text(links, links.record(32)).splitlines()
 
 

@@ -158,7 +158,7 @@ class Null:
         columns = lines.columns
         if self.min_seeds:
             columns = _until_decided(columns, facts)
-        return run_view.of_run(runs.Results(columns, facts))
+        return run_view.from_run(runs.Results(columns, facts))
 
     def _of_baseline(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Leaves out the columns that the baseline lacks."""

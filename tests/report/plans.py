@@ -2,7 +2,7 @@
 
 from fedjax_links import experiment
 from fedjax_links.preview import theory
-from fedjax_links.preview.configured_links import of_experiment
+from fedjax_links.preview.configured_links import from_experiment
 from fedjax_links.preview.links import record_links
 
 _HALVES = {'name': 'halves', 'first': 0.15, 'second': 0.7}
@@ -99,7 +99,7 @@ def planned(config):
 def plan(links, problem=None, **config):
     """Twelve clients over a section of links."""
     problem = problem or {'name': 'counterexample', 'num_clients': 12, 'dimension': 3}
-    return of_experiment(planned({'problem': problem, 'links': links, **config}))
+    return from_experiment(planned({'problem': problem, 'links': links, **config}))
 
 
 def record(built, num_rounds, seed=0):

@@ -39,18 +39,20 @@ def test_cells_use_common_seeds_and_leave_out_diverged_ones(rng):
     values = [rng.normal(size=size) for size in (5, 3, 4, 3)]
     base = [rng.normal(size=size) for size in (4, 6, 3, 4)]
     values[2] = np.array([1.0, np.nan, 2.0, 3.0])
-    result = cells(a=map(untuned, values), b=map(untuned, base)).minus('a', 'b')
+    result = cells(a=map(untuned, values), b=map(untuned, base)).paired_difference(
+        'a', 'b'
+    )
     expected = np.mean([values[k][:3] - base[k][:3] for k in (0, 1, 3)], axis=0)
     np.testing.assert_allclose(result.values, [expected])
     none = cells(a=map(untuned, np.full((4, 3), np.nan)), b=map(untuned, base))
-    assert none.minus('a', 'b') is None
+    assert none.paired_difference('a', 'b') is None
 
 
 def test_a_draw_of_tuning_chooses_at_all_cells_together(rng):
     picks = rng.integers(0, 2, 2000)
     torn = [Choice(rng.normal(size=(2, 4)), np.roll(picks, k)) for k in range(4)]
     base = [rng.normal(size=4) for _ in range(4)]
-    result = cells(a=torn, b=map(untuned, base)).minus('a', 'b')
+    result = cells(a=torn, b=map(untuned, base)).paired_difference('a', 'b')
     expected = [
         np.mean(
             [torn[k].values[np.roll(picks, k)[draw]] - base[k] for k in range(4)],

@@ -5,7 +5,7 @@ import pytest
 
 from fedjax_links import experiment, report
 from fedjax_links.report import layouts
-from fedjax_links.report.run_view import of_run
+from fedjax_links.report.run_view import from_run
 from tests.experiment.configs import values
 from tests.report.made import ends, results
 
@@ -61,5 +61,5 @@ def test_a_diverged_model_has_no_accuracy_and_is_not_chosen():
     config = values(client={**client, 'learning_rate': 1e38}, num_seeds=1)
     run = experiment.build(config).run()
     assert (run['server/eval_accuracy'] > 0).all()
-    curves = of_run(run).data['eval_accuracy'].sel(series='fedavg', model='server')
+    curves = from_run(run).data['eval_accuracy'].sel(series='fedavg', model='server')
     assert np.isnan(curves).all()

@@ -5,7 +5,7 @@ import pytest
 
 from fedjax_links import analysis, experiment, report, runs
 from fedjax_links.preview import exact_limits
-from fedjax_links.preview.configured_links import of_experiment
+from fedjax_links.preview.configured_links import from_experiment
 from fedjax_links.report import client_stats, exact_curves, run_view
 from fedjax_links.report.layouts import progress
 from tests.reference.statistics import BOUND
@@ -31,7 +31,7 @@ def curve(algorithm, num_rounds):
 
 def test_curves_are_those_of_the_analysis():
     plan = experiment.build(PAIR)
-    curves = exact_curves.of_pattern(plan, 'links', plan.plan.facts())
+    curves = exact_curves.for_pattern(plan, 'links', plan.plan.facts())
     exact = curve('fedpbc', 20)
     rounds = [5, 10, 15, 20]
     for model in ('server', 'client_mean'):
@@ -64,7 +64,7 @@ def test_curves_are_those_of_the_analysis():
 )
 def test_other_runs_have_none(change):
     plan = experiment.build({**PAIR, **change})
-    assert exact_curves.of_pattern(plan, 'links', plan.plan.facts()) == {}
+    assert exact_curves.for_pattern(plan, 'links', plan.plan.facts()) == {}
 
 
 @pytest.fixture(scope='module')
@@ -82,7 +82,7 @@ def test_a_report_draws_what_was_recorded(short_run):
     mean_square = (exact.means['server'] - 50)[:, 0] ** 2
     mean_square += exact.covariances['server'][:, 0, 0]
     np.testing.assert_allclose(loss, mean_square[[5, 10, 15, 20]] / 2 + 1250)
-    view = run_view.of_run(runs.read(short_run))
+    view = run_view.from_run(runs.read(short_run))
     for page in (progress.overview(view), progress.curves(view, metrics=('loss',))):
         assert 'Black dashes, exact before the run' in page.caption
 
@@ -109,7 +109,7 @@ def test_a_run_ends_at_the_printed_bias(tmp_path):
         'num_seeds': 1000,
     }
     plan = experiment.build(config)
-    lines = exact_limits.describe(of_experiment(plan))
+    lines = exact_limits.describe(from_experiment(plan))
     run = plan.run(tmp_path / 'run')
     last = run.columns['round'] == 160
     for name in config['algorithms']:
@@ -121,7 +121,7 @@ def test_a_run_ends_at_the_printed_bias(tmp_path):
         assert len(ends) == 1000
         error = ends.std(ddof=1) / np.sqrt(1000)
         assert abs(ends.mean() - 50 - printed) < 3 * error
-    curves = exact_curves.of_pattern(plan, 'links', plan.plan.facts())
+    curves = exact_curves.for_pattern(plan, 'links', plan.plan.facts())
     for name in config['algorithms']:
         for index, at in enumerate((80, 160)):
             rows = run.columns['round'] == at

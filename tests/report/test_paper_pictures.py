@@ -42,7 +42,7 @@ def test_every_picture_has_the_width(folder, tmp_path, width):
 
 
 def test_as_many_panels_stand_side_by_side_as_fit(folder):
-    view = run_view.of_run(runs.read(folder))
+    view = run_view.from_run(runs.read(folder))
     page = layouts.curves(view)
     heights = [page.resize(width).size[1] for width in (3.3, 6.9)]
     assert heights[0] > 1.5 * heights[1]  # two rows of panels, and one

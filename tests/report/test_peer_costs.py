@@ -70,7 +70,7 @@ def test_recorded_links_are_replayed_to_the_bit(folder):
 def test_edges_cost_bytes_and_quorums_hours(folder):
     saved = runs.links(folder)
     page = layouts.cost(
-        run_view.of_run(runs.read(folder)),
+        run_view.from_run(runs.read(folder)),
         **SPEEDS,
         model_bytes=24.0,
         local_steps=2,

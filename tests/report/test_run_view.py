@@ -57,7 +57,7 @@ def level(pattern, seed, round, point):
 
 def view_of(all_lines, **changes):
     columns = runs.as_columns(all_lines)
-    return run_view.of_run(runs.Results(columns, {**FACTS, **changes}))
+    return run_view.from_run(runs.Results(columns, {**FACTS, **changes}))
 
 
 def accuracy_of(view, label='fedavg'):
@@ -178,7 +178,7 @@ def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
         tuned(num_seeds=1, grid={'client': {'batch_size': (2, 4)}})
     )
     blank = blank_view.blank(planned)
-    real = run_view.of_run(running.run(planned, tmp_path))
+    real = run_view.from_run(running.run(planned, tmp_path))
 
     def form(view):
         """Arrays as their shapes, without what a run finds out: the best value and its ties."""

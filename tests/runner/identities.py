@@ -10,10 +10,10 @@ class OneIdentity:
         """Makes the identity."""
         self.lane = LaneIdentity(version, machine='m', programs={}, columns={}, data={})
 
-    def of_lane(self, lane):
+    def lane_identity(self, lane):
         """Returns the identity of any lane."""
         return self.lane
 
-    def of_run(self):
+    def run_identity(self):
         """Returns the identity of the run."""
         return RunIdentity({'fedavg on links': self.lane}, {}, {})

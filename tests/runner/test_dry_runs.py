@@ -62,7 +62,7 @@ def test_several_accelerators_have_free_memory_each(
 ):
     monkeypatch.setattr(memory, 'available_bytes', lambda: 2 * 2**30)
     device = types.SimpleNamespace(device_kind='chip', platform=platform)
-    slot = types.SimpleNamespace(home=device, devices=[device])
+    slot = types.SimpleNamespace(first_device=device, devices=[device])
     programs = types.SimpleNamespace(slots=[slot] * num_devices)
     assert dry_runs._device_line(programs) == expected
 

@@ -208,9 +208,9 @@ def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):
     export.archive(
         configured, tmp_path / 'kept', metrics=['eval_loss', 'eval_accuracy']
     )
-    saved = run_view.of_run(runs.read(tmp_path / 'kept'))
+    saved = run_view.from_run(runs.read(tmp_path / 'kept'))
     assert saved.metrics == ['eval_accuracy', 'eval_loss']
-    full = run_view.of_run(runs.read(configured))
+    full = run_view.from_run(runs.read(configured))
     assert list(saved.members) == list(full.members)
     assert_same_bits(saved.data['eval_loss'].values, full.data['eval_loss'].values)
     assert 'Wrote report.md' in report.write(runs.read(tmp_path / 'kept'))

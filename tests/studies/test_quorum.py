@@ -19,7 +19,7 @@ def test_the_page_has_the_tables():
 
 def test_a_round_lasts_as_long_as_its_kth_arrival():
     """The mean of 10,000 rounds beside NumPy's own draws of these devices, in standard errors."""
-    minutes = quorum.clocks(run_view.of_run(runs.read(quorum.RECORD)))
+    minutes = quorum.clocks(run_view.from_run(runs.read(quorum.RECORD)))
     step = registries.lognormal(50, median=0.1, sigma=1.0)
     uplink = registries.lognormal(50, median=2e4, sigma=1.0, seed=1)
     rng = np.random.default_rng(0)

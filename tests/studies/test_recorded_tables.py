@@ -148,7 +148,7 @@ def test_a_level_by_pattern(
     """That of the baseline, whose row has levels, at the rate that the record has for it."""
     if name == 'fashion_mnist_rules':
         real_images.load_or_skip('fashion_mnist', tmp_path_factory)
-    result = run_view.of_run(runs.read(ROOT / 'studies' / 'records' / record))
+    result = run_view.from_run(runs.read(ROOT / 'studies' / 'records' / record))
     titles, _, *lines = by_pattern.rows(record)
     (line,) = (
         line for line in lines if line.startswith(f'| {result.name(algorithm)} |')

@@ -43,7 +43,7 @@ def num_cells_at_edges(run):
     for page in pages:
         layout = page.pop('name')
         assert layout == 'heat_map'
-        view = run_view.of_run(run)
+        view = run_view.from_run(run)
         total += cells.map_cells(view, metric=None, **page).num_at_boundary
     return total
 
@@ -99,5 +99,5 @@ def test_a_planted_edge_is_detected():
         values(client=client, tuning=tuning, num_seeds=1, metric='eval_loss')
     ).run()
     assert choices_at_edges(run) == [{'client.learning_rate': 1e-4}]
-    (table,) = layouts.rates(run_view.of_run(run)).tables
+    (table,) = layouts.rates(run_view.from_run(run)).tables
     assert '↑' in np.ravel(table.rows)[1]

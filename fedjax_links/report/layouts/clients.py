@@ -59,7 +59,7 @@ def link_maps(view: RunView) -> Page:
         )
     if not rows:
         caption = 'No links are recorded in this folder; an archive has none'
-    table = tables.of_rows(rows, f'{caption}.')
+    table = tables.from_rows(rows, f'{caption}.')
     num_rounds = max((len(links.mask) for links in view.links.values()), default=0)
     picture_caption = f'Dark where a client takes part, in {rounds_of_map(num_rounds)}.'
     page = Page('Realised links', [table], caption=picture_caption, of_links=True)
@@ -171,7 +171,7 @@ def _participations(view: RunView) -> tables.Table:
             'effective': effective if has_participated.any() else '-',
         }
         rows.append(row)
-    return tables.of_rows(
+    return tables.from_rows(
         rows,
         'First seed, by client. Participations: least, median, most. Gap: rounds from one '
         'participation to the next; mean over the clients with two, and the longest. Age: rounds '
@@ -191,7 +191,7 @@ def _losses(view: RunView, recorded: Mapping[str, Clients]) -> tables.Table:
         else:
             row |= _loss_cells(losses, view.links[label].mask.sum(axis=0))
         rows.append(row)
-    return tables.of_rows(
+    return tables.from_rows(
         rows,
         'Training losses of the clients at the final model of the first seed (their mean model '
         'where clients keep models, unless the server was tuned; first point of a grid): mean over '
@@ -272,7 +272,7 @@ def clients(view: RunView) -> Page:
         f'A point is a client, with its rounds and its {metric.title}; '
         'first seed; clients that do not train are at 0.'
     )
-    shown = [tables.of_rows(rows, caption)] if rows else []
+    shown = [tables.from_rows(rows, caption)] if rows else []
     page = Page('Clients', shown, caption=picture_caption)
     return _with_scatter(view, page, counts, values, metric.title)
 

@@ -138,7 +138,7 @@ def _comparison_table(
     words = [difference.word for difference in differences.values() if difference]
     if evaluation.UNDECIDED in words:
         caption += _redrawn_text(view)
-    return tables.of_rows(rows, caption)
+    return tables.from_rows(rows, caption)
 
 
 def _redrawn_text(view: RunView) -> str:
@@ -249,7 +249,7 @@ def _orderings(
         )
         rows = [row for row in rows if row]
         if rows:
-            yield tables.of_rows(rows, caption)
+            yield tables.from_rows(rows, caption)
 
 
 def _order_row(

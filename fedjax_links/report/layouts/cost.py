@@ -156,7 +156,7 @@ def cost(
         mean_costs[key.pattern, key.series] = shown_costs.mean(axis=0)
     num_seeds = _num_seeds_with_links(view, links)
     caption = _caption(view, shown_metric, num_seeds, has_targets=bool(targets))
-    table = tables.of_rows(rows, caption + cost_model.directions_text(config))
+    table = tables.from_rows(rows, caption + cost_model.directions_text(config))
     axis = _AXES[against], mean_costs
     curves = progress.curves(view, metrics=(shown_metric.name,), against=axis)
     return curves._replace(heading=f'Cost in {against}', tables=[table])

@@ -47,7 +47,7 @@ def metrics(view: RunView, *, tail: float | None = None) -> Page:
         rows.append(row)
     span = all_final_metrics[0].span
     caption = f'{span[0].upper()}{span[1:]}; ± is {SEED_INTERVAL}.'
-    return Page('All metrics', [tables.of_rows(rows, caption)])
+    return Page('All metrics', [tables.from_rows(rows, caption)])
 
 
 def best(
@@ -95,7 +95,7 @@ def best(
         f'{final_metrics.caption()}. No interval includes the choice of the best point. An arrow '
         'marks a value at the upper (↑) or lower (↓) edge of the grid.'
     )
-    return Page('Best points of the grid', [tables.of_rows(rows, caption)])
+    return Page('Best points of the grid', [tables.from_rows(rows, caption)])
 
 
 def _point(view: RunView, label: str) -> str:
@@ -164,7 +164,7 @@ def bars(
         picture_caption += 'Whiskers: the 95 % intervals over seeds (Student t).'
     elif view.num_seeds == 2:
         picture_caption += 'Dots: the two seeds, too few for an interval.'
-    table = tables.of_rows(rows, f'{final_metrics.caption()}.')
+    table = tables.from_rows(rows, f'{final_metrics.caption()}.')
     heading = f'Final {final_metrics.metric.words} as bars'
     page = Page(heading, [table], draw, (width, 4.2), picture_caption)
 
@@ -234,7 +234,7 @@ def spread(
         f'{100 * relative_error:.0f} % for normal values; squares add up only where streams do not '
         'interact.'
     )
-    table = tables.of_rows([*rows.values()], caption)
+    table = tables.from_rows([*rows.values()], caption)
     return Page('Spread by stream of draws', [table])
 
 

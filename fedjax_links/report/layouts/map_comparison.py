@@ -164,7 +164,7 @@ class ComparedMap:
         texts = np.vectorize(text, otypes=[object])(
             self.leader, self.leader_mean, self.is_clear
         )
-        return tables.of_rows([*self._rows(texts)], caption)
+        return tables.from_rows([*self._rows(texts)], caption)
 
     def _table_of_differences(self) -> Table:
         """Shows the differences to the baseline at each cell, with the algorithm's metric."""
@@ -190,7 +190,7 @@ class ComparedMap:
                 ' [inf]: one of the two is the best of more values by the same seeds, which makes '
                 'it better by chance, so that nothing is claimed.'
             )
-        return tables.of_rows(rows, caption)
+        return tables.from_rows(rows, caption)
 
     def _rows(self, texts: np.ndarray, **first_cells: str) -> Iterator[dict[str, str]]:
         """Yields a row per panel and value of y.
@@ -229,7 +229,7 @@ class ComparedMap:
             'outside. '
             'Cells share their seeds, so their counts are not independent.'
         )
-        return tables.of_rows(rows, caption)
+        return tables.from_rows(rows, caption)
 
     def _range(self, differences: Sequence[PairedDifference]) -> str:
         """Writes the smallest and the largest difference; nothing for none."""
@@ -242,7 +242,7 @@ class ComparedMap:
 
     def _over_all_cells(self, label: str) -> str:
         """Writes the mean difference over all cells; nothing if no cell converged."""
-        mean = self.cells.minus(label, self.view.baseline)
+        mean = self.cells.paired_difference(label, self.view.baseline)
         if mean is None:
             return ''
         difference = self.view.judge(self.metric, mean.values, mean.shares)

@@ -57,7 +57,7 @@ def rates(view: RunView, *, published: Section | None = None) -> Page:
     )
     if any(_TIE in row['scores'] for row in rows):
         caption += f'{_TIE} marks what these seeds cannot tell from the chosen one.'
-    return Page('Learning rates', [tables.of_rows(rows, caption)])
+    return Page('Learning rates', [tables.from_rows(rows, caption)])
 
 
 def _fixed_rates(view: RunView, label: str) -> str:

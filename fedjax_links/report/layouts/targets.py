@@ -75,7 +75,7 @@ def first_rounds(
         caption += f' Best: of all algorithms, {final_metrics.span}.'
     if paper:
         caption += ' Paper / ours.'
-    return Page('First round to reach a target', [tables.of_rows(rows, caption)])
+    return Page('First round to reach a target', [tables.from_rows(rows, caption)])
 
 
 def targets_by_title(metric: Metric, targets: Sequence[float]) -> dict[str, float]:

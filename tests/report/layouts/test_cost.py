@@ -62,7 +62,7 @@ def hours(mask, steps):
 
 
 def test_totals_are_those_of_the_links(folder):
-    page = cost(run_view.of_run(runs.read(folder)), **SPEEDS)
+    page = cost(run_view.from_run(runs.read(folder)), **SPEEDS)
     both = masks(folder)
     active = np.mean([mask.sum() for mask in both])
     for label, steps, training in (
@@ -87,7 +87,7 @@ def first_round(curve, level):
 
 
 def test_a_target_costs_what_the_rounds_until_then_cost(folder):
-    result = run_view.of_run(runs.read(folder))
+    result = run_view.from_run(runs.read(folder))
     distances = result.curve('distance', FinalKey('links', 'fedavg', 'server'))
     level = float(distances.mean(axis=0)[3])
     page = cost(result, **SPEEDS, targets=[level, -1.0], metric='distance')
@@ -109,7 +109,7 @@ def test_a_target_costs_what_the_rounds_until_then_cost(folder):
 
 @pytest.mark.parametrize('against', ['hours', 'gigabytes'])
 def test_curves_are_drawn_against_cost(folder, against, draw_page):
-    view = run_view.of_run(runs.read(folder))
+    view = run_view.from_run(runs.read(folder))
     (axes,) = draw_page(cost(view, **SPEEDS, against=against)).axes
     expected = []
     for t in range(0, 13, 3):
@@ -152,7 +152,7 @@ def test_a_series_costs_what_it_does_over_its_own_seeds(tmp_path):
     config = {**CONFIG, **changes}
     del config['num_seeds']
     experiment.build(config).run(tmp_path)
-    view = run_view.of_run(runs.read(tmp_path))
+    view = run_view.from_run(runs.read(tmp_path))
     links = runs.links(tmp_path).masks['links']
     page = cost(view, **SPEEDS, model_bytes=8, targets=[0.0])
     num_seeds = {}
@@ -170,7 +170,7 @@ def test_costs_leave_the_run_as_it_was(folder):
     before = {
         path.name: path.read_bytes() for path in folder.glob('*.*') if path.is_file()
     }
-    cost(run_view.of_run(runs.read(folder)), **SPEEDS)
+    cost(run_view.from_run(runs.read(folder)), **SPEEDS)
     assert before == {p.name: p.read_bytes() for p in folder.glob('*.*') if p.is_file()}
 
 
@@ -226,12 +226,12 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
 )
 def test_a_mistake_is_named(folder, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        cost(run_view.of_run(runs.read(folder)), **{**SPEEDS, **options})
+        cost(run_view.from_run(runs.read(folder)), **{**SPEEDS, **options})
 
 
 def test_the_option_traffic_replaces_that_of_the_registry(folder):
     page = cost(
-        run_view.of_run(runs.read(folder)),
+        run_view.from_run(runs.read(folder)),
         **SPEEDS,
         traffic={'pausing': {'up': 3, 'down': 0}},
         model_bytes=100,
@@ -253,7 +253,7 @@ def test_what_has_no_cost_is_refused(tmp_path):
     experiment.build(
         {**CONFIG, 'algorithms': algorithms, 'num_rounds': 3, 'num_seeds': 1}
     ).run(tmp_path)
-    result = run_view.of_run(runs.read(tmp_path), allow_imports=True)
+    result = run_view.from_run(runs.read(tmp_path), allow_imports=True)
     with pytest.raises(
         ValueError, match=r'`traffic` must say what mine sends, got \[\].'
     ):

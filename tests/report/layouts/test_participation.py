@@ -315,7 +315,7 @@ def test_losses_are_those_of_the_model_that_was_tuned(tmp_path):
             saved[label].mean(), spread + 0.5 * distance**2, rtol=1e-5
         )
     assert abs(saved['fedpbc'] - saved['fedpbc_server']).max() > 0.01
-    table = rows_of(participation(run_view.of_run(runs.read(tmp_path))).tables[1])
+    table = rows_of(participation(run_view.from_run(runs.read(tmp_path))).tables[1])
     losses = {row['algorithm']: row['loss'] for row in table}
     for label, name in built.names:
         assert losses[name] == f'{saved[label].mean():.4g}'
