@@ -83,8 +83,11 @@ class InvalidError(ValueError):
         return self.at(f'{prefix}.{self.path}')
 
     def at(self, path: str) -> 'InvalidError':
-        """Returns the same mistake under another name, for the caller to raise."""
-        return InvalidError(path, self.requirement, self.value, self.message)
+        """Returns the same mistake under another name, for the caller to raise.
+
+        It keeps its class, by which handlers know it.
+        """
+        return type(self)(path, self.requirement, self.value, self.message)
 
 
 class UnknownOptionError(InvalidError):
@@ -97,6 +100,10 @@ class UnknownOptionError(InvalidError):
           prefix: the section's path.
         """
         return self.at(prefix)
+
+    def at(self, path: str) -> InvalidError:
+        """Returns the same mistake under another name, which need not be that of a function."""
+        return InvalidError(path, self.requirement, self.value, self.message)
 
 
 def invalid(argument: str, requirement: str, value: object) -> InvalidError:

@@ -34,7 +34,7 @@ class SourceRun:
 
     Attributes:
       folder: its path.
-      facts: of its experiment.
+      facts: the content of its ``experiment.json``.
       config: of its experiment; None for one made in Python.
       lanes: its lanes, by name.
       identity: the digests of its programs and data; None if the folder has none.
@@ -69,7 +69,8 @@ class SourceRun:
         """Refuses a run whose config now yields other programs or data than when it ran.
 
         Lanes may be advanced again from that config, so the fork must share its programs and
-        data. Of an experiment made in Python only the version of this package is compared.
+        data. Of an experiment made in Python only the version of this package is compared, and
+        nothing if the config names code that may not be imported.
 
         Raises:
           ValueError: naming what changed.
@@ -201,6 +202,7 @@ class SourceRun:
                 self.config, allow_imports=self._allow_imports, trusted=self._trusted
             )
             plan = self._build(config).plan
+        # A lane without a mesh rounds differently, and meshes of all sizes agree.
         slots = devices.device_slots(1, 1) if self.facts.get(runs.ON_A_MESH) else None
         return program_cache.Programs(plan, slots=slots)
 

@@ -220,3 +220,10 @@ def test_a_fork_may_name_what_its_own_config_names(owned, tmp_path):
     with resolver.importable(tmp_path):
         longer = experiment.build({**config, 'num_rounds': 6})
         assert longer.fork(owned, 2)['round'].max() == 6
+
+
+def test_a_fork_from_a_kept_state_imports_nothing(owned):
+    """Its own config names no module of the run's, which is not imported either."""
+    config = {**CONFIG, 'algorithms': {'fedpbc': {}}, 'num_rounds': 6}
+    assert experiment.build(config).fork(owned, 4)['round'].max() == 6
+    assert 'own_module' not in sys.modules

@@ -2,7 +2,9 @@
 
 import pytest
 
+from fedjax_links.config import bound
 from fedjax_links.core import errors
+from fedjax_links.storage import checkpoints
 
 
 @pytest.mark.parametrize(
@@ -18,3 +20,23 @@ def test_an_error_of_other_code_ends_a_sentence(error, described):
     assert errors.describe(error) == described
     mistake = errors.invalid('module', 'suit the features', errors.describe(error))
     assert str(mistake) == f'`module` must suit the features, got {described}.'
+
+
+@pytest.mark.parametrize('kind', [bound.RefusedImportError, checkpoints.DamagedError])
+def test_a_context_keeps_the_class_by_which_an_error_is_handled(kind):
+    with (
+        pytest.raises(kind, match=r'^`config\.problem\.name` must be known, got 1\.$'),
+        errors.context('config'),
+        errors.context('problem'),
+    ):
+        raise kind('name', 'be known', 1)
+
+
+def test_an_unknown_option_is_one_of_its_section_under_any_context():
+    with (
+        pytest.raises(errors.InvalidError, match=r'^`config\.client` ') as caught,
+        errors.context('config'),
+        errors.context('client'),
+    ):
+        raise errors.unknown_option('local_sgd', 'rate', ['learning_rate'], 'here')
+    assert type(caught.value) is errors.InvalidError
