@@ -64,6 +64,14 @@ def label_with_other_client(config: Section, *names: str) -> str | None:
     return None
 
 
+def weighs_by_examples(links: ConfiguredLinks, *names: str) -> bool:
+    """Returns whether some algorithms weigh clients by unequal numbers of examples."""
+    if links.problem.min_examples == links.problem.max_examples:
+        return False
+    sections = sections_of(config_at_first_point(links), *names)
+    return any(section.get('weights') == 'examples' for _, section in sections)
+
+
 def sections_of(config: Section, *names: str) -> Iterator[tuple[str, Section]]:
     """Yields labels and sections of a config's algorithms that have one of some names."""
     for label, value in config.get('algorithms', {}).items():

@@ -303,6 +303,8 @@ def _reason_unchecked(links: ConfiguredLinks) -> str:
     other_label = covered_runs.label_with_other_client(config, *_COVERED)
     if other_label is not None:
         return f'`config.algorithms.{other_label}.client` differs from\n`config.client`'
+    if covered_runs.weighs_by_examples(links, *_COVERED):
+        return 'clients weigh by their examples'
     if not isinstance(client.get('learning_rate'), int | float):
         return '`config.client.learning_rate` is no number'
     if not isinstance(client.get('local_steps'), int):

@@ -19,7 +19,7 @@ from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.clients.batches import client_data
 from fedjax_links.core import errors
 from fedjax_links.experiment import Experiment, Lane
-from fedjax_links.preview import configured_links, prediction
+from fedjax_links.preview import configured_links, covered_runs, prediction
 from fedjax_links.report import exact_curves
 from fedjax_links.results import clients as recorded_clients
 from fedjax_links.results.clients import CLIENT, CLIENTS, SEED
@@ -173,14 +173,14 @@ def compute(
             losses=losses,
             missing=missing,
             measured=measured,
-            expected=_predictions(experiment, pattern),
+            expected=predictions_of(experiment, pattern),
             exact=exact_curves.for_pattern(experiment, pattern, run.facts),
             num_rounds=run.facts['num_rounds'],
         )
     return by_pattern
 
 
-def _predictions(
+def predictions_of(
     experiment: Experiment, pattern: str
 ) -> dict[str, Mapping[str, float]]:
     """Predicts final metrics of FedAvg and FedPBC, if they run and it takes little time."""
@@ -192,8 +192,11 @@ def _predictions(
     if predicted is None:
         return {}
     by_algorithm = {}
-    for label in ('fedavg', 'fedpbc'):
-        if label in experiment.algorithms:
+    for label, section in covered_runs.sections_of(
+        experiment.config, 'fedavg', 'fedpbc'
+    ):
+        # The prediction is of an algorithm with the options and clients of its label.
+        if section.get('name', label) == label:
             metrics = getattr(predicted, label)
             by_algorithm[label] = metrics.reached or metrics.limit or {}
     return by_algorithm

@@ -177,6 +177,19 @@ def test_algorithms_that_differ_from_the_theorems_are_named(label, options, line
     assert line in screen(UPLINKS, algorithms={label: options})
 
 
+def test_theorems_are_about_clients_of_equal_weight():
+    digits = {
+        'name': 'digits',
+        'num_clients': 6,
+        'alpha': 0.2,
+        'partition': 'dirichlet_unequal',
+    }
+    values = config(UPLINKS, digits, algorithms={'fedavg': {'weights': 'examples'}})
+    links = of_experiment(plans.planned(values))
+    text = theorems.text(links, links.record(8))
+    assert text.endswith('Theorems: not checked, clients weigh by their examples.')
+
+
 def test_gossip_is_not_exact_where_answers_get_lost():
     assert 'Gossip:' not in screen(BIASED['some receive'])
 
