@@ -289,7 +289,11 @@ def _message_of_mistake(error: errors.InvalidError) -> object:
 
 def _message_of_users_code(error: Exception, file: str, line: int) -> str:
     """Returns the message of an error of the user's code, with its line."""
-    notes = ''.join(f' ({note})' for note in getattr(error, '__notes__', ()))
+    notes = ''.join(
+        f' ({note})'
+        for note in getattr(error, '__notes__', ())
+        if 'JAX_TRACEBACK_FILTERING' not in note  # JAX's, about its own frames
+    )
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     text = f'{type(error).__name__}: {text}' if text else type(error).__name__
     where = f'line {line} of {file}{notes}'

@@ -214,7 +214,7 @@ def table(
         checks.choice('name', current_name(options['name']), [str(section.get('name'))])
     section = {**section, **options}
     view = run_view.from_run(run, allow_imports=allow_imports)
-    built = resolver.build_named(path, section, layouts.LAYOUTS, view)
+    built = layouts.build_page(path, section, view)
     if not built.tables:
         raise errors.invalid('page', 'name a page with tables', page)
     checks.static_int('number', number, minimum=0, maximum=len(built.tables) - 1)

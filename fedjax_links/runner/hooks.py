@@ -61,6 +61,11 @@ class Callback:
         """Is called after everything."""
 
 
+def _copied(argument: object) -> object:
+    """Returns a copy of a record; other arguments as they are."""
+    return dict(argument) if isinstance(argument, dict) else argument
+
+
 @dataclasses.dataclass(eq=False)
 class Listeners:
     """Calls the callbacks of a run, in this process.
@@ -86,7 +91,8 @@ class Listeners:
     def notify(self, event: str, *arguments: object) -> None:
         """Calls a method of all callbacks; if one of any process stops the run, all stop.
 
-        The callbacks after the one that raises `Stop` are called too.
+        The callbacks after the one that raises `Stop` are called too. Each has a copy of a record,
+        so none changes what others receive.
 
         Args:
           event: name of the method.
@@ -100,7 +106,8 @@ class Listeners:
             answer = b''
             for callback in self.callbacks:
                 try:
-                    getattr(callback, event)(*arguments)
+                    copies = [_copied(argument) for argument in arguments]
+                    getattr(callback, event)(*copies)
                 except Stop:
                     answer = b'stop'
                 except Exception as error:

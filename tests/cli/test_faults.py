@@ -241,6 +241,20 @@ def test_an_error_of_ones_own_code_is_named_with_its_line(tmp_path, changes, mes
         assert f'line {line} of ' in error
 
 
+def test_an_error_in_a_traced_function_has_no_note_of_jax(tmp_path):
+    text = OF_ONES_OWN.format(links="'always'", prob=0.5)
+    (tmp_path / 'own.py').write_text(
+        f'{text}\n\ndef measured():\n'
+        '    def measure(params, key, problem):\n'
+        "        raise KeyError('lost')\n"
+        '    return measure\n'
+    )
+    flags = ['--config=own.py', '--workdir=w', '--config.eval_fn=own:measured']
+    error = command.refused('simulate', *flags, cwd=tmp_path)
+    assert error.startswith("error: `own.py` must run, got KeyError: 'lost' on line ")
+    assert error.endswith('own.py.\n')
+
+
 def test_a_bug_keeps_its_traceback_and_asks_for_a_report(tmp_path, monkeypatch):
     (tmp_path / 'own.py').write_text(OF_ONES_OWN.format(links="'always'", prob=0.5))
     monkeypatch.setattr(experiment.Experiment, 'describe', None)

@@ -57,3 +57,21 @@ def loaded(**options):
     """Digits that record each time they are built."""
     loads.append(options)
     return problems.digits(**options)
+
+
+def text_as_metric():
+    """An evaluation that returns no number."""
+
+    def measure(params, key, problem):
+        return {'kind': 'linear'}
+
+    return measure
+
+
+def metric_without_key():
+    """An evaluation that takes other arguments than it is given."""
+
+    def measure(params):
+        return {'size': 1.0}
+
+    return measure

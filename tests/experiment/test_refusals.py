@@ -360,6 +360,14 @@ REFUSED = [
         {'eval_fn': 'builtins:dict'},
         '`config.eval_fn` must name what returns a function',
     ),
+    *(
+        (
+            {'eval_fn': f'tests.experiment.parts:{name}'},
+            '`config.eval_fn` must take (params, key, problem) and return numbers by name, got '
+            'TypeError: ',
+        )
+        for name in ('text_as_metric', 'metric_without_key')
+    ),
     (
         {'problem': {'name': 'builtins:dict'}},
         '`config.problem` must name what returns a Problem',

@@ -137,6 +137,22 @@ def test_all_callbacks_receive_the_record_at_a_stop(position):
     assert received == [4]
 
 
+def test_a_callback_cannot_change_what_others_receive():
+    received = []
+
+    class Change(Callback):
+        def on_period(self, lane, record):
+            record.clear()
+
+    class Receive(Callback):
+        def on_period(self, lane, record):
+            received.append(record['round'])
+
+    built = small(num_rounds=4, grid={}, algorithms=only_fedavg())
+    results = built.run(callbacks=[Change(), Receive()])
+    assert received == results['round'].tolist() == [4]
+
+
 def test_what_is_logged_may_change_between_runs_of_a_folder(tmp_path):
     built = small(grid={}, algorithms=only_fedavg())
     built.run(tmp_path)

@@ -104,7 +104,7 @@ def build(view: RunView, reports: Section) -> dict[str, Page]:
     reports = reports or default(view)
     # Pages are computed in the order of their files, and shown in the order of `LAYOUTS`.
     pages = {
-        file: resolver.build_named(f'config.reports.{file}', section, LAYOUTS, view)
+        file: build_page(f'config.reports.{file}', section, view)
         for file, section in sorted(reports.items())
     }
     names = [*LAYOUTS]
@@ -119,6 +119,22 @@ def build(view: RunView, reports: Section) -> dict[str, Page]:
         ordered[maps_file] = link_maps(view)
         ordered[participation_file] = participation(view)
     return ordered
+
+
+def build_page(path: str, section: Section | str, view: RunView) -> Page:
+    """Computes the page of a section.
+
+    Args:
+      path: of the section in the config, for errors.
+      section: as in `build`.
+      view: of a run.
+
+    Raises:
+      ValueError: as `build`, and for a layout of the user that returns no page.
+    """
+    bound = resolver.bind(path, section, LAYOUTS, view)
+    page: Page = bound._replace(kind=Page).build()
+    return page
 
 
 def pages_of_package(reports: Section) -> tuple[Section, list[str]]:

@@ -218,6 +218,10 @@ def test_link_maps_have_the_statistics_of_the_links():
     assert table.rows[2][:5] == ['pattern2', '0.0 of 2', '100.0 %', '100.0 %', '-']
 
 
+def no_page(view):
+    """Stands for a layout that forgets to return its page."""
+
+
 @pytest.mark.parametrize(
     'section, message',
     [
@@ -269,6 +273,10 @@ def test_link_maps_have_the_statistics_of_the_links():
         (
             {'name': 'curves', 'columns': 0},
             '`config.reports.x.columns` must be at least 1, got 0.',
+        ),
+        (
+            {'name': f'{__name__}:no_page'},
+            '`config.reports.x` must name what returns a Page, got no_page, None.',
         ),
     ],
 )
