@@ -17,7 +17,7 @@ from fedjax_links.preview import (
     theorems,
     theory,
 )
-from fedjax_links.preview.configured_links import of_experiment
+from fedjax_links.preview.configured_links import from_experiment
 from tests.report import plans
 
 GAUSSIANS = {'name': 'gaussians', 'num_clients': 6, 'examples_per_client': 30}
@@ -49,7 +49,7 @@ def config(links, problem=QUADRATIC, client=CLIENT, **changes):
 
 def links_of(*args, **changes):
     """The links of such a config."""
-    return of_experiment(plans.planned(config(*args, **changes)))
+    return from_experiment(plans.planned(config(*args, **changes)))
 
 
 def screen(*args, **changes):
@@ -185,7 +185,7 @@ def test_theorems_are_about_clients_of_equal_weight():
         'partition': 'dirichlet_unequal',
     }
     values = config(UPLINKS, digits, algorithms={'fedavg': {'weights': 'examples'}})
-    links = of_experiment(plans.planned(values))
+    links = from_experiment(plans.planned(values))
     text = theorems.text(links, links.record(8))
     assert text.endswith('Theorems: not checked, clients weigh by their examples.')
 
