@@ -43,9 +43,10 @@ class RandomGraph(NamedTuple):
     def mean_product(self, *edges: np.ndarray) -> float:
         """Computes the mean product of the weights of one edge or two.
 
-        The degrees at their ends are sums of independent edges once it is known which
-        edges between the ends are up. In each such state the law of a degree is that
-        without these edges, shifted by their number.
+        An edge that is down has weight zero, so all of ``edges`` are up. The degrees at
+        their ends are sums of independent edges once it is known which edges between the
+        ends are up. In each such state, a degree is the client's number of other edges that
+        are up, shifted by a constant.
 
         Args:
           *edges: int[2], the ends of each edge.
@@ -124,10 +125,17 @@ def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
     up = _checks.checked_masks('edges', edges)
     size = up.shape[-1]
     is_square = up.ndim > 1 and up.shape[-2] == size
-    is_symmetric = is_square and (up == np.swapaxes(up, -1, -2)).all()
-    is_valid = is_symmetric and not up[..., np.eye(size) > 0].any()
-    requirement = 'be symmetric [..., N, N], without a diagonal'
-    _checks.require(is_valid, 'edges', requirement, up.shape)
+    got = f'shape {list(up.shape)}'
+    _checks.require(is_square, 'edges', 'have shape [..., N, N]', got)
+    one_way = np.argwhere(up > np.swapaxes(up, -1, -2))
+    if len(one_way):
+        first, second = one_way[0, -2:]
+        got = f'an edge at client {first} that is none at client {second}'
+        raise errors.invalid('edges', 'be symmetric', got)
+    loops = np.argwhere(up & np.eye(size, dtype=bool))
+    if len(loops):
+        got = f'an edge of client {loops[0, -1]} with itself'
+        raise errors.invalid('edges', 'have an empty diagonal', got)
     degrees = up.sum(axis=-1)
     matrix = up / (1.0 + np.maximum(degrees[..., :, None], degrees[..., None, :]))
     return matrix + np.eye(size) * (1.0 - matrix.sum(axis=-1))[..., None, :]
@@ -164,9 +172,9 @@ def metropolis_map(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the linear map ``H -> E[M H M]`` over independent edges, exactly.
 
-    With ``M = I - sum_e m_e b_e b_e^T``, b_e the difference of the ends of edge e, it needs
-    the ``E[m_e m_f]``. Two edges depend on each other through a client that they share and
-    through the at most four edges between their ends.
+    With ``M = I - sum_e m_e b_e b_e^T``, m_e the weight of edge e (zero while it is down) and
+    b_e the difference of its ends, it needs the ``E[m_e m_f]``. Two edges depend on each other
+    through a client that they share and through the at most four edges between their ends.
 
     Args:
       neighbours: int[N, K].
@@ -192,7 +200,8 @@ def _metropolis_map(graph: RandomGraph) -> Callable[[np.ndarray], np.ndarray]:
     for e, f in itertools.combinations_with_replacement(edge_ids, 2):
         first = graph.ends[e]
         second = graph.ends[f]
-        # They are dependent if they share a client or if edges lie between them.
+        # They are dependent if an edge lies between their ends. If they share a client, the
+        # two edges themselves do.
         if graph.matrix[np.ix_(first, second)].any():
             moments[e, f] = moments[f, e] = graph.mean_product(first, second)
 

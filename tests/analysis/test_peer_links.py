@@ -207,7 +207,15 @@ def test_the_chance_of_a_step_against_all_links(tolerance):
 
 
 def test_refusals():
-    with refusals.names('edges'):
+    with refuses('`edges` must have shape [..., N, N], got shape [2].'):
+        analysis.metropolis_matrix([True, False])
+    with refuses(
+        '`edges` must be symmetric, got an edge at client 2 that is none at client 1.'
+    ):
+        analysis.metropolis_matrix([[[0, 0, 0]] * 3, [[0, 1, 0], [1, 0, 0], [0, 1, 0]]])
+    with refuses(
+        '`edges` must have an empty diagonal, got an edge of client 0 with itself.'
+    ):
         analysis.metropolis_matrix([[True]])
     with refusals.names('probs'):
         analysis.colrel_weights([0.0, 0.5], [[1, 0], [0, 1]])
