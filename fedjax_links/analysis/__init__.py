@@ -101,10 +101,7 @@ from fedjax_links.analysis.relays import (
     colrel_weights,
 )
 from fedjax_links.analysis.remembering_links import weighted_finite_steps
-from fedjax_links.analysis.theorems.check import (
-    TheoremCheck,
-    TheoremRun,
-    check_theorem,
-)
+from fedjax_links.analysis.theorems.check import TheoremCheck, check_theorem
+from fedjax_links.analysis.theorems.theorem_run import TheoremRun
 
 __all__ = [name for name, value in globals().items() if callable(value)]

@@ -4,6 +4,6 @@
 amplified FedAvg, ``sun2025`` is FedAvg under a minimum separation. What they share lies in
 ``local_drift``, ``mixing_rates``, ``link_marginals``, ``regularity``, ``mixing_times`` and
 ``selection_counters``. ``problem_constants`` has the constants of quadratics and linear models,
-``gradient_runs`` runs them, and ``check`` sets a theorem beside a run. Where a statement as
-printed is false, the docstring of its function says so.
+``gradient_runs`` runs them, and ``check`` sets a theorem beside a ``theorem_run``. Where a
+statement as printed is false, the docstring of its function says so.
 """

@@ -6,40 +6,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fedjax_links.analysis import _checks
-from fedjax_links.analysis.cohort_chain import MinimumSeparationChain
-from fedjax_links.analysis.theorems import sun2025, wang2022, xiang2023, xiang2024
+from fedjax_links.analysis.theorems import (
+    sun2025,
+    theorem_run,
+    wang2022,
+    xiang2023,
+    xiang2024,
+)
 from fedjax_links.analysis.theorems.problem_constants import ProblemConstants
-from fedjax_links.analysis.theorems.regularity import PatternConstants
-
-
-class TheoremRun(NamedTuple):
-    """Holds what theorems ask of a run. None stands for what is not known.
-
-    Attributes:
-      learning_rate: the local rate, constant over rounds.
-      local_steps: local steps in a round.
-      num_rounds: T.
-      realised: the mean squared gradient norm that the run had, in the theorem's own average.
-      rounds_are_independent: whether the links of a round are independent of other rounds.
-      mixing_rate: rho of FedPBC's mixing.
-      period: P of amplified FedAvg.
-      amplification: eta of amplified FedAvg.
-      pattern: constants of the weights of amplified FedAvg with this P.
-      chain: of a minimum separation.
-      largest_gradient: D, the largest gradient norm of F along the run.
-    """
-
-    learning_rate: float
-    local_steps: int
-    num_rounds: int
-    realised: float | None = None
-    rounds_are_independent: bool | None = None
-    mixing_rate: float | None = None
-    period: int = 1
-    amplification: float = 1.0
-    pattern: PatternConstants | None = None
-    chain: MinimumSeparationChain | None = None
-    largest_gradient: float | None = None
+from fedjax_links.analysis.theorems.theorem_run import TheoremRun
 
 
 class Assumption(NamedTuple):
@@ -130,7 +105,7 @@ def check_theorem(
       The check; ``text()`` is its form for reading.
 
     Raises:
-      ValueError: for an unknown theorem.
+      ValueError: for an unknown theorem, or a field of the run that is out of range.
 
     Example:
       >>> from fedjax_links import analysis
@@ -153,6 +128,7 @@ def check_theorem(
     check = THEOREMS[_checks.checked_choice('theorem', theorem, THEOREMS)]
     _checks.checked_kind('problem', problem, ProblemConstants, 'a `ProblemConstants`')
     _checks.checked_kind('run', run, TheoremRun, 'a `TheoremRun`')
+    theorem_run.check_fields(run)
     return check(problem, run)
 
 
@@ -227,14 +203,14 @@ def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
 
 
 def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
-    work: dict[str, Any] = {
+    shared_arguments: dict[str, Any] = {
         'smoothness': problem.smoothness,
         'local_steps': run.local_steps,
         'period': run.period,
     }
-    cap = wang2022.local_rate_cap(**work)
+    cap = wang2022.local_rate_cap(**shared_arguments)
     product = run.learning_rate * run.amplification
-    largest_product = wang2022.rate_product_cap(**work)
+    largest_product = wang2022.rate_product_cap(**shared_arguments)
     empty = None if run.pattern is None else run.pattern.num_empty
     bound = math.nan
     if run.pattern is not None and math.isfinite(problem.noise):
@@ -248,7 +224,7 @@ def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
             round_divergence=run.pattern.round_divergence,
             largest_weight_square=run.pattern.largest_weight_square,
             noise=problem.noise,
-            **work,
+            **shared_arguments,
         ).total
     assumptions = (
         _bounded_noise(problem),
@@ -296,7 +272,7 @@ def _check_separation(
             largest_weight=weight,
         )
         cap = largest * unit
-        work: dict[str, Any] = {
+        shared_arguments: dict[str, Any] = {
             'num_rounds': run.num_rounds,
             'lag': lag,
             'smoothness': problem.smoothness,
@@ -306,13 +282,15 @@ def _check_separation(
         }
         scale = run.learning_rate / unit
         if run.num_rounds > lag and is_debiased:
-            bound = sun2025.lemma10_terms(scale, largest_weight=weight, **work).total
+            bound = sun2025.lemma10_terms(
+                scale, largest_weight=weight, **shared_arguments
+            ).total
         elif run.num_rounds > lag and run.largest_gradient is not None:
             bound = sun2025.theorem4_terms(
                 scale,
                 largest_gradient=run.largest_gradient,
                 marginal=chain.marginal,
-                **work,
+                **shared_arguments,
             ).total
     mixes = None if chain is None else lag is not None
     assumptions = (

@@ -7,12 +7,14 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import (
+    check,
     gradient_runs,
     problem_constants,
     regularity,
     sun2025,
     xiang2024,
 )
+from tests import refusals
 from tests.refusals import refuses
 
 
@@ -217,3 +219,29 @@ def test_unknown_theorems_are_refused():
     names = "'xiang2023', 'xiang2024', 'wang2022', 'sun2025', 'sun2025_debiased'"
     with refuses(f"`theorem` must be one of {names}, got 'sun'."):
         analysis.check_theorem('sun', problem(), analysis.TheoremRun(0.1, 1, 1))
+
+
+@pytest.mark.parametrize('theorem', check.THEOREMS)
+@pytest.mark.parametrize(
+    'field, value, requirement',
+    [
+        ('learning_rate', -0.01, 'be positive and finite'),
+        ('learning_rate', 0.0, 'be positive and finite'),
+        ('learning_rate', 'fast', 'hold numbers'),
+        ('local_steps', 0, 'be an integer of at least 1'),
+        ('num_rounds', 2.5, 'be an integer of at least 1'),
+        ('period', 0, 'be an integer of at least 1'),
+        ('amplification', -1.0, 'be positive and finite'),
+        ('realised', [0.1], 'be one number'),
+        ('mixing_rate', 1.5, 'lie in [0, 1]'),
+        ('largest_gradient', -1.0, 'be at least 0'),
+        ('pattern', 3, 'be a `PatternConstants`'),
+        ('chain', 3, 'be a `MinimumSeparationChain`'),
+    ],
+)
+def test_fields_of_a_run_are_refused_by_name(theorem, field, value, requirement):
+    """Sun et al.'s theorem would cover a negative rate, whose bound is not computed."""
+    chain = analysis.minimum_separation_chain([0.2, 0.2, 0.3, 0.3], 1)
+    run = analysis.TheoremRun(1e-5, 5, 2000, chain=chain)._replace(**{field: value})
+    with refusals.names(f'run.{field}', requirement):
+        analysis.check_theorem(theorem, problem(), run)
