@@ -241,7 +241,7 @@ row[2].set_ylim(0, 1.05)
 masses = (1.0 + np.arange(12)) ** -1.5
 exact = analysis.minimum_separation_curve(masses)
 figure, row = plt.subplots(1, 2, figsize=(9, 3.4), layout='constrained')
-for separation, look in fl.plot.looks(['0', '3', '7', '11']).items():
+for separation, style in fl.plot.assign_styles(['0', '3', '7', '11']).items():
     waiting = participation.minimum_separation(masses, separation=int(separation))
 
     def selections(key, waiting=waiting):
@@ -251,10 +251,10 @@ for separation, look in fl.plot.looks(['0', '3', '7', '11']).items():
     shares = np.asarray(chosen, float).mean(axis=1)
     label = f'R = {separation}'
     row[0].plot(
-        1 + np.arange(12), exact[int(separation)], '-', color=look.colour, label=label
+        1 + np.arange(12), exact[int(separation)], '-', color=style.colour, label=label
     )
     row[0].plot(
-        1 + np.arange(12), shares.mean(axis=0), 'o', color=look.colour, markersize=4
+        1 + np.arange(12), shares.mean(axis=0), 'o', color=style.colour, markersize=4
     )
     if separation == '11':  # nothing is random any more
         np.testing.assert_allclose(shares, 1 / 12, atol=1 / 400)

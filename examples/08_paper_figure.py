@@ -129,15 +129,15 @@ remembering['fedpbc (client mean)'] = {'server': remembering['fedpbc']['client_m
 # %%
 figure, axes = plt.subplots(figsize=(5.6, 3.6), layout='constrained')
 ends = {}
-for name, look in fl.plot.looks(remembering).items():
+for name, style in fl.plot.assign_styles(remembering).items():
     ends[name] = remembering[name]['server'][:, :, -5:].mean(axis=2)
     level = evaluation.seed_interval(ends[name], axis=1)
-    line = look.line('server') if 'mean' not in name else '--'
+    line = style.line('server') if 'mean' not in name else '--'
     axes.errorbar(
         times,
         level.mean,
         level.half_width,
-        color=look.colour,
+        color=style.colour,
         linestyle=line,
         capsize=3,
         label=name,

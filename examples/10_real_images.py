@@ -162,8 +162,8 @@ left.barh(positions, 100 * kind_weights[order], color='0.6')
 left.axvline(10, color='0.2', linewidth=1)
 left.set(xlabel="weight in FedAvg's objective, %", yticks=positions)
 left.set_yticklabels([kinds[i] for i in order])
-for name, look in plot.looks(ends).items():
-    right.plot(100 * ends[name][order], positions, 'o', color=look.colour, label=name)
+for name, style in plot.assign_styles(ends).items():
+    right.plot(100 * ends[name][order], positions, 'o', color=style.colour, label=name)
 right.set_xlabel('accuracy, %')
 right.grid(alpha=0.25)
 right.legend(frameon=False, fontsize=8)

@@ -94,7 +94,7 @@ def draw() -> None:
     maps = {name: read(name) for name in MAPS}
     view, _ = maps['space']
     labels = [label for label in view.algorithms if label != 'fedavg']
-    looks = plot.looks(view.algorithms)
+    style_of = plot.assign_styles(view.algorithms)
     names = [view.name(label) for label in labels]
     for ax, (name, (_, map_cells)) in zip(axes[0], maps.items(), strict=True):
         base = map_cells.by_seed('fedavg')
@@ -113,9 +113,9 @@ def draw() -> None:
                 100 * interval.mean,
                 column,
                 xerr=100 * interval.half_width,
-                fmt=looks[label].marker,
+                fmt=style_of[label].marker,
                 capsize=3,
-                color=looks[label].colour,
+                color=style_of[label].colour,
             )
         ax.axvline(0, color='0.4', lw=0.8)
         ax.set_title(f'{name}: {points.size} points', fontsize=10)

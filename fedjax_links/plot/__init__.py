@@ -25,8 +25,11 @@ from fedjax_links.plot.links import (
     participation_rates,
     peer_graph,
 )
-from fedjax_links.plot.styles import COLOURS, EXACT, Look, looks
+from fedjax_links.plot.styles import COLOURS, EXACT, LabelStyle, assign_styles
 
 __all__ = [
     name for name, value in globals().items() if callable(value) or name.isupper()
 ]
+# Their names in version 0.1.0.
+level_bars = metric_bars
+looks = assign_styles

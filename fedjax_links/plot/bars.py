@@ -66,22 +66,22 @@ def metric_bars(
     letters_per_inch = LETTERS_PER_INCH * panels.FONT / rcParams['font.size']
     group_centres = np.arange(len(groups))
     middle_bar = (len(values) - 1) / 2
-    for bar_index, (label, look) in enumerate(styles.looks(values).items()):
+    for bar_index, (label, style) in enumerate(styles.assign_styles(values).items()):
         by_seed = heights[label]
         num_seeds = by_seed.shape[1]
         mean, half_width, _ = evaluation.seed_interval(by_seed, axis=1)
-        style: dict[str, Any] = {
+        options: dict[str, Any] = {
             'label': panels.literal(names.get(label, label)),
-            'color': look.colour,
+            'color': style.colour,
             'edgecolor': 'white',
             'linewidth': 0,
-            'hatch': look.hatch,
+            'hatch': style.hatch,
         }
         centres = group_centres + (bar_index - middle_bar) * width
         if num_seeds > 2:
-            style['yerr'] = np.nan_to_num(half_width)
-            style['error_kw'] = {'linewidth': 0.8, 'capsize': 2}
-        axes.bar(centres, mean, width, **style)
+            options['yerr'] = np.nan_to_num(half_width)
+            options['error_kw'] = {'linewidth': 0.8, 'capsize': 2}
+        axes.bar(centres, mean, width, **options)
         if num_seeds == 2:
             dots: dict[str, Any] = {'color': 'black', 'markersize': 3}
             axes.plot(np.repeat(centres, 2), by_seed.ravel(), '.', **dots)

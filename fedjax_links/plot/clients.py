@@ -59,17 +59,17 @@ def participation_loss(
         label: _checked_losses(values, rounds.size) for label, values in losses.items()
     }
     axes = panels.axes_of(ax)
-    for label, look in styles.looks(losses).items():
+    for label, style in styles.assign_styles(losses).items():
         points: dict[str, Any] = {
             'linestyle': 'none',
             'markersize': 4,
             'alpha': 0.75,
-            'color': look.colour,
+            'color': style.colour,
         }
         axes.plot(
             rounds,
             checked_losses[label],
-            look.marker,
+            style.marker,
             label=panels.literal(names.get(label, label)),
             **points,
         )

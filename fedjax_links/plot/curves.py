@@ -118,7 +118,7 @@ def learning_curves(
     if legend:
         _check_legend(curves_of_patterns.values())
     curve_labels = [label for curves in curves_of_patterns.values() for label in curves]
-    look_of = styles.looks(dict.fromkeys(curve_labels))
+    style_of = styles.assign_styles(dict.fromkeys(curve_labels))
     is_bounded = shown_metric.is_fraction and not above
     limits = (0, 1) if is_bounded else (-np.inf, np.inf)
     options = _Options(window, band, above, log, log_rounds, limits)
@@ -129,7 +129,7 @@ def learning_curves(
         num_curves = _num_curves(curves)
         curve_index = 0
         for label, by_model in curves.items():
-            look = look_of[label]
+            style = style_of[label]
             x_values = np.asarray(positions.get(label, results['round']))
             for model_name, values in by_model.items():
                 curve_name = panels.name_of(
@@ -140,16 +140,16 @@ def learning_curves(
                     x_values,
                     values,
                     options,
-                    look,
-                    linestyle=look.line(model_name),
+                    style,
+                    linestyle=style.line(model_name),
                     name=curve_name,
                     curve_index=curve_index,
                     num_curves=num_curves,
                 )
                 curve_index += 1
                 theory = exact_curves.get(label, {}).get(model_name)
-                _draw_exact(axes, x_values, theory, options, look.colour)
-            _draw_prediction(axes, predictions, label, above, look, shown_names[label])
+                _draw_exact(axes, x_values, theory, options, style.colour)
+            _draw_prediction(axes, predictions, label, above, style, shown_names[label])
         panels.name_panel(axes, results, pattern)
         _name_axes(axes, x_name, shown_metric.words, above)
         _scale_axes(axes, log, log_rounds, shown_metric.is_fraction)
@@ -163,7 +163,7 @@ def _draw_curve(
     x_values: np.ndarray,
     values: np.ndarray,
     options: _Options,
-    look: styles.Look,
+    style: styles.LabelStyle,
     *,
     linestyle: Any,
     name: str,
@@ -177,7 +177,7 @@ def _draw_curve(
       x_values: float[E].
       values: float[S, E].
       options: how to draw them.
-      look: of the label.
+      style: of the label.
       linestyle: of the candidate model.
       name: in the legend.
       curve_index: which of the panel's curves it is.
@@ -197,14 +197,14 @@ def _draw_curve(
         x_values,
         mean,
         label=name,
-        color=look.colour,
+        color=style.colour,
         linestyle=linestyle,
         linewidth=1.3,
-        marker=look.marker if marked else '',
+        marker=style.marker if marked else '',
         markersize=4,
         markevery=marked,
     )
-    _fill_band(axes, x_values, mean, half_width, options, look.colour)
+    _fill_band(axes, x_values, mean, half_width, options, style.colour)
 
 
 def _draw_exact(
@@ -251,7 +251,7 @@ def _draw_prediction(
     predictions: Mapping[str, float],
     label: str,
     above: float,
-    look: styles.Look,
+    style: styles.LabelStyle,
     name: str,
 ) -> None:
     """Draws a dotted line at the predicted final value of a label, if there is one.
@@ -261,7 +261,7 @@ def _draw_prediction(
       predictions: final values by label.
       label: of the line.
       above: what is subtracted from the values.
-      look: of the label.
+      style: of the label.
       name: of the label in the legend.
     """
     if label not in predictions:
@@ -269,7 +269,7 @@ def _draw_prediction(
     index = list(predictions).index(label)
     axes.axhline(
         predictions[label] - above,
-        color=look.colour,
+        color=style.colour,
         linestyle=_dots(index, len(predictions)),
         linewidth=1.2,
         label=panels.literal(f'{name}, predicted'),

@@ -83,9 +83,10 @@ def paired_differences(
     axes_of_panels = panels.panel_axes(
         ax, len(curves_of_patterns), len(baseline_of), longest_title
     )
-    looks = styles.looks(titles)
+    style_of = styles.assign_styles(titles)
     rows = [
-        _Row(label, wide.get(label, 0.0), looks[label].colour) for label in baseline_of
+        _Row(label, wide.get(label, 0.0), style_of[label].colour)
+        for label in baseline_of
     ]
     panel_differences = zip(
         axes_of_panels, differences_of_patterns.items(), strict=True

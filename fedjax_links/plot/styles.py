@@ -1,7 +1,7 @@
 """Assigns colours, lines and markers, the same in every picture.
 
 A registered algorithm has its colour, line and marker for good; relatives have shades of one hue.
-Any other label takes a look that is free in its picture, so no two labels of a picture have one
+Any other label takes a style that is free in its picture, so no two labels of a picture have one
 colour. The colours are told apart by the colour-blind: the first eight are those of Okabe
 and Ito (2008) and two more, the others were chosen far from them and from each other.
 """
@@ -67,8 +67,8 @@ _COLOUR_OF_NAME = {
 """Indices of `COLOURS`."""
 
 
-class Look(NamedTuple):
-    """Describes how one thing looks in every picture.
+class LabelStyle(NamedTuple):
+    """Describes how a label looks in every picture.
 
     Attributes:
       colour: one of `COLOURS`; its index says the hue and the rank.
@@ -122,8 +122,8 @@ class Look(NamedTuple):
         return tuple((1 - grey) * channel + grey * 0.8 for channel in blended)
 
 
-def looks(labels: Iterable[str]) -> dict[str, Look]:
-    """Assigns looks to what stands side by side in a picture, each with a colour of its own.
+def assign_styles(labels: Iterable[str]) -> dict[str, LabelStyle]:
+    """Assigns styles to what stands side by side in a picture, each with a colour of its own.
 
     ``fedavg``, ``FedAvg`` and ``fedavg (learning_rate 0.1)`` are the registry's ``fedavg``, as is
     ``fedavg-long``. Of two of them in one picture, the first has the colour of ``fedavg``, and the
@@ -146,7 +146,7 @@ def looks(labels: Iterable[str]) -> dict[str, Look]:
             colour_of[label] = colour
             used.add(colour)
     num_uses = dict.fromkeys(used, 1)
-    look_of: dict[str, Look] = {}
+    style_of: dict[str, LabelStyle] = {}
     for label, name in name_of.items():
         variant = 0
         if label not in colour_of:
@@ -154,8 +154,8 @@ def looks(labels: Iterable[str]) -> dict[str, Look]:
             colour_of[label] = colour
             variant = num_uses.get(colour, 0)
             num_uses[colour] = variant + 1
-        look_of[label] = Look(COLOURS[colour_of[label]], variant)
-    return look_of
+        style_of[label] = LabelStyle(COLOURS[colour_of[label]], variant)
+    return style_of
 
 
 def _least_used(num_uses: Mapping[int, int], relative: int | None) -> int:

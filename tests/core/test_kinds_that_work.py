@@ -125,7 +125,7 @@ def test_tables_of_configs_take_edges_for_clients(table, name, options):
         lambda: plot.participation_loss([0.5, 1.5], {3: [0.1, np.nan]}),
         lambda: plot.participation_loss([1, 2], pandas.DataFrame({'a': [0.1, 0.2]})),
         lambda: plot.metric_bars({'a': [[np.nan]]}, np.array(['one'])),
-        lambda: plot.looks(iter(['fedavg'])),
+        lambda: plot.assign_styles(iter(['fedavg'])),
     ],
 )
 def test_pictures_of_what_is_clear_are_drawn(draw):

@@ -92,7 +92,7 @@ def test_clouds_of_clients(ax):
     for line, values in zip(ax.lines, losses.values(), strict=True):
         np.testing.assert_array_equal(line.get_xdata(), [0, 2, 4])
         np.testing.assert_array_equal(line.get_ydata(), values)
-    assert ax.lines[0].get_color() == plot.looks(['fedavg'])['fedavg'].colour
+    assert ax.lines[0].get_color() == plot.assign_styles(['fedavg'])['fedavg'].colour
 
 
 def test_a_mixing_matrix_is_that_of_the_mask(ax):
@@ -222,7 +222,10 @@ def test_errors(call, message):
 
 
 def test_matplotlib_is_loaded_by_the_first_picture_only():
-    code = "import fedjax_links as fl, sys; fl.plot.looks; assert 'matplotlib' not in sys.modules"
+    code = (
+        'import fedjax_links as fl, sys; fl.plot.assign_styles; '
+        "assert 'matplotlib' not in sys.modules"
+    )
     folder = str(next(iter(fl.__path__)) + '/..')
     subprocess.run([sys.executable, '-c', code], check=True, cwd=folder, timeout=600)
     assert 'plot' in dir(fl)

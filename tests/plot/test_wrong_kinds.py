@@ -177,8 +177,8 @@ CALLS = {
         lambda v: plot.paired_differences(CURVES, 'fedavg', wide={'fedpbc': v}),
         [-0.1, 'a', [0.1]],
     ),
-    'labels': (plot.looks, [None, 3, 'fedavg', [1, 2]]),
-    'colour': (lambda v: plot.Look(v).marker, ['red', 3, None]),
+    'labels': (plot.assign_styles, [None, 3, 'fedavg', [1, 2]]),
+    'colour': (lambda v: plot.LabelStyle(v).marker, ['red', 3, None]),
 }
 
 

@@ -54,8 +54,8 @@ class ComparedMap:
         self.margin = margin
         self.names = list(map(view.name, map_cells.choices))
         self.baseline = view.name(view.baseline)
-        looks = plot.looks(map_cells.choices).values()
-        self.faces = np.array([look.face for look in looks])
+        all_styles = plot.assign_styles(map_cells.choices).values()
+        self.faces = np.array([style.face for style in all_styles])
         self.x = _axis_texts(*map_cells.x)
         self.y = _axis_texts(*map_cells.y)
         self.panels = [self._panel_cells(*panel) for panel in map_cells.panels]

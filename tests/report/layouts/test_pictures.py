@@ -366,7 +366,7 @@ def test_an_algorithm_has_one_colour_on_all_pages(draw_page, rng):
         for page in (curves(result), curves(alone))
     ]
     colours.append(draw_page(overview(result)).axes[0].lines[0].get_color())
-    assert set(colours) == {plot.looks(['mifa'])['mifa'].colour}
+    assert set(colours) == {plot.assign_styles(['mifa'])['mifa'].colour}
     patch = draw_page(bars(result)).axes[0].patches[0]
     assert patch.get_facecolor()[:3] == matplotlib.colors.to_rgb(colours[0])
 

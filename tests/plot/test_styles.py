@@ -10,39 +10,49 @@ from fedjax_links import plot
 from fedjax_links.algorithms import ALGORITHMS
 
 
-def line(look, model='server'):
-    return look.colour, str(look.line(model))
+def style_of(label):
+    return plot.assign_styles([label])[label]
 
 
-def test_each_registered_algorithm_has_a_look_of_its_own():
-    alone = {name: plot.looks([name])[name] for name in ALGORITHMS}
-    together = plot.looks(ALGORITHMS)
-    backwards = plot.looks([*reversed(ALGORITHMS), 'mine', 'another'])
+def line(style, model='server'):
+    return style.colour, str(style.line(model))
+
+
+def test_each_registered_algorithm_has_a_style_of_its_own():
+    alone = {name: plot.assign_styles([name])[name] for name in ALGORITHMS}
+    together = plot.assign_styles(ALGORITHMS)
+    backwards = plot.assign_styles([*reversed(ALGORITHMS), 'mine', 'another'])
     for name in ALGORITHMS:
         assert alone[name] == together[name] == backwards[name]
     for model in ('server', 'client_mean'):
-        assert len({line(look, model) for look in alone.values()}) == len(ALGORITHMS)
-    assert len({look.colour for look in alone.values()}) == len(ALGORITHMS)
-    assert len({(look.marker, str(look.line())) for look in alone.values()}) > 20
-    faces = np.array([look.face for look in alone.values()])
+        assert len({line(style, model) for style in alone.values()}) == len(ALGORITHMS)
+    assert len({style.colour for style in alone.values()}) == len(ALGORITHMS)
+    assert len({(style.marker, str(style.line())) for style in alone.values()}) > 20
+    faces = np.array([style.face for style in alone.values()])
     for one, other in itertools.combinations(faces, 2):
         assert np.abs(one - other).max() > 0.05
-    assert not {line(look) for look in together.values()} & {
-        line(look, 'client_mean') for look in together.values()
+    assert not {line(style) for style in together.values()} & {
+        line(style, 'client_mean') for style in together.values()
     }
 
 
 @pytest.mark.parametrize(
     'label', ['FedAvg', 'fedavg (rate 0.1)', 'fedavg-long', 'fedavg x']
 )
-def test_other_names_of_an_algorithm_have_its_look(label):
-    assert plot.looks([label])[label] == plot.looks(['fedavg'])['fedavg']
+def test_other_names_of_an_algorithm_have_its_style(label):
+    assert style_of(label) == style_of('fedavg')
+
+
+def test_names_of_an_earlier_version_still_work():
+    assert plot.looks is plot.assign_styles
+    assert plot.level_bars is plot.metric_bars
+    assert not {'looks', 'level_bars'} & {*plot.__all__}
 
 
 def test_the_longest_name_counts():
-    result = plot.looks(['fedavg_all (rate 1)', 'wait-for-all'])
-    assert result['fedavg_all (rate 1)'] == plot.looks(['fedavg_all'])['fedavg_all']
-    assert result['wait-for-all'] == plot.looks(['wait_for_all'])['wait_for_all']
+    result = plot.assign_styles(['fedavg_all (rate 1)', 'wait-for-all'])
+    assert result['fedavg_all (rate 1)'] == style_of('fedavg_all')
+    assert result['wait-for-all'] == style_of('wait_for_all')
 
 
 SERIES = [f'mifa (rate {rate})' for rate in range(5)]
@@ -59,29 +69,31 @@ SERIES = [f'mifa (rate {rate})' for rate in range(5)]
     ],
 )
 def test_no_two_of_a_picture_have_one_colour(labels):
-    result = plot.looks(labels)
+    result = plot.assign_styles(labels)
     assert list(result) == labels
-    assert len({look.colour for look in result.values()}) == len(labels)
-    assert plot.looks(labels) == result
+    assert len({style.colour for style in result.values()}) == len(labels)
+    assert plot.assign_styles(labels) == result
 
 
 def test_series_of_one_algorithm_have_shades_of_its_hue():
-    result = plot.looks(SERIES)
-    assert result[SERIES[0]] == plot.looks(['mifa'])['mifa']
-    hue = plot.looks(['mifa'])['mifa'].hue
-    assert [look.hue for look in result.values()][:4] == [hue] * 4
+    result = plot.assign_styles(SERIES)
+    assert result[SERIES[0]] == style_of('mifa')
+    hue = style_of('mifa').hue
+    assert [style.hue for style in result.values()][:4] == [hue] * 4
 
 
 def test_a_registered_algorithm_keeps_its_colour_among_others():
     for name in ('fedavg', 'fedvarp'):
-        alone = plot.looks([name])[name]
-        assert plot.looks(['mine', *SERIES, name])[name] == alone
+        alone = plot.assign_styles([name])[name]
+        assert plot.assign_styles(['mine', *SERIES, name])[name] == alone
 
 
 def test_more_things_than_colours_differ_in_markers():
     labels = [f'mine{k}' for k in range(3 * len(plot.COLOURS))]
-    result = plot.looks(labels)
-    assert len({(look.colour, look.marker) for look in result.values()}) == len(labels)
+    result = plot.assign_styles(labels)
+    assert len({(style.colour, style.marker) for style in result.values()}) == len(
+        labels
+    )
 
 
 # Machado, Oliveira and Fernandes 2009, severity 1, on linear light.
@@ -143,7 +155,7 @@ OF_XIANG_2024 = [
     [
         (plot.COLOURS, 0.045),
         (plot.COLOURS[:8], 0.075),
-        ([look.colour for look in plot.looks(OF_XIANG_2024).values()], 0.07),
+        ([style.colour for style in plot.assign_styles(OF_XIANG_2024).values()], 0.07),
     ],
 )
 def test_the_colour_blind_can_distinguish_colours(deficiency, colours, distance):
