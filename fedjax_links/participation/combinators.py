@@ -234,9 +234,8 @@ def outage(
     def take_down(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         down = is_affected & (start <= round) & (round < stop)
         links = samples[0]
-        links = links._replace(
-            mask=links.mask & ~down, prob=jnp.where(down, 0, links.prob)
-        )
+        prob = jnp.where(down, 0, links.prob)
+        links = links._replace(mask=links.mask & ~down, prob=prob)
         if base.is_duplex(links):
             links = links._replace(downlink=links.downlink & ~down)
         if isinstance(links, PeerLinkSample):
@@ -333,7 +332,9 @@ def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         # As in `mixture`, the minimum forbids fused multiply-adds.
         return 1 - jnp.minimum((1 - x) * (1 - y), 1)
 
-    joined: MaskLinks = jax.tree.map(union, *combining.align(samples))
+    # A client that cannot train in one part does not deliver through it.
+    parts = [s._replace(mask=base.delivers(s)) for s in combining.align(samples)]
+    joined: MaskLinks = jax.tree.map(union, *parts)
     if all(map(base.is_duplex, samples)):
         joined = joined._replace(prob=jnp.full_like(joined.prob, jnp.nan))
     return joined
@@ -370,9 +371,8 @@ def _check_part(argument: str, pattern: Participation) -> None:
 
 def _choose(samples: combining.Samples, index: Array) -> MaskLinks:
     """Takes the sample of an index, int32[]."""
-    return jax.tree.map(
-        lambda *parts: jnp.stack(parts)[index], *combining.align(samples)
-    )
+    aligned = combining.align(samples)
+    return jax.tree.map(lambda *parts: jnp.stack(parts)[index], *aligned)
 
 
 def both_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_links import base, simulation
 from fedjax_links.base import DuplexLinkSample, Participation
 from fedjax_links.core import errors
 from fedjax_links.links import graphs
@@ -140,6 +141,20 @@ def test_directions_are_those_of_the_parts():
         jax.tree.leaves(links), jax.tree.leaves(within), strict=True
     ):
         np.testing.assert_array_equal(before[:9], after[:9])
+
+
+def test_either_needs_one_part_in_which_a_client_trains_and_delivers():
+    """A recorded uplink may be up although its client cannot train."""
+    uplink = np.array([[1, 1, 0, 1]], bool)
+    downlink = np.array([[1, 1, 1, 0]], bool)
+    compute = np.array([[0, 1, 1, 1]], bool)
+    recorded = replay(uplink, downlink=downlink, compute=compute)
+    plain = np.array([[0, 0, 1, 0]], bool)
+    pattern = either(replay(plain), recorded)
+    links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=1)
+    expected = plain | (uplink & downlink & compute)
+    np.testing.assert_array_equal(base.participants(links), expected)
+    np.testing.assert_array_equal(base.delivers(links), plain | (uplink & compute))
 
 
 def test_edges_do_not_hang_on_what_is_around_them():
