@@ -53,6 +53,7 @@ def get_config() -> ConfigDict:
                 'grow': 5,
                 'model': {'fedpbc': 'client_mean'},
             },
+            # Shown under their labels, in this order.
             'names': tuple((f'first {count}',) * 2 for count in QUORUMS),
             'baseline': 'fedavg',
             'metric': 'eval_accuracy',

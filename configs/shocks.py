@@ -57,6 +57,7 @@ def get_config() -> ConfigDict:
                 'grow': 5,
                 'model': {'fedpbc': 'client_mean'},
             },
+            # Shown under their labels, in this order.
             'names': tuple((label,) * 2 for label in GROUPS),
             'baseline': 'fedavg',
             'metric': 'eval_accuracy',

@@ -58,9 +58,11 @@ def test_a_folder_says_what_ran_where_and_with_what(tmp_path):
     environment = json.loads((tmp_path / runs.ENVIRONMENT).read_text())
     assert {'versions', 'devices', 'threads', 'flags', 'python'} <= environment.keys()
     assert runs.read(tmp_path).facts == json.loads(json.dumps(results.facts))
+    # Seeds 0 and 3, 40 rounds of six clients. The entries of the first seed have no number.
     with np.load(tmp_path / runs.LINKS) as stored:
         mask = np.unpackbits(stored['mask/some'], axis=-1, count=6)
         assert stored['prob/some/3'].shape == (40, 6)
+    # Evaluations lie four rounds apart, and ten of them are of the first seed.
     active = results['rounds/num_active'][(results['algorithm'] == 'fedavg')]
     np.testing.assert_array_equal(mask.reshape(10, 4, 6).sum(axis=(1, 2)), active[:10])
 

@@ -10,7 +10,7 @@ def as_path(text: str | os.PathLike[str], argument: str = 'folder') -> Path:
     """Expands a leading ``~`` to the home folder, as a shell does.
 
     Args:
-      text: of a file or a folder.
+      text: the path of a file or a folder, as the user wrote it.
       argument: what to name in an error.
 
     Raises:

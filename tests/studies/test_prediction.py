@@ -29,7 +29,7 @@ def test_the_predicted_cell():
 @pytest.mark.slow
 @pytest.mark.optimised
 def test_the_simulated_cell():
-    """Another compiler's roundings: the mean of the same five seeds, in standard errors."""
+    """Compilers round differently, so means of the same seeds agree in standard errors."""
     _, expected, error = cells()
     setting = prediction.digits(0.0, 0.02, 1000, 5)
     curves = prediction.simulated(setting, 'fedavg')['server']
@@ -43,7 +43,10 @@ def test_a_predicted_cell_of_gaussian_classes():
     )
     setting, population = prediction.gaussians(0, 1.5, 4000)
     result = prediction.predicted(setting)
-    data = [100 * prediction_of.limit['accuracy'] for prediction_of in result[:2]]
-    computed = [population[0], data[0], population[1], data[1]]
+    fedavg = 100 * result.fedavg.limit['accuracy']
+    fedpbc = 100 * result.fedpbc.limit['accuracy']
+    computed = [population[0], fedavg, population[1], fedpbc]
     printed = [float(cell) for cell in row.groups()]
-    np.testing.assert_allclose(computed, printed, atol=0.051)
+    # One decimal of the population, two of the data, where a test example is 0.002.
+    errors = np.abs(np.subtract(computed, printed))
+    np.testing.assert_array_less(errors, [0.051, 0.011, 0.051, 0.011])
