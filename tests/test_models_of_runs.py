@@ -127,8 +127,11 @@ def test_parameters_of_another_model_are_refused(first, tmp_path):
     np.savez(path, weights=np.zeros(3))
     with refusals.names('config.initial_params', 'have the leaf', 'got leaves weights'):
         experiment.build(values(initial_params=str(path)))
-    with refusals.names('config.initial_params.folder'):
+    with refusals.names('config.initial_params.folder', 'No such file'):
         experiment.build(values(initial_params=str(tmp_path / 'nothing.npz')))
+    path.write_text('junk')
+    with refusals.names('config.initial_params.folder', 'which is no npz.'):
+        experiment.build(values(initial_params=str(path)))
     with refusals.names('config.initial_params', "did you mean 'lane'"):
         experiment.build(
             values(initial_params={'folder': str(first[1]), 'lan': FEDPBC})

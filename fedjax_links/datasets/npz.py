@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import secrets
+import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -193,6 +194,10 @@ def from_npz(path: PathLike) -> Dataset:
     file = paths.as_path(path, 'path')
     if not file.is_file():
         raise errors.invalid('path', 'name an npz file', file)
+    if not zipfile.is_zipfile(file):
+        # NumPy would take it for a pickle, and propose to load that.
+        requirement = 'name an intact npz file of numbers'
+        raise errors.invalid('path', requirement, f'{file}, which is no npz')
     try:
         with np.load(file, allow_pickle=False) as loaded:
             names = sorted(loaded.files)

@@ -1,6 +1,7 @@
 """Reads models of a run's lanes from their saves; imports no code from the run's folder."""
 
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def model(
     """
     checks.choice('name', name, _STATE_FIELDS)
     path = paths.as_path(folder)
-    if path.suffix == '.npz' and path.is_file():
+    if path.suffix == '.npz' and not path.is_dir():
         leaves = _read_npz(path)
     else:
         record = _find_lane(path, lane)
@@ -83,12 +84,16 @@ def _lies_in(prefix: str, key: str) -> bool:
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
     """Reads the arrays of an npz, by names that begin with a dot; a nameless one keeps none."""
+    requirement = 'be a folder of a run or a readable npz'
+    if path.is_file() and not zipfile.is_zipfile(path):
+        # NumPy would take it for a pickle, and propose to load that.
+        raise errors.invalid('folder', requirement, f'{path}, which is no npz')
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {f'.{name}' if name else '': stored[name] for name in stored}
     except (OSError, ValueError) as error:
-        requirement = 'be a folder of a run or a readable npz'
-        raise errors.invalid('folder', requirement, f'{path}: {error}') from None
+        reason = getattr(error, 'strerror', None) or errors.describe(error)
+        raise errors.invalid('folder', requirement, f'{path}: {reason}') from None
 
 
 def _find_lane(folder: Path, lane: str | LaneLabels | None) -> LaneRecord:

@@ -21,6 +21,10 @@ def test_what_no_section_gives_a_seed_is_redrawn_by_default():
     assert default_of(problem, free) == {'data', 'partition', 'links_quality'}
     assert default_of(problem, PROBS) == {'data', 'partition'}
     assert default_of({**problem, 'seed': 1}, free) == {'links_quality'}
+    assert default_of({**problem, 'data_seed': 1}, free) == {
+        'partition',
+        'links_quality',
+    }
     assert default_of({**problem, 'partition_seed': 1}, free) == {
         'data',
         'links_quality',
