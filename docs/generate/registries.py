@@ -68,7 +68,6 @@ REGISTRY_PAGES: dict[str, RegistryPage] = {
         '``dataset`` of the problem ``images``, with its options in ``data``: '
         ':doc:`your data </howto/own_data>`.',
         {'problem': _IMAGES},
-        ('seed',),
     ),
     'augmentations': RegistryPage(
         '``augment`` of the problem ``images``: a list of names.',

@@ -194,11 +194,15 @@ def _unset_problem_seeds(section: Section) -> set[str]:
     if 'seed' in section:
         return set()
     paths_by_column = section_seeds.seed_paths('problem', section)
-    return {
+    unset = {
         column
         for column, paths in paths_by_column.items()
         if _are_absent(section, paths)
     }
+    # A loader's own seed fixes the data. `data_seed` would replace it.
+    if not _are_absent(section, [('data', 'seed')]):
+        unset.discard(seeding.COLUMNS['data'])
+    return unset
 
 
 def problem_maker(

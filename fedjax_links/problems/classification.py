@@ -48,7 +48,7 @@ def digits(
     Args:
       num_clients: N.
       model: as in `images`.
-      seed: seed of the split, the partition and label noise.
+      seed: seed of the partition, of label noise and, unless ``data`` has its own, of the split.
       data_seed: seed of the split and label noise in its place.
       partition_seed: seed of the partition in its place.
       **options: further options of `images`, ``partition`` and its own (``alpha``,
@@ -69,7 +69,8 @@ def digits(
     if 'dataset' in options:
         requirement = "be left out of 'digits'; the problem 'images' takes one"
         raise errors.invalid('dataset', requirement, options['dataset'])
-    data_seed = seed if data_seed is None else data_seed
+    if data_seed is None and not _has_own_seed(options.get('data')):
+        data_seed = seed
     return images(
         dataset='digits',
         num_clients=num_clients,
@@ -272,6 +273,11 @@ def _preprocess(
     if channels is not None or (features.dtype == np.uint8 and not tokens):
         return Partial(augmentation.scale_pixels, channels)
     return unchanged if tokens else None
+
+
+def _has_own_seed(data: object) -> bool:
+    """Returns whether the options of a loader have a seed, which then draws the data."""
+    return isinstance(data, Mapping) and 'seed' in data
 
 
 def _load(

@@ -1,6 +1,9 @@
 """What is drawn anew by every seed where a config does not say."""
 
-from fedjax_links import experiment
+import numpy as np
+import pytest
+
+from fedjax_links import datasets, experiment
 from fedjax_links.planning import seeding
 from tests.planning.redrawn import PROBLEMS, PROBS, config
 
@@ -47,6 +50,35 @@ def test_what_no_section_gives_a_seed_is_redrawn_by_default():
         'data_seed': 5,
         'partition_seed': 5,
     }
+
+
+@pytest.mark.parametrize('name', ['digits', 'images'])
+def test_a_seed_of_the_loader_fixes_the_data(name):
+    section = {
+        'name': name,
+        'num_clients': 4,
+        'model': 'softmax',
+        'data': {'seed': 3},
+    }
+    if name == 'images':
+        section['dataset'] = 'synthetic_images'
+        section['data'] |= {'num_train': 40, 'num_test': 10}
+    loader = datasets.DATASETS[section.get('dataset', name)]
+    equal = {'name': 'equal', 'value': 0.5}
+    assert default_of(section, equal) == {'partition'}
+    settings = config(problem=section, num_seeds=2)
+    del settings['redraw']
+    planned = experiment.build(settings)
+    expected = loader(**section['data']).train_features
+    for seed in (0, 1):
+        features = planned.problem_at('links', {}, seed).data.features
+        np.testing.assert_array_equal(sorted_rows(features), sorted_rows(expected))
+
+
+def sorted_rows(images):
+    """Returns images as rows of pixels, in an order that their owners do not change."""
+    rows = np.asarray(images).reshape(len(images), -1)
+    return rows[np.lexsort(rows.T)]
 
 
 def test_the_number_of_algorithms_changes_no_draw():
