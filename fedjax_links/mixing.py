@@ -46,10 +46,11 @@ def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
 
     Args:
       mask: bool[N].
-      client_tree: leaves [N, ...].
+      client_tree: leaves [N, ...], no integers.
 
     Returns:
-      Leaves [...], of sums in float32 at least. Rows outside the mask are never read into the sum.
+      Leaves [...] in their dtypes, summed in float32 at least. Rows outside the mask are never read
+      into the sum.
 
     Example:
       >>> import jax.numpy as jnp
@@ -71,7 +72,7 @@ def mix(mask: Array, client_tree: PyTree) -> PyTree:
 
     Args:
       mask: bool[N].
-      client_tree: leaves [N, ...], row i the model of client i.
+      client_tree: leaves [N, ...], no integers; row i is the model of client i.
 
     Returns:
       Leaves [N, ...].
@@ -128,10 +129,14 @@ def _check_mask(mask: object) -> None:
 
 
 def _check_leaves(client_tree: PyTree, num_clients: int) -> None:
-    """Raises for a leaf that is no array with a row for each client."""
+    """Raises for a leaf that is no array with a row for each client, or that has integers."""
     for leaf in jax.tree.leaves(client_tree):
         if not hasattr(leaf, 'shape') or leaf.shape[:1] != (num_clients,):
             requirement = f'have arrays [{num_clients}, ...] as leaves'
+            raise errors.invalid('client_tree', requirement, contracts.kind_of(leaf))
+        # The mean of integers, cast back to them, would be cut.
+        if not jnp.issubdtype(leaf.dtype, jnp.inexact):
+            requirement = 'have leaves of floating-point numbers'
             raise errors.invalid('client_tree', requirement, contracts.kind_of(leaf))
 
 

@@ -80,6 +80,7 @@ def test_many_narrow_rows_are_mixed_as_those_of_float32():
         ('mask', 'zeros and ones', [0, 2, 1], np.ones(3)),
         ('client_tree', 'arrays [2, ...]', [True, False], np.ones(3)),
         ('client_tree', 'arrays [2, ...]', [True, False], 1.0),
+        ('client_tree', 'floating-point', [True, True], np.array([1, 2])),
     ],
 )
 def test_a_mask_and_rows_that_do_not_fit_are_refused(field, word, mask, rows):

@@ -141,7 +141,7 @@ def test_parameters_of_another_model_are_refused(first, tmp_path):
 @pytest.mark.parametrize(
     'params, words',
     [
-        (np.zeros(3), 'hold float32[2]'),
+        (np.zeros(3), 'hold float32[2], got'),
         (np.zeros(2, int), 'hold float32[2]'),
         ({'w': np.zeros(2)}, 'be one array'),
     ],

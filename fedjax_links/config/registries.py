@@ -17,6 +17,7 @@ from fedjax_links.base import Problem
 from fedjax_links.clients import rates as learning_rates
 from fedjax_links.config import optimizers, recorded_links
 from fedjax_links.core import checks, contracts, errors, tree
+from fedjax_links.core.labels import class_labels
 from fedjax_links.core.registry import Registry
 from fedjax_links.links import graphs
 from fedjax_links.participation import durations, schedules
@@ -86,16 +87,17 @@ def _label_dependent(
     """Lets clients of favoured classes deliver more often; see `label_dependent_probs`.
 
     Args:
-      problem: the problem, which has labels.
+      problem: the problem, which has an integer label for each example.
       sigma: standard deviation of the logarithm of a class's weight.
       minimum: the least probability of any client.
       seed: of the classes' weights, integer in ``[0, 2**32)``.
     """
     _check_clients(problem)
-    labels = getattr(problem.data, 'labels', None)
+    labels = class_labels(problem)
     if labels is None:
-        raise errors.invalid('name', 'suit a problem with labels', "'label_dependent'")
-    class_mix = partition.class_mix(owners(problem), np.asarray(labels))
+        requirement = 'suit a problem with a class for each example'
+        raise errors.invalid('name', requirement, "'label_dependent'")
+    class_mix = partition.class_mix(owners(problem), labels)
     return label_dependent_probs(class_mix, sigma=sigma, minimum=minimum, seed=seed)
 
 
@@ -239,13 +241,13 @@ def _device_times(
     step = checks.on_host(step)
     uplink = checks.on_host(uplink)
     downlink = checks.on_host(downlink)
-    for name, speed in (('step', step), ('uplink', uplink), ('downlink', downlink)):
-        checks.positive(name, speed)
-        if np.shape(speed) not in ((), (problem.num_clients,)):
+    for name, value in (('step', step), ('uplink', uplink), ('downlink', downlink)):
+        checks.positive(name, value)
+        if np.shape(value) not in ((), (problem.num_clients,)):
             requirement = (
                 f'be a number or have one for each of the {problem.num_clients} clients'
             )
-            raise errors.invalid(name, requirement, errors.text_of(speed))
+            raise errors.invalid(name, requirement, errors.text_of(value))
     checks.static_int('local_steps', local_steps)
     size = checks.on_host(
         bytes_of_model(problem) if model_bytes is None else model_bytes
@@ -299,7 +301,7 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
     except errors.InvalidError:
         raise
     except (OSError, ValueError) as error:
-        reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
+        reason = getattr(error, 'strerror', None) or str(error).strip().rstrip('.')
         got = f'{file}: {reason}'
         raise errors.invalid('path', 'name a readable table', got) from None
     if len(values) != num_clients:
@@ -341,7 +343,8 @@ CLIENT_COUNT_TABLES: Mapping[str, Factories] = {
     'step': DEVICE_SPEEDS,
     'uplink': DEVICE_SPEEDS,
 }
-"""Likewise; functions with an argument ``num_clients`` get N."""
+"""By option of a pattern, or of its times, what its sections name. Functions with an argument
+``num_clients`` get N."""
 
 LINKS: Factories = Registry({'recorded': recorded_links.recorded})
 """``links`` or one of ``patterns``, besides `PARTICIPATION`; ``num_clients`` is N."""

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import ExampleGenerator, Problem
+from fedjax_links.base import Problem
 from fedjax_links.core import checks, errors
+from fedjax_links.core.labels import class_labels
 from fedjax_links.plot import arguments, panels, styles
 from fedjax_links.plot.panels import Axes
 from fedjax_links.results import dataset
@@ -56,7 +57,8 @@ def participation_loss(
     dataset.check_names(names, losses)
     rounds = arguments.at_least_zero('counts', counts, '[N]')
     checked_losses = {
-        label: _checked_losses(values, rounds.size) for label, values in losses.items()
+        label: _checked_losses(label, values, rounds.size)
+        for label, values in losses.items()
     }
     axes = panels.axes_of(ax)
     for label, style in styles.assign_styles(losses).items():
@@ -84,13 +86,13 @@ def participation_loss(
     return axes
 
 
-def _checked_losses(losses: object, num_clients: int) -> np.ndarray:
+def _checked_losses(label: str, losses: object, num_clients: int) -> np.ndarray:
     """Returns the losses of a label, float64[N]; raises for another number of clients."""
     values = checks.numbers('losses', losses).astype(np.float64)
     if values.shape != (num_clients,):
-        requirement = f'have one entry for each of {num_clients}'
-        shape = f'shape {list(values.shape)}'
-        raise errors.invalid('losses', requirement, shape)
+        requirement = f'have one entry for each of {num_clients} clients'
+        got = f'shape {list(values.shape)} for {label!r}'
+        raise errors.invalid('losses', requirement, got)
     return values
 
 
@@ -144,16 +146,16 @@ def label_shares(data: Any) -> np.ndarray:
       ValueError: for a problem without integer labels, or shares of another shape.
     """
     if isinstance(data, Problem):
-        labels = getattr(data.data, 'labels', np.zeros(0))
-        stored = not isinstance(data.owned, ExampleGenerator)
-        if not (stored and np.issubdtype(labels.dtype, np.integer)):
-            raise errors.invalid(
-                'data', 'have integer labels', type(data.data).__name__
-            )
-        return _stored_label_shares(data, np.asarray(labels))
+        labels = class_labels(data)
+        if labels is None:
+            requirement = 'have integer labels, one for each example'
+            raise errors.invalid('data', requirement, type(data.data).__name__)
+        return _stored_label_shares(data, labels)
+    requirement = 'be a problem with labels, or shares of shape [N, C]'
+    if isinstance(data, str):
+        raise errors.invalid('data', requirement, errors.text_of(data))
     mix = checks.numbers('data', getattr(data, 'class_mix', data))
     if mix.ndim != 2 or not mix.size:
-        requirement = 'be a problem with labels, or shares of shape [N, C]'
         raise errors.invalid('data', requirement, f'shape {list(mix.shape)}')
     return arguments.shares('data', mix, '[N, C]')
 
@@ -203,7 +205,7 @@ def volumes(counts: ArrayLike, *, order: Any = None, ax: Axes | None = None) -> 
 
     Args:
       counts: int[N].
-      order: clients from left to right.
+      order: clients from left to right; by their numbers by default.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
@@ -223,7 +225,8 @@ def volumes(counts: ArrayLike, *, order: Any = None, ax: Axes | None = None) -> 
         linewidth=1,
         label='mean',
     )
-    axes.set_ylim(0, 1.25 * sizes.max() or 1.0)
+    top = 1.25 * sizes.max() if sizes.any() else 1.0
+    axes.set_ylim(0, top)
     return panels.label_axes(
         axes, _name_of(axes, shown, name), 'examples', legend='upper right'
     )
@@ -240,20 +243,20 @@ def label_distances(distances: ArrayLike, *, ax: Axes | None = None) -> Axes:
     Returns:
       The axes.
     """
-    shares = arguments.shares('distances', distances, '[N]', may_miss=True)
-    shares = shares[~np.isnan(shares)]
+    checked = arguments.shares('distances', distances, '[N]', may_miss=True)
+    shown = checked[~np.isnan(checked)]
     axes = panels.axes_of(ax)
-    if not shares.size:
+    if not shown.size:
         return panels.note(axes, 'no client has an example')
-    most = shares.max()
+    most = shown.max()
     limit = 1.0 if most > 0.5 else max(1.1 * most, 0.01)
     axes.hist(
-        shares,
+        shown,
         bins=np.linspace(0, limit, _DISTANCE_BINS + 1).tolist(),
         color=styles.REALISED,
     )
-    name = f'mean {shares.mean():.3f}'
-    axes.axvline(shares.mean(), linestyle='--', color=styles.COLOURS[4], label=name)
+    name = f'mean {shown.mean():.3f}'
+    axes.axvline(shown.mean(), linestyle='--', color=styles.COLOURS[4], label=name)
     axes.set_xlim(0, limit)
     x_name = '0: the same mix, 1: no class in common'
     return panels.label_axes(axes, x_name, 'clients', integers='y', legend='best')

@@ -99,9 +99,7 @@ def _draw_classes(figure: Any, report: PartitionReport) -> None:
     axes['map'].tick_params(labelbottom=False)
     axes['pooled'].set(title='All clients', ylabel='')
     axes['pooled'].tick_params(labelleft=False)
-    axes['volumes'].set_xlabel(
-        f'{axes["volumes"].get_xlabel()}, by their largest class'
-    )
+    axes['volumes'].set_xlabel(f'{axes["volumes"].get_xlabel()}, by largest class')
     axes['distances'].set_title('Total variation from the mix of all clients')
     axes['held'].set_title('Classes held by a client')
     for panel in axes.values():

@@ -19,6 +19,7 @@ from fedjax_links.core import (
     factory_options,
     numpy_random,
 )
+from fedjax_links.core.labels import class_labels
 from fedjax_links.core.records import Section
 from fedjax_links.core.registry import Registry
 from fedjax_links.problems import augmentation, example_owners, models
@@ -102,8 +103,9 @@ def text(
       **options: further options of `images`, ``dataset`` among them.
 
     Returns:
-      A problem with metrics ``loss`` and ``accuracy``, the fraction of next tokens predicted; with
-      labels [E, L], one for each token, ``perplexity`` too.
+      A problem with metrics ``loss`` and ``accuracy``, the fraction of next tokens predicted. With
+      labels [E, L], one for each token, it has ``perplexity`` too. They need a model that scores
+      every token, such as ``{'name': 'gru', 'every_token': True}``.
 
     Raises:
       ValueError: as `images` does.
@@ -165,8 +167,8 @@ def images(
     Args:
       dataset: a name in `datasets.DATASETS`, or a data set. Pixels stay uint8 in memory and are
         scaled to [0, 1] inside the program.
-      num_clients: how many clients there are, those held out among them; with ``'natural'`` owners
-        drawn at random, all by default.
+      num_clients: how many clients there are, those held out among them. With ``'natural'`` it is
+        how many owners are drawn at random, and all of them are clients by default.
       model: a name in `classification.MODELS`, a mapping of that ``name`` and its options, a flax
         linen module, or a function ``num_classes -> module``.
       partition: a name in `partition.PARTITIONS`, ``'natural'`` for the data's own owners; one of
@@ -213,7 +215,7 @@ def images(
     channels = None if normalise is None else augmentation.statistics(normalise)
     checks.flags(tokens=tokens)
     augmented = augmentation.chain(augment)
-    # A wrong model is refused before data are read. Any number of classes does.
+    # A wrong model is refused before data are read. Two classes stand for the unknown number.
     _build_model(model, 2)
     noise_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
     loaded = _load(dataset, data, data_seed)
@@ -313,14 +315,10 @@ def owners(problem: Problem) -> np.ndarray:
 
 def partition_of(problem: Problem) -> partitions.PartitionReport:
     """Describes what clients hold: volumes, and classes if every example has an integer label."""
-    labels = getattr(problem.data, 'labels', None)
-    if (
-        labels is None
-        or labels.ndim != 1
-        or not np.issubdtype(labels.dtype, np.integer)
-    ):
+    labels = class_labels(problem)
+    if labels is None:
         return partitions.volumes(problem.counts)
-    return partitions.report(owners(problem), np.asarray(labels))
+    return partitions.report(owners(problem), labels)
 
 
 def _build_model(model: Model, num_classes: int) -> nn.Module:

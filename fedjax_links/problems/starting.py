@@ -36,7 +36,7 @@ class _FixedParams:
         return jax.tree.unflatten(self.structure, leaves)
 
     def __eq__(self, other: object) -> bool:
-        """Compares parameters: problems with the same ones share their programs."""
+        """Compares by the object of parameters: problems with the same one share programs."""
         if not isinstance(other, _FixedParams):
             return NotImplemented
         if self.params is not other.params:
@@ -102,7 +102,10 @@ def _check_leaf(
     name: str, expected: jax.ShapeDtypeStruct | Array, leaf: Array | np.ndarray
 ) -> None:
     """Checks that a leaf has the shape and kind of numbers of the problem's leaf."""
-    requirement = f'hold {expected.dtype}{list(expected.shape)} at {name!r}'
+    where = (
+        f' at {name!r}' if name else ''
+    )  # Parameters that are one array have no name.
+    requirement = f'hold {expected.dtype}{list(expected.shape)}{where}'
     if isinstance(leaf, str | bytes):
         raise errors.invalid('params', requirement, errors.text_of(leaf))
     try:

@@ -228,7 +228,7 @@ class _AlgorithmLoop:
         self._awaited = self._awaited_tuning()
 
     def _awaited_tuning(self) -> set[str]:
-        """Returns the algorithms whose tuning lanes of this shard wait for."""
+        """Returns the algorithms for whose tuning a main lane of this shard waits."""
         if not self._is_shared or self._schedule.is_fixed:
             return set()
         return {
@@ -296,6 +296,7 @@ class _AlgorithmLoop:
 
     def _is_needed(self, lane: Lane) -> bool:
         """Returns whether a lane runs in this process, or a lane of this process waits for it."""
+        # All lanes together decide about further seeds.
         if self._adds_seeds or self.plan.owns(lane):
             return True
         return lane.stage == TUNING and lane.algorithm in self._awaited

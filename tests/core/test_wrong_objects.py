@@ -1,5 +1,7 @@
 """Functions refuse other kinds of objects by the argument's name."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,6 +47,17 @@ def test_tables_of_configs_need_a_problem(table, value):
     for name, options in TABLES[table].items():
         with refusals.names('problem', 'problem'):
             getattr(choices, table)[name](value, **options)
+
+
+@pytest.mark.parametrize('shape, dtype', [((4,), float), ((4, 3), int)])
+def test_probabilities_by_label_need_a_class_per_example(shape, dtype):
+    labels = np.zeros(shape, dtype)
+    problem = dataclasses.replace(
+        problems.gaussian_regression(num_clients=2, examples_per_client=2),
+        data=problems.Batch(jnp.zeros((4, 1)), jnp.asarray(labels)),
+    )
+    with refusals.names('name', 'a class for each example'):
+        choices.PROBS['label_dependent'](problem)
 
 
 OPTIMIZER_OPTIONS = {

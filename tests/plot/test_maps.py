@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -166,6 +167,18 @@ def test_histograms_of_clients(ax):
     assert [bar.get_height() for bar in ax.patches[bars:]] == [0, 1, 2, 0]
 
 
+def texts():
+    """Returns a problem of two texts, each with three tokens as labels."""
+    return problems.from_arrays(
+        np.zeros((2, 3), np.uint8),
+        np.zeros((2, 3), np.int32),
+        [0, 1],
+        init_params=lambda key: jnp.zeros(()),
+        loss_fn='token_cross_entropy',
+        predict=lambda params, tokens: params + jnp.zeros((*tokens.shape, 4)),
+    )
+
+
 @pytest.mark.parametrize(
     'call, message',
     [
@@ -188,7 +201,7 @@ def test_histograms_of_clients(ax):
         ),
         (
             lambda: plot.participation_loss([4, 1, 2], {'fedavg': [1, 2]}),
-            '`losses` must have one entry for each of 3',
+            "`losses` must have one entry for each of 3 clients, got shape [2] for 'fedavg'.",
         ),
         (
             lambda: plot.mixing_matrix(np.ones((2, 3))),
@@ -213,6 +226,14 @@ def test_histograms_of_clients(ax):
         (
             lambda: plot.partition(problems.quadratic(np.ones((3, 2)))),
             '`data` must have integer labels',
+        ),
+        (
+            lambda: plot.partition(texts()),
+            '`data` must have integer labels, one for each example, got Batch.',
+        ),
+        (
+            lambda: plot.partition('digits'),
+            "`data` must be a problem with labels, or shares of shape [N, C], got 'digits'.",
         ),
     ],
 )

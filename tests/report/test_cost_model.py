@@ -215,6 +215,8 @@ def test_speeds_from_a_law_and_from_a_table(tmp_path):
     path = tmp_path / 'devices.csv'
     path.write_text('name,up\na,1\nb,2.5\n')
     assert registries.from_table(2, path=str(path), column='up').tolist() == [1.0, 2.5]
+    ragged = tmp_path / 'ragged.csv'
+    ragged.write_text('name,up\na,1\nb,2,5\n')
     for change, message in (
         (
             {'num_clients': 3},
@@ -226,6 +228,7 @@ def test_speeds_from_a_law_and_from_a_table(tmp_path):
             f'`path` must name a readable table, got {path}: could not convert',
         ),
         ({'path': str(tmp_path / 'no')}, 'no: No such file or directory.'),
+        ({'path': str(ragged)}, 'Expected 2 fields in line 3, saw 3.'),
     ):
         options = {'num_clients': 2, 'path': str(path), 'column': 'up', **change}
         with pytest.raises(ValueError, match=re.escape(message)):

@@ -1,0 +1,26 @@
+"""Reads the classes of a problem's examples."""
+
+import numpy as np
+
+from fedjax_links.base import ExampleGenerator, Problem
+
+
+def class_labels(problem: Problem) -> np.ndarray | None:
+    """Returns the class of each stored example; None where examples have no single class.
+
+    That is so without labels, with real numbers or several tokens as labels, and where an
+    `ExampleGenerator` makes the examples.
+
+    Args:
+      problem: the problem, or what stands in for one and has ``data``.
+
+    Returns:
+      int[E], or None.
+    """
+    labels = getattr(problem.data, 'labels', None)
+    if labels is None or isinstance(problem.owned, ExampleGenerator):
+        return None
+    classes = np.asarray(labels)
+    if classes.ndim != 1 or not np.issubdtype(classes.dtype, np.integer):
+        return None
+    return classes
