@@ -10,7 +10,7 @@ from tests import ROOT
 from tests.cli.command import refused, run
 
 CONFIG = '--config=configs/comparison.py'
-IMAGES = """
+CONFIG_OF_A_PROBLEM = """
 def get_config():
     return {
         'title': 'test',
@@ -43,7 +43,7 @@ def test_a_partition_is_described_and_drawn(tmp_path):
 
 def test_a_problem_without_classes_shows_its_volumes(tmp_path):
     section = {'name': 'counterexample', 'num_clients': 4, 'dimension': 3}
-    (tmp_path / 'config.py').write_text(IMAGES % section)
+    (tmp_path / 'config.py').write_text(CONFIG_OF_A_PROBLEM % section)
     done = run('partition', f'--config={tmp_path}/config.py', f'--workdir={tmp_path}')
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1] == '4 clients (0 without examples), 4 examples'
@@ -66,7 +66,7 @@ def test_a_mistake_about_data_costs_one_line(tmp_path):
         'dataset': 'cifar10',
         'data': {'data_dir': '/nowhere'},
     }
-    (tmp_path / 'config.py').write_text(IMAGES % section)
+    (tmp_path / 'config.py').write_text(CONFIG_OF_A_PROBLEM % section)
     message = (
         '`config.problem.data.data_dir` must hold the data set (run `python -m fedjax_links '
         'data fetch cifar10 --data_dir=/nowhere`), got no /nowhere/cifar10.npz.'
@@ -102,7 +102,7 @@ def test_a_missing_package_is_one_line_and_a_bug_a_traceback(tmp_path):
     }
     (tmp_path / 'mnist' / '3.0.1').mkdir(parents=True)
     (tmp_path / 'mnist' / '3.0.1' / 'dataset_info.json').touch()
-    (tmp_path / 'config.py').write_text(IMAGES % section)
+    (tmp_path / 'config.py').write_text(CONFIG_OF_A_PROBLEM % section)
     prelude = 'sys.modules["tensorflow_datasets"] = None'
     done = run_with(prelude, f'--config={tmp_path}/config.py', tmp_path)
     assert done.returncode == 2

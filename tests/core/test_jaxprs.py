@@ -44,7 +44,7 @@ def test_functions_that_differ_in_arrays_share_a_structure():
         lambda x: {'y': jnp.flip(scaled(np.float32([1, 2, 3]))(x)['y'])},
     ],
 )
-def test_functions_that_differ_otherwise_share_none(changed):
+def test_functions_that_differ_otherwise_share_no_structure(changed):
     plain = jaxprs.trace(scaled(np.float32([1, 2, 3])), X)
     assert jaxprs.trace(changed, X).structure != plain.structure
 
