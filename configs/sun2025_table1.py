@@ -61,7 +61,7 @@ def get_config(argument: str = '') -> ConfigDict:
         },
     )
 
-    def comparison(split: str, metric: str) -> dict:
+    def page(split: str, metric: str) -> dict:
         table = 'fedjax_links.papers.sun2025.tables:table1'
         published = {'name': table, 'dataset': 'CIFAR-10', 'split': split}
         return {'name': 'comparison', 'metric': metric, 'published': published}
@@ -75,8 +75,8 @@ def get_config(argument: str = '') -> ConfigDict:
             **config,
             'metric': 'train_accuracy',
             'reports': {
-                'train': comparison('train', 'train_accuracy'),
-                'test': comparison('test', 'eval_accuracy'),
+                'train': page('train', 'train_accuracy'),
+                'test': page('test', 'eval_accuracy'),
                 'curves': {
                     'name': 'curves',
                     'log_rounds': dataset == presets.SMALL,
