@@ -190,7 +190,7 @@ def one_line(message: str) -> str:
 def describe(error: BaseException) -> str:
     """Describes an error of other code in one line without a full stop: its type and message."""
     kind = type(error).__name__
-    message = str(error).removesuffix('.')
+    message = str(error).strip().removesuffix('.')
     return one_line(f'{kind}: {message}' if message else kind)
 
 

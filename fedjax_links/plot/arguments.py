@@ -58,7 +58,11 @@ def numbers(argument: str, values: object, shape: str) -> np.ndarray:
     Raises:
       ValueError: for anything else.
     """
-    array = checks.numbers(argument, values).astype(np.float64)
+    try:
+        array = checks.numbers(argument, values).astype(np.float64)
+    except errors.InvalidError as error:
+        requirement = f'be numbers of shape {shape}'
+        raise errors.invalid(argument, requirement, error.value) from None
     if array.ndim != len(shape.split(',')) or not array.size:
         value = f'shape {list(array.shape)}'
         raise errors.invalid(argument, f'be of shape {shape}', value)

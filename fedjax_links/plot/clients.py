@@ -152,9 +152,10 @@ def label_shares(data: Any) -> np.ndarray:
             raise errors.invalid('data', requirement, type(data.data).__name__)
         return _stored_label_shares(data, labels)
     requirement = 'be a problem with labels, or shares of shape [N, C]'
-    if isinstance(data, str):
-        raise errors.invalid('data', requirement, errors.text_of(data))
-    mix = checks.numbers('data', getattr(data, 'class_mix', data))
+    try:
+        mix = checks.numbers('data', getattr(data, 'class_mix', data))
+    except errors.InvalidError as error:
+        raise errors.invalid('data', requirement, error.value) from None
     if mix.ndim != 2 or not mix.size:
         raise errors.invalid('data', requirement, f'shape {list(mix.shape)}')
     return arguments.shares('data', mix, '[N, C]')

@@ -12,6 +12,7 @@ from fedjax_links.storage import checkpoints
     [
         (TypeError("needs 'rngs'."), "TypeError: needs 'rngs'"),
         (TypeError('two\n  lines'), 'TypeError: two lines'),
+        (ValueError('saw 3 fields.\n'), 'ValueError: saw 3 fields'),
         (ValueError('.'), 'ValueError'),
         (KeyError(), 'KeyError'),
     ],

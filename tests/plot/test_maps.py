@@ -235,6 +235,14 @@ def texts():
             lambda: plot.partition('digits'),
             "`data` must be a problem with labels, or shares of shape [N, C], got 'digits'.",
         ),
+        (
+            lambda: plot.volumes(None),
+            '`counts` must be numbers of shape [N], got None.',
+        ),
+        (
+            lambda: plot.heat_map('abc'),
+            "`values` must be numbers of shape [Y, X], got 'abc'.",
+        ),
     ],
 )
 def test_errors(call, message):
