@@ -194,10 +194,19 @@ def _numbers_of_column(title: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def as_markdown(text: str, *, in_table: bool = False) -> str:
-    """Escapes HTML, links and, in a table, bars, so that a page shows the text as it is."""
+    """Escapes HTML, links, emphasis and, in a table, bars, so that a page shows the text as it is.
+
+    Code between backticks, as captions have it, stays code.
+    """
     shown = re.sub(r'<(?=[A-Za-z/!?])', r'\\<', text)
+    shown = re.sub(r'\*+(?=\w)|(?<![\w`])_+(?=\w)', _with_backslashes, shown)
     shown = re.sub(r'\](?=[(:\[])', r'\\]', shown)
     return shown.replace('|', r'\|').replace('\n', ' ') if in_table else shown
+
+
+def _with_backslashes(match: re.Match[str]) -> str:
+    """Returns the matched signs, each behind a backslash."""
+    return ''.join(f'\\{sign}' for sign in match[0])
 
 
 def as_latex(text: str) -> str:

@@ -78,10 +78,10 @@ def archive(
         facts['directions'] = {
             name: direction for name, direction in directions if name in metrics
         }
-        if facts['metric'] not in metrics:
-            requirement = f"hold {facts['metric']!r}, the run's own"
-            raise errors.invalid('metrics', requirement, list(metrics))
     content = checksummed_npz.pack_metrics(run.columns, metrics)
+    if metrics is not None and facts['metric'] not in metrics:
+        requirement = f"hold {facts['metric']!r}, the run's own"
+        raise errors.invalid('metrics', requirement, list(metrics))
     files = {checksummed_npz.METRICS: content}
     files[runs.EXPERIMENT] = runs.as_json(facts)
     for name in (runs.CONFIG, runs.ENVIRONMENT, run_files.IDENTITY, CLIENTS):

@@ -317,6 +317,10 @@ def test_what_latex_reads_as_its_own_is_escaped():
         ('![](http://elsewhere/seen.png)', r'![\](http://elsewhere/seen.png)'),
         ('[x]: javascript:alert(2)', r'[x\]: javascript:alert(2)'),
         ('[x][y]', r'[x\][y]'),
+        ('*mine* and _its_ round_step', r'\*mine* and \_its_ round_step'),
+        ('FedAvg* or __init__', r'FedAvg* or \_\_init__'),
+        ('+1 ** *: by chance', '+1 ** *: by chance'),
+        ('**ours**, `_x`', r'\*\*ours**, `_x`'),
         ('x < 3, 84.3 ± 0.4 [0.9] *', 'x < 3, 84.3 ± 0.4 [0.9] *'),
     ],
 )

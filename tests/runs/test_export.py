@@ -216,6 +216,8 @@ def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):
     assert 'Wrote report.md' in report.write(runs.read(tmp_path / 'kept'))
     with pytest.raises(ValueError, match=r"must hold 'eval_accuracy', the run's own"):
         export.archive(configured, tmp_path / 'other', metrics=['eval_loss'])
+    with refusals.names('metrics', "did you mean 'eval_accuracy'"):
+        export.archive(configured, tmp_path / 'other', metrics=['eval_accurcy'])
 
 
 def test_nothing_resumes_from_an_archive(configured, tmp_path):

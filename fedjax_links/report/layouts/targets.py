@@ -44,9 +44,8 @@ def first_rounds(
     final_metrics = view.final_metrics(metric)
     shown_metric = final_metrics.metric
     if bool(targets) == bool(shares):
-        raise errors.invalid(
-            'targets', 'be given, or `shares`, not both', (targets, shares)
-        )
+        got = 'both' if targets else 'neither'
+        raise errors.invalid('targets', 'be given, or `shares`, not both', got)
     paper = printed_numbers.load(published)
     target_of_title = targets_by_title(shown_metric, targets)
     share_of_title = _by_title('shares', shares, _share_title)

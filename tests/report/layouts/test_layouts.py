@@ -260,7 +260,7 @@ def no_page(view):
         ),
         (
             {'name': 'first_rounds'},
-            '`config.reports.x.targets` must be given, or `shares`, not both',
+            '`config.reports.x.targets` must be given, or `shares`, not both, got neither.',
         ),
         (
             {'name': 'curves', 'lines': 'pattern'},
