@@ -241,7 +241,8 @@ def label_axes(
 
     axes.set(xlabel=x_name, ylabel=y_name)
     for name in integers:
-        locator = MaxNLocator('auto', integer=True, steps=[1, 2, 5, 10])
+        # By default a locator leaves the integers if only one of them is in view.
+        locator = MaxNLocator('auto', integer=True, steps=[1, 2, 5, 10], min_n_ticks=1)
         getattr(axes, f'{name}axis').set_major_locator(locator)
     if grid:
         axes.grid(alpha=0.25)

@@ -248,8 +248,10 @@ def test_an_axis_of_rounds_has_integers():
     axes = plot.learning_curves({'fedavg': np.ones(3)}, 'loss')
     ticks = [tick for tick in axes.get_xticks() if 1 <= tick <= 3]
     assert ticks == [round(tick) for tick in ticks]
-    links = plot.link_map(np.eye(4, dtype=bool))
-    assert all(tick == round(tick) for tick in links.get_xticks())
+    alone = plot.learning_curves({'fedavg': np.ones(1)}, 'loss')
+    links = [plot.link_map(np.eye(rounds, dtype=bool)) for rounds in (1, 4)]
+    for integers in (alone, *links):
+        assert all(tick == round(tick) for tick in integers.get_xticks())
 
 
 def test_predictions_at_one_level_show_each_other():
