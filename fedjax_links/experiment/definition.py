@@ -83,8 +83,10 @@ class Experiment(schema.Settings):
     def _correct_config(self) -> None:
         """Makes the config of a copy agree with the fields that the copy changed."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        before = values.pop('_copied') or values
-        corrected = copies.correct_config(values, before)
+        original = values.pop('_copied')
+        corrected: Mapping[str, Any] = {}
+        if original is not None:
+            corrected = copies.correct_config(values, original)
         new_values = {**corrected, '_copied': {**values, **corrected}}
         for name, value in new_values.items():
             object.__setattr__(self, name, value)
