@@ -52,17 +52,19 @@ def _changes(before: Section, after: Section) -> dict[str, str]:
     for name in {**before, **after}:
         old = before.get(name, _ABSENT_TEXT)
         new = after.get(name, _ABSENT_TEXT)
+        shown_name = _text(name)
         if isinstance(new, Mapping) and isinstance(old, Mapping):
             for path, change in _changes(old, new).items():
-                changes[f'{name}.{path}'] = change
+                changes[f'{shown_name}.{path}'] = change
         elif new != old:
-            changes[name] = f'{_text(new)} ({_text(old)})'
+            changes[shown_name] = f'{_text(new)} ({_text(old)})'
     return changes
 
 
 def _text(value: object) -> str:
-    """Shows a value in a caption; texts stand without quotes."""
-    return value if value and isinstance(value, str) else errors.text_of(value)
+    """Shows a name or value in a caption; texts that can be printed stand without quotes."""
+    is_shown = isinstance(value, str) and value.replace('\n', ' ').isprintable()
+    return str(value) if value and is_shown else errors.text_of(value)
 
 
 def fill_in(text: str, config: Section, *, is_complete: bool = True) -> str:

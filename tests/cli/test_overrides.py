@@ -168,6 +168,16 @@ def test_a_mistaken_override_costs_one_line(path, argument, message):
     assert message in refused('theory', f'--config={path}', RATE, argument)
 
 
+@pytest.mark.parametrize(
+    'override',
+    ["--config.algorithms={'a\\b': {'name': 'fedavg'}}", '--config.links.name=a\x1bb'],
+)
+def test_what_cannot_be_printed_is_no_mistake_in_a_caption(override):
+    error = refused('theory', '--config=quickstart', override)
+    assert 'caption' not in error
+    assert error.removesuffix('\n').isprintable()
+
+
 @pytest.mark.parametrize('kind', [int, float])
 def test_a_number_with_a_comma_stays_as_it_was_written(kind):
     assert configs.parse_value('1,000', kind) == '1,000'
