@@ -366,8 +366,9 @@ def build(config: nested.Config, *, quick: bool = False) -> Experiment:
 
     Args:
       config: nested dictionaries or an `ml_collections.ConfigDict`, as a config file returns them;
-        NumPy's numbers and arrays stand for numbers and lists. What comes first stands first in
-        tables, so that the first algorithm is the baseline where none is named ``fedavg``.
+        NumPy's numbers and arrays stand for numbers and lists. The first algorithm is the baseline
+        where none is named ``fedavg``. Tables have patterns in this order and algorithms by label,
+        unless ``names`` orders them.
       quick: whether the section ``quick`` replaces fields, as the flag ``--quick`` makes it.
         Otherwise that section is left out.
 
