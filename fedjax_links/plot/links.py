@@ -151,7 +151,13 @@ def participation_rates(
     largest = np.nanmax(np.append(rates, probs))
     limit = 1 if largest > 0.5 else 1.1 * largest or 1
     axes.set(xlim=(0, limit), ylim=(len(clients) - 0.5, -0.5))
-    axes.legend(framealpha=0.85, edgecolor='none', fontsize='small', loc='lower right')
+    # The shortest bars, which stand last, leave room for a legend beside them, or none.
+    position: dict[str, Any] = {'loc': 'lower right'}
+    num_last = -(-rates.size // 4)
+    last_shown = np.append(rates[order][-num_last:], probs[order][-num_last:])
+    if np.nanmax(last_shown) > 0.5 * limit:
+        position = {'loc': 'upper center', 'bbox_to_anchor': (0.5, -0.16), 'ncols': 2}
+    axes.legend(fontsize='small', frameon=False, **position)
     return panels.label_axes(axes, 'share of rounds', _RANK, integers='y')
 
 

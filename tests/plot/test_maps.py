@@ -42,6 +42,19 @@ def test_rates_are_shares_of_rounds(ax):
     np.testing.assert_allclose(ax.lines[0].get_xdata(), [0.9, 0.5, 0.1])
 
 
+@pytest.mark.parametrize(
+    'probs', [np.full(10, 0.5), np.full(10, 0.95), np.linspace(1, 0.1, 10)]
+)
+def test_the_legend_of_rates_hides_no_client(probs, rng):
+    mask = rng.uniform(size=(50, 10)) < probs
+    axes = plot.participation_rates(mask, probs)
+    axes.figure.canvas.draw()
+    legend = axes.get_legend().get_window_extent()
+    assert not any(legend.overlaps(bar.get_window_extent()) for bar in axes.patches)
+    dots = axes.transData.transform(axes.lines[0].get_xydata())
+    assert legend.count_contains(dots) == 0
+
+
 def test_gaps_are_counted_and_their_law_is_geometric(ax, rng):
     rounds = 4000
     p = 0.6
