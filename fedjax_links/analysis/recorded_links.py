@@ -240,6 +240,32 @@ def expected_gap_counts(
     return np.append(0.0, up / (up + down) @ laws * starts)
 
 
+def expected_num_gaps(
+    up_rate: ArrayLike, down_rate: ArrayLike, num_rounds: int
+) -> float:
+    """Computes the exact mean number of gaps, the sum of all `expected_gap_counts`.
+
+    A client has one gap less than participations, and none if it never takes part.
+
+    Args:
+      up_rate: float[N], as in `expected_gap_counts`.
+      down_rate: float[N], likewise.
+      num_rounds: T, at least 2.
+
+    Returns:
+      The mean over records of stationary links, summed over clients.
+
+    Raises:
+      ValueError: if a rate or number is out of range.
+    """
+    rounds = _checks.checked_int('num_rounds', num_rounds, minimum=2)
+    up, down = _changing(up_rate, down_rate)
+    rates = up / (up + down)
+    with np.errstate(divide='ignore'):  # log1p(-1) = -inf is right for links always up.
+        log_never_up = np.log1p(-rates) + (rounds - 1) * np.log1p(-up)
+    return float(np.sum(rounds * rates + np.expm1(log_never_up)))
+
+
 def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
     """Computes the autocorrelation of participation, pooled over clients by their variance.
 

@@ -129,6 +129,23 @@ def clients(argument: str, values: Any, num_clients: int) -> np.ndarray:
     return ids
 
 
+def neighbours(values: Any) -> np.ndarray:
+    """Returns the neighbours of clients, int[N, K] in [0, N).
+
+    Args:
+      values: of the argument ``neighbours``.
+
+    Raises:
+      ValueError: for another shape, or ids of no client.
+    """
+    table = checks.numbers('neighbours', values)
+    if table.ndim != 2 or not table.size:
+        shape = f'shape {list(table.shape)}'
+        raise errors.invalid('neighbours', 'be of shape [N, K]', shape)
+    clients('neighbours', table.ravel(), len(table))
+    return table
+
+
 def truth_values(argument: str, values: object) -> np.ndarray:
     """Returns truth values, or numbers 0 and 1, as booleans; raises for other values."""
     try:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import analysis, base
+from fedjax_links.analysis import recorded_links
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import arguments, panels
 from fedjax_links.plot.panels import Axes
@@ -31,7 +32,7 @@ def link_map(
     num_rounds: int = MAP_ROUNDS,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws a client x round map, dark where the uplink delivers.
+    """Draws a client x round map, dark where a client takes part.
 
     ::
 
@@ -49,7 +50,7 @@ def link_map(
       The axes; the image is ``axes.images[0]``, [N, rounds].
 
     Raises:
-      ValueError: for a mask of another shape.
+      ValueError: for a mask of another shape, or an order with ids of no client.
     """
     checks.static_int('num_rounds', num_rounds)
     is_duplex = base.is_duplex(links)
@@ -70,7 +71,9 @@ def link_map(
     image = state[:num_rounds, shown].T
     axes.imshow(image, aspect='auto', interpolation='nearest', **colours)
     panels.label_axes(axes, 'round', _order_name(order, num_clients), integers='xy')
-    axes.set_xlabel('round', loc='right' if is_duplex else 'center')
+    if is_duplex:
+        # The legend of states is below the axes, where the label would be.
+        axes.set_xlabel('round', loc='right')
     return axes
 
 
@@ -124,7 +127,7 @@ def participation_rates(
     Args:
       mask: bool[T, N].
       probs: float[N], nominal mean probability; NaN where unknown.
-      name: what to call it.
+      name: what the legend calls ``probs``.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
@@ -149,7 +152,7 @@ def participation_rates(
     if not np.isnan(probs).all():
         axes.plot(probs[order], clients, '.', color=THEORY, markersize=4, label=name)
     largest = np.nanmax(np.append(rates, probs))
-    limit = 1 if largest > 0.5 else 1.1 * largest or 1
+    limit = 1.1 * largest if 0 < largest <= 0.5 else 1.0
     axes.set(xlim=(0, limit), ylim=(len(clients) - 0.5, -0.5))
     # The shortest bars, which stand last, leave room for a legend beside them, or none.
     position: dict[str, Any] = {'loc': 'lower right'}
@@ -176,8 +179,8 @@ def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Ax
       ax: matplotlib axes; a new figure by default.
 
     Returns:
-      The axes: bars of the realised share per round of length, and a line of the exact means of
-      `analysis.expected_gap_counts` over the same bins.
+      The axes: bars of the realised share per round of length, and a line over the same bins of
+      the exact means, `analysis.expected_gap_counts` as shares of gaps of any length.
 
     Raises:
       ValueError: for a mask or rates of another shape, or out of range.
@@ -194,16 +197,20 @@ def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Ax
         panels.logarithmic(axes.xaxis)
         edges = np.unique(np.rint(np.geomspace(1, longest + 1, _GAP_BINS)).astype(int))
 
-    def density(counts: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(counts, edges[:-1]) / counts.sum() / np.diff(edges)
-
-    realised = density(counts[: longest + 1])
     widths = np.diff(edges)
+    realised_counts = np.add.reduceat(counts[: longest + 1], edges[:-1])
+    realised = realised_counts / counts.sum() / widths
     axes.bar(
         edges[:-1], realised, widths, align='edge', color=REALISED, label='realised'
     )
+    num_expected = 0.0
     if chain is not None:
-        expected = density(analysis.expected_gap_counts(*chain, len(mask), longest))
+        num_expected = recorded_links.expected_num_gaps(*chain, len(mask))
+    if chain is not None and num_expected > 0:
+        exact_counts = analysis.expected_gap_counts(*chain, len(mask), longest)
+        binned_counts = np.add.reduceat(exact_counts, edges[:-1])
+        # Exact shares are of all gaps, also those longer than any in the record.
+        expected = binned_counts / num_expected / widths
         centres = (edges[:-1] + edges[1:]) / 2
         axes.plot(
             centres, expected, '.-', color=THEORY, markersize=4, label='exact mean'
@@ -362,7 +369,7 @@ def peer_graph(
     """
     from matplotlib import collections
 
-    table = _checked_neighbours(neighbours)
+    table = arguments.neighbours(neighbours)
     num_clients = len(table)
     shares = arguments.shares('edge_rates', edge_rates, '[N, K]')
     if table.shape != shares.shape:
@@ -393,13 +400,3 @@ def peer_graph(
     axes.set_aspect('equal')
     axes.set_axis_off()
     return axes
-
-
-def _checked_neighbours(neighbours: Any) -> np.ndarray:
-    """Returns the neighbours of clients, int[N, K] in [0, N)."""
-    table = checks.numbers('neighbours', neighbours)
-    if table.ndim != 2 or not table.size:
-        shape = f'shape {list(table.shape)}'
-        raise errors.invalid('neighbours', 'be of shape [N, K]', shape)
-    arguments.clients('neighbours', table.ravel(), len(table))
-    return table

@@ -64,10 +64,28 @@ def test_gaps_are_counted_and_their_law_is_geometric(ax, rng):
     shares = np.bincount(gaps)[1:] / gaps.size
     np.testing.assert_allclose([bar.get_height() for bar in ax.patches], shares)
     k = np.arange(1, shares.size + 1)
-    law = (1 - p) ** (k - 1) * p * (rounds - k)
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), law / law.sum(), rtol=1e-9)
+    all_gaps = np.arange(1, rounds)
+    law = (1 - p) ** (all_gaps - 1) * p * (rounds - all_gaps)
+    shares_by_law = law[: shares.size] / law.sum()
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), shares_by_law, rtol=1e-9)
     np.testing.assert_allclose(ax.lines[0].get_xdata(), k + 0.5)
     assert ax.get_yscale() == 'log'
+
+
+def test_the_law_of_gaps_counts_those_longer_than_the_record_has(ax):
+    mask = np.zeros((1000, 1), bool)
+    mask[[100, 110, 125]] = True
+    p = 0.02
+    plot.gap_law(mask, (p, 1 - p), ax=ax)
+    gaps = np.arange(1, 1000)
+    law = (1 - p) ** (gaps - 1) * p * (1000 - gaps)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), law[:15] / law.sum())
+
+
+def test_rates_that_have_no_gaps_have_no_line(ax):
+    plot.gap_law(MASK, (0.0, 1.0), ax=ax)
+    assert not ax.lines
+    assert ax.patches
 
 
 def test_memory_has_its_exact_line(ax, rng):

@@ -108,7 +108,10 @@ def paths(up, down, rate, num_rounds):
         yield np.array(path, bool)[:, None], prob
 
 
-@pytest.mark.parametrize('up, down', [(0.3, 0.7), (0.2, 0.3), (0.5, 1.0)])
+@pytest.mark.parametrize(
+    'up, down',
+    [(0.3, 0.7), (0.2, 0.3), (0.5, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)],
+)
 def test_expected_gap_counts_are_means_over_all_paths(up, down):
     rate = up / (up + down)
     rounds = 7
@@ -117,6 +120,8 @@ def test_expected_gap_counts_are_means_over_all_paths(up, down):
     )
     exact = analysis.expected_gap_counts([up], [down], rounds, rounds - 1)
     np.testing.assert_allclose(exact, mean, atol=1e-14)
+    num_gaps = recorded_links.expected_num_gaps([up], [down], rounds)
+    np.testing.assert_allclose(num_gaps, mean.sum(), atol=1e-14)
 
 
 def test_gap_counts_by_hand():
