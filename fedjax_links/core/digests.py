@@ -231,7 +231,7 @@ class _HostCode:
         return self._describe_code(value)
 
     def _describe_code(self, value: object) -> str:
-        """Describes callables and code; anything else by its name."""
+        """Describes callables, code and objects of the user; anything else by its name."""
         if isinstance(value, functools.partial):
             return self.describe([value.func, value.args, value.keywords])
         if isinstance(value, types.MethodType):
@@ -280,8 +280,10 @@ def _state_of(value: object) -> dict[str, object]:
     """Returns the attributes of an object, also those in slots."""
     slots: list[str] = []
     for base in type(value).__mro__:
-        # One slot may be a text instead of a sequence.
-        slots += np.atleast_1d(getattr(base, '__slots__', ())).tolist()
+        for name, entry in vars(base).items():
+            # Their names are those of the attributes, also for slots such as `__scale`.
+            if isinstance(entry, types.MemberDescriptorType):
+                slots.append(name)
     state = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     return {**state, **getattr(value, '__dict__', {})}
 
@@ -319,4 +321,5 @@ def _plain(array: ArrayOrNumber) -> np.ndarray:
     values = np.asarray(array)
     if values.dtype.kind in 'OUS':
         values = np.frombuffer(repr(values.tolist()).encode(), np.uint8)
+    # NumPy makes a contiguous copy of a scalar a vector.
     return np.ascontiguousarray(values) if values.ndim else values

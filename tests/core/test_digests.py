@@ -89,6 +89,35 @@ class Slots:
         return np.asarray(x) * self.scale
 
 
+class PrivateSlots(Slots):
+    """Holds another constant in a private slot."""
+
+    __slots__ = '__offset'
+
+    def __init__(self, offset):
+        """Keeps it."""
+        super().__init__(1.0)
+        self.__offset = offset
+
+    def method(self, x):
+        """Adds it."""
+        return super().method(x) + self.__offset
+
+
+class DescribedSlots:
+    """Holds a constant in a slot that has a description."""
+
+    __slots__ = {'scale': 'the constant'}
+
+    def __init__(self, scale):
+        """Keeps it."""
+        self.scale = scale
+
+    def method(self, x):
+        """Scales by it."""
+        return np.asarray(x) * self.scale
+
+
 class Doubling(Scaling):
     """Keeps the same constant and does something else with it."""
 
@@ -138,6 +167,8 @@ def of_host(host):
         (Scaling(1.0), Scaling(2.0)),
         (Scaling(1.0), Doubling(1.0)),
         (Slots(1.0).method, Slots(2.0).method),
+        (PrivateSlots(1.0).method, PrivateSlots(2.0).method),
+        (DescribedSlots(1.0).method, DescribedSlots(2.0).method),
         (by_attribute(Scaling(1.0)), by_attribute(Scaling(2.0))),
         (by_attribute(Slots(1.0)), by_attribute(Slots(2.0))),
         (
