@@ -1,5 +1,7 @@
 """Describes what links with memory do to weighted algorithms on linear models."""
 
+import textwrap
+
 import numpy as np
 
 from fedjax_links import analysis
@@ -9,8 +11,9 @@ from fedjax_links.preview.configured_chains import NotExactError
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.preview.exact_quadratics import LinearAlgorithm
 
+_WIDTH = 80
 _MAX_WORK = 2**31
-"""Of a Hessian, `prediction.hessian_work`: a few seconds for an algorithm."""
+"""Largest `prediction.hessian_work` of a described limit: a few seconds for an algorithm."""
 
 _WEIGHTED = 'fedau', 'fedavg_all', 'fedavg_known'
 """Algorithms that divide a weighted sum of updates by N."""
@@ -28,6 +31,7 @@ def weighted_labels(links: ConfiguredLinks, budget: prediction.Budget) -> list[s
     if _rates_with_memory(links) is None:
         return []
     predicted = prediction.for_links(links, budget)
+    # Where labels are separable, FedAvg has no limit, and neither have these.
     if predicted is None or not predicted.fedavg.limit:
         return []
     labels = []
@@ -57,7 +61,8 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
         return []
     if prediction.hessian_work(links.problem) > _MAX_WORK:
         names = ', '.join(labels)
-        return [f'`analysis.weighted_finite_steps` says what memory does to {names}']
+        text = f'`analysis.weighted_finite_steps` says what memory does to {names}'
+        return textwrap.wrap(text, _WIDTH, subsequent_indent='  ')
     predictor = prediction.make_predictor(links.problem, links.experiment.seeds[0])
     if predictor is None:
         return []
@@ -71,14 +76,15 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
             memoryless = _metric(predictor, algorithm, probs, 1 - probs)
         except NoMinimiserError:
             return []
-        lines.append(f'  {label} is expected to end at {end} [{memoryless}]')
+        line = f'  {label} is expected to end at {end} [{memoryless}]'
+        lines += textwrap.wrap(line, _WIDTH, subsequent_indent=' ' * 4)
     return lines
 
 
 def _rates_with_memory(links: ConfiguredLinks) -> tuple[np.ndarray, np.ndarray] | None:
-    """Returns the up and down rates of two-state links with memory; None for other links.
+    """Returns the up and down rates of two-state links with memory.
 
-    Links of which one never comes up have none either.
+    None for other links, and where a client's link never comes up.
     """
     law = links.law
     if law.memoryless or law.up_rate is None or law.down_rate is None:

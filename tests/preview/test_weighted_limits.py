@@ -66,6 +66,24 @@ def test_other_runs_have_no_lines(links, algorithms):
     assert weighted_limits.describe(built, prediction.LONG) == []
 
 
+def test_many_or_long_labels_keep_to_80_columns(monkeypatch):
+    sections = {
+        f'fedau_cutoff_{cutoff}': {'name': 'fedau', 'cutoff': cutoff}
+        for cutoff in range(10, 80, 10)
+    }
+    sections['fedavg_known_with_a_long_label_that_says_what_is_particular'] = {
+        'name': 'fedavg_known'
+    }
+    built = plans.plan(markov(), PROBLEM, algorithms=sections, **RUN)
+    limits = weighted_limits.describe(built, prediction.LONG)
+    assert max(map(len, limits)) <= 80
+    monkeypatch.setattr(weighted_limits, '_MAX_WORK', 0)
+    hint = weighted_limits.describe(built, prediction.LONG)
+    assert max(map(len, hint)) <= 80
+    text = ' '.join(line.strip() for line in hint)
+    assert text.endswith(f'says what memory does to {", ".join(sections)}')
+
+
 def test_a_run_hints_at_the_command_with_these_lines():
     sections = {'fedavg': {}, 'fedavg_known': {}}
     config = {'problem': PROBLEM, 'links': markov(), 'algorithms': sections, **RUN}
