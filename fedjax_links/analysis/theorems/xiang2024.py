@@ -5,7 +5,8 @@ of F in a round, and Lemma 4 the consensus error. They rest on the assumptions o
 `fedjax_links.analysis.theorems.xiang2023` and on ``L >= 1``. Rounds must be independent:
 inequality (8) of the paper, ``E ||B (prod W - J)||^2 <= rho^t ||B||^2``, fails for links that
 remember, such as its own Markov and cyclic links. kappa is
-`fedjax_links.analysis.theorems.local_drift.local_drift_factor`.
+`fedjax_links.analysis.theorems.local_drift.local_drift_factor`, and m the number of clients.
+Functions do not check that L is at least 1.
 
 References:
   Xiang et al., journal version 2024.
@@ -31,7 +32,7 @@ def step_size_limit(
 
     Args:
       learning_rate: eta, at which kappa is computed.
-      smoothness: L. The theorem needs at least 1, and this function does not check it.
+      smoothness: L, positive; the theorem needs at least 1.
       local_steps: s, at least 1.
       mixing_rate: rho, in [0, 1].
       slope: beta, at least 0.
@@ -78,6 +79,9 @@ def step_size_cap(
     Returns:
       The largest eta; 0 if rho is 1.
 
+    Raises:
+      ValueError: if an argument is out of range.
+
     Example:
       >>> from fedjax_links.analysis.theorems import xiang2024
       >>> cap = xiang2024.step_size_cap(smoothness=1.0, local_steps=100, mixing_rate=0.9018)
@@ -118,7 +122,7 @@ def descent_bound(
 
     Args:
       learning_rate: eta, at least 0.
-      smoothness: L, at least 1.
+      smoothness: L, positive; the lemma needs at least 1.
       local_steps: s, at least 1.
       gradient_square: ``||grad F(xbar^t)||^2``, at least 0.
       consensus_error: ``1/m sum_i ||x_i^t - xbar^t||^2``, at least 0.
@@ -128,6 +132,9 @@ def descent_bound(
     Returns:
       An upper bound on ``E[F(xbar^{t+1}) - F(xbar^t)]`` given the models of round t; infinite
       where kappa is beyond floats.
+
+    Raises:
+      ValueError: if an argument is out of range.
 
     Example:
       >>> from fedjax_links.analysis.theorems import xiang2024
@@ -183,6 +190,9 @@ def consensus_bound(
     Returns:
       An upper bound on ``1/(m T) sum_t sum_i E ||x_i^t - xbar^t||^2``.
 
+    Raises:
+      ValueError: if an argument is out of range.
+
     Example:
       >>> from fedjax_links.analysis.theorems import xiang2024
       >>> print(round(xiang2024.consensus_bound(
@@ -230,7 +240,7 @@ def theorem1_bound(
       learning_rate: eta, positive.
       num_rounds: T, at least 1.
       local_steps: s, at least 1.
-      smoothness: L, at least 1.
+      smoothness: L, positive; the theorem needs at least 1.
       mixing_rate: rho, in [0, 1]; at 1 the bound is infinite where there is noise or an offset.
       initial_gap: ``F(xbar^0) - F*``, at least 0.
       offset: zeta, at least 0.
@@ -269,15 +279,32 @@ def theorem1_bound(
     return start + 54.0 * rate * local_steps * smoothness * mixing * variance
 
 
-def corollary1_bound(num_rounds: int, **constants: float) -> float:
+def corollary1_bound(
+    num_rounds: int,
+    *,
+    local_steps: int,
+    smoothness: float,
+    mixing_rate: float,
+    initial_gap: float,
+    offset: float = 0.0,
+    noise: float = 0.0,
+) -> float:
     """Computes the bound of Corollary 1: Theorem 1 at ``eta = 1 / sqrt(T)``.
 
     Args:
       num_rounds: T, at least 1.
-      **constants: as in `theorem1_bound`, without the rate.
+      local_steps: s, at least 1.
+      smoothness: L, positive; the theorem needs at least 1.
+      mixing_rate: rho, as in `theorem1_bound`.
+      initial_gap: ``F(xbar^0) - F*``, at least 0.
+      offset: zeta, at least 0.
+      noise: sigma, at least 0.
 
     Returns:
       The bound, valid if ``1 / sqrt(T)`` is at most `step_size_cap`.
+
+    Raises:
+      ValueError: if an argument is out of range.
 
     Example:
       >>> from fedjax_links.analysis.theorems import xiang2024
@@ -290,4 +317,13 @@ def corollary1_bound(num_rounds: int, **constants: float) -> float:
       Xiang et al., journal version 2024, Corollary 1.
     """
     rounds = _numbers.at_least_one('num_rounds', num_rounds)
-    return theorem1_bound(1.0 / math.sqrt(rounds), num_rounds=rounds, **constants)  # type: ignore[arg-type]
+    return theorem1_bound(
+        1.0 / math.sqrt(rounds),
+        num_rounds=rounds,
+        local_steps=local_steps,
+        smoothness=smoothness,
+        mixing_rate=mixing_rate,
+        initial_gap=initial_gap,
+        offset=offset,
+        noise=noise,
+    )

@@ -105,6 +105,13 @@ def test_bound_equals_exact_rationals():
     np.testing.assert_allclose(corollary, 12 / 20 + 54 / 20 * 3, rtol=1e-12)
 
 
+@pytest.mark.parametrize('wrong', ['learning_rate', 'gap'])
+def test_a_wrong_name_is_reported_of_the_corollary(wrong):
+    known = {'local_steps': 1, 'smoothness': 1.0, 'mixing_rate': 0.25}
+    with pytest.raises(TypeError, match=f"corollary1_bound.*'{wrong}'"):
+        xiang2024.corollary1_bound(9, initial_gap=1.0, **known, **{wrong: 0.1})
+
+
 def test_descent_bound_holds_on_random_quadratics(covered_runs):
     problems = covered_runs.problems
     steps = covered_runs.steps
