@@ -36,8 +36,9 @@ def get_config() -> ConfigDict:
             },
             'caption': (
                 'N = 100, B = 1. Left: law of the client selected in round t (Eq. 5); exact for '
-                'R <= 1, else between a lower and an upper estimate (band), drawn where twice '
-                'above the noise floor (dots). Right: shares of the selections of a run so far. '
+                'R <= 1, else between a lower and an upper estimate (band), drawn where the upper '
+                'one is more than twice its noise floor (dots). Right: shares of the selections of '
+                'a run so far. '
                 'The paper reports faster convergence for larger R; that comes out for the shares '
                 'only, while the law itself becomes stationary later the larger R is. Deviations: '
                 'p and the start are not stated in the paper; here uniform draws, and everybody '

@@ -32,7 +32,7 @@ def fedavg_weights(probs: ArrayLike) -> np.ndarray:
 
     ``w_i = E[1{i in A} / |A|  given A not empty] = p_i I_i / (1 - prod_j (1 - p_j))`` with
     ``I_i = E[1 / (1 + |A without i|)] = int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``. The
-    alternating sum over subsets that defines the weights becomes a sum over some 70 nodes.
+    alternating sum over subsets that defines the weights becomes a quadrature of some 70 nodes.
     It costs O(N) operations for all clients together, in bounded memory.
 
     Args:
@@ -137,7 +137,8 @@ def effective_weights(
     """
     num_sources = sum(x is not None for x in (probs, selection_law, masks))
     requirement = 'be given, or else `selection_law` or `masks`, one of the three'
-    _checks.require(num_sources == 1, 'probs', requirement, num_sources)
+    got = f'{num_sources} of them'
+    _checks.require(num_sources == 1, 'probs', requirement, got)
     if masks is not None:
         record = _checks.checked_masks('masks', masks, ndim=2)
         batches = _checks.checked_int(
@@ -210,7 +211,7 @@ def mixing_matrix(mask: ArrayLike) -> np.ndarray:
       float64[..., N, N].
 
     Raises:
-      ValueError: if ``mask`` is empty or not boolean.
+      ValueError: if ``mask`` has no entries or is not boolean.
 
     Example:
       >>> from fedjax_links import analysis

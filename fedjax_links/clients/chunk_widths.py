@@ -80,7 +80,7 @@ def _cheapest_division(widths: tuple[int, ...]) -> np.ndarray:
       widths: K widths in increasing order.
 
     Returns:
-      int32[M + 1, K]; M members fill `_TABLE_CHUNKS` of the largest width.
+      int32[M + 1, K], where M is `_TABLE_CHUNKS` times the largest width.
     """
     most = _TABLE_CHUNKS * widths[-1]
     counts = np.zeros((most + 1, len(widths)), np.int32)

@@ -282,11 +282,13 @@ def test_estimate_of_independent_links_agrees_with_the_formula(rng):
 
 def test_errors_of_effective_weights():
     with refuses(
-        '`probs` must be given, or else `selection_law` or `masks`, one of the three, got 0.'
+        '`probs` must be given, or else `selection_law` or `masks`, one of the three, '
+        'got 0 of them.'
     ):
         analysis.effective_weights()
     with refuses(
-        '`probs` must be given, or else `selection_law` or `masks`, one of the three, got 2.'
+        '`probs` must be given, or else `selection_law` or `masks`, one of the three, '
+        'got 2 of them.'
     ):
         analysis.effective_weights([0.5], masks=[[True]])
     with refuses('`num_batches` must be at most 3, got 32.'):

@@ -130,7 +130,7 @@ def test_a_log_without_weights_says_so(start, rounds, message):
 
 
 def test_the_error_of_the_bias_is_its_spread_over_records():
-    """Of independent rounds: the stated variance, on average, beside that over many records."""
+    """Compares the mean stated variance with the variance over many records."""
     rng = np.random.default_rng(0)
     probs = np.array([0.2, 0.4, 0.6, 0.8])
     result = np.array([links.bias(rng.random((960, 4)) < probs) for _ in range(300)])
@@ -157,9 +157,9 @@ def test_a_synthetic_trace_misses_days_and_hours_of_clients():
         np.repeat(np.arange(30), 28), np.tile(days, 30), np.tile(days, 30) + 9 * HOUR
     )
     steady = steady._replace(period=np.full(30, 28 * 86_400.0))
-    (bias, _), (copied_bias, error) = biases_of(steady, HOUR)
+    (bias, _), (copied_bias, copied_error) = biases_of(steady, HOUR)
     assert bias < 1e-12
-    assert copied_bias > 5 * error
+    assert copied_bias > 5 * copied_error
 
     # Five clients come about 8 h, the other 55 about 16 h: few are up together in the morning.
     rng = np.random.default_rng(0)

@@ -38,8 +38,9 @@ def test_an_interrupted_run_has_the_bytes_of_an_unbroken_one(
             )
 
     results = planned.run(cut, [Watch()])
-    assert first_rounds['fedavg', 'main', (0, 0)] == 8  # was done
-    # Goes on from round 4, or begins again.
+    # A lane that was done is reported once, with its last round.
+    assert first_rounds['fedavg', 'main', (0, 0)] == 8
+    # The lane that was cut is reported from round 4 on, whether it resumes or begins again.
     assert first_rounds['fedpbc', 'main', (0, 0)] == 4
     for name in (fl.runs.METRICS, fl.runs.CONFIG, fl.runs.EXPERIMENT):
         assert (cut / name).read_bytes() == (tmp_path / 'unbroken' / name).read_bytes()
