@@ -66,7 +66,7 @@ def define_flags() -> None:
     flags.DEFINE_float(
         'utc_offset',
         None,
-        "Hours that the clients' clock is ahead of UTC, for logs with dates.",
+        "Hours that the clients' clock is ahead of UTC, for logs with dates or in Unix time.",
     )
     flags.DEFINE_float('tick', 600.0, 'Seconds per round of the log.')
     flags.DEFINE_string(

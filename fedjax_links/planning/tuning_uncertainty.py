@@ -181,7 +181,8 @@ class PairwiseRanking(NamedTuple):
       first: label of an algorithm.
       second: label of another.
       ahead: fraction of the draws of other seeds of tuning in which the first has the better mean
-        over the seeds of the experiment.
+        over the seeds of the experiment. A mean with a diverged run is behind all others, and
+        neither of two such means is ahead.
     """
 
     pattern: str
@@ -220,7 +221,7 @@ def tuning_noise(
         ties = NearTies(run, label, **options)
         cells = recorded.final_metrics(run.columns, facts, label, **options)
         choices[label] = {
-            key: ties.choice(dict(sorted(by_seed.items())), *key)
+            key: _diverged_last(ties.choice(dict(sorted(by_seed.items())), *key), sign)
             for key, by_seed in cells.items()
         }
     rankings: list[PairwiseRanking] = []
@@ -231,6 +232,19 @@ def tuning_noise(
                 continue
             pattern, point = key
             rows, shares = choice.paired_difference(choices[second][other_key])
-            ahead = float(shares @ (sign * rows.mean(axis=1) > 0))
+            with np.errstate(invalid='ignore'):  # Where both diverged, inf - inf.
+                means = rows.mean(axis=1)
+            ahead = float(shares @ (sign * means > 0))
             rankings.append(PairwiseRanking(pattern, dict(point), first, second, ahead))
     return rankings
+
+
+def _diverged_last(choice: Choice, sign: int) -> Choice:
+    """Replaces what diverged, NaN, by the worst value.
+
+    Args:
+      choice: of an algorithm.
+      sign: 1 if larger values are better, -1 if smaller ones are.
+    """
+    has_diverged = np.isnan(choice.values)
+    return choice._replace(values=np.where(has_diverged, -sign * np.inf, choice.values))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, student
 from fedjax_links.core.grids import GridColumns, Point
 from fedjax_links.planning import tuning_uncertainty
 from fedjax_links.planning.tuning_uncertainty import Choice
@@ -67,21 +67,20 @@ class Cells(NamedTuple):
             rows = [0, *choice.picks[:num_draws]]
             return np.asarray(choice.values[rows, :num_seeds])
 
-        differences = [
-            values_of(choice) - values_of(base)
+        pairs = [
+            np.stack([values_of(choice), values_of(base)])
             for choice, base in zip(choices, bases, strict=True)
         ]
-        converged = [
-            difference
-            for difference in differences
-            if not np.isnan(difference[0]).any()
-        ]
+        converged = [pair for pair in pairs if np.isfinite(pair[:, 0]).all()]
         if not converged:
             return None
+        # Differences of means over cells are paired by seed, as those of a single cell are.
+        means, base_means = np.mean(converged, axis=0)
+        differences = student.paired(means.T, base_means.T).T
         # Without draws, the values that were chosen are picked.
         first_pick = 1 if num_draws else 0
         picks = np.arange(first_pick, 1 + num_draws)
-        return Choice(np.mean(converged, axis=0), picks)
+        return Choice(differences, picks)
 
     def is_fair(self, algorithm: str, other: str) -> np.ndarray:
         """Returns bool[K, Y, X], where both are the best of the same number of values.

@@ -199,6 +199,38 @@ def planted(**options):
     )
 
 
+@pytest.mark.parametrize(
+    ('rates', 'shares'),
+    [
+        ((0.1, 30.0, 30.0), {('a', 'b'): 1, ('a', 'c'): 1, ('b', 'c'): 0}),
+        ((30.0, 0.1, 0.1), {('a', 'b'): 0, ('a', 'c'): 0, ('b', 'c'): 0}),
+    ],
+)
+def test_an_algorithm_that_diverged_is_behind_others(rates, shares):
+    """Local steps of rate 30 multiply the distance by 29^3 in each round, beyond float32."""
+    planned = experiment.Experiment(
+        title='Diverged',
+        problem=problems.quadratic(np.array([[0.0], [1.0]])),
+        patterns={'all': participation.always(2)},
+        algorithms={
+            label: at_rate_of(rate) for label, rate in zip('abc', rates, strict=True)
+        },
+        num_rounds=12,
+        eval_every=12,
+        seeds=range(2),
+        metric='distance',
+    )
+    orders = experiment.tuning_noise(planned.run())
+    assert {(order.first, order.second): order.ahead for order in orders} == shares
+
+
+def at_rate_of(rate):
+    def maker():
+        return algorithms.fedavg(local_training.local_sgd(rate, local_steps=3))
+
+    return maker
+
+
 @pytest.mark.slow
 def test_tuning_noise_is_that_of_choices_drawn_by_hand():
     """Shares of 2,000 draws on both sides: 0.05 is 3.2 standard errors of their difference."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedjax_links import evaluation
 from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.report.cells import Cells
 from fedjax_links.results.metric import Metric
@@ -68,3 +69,19 @@ def test_a_draw_of_tuning_chooses_at_all_cells_together(rng):
     assert result.shares[0] == 0
     assert result.shares[1:] == pytest.approx(1 / 200)
     assert result.interval_with_tuning().half_width > 0
+
+
+@pytest.mark.parametrize('steps', [(3, 3, 3, 3), (1, 2, 3, 4)])
+@pytest.mark.parametrize('num_seeds', [2, 5])
+def test_equal_differences_of_cells_show_no_precision(rng, steps, num_seeds):
+    """Metrics are float32: seeds that gain the same examples have no spread to judge by."""
+    base = rng.integers(0, 90, (4, num_seeds))
+    # Each seed gains as many examples over all cells, in cells of another order.
+    gains = np.stack([np.roll(steps, seed) for seed in range(num_seeds)], axis=1)
+    accuracies = (np.float32([base, base + gains]) / np.float32(97)).astype(float)
+    without, ahead = accuracies
+    result = cells(a=map(untuned, ahead), b=map(untuned, without))
+    difference = result.paired_difference('a', 'b')
+    assert np.isnan(evaluation.seed_interval(difference.values[0]).half_width)
+    p_value = evaluation.p_value(difference.values, difference.shares)
+    assert p_value == 2.0 ** (1 - num_seeds)

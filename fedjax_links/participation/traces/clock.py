@@ -18,6 +18,7 @@ class Clock:
     """Reads times of a file, numbers or dates, as seconds.
 
     Seconds of dates are counted on the clients' clock, so that their midnights are whole days.
+    Numbers stay as they are. Beside a date or the clients' midnight, they count from 1970 in UTC.
     """
 
     def __init__(self, unit: str, utc_offset: float | None) -> None:
@@ -65,7 +66,8 @@ class Clock:
         if origin == 'first':
             return earliest
         if origin == 'midnight':
-            return earliest // _DAY * _DAY
+            lag = self._lag()
+            return (earliest + lag) // _DAY * _DAY - lag
         if not isinstance(origin, str):
             checks.number('origin', origin)
             return float(self._seconds_per_unit * origin)
@@ -74,7 +76,14 @@ class Clock:
         except ValueError:
             names = ('first', 'midnight')
             raise errors.unknown_name('origin', origin, names) from None
-        return self._seconds_of(date)
+        on_clients_clock = self._seconds_of(date)  # May set that clock.
+        return on_clients_clock - self._lag()
+
+    def _lag(self) -> float:
+        """Returns by how many seconds times of the file lag behind the clients' clock."""
+        if self._has_dates or self._hours_ahead is None:
+            return 0.0
+        return _HOUR * self._hours_ahead
 
     def _read_cell(self, argument: str, text: str, line: int) -> float:
         """Reads a finite number or a date; raises where the column mixes the two."""

@@ -50,7 +50,8 @@ def from_csv(
       clients: the number N of clients, for ids 0 to N - 1; or their names, in the order of their
         ids. By default, ids follow the order of first appearance.
       utc_offset: hours that the clients' clock is ahead of UTC. It sets their midnight, and the
-        times of dates without an offset. By default that of the first date, or UTC.
+        times of dates without an offset. By default that of the first date, or UTC. Numbers
+        count from 1970 in UTC then, as they do beside a date as ``origin``.
 
     Returns:
       The intervals. Their sources are line numbers; the header is line 1.

@@ -157,6 +157,31 @@ def test_dates_begin_at_the_midnight_of_the_clients(write):
         assert log.start[0] == 7 * hour
 
 
+@pytest.mark.parametrize(
+    ('options', 'start'),
+    [
+        ({'origin': 'midnight', 'utc_offset': 8}, 7),
+        ({'origin': '2026-03-02', 'utc_offset': 8}, 7),
+        ({'origin': '2026-03-01T00:00:00+08:00'}, 31),
+        ({'origin': '2026-03-01T00:00:00+08:00', 'utc_offset': -3}, 31),
+        ({'origin': '2026-03-01T12:00:00Z', 'utc_offset': 8}, 11),
+        ({'origin': 'midnight'}, 23),
+        ({'origin': 'first', 'utc_offset': 8}, 0),
+        ({'origin': 492334, 'utc_offset': 8}, 1),
+    ],
+)
+@pytest.mark.parametrize('read', [trace_formats.from_csv, trace_formats.from_events])
+def test_unix_times_follow_the_clock_of_the_clients(write, read, options, start):
+    """By hand: 07:00 at UTC+8 on 2 March 2026, 23:00 in UTC, is 1,772,406,000 s or 492,335 h."""
+    hours = 492335
+    text = f'client,start,end\nann,{hours},{hours + 1}\n'
+    if read is trace_formats.from_events:
+        text = f'client,time,state\nann,{hours},up\nann,{hours + 1},down\n'
+    log = read(write(text), unit='h', **options)
+    np.testing.assert_array_equal(log.start, [3600 * start])
+    np.testing.assert_array_equal(log.end, [3600 * (start + 1)])
+
+
 EVENTS = """client,time,state
 ann,100,connect
 bob,160,DISCONNECT
