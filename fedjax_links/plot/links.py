@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import analysis, base
-from fedjax_links.analysis import recorded_links
+from fedjax_links.analysis.recorded_links import expected_num_gaps
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import arguments, panels
 from fedjax_links.plot.panels import Axes
@@ -197,21 +197,18 @@ def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Ax
         panels.logarithmic(axes.xaxis)
         edges = np.unique(np.rint(np.geomspace(1, longest + 1, _GAP_BINS)).astype(int))
 
+    starts = edges[:-1]
     widths = np.diff(edges)
-    realised_counts = np.add.reduceat(counts[: longest + 1], edges[:-1])
+    realised_counts = np.add.reduceat(counts[: longest + 1], starts)
     realised = realised_counts / counts.sum() / widths
-    axes.bar(
-        edges[:-1], realised, widths, align='edge', color=REALISED, label='realised'
-    )
-    num_expected = 0.0
-    if chain is not None:
-        num_expected = recorded_links.expected_num_gaps(*chain, len(mask))
-    if chain is not None and num_expected > 0:
+    axes.bar(starts, realised, widths, align='edge', color=REALISED, label='realised')
+    num_expected = expected_num_gaps(*chain, len(mask)) if chain else 0.0
+    if chain and num_expected > 0:
         exact_counts = analysis.expected_gap_counts(*chain, len(mask), longest)
-        binned_counts = np.add.reduceat(exact_counts, edges[:-1])
+        binned_counts = np.add.reduceat(exact_counts, starts)
         # Exact shares are of all gaps, also those longer than any in the record.
         expected = binned_counts / num_expected / widths
-        centres = (edges[:-1] + edges[1:]) / 2
+        centres = starts + widths / 2
         axes.plot(
             centres, expected, '.-', color=THEORY, markersize=4, label='exact mean'
         )
