@@ -16,7 +16,7 @@ def describe(
       budget: what it may compute.
 
     Returns:
-      Lines of at most 80 columns, none where nothing can be predicted.
+      Lines, none where nothing can be predicted.
     """
     required = prediction.hessian_work(links.problem)
     reason = covered_runs.reason_unpredicted(links)

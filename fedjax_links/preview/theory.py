@@ -117,7 +117,8 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
     else:
         lines += _weights_lines(law, weights, len(active))
         lines += _bias_lines(links, weights, active)
-    lines += [f'  {line}' for line in predicted_lines.describe(links, prediction.LONG)]
+    for line in predicted_lines.describe(links, prediction.LONG):
+        lines += textwrap.wrap(f'  {line}', _WIDTH, subsequent_indent=' ' * 4)
     lines += weighted_limits.describe(links, prediction.LONG)
     lines += exact_limits.describe(links)
     lines += _gossip_lines(law)

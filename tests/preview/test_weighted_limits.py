@@ -84,6 +84,16 @@ def test_many_or_long_labels_keep_to_80_columns(monkeypatch):
     assert text.endswith(f'says what memory does to {", ".join(sections)}')
 
 
+def test_the_reason_of_a_long_label_keeps_to_80_columns():
+    label = 'fedpbc_whose_clients_train_in_rounds_in_which_they_are_active_alone'
+    sections = {'fedavg': {}, label: {'name': 'fedpbc', 'compute': 'active'}}
+    built = plans.plan(markov(), PROBLEM, algorithms=sections, **RUN)
+    lines = theory.text(built, plans.record(built, 64)).splitlines()
+    assert max(map(len, lines)) <= 80
+    text = ' '.join(line.strip() for line in lines)
+    assert f'no end of FedPBC predicted: clients of {label} pause' in text
+
+
 def test_a_run_hints_at_the_command_with_these_lines():
     sections = {'fedavg': {}, 'fedavg_known': {}}
     config = {'problem': PROBLEM, 'links': markov(), 'algorithms': sections, **RUN}
