@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import evaluation
-from fedjax_links.core import checks, errors, fields, grids
+from fedjax_links.core import checks, errors, fields, grids, student
 from fedjax_links.core.fields import declare
 
 IndexRange = tuple[int, int]
@@ -239,20 +239,25 @@ def _ties(
     ties = inside.copy()
     for index in map(tuple, np.argwhere(inside)):
         shared = min(seeds_of[index], seeds_of[best])
-        ties[index] = not _is_worse(scores[best][:shared] - scores[index][:shared])
+        ties[index] = not _is_worse(scores[index][:shared], scores[best][:shared])
     return ties
 
 
-def _is_worse(differences: np.ndarray) -> bool:
+def _is_worse(scores: np.ndarray, best_scores: np.ndarray) -> bool:
     """Returns whether a value diverged, or is worse than the best beyond the noise of seeds.
 
-    One seed decides nothing. Equal differences of several do, as there is no noise.
+    One seed decides nothing. Equal differences of several do, as there is no noise. Scores and
+    differences are equal up to the rounding of single precision.
 
     Args:
-      differences: float[S], scores of the best minus those of the value, by seed.
+      scores: float[S], of the value, by seed.
+      best_scores: float[S], of the best.
     """
+    differences = student.paired(best_scores, scores)
     if np.isnan(differences).any():
         return True
+    if len(differences) > 1 and np.ptp(differences) == 0:
+        has_same_mean = student.are_equal([best_scores.mean(), scores.mean()])
+        return bool(differences[0] > 0 and not has_same_mean)
     interval = evaluation.seed_interval(differences)
-    is_equal = len(differences) > 1 and np.ptp(differences) == 0
-    return bool(interval.mean > (0 if is_equal else interval.half_width))
+    return bool(interval.mean > interval.half_width)

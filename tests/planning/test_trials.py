@@ -90,6 +90,18 @@ def test_a_search_is_that_of_a_loop_over_lists(seed):
     assert set(np.flatnonzero(state.statistical_ties).tolist()) == near
 
 
+@pytest.mark.parametrize('num_seeds', [2, 3, 5])
+@pytest.mark.parametrize('gain', [0, 3])
+def test_equal_gains_of_all_seeds_decide_whatever_their_rounding(rng, num_seeds, gain):
+    """The best value has ``gain`` more examples of 397 with each seed; no gain is a tie."""
+    for _ in range(200):
+        correct = rng.integers(0, 390, num_seeds)
+        scores = np.float32([correct, correct + gain]) / np.float32(397)
+        done = np.ones(scores.shape, bool)
+        state = search(scores, done, [(0, 2)], num_seeds)
+        assert state.statistical_ties.tolist() == [gain == 0, True]
+
+
 def test_two_columns_grow_until_the_best_lies_inside():
     peak = np.array([7.0, 1.0])
     positions = np.stack(np.meshgrid(np.arange(9), np.arange(9), indexing='ij'), -1)
