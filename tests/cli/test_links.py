@@ -148,7 +148,7 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
         ),
         (
             [f'--log={path}'],
-            '`log.intervals` must end after they start, got 5 to 1 s on line 2.',
+            '`log.intervals` must not end before they start, got 5 to 1 s on line 2.',
         ),
         (
             [f'--log={bad}'],

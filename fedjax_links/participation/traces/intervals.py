@@ -14,6 +14,8 @@ DAY = 86_400.0
 _YEAR = 366 * DAY
 # A longer log is more likely one whose times are not in seconds.
 _MOST_DAYS = 730
+# Of a client's number as a name, with its pointer in the tuple.
+_NAME_BYTES = 72
 _COLUMNS = ('client', 'start', 'end')
 
 
@@ -136,7 +138,8 @@ def intervals(
       The intervals.
 
     Raises:
-      ValueError: if shapes differ or an id is out of range.
+      ValueError: if shapes differ, there is no id and no ``num_clients``, or an id is no integer or
+        out of range.
 
     Example:
       >>> from fedjax_links import participation
@@ -156,12 +159,14 @@ def intervals(
     if ids.size and ids.dtype.kind not in 'iu':
         raise errors.invalid('client', 'be integers', f'dtype {ids.dtype}')
     if num_clients is None:
-        num_clients = int(ids.max(initial=-1)) + 1
+        if not ids.size:
+            raise errors.invalid('client', 'hold an id, or `num_clients` be given', [])
+        _check_ids(ids, checks.LARGEST_INT)
+        largest = int(ids.max())
+        num_clients = largest + 1
+        checks.fits('client', largest, num_clients * _NAME_BYTES)
     checks.static_int('num_clients', num_clients)
-    is_unknown = (ids < 0) | (ids >= num_clients)
-    if is_unknown.any():
-        where = f'{ids[is_unknown][0]} on row {np.argmax(is_unknown)}'
-        raise errors.invalid('client', f'lie in [0, {num_clients - 1}]', where)
+    _check_ids(ids, num_clients)
     return Intervals(
         client=ids.astype(np.int64),
         start=starts,
@@ -170,6 +175,14 @@ def intervals(
         unit='row',
         names=tuple(map(str, range(num_clients))),
     )
+
+
+def _check_ids(ids: NDArray[Any], num_clients: int) -> None:
+    """Raises for the first id of a client that is out of range."""
+    is_unknown = (ids < 0) | (ids >= num_clients)
+    if is_unknown.any():
+        where = f'{ids[is_unknown][0]} on row {np.argmax(is_unknown)}'
+        raise errors.invalid('client', f'lie in [0, {num_clients - 1}]', where)
 
 
 def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
@@ -192,7 +205,7 @@ def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
     is_finite = np.isfinite(log.start) & np.isfinite(log.end)
     require_none(log, ~is_finite, 'be finite')
     require_none(log, log.start < 0, 'start at 0 or later')
-    require_none(log, log.end < log.start, 'end after they start')
+    require_none(log, log.end < log.start, 'not end before they start')
     earliest = float(log.start.min())
     if earliest >= _YEAR:
         requirement = (
@@ -215,7 +228,7 @@ def remarks(log: Intervals) -> list[str]:
         )
     if DAY <= first < np.inf:
         empty = f'no client is up in the first {first / DAY:,.0f} days'
-        lines.append(f"{empty}; with the origin 'first' the log begins")
+        lines.append(f"{empty}; the origin 'first' begins the log when one is")
     return lines
 
 
@@ -226,7 +239,13 @@ def warn_about(log: Intervals) -> None:
 
 
 def check_tick(log: Intervals, tick: float, wrap: object = None) -> None:
-    """Raises for rounds that last longer than a log that repeats after its own length."""
+    """Raises for rounds that last longer than a log that repeats after its own length.
+
+    Args:
+      log: the intervals.
+      tick: seconds of a round.
+      wrap: seconds after which the log repeats by another rule; None if by its own length.
+    """
     checks.positive_number('tick', tick)
     if wrap is None and log.period is None and tick > log.last_end:
         requirement = (
@@ -287,11 +306,13 @@ def _from_numbers(
     client: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
 ) -> Intervals:
     """Builds intervals of clients that are numbered, also by floats."""
-    is_fraction = client != np.rint(client)  # True for NaN.
-    if is_fraction.any():
+    is_whole = np.isfinite(client) & (client == np.rint(client))
+    if not is_whole.all():
         requirement = 'name clients by whole numbers'
-        raise errors.invalid('intervals', requirement, client[is_fraction][0])
-    return intervals(client.astype(np.int64), start, end)
+        raise errors.invalid('intervals', requirement, client[~is_whole][0])
+    # An empty log is of one client until `as_intervals` refuses it.
+    num_clients = None if client.size else 1
+    return intervals(client.astype(np.int64), start, end, num_clients=num_clients)
 
 
 def require_none(log: Intervals, is_bad: NDArray[np.bool_], requirement: str) -> None:

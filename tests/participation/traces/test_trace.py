@@ -8,6 +8,7 @@ import numpy as np
 import pandas
 import pytest
 
+from fedjax_links.core import memory
 from fedjax_links.participation import (
     availability,
     intervals,
@@ -178,7 +179,7 @@ def test_errors_name_the_row():
     )
     refuses(
         lambda: trace(intervals([0, 0], [0.0, 5.0], [1.0, 4.0]), tick=1.0),
-        '`intervals` must end after they start, got 5 to 4 s on row 1.',
+        '`intervals` must not end before they start, got 5 to 4 s on row 1.',
     )
     refuses(
         lambda: trace(intervals([0, 0], [-1.0, 5.0], [1.0, 6.0]), tick=1.0),
@@ -200,6 +201,14 @@ def test_errors_name_the_row():
     refuses(
         lambda: intervals([0, 3], [0.0, 0.0], [1.0, 1.0], num_clients=2),
         '`client` must lie in [0, 1], got 3 on row 1.',
+    )
+    refuses(
+        lambda: intervals([0, -1], [0.0, 0.0], [1.0, 1.0]),
+        '`client` must lie in [0, 2147483646], got -1 on row 1.',
+    )
+    refuses(
+        lambda: intervals([], [], []),
+        '`client` must hold an id, or `num_clients` be given, got [].',
     )
     refuses(
         lambda: intervals([0, 1], [0.0], [1.0]),
@@ -257,12 +266,24 @@ def test_rows_stand_for_a_recording():
         ),
         ([(0, 1, 2), (1, 2)], r'rows \(client, start, end\) of numbers'),
         ([(0.5, 1, 2)], r'`intervals` must name clients by whole numbers, got 0\.5\.'),
-        ([(0, 3, 2)], r'`intervals` must end after they start'),
+        ([(np.inf, 1, 2)], r'`intervals` must name clients by whole numbers, got inf'),
+        ([(np.nan, 1, 2)], r'`intervals` must name clients by whole numbers, got nan'),
+        ([(-1, 1, 2)], r'`client` must lie in \[0, 2147483646\], got -1 on row 0'),
+        ([(2**33, 1, 2)], r'`client` must lie in \[0, 2147483646\], got 8589934592 on'),
+        (np.zeros((0, 3)), '`intervals` must have at least one interval, got none'),
+        ([(0, 3, 2)], r'`intervals` must not end before they start'),
     ],
 )
 def test_rows_that_are_no_recording(rows, message):
     with pytest.raises(ValueError, match=message):
         trace(rows, tick=1.0)
+
+
+def test_names_of_clients_fit_into_memory(monkeypatch):
+    monkeypatch.setattr(memory, 'host_bytes', lambda: 2**30)
+    message = '`client` must fit into memory, got 2147483645: .* where .* are free'
+    with pytest.raises(ValueError, match=message):
+        trace([(2**31 - 3, 1, 2)], tick=1.0)
 
 
 @pytest.mark.parametrize('make', [trace, synthetic_trace])
@@ -328,7 +349,8 @@ def test_odd_logs_are_warned_of():
     ):
         trace(in_milliseconds, tick=600)
     late = [(0, 3 * day, 4 * day)]
-    with pytest.warns(UserWarning, match='no client is up in the first 3 days'):
+    message = "first 3 days; the origin 'first' begins the log when one is"
+    with pytest.warns(UserWarning, match=message):
         trace(late, tick=600)
     with pytest.warns(UserWarning, match='no client is up in the first 3 days'):
         synthetic_trace(late, num_clients=2, tick=600)

@@ -62,7 +62,7 @@ def test_csv_origin(write):
         ),
         (
             '0,0,5\n1,7,5',
-            '`intervals` must end after they start, got 7 to 5 s on line 3.',
+            '`intervals` must not end before they start, got 7 to 5 s on line 3.',
         ),
         ('0,0,5\n7,0,5', "`client` must be a known client, got '7' on line 3."),
         (
