@@ -239,9 +239,11 @@ def _warn_of_pixels(rows: np.ndarray) -> None:
     elif rows.dtype.kind == 'f':
         are_pixels = is_image and bool((first_rows == np.rint(first_rows)).all())
     if are_pixels and first_rows.max(initial=0) > 1:
-        largest = 255 if rows.dtype.kind == 'f' else np.iinfo(rows.dtype).max
+        brightest = rows.max()
+        # Whatever type holds them, pixels have 8 or 16 bits.
+        largest = 255 if brightest <= 255 else max(65_535, brightest)
         warnings.warn(
-            f'`features` are {rows.dtype} up to {rows.max():g}, which reach the module as they '
+            f'`features` are {rows.dtype} up to {brightest:g}, which reach the module as they '
             f'are; `preprocess=lambda pixels: pixels / {float(largest)}` scales pixels (a '
             '`Dataset` of bytes does).',
             stacklevel=3,

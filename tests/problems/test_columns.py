@@ -324,8 +324,9 @@ def test_pixels_that_reach_a_module_unscaled_are_warned_of():
         problems.images(dataset=deep, num_clients=2, partition='iid', model='softmax')
     images = np.resize(np.arange(256.0), (7, 8, 8, 1))
     flat = nn.Sequential([lambda x: x.reshape(len(x), -1), nn.Dense(4)])
-    for pixels_of_255 in (images, images.astype(np.int64)):
-        words = f'{pixels_of_255.dtype} up to 255, which reach'
+    for dtype in (np.float64, np.int32, np.int64, np.uint16):
+        pixels_of_255 = images.astype(dtype)
+        words = f'{pixels_of_255.dtype} up to 255, which reach .*pixels / 255.0` scales'
         with pytest.warns(UserWarning, match=words):
             problems.from_flax(pixels_of_255, Y, [0] * 7, module=flat)
     with warnings.catch_warnings():
