@@ -58,7 +58,7 @@ def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
       The algorithm; models: ``server`` and ``client_mean``.
 
     Raises:
-      ValueError: for a period below 1.
+      ValueError: for ``server_every`` below 1.
 
     Example:
       >>> import jax
@@ -130,7 +130,7 @@ def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
       The algorithm; models: ``server`` and ``client_mean``.
 
     Raises:
-      ValueError: for a period below 1.
+      ValueError: for ``server_every`` below 1.
 
     Example:
       >>> import jax
@@ -225,6 +225,7 @@ def _train_and_gossip(
     def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
         update = train(x_i)
         z_i = local_model(x_i, update)
+        # Without links between clients y_i is z_i. With them the sum below replaces this one.
         contribution = Contribution(upload_of(z_i), update.loss)
         nothing = tree.zeros_like(contribution)
         return tree.select(uploads[i], contribution, nothing), z_i

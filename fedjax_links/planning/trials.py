@@ -174,15 +174,16 @@ def _trials_of(
     with np.errstate(invalid='ignore'):
         sums = np.where(state.planned, table.scores, 0).sum(-1)
         means = (sums / np.maximum(state.planned.sum(-1), 1))[finished]
-    ties = state.statistical_ties[finished]
+    statistical_ties = state.statistical_ties[finished]
     best: int | None = None
-    nearest = np.zeros(0, int)
+    ties = np.zeros(0, int)
     if state.best is not None:
         best = int(np.flatnonzero((indices == state.best).all(axis=1))[0])
         order = np.argsort(-sign * means, kind='stable')
         has_intervals = table.scores.shape[-1] > 1
         most = tuning.get('ties', 0) if has_intervals else 0
-        nearest = order[ties[order] & (order != best)][:most]
+        is_tie = statistical_ties[order] & (order != best)
+        ties = order[is_tie][:most]
     return TuningTrials(
         pattern=pattern,
         at=point,
@@ -190,8 +191,8 @@ def _trials_of(
         scores=means,
         by_seed=np.where(table.done, table.scores, np.nan)[finished],
         best=best,
-        statistical_ties=ties,
-        ties=nearest,
+        statistical_ties=statistical_ties,
+        ties=ties,
         search=state,
     )
 

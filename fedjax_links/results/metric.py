@@ -78,7 +78,7 @@ class Metric(NamedTuple):
         return f'{text}, points' if self.is_fraction else text
 
     def number(self, value: float, *, digits: int = 4) -> str:
-        """Writes fractions in per cent with one decimal, other numbers with `digits` digits."""
+        """Writes fractions in per cent with one decimal, other numbers with ``digits`` digits."""
         if math.isnan(value):
             return 'diverged'
         return (
@@ -98,8 +98,9 @@ class Metric(NamedTuple):
         in brackets: ``84.3 ± 0.4 [0.9]``.
 
         The half width has one significant digit, or two if the first is a 1, and the mean as many
-        decimals. Fractions in per cent have at least one decimal. Numbers beyond a million, or a
-        millionth, are written with a power of ten.
+        decimals. Fractions in per cent have at least one decimal. Where the half width is zero, at
+        most a millionth, or a million or more, both are written as `number` does: the mean with
+        four digits, the half width with one.
 
         Args:
           interval: the mean and its interval, of a single number.

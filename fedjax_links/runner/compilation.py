@@ -97,7 +97,8 @@ class TrainingProgram(NamedTuple):
         donated.
       evaluate: ``(key, training key, columns, problem) -> PeriodMetrics`` of the state that
         ``start`` makes, jitted.
-      layout: ``(None, key, columns, problem) -> layout of the state on a mesh``; None without one.
+      layout: ``(None, key, columns, problem) -> layout of the state on a mesh``, with None for the
+        parameters of ``start``; None without a mesh.
     """
 
     start: jax.stages.Wrapped
@@ -339,6 +340,7 @@ def _train_on_mesh(
 
     def train_on_device(*arguments: PyTree) -> tuple[PyTree, ...]:
         state, metrics = train(*arguments)
+        # A layout takes functions of two outputs; the second one is empty here.
         return state, metrics, ()
 
     def advance(

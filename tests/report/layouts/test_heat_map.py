@@ -63,8 +63,8 @@ def lead(algorithm, value, base=0.5):
     return base + value if algorithm == 'fedpbc' else base
 
 
-def test_alike_is_not_undecided(draw_page):
-    """Of three cells one is decided, one decided to be equivalent within a point, and one not."""
+def test_equivalent_is_not_undecided(draw_page):
+    """Cells at x = 0 and 1 are equivalent within a point, 2 is undecided, FedPBC leads at 3."""
     widths = {0: 0.0001, 1: 0.001, 2: 0.1}
 
     def level(algorithm, x, y):
@@ -185,7 +185,7 @@ def test_better_is_blue_whichever_way_a_metric_is_better(draw_page):
             members[label] = algorithm, {'x': x, 'y': y}
             level = lead(algorithm, 0.2 * sign)
             curves[label] = {'server': {metric: np.full((1, 1, 1), level)}}
-        page = heat_map(results(curves, members=members, metric=metric), x='y', y='x')
+        page = heat_map(results(curves, members=members, metric=metric), x='x', y='y')
         image = draw_page(page).axes[1].images[0]
         red, _, blue, _ = image.to_rgba(image.get_array())[0, 0]
         assert blue > red
