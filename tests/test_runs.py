@@ -146,7 +146,7 @@ def about(*lanes, num_rounds=6):
 def advance(folder, lane, *rounds, value=None):
     """Adds a line for each round, and saves after it."""
     for round in rounds:
-        folder.append(lane, [{'round': round}])
+        folder.append(lane, [{'round': round, 'server/loss': 0.5}])
         folder.save(lane, None if value is None else value(round), round)
 
 

@@ -4,22 +4,20 @@ Types and sizes are checked where files are read. So all code after that finds w
 and no number in a file decides how much memory or time is spent.
 """
 
-import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
-
-import numpy as np
 
 from fedjax_links.core import errors
 from fedjax_links.core.checks import is_text
-from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts, Section
+from fedjax_links.core.records import LaneLabels, RunFacts, Section
 
 STAGES = 'tuning', 'main', 'tie'
 """Stages of lanes, in the order in which one process runs them."""
 # More than any run has. They bound the memory and the time that a file can take.
-_MAX_LINES = 10**7
+MAX_LINES = 10**7
 _MAX_SHARDS = 10**5
+_MAX_DEPTH = 50
 # The longest name of a file on common disks.
 _MAX_LETTERS = 255
 _LABELS = {'stage': str, 'algorithm': str, 'pattern': str, 'seed': int}
@@ -42,13 +40,19 @@ def is_count(value: object, least: int = 0, most: int = 2**31 - 1) -> bool:
     return type(value) is int and least <= value <= most
 
 
-def _is_plain(value: object) -> bool:
-    """Returns whether a value is a number, a text or None, or a list or a section of such."""
-    if isinstance(value, list):
-        return all(map(_is_plain, value))
-    if isinstance(value, Mapping):
-        return all(map(is_text, value)) and all(map(_is_plain, value.values()))
-    return value is None or isinstance(value, bool | int | float) or is_text(value)
+def is_plain(value: object, depth: int = _MAX_DEPTH) -> bool:
+    """Returns whether a value is a number, a text or None, or lists or sections of such.
+
+    Args:
+      value: from JSON.
+      depth: how many lists and sections may lie within each other.
+    """
+    if not isinstance(value, list | Mapping):
+        return value is None or isinstance(value, bool | int | float) or is_text(value)
+    entries = value.values() if isinstance(value, Mapping) else value
+    if depth == 0 or (isinstance(value, Mapping) and not all(map(is_text, value))):
+        return False
+    return all(is_plain(entry, depth - 1) for entry in entries)
 
 
 def _are(kind: Callable[[object], bool]) -> Callable[[object], bool]:
@@ -66,7 +70,7 @@ def _are_columns(values: object) -> bool:
     if not isinstance(values, Mapping) or not all(map(is_text, values)):
         return False
     return all(
-        isinstance(column, list) and column and _is_plain(column)
+        isinstance(column, list) and column and is_plain(column)
         for column in values.values()
     )
 
@@ -100,12 +104,20 @@ def _are_reports(values: object) -> bool:
     )
 
 
-def _is_tuning(value: object) -> bool:
-    if value is None:
-        return True
-    if not isinstance(value, Mapping) or not is_count(value.get('num_rounds'), 1):
+def _is_deciding_model(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(is_text, value)) and all(map(is_text, value.values()))
+    return is_text(value)
+
+
+def _are_ranges(values: object) -> bool:
+    return isinstance(values, Mapping) and all(map(_is_range, values.values()))
+
+
+def _is_range(value: object) -> bool:
+    if not isinstance(value, list) or not all(map(is_count, value)):
         return False
-    return _are_columns(value.get('grid'))
+    return len(value) == 2 and value[0] < value[1]
 
 
 def _is_until(value: object) -> bool:
@@ -127,7 +139,7 @@ _NEEDED: Mapping[str, _Check] = {
     'models': (_are_models, 'be names by algorithm'),
     'seeds': (_are(lambda v: is_count(v, 0, 2**32 - 1)), 'be whole numbers'),
     'grid': (_are_columns, 'be lists of plain values by name'),
-    'tuning': (_is_tuning, 'be null, or have a grid and a number of rounds'),
+    'tuning': (lambda v: isinstance(v, Mapping | None), 'be null or a section'),
     'reports': (_are_reports, 'be sections by name'),
 }
 _POSSIBLE: Mapping[str, _Check] = {
@@ -138,6 +150,17 @@ _POSSIBLE: Mapping[str, _Check] = {
     'forked_from': (is_text, 'be a path'),
     'attainable': (is_text, 'be a text'),
     'redraw': (lambda v: isinstance(v, Mapping), 'be ways by stream'),
+}
+_NEEDED_OF_TUNING: Mapping[str, _Check] = {
+    'num_rounds': (lambda v: is_count(v, 1), 'be a number of rounds'),
+    'num_seeds': (lambda v: is_count(v, 1), 'be a number of seeds'),
+    'grid': (_are_columns, 'be lists of plain values by name'),
+    'model': (_is_deciding_model, 'be a name, or names by algorithm'),
+}
+_POSSIBLE_OF_TUNING: Mapping[str, _Check] = {
+    'most_seeds': (lambda v: v is None or is_count(v, 1), 'be null or a number'),
+    'ties': (is_count, 'be a number of values'),
+    'given': (_are_ranges, 'be ranges of indices by name'),
 }
 
 
@@ -154,7 +177,10 @@ def check_facts(where: object, facts: object) -> None:
     if not isinstance(facts, Mapping):
         value = errors.text_of(facts)
         raise errors.invalid(str(where), 'describe an experiment', value)
-    _check_kinds_of_facts(where, facts)
+    _check_kinds(f'{where}: ', facts, _NEEDED, _POSSIBLE)
+    if facts['tuning'] is not None:
+        prefix = f'{where}: tuning.'
+        _check_kinds(prefix, facts['tuning'], _NEEDED_OF_TUNING, _POSSIBLE_OF_TUNING)
     choices = {'baseline': facts['algorithms'], 'metric': [*facts['directions']]}
     for name, known in choices.items():
         if facts[name] not in known:
@@ -167,29 +193,38 @@ def check_facts(where: object, facts: object) -> None:
         requirement = f'be a multiple of eval_every = {facts["eval_every"]}'
         raise errors.invalid(f'{where}: num_rounds', requirement, facts['num_rounds'])
     num_lines = _num_lines(facts)
-    if num_lines > _MAX_LINES:
-        requirement = f'give at most {_MAX_LINES:,} lines'
+    if num_lines > MAX_LINES:
+        requirement = f'give at most {MAX_LINES:,} lines'
         raise errors.invalid(f'{where}: grid', requirement, f'{num_lines:,}')
 
 
-def _check_kinds_of_facts(where: object, facts: RunFacts) -> None:
+def _check_kinds(
+    prefix: str,
+    facts: Section,
+    needed: Mapping[str, _Check],
+    possible: Mapping[str, _Check],
+) -> None:
     """Refuses the first fact that is missing or of another kind."""
-    for name, (holds, requirement) in (*_NEEDED.items(), *_POSSIBLE.items()):
-        if (name in facts or name in _NEEDED) and not holds(facts.get(name)):
+    for name, (holds, requirement) in (*needed.items(), *possible.items()):
+        if (name in facts or name in needed) and not holds(facts.get(name)):
             value = errors.text_of(facts.get(name))
-            raise errors.invalid(f'{where}: {name}', requirement, value)
+            raise errors.invalid(f'{prefix}{name}', requirement, value)
 
 
 def _num_lines(facts: RunFacts) -> int:
     """Counts the lines of metrics that an experiment writes, without tuning."""
-    lengths = [len(values) for values in facts['grid'].values()]
-    if facts['grid_mode'] == 'cross':
-        num_points = math.prod(lengths)
-    else:
-        num_points = max(lengths, default=1)
+    num_points = num_grid_points(facts, facts['grid'])
     num_pairs = len(facts['algorithms']) * len(facts['patterns'])
     num_evaluations: int = facts['num_rounds'] // facts['eval_every']
     return num_points * num_pairs * len(facts['seeds']) * num_evaluations
+
+
+def num_grid_points(facts: RunFacts, names: Collection[str]) -> int:
+    """Counts the points of some columns of the grid."""
+    lengths = [len(values) for name, values in facts['grid'].items() if name in names]
+    if facts['grid_mode'] == 'cross':
+        return math.prod(lengths)
+    return max(lengths, default=1)
 
 
 def _are_labels(values: object) -> bool:
@@ -265,7 +300,7 @@ def _are_lane_labels(labels: object) -> bool:
         return False
     if labels['stage'] not in STAGES or not all(map(is_label, labels)):
         return False
-    return all(map(_is_plain, labels.values()))
+    return all(map(is_plain, labels.values()))
 
 
 def check_labels(where: object, labels: LaneLabels, facts: RunFacts) -> None:
@@ -278,76 +313,3 @@ def check_labels(where: object, labels: LaneLabels, facts: RunFacts) -> None:
         if labels[name] not in facts[f'{name}s']:
             got = f'{where} with {labels[name]!r}'
             raise errors.invalid('folder', f'hold lanes of a known {name}', got)
-
-
-def parse_row(line: bytes | str) -> MetricsRow:
-    """Reads a line of metrics.
-
-    Raises:
-      ValueError: if the text is no line of metrics.
-    """
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        row = None
-    if not isinstance(row, dict) or not is_count(row.get('round')):
-        raise errors.invalid(
-            'folder', 'hold readable lines of metrics', errors.text_of(line)
-        )
-    return row
-
-
-def check_columns(
-    where: object, columns: Mapping[str, np.ndarray], facts: RunFacts
-) -> None:
-    """Refuses metrics that no run of this description writes.
-
-    Raises:
-      ValueError: naming the folder and the column.
-    """
-    if not columns:
-        return
-    _check_label_columns(where, columns, facts)
-    is_main = columns['stage'] == 'main'
-    if {*columns['seed'][is_main].tolist()} - {*facts['seeds']}:
-        raise errors.invalid('folder', 'hold lines of known seeds', where)
-    num_rounds = facts['num_rounds']
-    if not ((columns['round'] >= 0) & (columns['round'] <= num_rounds)).all():
-        raise errors.invalid('folder', f'hold rounds up to {num_rounds}', where)
-    for name, column in columns.items():
-        is_number = column.dtype.kind in 'fiub'
-        if not is_text(name) or ('/' in name and not is_number):
-            requirement = f'hold numbers as {errors.text_of(name)}'
-            raise errors.invalid('folder', requirement, where)
-
-
-_KINDS_OF_COLUMNS = {
-    'stage': 'OU',
-    'algorithm': 'OU',
-    'pattern': 'OU',
-    'seed': 'iu',
-    'round': 'iu',
-}
-"""The kinds of dtypes of the columns that each run has."""
-
-
-def _check_label_columns(
-    where: object, columns: Mapping[str, np.ndarray], facts: RunFacts
-) -> None:
-    """Refuses columns without labels, and lines with labels that a description does not have."""
-    have_one_length = len({len(column) for column in columns.values()}) == 1
-    for name, kinds in _KINDS_OF_COLUMNS.items():
-        is_there = name in columns and columns[name].dtype.kind in kinds
-        if not is_there or not have_one_length:
-            raise errors.invalid('folder', f'hold lines with a {name} each', where)
-    known_values = {
-        'stage': STAGES,
-        'algorithm': facts['algorithms'],
-        'pattern': facts['patterns'],
-    }
-    for name, known in known_values.items():
-        unknown = {*columns[name].tolist()} - {*known}
-        if unknown:
-            first = errors.text_of(min(map(str, unknown)))
-            requirement = f'hold lines of a known {name}'
-            raise errors.invalid('folder', requirement, f'{where} with {first}')

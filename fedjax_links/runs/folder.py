@@ -40,7 +40,7 @@ from fedjax_links.core import checks, errors, paths
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts, Section
 from fedjax_links.results.runs import Results as Results
-from fedjax_links.runs import belonging, checking
+from fedjax_links.runs import belonging, checking, metric_lines
 from fedjax_links.storage import checkpoints, checksummed_npz
 from fedjax_links.storage.descriptions import first_difference as first_difference
 from fedjax_links.storage.documents import as_json as as_json
@@ -95,7 +95,7 @@ class LaneRecord:
     def records(self) -> dict[int, MetricsRow]:
         """Returns what was measured, by round; None for NaN and infinities."""
         known = {*self.labels, 'round'}
-        rows = map(checking.parse_row, self.lines)
+        rows = map(metric_lines.parse_row, self.lines)
         return {
             row['round']: {k: row[k] for k in row if k not in known} for row in rows
         }
@@ -141,7 +141,7 @@ def read(folder: str | Path, *, verify: bool = True) -> Results:
         columns = as_columns(
             itertools.chain.from_iterable(lane.lines for lane in records)
         )
-    checking.check_columns(path, columns, facts)
+    metric_lines.check_columns(path, columns, facts)
     return Results(columns, facts, path)
 
 
@@ -276,7 +276,7 @@ def read_description(
 
 def as_columns(lines: Iterable[bytes | str]) -> dict[str, np.ndarray]:
     """Converts lines of metrics to columns."""
-    rows = [{'stage': 'main', **checking.parse_row(line)} for line in lines]
+    rows = [{'stage': 'main', **metric_lines.parse_row(line)} for line in lines]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: as_column([row.get(name) for row in rows]) for name in names}
 

@@ -44,9 +44,10 @@ def read_json(folder: Path, name: str) -> Any:
     try:
         values = json.loads(content)
         digest = values.pop(_DIGEST, None)
-    except (ValueError, AttributeError, TypeError):
+        is_changed = digest is not None and digest != _digest_of(values)
+    except (ValueError, AttributeError, TypeError, RecursionError):
         raise _changed(path, f'hold a readable {name}') from None
-    if digest is not None and digest != _digest_of(values):
+    if is_changed:
         raise _changed(path, 'hold files as they were written')
     return values
 
@@ -55,7 +56,7 @@ def has_digest(path: Path) -> bool:
     """Returns whether this package wrote a JSON file: it has a digest, right or wrong."""
     try:
         values = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(values, dict) and isinstance(values.get(_DIGEST), str)
 
