@@ -53,7 +53,7 @@ def debug_round(
       completed that round, or for each lane of tuning if there is no main lane.
 
     Raises:
-      ValueError: if the folder holds another experiment, or no lane completed that round.
+      ValueError: if the folder holds a fork or another experiment, or no lane completed that round.
     """
     facts, _ = runs.read_description(folder)
     _check_same_run(experiment.plan, facts, folder)
@@ -79,7 +79,7 @@ def debug_round(
 def _check_same_run(plan: Plan, facts: RunFacts, folder: str | Path) -> None:
     """Refuses a folder of a fork, or of another experiment."""
     if 'at_round' in facts:
-        requirement = 'hold a run that began before its first round'
+        requirement = 'hold a run from its first round on'
         got = f'{folder}, a fork that began at round {facts["at_round"]}'
         raise errors.invalid('workdir', requirement, got)
     here = json.loads(json.dumps(plan.facts()))
@@ -100,15 +100,20 @@ def _records_to_debug(folder: str | Path, round: int) -> list[runs.LaneRecord]:
     records = runs.lanes(folder)
     completed = [record for record in records if record.round > round]
     if not completed:
-        _refuse_round(records, round)
+        _refuse_round(folder, records, round)
     diverged = [record for record in completed if _diverged_in(record, round)]
     main = [record for record in completed if record.labels['stage'] == MAIN]
     return diverged or main or completed
 
 
-def _refuse_round(records: Sequence[runs.LaneRecord], round: int) -> NoReturn:
+def _refuse_round(
+    folder: str | Path, records: Sequence[runs.LaneRecord], round: int
+) -> NoReturn:
     """Raises for a round that no lane completed."""
     most = max((record.round for record in records), default=0)
+    if most == 0:
+        requirement = 'hold a lane that completed a round'
+        raise errors.invalid('workdir', requirement, folder)
     requirement = f'be below {most}, the number of rounds that the folder holds'
     raise errors.invalid('debug_round', requirement, round)
 
@@ -308,19 +313,26 @@ def _describe_bad_start(first: FederationState, state: FederationState) -> str:
       state: the state that it reached.
     """
     completed = int(state.round)
-    since = int(state.first_bad_round)
     if completed == 0:
         return 'the initial state is not finite'
-    if since < 0 and completed == int(first.round):
-        rounds = count(completed, 'round')
-        return f'the state of its checkpoint after {rounds} is not finite'
-    if since < 0:
-        since = completed - 1
-    return f'the state has not been finite since round {since}'
+    if completed > int(first.round):
+        # The simulation ended with the first round after which the state is not finite.
+        return f'the state has not been finite since round {completed - 1}'
+    rounds = count(completed, 'round')
+    clause = f'the state of its checkpoint after {rounds} is not finite'
+    first_bad_round = int(state.first_bad_round)
+    if first_bad_round >= 0:
+        # This counts the loss too, which may have been infinite before the state was.
+        clause += (
+            f'; its server model or loss has not been since round {first_bad_round}'
+        )
+    return clause
 
 
 def _first_bad_index(leaf: Array) -> Array:
     """Returns int32[], the flat index of the first entry that is not finite; -1 for none."""
+    if leaf.size == 0:
+        return jnp.int32(-1)
     bad = ~jnp.isfinite(leaf).ravel()
     return jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
 

@@ -148,6 +148,76 @@ def test_a_round_before_and_a_round_after(tmp_path):
         nan_debugger.debug_round(planned(lines()), tmp_path, 4)
 
 
+def test_a_loss_that_is_infinite_before_the_state_is_told_apart(tmp_path):
+    """Each local step multiplies the weight by 2,000 until float32 overflows."""
+
+    def loss_fn(params, batch):
+        weight = params['weight']
+        growth = -2 * jax.lax.stop_gradient(weight) * weight
+        return growth + jax.lax.stop_gradient(jnp.where(weight > 5, jnp.inf, 0.0))
+
+    problem = problems.from_arrays(
+        np.zeros((NUM_CLIENTS, 1), np.float32),
+        np.zeros(NUM_CLIENTS, np.float32),
+        np.arange(NUM_CLIENTS),
+        init_params=lambda key: {'weight': jnp.ones(())},
+        loss_fn=loss_fn,
+    )
+    client = fl.local_training.local_sgd(999.5, local_steps=2)
+    algorithms = {'fedavg': fl.ALGORITHMS['fedavg'](client)}
+    built = planned(problem, algorithms=algorithms, seeds=(0,))
+    results = built.run(tmp_path)
+    np.testing.assert_array_equal(results['first_bad_round'], 1)
+    num_finite_steps = int(np.log(np.finfo(np.float32).max) / np.log(2000))
+    bad_round = num_finite_steps // 2
+    assert bad_round > 1
+    (line,) = nan_debugger.debug_round(built, tmp_path, 7)
+    since = f'since round {bad_round}: '
+    assert line.endswith(f"the state has not been finite {since}.server['weight']")
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_is_not_finite_is_named(tmp_path):
+    mask = np.ones((10, NUM_CLIENTS), bool)
+    mask[:BAD_ROUND, BAD_CLIENT] = False
+    for num_rounds in (6, 10):
+        built = planned(
+            lines(),
+            pattern=participation.replay(mask),
+            batch_size=None,
+            num_rounds=num_rounds,
+            seeds=(0,),
+        )
+        built.run(tmp_path)
+    (line,) = nan_debugger.debug_round(built, tmp_path, 7)
+    assert (
+        'the state of its checkpoint after 6 rounds is not finite; its server model or loss '
+        "has not been since round 4: .server['kernel']"
+    ) in line
+
+
+def test_a_layer_without_entries_is_finite(tmp_path):
+    problem = dataclasses.replace(
+        lines(),
+        init_params=lambda key: {'empty': jnp.ones((0, 3)), 'kernel': jnp.ones(2)},
+    )
+    built = planned(problem, batch_size=None, seeds=(0,))
+    built.run(tmp_path)
+    (line,) = nan_debugger.debug_round(built, tmp_path, BAD_ROUND)
+    assert "client 3, local step 0: the loss and the gradient of ['kernel']" in line
+
+
+def test_a_folder_without_a_completed_round_is_refused(tmp_path):
+    built = planned(lines(), seeds=(0,))
+    built.run(tmp_path)
+    for path in tmp_path.rglob('*@*'):
+        path.unlink()
+    with pytest.raises(
+        ValueError, match='`workdir` must hold a lane that completed a round, got /'
+    ):
+        nan_debugger.debug_round(built, tmp_path, 0)
+
+
 def test_an_initial_model_that_is_not_finite_is_named(tmp_path):
     problem = dataclasses.replace(
         lines(),
