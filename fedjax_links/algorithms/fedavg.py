@@ -43,7 +43,7 @@ def fedavg(
     ``w_i = E[1{i in A} / |A|  given A not empty]`` instead of the mean of the F_i. On quadratics of
     equal curvature the expected server model tends exactly to their minimiser, at any rate. This
     holds if rounds are independent, or if none is empty, as under a minimum separation. Empty
-    rounds of links that remember add a bias of first order in the rate.
+    rounds of links with memory add a bias of first order in the rate.
 
     Link semantics: with ``compute='active'`` a client computes, uploads and receives only in rounds
     in which its uplink delivers. All active clients start from x^t. With ``compute='all'`` the

@@ -37,7 +37,7 @@ def mifa(
     at zero. With ``memory='gradient'`` a row is Delta_i divided by the local rate of its round, and
     the server applies all rows with the current rate: ``x + eta_g eta_t mean(G)``. The two agree
     only while eta_t is constant. A remembered Delta_i has the rate of the round that it stems from.
-    In a round with a rate of zero gradients stay, and none counts as uploaded.
+    In a round whose rate is zero, the rows stay as they are, and none counts as uploaded.
 
     With ``max_age=a`` the mean is over the rows uploaded in this round and the a rounds before it
     (``t - last_i <= a``). Without such rows x stays. a = 0 is FedAvg, up to rounding. FedAvg's bias
@@ -46,8 +46,8 @@ def mifa(
     Its forerunner FedLaAvg (Yan et al. 2020) is ``memory='gradient'``: the last sum of a client's
     gradients.
 
-    On quadratics of equal curvature the mean model ends at the optimum, also under links that
-    remember. With two or three clients and long outages its variance can grow without bound, as old
+    On quadratics of equal curvature the mean model ends at the optimum, also under links with
+    memory. With two or three clients and long outages its variance can grow without bound, as old
     updates drive x on. `analysis.linear_limit` and the command ``theory`` say so.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them

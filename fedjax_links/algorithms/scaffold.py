@@ -48,7 +48,7 @@ def scaffold(
     ``c_i^+ = c_i - c + (x - y_i) / (s eta)``, ``x <- x + (eta_g / |A|) sum_A (y_i - x)``,
     ``c <- c + (1 / N) sum_A (c_i^+ - c_i)``; all start at zero. The division by s eta
     makes c_i^+ a mean of gradients for SGD steps; with another local optimizer it is
-    not one. In a round with a rate of zero c_i stays.
+    not one. In a round whose rate is zero, c_i stays.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x. An empty round keeps x and c.

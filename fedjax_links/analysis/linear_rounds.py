@@ -1,7 +1,7 @@
 r"""Defines the rounds of algorithms that are linear in models and memories, in NumPy.
 
-They are for the quadratics of `linear_rules`. Models have d columns: numbers, or coefficients of
-the state and the targets.
+They are for the quadratics of `linear_rules`. A round is linear, so it takes d columns at once: the
+d coordinates of models, or unit vectors, of which it makes the columns of its matrices.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,19 +11,19 @@ import numpy as np
 
 
 class Round(NamedTuple):
-    """Holds the links of a round and what local steps do.
+    """Holds the links of a round and what N clients' local steps do to models of d columns.
 
     Attributes:
       active: bool[N], A, the clients whose upload arrives.
       mixing: float64[N, N], the Metropolis matrix of the edges that are up.
-      edges: bool[N, N], edges that are up, with a true diagonal.
+      edges: bool[N, N], edges that are up; the diagonal is True.
       probs: float64[N], probabilities of the uplinks, those of active clients positive.
       keep: float64[N, 1], ``a_i``, the part of the start that local steps keep.
       targets: float64[N, d], u_i.
-      rate: eta.
-      steps: s.
-      curvature: float64[N, 1], h_i.
-      options: of the algorithm.
+      rate: eta, the local learning rate, positive.
+      steps: s, the number of local steps, at least 1.
+      curvature: float64[N, 1], h_i, positive.
+      options: options of the algorithm by name, such as ``{'alpha': 0.1}`` of FedDyn.
     """
 
     active: np.ndarray
@@ -67,7 +67,7 @@ class Round(NamedTuple):
 
 
 State = tuple[np.ndarray, np.ndarray]
-"""The server's model, and a row for each client."""
+"""The server's model x, float64[d], and a row for each client, float64[N, d]."""
 
 Rule = Callable[[Round, np.ndarray, np.ndarray], State]
 """``(round, x, rows) -> (x, rows)``."""

@@ -56,7 +56,8 @@ class BatchNormMLP(nn.Module):
     """Alternates fully connected layers with `BatchNorm` and ReLU.
 
     Weights are initialised by `models.fan_in_uniform`. Batches need two examples or more. An
-    evaluation normalises by 1024 examples at once, in a fixed random order over all clients.
+    evaluation takes the examples of all clients in a fixed random order. It normalises by 1024 at a
+    time, and by up to 2047 in the last batch.
 
     Attributes:
       num_classes: number of outputs.
@@ -122,7 +123,7 @@ def wang_cifar10(num_classes: int) -> models.CNN:
 def sun_mnist(num_classes: int, *, hidden: Sequence[int] = (1568, 392)) -> BatchNormMLP:
     """Builds the MNIST network of Sun et al. 2025.
 
-    It has 1,853,778 parameters on images of 28 x 28.
+    It has 1,853,778 parameters on images of 28 x 28 x 1.
 
     Sun et al. train and evaluate with the statistics of the batch, and so does `BatchNorm`.
     """

@@ -33,16 +33,18 @@ def at_best_rates(columns, label):
 
 
 @pytest.mark.parametrize('other', ['scaffold', 'focus'])
-def test_one_number_over_all_points_by_seed(other):
+def test_a_lead_is_the_mean_over_all_points_by_seed(other):
     columns = runs.read(map_leads.FOLDER / 'rounds').columns
-    first = at_best_rates(columns, 'fedpbc').mean(axis=0)
-    second = at_best_rates(columns, other).mean(axis=0)
-    again = stats.ttest_rel(first, second)
-    half = 100 * np.diff(again.confidence_interval(0.95))[0] / 2
+    of_fedpbc = at_best_rates(columns, 'fedpbc').mean(axis=0)
+    of_other = at_best_rates(columns, other).mean(axis=0)
+    expected_lead = 100 * (of_fedpbc - of_other).mean()
+    interval = stats.ttest_rel(of_fedpbc, of_other).confidence_interval(0.95)
+    expected_half_width = 100 * (interval.high - interval.low) / 2
     text = map_leads.lead_over_all_cells(map_leads.read('rounds')[1], 'fedpbc', other)
-    mean, width = map(float, re.findall(r'[+-]?\d+\.\d+', text))
+    lead, half_width = map(float, re.findall(r'[+-]?\d+\.\d+', text))
+    # The text has one decimal.
     np.testing.assert_allclose(
-        [mean, width], [100 * (first - second).mean(), half], atol=0.051
+        [lead, half_width], [expected_lead, expected_half_width], atol=0.051
     )
 
 

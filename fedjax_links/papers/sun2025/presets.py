@@ -69,7 +69,10 @@ def debiasing(code: str) -> str:
 
 
 def learning_rates(rates: tuple[float, ...], code: str) -> tuple[float, ...]:
-    """Returns rates to try, also M times smaller ones where debiasing ends M times larger."""
+    """Returns rates to try, for released code also M times smaller ones.
+
+    At the last round its debiasing factor is M times that of the paper.
+    """
     if code != 'as_released':
         return rates
     return (*rates, *(rate / NUM_GROUPS for rate in rates))
@@ -120,7 +123,7 @@ def experiment(
       tuned_on: pattern to try them on.
       local_steps: s, at full size and in the quick version.
       quick_problem: ``model`` and ``data`` of the quick version, which draws synthetic images in
-        place of real ones.
+        place of real ones; not read for `SMALL`.
 
     Returns:
       A config without title, metric, reports and caption.
