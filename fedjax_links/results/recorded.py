@@ -45,11 +45,10 @@ def main_models(facts: RunFacts) -> dict[str, str]:
     It is the model whose learning rate was tuned, else the one that the papers evaluate.
     """
     tuned = (facts.get('tuning') or {}).get('model')
-    tuned_models = tuned if isinstance(tuned, Mapping) else {}
     shown: dict[str, str] = {}
     for label, models in facts['models'].items():
-        model = tuned_models.get(label)
-        if model is None or model not in models:
+        model = tuned.get(label) if isinstance(tuned, Mapping) else tuned
+        if model is None or model not in models:  # such as the best of all
             model = dataset.main_model(models)
         shown[label] = model
     return shown

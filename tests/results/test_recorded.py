@@ -78,3 +78,23 @@ def test_a_pattern_without_a_column_is_at_all_its_values():
                 }
                 assert series.sel(index) == columns['server/loss'][row]
     assert repr(results).count(' on fixed: distance: ') == 4
+
+
+@pytest.mark.parametrize(
+    ('tuned', 'shown'),
+    [
+        (None, 'client_mean'),
+        ('best', 'client_mean'),
+        ('client_mean', 'client_mean'),
+        ('server', 'server'),
+        ({'fedavg': 'server'}, 'client_mean'),
+        ({'fedpbc': 'best'}, 'client_mean'),
+        ({'fedpbc': 'server'}, 'server'),
+    ],
+)
+def test_the_model_shown_is_the_one_that_was_tuned(tuned, shown):
+    facts = {
+        'models': {'fedavg': ['server'], 'fedpbc': ['server', 'client_mean']},
+        'tuning': None if tuned is None else {'model': tuned},
+    }
+    assert recorded.main_models(facts) == {'fedavg': 'server', 'fedpbc': shown}
