@@ -12,7 +12,7 @@ from fedjax_links.core import checks
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation import PARTICIPATION, link_laws, schedules
-from fedjax_links.planning import parametrized, validation
+from fedjax_links.planning import parametrized, seeding, validation
 from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
@@ -52,6 +52,14 @@ class ConfiguredLinks(NamedTuple):
     law: link_laws.LinkLaw
     flow_time: float | None = None
     grid_point: str = ''
+
+    @property
+    def differs_by_seed(self) -> bool:
+        """Returns whether other seeds have other data, owners or link probabilities."""
+        if len(self.experiment.seeds) == 1:
+            return False
+        modes = self.experiment.plan.draws.modes()
+        return any(modes[stream] == seeding.BY_SEED for stream in seeding.COLUMNS)
 
     def record(self, num_rounds: int) -> MaskLinks:
         """Samples the links of the first seed, see `record_links`."""

@@ -32,6 +32,8 @@ def describe(
     if not reason:
         by_name['FedPBC'] = predicted.fedpbc
     remark = '' if predicted.exact else ', simulated links'
+    if links.differs_by_seed:
+        remark += ', for the first seed'
     lines = _reached_lines(links, by_name, remark)
     if predicted.fedavg.limit is None:
         lines.append(f'no limit in the long run: {too_large}')

@@ -8,7 +8,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import RunFacts
-from fedjax_links.planning import trials
+from fedjax_links.planning import seeding, trials
 from fedjax_links.results import dataset, recorded
 
 
@@ -118,3 +118,12 @@ def diverged(run: runs.Results, data: Any) -> list[str]:
             f'{names[label]}, {names[pattern]}, {noun} {listed} in round {round:.0f}'
         )
     return phrases
+
+
+def redrawn_streams(run: runs.Results | None) -> list[str]:
+    """Returns the streams of data and link probabilities that each seed of a run redraws."""
+    facts: RunFacts = {} if run is None else run.facts
+    modes = facts.get('redraw', {})
+    return [
+        stream for stream in seeding.COLUMNS if modes.get(stream) == seeding.BY_SEED
+    ]

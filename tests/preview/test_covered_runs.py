@@ -217,3 +217,17 @@ def test_a_schedule_may_be_a_function():
     schedule = {'name': f'{__name__}:plain_function'}
     text = screen({'name': 'bernoulli', 'probs': 0.5, 'schedule': schedule})
     assert 'rho estimated' in text
+
+
+@pytest.mark.parametrize(
+    ('seed', 'num_seeds', 'is_first'),
+    [({}, 3, True), ({}, 1, False), ({'seed': 3}, 3, False)],
+)
+def test_a_prediction_for_the_first_seed_says_so(seed, num_seeds, is_first):
+    """Without a seed of its own the problem is another one for each seed."""
+    links = {'name': 'bernoulli', 'probs': [0.2, 0.2, 0.2, 0.9, 0.9, 0.9]}
+    problem = {**GAUSSIANS, **seed}
+    lines = plans.summary_lines(config(links, problem, num_seeds=num_seeds))
+    assert any('is expected to end at' in line for line in lines)
+    ends = [line for line in lines if 'in the long run' in line or 'rounds of' in line]
+    assert {line.endswith(', for the first seed') for line in ends} == {is_first}

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fedjax_links import evaluation, plot
-from fedjax_links.core.records import RunFacts, Section
+from fedjax_links.core.records import Section
 from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.pages.printed_numbers import PrintedAccuracy
-from fedjax_links.planning import seeding
 from fedjax_links.plot import panels
 from fedjax_links.plot.panels import Axes
+from fedjax_links.report import completion
 from fedjax_links.report.comparisons import (
     FinalKey,
     FinalMetrics,
@@ -143,12 +143,8 @@ def _comparison_table(
 
 def _redrawn_text(view: RunView) -> str:
     """Says which draws beside those of training intervals cover; nothing for none."""
-    facts: RunFacts = {} if view.run is None else view.run.facts
-    modes = facts.get('redraw', {})
     redrawn = [
-        name
-        for stream, name in _REDRAWN_NAMES.items()
-        if modes.get(stream) == seeding.BY_SEED
+        _REDRAWN_NAMES[stream] for stream in completion.redrawn_streams(view.run)
     ]
     if not redrawn:
         return ''

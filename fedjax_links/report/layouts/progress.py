@@ -12,6 +12,7 @@ from fedjax_links.core import checks
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
 from fedjax_links.plot.panels import Axes, Figure
+from fedjax_links.report import completion
 from fedjax_links.report.comparisons import FinalKey
 from fedjax_links.report.layouts.page import (
     PAPER_SCALE,
@@ -223,7 +224,11 @@ def overview(
 
     caption = _describe_lines(view, 'interval')
     if any(predictions.values()):
-        caption += ' Dotted: predicted final values, or else limits of a long run.'
+        is_of_a_seed = view.num_seeds > 1 and completion.redrawn_streams(view.run)
+        whose = ' of the first seed' if is_of_a_seed else ''
+        caption += (
+            f' Dotted: predicted final values{whose}, or else limits of a long run.'
+        )
     if any(exact.values()):
         caption += f' {_EXACT}'
     if links:
