@@ -147,10 +147,7 @@ class LaneTimer:
             long = self._advance(lanes, num_periods)
         if num_periods == 1:
             return 0.0, short / (len(lanes) * period)
-        added = (num_periods - 1) * period * len(lanes)
-        round_seconds = max(1e-9, long - short) / added
-        lane_seconds = short / len(lanes) - period * round_seconds
-        return max(0.0, lane_seconds), round_seconds
+        return split_seconds(short, long, num_periods, len(lanes), period)
 
     def _advance(
         self, lanes: Sequence[Lane], num_periods: int, after: AfterLanes | None = None
@@ -221,3 +218,26 @@ def time_links(programs: Programs, initial_states: hooks.InitialStates) -> float
         realised_links.time_draws(programs, label, seed, initial_states)
         for label, seed in realised_links.recorded(programs)
     )
+
+
+def split_seconds(
+    short: float, long: float, num_periods: int, num_lanes: int, period: int
+) -> tuple[float, float]:
+    """Splits the seconds of lanes into those of a lane and those of a round.
+
+    Args:
+      short: seconds of lanes of one period.
+      long: seconds of as many lanes of ``num_periods`` periods.
+      num_periods: of the long lanes, at least 2.
+      num_lanes: that ran at the same time.
+      period: rounds of a period.
+
+    Returns:
+      The seconds that a lane takes beyond its rounds, and those of a round. If other work delayed
+      the short lanes so that the long ones were no slower, all of ``long`` counts as rounds.
+    """
+    if long <= short:
+        return 0.0, long / (num_periods * period * num_lanes)
+    round_seconds = (long - short) / ((num_periods - 1) * period * num_lanes)
+    lane_seconds = short / num_lanes - period * round_seconds
+    return max(0.0, lane_seconds), round_seconds

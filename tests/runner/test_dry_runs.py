@@ -373,3 +373,11 @@ print(clock.seconds > 0)
         )
         has_compiled.append(done.stdout.strip())
     assert has_compiled == ['True', 'False']
+
+
+def test_delayed_short_lanes_do_not_make_rounds_free():
+    """Of 2 lanes, 1 and 5 periods of 10 rounds are timed; a round takes 0.01 s."""
+    lane, seconds = timing.split_seconds(0.3, 1.1, 5, num_lanes=2, period=10)
+    assert (lane, seconds) == pytest.approx((0.05, 0.01))
+    lane, seconds = timing.split_seconds(1.2, 1.1, 5, num_lanes=2, period=10)
+    assert (lane, seconds) == pytest.approx((0, 0.011))
