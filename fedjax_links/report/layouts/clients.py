@@ -129,9 +129,8 @@ def _with_scatter(
       values: float[N] by pattern and algorithm.
       value_name: the name of the values.
     """
-    last_pattern = list(values)[-1] if values else None
     # An algorithm without values under a pattern has a colour and a name in its panel too, so that
-    # all panels have the same, and the legend of the last one belongs to all.
+    # all panels have the same.
     measured: set[str] = set().union(*values.values())
     names = {label: view.name(label) for label in view.algorithms if label in measured}
 
@@ -142,12 +141,13 @@ def _with_scatter(
             {label: values[pattern].get(label, no_values) for label in names},
             names=names,
             value_name=value_name,
-            legend=pattern == last_pattern,
+            legend=False,
             ax=axes,
         )
         axes.set_title(panels.literal(view.name(pattern)), fontsize='medium')
 
-    return with_panels(page, [*values], draw, panel=(3.6, 2.8))
+    legend = [panels.literal(name) for name in names.values()]
+    return with_panels(page, [*values], draw, panel=(3.6, 2.8), legend=legend)
 
 
 def _participations(view: RunView) -> tables.Table:

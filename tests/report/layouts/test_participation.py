@@ -224,13 +224,18 @@ def test_an_algorithm_looks_the_same_in_all_panels(draw_page):
     }
     curves = {label: np.zeros((2, 1, 1)) for label in losses}
     view = results(curves, patterns=list(masks), links=links_of(masks))
-    first, last = draw_page(participation(changed(view, clients=stats))).axes
+    page = participation(changed(view, clients=stats))
+    figure = draw_page(page)
+    first, last = figure.axes
     looks = [
         {line.get_label(): line.get_color() for line in axes.lines}
         for axes in (first, last)
     ]
     assert looks[0] == looks[1]
-    assert [text.get_text() for text in last.get_legend().get_texts()] == [*losses]
+    assert first.get_legend() is last.get_legend() is None
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*losses]
+    column = draw_page(page.resize(3.3))
+    assert min(axes.get_position().width for axes in column.axes) > 0.7
 
 
 @pytest.mark.slow
