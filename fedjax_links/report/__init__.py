@@ -114,7 +114,8 @@ def save_pictures(
       width: of a picture in inches, such as 3.3 for a column, from 2 to 20. Letters have 8 points
         then, and as many panels stand side by side as fit. By default a picture is as wide as in
         the report.
-      pages: which of the config's ``reports``, or layouts by name; by default all of the report.
+      pages: which of the config's ``reports``, ``'links'`` and ``'participation'``, or layouts by
+        name; by default all of the report.
       allow_imports: as in `write`.
 
     Returns:
@@ -144,14 +145,21 @@ def save_pictures(
 
 def _pages_with_pictures(view: 'RunView', pages: Sequence[str]) -> dict[str, 'Page']:
     """Builds pages of a report by name; all pages of the report if none is named."""
+    from fedjax_links.planning import validation
     from fedjax_links.report import layouts
 
     reports, _ = _reports_of(view)
     pages = [_current_page(page, reports) for page in checks.names('pages', pages)]
+    # Every report has these pages if links were recorded.
+    link_pages = validation.LINK_PAGES if view.links else ()
     for page in pages:
-        checks.choice('pages', page, [*reports, *layouts.LAYOUTS])
+        checks.choice('pages', page, [*reports, *link_pages, *layouts.LAYOUTS])
     if pages:
-        reports = {page: reports.get(page, {'name': page}) for page in pages}
+        reports = {
+            page: reports.get(page, {'name': page})
+            for page in pages
+            if page not in link_pages
+        }
     built = layouts.build(view, reports)
     chosen = {page: built[page] for page in pages or built}
     if all(page.draw is None for page in chosen.values()):

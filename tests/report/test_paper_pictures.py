@@ -125,3 +125,11 @@ def test_pages_without_a_picture_cost_a_line(folder, tmp_path):
     with names('folder', 'hold no other curves.pdf'):
         report.save_pictures(folder, tmp_path, pages=['curves'])
     assert (tmp_path / 'curves.pdf').read_bytes() == b'mine'
+
+
+@pytest.mark.parametrize('pages', [['links'], ['links', 'curves']])
+def test_pages_of_links_are_saved_by_name(folder, tmp_path, pages):
+    written = report.save_pictures(folder, tmp_path, pages=pages)
+    assert {name for name in written if name.endswith('.pdf')} == {
+        f'{page}.pdf' for page in pages
+    }
