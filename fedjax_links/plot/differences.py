@@ -95,8 +95,10 @@ def paired_differences(
         _draw_rows(axes, rows, differences, shown_metric.scale)
         _name_rows(axes, row_titles)
         panels.name_panel(axes, results, pattern)
-    base_models = [model_of[base] for base in baseline_of.values()] or ['server']
-    base_title = panels.name_of(shown_names[baseline], base_models[0])
+    base_model = 'server'
+    if baseline_of:
+        base_model = model_of[next(iter(baseline_of.values()))]
+    base_title = panels.name_of(shown_names[baseline], base_model)
     words = shown_metric.words or 'value'
     x_label = shown_metric.difference_title(f'{words} minus that of {base_title}')
     _name_x_axes(axes_of_panels, x_label, is_new_figure=ax is None)
@@ -301,11 +303,12 @@ def _draw_difference(
     wide_half_width = scale * row.wide_half_width
     colour: dict[str, Any] = {'color': row.colour}
     look: dict[str, Any] = {'fmt': 'o', 'markersize': 6, 'capsize': 3, **colour}
-    if not difference.excludes_zero or wide_half_width >= abs(mean):
+    is_clear = difference.excludes_zero and wide_half_width < abs(mean)
+    if not is_clear:
         look['markerfacecolor'] = 'white'
-    if math.isinf(half_width):
+    if math.isinf(half_width) or math.isinf(wide_half_width):
         axes.axhline(position, linestyle='--', linewidth=0.7, **colour)
-    elif math.isfinite(wide_half_width) and wide_half_width > half_width:
+    elif wide_half_width > half_width:
         thin: dict[str, Any] = {'fmt': 'none', 'elinewidth': 0.7, **colour}
         axes.errorbar(mean, position, xerr=wide_half_width, **thin)
     error = half_width if math.isfinite(half_width) else None

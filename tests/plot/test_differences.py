@@ -183,3 +183,15 @@ def test_until_decided_a_bar_without_end_goes_through_the_panel():
     assert bar[0].get_markerfacecolor() == 'white'
     dashed = [line for line in axes.lines if line.get_linestyle() == '--']
     assert [list(line.get_xdata()) for line in dashed] == [[0, 1]]
+
+
+@pytest.mark.parametrize('half_width', [np.inf, np.nan])
+def test_a_second_interval_without_end_is_not_filled(half_width):
+    """An infinite one is a dashed line, through which the bar over seeds still shows."""
+    data = {'fedavg': [0.71, 0.74, 0.72], 'mifa': [0.75, 0.77, 0.76]}
+    axes = plot.paired_differences(data, wide={'mifa': half_width})
+    (bar,) = axes.containers
+    assert bar.has_xerr
+    assert bar[0].get_markerfacecolor() == 'white'
+    dashed = [line for line in axes.lines if line.get_linestyle() == '--']
+    assert len(dashed) == np.isinf(half_width)
