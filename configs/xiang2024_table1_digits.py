@@ -40,7 +40,7 @@ def get_config(argument: str = '') -> ConfigDict:
     careful = presets.small_tuning(code)
     careful['tuning'] |= {'learning_rates': (0.08, 0.4, 2.0), 'grow': 5}
     deviations = presets.deviations(
-        f'1,437 real digits of 8 x 8{data} in place of SVHN; ',
+        f'1,438 real digits of 8 x 8{data} in place of SVHN; ',
         '{config.problem.num_clients} clients in place of 100; {config.num_rounds} rounds, '
         'evaluated every {config.eval_every}, so that all of a cycle is seen, in place of 4,000; ',
         f'a network with {network} in place of convolutions; ',
