@@ -1,4 +1,4 @@
-"""Student's t: mixtures of its law, a test valid at any number of seeds, values that are equal."""
+"""Judges means by Student's t, also by mixtures of its law and where values are equal."""
 
 import math
 
@@ -163,7 +163,13 @@ def paired(values: ArrayLike, baseline: ArrayLike) -> NDArray[np.float64]:
 def _is_rounding(
     results: NDArray[np.float64], magnitudes: NDArray[np.float64], axis: int
 ) -> NDArray[np.bool_]:
-    """Returns where finite results differ by no more than the rounding of numbers that large."""
+    """Returns where results differ by no more than the rounding of what they come from.
+
+    Args:
+      results: float64[..., S, ...], values or differences; those that are not finite differ.
+      magnitudes: float64[..., S, ...], the largest number that each of them comes from.
+      axis: that of the S results.
+    """
     largest = magnitudes.max(axis=axis)
     with np.errstate(invalid='ignore'):
         spread = np.ptp(results, axis=axis)

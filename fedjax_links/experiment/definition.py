@@ -64,6 +64,7 @@ class Experiment(schema.Settings):
     eval_fn: simulation.EvalFn | None = None
     lane_shard: lane_shards.LaneShard | None = None
     config: Mapping[str, Any] | None = None
+    # The fields as they were made. `dataclasses.replace` hands them to the copy.
     _copied: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -367,8 +368,8 @@ def build(config: nested.Config, *, quick: bool = False) -> Experiment:
     Args:
       config: nested dictionaries or an `ml_collections.ConfigDict`, as a config file returns them;
         NumPy's numbers and arrays stand for numbers and lists. The first algorithm is the baseline
-        where none is named ``fedavg``. Tables have patterns in this order and algorithms by label,
-        unless ``names`` orders them.
+        where none is named ``fedavg``. Tables have patterns in the config's order and algorithms by
+        label, unless ``names`` orders them.
       quick: whether the section ``quick`` replaces fields, as the flag ``--quick`` makes it.
         Otherwise that section is left out.
 

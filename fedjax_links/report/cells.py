@@ -35,7 +35,7 @@ class Cells(NamedTuple):
       y: name and values of the vertical axis.
       third: name of the third column; None for none.
       num_at_boundary: number of cells whose best value lies at an edge of what was tried; None if
-        no column had more than two.
+        no column had more than two values.
     """
 
     metric: Metric

@@ -53,7 +53,8 @@ def test_a_config_may_be_a_plain_dictionary(tmp_path):
     assert done.returncode == 0, done.stderr
     result = runs.read(tmp_path / 'run')
     assert result['round'][-1] == 3
-    np.testing.assert_allclose(result['server/loss'][-1], 0.125)
+    # At rate 1 each client lands on its target, and the server between them, at 0.5.
+    np.testing.assert_allclose(result['server/loss'][-1], 0.5 * 0.5**2)
 
 
 @pytest.mark.parametrize('returned, kind', [('[1]', 'list'), ('None', 'NoneType')])
@@ -77,7 +78,7 @@ def test_a_config_of_another_kind_costs_one_line(returned, kind, tmp_path):
         ('', '`config` must have a word after a colon, as its get_config says, got '),
     ],
 )
-def test_a_word_that_a_config_does_not_know_costs_one_line(word, message, tmp_path):
+def test_a_word_that_a_config_cannot_use_costs_one_line(word, message, tmp_path):
     path = tmp_path / 'words.py'
     path.write_text(
         'def get_config(word):\n'

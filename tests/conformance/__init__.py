@@ -1,1 +1,1 @@
-"""The suites that users run on their own rules and patterns."""
+"""The suites that users run on their own algorithms and patterns."""

@@ -1,4 +1,4 @@
-"""Conformance suites and certificates of all rules on a newer Python with its newest jax."""
+"""Conformance suites and certificates of algorithms on a newer Python with its newest jax."""
 
 import ensurepip
 import os
@@ -19,7 +19,7 @@ SUITES = (
     '-k',
     'participation or fedpbc or scaffold or client_steps',
 )
-"""All patterns and two algorithms; certificates run every algorithm."""
+"""All patterns and three algorithms; certificates run every algorithm."""
 MINORS = (13, 12)
 CERTIFY = """
 from fedjax_links.certify import certificates
@@ -64,7 +64,7 @@ def newer_python():
 
 
 def give_up(reason):
-    """Where the machine lacks something: a failure in `.ci/run`, which asks for this test."""
+    """Skips the test on a machine that lacks something, but fails in `.ci/run`."""
     if os.environ.get('NEWER_PYTHON') == 'required':
         pytest.fail(reason)
     pytest.skip(reason)
@@ -92,12 +92,13 @@ def install(python, *words, folder, **options):
 
 
 @pytest.mark.slow
-def test_an_unresolvable_lock_fails_but_no_network_skips(tmp_path, monkeypatch):
+def test_an_impossible_requirement_fails_but_no_network_skips(tmp_path, monkeypatch):
     def end_of(*words):
         with pytest.raises((pytest.fail.Exception, pytest.skip.Exception)) as raised:
             install(sys.executable, '--dry-run', *words, folder=tmp_path)
         return raised.type
 
+    # The wheel of pip that Python has stands for an index that can be reached.
     monkeypatch.setenv('PIP_NO_INDEX', '1')
     monkeypatch.setenv(
         'PIP_FIND_LINKS', f'{pathlib.Path(ensurepip.__file__).parent / "_bundled"}'
@@ -112,7 +113,7 @@ def test_an_unresolvable_lock_fails_but_no_network_skips(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_newer_python_with_its_newest_jax(tmp_path):
-    """The suites pass there, and every rule is certified as users compile."""
+    """The suites pass there, and every algorithm is certified as users compile."""
     if sys.version_info[:2] >= (3, MINORS[0]):
         pytest.skip('this is the newest Python')
     python = newer_python()

@@ -71,7 +71,7 @@ def test_the_documented_callback_sends_every_lane(tmp_path, monkeypatch):
     assert sent == []
     longer = dataclasses.replace(built, num_rounds=12)
     longer.run(tmp_path, [shown['Wandb'](tmp_path)])
-    # The same run goes on.
+    # The same run of wandb resumes.
     assert (sent[0]['id'], sent[0]['resume']) == (
         first['id'],
         'allow',
@@ -94,9 +94,7 @@ def test_a_user_s_callback_is_named_by_its_factory(tmp_path):
     SEEN.clear()
     small(log=(f'{__name__}:mine', 'links')).run(tmp_path)
     assert [tmp_path] == SEEN
-    with pytest.raises(
-        ValueError, match=r'`log` must name what returns a Callback \(.*'
-    ):
+    with pytest.raises(ValueError, match=r'`log` must name what returns a Callback \('):
         small(log=(f'{__name__}:no_callback',)).run(tmp_path / 'other')
     for name, nearest in (('link', 'links'), (f'{__name__}:min', 'mine')):
         with pytest.raises(ValueError, match=f'did you mean {nearest!r}'):
