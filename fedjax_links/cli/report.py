@@ -100,15 +100,21 @@ def _check_flags(args: flags.FlagValues) -> None:
     if args.cost is not None and (args.table or args.form):
         requirement = 'be left out with `table` or `form`, which write no report'
         raise errors.invalid('cost', requirement, args.cost)
-    if args.table is None and args.options is not None:
-        raise errors.invalid('table', 'name a layout, for `options`', None)
-    if args.table is not None and args.form is not None:
+    if args.table is None:
+        _check_flags_without_table(args)
+    elif args.form is not None:
         checks.choice('form', args.form, ('csv', 'latex'))
-    if args.table is None and args.form in ('csv', 'latex'):
-        raise errors.invalid('form', 'go with `table`, the name of a layout', args.form)
     if args.width is not None and (args.table is not None or args.form is None):
         requirement = 'be of pictures for a paper, with `form` pdf, svg or png'
         raise errors.invalid('width', requirement, args.width)
+
+
+def _check_flags_without_table(args: flags.FlagValues) -> None:
+    """Refuses flags that are of a table."""
+    if args.options is not None:
+        raise errors.invalid('table', 'name a layout, for `options`', None)
+    if args.form in ('csv', 'latex'):
+        raise errors.invalid('form', 'go with `table`, the name of a layout', args.form)
 
 
 def _options(name: str, flag: str | None) -> dict[str, Any]:

@@ -198,20 +198,13 @@ def from_npz(path: PathLike) -> Dataset:
         # NumPy would take it for a pickle, and propose to load that.
         requirement = 'name an intact npz file of numbers'
         raise errors.invalid('path', requirement, f'{file}, which is no npz')
-    try:
-        with np.load(file, allow_pickle=False) as loaded:
-            names = sorted(loaded.files)
-            arrays: dict[str, Any] = {
-                key: loaded[key] for key in _KEYS if key in loaded
-            }
-    except Exception as error:  # Changed bytes can raise any error.
-        requirement = f'name an intact npz file of numbers ({errors.describe(error)})'
-        raise errors.invalid('path', requirement, file) from error
+    arrays = _read_arrays(file)
     try:
         for key in _REQUIRED_KEYS:
             if key not in arrays:
-                shown = ', '.join(names) or 'none'
+                shown = ', '.join(sorted(arrays)) or 'none'
                 raise errors.invalid('path', f'hold the array {key}', f'only: {shown}')
+        arrays = {key: arrays[key] for key in _KEYS if key in arrays}
         for key in arrays.keys() & {'num_classes', 'client_names'}:
             arrays[key] = arrays[key].tolist()
         return Dataset(**arrays)
@@ -220,6 +213,16 @@ def from_npz(path: PathLike) -> Dataset:
         raise errors.InvalidError(
             error.path, error.requirement, error.value, message
         ) from None
+
+
+def _read_arrays(file: pathlib.Path) -> dict[str, Any]:
+    """Reads the arrays of a data set from a file; others are None, which are not read."""
+    try:
+        with np.load(file, allow_pickle=False) as loaded:
+            return {key: loaded[key] if key in _KEYS else None for key in loaded.files}
+    except Exception as error:  # Changed bytes can raise any error.
+        requirement = f'name an intact npz file of numbers ({errors.describe(error)})'
+        raise errors.invalid('path', requirement, file) from error
 
 
 def save_npz(dataset: Dataset, path: PathLike, *, source: str = '') -> None:

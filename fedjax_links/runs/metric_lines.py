@@ -141,6 +141,13 @@ def _check_tuning_lines(
         if name in rows and not _are_known(rows[name], values):
             requirement = f'hold lines of known values of {name}'
             raise errors.invalid('folder', requirement, where)
+    _check_num_scores(where, rows, facts, num_seeds)
+
+
+def _check_num_scores(
+    where: object, rows: Mapping[str, np.ndarray], facts: RunFacts, num_seeds: int
+) -> None:
+    """Refuses more scores of an algorithm's tuning than a run has."""
     for algorithm in facts['algorithms']:
         is_own = rows['algorithm'] == algorithm
         own_rows = {name: column[is_own] for name, column in rows.items()}

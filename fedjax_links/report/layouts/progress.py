@@ -224,11 +224,7 @@ def overview(
 
     caption = _describe_lines(view, 'interval')
     if any(predictions.values()):
-        is_of_a_seed = view.num_seeds > 1 and completion.redrawn_streams(view.run)
-        whose = ' of the first seed' if is_of_a_seed else ''
-        caption += (
-            f' Dotted: predicted final values{whose}, or else limits of a long run.'
-        )
+        caption += _describe_predictions(view)
     if any(exact.values()):
         caption += f' {_EXACT}'
     if links:
@@ -249,6 +245,13 @@ def overview(
         return page._replace(draw=draw_below, size=(width, height))
 
     return page._replace(resize=resize)
+
+
+def _describe_predictions(view: RunView) -> str:
+    """Says what dotted lines are."""
+    is_of_one_seed = view.num_seeds > 1 and completion.redrawn_streams(view.run)
+    seed = ' of the first seed' if is_of_one_seed else ''
+    return f' Dotted: predicted final values{seed}, or else limits of a long run.'
 
 
 def _predictions(view: RunView, pattern: str, metric: str) -> dict[str, float]:
