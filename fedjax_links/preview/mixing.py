@@ -30,7 +30,7 @@ def rate(
     """
     if links.law.probs is not None:
         return analysis.mixing_rate(links.law.probs), 'rho exact'
-    if _are_independent_given_probs(links):
+    if _are_conditionally_independent(links):
         probs = np.unique(np.asarray(record.prob, np.float64), axis=0)
         if len(probs) <= _MAX_ROUNDS and np.isfinite(probs).all():
             return mixing_rates.worst_mixing_rate(probs), 'rho exact, worst round'
@@ -44,7 +44,7 @@ def rate(
     return estimate, f'rho estimated, standard error {standard_error:.1g}'
 
 
-def _are_independent_given_probs(links: ConfiguredLinks) -> bool:
+def _are_conditionally_independent(links: ConfiguredLinks) -> bool:
     """Returns whether clients are independent in a round, with the reported probabilities."""
     bound = configured_links.bound_links(links.experiment, links.label)
     if bound is None or bound.name != 'bernoulli':

@@ -224,7 +224,7 @@ class _AlgorithmLoop:
         self._schedule = self.plan.new_schedule()
         self._is_shared = isinstance(self.store, shared_stores.SharedFolder)
         self._adds_seeds = isinstance(self.plan.seeds, UntilDecided)
-        self._given_up: set[str] = set()  # algorithms that cannot run
+        self._abandoned: set[str] = set()  # algorithms that cannot run
         self._awaited = self._awaited_tuning()
 
     def _awaited_tuning(self) -> set[str]:
@@ -305,8 +305,8 @@ class _AlgorithmLoop:
         """Notes that the shard's main lanes of an algorithm cannot run; raises without shards."""
         if not self._is_shared:
             raise mistake
-        if label not in self._given_up:
-            self._given_up.add(label)
+        if label not in self._abandoned:
+            self._abandoned.add(label)
             for lane in filter(self.plan.owns, self._schedule.first_main(label)):
                 self._note_failure(lane, mistake)
 

@@ -306,10 +306,10 @@ def _from_numbers(
     client: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
 ) -> Intervals:
     """Builds intervals of clients that are numbered, also by floats."""
-    is_whole = np.isfinite(client) & (client == np.rint(client))
-    if not is_whole.all():
+    is_integer = np.isfinite(client) & (client == np.rint(client))
+    if not is_integer.all():
         requirement = 'name clients by whole numbers'
-        raise errors.invalid('intervals', requirement, client[~is_whole][0])
+        raise errors.invalid('intervals', requirement, client[~is_integer][0])
     # An empty log is of one client until `as_intervals` refuses it.
     num_clients = None if client.size else 1
     return intervals(client.astype(np.int64), start, end, num_clients=num_clients)
