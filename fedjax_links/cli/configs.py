@@ -34,6 +34,8 @@ _PART = re.compile(
     re.VERBOSE,
 )
 _SWITCHES = {'true': True, 'false': False}
+_STAYS_TEXT: Mapping[type[object], Any] = {str: (int, float), int: tuple, float: tuple}
+"""By type of the value that is replaced, what is no value for it: 1,000 is a tuple in Python."""
 _MODULE = '<config>'
 _DIGEST = 'sha256'
 """Key of a recorded config that is no field: the digest of the file."""
@@ -293,15 +295,8 @@ def parse_value(text: str, value_type: type[object] = types.NoneType) -> Any:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
-    is_number_for_text = value_type is str and isinstance(value, int | float)
-    is_tuple_for_number = value_type in (int, float) and isinstance(value, tuple)
-    if is_number_for_text or is_tuple_for_number:  # such as 1,000
+    if isinstance(value, _STAYS_TEXT.get(value_type, ())):
         return text
-    return _as_type(value, value_type)
-
-
-def _as_type(value: Any, value_type: type[object]) -> Any:
-    """Converts 0 and 1 to a flag, and an int to a float, in place of one."""
     if value_type is bool and value in (0, 1):
         return bool(value)
     if value_type is float and type(value) is int:
