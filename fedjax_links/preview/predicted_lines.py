@@ -70,11 +70,11 @@ def _limit_lines(
 
 def _ends_text(metrics_by_name: Mapping[str, Mapping[str, float]]) -> str:
     """Writes predicted accuracies, or the first metric of a problem without accuracy."""
-    texts = [
-        f'{name} at {metric_text(metrics)}' for name, metrics in metrics_by_name.items()
-    ]
+    texts = {name: metric_text(metrics) for name, metrics in metrics_by_name.items()}
     first, *others = texts
-    return ', '.join([first.replace(' at ', ' is expected to end at ', 1), *others])
+    ends = [f'{first} is expected to end at {texts[first]}']
+    ends += [f'{name} at {texts[name]}' for name in others]
+    return ', '.join(ends)
 
 
 def metric_text(metrics: Mapping[str, float]) -> str:

@@ -102,9 +102,8 @@ def _check_leaf(
     name: str, expected: jax.ShapeDtypeStruct | Array, leaf: Array | np.ndarray
 ) -> None:
     """Checks that a leaf has the shape and kind of numbers of the problem's leaf."""
-    where = (
-        f' at {name!r}' if name else ''
-    )  # Parameters that are one array have no name.
+    # Parameters that are one array have no name.
+    where = f' at {name!r}' if name else ''
     requirement = f'hold {expected.dtype}{list(expected.shape)}{where}'
     if isinstance(leaf, str | bytes):
         raise errors.invalid('params', requirement, errors.text_of(leaf))

@@ -21,7 +21,7 @@ the cost of each round. The model of a round:
   the server's own work are not counted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ from fedjax_links.core.registry import Traffic as Traffic
 _LARGEST = 1e300
 _WITH_DIRECTIONS = frozenset({'duplex', 'unavailable'})
 """Patterns with separate masks for uplink, downlink and compute."""
+_MASKS_OF_REPLAY = frozenset({'downlink', 'compute'})
+"""Options of `replay` that give it such masks."""
 
 TRAFFIC: Mapping[str, Traffic] = {
     name: entry.traffic for name, entry in ALGORITHMS.items()
@@ -185,8 +187,8 @@ price = round_costs  # its name in version 0.1.0
 
 def directions_text(config: Section) -> str:
     """Writes what a run's costs leave out, if links of its config have separate directions."""
-    names = _names_in([config.get('links'), config.get('patterns')])
-    if _WITH_DIRECTIONS.isdisjoint(names):
+    patterns = config.get('patterns') or {}
+    if not any(map(_has_directions, [config.get('links'), *patterns.values()])):
         return ''
     return (
         ' Links have separate directions: messages are those of clients that receive, train and '
@@ -194,15 +196,17 @@ def directions_text(config: Section) -> str:
     )
 
 
-def _names_in(value: object) -> Iterator[str]:
-    """Yields what the sections in a part of a config name."""
+def _has_directions(value: object) -> bool:
+    """Returns whether a section of links, or a part of one, names separate directions."""
     if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _names_in(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _names_in(part)
+        return value in _WITH_DIRECTIONS
+    if isinstance(value, list | tuple):
+        return any(map(_has_directions, value))
+    if not isinstance(value, Mapping):
+        return False
+    is_replay = value.get('name') == 'replay'
+    has_masks = is_replay and not _MASKS_OF_REPLAY.isdisjoint(value)
+    return has_masks or any(map(_has_directions, value.values()))
 
 
 def _check_kinds(traffic: object, table: object, options: object) -> None:

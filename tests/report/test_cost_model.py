@@ -277,6 +277,9 @@ def test_speeds_out_of_range_are_named(change, message):
     [
         ({'links': {'name': 'bernoulli', 'probs': 0.5}}, False),
         ({'links': {'name': 'unavailable', 'pattern': 'always'}}, True),
+        ({'links': {'name': 'replay', 'mask': [[1, 0]]}}, False),
+        ({'links': {'name': 'replay', 'mask': [[1, 0]], 'compute': [[1, 1]]}}, True),
+        ({'links': {'name': 'quorum', 'times': {'step': 1.0, 'downlink': 9.0}}}, False),
         (
             {
                 'patterns': {
