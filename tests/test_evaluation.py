@@ -312,7 +312,7 @@ def test_shipped_problems_state_which_way_is_better(make, metric, way):
     assert evaluation.direction(problem, metric) == way
 
 
-def test_the_gradient_norm_of_many_narrow_gradients_is_that_of_their_mean():
+def test_many_narrow_gradients_have_the_norm_of_their_mean():
     problem = problems.quadratic(np.ones((2000, 1)))
     narrow = jnp.zeros(1, jnp.bfloat16)
     norm = evaluation.squared_gradient_norm(narrow, jax.random.key(0), problem)

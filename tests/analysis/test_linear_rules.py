@@ -230,7 +230,7 @@ def test_options_out_of_range_cost_one_line(rule, option, value):
 
 
 @pytest.mark.parametrize('rule', ['fedavg_known', 'fedstale'])
-def test_a_client_that_is_never_up_is_not_divided_by_its_probability(rule):
+def test_a_client_that_is_never_up_is_not_divided_by_zero(rule):
     probs = [0.5, 0.3, 0.0]
     options = options_of(rule)
     with np.errstate(all='raise'):
@@ -254,7 +254,7 @@ def test_what_moves_too_little_for_float64_is_refused(rule):
         analysis.linear_rule(rule, [1e-12, 5e-13], targets, 0.1, 1)
 
 
-def test_the_smallest_steps_still_have_the_limit_of_their_weights():
+def test_the_smallest_steps_have_the_limit_of_their_weights():
     result = analysis.linear_rule('fedavg', [0.5, 0.3], [0.0, 100.0], 1e-8, 1)
     expected = analysis.fedavg_fixed_point([0.5, 0.3], [0.0, 100.0])
     np.testing.assert_allclose(result.means['server'], expected, rtol=1e-6)

@@ -250,9 +250,7 @@ GRAPH_FUNCTIONS = [
 
 
 @pytest.mark.parametrize('argument, function', GRAPH_FUNCTIONS)
-def test_an_error_names_the_argument_with_the_probabilities_of_edges(
-    argument, function
-):
+def test_an_error_names_the_argument_of_the_edges(argument, function):
     with refuses(f'`{argument}` must lie in [0, 1], got 1.5.'):
         function([[1], [0]], 1.5)
     requirement = 'have one number for each edge, the same at both ends'
@@ -264,9 +262,7 @@ def test_an_error_names_the_argument_with_the_probabilities_of_edges(
 
 
 @pytest.mark.parametrize('argument, function', GRAPH_FUNCTIONS)
-def test_an_edge_with_one_end_and_a_graph_without_clients_are_refused(
-    argument, function
-):
+def test_an_edge_with_one_end_and_an_empty_graph_are_refused(argument, function):
     requirement = 'name each edge at both of its ends'
     with refuses(f'`neighbours` must {requirement}, got 1 at client 0 alone.'):
         function([[1], [1]], 0.0)

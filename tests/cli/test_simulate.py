@@ -54,7 +54,8 @@ finally:
 
 
 @pytest.mark.slow
-def test_only_the_main_thread_imports_as_loading_threads_deadlock(tmp_path):
+def test_only_the_main_thread_imports_while_it_loads(tmp_path):
+    # Threads that import modules of each other can wait for each other's locks forever.
     small = ['--config.num_rounds=20', '--config.num_seeds=2']
     command = [sys.executable, '-c', PRINT_IMPORTS_OF_THREADS, *QUICKSTART, *small]
     done = subprocess.run(

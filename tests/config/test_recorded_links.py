@@ -181,7 +181,7 @@ def test_a_trace_is_read_in_every_format(tmp_path, text, options):
     np.testing.assert_array_equal(mask, (rounds >= 0) & (rounds < 3))
 
 
-def test_a_synthetic_trace_has_the_problems_clients_whatever_the_logs(tmp_path):
+def test_a_synthetic_trace_has_the_problems_clients(tmp_path):
     phones = {
         name: {'trace_start': 0, 'trace_end': 172_800, 'ready_time': [[3600, end]]}
         for name, end in (('a', 40_000), ('b', 20_000), ('c', 90_000))

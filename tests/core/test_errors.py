@@ -33,7 +33,7 @@ def test_a_context_keeps_the_class_by_which_an_error_is_handled(kind):
         raise kind('name', 'be known', 1)
 
 
-def test_an_unknown_option_is_one_of_its_section_under_any_context():
+def test_an_unknown_option_names_its_section_in_any_context():
     with (
         pytest.raises(errors.InvalidError, match=r'^`config\.client` ') as caught,
         errors.context('config'),

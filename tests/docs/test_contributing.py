@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md and the page on development name exists."""
+"""What CONTRIBUTING.md and the page on development name exists, and its rules are kept."""
 
 import re
 
@@ -81,3 +81,11 @@ def test_the_table_of_layers_is_what_a_module_may_import():
 
 def test_contributing_is_short():
     assert len(CONTRIBUTING.split()) < 1000
+
+
+def test_names_of_tests_are_short_sentences():
+    too_long = []
+    for path in (ROOT / 'tests').rglob('test_*.py'):
+        names = re.findall(r'^def (test_\w+)', path.read_text(), flags=re.MULTILINE)
+        too_long += [name for name in names if len(name) > 60]
+    assert not too_long

@@ -199,7 +199,7 @@ def test_links_to_and_from_files_are_those_between_pages(link, among_the_pages):
     assert source == [f'See [there{among_the_pages} and ../studies/map.md.']
 
 
-def test_the_index_for_language_models_takes_the_first_sentence_of_prose():
+def test_the_index_for_models_takes_the_first_sentence():
     core = pytest.importorskip('docutils.core')
     page = """
 Title

@@ -278,7 +278,7 @@ def test_latex_sets_texts_to_the_left_and_numbers_to_the_right():
     assert r'\begin{tabular}{ll}' in tables.Table(['a', 'b'], [], 'caption').latex()
 
 
-def test_a_terminal_shows_texts_to_the_left_and_numbers_to_the_right():
+def test_a_terminal_aligns_texts_left_and_numbers_right():
     rows = [
         ('links', 'fedpbc', 'client mean', '93.3 ± 0.4', 'ahead'),
         ('links', 'mifa', 'server', '9.1 ± 1.2', 'not decided'),

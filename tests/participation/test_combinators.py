@@ -143,7 +143,7 @@ def test_directions_are_those_of_the_parts():
         np.testing.assert_array_equal(before[:9], after[:9])
 
 
-def test_either_needs_one_part_in_which_a_client_trains_and_delivers():
+def test_either_needs_a_part_that_trains_and_delivers():
     """A recorded uplink may be up although its client cannot train."""
     uplink = np.array([[1, 1, 0, 1]], bool)
     downlink = np.array([[1, 1, 1, 0]], bool)

@@ -30,9 +30,7 @@ def test_the_last_rows_of_debiasing_are_those_of_the_script():
 
 
 @pytest.mark.parametrize('swing, rounds', [(0, 3.0), (1, np.inf)])
-def test_an_error_that_swings_about_a_tolerance_does_not_reach_it(
-    monkeypatch, swing, rounds
-):
+def test_an_error_that_swings_about_a_tolerance_misses_it(monkeypatch, swing, rounds):
     """The curve is above all tolerances for three rounds, then below, but for one in a lap."""
     curve = np.zeros(separation.ROUNDS + 1)
     curve[:3] = 9.0
