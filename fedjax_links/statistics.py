@@ -71,10 +71,10 @@ def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> I
     num_seeds = values.shape[axis]
     if num_seeds == 0:
         raise errors.invalid('values', 'have at least one seed', list(values.shape))
-    mean = values.mean(axis=axis)
-    if num_seeds == 1:
-        return Interval(mean, np.full_like(mean, np.nan), 1)
     with np.errstate(invalid='ignore'):  # An infinite value is a run that diverged.
+        mean = values.mean(axis=axis)
+        if num_seeds == 1:
+            return Interval(mean, np.full_like(mean, np.nan), 1)
         standard_error = values.std(axis=axis, ddof=1) / np.sqrt(num_seeds)
     quantile = special.stdtrit(num_seeds - 1, (1 + level) / 2)
     half_width = quantile * standard_error
@@ -181,7 +181,7 @@ def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
     Raises:
       ValueError: if shapes do not fit, or shares are no probabilities.
     """
-    rows, weights = _rows_and_shares(np.atleast_2d(values), shares)
+    rows, weights = _rows_and_shares(np.atleast_2d(_doubles('values', values)), shares)
     if np.isnan(rows[0]).any():
         return math.nan
     if rows.shape[1] == 1:
@@ -211,7 +211,8 @@ def anytime_p_value(differences: ArrayLike) -> float:
     """
     values = _differences(differences)
     num_seeds = len(values)
-    mean = float(values.mean())
+    with np.errstate(invalid='ignore'):  # An infinite value is a run that diverged.
+        mean = float(values.mean())
     if not math.isfinite(mean):
         return math.nan
     if num_seeds == 1 or mean == 0:
@@ -354,7 +355,9 @@ def decide(
     checks.number_within('level', level, 0, 1)
     values = _differences(differences)
     num_seeds = len(values)
-    mean = float(values.mean())
+    with np.errstate(invalid='ignore'):  # An infinite value is a run that diverged.
+        mean = float(values.mean())
+        deviation = float(values.std(ddof=1)) if num_seeds > 1 else math.nan
     largest_t = student.largest_t(num_seeds, level)
     if student.are_equal(values):
         suffices = math.isfinite(largest_t) and student.equal_values_suffice(
@@ -362,7 +365,7 @@ def decide(
         )
         half_width = 0.0 if suffices else math.inf
     else:
-        half_width = largest_t * float(values.std(ddof=1)) / math.sqrt(num_seeds)
+        half_width = largest_t * deviation / math.sqrt(num_seeds)
     return Verdict(
         word=word(mean, half_width, margin),
         mean=mean,

@@ -159,6 +159,10 @@ def test_a_p_value_that_is_nan_never_survives():
             lambda: evaluation.paired_interval([1, 2], [1, [2]]),
             r'^`baseline` must hold numbers, got',
         ),
+        (
+            lambda: evaluation.p_value([[1, 2], [3]], [0.5, 0.5]),
+            r'^`values` must hold numbers, got',
+        ),
     ],
 )
 def test_impossible_statistics_are_refused(call, message):

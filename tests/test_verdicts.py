@@ -139,12 +139,12 @@ def test_a_verdict_comes_where_the_p_value_is_small(rng):
 
 
 @pytest.mark.parametrize('diverged', [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize('index', [0, 3])
-@pytest.mark.filterwarnings('ignore:invalid value')
-def test_a_run_that_diverged_decides_nothing(diverged, index):
-    """Infinity is no value that six seeds could agree on."""
+@pytest.mark.parametrize('indices', [[0], [3], slice(None)])
+@pytest.mark.filterwarnings('error')
+def test_a_run_that_diverged_decides_nothing(diverged, indices):
+    """Infinity is no value that six seeds could agree on, and warns of nothing."""
     values = np.full(6, 0.3)
-    values[index] = diverged
+    values[indices] = diverged
     baseline = np.full(6, 0.2)
     paired = evaluation.paired_interval(values, baseline)
     assert np.isnan(paired.half_width)

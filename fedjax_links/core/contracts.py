@@ -100,6 +100,8 @@ def check_rounds(
     if len(shape) != 2:
         raise errors.invalid(argument, all_rounds, f'a mask of shape {list(shape)}')
     length, num_clients = shape
+    if length == 0:
+        raise errors.invalid(argument, 'have at least one round of links', 0)
     if num_rounds not in (None, length):
         requirement = f'have {num_rounds} rounds of links'
         raise errors.invalid(argument, requirement, length)

@@ -109,7 +109,7 @@ def _upper_median(num_done: np.ndarray) -> np.ndarray:
 
 
 def progress_lines(view: RunView) -> Iterator[str]:
-    """Yields lines on the last metric of each series and pattern, diverged and missing lanes.
+    """Yields the last metric of each series and pattern, diverged lanes and open algorithms.
 
     Args:
       view: from `read`.
@@ -134,6 +134,8 @@ def progress_lines(view: RunView) -> Iterator[str]:
         yield f'metric   and {len(rows) - _MOST_LINES} more'
     for phrase in view.diverged[:_MOST_LINES]:
         yield f'diverged {phrase}'
+    if len(view.diverged) > _MOST_LINES:
+        yield f'diverged and {len(view.diverged) - _MOST_LINES} more'
     if view.missing:
         yield f'open     {", ".join(view.missing)}'
 

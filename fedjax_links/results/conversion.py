@@ -37,7 +37,7 @@ def to_dataset(
         one lane, of seeds [S] or of a sweep [G, S]; an array float[E] or float[S, E]; or a mapping
         from labels to simulations or arrays, or to arrays by candidate model.
       metric: which of the recorded metrics; by default the run's, or the first common one.
-      rounds: float[E], for arrays; 1, 2, ... by default.
+      rounds: float[E]; by default those of simulations, else 1, 2, ...
       names: names to show for labels; they go before those of the results.
 
     Raises:
@@ -180,6 +180,10 @@ def _table_of_arrays(label: str, entry: Any, metric: str) -> Any:
     import pandas
 
     arrays = entry if isinstance(entry, Mapping) else {'server': entry}
+    for model in arrays:
+        if '/' in str(model):
+            requirement = 'name models without a slash'
+            raise errors.invalid('data', requirement, f'{model!r} for {label!r}')
     columns: dict[str, Any] = {
         f'{model}/{metric}': _seeds_by_evaluations(label, values)
         for model, values in arrays.items()

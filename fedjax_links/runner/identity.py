@@ -342,10 +342,10 @@ def _modules_of(config: Section | None) -> dict[str, str]:
 def _imports(source: bytes) -> Iterator[str]:
     """Yields the modules that a source imports; those in its folder have one name."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
+        elif isinstance(node, ast.Import | ast.ImportFrom):  # also `from . import name`
+            yield from (alias.name for alias in node.names)
 
 
 def _modules_named_in(config: object) -> Iterator[str]:

@@ -49,7 +49,9 @@ def record_links(
         probs = links.pop('prob')
         if LINKS in plan.settings.log:
             arrays[f'prob/{name}'] = probs
-        arrays[f'mean_prob/{name}'] = probs.mean(axis=0)
+        # In float32, a sum over many rounds would lose digits.
+        means = probs.mean(axis=0, dtype=np.float64)
+        arrays[f'mean_prob/{name}'] = means.astype(probs.dtype)
         if 'neighbours' in links:  # the same in all rounds
             arrays[f'neighbours/{name}'] = links.pop('neighbours')[0]
         for kind, values in links.items():
@@ -205,7 +207,7 @@ def first_active(programs: Programs, label: str) -> int | None:
 
 
 def _check_ranges(links: Links, label: str) -> None:
-    """Raises for probabilities and durations that are none; NaN stands for unknown."""
+    """Raises for probabilities and durations out of range; NaN stands for unknown."""
     fields = list(_RANGES)
     if isinstance(links, base.CohortLinkSample):
         fields = ['chance']  # without `prob`, which would cost O(N) in each round

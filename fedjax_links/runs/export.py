@@ -8,11 +8,13 @@ from urllib.parse import quote
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.core import checks, errors, paths
+from fedjax_links.core import checks, digests, errors, paths
 from fedjax_links.results.clients import CLIENTS
 from fedjax_links.storage import checkpoints, checksummed_npz, outputs, run_files
 
 CSV = 'metrics.csv'
+_MAX_LETTERS = 200
+"""Of the name of a point; disks take names of up to 255 bytes."""
 
 
 def export(folder: str | Path, to: str | Path) -> list[str]:
@@ -21,8 +23,9 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
     * ``states/<algorithm>/<pattern>/<point>/<seed>.npz`` is the state of a main lane at its last
       checkpoint, models among its leaves. It has one array per leaf, by dotted path:
       ``algorithm.server.Dense_0.kernel``. The point is ``column=value,...``, or ``all`` without a
-      grid; characters unfit for file names are quoted, as ``%2F``. An npz holds bfloat16 as
-      float32, which changes no value.
+      grid; characters unfit for file names are quoted, as ``%2F``. A long point, such as one of
+      vectors, is cut and ends with its digest. An npz holds bfloat16 as float32, which changes no
+      value.
     * ``metrics.csv`` has all lines of metrics. NaN and missing fields are empty.
     * ``links.npz`` has the recorded links, masks as bool[T, N] and edges as bool[T, N, K].
 
@@ -127,6 +130,9 @@ def _name(lane: runs.LaneRecord) -> str:
         f'{name}={quote(str(value), safe=" +:")}' for name, value in lane.point.items()
     ]
     point = ','.join(columns) or 'all'
+    if len(point) > _MAX_LETTERS:
+        digest = digests.hash_bytes(point.encode())
+        point = f'{point[: _MAX_LETTERS - len(digest)]}{digest}'
     labels = lane.labels
     folder = f'states/{labels["algorithm"]}/{labels["pattern"]}/{point}'
     return f'{folder}/{labels["seed"]}.npz'

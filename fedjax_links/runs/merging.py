@@ -17,6 +17,7 @@ import numpy as np
 from fedjax_links.core import checks, errors, paths
 from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.planning import trials
+from fedjax_links.results.clients import CLIENTS
 from fedjax_links.results.runs import Results
 from fedjax_links.runs import belonging
 from fedjax_links.runs.divisions import RunDivision, read_division, rounds_of_lane
@@ -50,6 +51,15 @@ from fedjax_links.storage.run_files import (
 )
 
 _MAX_NAMED = 5
+_COPIED = (
+    CONFIG,
+    ENVIRONMENT,
+    run_files.IDENTITY,
+    run_files.EXAMPLES,
+    LINKS,
+    CLIENTS,
+)
+"""Files beside the checkpoints that the full run takes from the first part that has them."""
 
 
 def merge(
@@ -171,7 +181,7 @@ def _gather_files(
         for path in lane.files.values():
             for file in checkpoints.files_of(path):
                 _link_or_copy(file, target / CHECKPOINTS / file.name)
-    for name in (CONFIG, ENVIRONMENT, run_files.IDENTITY, run_files.EXAMPLES, LINKS):
+    for name in _COPIED:
         source = next((part / name for part in parts if (part / name).exists()), None)
         if source is not None:
             _link_or_copy(source, target / name)

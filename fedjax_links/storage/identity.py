@@ -206,7 +206,7 @@ def lane_differences(
         old = there.columns.get(name)
         new = here.columns.get(name)
         if old != new:
-            yield name, f'{name} is {_short(old)} and not {_short(new)}'
+            yield name, f'{name} is {_texts_of(old, new)}'
     if there.machine == here.machine:
         for name in dict.fromkeys([*there.programs, *here.programs]):
             if there.programs.get(name) != here.programs.get(name):
@@ -249,9 +249,12 @@ def are_of_one_series(one: LaneIdentity, other: LaneIdentity) -> bool:
     return not is_known or one.series == other.series
 
 
-def _short(number: object) -> str:
-    """Formats a number with the digits of a float32."""
-    return 'none' if number is None else f'{number:.7g}'
+def _texts_of(old: float | None, new: float | None) -> str:
+    """Formats two numbers that differ: with seven digits, or with all if these are equal."""
+    texts = ['none' if number is None else f'{number:.7g}' for number in (old, new)]
+    if texts[0] == texts[1]:
+        texts = [repr(old), repr(new)]
+    return ' and not '.join(texts)
 
 
 def run_differences(there: RunIdentity, here: RunIdentity) -> list[str]:

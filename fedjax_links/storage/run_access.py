@@ -132,8 +132,11 @@ def set_aside(argument: str, path: Path) -> Path:
       Its new path: ``<path>.old-1`` or the next free number.
 
     Raises:
-      ValueError: for a folder that is no run's, or while a process runs it.
+      ValueError: for a folder that is no run's, or without a name, or while a process runs it.
     """
+    if path.name in ('', '..'):
+        requirement = "be the path of a folder by its name, which '.' and '..' are not"
+        raise errors.invalid(argument, requirement, path)
     refuse_foreign(argument, path)
     running = sorted((path / CLAIMS).glob('*.lock'))
     lock = file_locks.acquire_or_refuse(argument, path, path / LOCK, *running)

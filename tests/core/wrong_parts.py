@@ -303,6 +303,17 @@ MISTAKES = {
         ['links of all rounds', '[2]'],
         lambda: simulation.advance(begin(), KEY, ONE_ROUND, FEDAVG, PROBLEM),
     ),
+    'links of no round to advance under': (
+        'links',
+        ['at least one round', 'got 0'],
+        lambda: simulation.advance(
+            begin(),
+            KEY,
+            LinkSample(np.ones((0, 2), bool), np.ones((0, 2))),
+            FEDAVG,
+            PROBLEM,
+        ),
+    ),
     'links of other clients to advance under': (
         'links',
         ['2 clients', 'got 3'],

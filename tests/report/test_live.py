@@ -1,6 +1,7 @@
 """The live view of a run that has not ended."""
 
 import base64
+import dataclasses
 import html.parser
 import re
 import threading
@@ -47,6 +48,13 @@ def test_the_metric_is_that_of_the_round_most_seeds_completed(half):
         f'metric   fedavg: eval accuracy {100 * expected:.1f} % in round 8, 2 of 3 seeds',
         'open     fedavg, fedpbc',
     ]
+
+
+def test_lines_say_how_many_diverged_lanes_they_leave_out(half):
+    phrases = [f'phrase {number}' for number in range(43)]
+    view = dataclasses.replace(live.read(half), diverged=phrases)
+    lines = [line for line in live.progress_lines(view) if line.startswith('diverged')]
+    assert lines[-2:] == ['diverged phrase 39', 'diverged and 3 more']
 
 
 def test_a_pattern_of_undecided_seeds_may_not_have_started(tmp_path, monkeypatch):

@@ -396,3 +396,9 @@ def test_a_metric_or_a_column_named_like_an_axis_is_refused():
         fl.Experiment(
             **{**parts, 'algorithms': {'fedavg': algorithm}}, grid={'model': [0.1, 0.2]}
         )
+
+
+def test_a_model_with_a_slash_is_refused():
+    """A column ``model/metric`` could not be taken apart."""
+    with pytest.raises(ValueError, match=r'without a slash, got .a/b. for .fedavg.'):
+        fl.plot.learning_curves({'fedavg': {'a/b': np.zeros(3)}})

@@ -8,8 +8,9 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import base, local_training, participation, problems, runs
-from fedjax_links.config import resolver
+from fedjax_links.config import bound, resolver
 from fedjax_links.core import errors
+from fedjax_links.runner import identity
 from tests.experiment.configs import files_of
 from tests.runner.changes import (
     CHANGES,
@@ -275,3 +276,14 @@ def test_the_report_ends_with_seeds_versions_and_data(finished):
     assert 'Seeds: 0.' in last
     assert f'fedjax_links {fl.__version__}' in last
     assert 'npz, 48 examples of 4 clients, SHA-256 ' in last
+
+
+@pytest.mark.parametrize(
+    'source', ['import helper', 'from helper import f', 'from . import helper']
+)
+def test_modules_in_the_folder_of_a_named_one_count(source, tmp_path, monkeypatch):
+    (tmp_path / 'mine.py').write_text(source)
+    (tmp_path / 'helper.py').write_text('def f(): pass')
+    monkeypatch.setitem(bound.FILES, 'mine', tmp_path / 'mine.py')
+    modules = identity._modules_of({'name': 'mine:make'})
+    assert list(modules) == ['helper.py', 'mine.py']

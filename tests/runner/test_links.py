@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_links import experiment, participation, runs, simulation
 from fedjax_links.participation import PARTICIPATION
-from fedjax_links.runner import compilation, realised_links
+from fedjax_links.runner import compilation, hooks, realised_links
 from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import values
@@ -110,6 +110,14 @@ def test_lanes_side_by_side_have_links_of_their_own_patterns():
         for part in ('links', 'counters', 'participation', 'round'):
             pair = getattr(state, part), getattr(expected, part)
             jax.tree.map(np.testing.assert_array_equal, *pair)
+
+
+def test_mean_probabilities_of_many_rounds_keep_their_digits():
+    """A sum of 20,000 equal numbers of float32 would be off in the fifth digit."""
+    programs = Programs(quadratic(rounds=20_000).plan)
+    links = realised_links.record_links(programs, hooks.InitialStates())
+    expected = np.array([0.5, 0.3], np.float32)
+    np.testing.assert_array_equal(links['mean_prob/links'], expected)
 
 
 def test_links_that_were_logged_stay_without_the_log(tmp_path):

@@ -381,3 +381,11 @@ def test_lanes_at_values_that_tuning_did_not_choose_are_refused(tmp_path, monkey
     with pytest.raises(errors.InvalidError, match='main lanes at what tuning chose'):
         runs.merge([tmp_path / 'a', tmp_path / 'b'], tmp_path / 'all', allow_mixed=True)
     assert not list((tmp_path / 'all').rglob('*.npz'))
+
+
+def test_what_is_recorded_of_clients_is_merged_too(tmp_path):
+    experiment.build(values()).run(tmp_path / 'run')
+    recorded = b'losses and laws'
+    (tmp_path / 'run' / 'clients.npz').write_bytes(recorded)
+    runs.merge(tmp_path / 'run', tmp_path / 'copy')
+    assert (tmp_path / 'copy' / 'clients.npz').read_bytes() == recorded

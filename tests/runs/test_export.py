@@ -121,6 +121,14 @@ def test_names_of_files_have_no_separators():
     }
     name = export._name(runs.LaneRecord('', labels, (0, 0), 0, [], {}))
     assert name == 'states/a/b/x=a%2Fb c%2Cd%3D0.1/0.npz'
+    long = [
+        export._name(
+            runs.LaneRecord('', {**labels, 'x': [0.5] * 99 + [last]}, (0, 0), 0, [], {})
+        )
+        for last in (0.5, 0.25)
+    ]
+    assert len(set(long)) == 2
+    assert all(len(part) <= 255 for name in long for part in name.split('/'))
     named = export._by_dotted_path({".algorithm.params['Dense_0'][1]": np.zeros(1)})
     assert list(named) == ['algorithm.params.Dense_0.1']
 

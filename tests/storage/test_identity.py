@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from fedjax_links.storage.identity import RunIdentity, run_differences
+from fedjax_links.storage.identity import (
+    LaneIdentity,
+    RunIdentity,
+    lane_differences,
+    run_differences,
+)
 
 
 def of_rows(**rows):
@@ -26,3 +31,16 @@ def test_data_of_every_pattern_are_compared_in_order():
         'evaluation data: 2 of 2 examples differ',
     ]
     assert run_differences(there, there) == []
+
+
+def test_numbers_that_differ_are_written_differently():
+    first, second, third = (
+        LaneIdentity('1', 'here', {}, {'rate': rate}, {})
+        for rate in (0.1, 0.100000001, 0.25)
+    )
+    assert list(lane_differences(first, second)) == [
+        ('rate', 'rate is 0.1 and not 0.100000001')
+    ]
+    assert list(lane_differences(third, first)) == [
+        ('rate', 'rate is 0.25 and not 0.1')
+    ]

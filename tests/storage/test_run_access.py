@@ -5,6 +5,7 @@ import hashlib
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from fedjax_links.core import errors
 from fedjax_links.pages import figure
 from fedjax_links.runs import comparison, export
 from fedjax_links.storage import atomic_files, file_locks, outputs, run_access
+from tests import refusals
 from tests.experiment.configs import files_of
 from tests.runner import running
 from tests.runner.made_in_python import quadratic
@@ -172,6 +174,16 @@ def test_what_runs_is_not_set_aside(lock, tmp_path):
     held.release()
     assert run_access.set_aside('workdir', run) == tmp_path / 'run.old-1'
     assert not run.exists()
+
+
+@pytest.mark.parametrize('path', ['.', '..', 'run/..'])
+def test_a_folder_without_a_name_is_not_set_aside(path, tmp_path, monkeypatch):
+    run = tmp_path / 'run'
+    quadratic().run(run, devices=1)
+    monkeypatch.chdir(run)
+    with refusals.names('workdir', 'by its name', f'got {path}.'):
+        run_access.set_aside('workdir', Path(path))
+    assert [*tmp_path.iterdir()] == [run]
 
 
 @pytest.mark.slow
