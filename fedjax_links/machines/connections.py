@@ -292,7 +292,11 @@ def _read_greeting(connection: socket.socket, count: int) -> int | None:
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
-    """Reads at most ``size`` bytes; fewer if the rest does not come in time."""
+    """Reads ``size`` bytes; fewer if the sender hangs up.
+
+    Raises:
+      OSError: if they do not come in time.
+    """
     content = b''
     deadline = time.monotonic() + _GREETING_SECONDS
     while len(content) < size:

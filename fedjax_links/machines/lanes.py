@@ -126,7 +126,7 @@ def spread(
     homes = list(dict.fromkeys(slot.first_device for slot in slots))
     shared_at = {home: jax.device_put(shared, home) for home in homes}
 
-    def group_inputs(home: jax.Device, first: int, width: int) -> tuple[PyTree, ...]:
+    def group_inputs(home: jax.Device, first: int) -> tuple[PyTree, ...]:
         # The last lane is repeated to fill the last group.
         rows = np.minimum(first + np.arange(width), num_lanes - 1)
         group = jax.tree.map(lambda a: a[rows], lanes)
@@ -134,7 +134,7 @@ def spread(
         group, count = jax.device_put((group, count), home)
         return group, shared_at[home], count
 
-    def compile_groups(width: int) -> tuple[Any, dict[jax.Device, Any]]:
+    def compile_groups() -> tuple[Any, dict[jax.Device, Any]]:
         lead_axes = shape if width == num_lanes else (width,)
 
         @jax.jit
@@ -142,7 +142,7 @@ def spread(
             outputs = in_one_program(fn, *arguments, side_by_side=side_by_side)
             return jax.tree.map(lambda a: a.reshape(*lead_axes, *a.shape[1:]), outputs)
 
-        lowered = [run.lower(*group_inputs(home, 0, width)) for home in homes]
+        lowered = [run.lower(*group_inputs(home, 0)) for home in homes]
         return run, dict(zip(homes, _compile(lowered), strict=True))
 
     def fits(program: jax.stages.Compiled) -> bool:
@@ -157,7 +157,7 @@ def spread(
     while True:
         can_be_halved = side_by_side and width > 1
         try:
-            run, programs = compile_groups(width)
+            run, programs = compile_groups()
         except jax.errors.JaxRuntimeError as error:
             # A GPU's compiler runs kernels to time them, and may run out of memory.
             if not (can_be_halved and errors.is_out_of_memory(error)):
@@ -172,7 +172,7 @@ def spread(
         for first, slot in zip(range(0, num_lanes, width), itertools.cycle(slots)):
             # The jitted function finds the compiled program, and can name the origin of a NaN.
             program = run if slot.thread is None else programs[slot.first_device]
-            inputs = group_inputs(slot.first_device, first, width)
+            inputs = group_inputs(slot.first_device, first)
             outputs.append(slot.start(program, *inputs))
         if len(outputs) == 1:
             return outputs[0]

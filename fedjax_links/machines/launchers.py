@@ -21,8 +21,8 @@ class Started(NamedTuple):
     """Describes a process of several.
 
     Attributes:
-      coordinator: where process 0 listens for those that are to `processes.join` it,
-        ``HOST:PORT``; None for a task of an array.
+      coordinator: ``HOST:PORT``, where process 0 listens for `processes.join` of the others;
+        None for a task of an array.
       num_processes: K, all of them.
       process_id: index of this process, from 0.
       source: the variable that holds the index.

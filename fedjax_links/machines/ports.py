@@ -13,9 +13,8 @@ def addresses(host: str) -> list[str]:
       host: a name or an address.
 
     Returns:
-      The addresses. There are none if the name is one by which others know no address of this
-      machine, as on a machine that calls itself 127.0.1.1. There are none for a service in front
-      of it either.
+      The addresses that others can reach; loopback only if ``host`` means it. There are none for a
+      machine that calls itself 127.0.1.1, and none for the name of a service in front of it.
     """
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)

@@ -36,8 +36,8 @@ def duplex(
       have a duration: `quorum` for ``compute`` is a deadline of training.
 
     Raises:
-      ValueError: if the numbers of clients differ, or a part has separate masks itself;
-        `both` joins patterns that do.
+      ValueError: if the numbers of clients differ, or a part has links between clients, or
+        separate masks itself; `both` joins patterns that have these.
 
     Example:
       >>> import jax
@@ -59,7 +59,10 @@ def duplex(
             requirement = f'have the {uplink.num_clients} clients of `uplink`'
             raise errors.invalid(name, requirement, part.num_clients)
         shapes = drawing.sample_shapes(part)
-        if base.is_duplex(shapes) or base.has_peers(shapes):
+        if base.has_peers(shapes):
+            requirement = 'go into `peers`, around all others'
+            raise errors.invalid(name, requirement, 'a pattern of `peers`')
+        if base.is_duplex(shapes):
             requirement = 'have one mask (`both` joins patterns with separate ones)'
             raise errors.invalid(name, requirement, errors.text_of(part))
 

@@ -40,8 +40,8 @@ class LinkLaw(NamedTuple):
         chain; None for ``memoryless`` rounds too.
       down_rate: float64[N], P(active -> inactive), likewise.
       separation: the law of minimum separation.
-      period: rounds after which the law of a round repeats; None if it never changes, or
-        never repeats.
+      period: rounds after which the law of a round repeats; None if it never changes, never
+        repeats, or takes long to.
       is_duplex: whether a client may receive without delivering, or deliver without
         receiving.
       edges: neighbours int32[N, K] and probabilities float64[N, K] of independent links

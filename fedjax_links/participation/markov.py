@@ -46,8 +46,8 @@ def markov(
 
     Args:
       schedule: a `schedules.Schedule`, a vector float[N] of constant probabilities, or a function
-        ``(key, round) -> float[N]``. Links with p = 0 never rise from down and leave up at once;
-        links with p = 1 never leave up.
+        ``(key, round) -> float[N]``. Links with p = 0 never rise from down, and those with p = 1
+        never leave up. With ``up_rate``, links with p = 0 leave up at once.
       up_rate: q*, in (0, 1], one number or float[N]; 0.05 by default.
       correlation_time: tau in rounds, positive, one number or float[N].
 

@@ -17,7 +17,7 @@ from fedjax_links.base import (
     PeerLinkSample,
     PyTree,
 )
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, contracts, errors
 from fedjax_links.participation import schedules
 
 
@@ -91,8 +91,8 @@ def replay(
        [1 1]
        [1 0]]
     """
-    # A sample of links, which holds the mask, is a tuple, and would pass for a list of masks.
-    if isinstance(mask, tuple):
+    # A sample of links, which holds the mask, would pass for a list of masks.
+    if isinstance(mask, contracts.SAMPLES):
         raise errors.invalid(
             'mask', 'be bool[T, N], as `links.mask` is', errors.text_of(mask)
         )

@@ -24,7 +24,7 @@ class Maker(NamedTuple, Generic[Part]):
     Attributes:
       make: ``columns as keywords -> part``.
       columns: the default of each column, or ``REQUIRED``.
-      bind: ``columns as keywords -> Bound``, the factory that a config names, with its
+      bind: ``columns as keywords -> BoundFactory``, the factory that a config names, with its
         arguments; None for a part that was made in Python.
     """
 

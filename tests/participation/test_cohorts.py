@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links.base import LinkSample
+from fedjax_links.base import LinkSample, cohort_links
 from fedjax_links.core import prng
 from fedjax_links.links import graphs
 from fedjax_links.participation import (
@@ -60,6 +60,15 @@ def test_replay_says_what_else_its_mask_holds(mask, got):
     refuses(
         lambda: replay(mask), f'`mask` must be boolean, or integers 0 and 1, got {got}.'
     )
+
+
+def test_replay_takes_tuples_for_a_mask_but_no_sample():
+    recording = ((0, 1, 1), (1, 0, 0))
+    np.testing.assert_array_equal(roll(replay(recording), 2).mask, recording)
+    links = roll(always(3), 2)
+    for sample in (links, cohort_links(np.array([[0], [2]]), 3, np.nan)):
+        with refusals.names('mask', 'as `links.mask` is'):
+            replay(sample)
 
 
 RING = graphs.ring(4)

@@ -406,6 +406,9 @@ def test_parts_with_peers_or_durations_go_inside():
             participation.both(pattern, plain)
         with refusals.names('patterns[1]', 'around all others'):
             participation.mixture([plain, pattern], [0.5, 0.5])
+    for part in ('uplink', 'downlink', 'compute'):
+        with refusals.names(part, 'around all others'):
+            participation.duplex(**{'uplink': plain, part: ring})
     cut = participation.outage(ring, start=0, stop=2, clients=[0])
     links = simulation.realised_links(jax.random.key(0), cut, num_rounds=4)
     assert not links.edges[:2, 0].any()

@@ -26,8 +26,8 @@ def permutation_consumer(pattern: Participation, cohort_size: int) -> Participat
     available as the paper states.
 
     Args:
-      pattern: who is available. The code never ends a round with fewer than S available; here all
-        of them participate.
+      pattern: who is available. With fewer than S available, the code never ends the round; here
+        all who are available participate.
       cohort_size: S, from 1 to N.
 
     Returns:

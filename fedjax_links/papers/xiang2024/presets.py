@@ -250,7 +250,7 @@ def experiment(code: str) -> PaperSection:
 def quick(
     dataset: str, code: str, *, learning_rates: tuple[float, ...], tuning_rounds: int
 ) -> PaperSection:
-    """Returns the section ``quick``: 20 clients, and synthetic images in place of real ones."""
+    """Returns the section ``quick``: 20 clients, with fewer Gaussians or with synthetic images."""
     problem = small_problem(20, 600, code)
     num_rounds = 40
     tuning: PaperSection = {'server_lrs': (1.0,)}

@@ -84,8 +84,8 @@ def synthetic_trace(
       The pattern. Its ``prob`` is exact: by time of day, from midnight on, or stationary.
 
     Raises:
-      ValueError: as for `availability`; for a tick that does not divide the day; for an unknown
-        law.
+      ValueError: as for `availability`; for a tick that does not divide the day; for rates of
+        fewer rounds than a day has; for an unknown law.
 
     Example:
       >>> import jax
@@ -296,12 +296,18 @@ def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
     availability of its client.
 
     Args:
-      mask: bool[T, L], from midnight on.
+      mask: bool[T, L], from midnight on, a day at least.
       rounds_per_day: C. The parts of the day are the hours, or the rounds if these are longer.
 
     Returns:
       The rates.
+
+    Raises:
+      ValueError: for fewer rounds than a day has.
     """
+    if len(mask) < rounds_per_day:
+        requirement = f'be at least {rounds_per_day}, those of a day'
+        raise errors.invalid('rounds', requirement, len(mask))
     num_parts = min(_HOURS, rounds_per_day)
     part = _parts_of_rounds(rounds_per_day, rounds_per_day)
     part_of_round = _parts_of_rounds(len(mask), rounds_per_day)

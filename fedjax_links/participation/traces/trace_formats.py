@@ -144,7 +144,7 @@ def from_events(
         for begin, end, line in zip(begins, ends, begin_lines, strict=True):
             rows.append((client, begin, end, line))
     table = np.array(rows, float).reshape(-1, 4)
-    # A client that is dropped at once has an empty interval.
+    # An interval is empty if it ends when it begins, as the last one does by 'drop'.
     is_positive = table[:, 1] < table[:, 2]
     client, start, end, source = table[is_positive].T
     return Intervals(

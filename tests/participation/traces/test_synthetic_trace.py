@@ -185,6 +185,12 @@ def test_what_does_not_fit_is_refused(log):
         '`num_clients` must be at least 1, got 0.',
     )
     assert availability(small, tick=TICK, rounds=5).shape == (5, 2)
+    refuses(
+        lambda: synthetic_trace(small, num_clients=3, tick=TICK, rounds=23),
+        '`rounds` must be at least 24, those of a day, got 23.',
+    )
+    # Times up and down have no time of day.
+    synthetic_trace(small, num_clients=3, tick=TICK, rounds=23, law='semi_markov')
 
 
 # Up and down times of any law (`semi_markov`), in place of Markov chains.
