@@ -51,8 +51,12 @@ def check_same_programs(argument: str, lanes: Described, facts: RunFacts) -> Non
 def _difference(
     first: LaneIdentity, identity: LaneIdentity, labels: LaneLabels
 ) -> str | None:
-    """Says how two lanes differ in more than their seeds; None if they do not."""
-    if first == identity:
+    """Says how two lanes differ in more than their seeds; None if they do not.
+
+    Where seeds redraw how many examples clients have, programs differ by seed as well. Then the
+    digest of the first seed's lane, which both hold, decides alone.
+    """
+    if first == identity or _share_first_lane(first, identity):
         return None
     differs_by_seed = {f'links {labels["pattern"]}', *identity.data}
     for part, clause in lane_differences(first, identity):
@@ -61,6 +65,13 @@ def _difference(
     if not are_of_one_series(first, identity):
         return 'links or data of another run'
     return None
+
+
+def _share_first_lane(first: LaneIdentity, identity: LaneIdentity) -> bool:
+    """Returns whether both lanes are known to be of one series and version."""
+    is_known = bool(first.series and identity.series)
+    is_one_version = first.version == identity.version
+    return is_known and is_one_version and are_of_one_series(first, identity)
 
 
 def check_lanes_of_run(

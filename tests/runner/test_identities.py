@@ -270,6 +270,58 @@ def test_the_only_lane_of_another_run_is_found_out(tmp_path):
     check_refused_by_all(coin([0.5, 0.3], seeds=[0]), tmp_path / 'a')
 
 
+def unequal_data(num_extra=0, seeds=(0, 1, 2)):
+    """An experiment whose seeds draw how many examples the clients have."""
+    client = local_training.local_sgd(0.1, local_steps=1, batch_size=1)
+
+    def drawn(data_seed=0):
+        owners = np.array([0, 1, *[1] * (data_seed % 7 + num_extra)])
+        values = np.arange(len(owners), dtype=np.float32)[:, None]
+        return problems.from_arrays(
+            values,
+            np.zeros(len(owners), int),
+            owners,
+            init_params=lambda key: np.zeros(1, np.float32),
+            loss_fn=lambda params, examples: (
+                0.5 * ((params[None] - examples.features) ** 2).mean()
+            ),
+        )
+
+    return fl.Experiment(
+        title='unequal',
+        problem=drawn,
+        patterns={'links': participation.bernoulli([0.5, 0.8])},
+        algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
+        num_rounds=2,
+        eval_every=2,
+        seeds=list(seeds),
+        redraw={'data': 'by_seed'},
+    )
+
+
+def test_seeds_may_draw_how_many_examples_there_are(tmp_path):
+    """Programs then differ by seed, and the folder is still one run."""
+    expected = unequal_data().run().columns
+    unequal_data(seeds=[0, 1]).run(tmp_path, devices=1)
+    unequal_data().run(tmp_path, devices=1)
+    read = runs.read(tmp_path).columns
+    assert read.keys() == expected.keys()
+    for name, column in expected.items():
+        np.testing.assert_array_equal(read[name], column)
+
+
+@pytest.mark.parametrize('seed', [0, 1])
+def test_a_lane_of_other_data_is_found_out(seed, tmp_path):
+    for num_extra, folder in ((0, 'a'), (1, 'b')):
+        planned = unequal_data(num_extra, seeds=[0, 1])
+        planned.run(tmp_path / folder, devices=1)
+    stranger = next((tmp_path / 'b' / runs.CHECKPOINTS).glob(f'*-{seed}@2.npz'))
+    shutil.copy(stranger, tmp_path / 'a' / runs.CHECKPOINTS / stranger.name)
+    for use in (runs.read, runs.merge, fl.report.table):
+        with pytest.raises(errors.InvalidError, match=r'program|another run'):
+            use(tmp_path / 'a')
+
+
 def test_the_report_ends_with_seeds_versions_and_data(finished):
     fl.report.write(runs.read(finished / 'run'))
     last = (finished / 'run' / 'report.md').read_text().split('## What ran')[1]
