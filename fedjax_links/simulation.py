@@ -324,7 +324,7 @@ def init(
       The state; its ``links`` are all down until the first round sets them.
 
     Raises:
-      ValueError: for parts that are none, or a pattern of other clients than the problem's.
+      ValueError: for arguments of other types, or a pattern of other clients than the problem's.
     """
     prng.check(key)
     contracts.check_parts(algorithm, participation, problem)

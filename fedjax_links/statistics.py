@@ -97,7 +97,7 @@ def paired_interval(
       Mean of ``values - baseline`` and its half width.
 
     Raises:
-      ValueError: if the shapes differ, for no numbers, or a level outside [0, 1].
+      ValueError: if the shapes differ, for values that are no numbers, or a level outside [0, 1].
     """
     minuend = _doubles('values', values)
     subtrahend = _doubles('baseline', baseline)

@@ -20,8 +20,7 @@ Values = Mapping[str, Mapping[str, Sequence[Any] | np.ndarray]]
 
 _MAKERS = ('algorithm', 'participation')
 _BY_MAKER = "hold columns by maker, as {'algorithm': {'learning_rate': [0.1, 0.2]}}"
-
-_VALUES = 'be a list of at least one value, all of one shape'
+_LIST_OF_VALUES = 'be a list of at least one value, all of one shape'
 
 
 def sweep(
@@ -182,7 +181,7 @@ def product(
     flat: dict[tuple[str, str], np.ndarray] = {}
     for maker, values_by_name in _by_maker(all_values):
         for name, column in values_by_name.items():
-            flat[maker, name] = _array(name, column, _VALUES)
+            flat[maker, name] = _array(name, column, _LIST_OF_VALUES)
     rows = itertools.product(*flat.values())
     columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in all_values}
     for (maker, name), crossed in zip(flat, zip(*rows, strict=True), strict=True):

@@ -37,8 +37,8 @@ def measure(
       folder: where its checkpoints are.
 
     Returns:
-      By pattern and algorithm, what `measure_lanes` returns. Without algorithms of which no lane is
-      done.
+      By pattern and algorithm, what `measure_lanes` returns. An algorithm is left out where no lane
+      is done.
 
     Raises:
       ValueError: if evaluation data have no owners, or no lane is done.
@@ -85,7 +85,8 @@ def measure_lanes(plan: Plan, folder: Path, lanes: list[Lane]) -> ClientArrays:
       int[S]; and ``client``, the names of the owners or their numbers, [M].
 
     Raises:
-      MissingError: if evaluation data have no owners, a state is too large, or no lane is done.
+      MissingError: if evaluation data have no owners, no lane is done, or a state is too large or
+        damaged.
     """
     by_seed: dict[int, ClientArrays] = {}
     for lane in lanes:

@@ -38,7 +38,7 @@ class RunCost:
       report: of the measurements and pages at the end.
       num_training: programs that train.
       num_evaluation: programs that evaluate before the first round.
-      links: structures of patterns, each with a program that draws.
+      link_structures: structures of patterns, each with a program that draws links.
     """
 
     start: float = 0.0
@@ -51,7 +51,7 @@ class RunCost:
     report: float = 0.0
     num_training: int = 0
     num_evaluation: int = 0
-    links: set[Any] = dataclasses.field(default_factory=set)
+    link_structures: set[Any] = dataclasses.field(default_factory=set)
 
     @property
     def seconds(self) -> float:
@@ -203,7 +203,7 @@ def _dry_run_algorithm(
     cost.rounds += timed.cost.rounds
     cost.further += left.further_rounds(label) * timed.seconds_per_round
     cost.num_training += timed.cost.num_training
-    cost.links |= timed.cost.links
+    cost.link_structures |= timed.cost.link_structures
     main_left = left.lanes(main)
     if plan.settings.evaluate_start and main_left:
         cost.num_evaluation += len(programs.by_program(main_left))
@@ -270,7 +270,7 @@ def _time_algorithm(
         timed.cost.lanes += len(lanes_left) * unit.lane
         timed.cost.rounds += new_rounds * unit.round
         timed.cost.num_training += 1
-        timed.cost.links |= programs.by_structure(lanes_left).keys()
+        timed.cost.link_structures |= programs.by_structure(lanes_left).keys()
     return timed
 
 
@@ -295,7 +295,7 @@ def _device_line(programs: Programs) -> str:
 
 def _compiled_line(cost: RunCost) -> str:
     """Counts the programs."""
-    num_links = len(cost.links)
+    num_links = len(cost.link_structures)
     total = cost.num_training + num_links + cost.num_evaluation
     kinds = f'{cost.num_training} of training, {num_links} of links'
     if cost.num_evaluation:

@@ -80,7 +80,7 @@ class InMemoryStore:
           lane: its name.
           like: a state of the same shapes.
         """
-        # In memory no lane has saved rounds, so nobody asks.
+        # Never called, as `rounds` says that no lane has saved any.
         raise NotImplementedError
 
     def append(self, lane: str, rows: Sequence[MetricsRow]) -> None:

@@ -73,5 +73,5 @@ class WorkLeft:
         started = f' and a part of {num_started}' if num_started else ''
         return (
             f'folder   holds {num_finished} of {count(len(lanes), "lane")}{started}; '
-            'programs to compile, and rounds and times of lanes, are of what is left'
+            'programs, rounds and times of lanes are of what is left'
         )

@@ -308,21 +308,29 @@ def _leaf_difference(
             return Difference(round, lane, path, form, other_form)
         array = one[path]
         other_array = other[path]
-        # As bits, NaN equals NaN, and 0.0 differs from -0.0.
-        bits = f'u{array.dtype.itemsize}'
-        indices = np.argwhere(array.view(bits) != other_array.view(bits))
-        if len(indices):
-            index = tuple(indices[0].tolist())
-            return Difference(
-                round=round,
-                lane=lane,
-                name=path,
-                first=str(array[index]),
-                second=str(other_array[index]),
-                entry=index,
-                num_entries=len(indices),
-            )
+        # As bytes, NaN equals NaN, and 0.0 differs from -0.0.
+        differs = _bytes_of(array) != _bytes_of(other_array)
+        if not differs.any():
+            continue
+        indices = np.argwhere(differs.any(axis=-1))
+        index = tuple(indices[0].tolist())
+        return Difference(
+            round=round,
+            lane=lane,
+            name=path,
+            first=str(array[index]),
+            second=str(other_array[index]),
+            entry=index,
+            num_entries=len(indices),
+        )
     return None
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    """Returns the bytes of each entry along a further axis."""
+    num_bytes = array.dtype.itemsize
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(np.uint8).reshape(*array.shape, num_bytes)
 
 
 def _dtype_and_shape(array: np.ndarray | None) -> str:

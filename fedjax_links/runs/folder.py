@@ -17,7 +17,7 @@
   with lines that are not saved yet. One flat line per lane and evaluation; NaN and infinities are
   null. Lines of lanes that are not ``finite`` have ``first_bad_round``, counted from 0.
 * ``links.npz``: realised links, one bit each.
-* ``clients.npz``: what reports need to know of clients that takes the problem itself.
+* ``clients.npz``: losses, laws and metrics of clients, computed from the problem for reports.
 
 Each of them but ``environment.json`` and ``metrics.jsonl``, which are derived, proves itself: JSON
 by a digest among its fields, an npz by its comment (`checksummed_npz`).

@@ -1,6 +1,6 @@
 """Checks the lines of metrics of a run folder against the description of the run.
 
-As in `checking`, a line may be anybody's.
+As in `checking`, nothing about a line is trusted: anybody may have written it.
 """
 
 import json
@@ -58,8 +58,8 @@ def check_columns(
         return
     _check_label_columns(where, columns, facts)
     _check_metric_columns(where, columns, facts)
-    is_main = columns['stage'] == 'main'
-    if {*columns['seed'][is_main].tolist()} - {*facts['seeds']}:
+    is_tuning = columns['stage'] == dataset.TUNING  # with seeds of its own
+    if {*columns['seed'][~is_tuning].tolist()} - {*facts['seeds']}:
         raise errors.invalid('folder', 'hold lines of known seeds', where)
     num_rounds = facts['num_rounds']
     if not ((columns['round'] >= 0) & (columns['round'] <= num_rounds)).all():

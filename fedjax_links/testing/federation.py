@@ -44,7 +44,10 @@ TWICE = 1
 
 
 def masks() -> np.ndarray:
-    """Makes masks bool[T, N] with empty rounds, a single client, almost all, and one never."""
+    """Makes masks bool[T, N] with all kinds of rounds.
+
+    Some rounds are empty, one has a single client, and one has all but `NEVER_ACTIVE`.
+    """
     mask = np.random.default_rng(7).random((NUM_ROUNDS, NUM_CLIENTS)) < 0.45
     mask[4:6] = False
     mask[7] = np.arange(NUM_CLIENTS) == 1

@@ -173,3 +173,17 @@ def test_where_too_few_lanes_of_all_others_diverged_no_one_leads():
         page = layouts.heat_map(made.results(curves, members=members), x='x', y='y')
         assert page.tables[0].rows == [['1', f'mifa 50.0{mark}']]
         assert ('too few lanes of all others' in page.tables[0].caption) == bool(mark)
+
+
+def test_a_caption_speaks_of_marks_that_are_there_alone():
+    """Where all lanes diverged, the cell is empty, and no mark tells of too few of them."""
+    members = {}
+    curves = {}
+    for x, values in ((1, (np.nan, np.nan)), (2, (0.3, 0.5))):
+        for algorithm, value in zip(('fedavg', 'mifa'), values, strict=True):
+            label = f'{algorithm} {x}'
+            members[label] = algorithm, {'x': x, 'y': 1}
+            curves[label] = np.full((1, 2, 1), value)
+    page = layouts.heat_map(made.results(curves, members=members), x='x', y='y')
+    assert page.tables[0].rows == [['1', '', 'mifa 50.0 ~']]
+    assert 'too few lanes' not in page.tables[0].caption

@@ -185,7 +185,9 @@ def test_damage_is_no_difference(first, tmp_path):
         comparison.compare(first, other)
 
 
-@pytest.mark.parametrize('dtype', [np.int32, np.float64, np.bool_, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    'dtype', [np.int32, np.float64, np.complex128, np.bool_, ml_dtypes.bfloat16]
+)
 def test_entries_of_any_dtype_are_compared_by_their_bits(dtype):
     one = {'.x': np.array([0, 1, 1], dtype)}
     assert comparison._leaf_difference(2, 'a', one, {'.x': one['.x'].copy()}) is None

@@ -99,6 +99,7 @@ def nothing_tuned(folder):
 LINES = {
     'fewer seeds': (tuning_with(num_seeds=1), 'known seeds of tuning'),
     'other seeds': (spoiling.rows_with(seed=1), 'known seeds of tuning'),
+    'other seeds of ties': (spoiling.rows_with(stage='tie', seed=7), 'of known seeds'),
     'other values': (tuning_with(grid={RATE: [0.1, 7.0]}), f'known values of {RATE}'),
     'many trials': (many_columns, 'at most 10,000,000 scores of tuning'),
     'no tuning': (nothing_tuned, 'no lines of tuning'),

@@ -158,7 +158,8 @@ class ComparedMap:
             return f'{self.names[leader]} {self.metric.number(mean)}{mark}'
 
         lead = self.undecided.format('the paired interval of the lead over the second')
-        if (np.isnan(self.second_mean) & (self.leads == evaluation.UNDECIDED)).any():
+        diverged_second = ~np.isnan(self.leader_mean) & np.isnan(self.second_mean)
+        if (diverged_second & (self.leads == evaluation.UNDECIDED)).any():
             lead += ', or too few lanes of all others diverged to tell'
         caption += f' ~: {lead}. Empty where all diverged or nothing ran.'
         texts = np.vectorize(text, otypes=[object])(

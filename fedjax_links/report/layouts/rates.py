@@ -110,7 +110,7 @@ def mark_edges(view: RunView, label: str, pattern: str) -> str:
     Args:
       view: what ran.
       label: of the series.
-      pattern: label of the links. Of a series that was tuned on one pattern for all, that counts.
+      pattern: its label. A series that was tuned on one pattern for all has the arrows of that one.
     """
     tries = view.tuning.get(label, ())
     tries = [tried for tried in tries if tried.pattern == pattern] or tries
