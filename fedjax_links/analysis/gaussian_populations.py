@@ -79,6 +79,7 @@ def best_linear_fit(
     shape = list(truths.shape)
     is_table = len(shape) == 2 and 0 not in shape
     _checks.require(is_table, 'vectors', 'have shape [N, d]', shape)
+    _checks.checked('vectors', truths, np.isfinite(truths), 'be finite')
     same = centres.shape == truths.shape
     _checks.require(same, 'shifts', f'have shape {shape}', centres.shape)
     out_of_range = np.argwhere(~(np.abs(centres) <= _LARGEST_SHIFT))
@@ -87,7 +88,7 @@ def best_linear_fit(
         requirement = f'lie in [{-_LARGEST_SHIFT:g}, {_LARGEST_SHIFT:g}]'
         got = f'{centres[i, j]} at coordinate {j} of client {i}'
         _checks.require(False, 'shifts', requirement, got)
-    _checks.checked_at_least_zero('sigma', sigma)
+    sigma = _checks.checked_at_least_zero('sigma', sigma)
     num_clients, dimension = shape
     weights = np.ones(num_clients) if weights is None else weights
     shares = _checks.checked_client_weights('weights', weights)

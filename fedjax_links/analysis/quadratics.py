@@ -348,7 +348,8 @@ def _fedpbc_limit_mean_square(system: _FedpbcSystem, clients: np.ndarray) -> flo
     right_side = (system.gossip(trained @ trained.T) - clients @ clients.T).ravel()
     solution, _ = sparse_linalg.cg(operator, right_side, rtol=1e-13, maxiter=10_000)
     moment = system.second_moment(solution.reshape(size, size), trained)
-    return float(np.sum(system.pairs * moment)) / system.non_empty
+    # Rounding may leave it slightly below zero.
+    return max(0.0, float(np.sum(system.pairs * moment)) / system.non_empty)
 
 
 def _checked(

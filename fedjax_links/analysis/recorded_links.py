@@ -223,8 +223,8 @@ def expected_gap_counts(
     Args:
       up_rate: float[N], P(down -> up) per round, see `gap_distribution`.
       down_rate: float[N], P(up -> down) per round. A link with both rates zero has no gaps here.
-      num_rounds: T.
-      max_gap: the longest gap, below T.
+      num_rounds: T, at least 2.
+      max_gap: the longest gap, at least 1 and below T.
 
     Returns:
       float64[max_gap + 1].
@@ -235,6 +235,8 @@ def expected_gap_counts(
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=2)
     max_gap = _below(rounds, 'max_gap', max_gap, minimum=1)
     up, down = _changing(up_rate, down_rate)
+    if not up.size:
+        return np.zeros(max_gap + 1)
     laws = gap_distribution(up, down, max_gap)
     starts = rounds - np.arange(1, max_gap + 1)
     return np.append(0.0, up / (up + down) @ laws * starts)
@@ -271,7 +273,7 @@ def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
 
     Args:
       masks: bool[T, N], participation per round.
-      max_lag: longest lag, below T.
+      max_lag: longest lag, at least 0 and below T.
 
     Returns:
       float64[max_lag + 1]; NaN if no client ever changes.
@@ -300,7 +302,7 @@ def expected_autocorrelation(
     Args:
       up_rate: float[N], as in `expected_gap_counts`.
       down_rate: float[N].
-      max_lag: longest lag.
+      max_lag: longest lag, at least 0.
 
     Returns:
       float64[max_lag + 1]; None if no client ever changes.

@@ -138,11 +138,20 @@ def test_skewed_accuracy_is_the_accuracy_of_the_minimiser(num_classes):
             lambda: analysis.best_linear_fit([[1.0]], [[1.0]], sigma=-1),
             '`sigma` must be finite and at least 0, got -1.',
         ),
+        (
+            lambda: analysis.best_linear_fit([[np.nan]], [[1.0]], sigma=1),
+            '`vectors` must be finite, got nan.',
+        ),
     ],
 )
 def test_distances_and_shares_out_of_range_are_refused(call, message):
     with refuses(message):
         call()
+
+
+def test_a_noise_of_a_narrow_type_is_squared_in_float64():
+    fit = analysis.best_linear_fit([[1.0]], [[0.0]], sigma=np.int8(20))
+    assert fit.error == 400
 
 
 EQUAL = np.eye(5) * 2.0 / np.sqrt(2)  # five classes, any two 2 apart

@@ -232,6 +232,15 @@ def test_noise_floor_of_the_published_setting(rng, low, high, floor):
     assert np.all(np.diff(moments.server_mean_square) < 0)
 
 
+@pytest.mark.parametrize('num_clients', range(1, 6))
+def test_links_that_are_always_up_have_no_noise_floor(num_clients):
+    targets = 50.0 * np.arange(num_clients)
+    moments = analysis.fedpbc_mean_and_covariance(
+        np.ones(num_clients), targets, 1e-3, 5, num_rounds=0
+    )
+    assert 0 <= moments.limit_server_mean_square < 1e-12
+
+
 @pytest.mark.statistical
 def test_moments_match_simulated_runs(rng):
     """z-tests on 4,000 runs; with 13 comparisons at 5 sigma, false alarms below 1e-5."""

@@ -154,6 +154,13 @@ def test_text_of_a_run_without_participants():
     assert lines[-1] == 'weights: none, as each round is empty'
 
 
+def test_links_that_never_change_have_no_gaps():
+    counts = recorded_links.expected_gap_counts(
+        [0.0, 0.0], 0.0, num_rounds=9, max_gap=3
+    )
+    np.testing.assert_array_equal(counts, np.zeros(4))
+
+
 def test_errors():
     with refuses('`masks` must be non-empty [T, N], got shape (0, 3).'):
         analysis.participation_report(np.zeros((0, 3), dtype=bool))

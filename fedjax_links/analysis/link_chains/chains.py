@@ -144,7 +144,8 @@ def from_modes(
         algorithms which know them use. By default they are not known.
 
     Returns:
-      The chain. Its clients are lumped only if they are always up at the same time.
+      The chain. Its clients are lumped only if their columns of ``masks`` and ``probs`` are
+      equal.
 
     Raises:
       ValueError: for a matrix that is not stochastic, shapes that disagree, or several

@@ -99,7 +99,7 @@ def first_order_mean(
       targets: float64[N, d], the clients' minimisers u_i ([N] is read as [N, 1]).
       learning_rate: eta, in (0, 2).
       local_steps: s.
-      cutoff: K of FedAU, at least 1, or None.
+      cutoff: K of FedAU, at least 1; None for no cut-off, and for the other algorithms.
 
     Returns:
       The mean. Its error is of second order in epsilon.
@@ -126,6 +126,8 @@ def first_order_mean(
     epsilon = 1.0 - _checks.checked_contraction(learning_rate, local_steps)
     if cutoff is not None:
         _checks.checked_int('cutoff', cutoff, minimum=1)
+        requirement = f"be left out for {algorithm!r}, as only 'fedau' has one"
+        _checks.require(algorithm == 'fedau', 'cutoff', requirement, cutoff)
     optimum = points.mean(axis=0)
     if algorithm == 'fedpbc':
         limit = optimum

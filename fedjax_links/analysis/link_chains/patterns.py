@@ -47,8 +47,9 @@ def markov(
     Args:
       probs: float[N] in [0, 1], or float[K, N] of the rounds of a period. The chain moves
         with the rates of the round that it enters, and starts in the law of round 0.
-      up_rate: q*, in (0, 1], one number or float[N]; 0.05 by default.
-      correlation_time: tau in rounds, positive, one number or float[N].
+      up_rate: q*, in (0, 1], one number or float[N], or float[K, N] like ``probs``; 0.05 by
+        default.
+      correlation_time: tau in rounds, positive, likewise.
 
     Returns:
       The chain.
@@ -113,8 +114,8 @@ def semi_markov(
       >>> print(chain.num_modes, chain.kinds[0].prob.round(3))
       4 [0.571]
     """
-    up_laws = np.atleast_2d(_checks.as_doubles('up', up))
-    down_laws = np.atleast_2d(_checks.as_doubles('down', down))
+    up_laws = _rows_of_laws('up', up)
+    down_laws = _rows_of_laws('down', down)
     size = max(len(up_laws), len(down_laws))
     if not {len(up_laws), len(down_laws)} <= {1, size}:
         requirement = f'have one row, or {len(up_laws)} like `up`'
@@ -248,6 +249,13 @@ def _periodic_probs(probs: ArrayLike) -> np.ndarray:
     requirement = 'have shape [N], or [K, N] for a period of K rounds'
     _checks.require(is_table, 'probs', requirement, table.shape)
     return np.atleast_2d(_checks.checked_rate('probs', table))
+
+
+def _rows_of_laws(name: str, laws: ArrayLike) -> np.ndarray:
+    """Returns survival functions as rows, float64[G, L]."""
+    rows = np.atleast_2d(_checks.as_doubles(name, laws))
+    _checks.require(rows.ndim == 2, name, 'have shape [L] or [G, L]', rows.shape)
+    return rows
 
 
 def _per_client(name: str, values: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -156,7 +156,9 @@ def client_objectives(
       ValueError: if an argument is out of range or the shapes disagree.
     """
     rows = linear_models.as_rows(features)
-    _checks.require(rows.ndim > 1, 'features', 'be [E, d]', f'shape {rows.shape}')
+    is_table = rows.ndim > 1 and rows.size > 0
+    got = f'shape {rows.shape}'
+    _checks.require(is_table, 'features', 'be a non-empty [E, ...]', got)
     ids = _checks.as_array('owners', owners, f'have {len(rows)} entries')
     fits = f'have {len(rows)} entries'
     _checks.require(ids.shape == (len(rows),), 'owners', fits, f'shape {ids.shape}')
@@ -171,12 +173,14 @@ def client_objectives(
     if is_softmax and options.get('num_classes') is None:
         are_classes = targets.dtype.kind in 'iu'
         _checks.require(are_classes, 'labels', 'be int[E]', f'dtype {targets.dtype}')
+        _checks.checked('labels', targets, targets >= 0, 'be at least 0')
         options['num_classes'] = int(targets.max()) + 1
-    num_clients = int(ids.max()) + 1
-    counts = np.bincount(ids, minlength=num_clients)
+    named = np.unique(ids)
+    num_clients = int(named[-1]) + 1
     requirement = f'name every client from 0 to {num_clients - 1}'
-    got = f'none of client {np.argmin(counts)}'
-    _checks.require(counts.min() > 0, 'owners', requirement, got)
+    # Sorted ids are ahead of their index from the first client on that is not named.
+    got = f'none of client {np.argmax(named > np.arange(named.size))}'
+    _checks.require(named.size == num_clients, 'owners', requirement, got)
     objectives = []
     for client in range(num_clients):
         is_owned = ids == client

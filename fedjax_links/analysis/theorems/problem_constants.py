@@ -76,15 +76,18 @@ def quadratic_constants(
     mean_curvature = float(h.mean())
     minimiser = h @ points / h.sum()
     differences = h[:, None] * (minimiser - points)
-    spread = float(np.mean((h - mean_curvature) ** 2))
     mean_square = float(np.mean(np.sum(differences**2, axis=1)))
     are_equal = h.min() == h.max()
     factor = 1.0 if are_equal else 2.0
+    slope = 0.0  # The mean of equal curvatures may differ from them by rounding.
+    if not are_equal:
+        spread = float(np.mean((h - mean_curvature) ** 2))
+        slope = float(np.sqrt(factor * spread)) / mean_curvature
     largest = float(np.linalg.norm(differences, axis=1).max())
     return ProblemConstants(
         num_clients=len(points),
         smoothness=float(h.max()),
-        slope=float(np.sqrt(factor * spread)) / mean_curvature,
+        slope=slope,
         offset=float(np.sqrt(factor * mean_square)),
         dissimilarity=largest if are_equal else np.inf,
         noise=_numbers.at_least_zero('noise', noise),

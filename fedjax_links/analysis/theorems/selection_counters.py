@@ -131,8 +131,9 @@ def counter_bias(
     References:
       Sun et al., ICLR 2025, Theorem 5, first statement.
     """
-    mean, _ = _moments_of_sum(chain, values, num_rounds)
-    return float(_checked_start(chain, start) @ mean) / num_rounds
+    rounds = _checks.checked_rounds('num_rounds', num_rounds, minimum=1)
+    mean, _ = _moments_of_sum(chain, values, rounds)
+    return float(_checked_start(chain, start) @ mean) / rounds
 
 
 def counter_mean_square_error_from(
@@ -165,8 +166,9 @@ def counter_mean_square_error_from(
     References:
       Sun et al., ICLR 2025, Theorem 5, third statement.
     """
-    _, square = _moments_of_sum(chain, values, num_rounds)
-    return float(_checked_start(chain, start) @ square) / num_rounds**2
+    rounds = _checks.checked_rounds('num_rounds', num_rounds, minimum=1)
+    _, square = _moments_of_sum(chain, values, rounds)
+    return float(_checked_start(chain, start) @ square) / rounds**2
 
 
 def theorem5_bound(
@@ -313,11 +315,10 @@ def _moments_of_sum(
     chain: MinimumSeparationChain, values: ArrayLike, num_rounds: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns mean and mean square of ``sum_t (f(S_t) - pi_R . f)`` from each state, [S]."""
-    rounds = _checks.checked_rounds('num_rounds', num_rounds, minimum=1)
     centred = _centred(chain, _checked_values(chain, values))
     mean = np.zeros(len(centred))
     square = np.zeros(len(centred))
-    for _ in range(rounds):
+    for _ in range(num_rounds):
         later = chain.transition @ mean
         square = centred**2 + 2.0 * centred * later + chain.transition @ square
         mean = centred + later

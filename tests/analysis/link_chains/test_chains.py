@@ -261,6 +261,10 @@ def test_refusals():
         )
     with refusals.names('down', 'one row, or 2 like `up`', 'got 3 rows'):
         link_chains.semi_markov(np.ones((2, 1)), np.ones((3, 1)))
+    with refusals.names('up', '[G, L]', 'got (1, 1, 2)'):
+        link_chains.semi_markov(np.ones((1, 1, 2)), [1.0])
+    with refusals.names('down', '[G, L]', 'got (1, 1, 2)'):
+        link_chains.semi_markov([1.0], np.ones((1, 1, 2)))
     with refusals.names('cycle_length', 'memory'):
         link_chains.cyclic([0.5], cycle_length=200_000)
     with refusals.names('groups', '12', '16'):

@@ -149,3 +149,6 @@ def test_refusals():
             analysis.first_order_mean('fedavg', rare, [0.0, 1.0], 0.1, 1)
     with refusals.names('learning_rate'):
         analysis.first_order_mean('fedavg', chain, targets, 2.5, 1)
+    for name in ('fedavg', 'fedavg_all', 'fedavg_known', 'fedpbc'):
+        with refusals.names('cutoff', name, 'got 4'):
+            analysis.first_order_mean(name, chain, targets, 0.1, 1, cutoff=4)

@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import gradient_runs
+from tests import refusals
 from tests.refusals import refuses
 
 
@@ -148,6 +149,12 @@ def test_arguments_are_checked():
         gradient_runs.quadratic_clients([0.0, 1.0], np.inf, 2)
     with refuses('`owners` must name every client from 0 to 2, got none of client 1.'):
         gradient_runs.linear_clients(np.ones((2, 1)), [0, 1], [0, 2], 0.1, 1)
+    with refusals.names('owners', 'to 1000000000000', 'none of client 1'):
+        gradient_runs.linear_clients(np.ones((2, 1)), [0, 1], [0, 10**12], 0.1, 1)
+    with refuses('`features` must be a non-empty [E, ...], got shape (0, 1).'):
+        gradient_runs.linear_clients(np.ones((0, 1)), [], [], 0.1, 1)
+    with refuses('`labels` must be at least 0, got -1.'):
+        gradient_runs.linear_clients(np.ones((2, 1)), [-1, 0], [0, 1], 0.1, 1)
     clients = gradient_runs.quadratic_clients([0.0, 1.0], 0.5, 2)
     with refuses('`masks` must have 2 clients, got 3.'):
         gradient_runs.fedpbc_gradient_squares(np.ones((4, 3)), clients)

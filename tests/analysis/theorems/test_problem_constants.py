@@ -51,6 +51,15 @@ def test_quadratics_satisfy_their_constants_at_random_points(are_equal):
         np.testing.assert_allclose(known.initial_gap, gap, rtol=1e-12)
 
 
+@pytest.mark.parametrize('curvature', [0.1, 0.3, 0.7])
+@pytest.mark.parametrize('num_clients', [3, 7, 10])
+def test_equal_curvatures_have_no_slope(curvature, num_clients):
+    targets = np.arange(num_clients, dtype=float)
+    curvatures = [curvature] * num_clients
+    known = problem_constants.quadratic_constants(targets, curvatures)
+    assert known.slope == 0
+
+
 def test_softmax_satisfies_its_constants_at_random_points():
     rng = np.random.default_rng(1)
     features = rng.normal(size=(40, 3))

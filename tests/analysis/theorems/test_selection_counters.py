@@ -219,6 +219,15 @@ def test_lemma_2_is_false_as_printed():
     assert selection_counters.lemma2_order(1, rounds) == 1 / 40
 
 
+@pytest.mark.parametrize('rounds', [np.int16(200), np.int32(50_000)])
+def test_rounds_whose_square_overflows_give_the_same_error(rounds):
+    chain = analysis.minimum_separation_chain([1.0] * 3, 1)
+    first = [1.0, 0.0, 0.0]
+    error = selection_counters.counter_mean_square_error_from
+    result = error(chain, first, first, num_rounds=rounds)
+    assert result == error(chain, first, first, num_rounds=int(rounds))
+
+
 def test_different_separations_are_refused():
     chain = analysis.minimum_separation_chain([1.0] * 4, [1, 2, 1, 1])
     with refuses('`chain` must have one separation for all clients, got several.'):
