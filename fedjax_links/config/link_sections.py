@@ -101,6 +101,7 @@ def _fill_in_intervals(
     """Reads the log of a pattern that is played from one."""
     if 'intervals' not in accepted:
         return
+    _check_tick_of_log(path, options, accepted)
     if 'path' not in options:
         is_needed = accepted['intervals'].default is inspect.Parameter.empty
         if is_needed and 'intervals' not in options:
@@ -122,6 +123,19 @@ def _fill_in_intervals(
             clients,
             match=match,
         )
+
+
+def _check_tick_of_log(
+    path: str, options: Options, accepted: Mapping[str, inspect.Parameter]
+) -> None:
+    """Raises for a log in a config without the length of a round, which Python has a default for.
+
+    Most logs are in seconds, and links hardly change from one second to the next.
+    """
+    known = accepted.keys() | {'path', 'format', 'match'}
+    is_missing = 'tick' in accepted and 'tick' not in options
+    if is_missing and options.keys() <= known:
+        raise errors.invalid(f'{path}.tick', 'be given', None)
 
 
 def _fill_in_probs(

@@ -310,3 +310,12 @@ def test_a_log_that_cannot_be_read_costs_one_line(tmp_path, text, options, messa
         path.write_bytes(text)
     with refusals.one_line(message):
         build(links={'name': 'trace', 'path': str(path), 'tick': 1, **options})
+
+
+def test_a_config_says_how_long_a_round_of_a_log_is(tmp_path):
+    path = tmp_path / 'log.csv'
+    path.write_text(CSV)
+    with refusals.one_line(r'^`config\.links\.tick` must be given, got None\.$'):
+        build(links={'name': 'trace', 'path': str(path)})
+    with refusals.one_line(r"`config\.links` has no 'tik'; did you mean 'tick'\?$"):
+        build(links={'name': 'trace', 'path': str(path), 'tik': 3})

@@ -34,7 +34,7 @@ TOLERANCE = 1e-9
 def trace(
     intervals: Intervals | ArrayLike,
     *,
-    tick: float,
+    tick: float = 1.0,
     wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
     rounds: int | None = None,
@@ -45,7 +45,8 @@ def trace(
     Args:
       intervals: the recording, in seconds from its beginning, or rows (client, start, end), or a
         data frame with these columns. Guesses of its reader are warned of.
-      tick: seconds per round, positive, at most the length of the log.
+      tick: seconds per round, positive, at most the length of the log. With the default, times
+        count rounds.
       wrap: seconds after which the recording repeats, a multiple of ``tick``: ``'day'``,
         ``'week'``, a number, or float[N]. By default the period of the recording's format, else
         the last end, rounded up to a tick. An interval may run past the wrap and continues at

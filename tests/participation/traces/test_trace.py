@@ -51,6 +51,15 @@ def test_look_up_is_a_search_through_the_intervals(rng, tick):
     np.testing.assert_array_equal(links.prob, links.mask)
 
 
+def test_a_round_is_a_second_unless_a_tick_is_given(rng):
+    client, start, end = random_log(rng, 5, 60)
+    log = intervals(client, start, end, num_clients=5)
+    links = roll(trace(log), 80)
+    length = np.ceil(end.max())
+    times = np.arange(80) % length
+    np.testing.assert_array_equal(links.mask, by_search(client, start, end, 5, times))
+
+
 def test_default_wrap_is_the_last_end_rounded_up_to_a_tick():
     log = intervals([0, 1], [0.0, 2.0], [1.0, 4.5])
     mask = roll(trace(log, tick=1.0), 10).mask
