@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
 
@@ -36,6 +37,8 @@ FACTS = {
     'directions': {'loss': 'min'},
     'models': {'fedavg': ['server']},
 }
+A, B, C, D = (f'main-fedavg-0000-some-{seed}' for seed in range(4))
+"""Names of lanes, as `about` describes them."""
 
 
 def opened(folder, **changes):
@@ -159,25 +162,25 @@ def lines_of(folder):
 def test_metrics_are_the_lines_of_lanes_in_order(tmp_path):
     """The file grows with the first lane that is not done, and has all lanes at the end."""
     folder = opened(tmp_path)
-    folder.register_lanes(about('a', 'b', 'c'))
-    advance(folder, 'b', 1, 6)
+    folder.register_lanes(about(A, B, C))
+    advance(folder, B, 1, 6)
     assert lines_of(tmp_path) == []
-    advance(folder, 'a', 1)
+    advance(folder, A, 1)
     assert lines_of(tmp_path) == ['a1']
-    advance(folder, 'c', 1)
+    advance(folder, C, 1)
     growing = (tmp_path / runs.METRICS).open()  # as `tail -f` does
-    folder.append('a', [{'round': 6}])
+    folder.append(A, [{'round': 6}])
     assert lines_of(tmp_path) == ['a1', 'a6']
-    folder.save('a', None, 6)
+    folder.save(A, None, 6)
     assert lines_of(tmp_path) == ['a1', 'a6', 'b1', 'b6', 'c1']
     assert growing.read() == (tmp_path / runs.METRICS).read_text()
     folder.close()
     full = (tmp_path / runs.METRICS).read_bytes()
     folder = opened(tmp_path, num_rounds=80)
-    folder.register_lanes(about('a', 'b', 'c', num_rounds=8))
+    folder.register_lanes(about(A, B, C, num_rounds=8))
     assert (tmp_path / runs.METRICS).read_bytes() == full
     assert folder.lines() == full.decode().splitlines(keepends=True)
-    advance(folder, 'a', 7)
+    advance(folder, A, 7)
     assert lines_of(tmp_path) == ['a1', 'a6', 'a7']
     assert runs.read(tmp_path)['seed'].tolist() == [0, 0, 0, 1, 1, 2]
     folder.close()
@@ -186,17 +189,17 @@ def test_metrics_are_the_lines_of_lanes_in_order(tmp_path):
 
 def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
     folder = opened(tmp_path)
-    folder.register_lanes(about('a', 'b', 'c'))
-    for lane in 'abc':
+    folder.register_lanes(about(A, B, C))
+    for lane in (A, B, C):
         advance(folder, lane, 1, 2)
-    folder.append('c', [{'round': 3, 'unproven': 1}])
+    folder.append(C, [{'round': 3, 'unproven': 1}])
     folder.close()
-    flip_bit(tmp_path / runs.CHECKPOINTS / 'b@2.npz')
+    flip_bit(tmp_path / runs.CHECKPOINTS / f'{B}@2.npz')
     folder = opened(tmp_path)
-    assert [folder.rounds(lane) for lane in 'abcd'] == [2, 1, 2, 0]
+    assert [folder.rounds(lane) for lane in (A, B, C, D)] == [2, 1, 2, 0]
     assert lines_of(tmp_path) == ['a1', 'a2', 'b1', 'c1', 'c2']
-    folder.register_lanes(about('a', 'b', 'c'))
-    advance(folder, 'b', 2)
+    folder.register_lanes(about(A, B, C))
+    advance(folder, B, 2)
     folder.close()
     assert lines_of(tmp_path) == ['a1', 'a2', 'b1', 'b2', 'c1', 'c2']
 
@@ -260,13 +263,13 @@ def test_a_flipped_bit_in_a_lanes_file_is_found_and_mended(tmp_path, capsys, end
 
 def test_a_lane_whose_only_save_is_damaged_starts_again(tmp_path, capsys):
     folder = opened(tmp_path)
-    folder.register_lanes(about('lane', num_rounds=40))
-    advance(folder, 'lane', 2, value=lambda value: {'x': np.full(3, value)})
+    folder.register_lanes(about(A, num_rounds=40))
+    advance(folder, A, 2, value=lambda value: {'x': np.full(3, value)})
     folder.close()
-    flip_bit(tmp_path / runs.CHECKPOINTS / 'lane@2.npz')
+    flip_bit(tmp_path / runs.CHECKPOINTS / f'{A}@2.npz')
     folder = opened(tmp_path)
-    assert folder.rounds('lane') == 0
-    words = 'lane@2.npz is damaged; the lane runs again from its start\n'
+    assert folder.rounds(A) == 0
+    words = f'{A}@2.npz is damaged; the lane runs again from its start\n'
     assert words in capsys.readouterr().err
     folder.close()
 
@@ -276,47 +279,45 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
         return {'x': np.full(3, value, np.float32)}
 
     folder = opened(tmp_path)
-    folder.register_lanes(about('lane', num_rounds=40))
-    advance(folder, 'lane', 2, 4, 6, value=state)
+    folder.register_lanes(about(A, num_rounds=40))
+    advance(folder, A, 2, 4, 6, value=state)
     folder.close()
     saves = {path.name for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz')}
-    assert saves == {'lane@4.npz', 'lane@6.npz'}
-    unfinished = atomic_files.temporary_name(tmp_path / runs.CHECKPOINTS / 'lane@8.npz')
+    assert saves == {f'{A}@4.npz', f'{A}@6.npz'}
+    unfinished = atomic_files.temporary_name(tmp_path / runs.CHECKPOINTS / f'{A}@8.npz')
     unfinished.write_bytes(b'killed while it wrote')
 
     like = state(0)
     folder = opened(tmp_path)
     assert not unfinished.exists()
-    assert folder.rounds('lane') == 6
-    np.testing.assert_array_equal(folder.restore('lane', like)['x'], 6)
+    assert folder.rounds(A) == 6
+    np.testing.assert_array_equal(folder.restore(A, like)['x'], 6)
     with pytest.raises(ValueError, match=r'must hold float32\[2\] at'):
-        folder.restore('lane', {'x': np.zeros(2, np.float32)})
+        folder.restore(A, {'x': np.zeros(2, np.float32)})
     with pytest.raises(
         ValueError,
-        match=r"have the state's leaves, got .*lane@6\.npz, which lacks "
+        match=r"have the state's leaves, got .*@6\.npz, which lacks "
         r"\[\"\['y'\]\"\] and has \[\"\['x'\]\"\] besides\.$",
     ):
-        folder.restore('lane', {'y': np.zeros(3, np.float32)})
+        folder.restore(A, {'y': np.zeros(3, np.float32)})
     folder.close()
 
-    flip_bit(tmp_path / runs.CHECKPOINTS / 'lane@6.npz')
+    flip_bit(tmp_path / runs.CHECKPOINTS / f'{A}@6.npz')
     folder = opened(tmp_path)
-    assert folder.rounds('lane') == 4
-    np.testing.assert_array_equal(folder.restore('lane', like)['x'], 4)
+    assert folder.rounds(A) == 4
+    np.testing.assert_array_equal(folder.restore(A, like)['x'], 4)
     assert [json.loads(line)['round'] for line in folder.lines()] == [2, 4]
     output = capsys.readouterr().err
-    assert 'lane@6.npz is damaged' in output
+    assert f'{A}@6.npz is damaged' in output
     assert output.count('\n') == 1
-    folder.register_lanes(about('lane', num_rounds=40))
-    advance(folder, 'lane', 6, value=state)
+    folder.register_lanes(about(A, num_rounds=40))
+    advance(folder, A, 6, value=state)
     folder.close()
 
     for round in (4, 6):
-        flip_bit(tmp_path / runs.CHECKPOINTS / f'lane@{round}.npz')
+        flip_bit(tmp_path / runs.CHECKPOINTS / f'{A}@{round}.npz')
     for _ in range(2):
-        with pytest.raises(
-            ValueError, match=r'--start_over.*lane@6\.npz and .*lane@4\.npz'
-        ):
+        with pytest.raises(ValueError, match=r'--start_over.*@6\.npz and .*@4\.npz'):
             opened(tmp_path)
 
 
@@ -332,9 +333,9 @@ def test_a_run_of_an_older_version_is_refused_in_a_line(tmp_path):
 
 def test_positions_of_lanes_are_read_under_their_earlier_name(tmp_path):
     with contextlib.closing(opened(tmp_path)) as folder:
-        folder.register_lanes(about('a', 'b'))
-        advance(folder, 'b', 2)
-        advance(folder, 'a', 2)
+        folder.register_lanes(about(A, B))
+        advance(folder, B, 2)
+        advance(folder, A, 2)
     positions = [lane.position for lane in runs.lanes(tmp_path)]
     assert positions == [[0, 0], [0, 1]]
     for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz'):
@@ -359,6 +360,29 @@ def test_a_folder_that_cannot_be_one_costs_a_line(tmp_path):
         ValueError, match=r'`folder` must hold a run \(experiment.json\)'
     ):
         runs.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    'source, target',
+    [(f'{A}@6', f'{B}@6'), (f'{A}@6', f'{A}@8'), (f'{A}@6', f'{A}@4')],
+)
+@pytest.mark.parametrize('is_moved', [False, True])
+def test_a_save_under_another_name_is_refused(source, target, is_moved, tmp_path):
+    """A copy of another seed, of a shorter run, and of a later round, whole but misnamed."""
+    with contextlib.closing(opened(tmp_path)) as folder:
+        folder.register_lanes(about(A, B))
+        for lane in (A, B):
+            advance(folder, lane, 4, 6, value=lambda value: {'x': np.full(3, value)})
+    checkpoints = tmp_path / runs.CHECKPOINTS
+    move = shutil.move if is_moved else shutil.copy
+    move(checkpoints / f'{source}.npz', checkpoints / f'{target}.npz')
+    before = {path: path.read_bytes() for path in checkpoints.iterdir()}
+    words = rf'must have the name of its lane.*{target}\.npz, which holds {source}\.npz'
+    uses = runs.read, opened, lambda part: runs.merge(part, tmp_path / 'merged')
+    for use in uses:
+        with pytest.raises(errors.InvalidError, match=words):
+            use(tmp_path)
+    assert {path: path.read_bytes() for path in checkpoints.iterdir()} == before
 
 
 def test_a_line_that_no_lane_has_is_no_metric(tmp_path):

@@ -1,6 +1,5 @@
 """Defines a lane: one simulation, named by all that decides its numbers."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ from fedjax_links import runs
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import LaneLabels, LaneMetadata
 from fedjax_links.results import dataset
+from fedjax_links.runs import lane_names
 
 MAIN = dataset.MAIN
 TUNING = dataset.TUNING
@@ -16,8 +16,6 @@ STAGE_NAMES = {MAIN: '', TUNING: 'tuning', TIE: 'near ties'}
 """Stages as messages name them."""
 
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed')
-_SERIES_SEPARATOR = re.compile(r'(?<=.)-(?=\d{4,}-.+-\d+$)')
-"""Matches before what may be the series index in the name of a lane."""
 
 
 class Lane(NamedTuple):
@@ -46,14 +44,9 @@ class Lane(NamedTuple):
     @property
     def name(self) -> str:
         """Returns the name of the lane's files, which no other lane has."""
-        series = f'{self.position[0]:04d}'
-        name = f'{self.algorithm}-{series}-{self.pattern}-{self.seed}'
-        # A label such as `x-0000` could pass for the label `x` and a series index.
-        if len(_SERIES_SEPARATOR.findall(name)) > 1:
-            algorithm = _without_series(self.algorithm)
-            pattern = _without_series(self.pattern)
-            name = f'{algorithm}-{series}-{pattern}-{self.seed}'
-        return f'{self.stage}-{name}'
+        return lane_names.lane_name(
+            self.stage, self.algorithm, self.pattern, self.position[0], self.seed
+        )
 
     @property
     def labels(self) -> LaneLabels:
@@ -87,11 +80,6 @@ class Lane(NamedTuple):
             STAGE_NAMES[self.stage],
         ]
         return ', '.join(part for part in parts if part)
-
-
-def _without_series(label: str) -> str:
-    """Marks each part of a label that reads like a series index with two dots."""
-    return re.sub(r'-(?=\d{4,}-)', '-..', f'-{label}-')[1:-1]
 
 
 def from_record(record: runs.LaneRecord) -> Lane:

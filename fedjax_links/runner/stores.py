@@ -24,6 +24,7 @@ from fedjax_links.results import dataset
 from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.in_memory import InMemoryStore
 from fedjax_links.runner.save_clock import SaveClock
+from fedjax_links.runs import metric_lines
 from fedjax_links.storage import (
     atomic_files,
     checkpoints,
@@ -138,8 +139,7 @@ class RunFolder(InMemoryStore):
         self._unread.pop(lane)
         labels = self._metadata[lane]['labels']
         rows = []
-        for line in self._lines[lane]:
-            row = json.loads(line)
+        for row in map(metric_lines.parse_row, self._lines[lane]):
             rows.append({name: row[name] for name in row if name not in labels})
         self._table.append(lane, rows)
 

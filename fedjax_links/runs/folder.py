@@ -23,6 +23,7 @@ Each of them but ``environment.json`` and ``metrics.jsonl``, which are derived, 
 by a digest among its fields, an npz by its comment (`checksummed_npz`).
 """
 
+import contextlib
 import dataclasses
 import functools
 import glob
@@ -40,7 +41,7 @@ from fedjax_links.core import checks, errors, paths
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts, Section
 from fedjax_links.results.runs import Results as Results
-from fedjax_links.runs import belonging, checking, metric_lines
+from fedjax_links.runs import belonging, checking, lane_names, metric_lines
 from fedjax_links.storage import checkpoints, checksummed_npz
 from fedjax_links.storage.descriptions import first_difference as first_difference
 from fedjax_links.storage.documents import as_json as as_json
@@ -205,7 +206,9 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
     """
     last = max(files)
     about, lines = checkpoints.read(files[last], verify=verify)
-    checking.check_about(files[last], about)
+    _check_name(files[last], about, lines)
+    for round in files.keys() - {last}:
+        _check_earlier_save(files[round])
     states = {
         round: path for round, path in files.items() if round < last or about['leaves']
     }
@@ -230,6 +233,38 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
         fingerprint=about.get(FINGERPRINT),
         identity=identity,
     )
+
+
+def _check_earlier_save(path: Path) -> None:
+    """Refuses an earlier save of another lane or round, unless it is damaged or removed by now."""
+    try:
+        _check_name(path, *checkpoints.read(path, verify=False))
+    except (errors.InvalidError, OSError):
+        with contextlib.suppress(checkpoints.DamagedError, OSError):
+            _check_name(path, *checkpoints.read(path))
+
+
+def _check_name(path: Path, about: Section, lines: Sequence[str]) -> None:
+    """Refuses what is no save, and a file with the name of another lane or round.
+
+    Raises:
+      ValueError: naming the file, and the name that it should have.
+    """
+    checking.check_about(path, about)
+    position = checking.position_of(about)
+    if isinstance(position, int):  # Older versions named files in another way.
+        return
+    labels = about['labels']
+    names = {name: labels[name] for name in _LABELS}
+    lane = lane_names.lane_name(series=position[0], **names)
+    round = path.stem.rpartition('@')[2]
+    if lines:
+        round = str(metric_lines.parse_row(lines[-1])['round'])
+    expected = f'{lane}@{round}.npz'
+    if path.name != expected:
+        requirement = 'have the name of its lane and round'
+        value = f'{path}, which holds {expected}'
+        raise errors.invalid('checkpoint', requirement, value)
 
 
 def order(

@@ -280,6 +280,8 @@ def _check_kind(path: Any, kind: Any, array: Any) -> None:
     """Raises unless an array can hold a leaf of this kind."""
     if not isinstance(path, str) or not isinstance(kind, str):
         raise TypeError(f'{kind!r} at {path!r}')
+    if array.dtype.kind not in 'biuf':
+        raise TypeError(f'{array.dtype} at {path}')
     if kind and not kind.startswith(_KEY_PREFIX):
         dtype = jnp.dtype(kind)
         if dtype.hasobject or dtype.itemsize != array.dtype.itemsize:

@@ -132,6 +132,14 @@ def leaves_of_kind(kind):
     return lanes_with(change)
 
 
+def leaves_as_texts(arrays):
+    """Replaces each leaf of a state by a text."""
+    return {
+        name: np.array('x') if name.isdecimal() else array
+        for name, array in arrays.items()
+    }
+
+
 def lines_with(change):
     """Changes every line of metrics."""
 
