@@ -17,9 +17,10 @@ import numpy as np
 from fedjax_links.core import checks, errors, paths
 from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.planning import trials
+from fedjax_links.results import dataset
 from fedjax_links.results.clients import CLIENTS
 from fedjax_links.results.runs import Results
-from fedjax_links.runs import belonging
+from fedjax_links.runs import belonging, metric_lines, missing_lanes
 from fedjax_links.runs.divisions import RunDivision, read_division, rounds_of_lane
 from fedjax_links.runs.folder import (
     LaneRecord,
@@ -90,19 +91,23 @@ def merge(
     checks.flags(allow_mixed=allow_mixed, allow_changed=allow_changed)
     if isinstance(folders, str | bytes | os.PathLike) or not np.iterable(folders):
         folders = [paths.as_path(folders, 'folders')]
-    absolute = [paths.as_path(folder, 'folders').absolute() for folder in folders]
-    parts = list(dict.fromkeys(absolute))
+    by_folder: dict[str, Path] = {}
+    for folder in folders:  # Two paths may name one folder, such as a link to it.
+        path = paths.as_path(folder, 'folders').absolute()
+        by_folder.setdefault(os.path.realpath(path), path)
+    parts = list(by_folder.values())
     if not parts:
         raise errors.invalid('folders', 'name at least one folder', 'none')
     if into is None and len(parts) != 1:
         raise errors.invalid('into', 'be given for several folders', None)
     target = parts[0] if into is None else paths.as_path(into, 'into').absolute()
+    target = by_folder.get(os.path.realpath(target), target)
     with errors.on_disk(target):
         _check_mergeable(parts, target, allow_changed=allow_changed)
         target.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as locks:
             for part in dict.fromkeys([*parts, target]):
-                locks.enter_context(run_access.exclusive('workdir', part))
+                locks.enter_context(run_access.exclusive(_argument(part, target), part))
             facts = _check_mergeable(parts, target, allow_changed=allow_changed)
             _merge(parts, target, facts, allow_mixed=allow_mixed)
     return read(target)
@@ -120,18 +125,19 @@ def _check_mergeable(
       ValueError: if a folder differs, or the target holds something other than a run.
     """
     for part in parts:
-        _require_run('workdir' if part == target else 'folders', part)
+        _require_run(_argument(part, target), part)
     first = descriptions.read_description(parts[0])
     assert first is not None
     facts = dict(first.facts)
     others = [part for part in [*parts[1:], target] if part != parts[0]]
     for other in dict.fromkeys(others):
-        if run_access.refuse_foreign('workdir', other) is not run_access.Kind.RUN:
+        argument = _argument(other, target)
+        if run_access.refuse_foreign(argument, other) is not run_access.Kind.RUN:
             continue
         there = descriptions.read_description(other)
         assert there is not None
         changed = descriptions.check_same(
-            'workdir', other, there, first, may_grow=False, allow_changed=allow_changed
+            argument, other, there, first, may_grow=False, allow_changed=allow_changed
         )
         facts[run_files.CHANGED] = list(
             dict.fromkeys([*facts.get(run_files.CHANGED, ()), *changed])
@@ -139,6 +145,11 @@ def _check_mergeable(
     if not facts.get(run_files.CHANGED):
         facts.pop(run_files.CHANGED, None)
     return facts
+
+
+def _argument(folder: Path, target: Path) -> str:
+    """Returns what named a folder: ``workdir`` the full run, ``folders`` the other shards."""
+    return 'workdir' if folder == target else 'folders'
 
 
 def _require_run(argument: str, folder: Path) -> None:
@@ -151,18 +162,27 @@ def _merge(
     parts: Sequence[Path], target: Path, facts: RunFacts, *, allow_mixed: bool
 ) -> None:
     """Checks the lanes of all parts, and writes the files of the full run."""
-    best = _best_of_each_lane([target, *parts])
+    best, damaged = _best_of_each_lane([target, *parts])
     divisions = _divisions_of(parts)
     if divisions:
         expected = divisions[0].expected(best)
     else:  # A run in one piece: no shards to name.
         expected = dict.fromkeys(best, 0)
-    _check_complete(best, expected, divisions, facts, target)
+    _check_complete(best, expected, damaged, divisions, facts, target)
     _check_lanes(best, parts[0], facts, allow_mixed=allow_mixed)
     ordered = in_order((best[name] for name in expected), facts)
     lines = ''.join(itertools.chain.from_iterable(lane.lines for lane in ordered))
+    columns: dataset.Columns = {}
     if facts.get('tuning'):
-        trials.check_main_lanes(as_columns(lines.splitlines()), facts)
+        columns = as_columns(lines.splitlines())
+        metric_lines.check_columns(target, columns, facts)
+        trials.check_main_lanes(columns, facts)
+    if not divisions:
+        absent = missing_lanes.of_run_in_one_piece(ordered, columns, facts)
+        if absent:
+            requirement = 'hold all lanes (the command that began the run resumes it)'
+            value = f'{target} without {_first_of(absent)}'
+            raise errors.invalid('workdir', requirement, value)
     _gather_files(best.values(), parts, target)
     atomic_files.write(target / EXPERIMENT, as_json(facts))
     atomic_files.write(target / METRICS, lines.encode())
@@ -208,23 +228,32 @@ def _check_lanes(
     check_kinds(kinds, allow_mixed=allow_mixed)
 
 
-def _best_of_each_lane(folders: Iterable[Path]) -> dict[str, LaneRecord]:
-    """Returns the longest save of each lane, by the lane's name.
+def _best_of_each_lane(
+    folders: Iterable[Path],
+) -> tuple[dict[str, LaneRecord], dict[str, Path]]:
+    """Reads the longest save of each lane.
 
     Of each folder only the last save counts. If it is damaged, the lane is missing there.
+
+    Returns:
+      The lanes, and the damaged saves, both by the lane's name.
     """
     best: dict[str, LaneRecord] = {}
+    damaged: dict[str, Path] = {}
     for folder in dict.fromkeys(folders):
         for name, files in saves(folder).items():
             if name not in best or best[name].round < max(files):
-                with contextlib.suppress(checkpoints.DamagedError):
+                try:
                     best[name] = lane_of(files)
-    return best
+                except checkpoints.DamagedError:
+                    damaged[name] = files[max(files)]
+    return best, damaged
 
 
 def _check_complete(
     best: Mapping[str, LaneRecord],
     expected: Mapping[str, int],
+    damaged: Mapping[str, Path],
     divisions: Sequence[RunDivision],
     facts: RunFacts,
     target: Path,
@@ -236,6 +265,8 @@ def _check_complete(
     missing = [name for name in expected if name not in done]
     if missing:
         value = f'{target} without {_describe_missing(missing, expected, divisions)}'
+        for path in [damaged[name] for name in missing if name in damaged][:1]:
+            value += f'; {path} is damaged'
         raise errors.invalid('workdir', 'hold all lanes', value)
     has_ended = any(division.ended for division in divisions)
     if 'until' in facts and divisions and not has_ended:
@@ -251,15 +282,18 @@ def _describe_missing(
     divisions: Sequence[RunDivision],
 ) -> str:
     """Counts the missing lanes, and names the first of them and their shards."""
-    shown = ', '.join(missing[:_MAX_NAMED])
-    if len(missing) > _MAX_NAMED:
-        shown += ', ...'
-    text = f'{len(missing)} of {len(expected)}: {shown}'
+    text = f'{len(missing)} of {len(expected)}: {_first_of(missing)}'
     if divisions:
         shards = sorted({expected[name] for name in missing})
         listed = ', '.join(map(str, shards))
         text += f' (of shards {listed} of {divisions[0].count})'
     return text
+
+
+def _first_of(names: Sequence[str]) -> str:
+    """Lists the first names."""
+    shown = ', '.join(names[:_MAX_NAMED])
+    return f'{shown}, ...' if len(names) > _MAX_NAMED else shown
 
 
 def check_kinds(

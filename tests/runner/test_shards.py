@@ -158,7 +158,7 @@ def test_another_config_is_refused(tmp_path):
     with names('workdir', 'config.client.learning_rate is 0.1 and not 0.2'):
         experiment.build(changed).shard(1, 2).run(tmp_path / 'a')
     experiment.build(changed).shard(1, 2).run(tmp_path / 'b')
-    with names('workdir', 'config.client.learning_rate is 0.2 and not 0.1'):
+    with names('folders', 'config.client.learning_rate is 0.2 and not 0.1'):
         runs.merge([tmp_path / 'a', tmp_path / 'b'], tmp_path / 'all')
 
 
