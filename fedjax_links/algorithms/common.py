@@ -348,14 +348,15 @@ def as_float(counts: Array) -> Array:
     return counts.astype(jnp.result_type(float))
 
 
-def check_table_dtype(table_dtype: TableDtype) -> None:
-    """Raises unless ``table_dtype`` is None or a floating-point dtype."""
-    requirement = 'be a floating-point dtype'
+def check_table_dtype(table_dtype: TableDtype, *, min_bits: int = 16) -> None:
+    """Raises unless it is None or a float dtype; JAX adds none below 16 bits to wider ones."""
+    requirement = f'be a floating-point dtype of at least {min_bits} bits'
     try:
         dtype = jnp.dtype(jnp.float32 if table_dtype is None else table_dtype)
     except TypeError:  # not a dtype at all
         raise errors.invalid('table_dtype', requirement, table_dtype) from None
-    if not jnp.issubdtype(dtype, jnp.floating):
+    is_float = jnp.issubdtype(dtype, jnp.floating)
+    if not is_float or 8 * dtype.itemsize < min_bits:
         raise errors.invalid('table_dtype', requirement, dtype.name)
 
 

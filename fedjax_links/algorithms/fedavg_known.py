@@ -23,13 +23,13 @@ def fedavg_known(
     rounds. Links with memory are correlated with x^t and leave a bias of first order in the rate.
     It falls with 1/N and grows with the correlation time (`analysis.first_order_mean`). The
     variance is of order 1/p_i. The weight scales the update and not the local rate. No weight is
-    clipped. UPGA-PL (Rodio et al. 2023) is this rule where packets get lost in both directions, so
-    that p_i^t is the probability that both arrive.
+    clipped. UPGA-PL (Rodio et al. 2023) is this algorithm where packets get lost in both
+    directions, so that p_i^t is the probability that both arrive.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. p_i^t is ``links.prob``. If a pattern does not know it (NaN), an active client
-    makes the server model NaN, as a compiled program cannot raise an error. ``finite`` of the
-    federation turns false in that round. An empty round keeps x.
+    makes the server model NaN, as a compiled program cannot raise an error. The
+    federation's ``finite`` turns false in that round. An empty round keeps x.
 
     Memory: one model.
 

@@ -105,7 +105,7 @@ def fedbuff(
     """
     checks.integer('buffer_size', buffer_size)
     checks.positive_number('server_lr', server_lr)
-    common.check_table_dtype(table_dtype)
+    common.check_table_dtype(table_dtype, min_bits=8)  # Rows are cast before use.
 
     def init(params: Params, problem: Problem) -> FedBuffState:
         clients = common.table_of(params, problem, table_dtype)

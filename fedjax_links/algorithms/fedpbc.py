@@ -84,7 +84,7 @@ def fedpbc(
     """
     checks.positive_number('server_lr', server_lr)
     checks.choice('compute', compute, ('all', 'active'))
-    common.check_table_dtype(table_dtype)
+    common.check_table_dtype(table_dtype, min_bits=8)  # Rows are cast before use.
 
     def round_step(
         state: ClientsState, ctx: RoundContext, problem: Problem

@@ -62,8 +62,8 @@ def fedstale(
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for a weight outside [0, 1], a rate that is not positive or a dtype that is not
-        floating-point.
+      ValueError: for a weight outside [0, 1], a rate that is not positive, a dtype that is not
+        floating-point, or an optimizer that is no optax transformation.
 
     Example:
       >>> import jax

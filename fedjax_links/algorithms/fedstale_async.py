@@ -76,8 +76,8 @@ def fedstale_async(
     The weights are hinges of ages in rounds. ``beta_i = stale_weight / (1 + stale_decay d)``, where
     d is by how much the age of h_i exceeds ``stale_patience``, at least 0. Its age is the number of
     rounds since the model that it starts from. betabar_i is the mean of beta_i over the rounds
-    since client i's last arrival, this one included. alpha_i is the hinge of the age of z_i, from
-    1 on, by ``late_decay`` and ``late_patience``. By default no weight decays.
+    since client i's last arrival, this one included. alpha_i falls from 1 in the same way, with
+    the age of z_i, by ``late_decay`` and ``late_patience``. By default no weight decays.
 
     On quadratics of equal curvature, under independent links and without decay, the mean of x ends
     at the optimum. What h_i adds between two arrivals then has mean zero. Decay adds a bias. It is

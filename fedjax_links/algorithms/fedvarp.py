@@ -63,7 +63,7 @@ def fedvarp(
 
     Raises:
       ValueError: for a rate that is not positive, a dtype that is not floating-point, a negative
-        age or no transformation.
+        age or an optimizer that is no optax transformation.
 
     Example:
       >>> import jax

@@ -64,7 +64,8 @@ def focus(
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for a rate that is not positive or a dtype that is not floating-point.
+      ValueError: for a rate that is not positive, a dtype that is not floating-point or an
+        optimizer that is no optax transformation.
 
     Example:
       >>> import jax

@@ -71,7 +71,7 @@ def mifa(
 
     Raises:
       ValueError: for a rate that is not positive, an unknown ``memory``, a dtype that is not
-        floating-point, a negative age or no transformation.
+        floating-point, a negative age or an optimizer that is no optax transformation.
 
     Example:
       >>> import jax

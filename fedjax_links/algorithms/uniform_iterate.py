@@ -72,7 +72,7 @@ def uniform_iterate(algorithm: Algorithm) -> Algorithm:
     def round_step(
         state: UniformIterateState, ctx: RoundContext, problem: Problem
     ) -> Step[UniformIterateState]:
-        start = algorithm.models(state.algorithm)['server']
+        start = contracts.server_of(algorithm.models(state.algorithm))
         new_state, metrics = algorithm.round_step(state.algorithm, ctx, problem)
 
         # x_t is one of t + 1 models that are equally likely.

@@ -193,8 +193,8 @@ def weighted_gradient_flow(
       weights: float[N].
       time: how long, at least 0.
       start: where from; zeros if absent.
-      num_steps: steps in time; the error falls with their square.
-      max_gradients: most gradients that may be computed; None for 10 million.
+      num_steps: steps in time, at least 1; the error falls with their square.
+      max_gradients: most gradients that may be computed, at least 0; None for 10 million.
       **options: ``loss``, ``num_classes`` and ``l2``, as in `weighted_minimiser`.
 
     Returns:
@@ -216,7 +216,8 @@ def weighted_gradient_flow(
         point = objective.checked_parameters('start', start)
     time = _checks.checked_at_least_zero('time', time)
     if max_gradients is not None:
-        _checks.checked_number('max_gradients', max_gradients)
+        most = _checks.checked_number('max_gradients', max_gradients)
+        _checks.require(most >= 0, 'max_gradients', 'be at least 0', max_gradients)
     smoothness = objective.smoothness()
     # A step has at least two gradients.
     steps = _checks.checked_int(

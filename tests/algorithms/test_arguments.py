@@ -27,6 +27,7 @@ def algorithms_with(argument):
     ]
 
 
+CASTING = {'fedbuff', 'fedpbc'}  # They cast rows before they use them.
 POSITIVE = [
     ('amplified_fedavg', 'amplification'),
     ('amplified_scaffold', 'amplification'),
@@ -161,9 +162,14 @@ def test_an_unknown_memory_is_refused():
 @pytest.mark.parametrize('name', algorithms_with('table_dtype'))
 @pytest.mark.parametrize('dtype, shown', [(jnp.int8, 'int8'), (1, '1')])
 def test_a_table_of_integers_or_of_no_dtype_is_refused(name, dtype, shown):
-    message = rf'^`table_dtype` must be a floating-point dtype, got {shown}\.$'
-    with pytest.raises(ValueError, match=message):
+    with refusals.names('table_dtype', 'be a floating-point dtype', f'got {shown}.'):
         make(name, table_dtype=dtype)
+
+
+@pytest.mark.parametrize('name', sorted({*algorithms_with('table_dtype')} - CASTING))
+def test_floats_that_cannot_be_added_to_others_are_refused(name):
+    with refusals.names('table_dtype', 'at least 16 bits', 'got float8_e4m3fn.'):
+        make(name, table_dtype=jnp.float8_e4m3fn)
 
 
 @pytest.mark.parametrize(

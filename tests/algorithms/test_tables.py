@@ -93,6 +93,13 @@ def test_fedpbc_keeps_a_model_per_client(dtype, width):
     assert tree.num_bytes(state) == 4 * DIMENSION + width * NUM_CLIENTS * DIMENSION
 
 
+@pytest.mark.parametrize('name', ['fedbuff', 'fedpbc'])
+def test_client_models_that_are_cast_may_have_eight_bits(name):
+    state = end(name, 3, table_dtype=jnp.float8_e4m3fn)
+    assert state.clients.dtype == jnp.float8_e4m3fn
+    assert np.isfinite(state.server).all()
+
+
 @pytest.mark.parametrize('dtype, width', [(None, 4), (jnp.bfloat16, 2)])
 def test_states_with_further_rows_have_their_documented_size(dtype, width):
     problem = federation()

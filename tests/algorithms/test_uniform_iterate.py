@@ -4,8 +4,10 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, testing
+import fedjax_links as fl
+from fedjax_links import algorithms, local_training, participation, problems, testing
 from fedjax_links.core import prng
+from tests import refusals
 from tests.reference import harness, quadratic_loops
 
 STREAM = 0x554E  # `uniform_iterate._STREAM`
@@ -52,6 +54,19 @@ def test_the_rule_draws_each_model_equally_often():
     counts = np.bincount(last, minlength=num_rounds)
     error = np.sqrt(num_seeds * (1 - 1 / num_rounds) / num_rounds)
     assert np.abs(counts - num_seeds / num_rounds).max() < 4.5 * error
+
+
+def test_an_algorithm_without_a_server_model_is_refused():
+    fedavg = algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))
+    nameless = fedavg._replace(models=lambda state: {'x': state.server})
+    with refusals.names('algorithm', 'have a model `server`', 'got x'):
+        fl.simulate(
+            jax.random.key(0),
+            algorithms.uniform_iterate(nameless),
+            participation.bernoulli([0.5]),
+            problems.quadratic([[0.0]]),
+            num_rounds=1,
+        )
 
 
 @pytest.mark.slow

@@ -276,6 +276,10 @@ def test_a_flow_takes_no_more_gradients_than_it_may(data, monkeypatch):
     limit = f'take at most {needed - 1} gradients'
     with refuses(f'`time` must {limit}, got 50, which takes {needed}.'):
         follow(needed - 1)
+    with refuses('`max_gradients` must be at least 0, got -1.'):
+        follow(-1)
+    with refuses('`max_gradients` must be at least 0, got nan.'):
+        follow(np.nan)
     assert not computed
 
 

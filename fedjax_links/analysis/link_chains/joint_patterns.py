@@ -124,10 +124,12 @@ def periodic_groups(
     size = _checks.checked_int(
         'cohort_size', cohort_size, minimum=1, maximum=int(sizes.min())
     )
-    num_modes = turn * sum(math.comb(int(n), size) for n in sizes)
+    num_cohorts = sum(math.comb(int(n), size) for n in sizes)
+    num_modes = turn * num_cohorts
+    too_large = 'active_rounds' if num_cohorts <= chains.MAX_MODES else 'cohort_size'
     requirement = f'leave at most {chains.MAX_MODES:,} modes of a turn and a cohort'
-    got = f'{size}, with {num_modes:,} modes'
-    _checks.require(num_modes <= chains.MAX_MODES, 'cohort_size', requirement, got)
+    got = f'{num_modes:,} with {turn} rounds and cohorts of {size}'
+    _checks.require(num_modes <= chains.MAX_MODES, too_large, requirement, got)
     num_phases = turn * num_groups
     ups = []
     phase_of_mode = []

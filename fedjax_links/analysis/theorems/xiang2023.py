@@ -101,6 +101,8 @@ def step_size_caps(
     References:
       Xiang et al., CDC 2023, Theorem 1.
     """
+    smoothness = _checks.checked_positive('smoothness', smoothness)
+    local_steps = _numbers.at_least_one('local_steps', local_steps)
     kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
     constant = local_drift.drift_constant(learning_rate, smoothness, local_steps)
     rho = _checks.checked_prob('mixing_rate', mixing_rate)
@@ -273,7 +275,7 @@ def consensus_bound(
       Xiang et al., CDC 2023, Lemma 5.
     """
     rho = _checks.checked_prob('mixing_rate', mixing_rate)
-    _numbers.at_least_one('local_steps', local_steps)
+    local_steps = _numbers.at_least_one('local_steps', local_steps)
     _numbers.all_at_least_zero(
         learning_rate=learning_rate,
         mean_gradient_square=mean_gradient_square,
@@ -363,6 +365,10 @@ def theorem1_terms(
     References:
       Xiang et al., CDC 2023, Theorem 1.
     """
+    num_rounds = _numbers.at_least_one('num_rounds', num_rounds)
+    num_clients = _numbers.at_least_one('num_clients', num_clients)
+    local_steps = _numbers.at_least_one('local_steps', local_steps)
+    smoothness = _checks.checked_positive('smoothness', smoothness)
     rate = theorem1_learning_rate(
         num_rounds, num_clients=num_clients, local_steps=local_steps
     )

@@ -54,6 +54,8 @@ def step_size_limit(
     References:
       Xiang et al., journal version 2024, Lemma 4 and Theorem 1.
     """
+    smoothness = _checks.checked_positive('smoothness', smoothness)
+    local_steps = _numbers.at_least_one('local_steps', local_steps)
     drift = local_drift.squared_drift(learning_rate, smoothness, local_steps)
     rho = _checks.checked_prob('mixing_rate', mixing_rate)
     beta = _numbers.at_least_zero('slope', slope)

@@ -259,6 +259,8 @@ def test_refusals():
         link_chains.periodic_groups(
             np.repeat([0, 1], 50), active_rounds=10, cohort_size=10
         )
+    with refusals.names('active_rounds', '3,000,000,000', '1000000000 rounds'):
+        link_chains.periodic_groups([0, 0, 1], active_rounds=10**9, cohort_size=1)
     with refusals.names('down', 'one row, or 2 like `up`', 'got 3 rows'):
         link_chains.semi_markov(np.ones((2, 1)), np.ones((3, 1)))
     with refusals.names('up', '[G, L]', 'got (1, 1, 2)'):

@@ -4,9 +4,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from fedjax_links import analysis
-from fedjax_links.analysis.theorems import local_drift, xiang2023
+from fedjax_links.analysis.theorems import local_drift, xiang2023, xiang2024
 from tests.analysis.theorems import exact_moments
 
 COUNT = 1000
@@ -201,3 +202,31 @@ def test_terms_without_noise_stay_finite_where_nothing_mixes():
         initial_gap=1.0,
     )
     assert terms.total == 0.8
+
+
+@pytest.mark.parametrize(
+    'bound',
+    [
+        lambda steps, rounds: xiang2023.step_size_caps(
+            1e-6, smoothness=1.0, local_steps=steps, mixing_rate=0.9
+        ),
+        lambda steps, rounds: xiang2024.step_size_limit(
+            1e-6, smoothness=1.0, local_steps=steps, mixing_rate=0.9
+        ),
+        lambda steps, rounds: xiang2023.consensus_bound(
+            1e-6, local_steps=steps, mixing_rate=0.9, mean_gradient_square=1.0
+        ),
+        lambda steps, rounds: xiang2023.theorem1_terms(
+            rounds,
+            num_clients=steps,
+            local_steps=steps,
+            smoothness=1.0,
+            mixing_rate=0.5,
+            initial_gap=1.0,
+            offset=1.0,
+        ),
+    ],
+)
+def test_counts_whose_products_overflow_give_the_same_bound(bound):
+    narrow = bound(np.int32(50_000), np.int32(10**6))
+    np.testing.assert_array_equal(narrow, bound(50_000, 10**6))
