@@ -19,7 +19,7 @@ LETTERS_PER_INCH = 9
 
 
 def metric_bars(
-    values: Mapping[str, ArrayLike],
+    values: Mapping[str, ArrayLike | Sequence[ArrayLike]],
     groups: Sequence[str],
     metric: str | None = None,
     *,
@@ -32,7 +32,8 @@ def metric_bars(
     Of two seeds, whose interval is wider than most pictures, both are drawn as dots.
 
     Args:
-      values: final metrics float[P, S] by label, one row per group, one entry per seed.
+      values: final metrics float[P, S] by label, one row per group, one entry per seed; or a list
+        of P rows, which may have different numbers of seeds.
       groups: what the P groups are called.
       metric: the metric's name, which labels the axis; None for no label. Fractions, such as
         ``accuracy``, are shown in per cent.
@@ -67,9 +68,10 @@ def metric_bars(
     group_centres = np.arange(len(groups))
     middle_bar = (len(values) - 1) / 2
     for bar_index, (label, style) in enumerate(styles.assign_styles(values).items()):
-        by_seed = heights[label]
-        num_seeds = by_seed.shape[1]
-        mean, half_width, _ = evaluation.seed_interval(by_seed, axis=1)
+        rows = heights[label]
+        num_seeds = np.array([row.size for row in rows])
+        intervals = [evaluation.seed_interval(row) for row in rows]
+        means = [float(interval.mean) for interval in intervals]
         options: dict[str, Any] = {
             'label': panels.literal(names.get(label, label)),
             'color': style.colour,
@@ -78,13 +80,19 @@ def metric_bars(
             'hatch': style.hatch,
         }
         centres = group_centres + (bar_index - middle_bar) * width
-        if num_seeds > 2:
-            options['yerr'] = np.nan_to_num(half_width)
+        if (num_seeds > 2).any():
+            half_widths = [float(interval.half_width) for interval in intervals]
+            has_whisker = num_seeds > 2
+            options['yerr'] = np.where(has_whisker, np.nan_to_num(half_widths), np.nan)
             options['error_kw'] = {'linewidth': 0.8, 'capsize': 2}
-        axes.bar(centres, mean, width, **options)
-        if num_seeds == 2:
+        axes.bar(centres, means, width, **options)
+        pairs = [
+            (x, row) for x, row in zip(centres, rows, strict=True) if row.size == 2
+        ]
+        if pairs:
             dots: dict[str, Any] = {'color': 'black', 'markersize': 3}
-            axes.plot(np.repeat(centres, 2), by_seed.ravel(), '.', **dots)
+            positions = np.repeat([x for x, _ in pairs], 2)
+            axes.plot(positions, np.ravel([row for _, row in pairs]), '.', **dots)
     letters = max(8, int(letters_per_inch * inches / max(1, len(groups))))
     _name_groups(axes, groups, letters)
     shown_metric = Metric(metric or '')
@@ -99,13 +107,28 @@ def metric_bars(
     return axes
 
 
-def _checked_values(label: str, values: object, num_groups: int) -> np.ndarray:
-    """Returns the values of a label, float64[P, S]; raises for another shape, or no seeds."""
+def _checked_values(label: str, values: object, num_groups: int) -> list[np.ndarray]:
+    """Returns the values of a label, P of float64[S]; raises for another shape, or no seeds."""
+    if _has_unequal_rows(values):
+        assert isinstance(values, Sequence)
+        rows = [checks.numbers('values', row).astype(np.float64) for row in values]
+        if len(rows) != num_groups or not all(r.ndim == 1 and r.size for r in rows):
+            shapes = [list(row.shape) for row in rows]
+            got = f'rows of shapes {shapes} for {label!r}'
+            raise errors.invalid('values', f'be {num_groups} rows of seeds', got)
+        return rows
     array = checks.numbers('values', values).astype(np.float64)
     if array.ndim != 2 or len(array) != num_groups or not array.size:
         shape = f'shape {list(array.shape)} for {label!r}'
         raise errors.invalid('values', f'be of shape [{num_groups}, S]', shape)
-    return array
+    return list(array)
+
+
+def _has_unequal_rows(values: object) -> bool:
+    """Returns whether values are a list of rows of different lengths."""
+    if not isinstance(values, list | tuple):
+        return False
+    return len({len(row) for row in values if hasattr(row, '__len__')}) > 1
 
 
 def _name_groups(axes: Axes, groups: Sequence[str], letters: int) -> None:

@@ -159,7 +159,9 @@ def participation_rates(
     num_last = -(-rates.size // 4)
     last_shown = np.append(rates[order][-num_last:], probs[order][-num_last:])
     if np.nanmax(last_shown) > 0.5 * limit:
-        position = {'loc': 'upper center', 'bbox_to_anchor': (0.5, -0.16), 'ncols': 2}
+        # The padding, in sizes of letters, is that of ticks and label at any height of the axes.
+        position = {'loc': 'upper center', 'bbox_to_anchor': (0.5, 0), 'ncols': 2}
+        position['borderaxespad'] = 4
     axes.legend(fontsize='small', frameon=False, **position)
     return panels.label_axes(axes, 'share of rounds', _RANK, integers='y')
 

@@ -55,7 +55,12 @@ class FinalMetrics(NamedTuple):
 
     def caption(self) -> str:
         """Says what the numbers and their ± are."""
-        text = f'{self.metric.title}: {self.span}; ± is {SEED_INTERVAL}'
+        return f'{self.metric.title}: {self.span}; {self.intervals}'
+
+    @property
+    def intervals(self) -> str:
+        """Says what ± and the numbers in brackets are."""
+        text = f'± is {SEED_INTERVAL}'
         if any(len(choice.values) > 1 for choice in self.choices.values()):
             text += (
                 '. The number in brackets is half the width of the interval that includes tuning: '
@@ -228,13 +233,19 @@ class Verdicts:
             'same links and batches, from a confidence sequence that holds at any number of seeds'
         )
 
-    def caption(self, metric: Metric) -> str:
-        """Explains stars and verdicts, and how many of them chance would give."""
+    def caption(self, metric: Metric, *, has_verdicts: bool = True) -> str:
+        """Explains stars and verdicts, and how many of them chance would give.
+
+        Args:
+          metric: of the differences.
+          has_verdicts: whether verdicts stand beside the differences.
+        """
         parts = [self._caption_of_stars()]
         compared = self._compared
         if len(compared) > 1 and self._num_equal:
             parts.append('rows of the same numbers are one comparison')
-        if any(self.word(difference).endswith(BY_ITSELF) for difference in compared):
+        texts = map(self.word, compared) if has_verdicts else ()
+        if any(text.endswith(BY_ITSELF) for text in texts):
             parts.append('by itself: not corrected for the other comparisons')
         if any(math.isnan(difference.half_width) for difference in compared):
             parts.append(

@@ -128,8 +128,11 @@ class RunView:
         """Writes the number of seeds: ``5 seeds``, or ``3 to 5 seeds``."""
         if self.num_seeds == 1:
             return '1 seed'
-        least = f'{self.until["least"]} to ' if self.until else ''
-        return f'{least}{self.num_seeds} seeds'
+        has_seed = self.data['started'].any('model')
+        counts = np.asarray(has_seed.sum('seed'))
+        least = int(counts.min(initial=self.num_seeds, where=counts > 0))
+        few = f'{least} to ' if least < self.num_seeds else ''
+        return f'{few}{self.num_seeds} seeds'
 
     def name(self, label: str) -> str:
         """Returns the name that pages show for a pattern, an algorithm or a series."""

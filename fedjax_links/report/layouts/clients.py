@@ -13,7 +13,12 @@ from fedjax_links.pages import tables
 from fedjax_links.plot import panels
 from fedjax_links.plot.panels import Axes
 from fedjax_links.report.client_stats import Clients
-from fedjax_links.report.layouts.page import Page, rounds_of_map, with_panels
+from fedjax_links.report.layouts.page import (
+    Page,
+    lane_of_links,
+    rounds_of_map,
+    with_panels,
+)
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
 from fedjax_links.results.clients import PARTICIPATIONS
@@ -26,9 +31,9 @@ _SPREAD = (
     "{title} of final models on every client's own evaluation data (the clients' mean model where "
     'clients keep models, unless the server was tuned; first point of a grid). Each client counts '
     'the same. Mean, {quantile} and standard deviation (spread) are over clients. Took part least, '
-    'most: means over the quarter of the training clients with the fewest and with the most '
-    "participations. Own: of every client's own model. ± is the 95 % interval over seeds (Student "
-    't). Drawn: the first seed, clients that do not train at 0.'
+    'most: means over the training clients with participations up to the lower quartile, and from '
+    "the upper one on. Own: of every client's own model. ± is the 95 % interval over seeds "
+    '(Student t). Drawn: the first seed, clients that do not train at 0.'
 )
 
 
@@ -49,8 +54,9 @@ def link_maps(view: RunView) -> Page:
 
     rows = [_link_row(view, label) for label in view.links]
     caption = (
-        "First seed, all rounds. Distance: from FedAvg's weights, for client i the mean of "
-        '1{i in A} / |A| over rounds, to equal ones (L1); exact: the same for the expected weights'
+        f"{lane_of_links(view).capitalize()}, all rounds. Distance: from FedAvg's weights, for "
+        'client i the mean of 1{i in A} / |A| over rounds, to equal ones (L1); exact: the same for '
+        'the expected weights'
     )
     if not view.clients:
         caption += (
@@ -61,7 +67,9 @@ def link_maps(view: RunView) -> Page:
         caption = 'No links are recorded in this folder; an archive has none'
     table = tables.from_rows(rows, f'{caption}.')
     num_rounds = max((len(links.mask) for links in view.links.values()), default=0)
-    picture_caption = f'Dark where a client takes part, in {rounds_of_map(num_rounds)}.'
+    picture_caption = (
+        f'Dark where a client takes part, in {rounds_of_map(view, num_rounds)}.'
+    )
     page = Page('Realised links', [table], caption=picture_caption, of_links=True)
     return with_panels(page, [*view.links], draw)
 
@@ -107,7 +115,7 @@ def participation(view: RunView) -> Page:
     }
     picture_caption = (
         'A point is a client, with its rounds and its training loss at the final model; '
-        'first seed.'
+        f'{lane_of_links(view)}.'
     )
     page = Page('Participation', shown, caption=picture_caption, of_links=True)
     return _with_scatter(view, page, counts, losses)
@@ -167,16 +175,16 @@ def _participations(view: RunView) -> tables.Table:
             'participations': f'{counts.min()}, {np.median(counts):g}, {counts.max()}',
             'mean gap': f'{gaps.mean():.3g}' if gaps.size else '-',
             'longest': f'{np.nanmax(report.max_gaps):.0f}' if gaps.size else '-',
-            'age at end': f'{np.median(age):.0f}, {age.max()}',
+            'age at end': f'{np.median(age):g}, {age.max()}',
             'effective': effective if has_participated.any() else '-',
         }
         rows.append(row)
     return tables.from_rows(
         rows,
-        'First seed, by client. Participations: least, median, most. Gap: rounds from one '
-        'participation to the next; mean over the clients with two, and the longest. Age: rounds '
-        'since the last participation, median and most. Effective: the number of equally '
-        "weighted clients with the variance of FedAvg's realised weights.",
+        f'{lane_of_links(view).capitalize()}, by client. Participations: least, median, most. Gap: '
+        'rounds from one participation to the next; mean over the clients with two, and the '
+        'longest. Age: rounds since the last participation, median and most. Effective: the number '
+        "of equally weighted clients with the variance of FedAvg's realised weights.",
     )
 
 

@@ -1,5 +1,6 @@
 """Shows final metrics: all of them, best points, bars, and their spread over seeds."""
 
+import itertools
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ from fedjax_links.planning import seeding
 from fedjax_links.plot import panels
 from fedjax_links.plot.bars import LETTERS_PER_INCH
 from fedjax_links.plot.panels import Figure
-from fedjax_links.report.comparisons import SEED_INTERVAL, FinalKey
+from fedjax_links.report.comparisons import FinalKey
 from fedjax_links.report.layouts.page import PAPER_SCALE, Page, labels
 from fedjax_links.report.layouts.rates import edge
 from fedjax_links.report.run_view import RunView
@@ -46,7 +47,7 @@ def metrics(view: RunView, *, tail: float | None = None) -> Page:
             row[final_metrics.metric.title] = final_metrics.text(key)
         rows.append(row)
     span = all_final_metrics[0].span
-    caption = f'{span[0].upper()}{span[1:]}; ± is {SEED_INTERVAL}.'
+    caption = f'{span[0].upper()}{span[1:]}; {all_final_metrics[0].intervals}.'
     return Page('All metrics', [tables.from_rows(rows, caption)])
 
 
@@ -91,8 +92,11 @@ def best(
                 difference_title: difference_text,
             }
             rows.append(row)
-    caption = (
-        f'{final_metrics.caption()}. No interval includes the choice of the best point. An arrow '
+    caption = f'{final_metrics.caption()}.'
+    if view.until:
+        caption += f' ± of a difference is {view.verdicts([]).interval}.'
+    caption += (
+        ' No interval includes the choice of the best point. An arrow '
         'marks a value at the upper (↑) or lower (↓) edge of the grid.'
     )
     return Page('Best points of the grid', [tables.from_rows(rows, caption)])
@@ -137,7 +141,7 @@ def bars(
     group_inches = max(0.28 * len(names), longest_word / LETTERS_PER_INCH + 0.2)
     width = min(max(7.0, len(patterns) * group_inches), _MOST_INCHES)
     rows = []
-    heights = {}
+    heights: dict[str, list[np.ndarray]] = {}
     for label, model in models.items():
         row = {'algorithm': view.name(label)}
         values = []
@@ -146,7 +150,7 @@ def bars(
             row[name] = final_metrics.text(key)
             values.append(final_metrics.choices[key].values[0])
         rows.append(row)
-        heights[label] = np.array(values)
+        heights[label] = values
 
     def draw(figure: Figure) -> None:
         plot.metric_bars(
@@ -160,10 +164,13 @@ def bars(
         panels.legend_below(figure, list(names.values()))
 
     picture_caption = f'Bars: {final_metrics.metric.title}, {final_metrics.span}. '
-    if view.num_seeds > 2:
-        picture_caption += 'Whiskers: the 95 % intervals over seeds (Student t).'
-    elif view.num_seeds == 2:
-        picture_caption += 'Dots: the two seeds, too few for an interval.'
+    num_seeds = set(map(len, itertools.chain(*heights.values())))
+    notes = []
+    if max(num_seeds) > 2:
+        notes.append('Whiskers: the 95 % intervals over seeds (Student t).')
+    if 2 in num_seeds:
+        notes.append('Dots: the two seeds, too few for an interval.')
+    picture_caption += ' '.join(notes)
     table = tables.from_rows(rows, f'{final_metrics.caption()}.')
     heading = f'Final {final_metrics.metric.words} as bars'
     page = Page(heading, [table], draw, (width, 4.2), picture_caption)

@@ -184,7 +184,8 @@ class ComparedMap:
             is_any_unfair = is_any_unfair or not is_fair.all()
         caption = (
             f'Difference to {self.baseline} at the same cell, in parentheses the final metric; '
-            f'± is {self.verdicts.interval}; {self.verdicts.caption(self.metric)}'
+            f'± is {self.verdicts.interval}; '
+            f'{self.verdicts.caption(self.metric, has_verdicts=False)}'
         )
         if is_any_unfair:
             caption += (

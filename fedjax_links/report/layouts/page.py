@@ -43,6 +43,8 @@ PAPER_SCALE = PAPER_FONT / panels.FONT
 _NARROWEST_PANEL = 0.5  # in a paper, of its width in a report
 MOST_SERIES = 24
 """Curves of a picture that can be told apart (chosen by eye)."""
+_COLUMNS_WITHOUT_LINKS = ('client.', 'algorithms.')
+"""Starts of columns of a grid that change no links."""
 _NARROWEST = 6.4
 """Inches of a picture that titles and legends need."""
 
@@ -55,10 +57,18 @@ def labels(view: RunView, key: FinalKey, *, model: bool = False) -> dict[str, st
     return cells
 
 
-def rounds_of_map(num_rounds: int) -> str:
-    """Says which rounds of the first seed a map of links shows, of so many."""
+def rounds_of_map(view: RunView, num_rounds: int) -> str:
+    """Says which rounds a map of a run's links shows, of so many, and of which lane."""
     which = 'all' if num_rounds <= MAP_ROUNDS else f'the first {MAP_ROUNDS}'
-    return f'{which} rounds of the first seed'
+    return f'{which} rounds of the {lane_of_links(view)}'
+
+
+def lane_of_links(view: RunView) -> str:
+    """Says which lane's links pages show: of the first seed, and of a grid the first point."""
+    columns = {name for _, point in view.members.values() for name in point}
+    if all(name.startswith(_COLUMNS_WITHOUT_LINKS) for name in columns):
+        return 'first seed'
+    return 'first seed, first point of the grid'
 
 
 def with_panels(

@@ -223,14 +223,16 @@ def overview(
         draw_rows(figure, rows)
 
     caption = _describe_lines(view, 'interval')
+    if len(view.patterns) > 1:
+        caption = f'Links: {view.name(pattern)}. {caption}'
     if any(predictions.values()):
         caption += _describe_predictions(view)
     if any(exact.values()):
         caption += f' {_EXACT}'
     if links:
         caption += (
-            f' Below: the links in {rounds_of_map(len(links.mask))}, clients with the most rounds '
-            'first, and the share of all rounds in which each took part beside its mean '
+            f' Below: the links in {rounds_of_map(view, len(links.mask))}, clients with the most '
+            'rounds first, and the share of all rounds in which each took part beside its mean '
             'probability.'
         )
     page = Page(heading, [], draw, (_WIDTH, 7.0 if links else 4.0), caption)

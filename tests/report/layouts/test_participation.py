@@ -68,7 +68,7 @@ def test_counts_gaps_ages_and_effective_clients_by_hand():
         'participations': '0, 1.5, 3',
         'mean gap': '1.75',
         'longest': '3',
-        'age at end': '4, 7',
+        'age at end': '3.5, 7',
         'effective': f'{1 / np.sum(weights**2):.1f} of 4',
     }
 
