@@ -373,7 +373,7 @@ def _read_json(path: str, source: bytes, words: Sequence[str]) -> Section:
         raise errors.invalid('config', requirement, ':'.join([path, *words]))
     try:
         values = json.loads(source)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise errors.invalid(
             'config', 'name a readable file of JSON', f'{path}: {error}'
         ) from None

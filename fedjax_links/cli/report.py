@@ -125,7 +125,7 @@ def _options(name: str, flag: str | None) -> dict[str, Any]:
     try:
         text = flag if is_json else Path(flag).read_text()
         options = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise errors.invalid(name, 'be JSON', f'{flag}: {error}') from None
     if not isinstance(options, dict):
         raise errors.invalid(name, 'hold options by name', errors.text_of(options))

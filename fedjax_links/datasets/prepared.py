@@ -26,6 +26,15 @@ from fedjax_links.datasets.npz import Dataset, PathLike, data_root
 _CHUNK_SIZE = 1024
 # The entry of LEAF's JSON that each column is made of.
 _ENTRIES = {'features': 'x', 'labels': 'y'}
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
+"""What reading a file of another form raises."""
 
 Encode = Callable[[Sequence[Any]], np.ndarray]
 """Makes an array of entries of ``x``, or of ``y``, with a row for each."""
@@ -135,7 +144,7 @@ def _users(path: PathLike) -> Iterator[tuple[pathlib.Path, str, list[Any], list[
     for file in files:
         try:
             users = _users_of_file(file)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except _UNREADABLE as error:
             value = f'{file}: {errors.describe(error)}'
             raise errors.invalid('path', "name JSON of LEAF's form", value) from None
         for user, x, y in users:

@@ -110,12 +110,12 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, dict[str, Any
         for by_kind in stored.values():
             for measured in by_kind.get('measured', {}).values():
                 _check_shapes(measured)
-    return {
-        pattern: by_kind
-        for pattern, by_kind in stored.items()
-        # Older versions did not record the number of rounds.
-        if num_rounds is None or by_kind.get('num_rounds', num_rounds) == num_rounds
-    }
+        return {
+            pattern: by_kind
+            for pattern, by_kind in stored.items()
+            # Older versions did not record the number of rounds.
+            if num_rounds is None or by_kind.get('num_rounds', num_rounds) == num_rounds
+        }
 
 
 def _check_shapes(arrays: ClientArrays) -> None:

@@ -172,7 +172,7 @@ def holder_info(path: Path) -> Section | None:
 
 def read_info(path: Path) -> Section:
     """Reads the facts that the last holder of a lock wrote; empty if they are unreadable."""
-    with contextlib.suppress(FileNotFoundError, ValueError):
+    with contextlib.suppress(FileNotFoundError, ValueError, RecursionError):
         facts = json.loads(path.read_text())
         if isinstance(facts, dict):
             return {

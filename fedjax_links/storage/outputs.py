@@ -96,8 +96,10 @@ def _read(folder: Path) -> dict[str, list[str]]:
         return {}
     if not isinstance(files, dict):
         return {}
-    # Older versions listed one digest in place of two.
-    return {
-        name: [entry] if isinstance(entry, str) else list(entry)
-        for name, entry in files.items()
-    }
+    known: dict[str, list[str]] = {}
+    for name, entry in files.items():
+        if isinstance(entry, str):  # Older versions listed one digest in place of two.
+            known[name] = [entry]
+        elif isinstance(entry, list):
+            known[name] = entry
+    return known

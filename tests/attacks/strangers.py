@@ -214,6 +214,9 @@ FILES = {
     'clients clash': clients_with(
         {'losses/links': np.zeros(2), 'losses/links/fedavg': np.zeros(2)}
     ),
+    'clients of two lengths of a run': clients_with(
+        {'num_rounds/links': np.array([1, 2])}
+    ),
     'clients of another kind': clients_with({'anything/links/fedavg': np.zeros(2)}),
     'a save elsewhere': moved_lanes,
     'a save with a strange name': renamed_lane('..@20.npz'),

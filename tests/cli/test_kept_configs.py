@@ -35,6 +35,12 @@ def test_a_recorded_config_is_the_experiment_that_ran(recorded):
     'text, word, message',
     [
         ('{', '', '`config` must name a readable file of JSON, got '),
+        pytest.param(
+            '[' * 10**5,
+            '',
+            '`config` must name a readable file of JSON, got ',
+            id='nested lists',
+        ),
         ('[1]', '', '`config` must name a file with a section, got '),
         (
             json.dumps({'title': 'x'}),

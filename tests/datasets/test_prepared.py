@@ -109,6 +109,9 @@ def test_mistakes_cost_one_line(tmp_path):
     }
     with refusals.one_line(r"^`data.path` must name JSON of LEAF's form"):
         problems.images(**settings, partition='natural')
+    (tmp_path / 'a.json').write_text('[' * 10**5)
+    with refusals.one_line(r"^`path` must name JSON of LEAF's form"):
+        datasets.from_leaf(tmp_path)
 
 
 @pytest.mark.parametrize(

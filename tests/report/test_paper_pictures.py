@@ -110,6 +110,10 @@ def test_a_table_takes_options(folder):
         (['--table=final', '--width=3'], '`width` must be of pictures for a paper'),
         (['--options={}'], '`table` must name a layout, for `options`'),
         (['--table=final', '--options={'], '`options` must be JSON'),
+        (
+            ['--table=final', f'--options={{"x": {"[" * 10**4}'],
+            '`options` must be JSON',
+        ),
     ],
 )
 def test_a_flag_without_effect_costs_a_line(folder, flags, words):

@@ -92,6 +92,13 @@ def test_a_lock_names_its_holder_and_since_when(tmp_path):
     assert file_locks.holder_info(tmp_path / 'b.lock') is None
 
 
+def test_a_lock_of_nested_lists_names_no_holder(tmp_path):
+    path = tmp_path / 'a.lock'
+    path.write_text('[' * 10**5)
+    assert file_locks.read_info(path) == {}
+    assert not file_locks.is_lock(path)
+
+
 def test_shared_locks_exclude_the_exclusive_one_alone(tmp_path):
     path = tmp_path / 'a.lock'
     first = file_locks.acquire_shared(path)

@@ -14,7 +14,13 @@ from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.pages import figure
 from fedjax_links.runs import comparison, export
-from fedjax_links.storage import atomic_files, file_locks, outputs, run_access
+from fedjax_links.storage import (
+    atomic_files,
+    documents,
+    file_locks,
+    outputs,
+    run_access,
+)
 from tests import refusals
 from tests.experiment.configs import files_of
 from tests.runner import running
@@ -270,6 +276,14 @@ def test_an_output_of_ours_is_written_again_and_no_other(tmp_path):
     with pytest.raises(errors.InvalidError, match=r'hold no other figure\.md'):
         outputs.write('workdir', tmp_path, [('figure.md', b'third')])
     assert (tmp_path / 'figure.md').read_bytes() == b'edited by hand'
+
+
+def test_an_output_whose_digests_are_no_list_is_anothers(tmp_path):
+    (tmp_path / 'figure.md').write_bytes(b'made by hand')
+    content = documents.as_json({'files': {'figure.md': 3}})
+    (tmp_path / outputs.LIST).write_bytes(content)
+    with pytest.raises(errors.InvalidError, match=r'hold no other figure\.md'):
+        outputs.write('workdir', tmp_path, [('figure.md', b'second')])
 
 
 def test_a_file_of_another_is_found_before_anything_is_written(tmp_path):
