@@ -222,6 +222,13 @@ def function(argument: str, value: object) -> None:
         raise errors.invalid(argument, 'be a function', errors.text_of(value))
 
 
+def optional_functions(**values: object) -> None:
+    """Raises unless every argument, by name, is a function or None."""
+    for argument, value in values.items():
+        if value is not None:
+            function(argument, value)
+
+
 def flags(**values: object) -> None:
     """Raises unless every argument, by name, is True or False; texts would count as True."""
     for argument, value in values.items():

@@ -120,8 +120,8 @@ def from_arrays(
 
     Raises:
       ValueError: if lengths differ, an owner is not a client id, a client owns nothing, or
-        ``larger_is_better`` names what is not measured; for an unknown loss or metric, or one by
-        name without ``predict``, or beside labels that it does not read.
+        ``larger_is_better`` names what is not measured; for an unknown loss or metric, one by name
+        without ``predict``, or beside labels that it does not read, and ``predict`` without one.
     """
     owners = checks.ids('clients', clients)
     counts = _counts(owners, client_names)
@@ -131,6 +131,7 @@ def from_arrays(
         check_rows(argument, array, 'entry of `clients`', len(owners))
     held_out = examples_held_out(eval_data, rows, num_clients=counts.size)
     checks.function('init_params', init_params)
+    checks.optional_functions(random_loss_fn=random_loss_fn)
     params = jax.eval_shape(init_params, jax.random.key(0))
     if isinstance(loss_fn, str):
         name = loss_fn
@@ -143,13 +144,13 @@ def from_arrays(
                 metric_name for metric_name, metric in measure.metrics if metric.larger
             ]
     else:
-        measure = _by_function(loss_fn, metrics)
+        measure = _by_function(loss_fn, metrics, predict)
         if held_out and held_out[1].shape[1:] != targets.shape[1:]:
             requirement = f'have labels of shape {list(targets.shape[1:])}'
             raise errors.invalid('eval_data', requirement, list(held_out[1].shape[1:]))
     data, owned = _by_owner(rows, targets, owners)
     examples, eval_owned = _evaluation_examples(data, held_out, counts.size)
-    names = () if client_names is None else client_names
+    names = () if client_names is None else tuple(client_names)
     return Problem(
         data=data,
         owned=owned,
@@ -194,9 +195,8 @@ def _counts(owners: np.ndarray, client_names: Sequence[object] | None) -> np.nda
         return counts
     requirement = f'name each of the {counts.size} clients'
     is_list = hasattr(client_names, '__len__') and np.iterable(client_names)
-    if isinstance(client_names, str | set | Mapping) or not is_list:
-        got = errors.text_of(client_names)
-        raise errors.invalid('client_names', requirement, got)
+    if isinstance(client_names, str | set | frozenset | Mapping) or not is_list:
+        raise errors.invalid('client_names', requirement, errors.text_of(client_names))
     if len(client_names) < counts.size:
         raise errors.invalid('client_names', requirement, f'{len(client_names)} names')
     return counts
@@ -223,10 +223,14 @@ def _by_name(
 
 
 def _by_function(
-    loss_fn: Callable[[Params, Batch], Array], metrics: Metrics | Collection[str] | None
+    loss_fn: Callable[[Params, Batch], Array],
+    metrics: Metrics | Collection[str] | None,
+    predict: object,
 ) -> Any:
     """Returns the metrics of a loss function: a function, or the loss alone."""
     checks.function('loss_fn', loss_fn)
+    if predict is not None:
+        raise errors.invalid('predict', 'go with a loss by name', predict)
     if metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
     if isinstance(metrics, losses.ByName):
@@ -273,11 +277,13 @@ def generated(
     checks.function('examples', examples)
     checks.function('init_params', init_params)
     checks.function('loss_fn', loss_fn)
+    checks.optional_functions(metrics=metrics)
     key = jax.random.key(seed)
     make = Partial(_make, examples)
     shapes = jax.tree.leaves(jax.eval_shape(make, key, jnp.int32(0)))
     lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in shapes}
-    if len(lengths) != 1 or 0 in lengths:
+    length = min(lengths, default=0)
+    if len(lengths) != 1 or not length:
         got = [list(leaf.shape) for leaf in shapes]
         raise errors.invalid('examples', 'give leaves of one length, at least 1', got)
     evaluates_training_data = eval_data is None
@@ -287,7 +293,6 @@ def generated(
         eval_data = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), by_client)
     measure = metrics or Partial(loss_alone, loss_fn)
     params = jax.eval_shape(init_params, key)
-    (length,) = lengths
     return Problem(
         data=key,
         owned=ExampleGenerator(make=make, num_clients=num_clients),
@@ -302,9 +307,7 @@ def generated(
     )
 
 
-def _make(
-    examples: Callable[[Key, Array], PyTree], data_key: Key, client: Array
-) -> PyTree:
+def _make(examples: Callable[..., PyTree], data_key: Key, client: Array) -> PyTree:
     return examples(jax.random.fold_in(data_key, client), client)
 
 

@@ -98,8 +98,10 @@ def normalise(images: Array | np.ndarray, data: Statistics) -> Array | np.ndarra
       [..., C], in the dtype of the images.
 
     Raises:
-      ValueError: for an unknown name, or another number of channels.
+      ValueError: for an unknown name, images that are no floats, or another number of channels.
     """
+    if not jnp.issubdtype(images.dtype, jnp.floating):
+        raise errors.invalid('images', 'be floats in [0, 1]', f'{images.dtype}')
     mean, deviation = np.asarray(statistics(data), images.dtype)
     if images.shape[-1:] != mean.shape:
         raise errors.invalid(

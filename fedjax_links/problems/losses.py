@@ -22,7 +22,7 @@ from fedjax_links.core import checks, errors, memory
 from fedjax_links.datasets import columns
 
 _EVAL_CHUNK = 1024
-_CHUNKS_AT_ONCE = 4  # On accelerators; with 16, 20 lanes needed 38 GiB on an H100.
+_CHUNKS_AT_ONCE = 4  # On accelerators; 16 of them in 20 lanes needed 38 GiB on an H100.
 
 OutputsLoss = Callable[[Array, Array], Array]
 """``(outputs [B, ...], labels [B, ...]) -> []``."""
@@ -226,7 +226,7 @@ def fit_labels(
     num_classes = output_shape[-1]
     outside = np.argwhere((labels < least) | (labels >= num_classes))
     if len(outside):
-        requirement = f"lie in [{least:g}, {num_classes}), the module's outputs"
+        requirement = f"lie in [{least:g}, {num_classes}), the model's outputs"
         index = tuple(outside[0])
         got = f'{labels[index]} at example {index[0]}'
         raise errors.invalid(argument, requirement, got)

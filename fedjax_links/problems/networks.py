@@ -79,7 +79,7 @@ def from_flax(
     """
     outputs_loss, measured = losses.look_up(loss, metrics)
     check_linen('module', module)
-    _check_functions(preprocess=preprocess, augment=augment)
+    checks.optional_functions(preprocess=preprocess, augment=augment)
     prepare = unchanged if preprocess is None else preprocess
     num_examples = len(checks.ids('clients', clients))
     rows = columns.as_array('features', features)
@@ -126,20 +126,13 @@ def from_flax(
         init_params=init_params,
         loss_fn=loss_fn,
         metrics=metrics_fn,
-        predict=predict,
+        predict=None if callable(loss) else predict,
         eval_data=tuple(held_out) or None,
         random_loss_fn=random_loss,
         larger_is_better=larger_is_better,
         objective=objective,
         client_names=client_names,
     )
-
-
-def _check_functions(**functions: Callable[..., Array] | None) -> None:
-    """Raises for an argument that is neither None nor a function."""
-    for argument, function in functions.items():
-        if function is not None:
-            checks.function(argument, function)
 
 
 def _params_shape(network: '_Network') -> Params:

@@ -157,7 +157,10 @@ def _checked_start(initial_point: ArrayLike | None, points: _Doubles) -> np.ndar
 def _checked_curvatures(curvature: ArrayLike, points: _Doubles) -> _Doubles:
     """Returns the curvature of each coordinate of targets [N, d]."""
     curvatures = checks.numbers('curvature', curvature).astype(float)
-    checks.positive('curvature', curvatures.T)  # Clients along the last axis.
+    by_client_last = curvatures.T  # Errors name the client by the last axis.
+    checks.positive('curvature', by_client_last)
+    smallest = float(np.finfo(jnp.result_type(float)).tiny)
+    checks.within('curvature', by_client_last, smallest, _largest_coordinate())
     by_client = points.shape[:1]
     if curvatures.shape not in (by_client, points.shape):
         requirement = f'have shape {list(by_client)} or {list(points.shape)}'

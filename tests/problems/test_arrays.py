@@ -116,6 +116,15 @@ def test_evaluation_in_chunks_is_the_plain_mean(size):
             r'^`labels` must be finite, got not so in row 2\.$',
         ),
         (
+            {'predict': lambda params, features: features @ params},
+            '^`predict` must go with a loss by name, got <function',
+        ),
+        ({'random_loss_fn': 3}, r'^`random_loss_fn` must be a function, got 3\.$'),
+        (
+            {'client_names': frozenset('abc')},
+            '^`client_names` must name each of the 3 clients, got frozenset',
+        ),
+        (
             {'eval_data': (np.ones((2, 3)),)},
             r'^`eval_data` must be a pair \(features, labels\), or a triple with owners, got 1\.$',
         ),
@@ -257,7 +266,7 @@ def test_a_flax_problem_refuses_directions_of_unknown_metrics():
     [
         (
             [0, 1, 3, 2],
-            r"`labels` must lie in \[0, 3\), the module's outputs, got 3 at example 2\.",
+            r"`labels` must lie in \[0, 3\), the model's outputs, got 3 at example 2\.",
         ),
         ([0, -1, 1, 2], r'got -1 at example 1\.'),
         ([0.5, 1, 0, 2], r'`labels` must be classes, integers, got float64\.'),

@@ -112,6 +112,10 @@ def test_unknown_statistics_and_channels_are_refused():
         ValueError, match=r'^`images` must have 3 channels, got shape \(2, 5, 6, 2'
     ):
         augmentation.normalise(IMAGES, 'svhn')
+    with pytest.raises(
+        ValueError, match=r'^`images` must be floats in \[0, 1\], got ui'
+    ):
+        augmentation.normalise(np.full((2, 5, 6, 3), 200, np.uint8), 'svhn')
 
 
 LIMIT = 4.5

@@ -92,15 +92,15 @@ def test_nothing_is_stored_per_client_and_counts_can_be_read():
     )
 
 
-@pytest.mark.parametrize('field', ['examples', 'init_params', 'loss_fn'])
+@pytest.mark.parametrize('field', ['examples', 'init_params', 'loss_fn', 'metrics'])
 def test_what_is_no_function_is_named(field):
     functions = {
         'examples': examples,
         'init_params': init_params,
         'loss_fn': loss_fn,
-        field: None,
+        field: ('accuracy',),
     }
-    with refusals.names(field):
+    with refusals.names(field, 'be a function'):
         problems.generated(num_clients=2, **functions)
 
 

@@ -97,6 +97,12 @@ def test_coordinates_are_numbers_of_single_precision(argument, value):
         problems.quadratic(**arguments)
 
 
+@pytest.mark.parametrize('value', [np.nan, 1e39, 1e-39])
+def test_curvatures_are_positive_in_single_precision(value):
+    with refusals.names('curvature', 'must ', 'at client 1'):
+        problems.quadratic([[1.0], [0.0]], curvature=[1.0, value])
+
+
 def test_larger_targets_need_double_precision(x64):
     problem = problems.quadratic([[1e100], [0.0]])
     loss = problem.metrics(np.zeros(1), problem.eval_data)['loss']
