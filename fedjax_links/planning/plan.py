@@ -25,6 +25,13 @@ class Plan(Specification):
         with self.precision():
             return {**self.description, 'numerics': environment.numerics()}
 
+    @property
+    def field_of_seeds(self) -> str:
+        """Returns the field that says how many seeds there are, for errors."""
+        if isinstance(self.seeds, sequential_seeds.UntilDecided):
+            return 'seeds.most'
+        return 'seeds' if self.config is None else 'num_seeds'
+
     # Lanes.
 
     @functools.cached_property
@@ -85,7 +92,8 @@ class Plan(Specification):
         Raises:
           ValueError: for `UntilDecided` seeds that are divided by seed.
         """
-        # Shards of seeds until decided help each other, so they need machines of one kind.
+        # Seeds until decided are added by the results of all shards, which must come from machines
+        # of one kind. Only with `allow_mixed` are lanes divided by seed, for machines of several.
         if by == lane_shards.SEED and isinstance(
             self.seeds, sequential_seeds.UntilDecided
         ):
@@ -93,11 +101,12 @@ class Plan(Specification):
             raise errors.invalid('allow_mixed', requirement, True)
         shards: dict[str, int] = {}
         shard_of_seed: dict[int, int] = {}
-        optional: list[Lane] = []
+        new_lanes: list[Lane] = []
         schedule = self.schedule
         for lanes_of in schedule.first_trials, schedule.first_main, schedule.possible:
             lanes = [lane for label in self.algorithms for lane in lanes_of(label)]
-            # After the last step these are the lanes that only results may ask for.
-            optional = [lane for lane in lanes if lane.name not in shards]
-            shards |= lane_shards.assign(optional, count, by, shard_of_seed)
-        return runs.RunDivision(count, by, shards, [lane.name for lane in optional])
+            new_lanes = [lane for lane in lanes if lane.name not in shards]
+            shards |= lane_shards.assign(new_lanes, count, by, shard_of_seed)
+        # The last new lanes are those that only results may ask for.
+        optional = [lane.name for lane in new_lanes]
+        return runs.RunDivision(count, by, shards, optional)

@@ -123,7 +123,7 @@ def _extended(values: list[Any], steps: int) -> tuple[list[Any], IndexRange]:
     before = _beyond(values[0], values[1], steps)
     before.reverse()
     after = _beyond(values[-1], values[-2], steps)
-    return [*before, *values, *after], (steps, steps + len(values))
+    return [*before, *values, *after], (len(before), len(before) + len(values))
 
 
 def _can_grow(values: list[Any]) -> bool:
@@ -136,9 +136,21 @@ def _can_grow(values: list[Any]) -> bool:
 
 
 def _beyond(end: float, neighbour: float, steps: int) -> list[float]:
-    """Continues a column beyond an end by the ratio of the end to its neighbour."""
+    """Continues a column beyond an end by the ratio of the end to its neighbour.
+
+    It stops where no further positive number follows, as each has six digits.
+    """
     ratio = end / neighbour
-    return [float(f'{end * ratio**step:.6g}') for step in range(1, steps + 1)]
+    values: list[float] = []
+    last = end
+    for step in range(1, steps + 1):
+        value = float(f'{end * ratio**step:.6g}')
+        is_further = value > last if ratio > 1 else 0 < value < last
+        if not is_further:
+            break
+        values.append(value)
+        last = value
+    return values
 
 
 class SearchState(NamedTuple):

@@ -120,7 +120,7 @@ def check(plan: Plan) -> None:
 
 
 def _check_size(plan: Plan) -> None:
-    """Raises for too many lanes, rounds or evaluations, tuning apart."""
+    """Raises for too many lanes, rounds or evaluations, of the main stage or of tuning."""
     num_labels = len(plan.algorithms)
     num_pairs = len(plan.patterns) * num_labels  # each pattern has one problem
     num_seeds = len(plan.seeds)
@@ -129,7 +129,7 @@ def _check_size(plan: Plan) -> None:
         grid_size * num_pairs * num_seeds,
         plan.num_rounds,
         plan.eval_every,
-        lanes='grid' if grid_size > num_seeds else 'num_seeds',
+        lanes='grid' if grid_size > num_seeds else plan.field_of_seeds,
     )
     tuning = plan.tuning
     if tuning is None:
@@ -378,7 +378,10 @@ def check_labels(
             )
             raise errors.invalid(field, requirement, errors.text_of(label))
         if not isinstance(label, str) or not _FILE_NAME.fullmatch(label):
-            requirement = r"have labels that are file names without '/', '\' and '..'"
+            requirement = (
+                r"have labels that are file names without '/', '\' and '..', "
+                'a dot in front and spaces at the ends'
+            )
             raise errors.invalid(field, requirement, errors.text_of(label))
         if len(label.encode()) > MAX_BYTES:
             requirement = f'have labels of at most {MAX_BYTES} bytes in UTF-8'

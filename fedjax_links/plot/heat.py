@@ -227,7 +227,7 @@ def _draw_values(
         vmin=least,
         vmax=most,
     )
-    colours: np.ndarray = image.to_rgba(np.nan_to_num(values))[..., :3]
+    colours: np.ndarray = image.to_rgba(shown)[..., :3]
     return colours
 
 
@@ -325,8 +325,8 @@ def _cell_text(value: float, form: str) -> str:
     if np.isnan(value):
         return ''
     text = format(value, form)
-    is_zero = not any(digit in text for digit in '123456789')
-    return text.lstrip('+-') if is_zero else text
+    rounds_to_zero = not any(digit in text for digit in '123456789')
+    return text.lstrip('+-') if np.isfinite(value) and rounds_to_zero else text
 
 
 def label_axes(axes: Axes, x: Axis, y: Axis) -> None:

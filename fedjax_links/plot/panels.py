@@ -65,8 +65,8 @@ def panel_axes(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Axe
     Args:
       ax: None, axes for a single panel, or as many axes as there are panels.
       count: of the panels.
-      rows: how many lines of text a panel has at its left side; a new figure has room for them.
-      letters: the longest line's; only panels at the left have such text.
+      rows: how many lines of text stand to the left of the panels; a new figure has room for them.
+      letters: how many letters the longest of these lines has.
 
     Raises:
       ValueError: for another number of axes.
@@ -307,9 +307,11 @@ def legend(
 ) -> None:
     """Draws a legend; beside the axes if it is long, or if asked for.
 
+    It stays inside the axes of a figure without a layout engine, which would leave it no room.
+
     Args:
       axes: where to draw it.
-      outside: whether to draw it beside the axes in any case.
+      outside: whether to draw a short one beside the axes, too.
       panels: axes with the artists to name; a name in several panels is shown once. By default
         ``axes`` alone.
     """

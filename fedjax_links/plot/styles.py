@@ -2,8 +2,8 @@
 
 A registered algorithm has its colour, line and marker for good; relatives have shades of one hue.
 Any other label takes a style that is free in its picture, so no two labels of a picture have one
-colour. The colours are told apart by the colour-blind: the first eight are those of Okabe
-and Ito (2008) and two more, the others were chosen far from them and from each other.
+colour. The colours are told apart by the colour-blind: the first eight are six of Okabe and Ito
+(2008) and two more, the others were chosen far from them and from each other.
 """
 
 import itertools
@@ -32,9 +32,11 @@ _HUES = (
 COLOURS = tuple(itertools.chain.from_iterable(zip(*_HUES, strict=True)))
 """The first shades of all hues, then the second ones, and so on."""
 EXACT = '#1a1a1a'
+"""The colour of what is known exactly."""
 REALISED = '#9a9a9a'
+"""The colour of what was realised in a run, below an exact line."""
 THEORY = COLOURS[4]
-"""Of what is known exactly, over what was realised."""
+"""The colour of an exact line over what was realised."""
 
 _LINES: Mapping[str, Sequence[Any]] = {
     'server': ('-', '-.', (0, (1, 1)), (0, (9, 2))),
@@ -101,7 +103,7 @@ class LabelStyle(NamedTuple):
 
     @property
     def marker(self) -> str:
-        """Returns the marker of its points and lines, unique to each rank and variant of a hue."""
+        """Returns the marker of its points and lines; variants of a colour have different ones."""
         offset = _MARKER_STEP * self.rank + self.variant
         return _MARKERS[(self.hue + offset) % len(_MARKERS)]
 

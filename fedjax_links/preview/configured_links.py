@@ -105,7 +105,7 @@ def bound_links(
     Args:
       experiment: the experiment.
       label: the pattern's label.
-      seed: the seed whose links are meant; None if the links do not depend on it.
+      seed: the seed whose links are meant; the first one by default.
 
     Returns:
       The pattern's section of the config, bound; None for a pattern made in Python.

@@ -177,7 +177,7 @@ def _few_coordinates(
 
     Args:
       targets: float64[N, d].
-      groups: exchangeable clients.
+      groups: exchangeable clients, two or more in each.
       has_noise: whether gradients have noise, which is in all coordinates.
 
     Returns:

@@ -263,7 +263,11 @@ def _map_lines(active: np.ndarray, period: int | None) -> list[str]:
       active: bool[T, N], who takes part.
       period: rounds after which links repeat, two of which are shown; None for no period.
     """
-    max_columns = _WIDTH - _LABEL_WIDTH - 2
+    num_clients = active.shape[1]
+    bands = np.array_split(np.arange(num_clients), min(_MAP_ROWS, num_clients))
+    labels = [_band_label(band) for band in bands]
+    label_width = max(_LABEL_WIDTH, *map(len, labels))
+    max_columns = _WIDTH - label_width - 2
     rounds_per_cell = max(1, math.ceil(2 * (period or 0) / max_columns))
     num_columns = min(max_columns, len(active) // rounds_per_cell)
     num_rounds = num_columns * rounds_per_cell
@@ -271,23 +275,25 @@ def _map_lines(active: np.ndarray, period: int | None) -> list[str]:
     shown = active[:num_rounds, best_first]
     cells = shown.reshape(num_columns, rounds_per_cell, -1).mean(axis=1)
 
-    num_clients = active.shape[1]
-    bands = np.array_split(np.arange(num_clients), min(_MAP_ROWS, num_clients))
     heading = (
         f'clients, best first ({len(bands)} bands), by round 0 to {num_rounds - 1}'
     )
     if rounds_per_cell > 1:
         heading += f', {rounds_per_cell} rounds a cell'
     lines = [heading]
-    for band in bands:
+    for band, label in zip(bands, labels, strict=True):
         rates = cells[:, band].mean(axis=1)
         darkness = np.ceil(rates * (len(_SHADES) - 1)).astype(int)
-        label = f'{band[0] + 1}'
-        if len(band) > 1:
-            label += f'-{band[-1] + 1}'
         row = ''.join(_SHADES[shade] for shade in darkness)
-        lines.append(f'{label:>{_LABEL_WIDTH}} |{row}'.rstrip())
+        lines.append(f'{label:>{label_width}} |{row}'.rstrip())
     return lines
+
+
+def _band_label(band: np.ndarray) -> str:
+    """Writes the ranks of a band's clients, from 1: ``31-40``, or ``31`` alone."""
+    first = band[0] + 1
+    last = band[-1] + 1
+    return f'{first}' if first == last else f'{first}-{last}'
 
 
 def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> None:

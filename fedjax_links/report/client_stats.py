@@ -195,7 +195,7 @@ def predictions_of(
     for label, section in covered_runs.sections_of(
         experiment.config, 'fedavg', 'fedpbc'
     ):
-        # The prediction is of an algorithm with the options and clients of its label.
+        # Other labels may stand for other options or clients than those of the prediction.
         if section.get('name', label) == label:
             metrics = getattr(predicted, label)
             by_algorithm[label] = metrics.reached or metrics.limit or {}

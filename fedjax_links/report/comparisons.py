@@ -278,8 +278,8 @@ class Verdicts:
 
     def _caption_of_margin(self, metric: Metric) -> str:
         """Says which differences are equivalent."""
-        unit = ' points' if metric.is_fraction else ''
-        text = f'equivalent: the interval lies within {metric.scale * self._margin:g}{unit}'
+        margin = metric.margin_text(self._margin)
+        text = f'equivalent: the interval lies within {margin}'
         if len(self._compared) > 1:
             text += ', not corrected for the other comparisons'
         return text

@@ -16,7 +16,7 @@ class FinishedSeries(NamedTuple):
     """Holds the part of a run that pages are made of.
 
     Attributes:
-      series: labels, in the order of their algorithms' names.
+      series: labels, those of named algorithms first, see `in_order`.
       tuning: the trials of tuning, by label of a tuned series.
       missing: labels of algorithms that are not finished; if in tuning, with the progress.
     """
@@ -81,7 +81,7 @@ def caption(facts: RunFacts) -> str:
 
 
 def in_order(labels: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    """Sorts labels by the order of their names; those without a name come last."""
+    """Sorts labels in the order in which ``names`` lists them; those without a name come last."""
     position = {label: index for index, label in enumerate(names)}
     return sorted(labels, key=lambda label: position.get(label, len(position)))
 

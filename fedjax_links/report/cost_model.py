@@ -67,7 +67,8 @@ class RoundCosts(NamedTuple):
       seconds: float64[T + 1], simulated wall-clock time.
       uplink: float64[T + 1], bytes that all clients sent.
       downlink: float64[T + 1], bytes that all clients received.
-      compute: float64[T + 1], seconds that all clients trained, also those whose message was lost.
+      compute: float64[T + 1], seconds that all clients trained; those whose message was lost
+        count where an algorithm lets everyone train.
       peers: float64[T + 1], bytes that clients sent each other.
     """
 
@@ -126,7 +127,7 @@ def round_costs(
     """Computes the cost of each round of a run.
 
     Args:
-      mask: bool[T, N], whose uplink delivered, from round 0 on.
+      mask: bool[T, N], who took part, from round 0 on.
       traffic: what the algorithm sends.
       table: speeds of the N clients.
       model_bytes: B, positive.

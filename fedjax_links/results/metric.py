@@ -77,6 +77,10 @@ class Metric(NamedTuple):
         """Adds the unit of differences to a heading."""
         return f'{text}, points' if self.is_fraction else text
 
+    def margin_text(self, margin: float) -> str:
+        """Writes a margin with its unit: ``0.5 points``, ``0.01``."""
+        return f'{self.scale * margin:g}{" points" if self.is_fraction else ""}'
+
     def number(self, value: float, *, digits: int = 4) -> str:
         """Writes fractions in per cent with one decimal, other numbers with ``digits`` digits."""
         if math.isnan(value):

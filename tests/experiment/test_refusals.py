@@ -140,6 +140,10 @@ REFUSED = [
         r"labels that are file names without '/', '\' and '..'",
     ),
     (
+        {'algorithms': {'.hidden': {'name': 'fedavg'}}},
+        "'..', a dot in front and spaces at the ends, got '.hidden'",
+    ),
+    (
         {'algorithms': {'a/b': {'name': 'fedavg'}}},
         'must have labels that are file names',
     ),

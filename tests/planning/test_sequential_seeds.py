@@ -221,6 +221,15 @@ def test_the_first_seed_of_a_config_leaves_room_too(first):
         experiment.build(values(first_seed=first, num_seeds=None, seeds=until))
 
 
+def test_too_many_seeds_are_named_as_they_were_given():
+    config = values(num_seeds=None, seeds={'until': 'decided', 'most': 10**6})
+    with refusals.names('config.seeds.most', 'give at most 100,000 lanes'):
+        experiment.build(config)
+    planned = experiment.build(values())
+    with refusals.names('seeds', 'give at most 100,000 lanes'):
+        dataclasses.replace(planned, seeds=range(10**6), config=None)
+
+
 def test_shards_by_seed_are_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r'^`allow_mixed` must be left out where seeds are added'

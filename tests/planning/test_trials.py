@@ -139,6 +139,17 @@ def test_columns_grow_by_their_last_ratio():
     assert result['one'] == ([0.3], (0, 1))
 
 
+@pytest.mark.parametrize(
+    'values', [[0.9999999, 1.0], [1.0, 0.9999999], [1e-300, 5e-324]]
+)
+def test_no_column_grows_by_what_it_has_or_by_zero(values):
+    tuning = experiment.Tuning(grid={'rate': values}, grow=3)
+    column, (start, stop) = tuning.candidates()['rate']
+    assert column[start:stop] == values
+    assert min(column) > 0
+    assert len({*column}) == len(column)
+
+
 def quadratic(**options):
     """Builds one step to the mean of targets, which a rate of 1 / 16 alone takes exactly."""
     targets = np.array([[0.0], [2.0]])

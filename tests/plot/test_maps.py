@@ -157,6 +157,14 @@ def test_cells_have_values_texts_and_hatching():
     assert red > blue
 
 
+def test_texts_can_be_read_on_cells_without_a_value():
+    values = [[0.0, np.nan, np.inf, -np.inf]]
+    axes = plot.heat_map(values, texts=[list('abcd')], around_zero=False)
+    assert [text.get_color() for text in axes.texts] == ['white'] + 3 * ['black']
+    axes = plot.heat_map(values, texts='+.1f')
+    assert [text.get_text() for text in axes.texts] == ['0.0', '', '+inf', '-inf']
+
+
 @pytest.mark.parametrize(
     'levels, limits, ends',
     [

@@ -52,6 +52,14 @@ def test_many_clients_become_bands_of_mean_shade():
     assert '       1-4 |█▒░' in links.text('t', record, LinkLaw('')).splitlines()
 
 
+def test_bands_of_many_clients_fit_into_a_line():
+    mask = np.ones((80, 100_000), bool)
+    record = base.LinkSample(mask, np.ones(mask.shape, np.float32))
+    lines = links.text('t', record, LinkLaw('')).splitlines()
+    assert max(map(len, lines)) == 80
+    assert '90001-100000 |' + 66 * '█' in lines
+
+
 def test_deliveries_and_receipts_are_counted_apart():
     plan = plans.plan(plans.KNOWN['duplex'])
     record = plans.record(plan, 400)

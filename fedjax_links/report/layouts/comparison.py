@@ -29,7 +29,7 @@ _REDRAWN_NAMES = {
     'partition': 'partition',
     'links_quality': 'link probabilities',
 }
-"""By stream that experiments fix unless their config leaves it open, what it draws."""
+"""What a stream of data or links draws, by stream. Sections of a config fix these by ``seed``."""
 
 Paper = Mapping[tuple[str, str], PrintedAccuracy]
 """Printed final metrics, by the names of a pattern and an algorithm."""
@@ -142,7 +142,7 @@ def _comparison_table(
 
 
 def _redrawn_text(view: RunView) -> str:
-    """Says which draws beside those of training intervals cover; nothing for none."""
+    """Says which draws of data and links the intervals cover, too; empty for none."""
     redrawn = [
         _REDRAWN_NAMES[stream] for stream in completion.redrawn_streams(view.run)
     ]

@@ -124,10 +124,12 @@ def cost(
     target_of_title = targets_by_title(shown_metric, targets)
     config, links = _config_and_links(view)
     _check_traffic(view, config, traffic or {})
-    first_mask = next(iter(links.masks[view.patterns[0]].values()))
-    devices = cost_model.devices(
-        first_mask.shape[1], step=step, uplink=uplink, downlink=downlink
-    )
+    devices = {
+        pattern: cost_model.devices(
+            _num_clients(links, pattern), step=step, uplink=uplink, downlink=downlink
+        )
+        for pattern in view.patterns
+    }
     if model_bytes is not None:
         bytes_of_model = dict.fromkeys(view.patterns, model_bytes)
     else:
@@ -141,7 +143,7 @@ def cost(
             links,
             key,
             messages,
-            devices,
+            devices[key.pattern],
             bytes_of_model[key.pattern],
             overhead,
         )
@@ -207,6 +209,12 @@ def _series_costs(
     return _SeriesCosts(by_title, seeds)
 
 
+def _num_clients(links: runs.RecordedLinks, pattern: str) -> int:
+    """Returns the number of clients under a pattern."""
+    first_mask = next(iter(links.masks[pattern].values()))
+    return int(first_mask.shape[1])
+
+
 def _num_seeds_with_links(view: RunView, links: runs.RecordedLinks) -> int:
     """Returns the number of the run's seeds whose links were recorded under all patterns."""
     seeds = set(view.data['seed'].values.tolist())
@@ -229,8 +237,7 @@ def _target_costs(
     values = view.curve(metric.name, key)[seed_indices]
     cells = {}
     for unit, totals in (('hours', costs.hours), ('GB', costs.gigabytes)):
-        cell = reached_text(metric, target, values, totals, '.3g')
-        cells[f'{title}: {unit}'] = cell
+        cells[f'{title}: {unit}'] = reached_text(metric, target, values, totals, '.3g')
     return cells
 
 

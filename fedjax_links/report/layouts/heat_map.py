@@ -271,10 +271,8 @@ def _legend_title(compared_map: ComparedMap) -> str:
             if compared_map.margin is None
             else compared_map.margin
         )
-        unit = ' points' if compared_map.metric.is_fraction else ''
-        hatched += (
-            f', dotted where it lies within {compared_map.metric.number(margin)}{unit}'
-        )
+        margin_text = compared_map.metric.margin_text(margin)
+        hatched += f', dotted where it lies within {margin_text}'
     models = {}
     for label, (algorithm, _) in compared_map.view.members.items():
         model = compared_map.view.main_models[label]

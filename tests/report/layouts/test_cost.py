@@ -6,7 +6,15 @@ import re
 import numpy as np
 import pytest
 
-from fedjax_links import experiment, report, runs
+from fedjax_links import (
+    algorithms,
+    experiment,
+    local_training,
+    participation,
+    problems,
+    report,
+    runs,
+)
 from fedjax_links.report import run_view
 from fedjax_links.report.comparisons import FinalKey
 from fedjax_links.report.layouts import cost
@@ -79,6 +87,25 @@ def test_totals_are_those_of_the_links(folder):
         row = rows_of(page.tables[0])[label]
         assert row == ['1 / 1', *(f'{value:.3g}' for value in numbers)]
     assert 'What 12 rounds cost, mean over 2 seeds:' in page.tables[0].caption
+
+
+def test_patterns_may_have_problems_of_unequal_size(tmp_path):
+    targets = np.array([[0.0], [1.0], [4.0], [9.0]])
+    client = local_training.local_sgd(0.1, local_steps=2)
+    experiment.Experiment(
+        title='sizes',
+        problem={n: problems.quadratic(targets[: int(n)]) for n in ('2', '4')},
+        patterns={n: participation.always(int(n)) for n in ('2', '4')},
+        algorithms={'fedavg': algorithms.fedavg(client)},
+        num_rounds=4,
+        eval_every=2,
+    ).run(tmp_path)
+    view = run_view.from_run(runs.read(tmp_path))
+    page = cost(view, **SPEEDS, model_bytes=8.0, local_steps=2)
+    column = page.tables[0].header.index('compute')
+    assert [row[column] for row in page.tables[0].rows] == [
+        f'{4 * size * 4.0 / 3600:.3g}' for size in (2, 4)
+    ]
 
 
 def first_round(curve, level):

@@ -131,7 +131,7 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(draw_page):
     assert [text.get_text() for text in legend.get_texts()] == names
     title = (
         'best: coloured by algorithm; hatched where an interval includes zero, dotted where it '
-        'lies within 0.0 points'
+        'lies within 0 points'
     )
     assert legend.get_title().get_text().split() == title.split()
     assert figure.axes[2].get_ylabel() == 'difference, eval accuracy, points'
