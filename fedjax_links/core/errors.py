@@ -64,8 +64,10 @@ class InvalidError(ValueError):
     @property
     def clause(self) -> str:
         """Returns the line without its path and full stop."""
-        # Formatted without `str`, float32 -0.1 is -0.10000000149011612.
-        return self.message or f'must {self.requirement}, got {self.value!s}'
+        # Formatted without `str`, float32 -0.1 is -0.10000000149011612. An empty text has quotes.
+        text = str(self.value)
+        value = text if text.strip() else repr(text)
+        return self.message or f'must {self.requirement}, got {value}'
 
     def under(self, prefix: str) -> 'InvalidError':
         """Turns a mistake in an argument into one in a field of a section.

@@ -118,7 +118,7 @@ def array_task(variables: Variables = os.environ) -> Started | None:
 
 def _gaps(first: int, last: int | None, step: int, count: int) -> str:
     """Describes the numbers of an array if they have gaps; empty if they have none."""
-    if step > 1:
+    if step > 1 and last != first:
         return f'numbers from {first} to {last} in steps of {step}'
     if last is not None and last - first + 1 != count:
         return f'{count} numbers from {first} to {last}'

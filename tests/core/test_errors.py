@@ -23,6 +23,12 @@ def test_an_error_of_other_code_ends_a_sentence(error, described):
     assert str(mistake) == f'`module` must suit the features, got {described}.'
 
 
+@pytest.mark.parametrize('text', ['', ' '])
+def test_a_blank_value_is_shown_in_quotes(text):
+    mistake = errors.invalid('shard', 'read I/N', text)
+    assert str(mistake) == f'`shard` must read I/N, got {text!r}.'
+
+
 @pytest.mark.parametrize('kind', [bound.RefusedImportError, checkpoints.DamagedError])
 def test_a_context_keeps_the_class_by_which_an_error_is_handled(kind):
     with (

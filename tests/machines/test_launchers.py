@@ -169,6 +169,16 @@ LSF_ARRAY = {'LSB_JOBINDEX': '3', 'LSB_JOBINDEX_END': '9'}
             0,
             1,
         ),
+        (
+            {
+                'SGE_TASK_ID': '5',
+                'SGE_TASK_FIRST': '5',
+                'SGE_TASK_LAST': '5',
+                'SGE_TASK_STEPSIZE': '2',
+            },
+            0,
+            1,
+        ),
     ],
 )
 def test_a_task_of_an_array_has_an_index_and_a_count(variables, index, count):

@@ -70,6 +70,7 @@ class Clock:
             return (earliest + lag) // _DAY * _DAY - lag
         if not isinstance(origin, str):
             checks.number('origin', origin)
+            checks.finite('origin', origin)
             return float(self._seconds_per_unit * origin)
         try:
             date = datetime.datetime.fromisoformat(origin)

@@ -110,7 +110,7 @@ def from_events(
       The intervals. Their sources are the lines of the events at which they begin.
 
     Raises:
-      ValueError: as `from_csv`, and for an unknown state, with its line.
+      ValueError: as `from_csv`; for an unknown state, with its line; for one both up and down.
     """
     if isinstance(last, str):
         checks.choice('last', last, ('end', 'drop'))
@@ -147,6 +147,7 @@ def from_events(
     # An interval is empty if it ends when it begins, as the last one does by 'drop'.
     is_positive = table[:, 1] < table[:, 2]
     client, start, end, source = table[is_positive].T
+    guesses = _describe_guesses(len(names), num_up_before, num_left_up, last)
     return Intervals(
         client.astype(np.int64),
         start,
@@ -156,10 +157,7 @@ def from_events(
         names,
         has_names=not isinstance(clients, int),
         length=last_time,
-        notes=(
-            *clock.notes(),
-            *_describe_guesses(len(names), num_up_before, num_left_up, last),
-        ),
+        notes=(*clock.notes(), *guesses),
     )
 
 
@@ -207,10 +205,11 @@ def _read_states(
 ) -> np.ndarray:
     """Reads whether each event puts its client up, bool[K]."""
     is_up: dict[str, bool] = {}
-    for words, puts_up in ((down, False), (up, True)):
-        argument = 'up' if puts_up else 'down'
+    for argument, words, puts_up in (('down', down, False), ('up', up, True)):
         listed = [words] if isinstance(words, str) else names_of(argument, words)
-        is_up |= {word.casefold(): puts_up for word in listed}
+        for word in listed:
+            if is_up.setdefault(word.casefold(), puts_up) != puts_up:
+                raise errors.invalid('up', 'have no value of `down`', repr(word))
     for state, line in zip(states, lines, strict=True):
         if state.casefold() not in is_up:
             requirement = f"be one of {', '.join(is_up)} (options 'up' and 'down')"
@@ -273,8 +272,7 @@ def _number_clients(
         if name not in ids:
             got = f'{name!r} on line {line}'
             raise errors.invalid('client', 'be a known client', got)
-    client_of_line = np.array([ids[name] for name in owners], np.int64)
-    return names, client_of_line
+    return names, np.array([ids[name] for name in owners], np.int64)
 
 
 def from_flash(
@@ -391,10 +389,12 @@ def _read_json(path: LogPath) -> Mapping[str, Section]:
 def _numbers(name: str, fields: Section, field: str, *shape: int) -> np.ndarray:
     """Reads a number of a client, or with ``shape`` -1, 2 a list of pairs of numbers."""
     path = f'{name}.{field}'
-    values = checks.numbers(path, fields.get(field)).astype(float)
+    kind = 'a list of pairs of numbers' if shape else 'a number'
+    if fields.get(field) is None:
+        raise errors.invalid(path, f'be {kind}', None)
+    values = checks.numbers(path, fields[field]).astype(float)
     fits = values.ndim == len(shape) and values.shape[1:] == shape[1:]
     has_no_pairs = bool(shape) and not values.size  # an empty list has another shape
     if not fits and not has_no_pairs:
-        kind = 'a list of pairs of numbers' if shape else 'a number'
         raise errors.invalid(path, f'be {kind}', errors.text_of(fields[field]))
     return values.reshape(shape)

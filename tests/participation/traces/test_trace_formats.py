@@ -378,7 +378,7 @@ def test_clients_by_name_and_by_number(flash):
         ),
         (
             '{"a": {"trace_start": 0, "trace_end": 9}}',
-            '`a.ready_time` must be a number, got None.',
+            '`a.ready_time` must be a list of pairs of numbers, got None.',
         ),
         (
             '{"a": {"trace_start": 0, "trace_end": 9, "ready_time": [1, 2]}}',
@@ -476,11 +476,15 @@ def test_a_client_named_twice_is_refused(write):
         ({'clients': 'ab'}, 'clients'),
         ({'clients': 1.5}, 'clients'),
         ({'origin': [0.0, 1.0]}, 'origin'),
+        ({'origin': np.nan}, 'origin'),
+        ({'origin': -np.inf}, 'origin'),
         ({'up': 1}, 'up'),
         ({'down': None}, 'down'),
+        ({'down': 'Connect'}, 'up'),  # up by default
+        ({'up': 'off', 'down': ['on', 'off']}, 'up'),
     ],
 )
-def test_options_of_another_type_are_named(write, options, field):
+def test_options_that_cannot_be_read_are_named(write, options, field):
     path = write('client,time,state\na,0,up\na,5,down\n')
     with refusals.names(field):
         trace_formats.from_events(path, **options)
