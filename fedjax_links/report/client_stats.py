@@ -21,6 +21,7 @@ from fedjax_links.core import errors
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.preview import configured_links, covered_runs, prediction
 from fedjax_links.report import exact_curves
+from fedjax_links.report.first_seed_links import FirstSeedLinks
 from fedjax_links.results import clients as recorded_clients
 from fedjax_links.results.clients import CLIENT, CLIENTS, SEED
 from fedjax_links.results.simulation import leaves
@@ -101,6 +102,25 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, Clients]:
                 raise TypeError('arrays of other kinds')
             by_pattern[pattern] = clients
         return by_pattern
+
+
+def check_sizes(
+    folder: Path, clients: Mapping[str, Clients], links: Mapping[str, FirstSeedLinks]
+) -> None:
+    """Refuses losses and weights of another number of clients than the links are of.
+
+    Args:
+      folder: of the run, for errors.
+      clients: by pattern.
+      links: likewise.
+    """
+    for pattern in clients.keys() & links.keys():
+        num_clients = links[pattern].mask.shape[1]
+        sizes = {losses.size for losses in clients[pattern].losses.values()}
+        sizes.add(clients[pattern].weights.size or num_clients)
+        if sizes != {num_clients}:
+            requirement = f'hold {CLIENTS} of as many clients as {runs.LINKS}'
+            raise errors.invalid('folder', requirement, folder)
 
 
 def _is_valid(clients: Clients) -> bool:

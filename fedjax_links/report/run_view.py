@@ -385,6 +385,7 @@ def from_run(
     if run.folder is not None:
         links = first_seed_links.read(run.folder, facts['seeds'][0], patterns)
         clients = client_stats.read(run.folder, facts['num_rounds'])
+        client_stats.check_sizes(run.folder, clients, links)
     return RunView(
         title=facts['title'],
         caption=completion.caption(facts),

@@ -40,6 +40,8 @@ PARTS = 'parts'
 """The metadata that a divided save has: of each part what `write_part` returned, in order."""
 _DIGEST = 'sha256'
 _KEY_PREFIX = 'key:'
+_PLAIN_KINDS = 'biufc'
+"""Kinds of dtypes that an npz holds as they are."""
 _RowRange = Callable[[int], tuple[int, int]]
 """``number of clients -> (first row, one past the last)``."""
 
@@ -199,10 +201,7 @@ def load(
       DamagedError: if the file is missing or was changed.
       ValueError: if it holds another kind of tree.
     """
-    leaves = {
-        name: _as_leaf(array, kind)
-        for name, array, kind in _entries(path, content, local_rows)
-    }
+    leaves = _leaves(path, content, local_rows)
     expected_leaves = leaves_of(like)
     if list(leaves) != list(expected_leaves):
         difference = _describe_difference(list(leaves), list(expected_leaves))
@@ -245,7 +244,16 @@ def leaves(path: Path) -> dict[str, Any]:
     Raises:
       DamagedError: if the file is missing or was changed.
     """
-    return {name: _as_leaf(array, kind) for name, array, kind in _entries(path)}
+    return _leaves(path)
+
+
+def _leaves(
+    path: Path, content: bytes | None = None, local_rows: _RowRange | None = None
+) -> dict[str, Any]:
+    """Reads the leaves of a file's state by their path; arguments as in `load`."""
+    entries = _entries(path, content, local_rows)
+    with _decoding(path):  # A key may be of an unknown kind.
+        return {name: _as_leaf(array, kind) for name, array, kind in entries}
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
@@ -280,7 +288,7 @@ def _check_kind(path: Any, kind: Any, array: Any) -> None:
     """Raises unless an array can hold a leaf of this kind."""
     if not isinstance(path, str) or not isinstance(kind, str):
         raise TypeError(f'{kind!r} at {path!r}')
-    if array.dtype.kind not in 'biuf':
+    if array.dtype.kind not in _PLAIN_KINDS:
         raise TypeError(f'{array.dtype} at {path}')
     if kind and not kind.startswith(_KEY_PREFIX):
         dtype = jnp.dtype(kind)
@@ -374,7 +382,7 @@ def _as_plain(leaf: jax.Array | np.ndarray) -> tuple[np.ndarray, str]:
         kind = f'{_KEY_PREFIX}{jax.random.key_impl(leaf)}'
         return np.asarray(jax.random.key_data(leaf)), kind
     array = np.asarray(leaf)
-    if array.dtype.kind in 'biuf':
+    if array.dtype.kind in _PLAIN_KINDS:
         return array, ''
     # NumPy's format has no bfloat16 and the like: the bits stand as integers.
     return array.view(f'u{array.dtype.itemsize}'), array.dtype.name

@@ -159,3 +159,13 @@ def test_rows_of_an_array_in_fortran_order_are_refused(tmp_path):
         ValueError, match=r"`columns` must be in C's order, got Fortran"
     ):
         checksummed_npz.rows(path, 'columns', 2, 5)
+
+
+@pytest.mark.parametrize('dtype', [np.complex64, np.complex128, np.float16, np.bool_])
+def test_a_state_of_any_dtype_is_read_back(dtype, tmp_path):
+    state = np.array([0, 1, 1], dtype) * dtype(1)
+    path = tmp_path / 'lane@1.npz'
+    path.write_bytes(checkpoints.pack({'x': state}))
+    read = checkpoints.arrays(path)["['x']"]
+    assert read.dtype == dtype
+    np.testing.assert_array_equal(read, state)
