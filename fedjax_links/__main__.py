@@ -2,6 +2,7 @@
 
 python -m fedjax_links
 python -m fedjax_links simulate --config=quickstart --workdir=runs/quickstart
+python -m fedjax_links help simulate
 
 The console command ``fedjax-links`` does the same.
 """
@@ -124,6 +125,8 @@ def main(argv: list[str] | None = None) -> int:
             '\nWithout arguments: also the names that a config can use, with what they do.'
         )
         return 0
+    if name == 'help' and len(argv) > 1:
+        return main([argv[1], '--help'])
     if name == 'help':
         _print_sections(_commands_and_configs(descriptions) | tables())
         return 0

@@ -105,8 +105,15 @@ def test_an_entry_with_a_client_program_is_described_by_it():
     assert "FedProx's local steps" in front.tables()['algorithms']['fedprox']
 
 
-def test_an_unknown_command_costs_one_line():
-    done = run('simulat', '--config=configs/quickstart.py')
+def test_help_of_a_name_is_that_of_the_command():
+    assert run('help', 'status').stdout == run('status', '--help').stdout
+
+
+@pytest.mark.parametrize(
+    'arguments', [['simulat', '--config=configs/quickstart.py'], ['help', 'simulat']]
+)
+def test_an_unknown_command_costs_one_line(arguments):
+    done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, '')
     assert (
         done.stderr
