@@ -35,6 +35,7 @@ _ROW = 0.2
 _LETTER = 0.085
 _HANDLE = 0.42  # of an entry in a legend
 _COLUMN_GAP = 0.28
+_LEGEND_ROW = 0.22
 _NAME_MARGIN = 4.5
 _LABEL_HEIGHT = 0.8  # of the ticks and the name of the horizontal axis
 _FIGURE_MARGIN = 0.6
@@ -355,6 +356,20 @@ def legend_columns(names: Sequence[str], width: float) -> int:
         if sum(column.max() for column in columns) + gaps < width:
             return num_columns
     return 1
+
+
+def legend_height(
+    names: Sequence[str], width: float, *, has_room_for: int = 0
+) -> float:
+    """Returns how many inches a picture needs for the legend below it, in `FONT`.
+
+    Args:
+      names: in the legend.
+      width: of the picture, inches.
+      has_room_for: the number of rows that it has room for already.
+    """
+    num_rows = math.ceil(len(names) / legend_columns(names, width))
+    return _LEGEND_ROW * max(0, num_rows - has_room_for)
 
 
 def legend_below(figure: Figure, names: Sequence[str]) -> None:

@@ -1,7 +1,6 @@
 """Shows final metrics: all of them, best points, bars, and their spread over seeds."""
 
 import itertools
-import math
 
 import numpy as np
 
@@ -13,7 +12,12 @@ from fedjax_links.plot import panels
 from fedjax_links.plot.bars import LETTERS_PER_INCH
 from fedjax_links.plot.panels import Figure
 from fedjax_links.report.comparisons import FinalKey
-from fedjax_links.report.layouts.page import PAPER_SCALE, Page, labels
+from fedjax_links.report.layouts.page import (
+    MOST_LEGEND_ROWS,
+    PAPER_SCALE,
+    Page,
+    labels,
+)
 from fedjax_links.report.layouts.rates import edge
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
@@ -173,12 +177,13 @@ def bars(
     picture_caption += ' '.join(notes)
     table = tables.from_rows(rows, f'{final_metrics.caption()}.')
     heading = f'Final {final_metrics.metric.words} as bars'
-    page = Page(heading, [table], draw, (width, 4.2), picture_caption)
+    legend = list(names.values())
+    height = 4.2 + panels.legend_height(legend, width, has_room_for=MOST_LEGEND_ROWS)
+    page = Page(heading, [table], draw, (width, height), picture_caption)
 
     def resize(paper_width: float) -> Page:
-        columns = panels.legend_columns(list(names.values()), paper_width / PAPER_SCALE)
-        legend_rows = math.ceil(len(names) / columns)
-        height = PAPER_SCALE * (2.6 + 0.22 * legend_rows)
+        legend_height = panels.legend_height(legend, paper_width / PAPER_SCALE)
+        height = PAPER_SCALE * (2.6 + legend_height)
         return page._replace(size=(paper_width, height))
 
     return page._replace(resize=resize)

@@ -45,6 +45,8 @@ MOST_SERIES = 24
 """Curves of a picture that can be told apart (chosen by eye)."""
 _COLUMNS_WITHOUT_LINKS = ('client.', 'algorithms.')
 """Starts of columns of a grid that change no links."""
+MOST_LEGEND_ROWS = 6
+"""Rows of a legend for which a picture of fixed height has room (chosen by eye)."""
 _NARROWEST = 6.4
 """Inches of a picture that titles and legends need."""
 
@@ -110,8 +112,7 @@ def with_panels(
             width = max(width, _NARROWEST)
         height = panel_size[1] * num_rows + scale * around[1]
         if legend:
-            legend_columns = panels.legend_columns(legend, width / scale)
-            height += 0.22 * scale * math.ceil(len(legend) / legend_columns)
+            height += scale * panels.legend_height(legend, width / scale)
 
         def draw_all(figure: Figure) -> None:
             grid = panels.grid(figure, len(items), num_columns, **options)

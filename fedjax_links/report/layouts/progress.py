@@ -15,6 +15,7 @@ from fedjax_links.plot.panels import Axes, Figure
 from fedjax_links.report import completion
 from fedjax_links.report.comparisons import FinalKey
 from fedjax_links.report.layouts.page import (
+    MOST_LEGEND_ROWS,
     PAPER_SCALE,
     Page,
     limit_series,
@@ -235,7 +236,14 @@ def overview(
             'rounds first, and the share of all rounds in which each took part beside its mean '
             'probability.'
         )
-    page = Page(heading, [], draw, (_WIDTH, 7.0 if links else 4.0), caption)
+    legend: list[str] = []
+    for label, models in shown.models.items():
+        always = len(models) > 1
+        name = shown.name(label)
+        legend += [panels.name_of(name, model, always=always) for model in models]
+    height = 7.0 if links else 4.0
+    height += panels.legend_height(legend, _WIDTH, has_room_for=MOST_LEGEND_ROWS)
+    page = Page(heading, [], draw, (_WIDTH, height), caption)
 
     def resize(width: float) -> Page:
         if width > PAPER_SCALE * _NARROW:

@@ -415,3 +415,27 @@ def test_the_picture_of_levels_has_every_difference_of_the_table(draw_page, rng)
     ]
     starred = [cell.endswith('*') for cell in cells.values()]
     assert [point.get_markerfacecolor() != 'white' for point in points] == starred
+
+
+@pytest.mark.parametrize('layout', [bars, overview])
+@pytest.mark.parametrize('num_series', [4, 24])
+def test_a_long_legend_leaves_room_for_the_axes(layout, num_series, draw_page, rng):
+    models = ('server', 'client_mean')
+    members = {
+        f'fedavg (learning_rate {k}, dimension 3)': ('fedavg', {'client.rate': k})
+        for k in range(num_series)
+    }
+    view = results(
+        {
+            label: {m: {'eval_accuracy': values(rng)} for m in models}
+            for label in members
+        },
+        members=members,
+        links={'pattern0': FirstSeedLinks(np.ones((5, 2), bool), np.full(2, 0.9))},
+    )
+    figure = draw_page(layout(view))
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    for axes in figure.axes:
+        assert not box.overlaps(axes.get_tightbbox())
+        assert axes.get_window_extent().height > 1.5 * figure.dpi
