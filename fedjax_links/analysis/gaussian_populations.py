@@ -103,7 +103,7 @@ def best_linear_fit(
     # Client i's error above sigma^2: d^T S_i d = |d|^2 + <s_i, d>^2 for d = b* - v_i.
     d = vector - truths
     excess = np.sum(d**2, axis=1) + np.sum(centres * d, axis=1) ** 2
-    return LinearFit(vector, float(sigma**2 + shares @ excess), moment)
+    return LinearFit(vector, float(sigma * sigma + shares @ excess), moment)
 
 
 def gaussian_minimiser(

@@ -152,6 +152,7 @@ def test_distances_and_shares_out_of_range_are_refused(call, message):
 def test_a_noise_of_a_narrow_type_is_squared_in_float64():
     fit = analysis.best_linear_fit([[1.0]], [[0.0]], sigma=np.int8(20))
     assert fit.error == 400
+    assert analysis.best_linear_fit([[1.0]], [[0.0]], sigma=1e200).error == np.inf
 
 
 EQUAL = np.eye(5) * 2.0 / np.sqrt(2)  # five classes, any two 2 apart

@@ -344,7 +344,7 @@ def _limit_of_lemma_5(problem: ProblemConstants, run: TheoremRun) -> Assumption:
     rho = run.mixing_rate
     limit = math.nan if rho is None else math.inf
     if rho:
-        work = problem.smoothness * run.local_steps**2
+        work = problem.smoothness * float(run.local_steps) ** 2
         limit = (1.0 - math.sqrt(rho)) / (6.0 * math.sqrt(2.0 * rho) * work)
     return _rate(run.learning_rate, limit, 'rate at most the limit of Lemma 5')
 

@@ -57,6 +57,14 @@ def test_unknown_facts_neither_hold_nor_break():
     assert math.isnan(result.factor)
 
 
+def test_local_steps_of_a_narrow_type_are_the_same_number():
+    facts = {'rounds_are_independent': True, 'mixing_rate': 0.5}
+    narrow = analysis.TheoremRun(1e-6, np.int16(200), 500, **facts)
+    result = analysis.check_theorem('xiang2023', problem(), narrow)
+    run = narrow._replace(local_steps=200)
+    assert result == analysis.check_theorem('xiang2023', problem(), run)
+
+
 def test_conference_check_includes_the_limit_of_lemma_5():
     """The theorem's own five limits allow up to 0.0124 here, Lemma 5 only 0.0105."""
     known = problem_constants.quadratic_constants([0.0, 4.0], [0.3, 0.3])
