@@ -1,9 +1,9 @@
 """Certifies that the programs of an experiment compute what they say, on this device.
 
-A compiler can be wrong. Every program of a run takes a few rounds here, and the same rounds in
-double precision on a CPU in another process (`float64_reference`). Where theory knows the mean of a
-model after some rounds, the mean over many seeds is compared with it. A program that differs by
-more than rounding, or than chance, is off.
+A compiler can be wrong. Every program of a run takes a few rounds on this device. Another process
+computes the same rounds in double precision on a CPU (`float64_reference`). Where theory knows the
+mean of a model after some rounds, the mean over many seeds is compared with it. A program that
+differs by more than rounding, or than chance, is off.
 """
 
 import functools
@@ -114,15 +114,20 @@ class _Reference:
         path = self._folder / f'{kind}-{lane.name}.npz'
         while not path.exists():
             if self._process.poll() is not None and not path.exists():
-                message = self._process.communicate()[1].decode()
+                message = self._errors()
                 raise RuntimeError(f'The rounds in double precision failed:\n{message}')
             time.sleep(0.05)
         return checkpoints.arrays(path)
 
+    def _errors(self) -> str:
+        """Reads what the process wrote to its error output."""
+        file = self._folder / float64_reference.ERRORS
+        return file.read_text('utf-8', errors='replace')
+
     def stop(self) -> None:
         """Ends the process."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
 
 
 def _certify_experiment(source: Section | str) -> Iterator[ProgramVerdict]:
@@ -254,7 +259,7 @@ def _errors(
         if 0 < size < _ROUNDING * largest:
             size = largest
         error = float(np.linalg.norm(np.asarray(leaf, np.float64) - exact))
-        if not np.isfinite(error):
+        if not np.isfinite(error) or (error and not size):
             error = np.inf
         elif error:
             error = float(error / size)
@@ -267,9 +272,10 @@ def _errors_of_evals(record: MetricsRow, exact: MetricsRow) -> dict[str, float]:
     errors_by_metric = {}
     for path, value in exact.items():
         name = '/'.join(re.findall(r"'([^']*)'", path))
-        error = float(abs(record[name] - value) / (abs(value) + _SMALL))
-        if 'accuracy' in name:
-            error = max(0.0, error - _ACCURACY) if np.isfinite(error) else error
+        difference = float(abs(record[name] - value))
+        if 'accuracy' in name and np.isfinite(difference):
+            difference = max(0.0, difference - _ACCURACY)
+        error = difference / float(abs(value) + _SMALL)
         errors_by_metric[name] = np.inf if np.isnan(error) else error
     return errors_by_metric
 

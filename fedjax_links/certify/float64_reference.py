@@ -34,6 +34,8 @@ from fedjax_links.runner.compilation import algorithm_maker, split_columns
 from fedjax_links.storage import atomic_files, checkpoints
 
 _REQUEST = 'request.json'
+ERRORS = 'errors.txt'
+"""The file of the process's error output; nobody empties a pipe while the process runs."""
 _NO_OPTIMISATION = (
     '--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true'
 )
@@ -142,8 +144,8 @@ def begin(
 
     Args:
       folder: of its files. It reads ``params-LANE.npz``, the initial parameters of each lane that
-        it runs. It writes ``links-LANE.npz``, ``before-LANE.npz``, ``after-LANE.npz`` and
-        ``evals-LANE.npz``.
+        it runs. It writes ``links-LANE.npz``, ``before-LANE.npz``, ``after-LANE.npz``,
+        ``evals-LANE.npz`` and `ERRORS`.
       source: as in `experiment_of`.
       link_lanes: lanes of the shortened experiment whose links it draws.
       run_lanes: lanes of the shortened experiment that it runs.
@@ -160,9 +162,14 @@ def begin(
         'JAX_ENABLE_X64': '1',
         'XLA_FLAGS': _NO_OPTIMISATION,
     }
-    options: dict[str, Any] = {'stdout': subprocess.DEVNULL, 'stderr': subprocess.PIPE}
     command = [sys.executable, '-m', __name__, str(folder)]
-    return subprocess.Popen(command, env={**os.environ, **changed}, **options)
+    with (folder / ERRORS).open('wb') as error_file:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, **changed},
+            stdout=subprocess.DEVNULL,
+            stderr=error_file,
+        )
 
 
 def main(folder: Path) -> None:

@@ -9,6 +9,7 @@ import ast
 import difflib
 import inspect
 import json
+import os
 import re
 import sys
 import types
@@ -141,7 +142,8 @@ def meant_by(argument: str, known: Sequence[str]) -> str:
       known: names of the command's flags.
     """
     name = argument.partition(':')[0]
-    is_config = name in shipped.configs() or Path(name).is_file()
+    # A name that is too long for a file is none, too.
+    is_config = name in shipped.configs() or os.path.isfile(name)
     if 'config' in known and is_config:
         return f'did you mean --config={argument}?'
     if 'config' in known and '=' in argument:
@@ -222,8 +224,9 @@ def load(
       The config with these values. Its caption names the changed fields.
 
     Raises:
-      ValueError: naming the file if it cannot be run. For a path that leads into no section, and
-        for a field or a placeholder without a value.
+      ValueError: for a file that cannot be read or has no ``get_config``, a path that leads into no
+        section, and a field or a placeholder without a value. What the file itself raises, such as
+        a SyntaxError, goes through.
     """
     path, words = _file_and_words(config_flag)
     tree = nested.plain(_run_file(path, words))
@@ -266,13 +269,14 @@ def _override(tree: dict[str, Any], field: str, text: str | None) -> None:
 def _parse_path(field: str) -> list[str | int]:
     """Returns the names and indices of ``a.b[0]``, and of ``a["with.dots"].b``."""
     parts = list(_PART.finditer(field))
-    if ''.join(part[0] for part in parts) != field:
-        requirement = 'be reached by names and indices, such as a.b[0]'
-        raise errors.invalid('config', requirement, field)
-    return [
+    path: list[str | int] = [
         int(part['index']) if part['index'] else part['key'] or part['name']
         for part in parts
     ]
+    if ''.join(part[0] for part in parts) != field or '' in path:
+        requirement = 'be reached by names and indices, such as a.b[0]'
+        raise errors.invalid('config', requirement, field or 'no name')
+    return path
 
 
 def _type_of_field(value: Any) -> type[object]:
@@ -293,7 +297,7 @@ def parse_value(text: str, value_type: type[object] = types.NoneType) -> Any:
         return _SWITCHES[text]
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
     if isinstance(value, _STAYS_TEXT.get(value_type, ())):
         return text

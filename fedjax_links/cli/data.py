@@ -14,6 +14,7 @@ import pathlib
 import sys
 import typing
 import urllib.parse
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -48,8 +49,18 @@ def main(args: flags.FlagValues, action: str = 'list', *names: str) -> None:
     if action == 'list':
         _list(args)
         return
+    _check_names(names)
     for name in names:
         _fetch(name, args)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raises for an unknown data set, before the first of them is fetched."""
+    from fedjax_links.datasets import publishers, unknown
+
+    for name in names:
+        if name not in publishers.RECIPES:
+            raise unknown('data', name, publishers.RECIPES)
 
 
 def _list(args: flags.FlagValues) -> None:
@@ -82,10 +93,8 @@ def _ways_to_get(name: str, recipe: 'publishers.Recipe') -> str:
 
 def _fetch(name: str, args: flags.FlagValues) -> None:
     """Reads or downloads a data set, unless it is already there."""
-    from fedjax_links.datasets import npz, publishers, unknown
+    from fedjax_links.datasets import npz, publishers
 
-    if name not in publishers.RECIPES:
-        raise unknown('data', name, publishers.RECIPES)
     file = npz.npz_file(name, args.data_dir)
     if file.is_file():
         print(f'{name}: {file} is there, {_size(file)}{_source(file)}')

@@ -118,6 +118,8 @@ def define_flags() -> None:
 def main(values: Section, args: flags.FlagValues) -> None:
     """Builds the experiment, predicts, runs and reports."""
     folder = _folder(args)
+    if args.allow_imports and args.fork_from is None:
+        raise errors.invalid('allow_imports', 'go with `fork_from`', True)
     if args.debug_round is not None:
         sharding.refuse(args, '--debug_round', 'dry_run', 'start_over', 'fork_from')
     app.make_portable(args.portable)
@@ -211,10 +213,8 @@ def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
             allow_changed=args.allow_changed,
         )
     except experiment.Stop:
-        print(
-            f'Stopped; all is saved in {folder}, and the same command resumes.',
-            file=sys.stderr,
-        )
+        line = f'Stopped; all is saved in {folder}, and the same command resumes.'
+        print(line, file=sys.stderr)
         return signals.exit_status
     except experiment.FailedLanesError as error:
         for lane, message in error.lines.items():

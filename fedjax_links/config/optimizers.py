@@ -22,7 +22,7 @@ _SCHEDULES = {'learning_rate', 'weight_decay'}
 _FLAGS = {'bias_correction', 'centered', 'eps_in_sqrt', 'nesterov'}
 _MAY_BE_NONE = {'momentum', *_DTYPES}
 _BIASED = {'b1', 'b2'}
-"""Decays of means whose bias optax corrects, by a division by zero at 1."""
+"""Decays of means whose bias optax always corrects; ``decay`` only on demand."""
 _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
     **dict.fromkeys(('eps', 'eps_root', 'initial_accumulator_value'), (0, _LARGEST)),
@@ -38,9 +38,12 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
 
     @functools.wraps(factory)
     def make(*args: Any, **options: Any) -> optax.GradientTransformation:
-        for option, value in parameters.bind(*args, **options).arguments.items():
+        arguments = parameters.bind(*args, **options).arguments
+        for option, value in arguments.items():
             if value is not None or option not in _MAY_BE_NONE:
                 _check_option(option, value)
+        if arguments.get('bias_correction'):
+            _check_below_one('decay', arguments.get('decay'))
         return factory(*args, **options)
 
     return make
@@ -54,8 +57,16 @@ def _check_option(option: str, value: Any) -> None:
         _check_float_dtype(option, value)
     elif option in _RANGES and not (option in _SCHEDULES and callable(value)):
         checks.number_within(option, value, *_RANGES[option])
-        if option in _BIASED and checks.is_concrete(value) and np.float32(value) == 1:
-            raise errors.invalid(option, 'be below 1', value)
+        if option in _BIASED:
+            _check_below_one(option, value)
+
+
+def _check_below_one(option: str, value: Any) -> None:
+    """Raises for a decay of 1, where the correction of a mean's bias divides by zero."""
+    if value is None or not checks.is_concrete(value):
+        return
+    if np.float32(value) == 1:
+        raise errors.invalid(option, 'be below 1', value)
 
 
 def _check_float_dtype(option: str, value: Any) -> None:

@@ -1,6 +1,7 @@
 """Checks that a tree of plain values holds what a config may hold."""
 
 import math
+import re
 from collections.abc import Mapping
 
 import jax.numpy as jnp
@@ -44,7 +45,7 @@ def _check_section(path: str, section: Mapping[object, object]) -> None:
 def _check_float(path: str, value: float) -> None:
     """Raises unless the engine can hold a number."""
     # The pattern `replay` takes probabilities, where NaN stands for an unknown one.
-    is_prob = path.partition('[')[0].endswith('.prob')
+    is_prob = re.sub(r'(\[\d+\])+$', '', path).endswith('.prob')
     if is_prob and math.isnan(value):
         return
     if not math.isfinite(value):

@@ -70,7 +70,11 @@ def call(
     functions = [leaf for leaf in leaves if callable(leaf)]
     if not (_is_outside_trace() and _are_lasting(functions) and _are_passable(arrays)):
         return fn(*objects, *arrays)
-    key = (fn, *(id(leaf) if callable(leaf) else leaf for leaf in leaves))
+    # Values stand with their types: 2 and 2.0 are equal and make different programs.
+    key = (
+        fn,
+        *(id(leaf) if callable(leaf) else (type(leaf), leaf) for leaf in leaves),
+    )
     try:
         program = _cached_program(fn, key, functions)
     except TypeError:

@@ -285,7 +285,8 @@ def server_of(models: object) -> Params:
         requirement = "return models by name, such as {'server': params}"
         raise errors.invalid('algorithm', requirement, kind_of(models))
     if 'server' not in models:
-        raise errors.invalid('algorithm', 'have a model `server`', ', '.join(models))
+        got = errors.text_of(list(models))
+        raise errors.invalid('algorithm', 'have a model `server`', got)
     return models['server']
 
 

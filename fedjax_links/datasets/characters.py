@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links.core import errors
+from fedjax_links.core import checks, errors
 
 VOCABULARY = (
     '\n !"&\'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}'
@@ -27,7 +27,7 @@ def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
       uint8[E, L], below `NUM_TOKENS`.
 
     Raises:
-      ValueError: for entries that are not texts, or texts that differ in length.
+      ValueError: for no texts, entries that are not texts, or texts that differ in length.
     """
     return _encode('texts', texts)
 
@@ -36,7 +36,7 @@ def encode_next(after: Sequence[str]) -> NDArray[np.int32]:
     """Encodes the single characters that follow texts as labels, int32[E].
 
     Raises:
-      ValueError: for other than single characters.
+      ValueError: for none, or other than single characters.
     """
     tokens = _encode('after', after)
     if tokens.shape[1] != 1:
@@ -47,6 +47,7 @@ def encode_next(after: Sequence[str]) -> NDArray[np.int32]:
 
 def _encode(argument: str, texts: Sequence[str]) -> NDArray[np.uint8]:
     """Encodes texts of one length; errors name them by the argument."""
+    checks.not_empty(argument, texts)
     for text in texts:
         if not isinstance(text, str):
             raise errors.invalid(argument, 'be texts', errors.text_of(text))

@@ -124,9 +124,9 @@ def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
     """Stacks rows of numbers of one shape, or images of one size, into an array.
 
     Images are Pillow's, or mappings of ``bytes`` that it decodes. Those of 16 and 32 bits and of
-    floats keep their numbers, [height, width, 1]. Shades of grey become uint8[height, width, 1],
-    and all others uint8[height, width, 3]. Numbers of 64 bits become 32, as JAX has them by
-    default.
+    floats keep their numbers, [height, width, 1]. Shades of grey (Pillow's mode ``L``) become
+    uint8[height, width, 1]. All others become uint8[height, width, 3], even in black and white
+    alone. Numbers of 64 bits become 32, as JAX has them by default.
 
     Args:
       argument: what to name in an error.
@@ -256,7 +256,8 @@ def number_owners(
       The number of each example's owner, int32[E], and all names by number.
 
     Raises:
-      ValueError: if an owner is missing, or names are of several kinds.
+      ValueError: if an owner is missing, names are of several kinds, or one of ``names`` is there
+        twice.
     """
     if isinstance(names, str) or not isinstance(names, Iterable):
         got = errors.text_of(names)
@@ -265,6 +266,8 @@ def number_owners(
     rows = _first_rows(argument, values)
     _check_kinds(argument, rows, names)
     numbers = {name: number for number, name in enumerate(names)}
+    if len(numbers) < len(names):
+        raise errors.invalid('names', 'hold each name once', errors.text_of(names))
     for value in sorted(rows.keys() - numbers.keys()):
         numbers[value] = len(numbers)
     clients = np.fromiter((numbers[value] for value in values), np.int32, len(values))

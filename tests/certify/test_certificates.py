@@ -12,6 +12,7 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import LinkSample
 from fedjax_links.certify import certificates, float64_reference
 from fedjax_links.certify.certificates import ProgramVerdict
+from fedjax_links.config import resolver
 from fedjax_links.machines import environment
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems.classification import MODELS
@@ -89,6 +90,10 @@ def test_what_is_not_finite_holds_nowhere():
         "['w']": np.inf
     }
     assert certificates._errors({'w': np.ones(2)}, after, after) == {"['w']": 0}
+    # A leaf that must be zero, without a warning of the division.
+    with np.errstate(divide='raise'):
+        errors = certificates._errors({'w': np.ones(2)}, before, before)
+    assert errors == {"['w']": np.inf}
     assert not ProgramVerdict('a', np.inf, 1e-4, '').holds
     assert not ProgramVerdict('a', np.nan, 1e-4, '').holds
 
@@ -103,6 +108,34 @@ def test_what_rounding_leaves_is_compared_with_the_largest_leaf():
     small = {"['excess']": np.full(2, 1e-6), "['server']": np.array([3.0, 4.0])}
     errors = certificates._errors(here, small, small)
     assert errors["['excess']"] == pytest.approx(1 / certificates._SMALL, rel=0.01)
+
+
+@pytest.mark.parametrize('num_right', [2, 36, 330])
+@pytest.mark.parametrize('num_changed', [0, 2, 5])
+def test_two_of_many_examples_may_change_their_class(num_right, num_changed):
+    exact = {"['server']['eval_accuracy']": np.array(num_right / 360)}
+    here = {'server/eval_accuracy': np.float64((num_right + num_changed) / 360)}
+    (error,) = certificates._errors_of_evals(here, exact).values()
+    assert (error <= certificates._BOUND) == (num_changed <= 2)
+
+
+@pytest.mark.slow
+def test_a_process_that_writes_many_warnings_ends(tmp_path):
+    """Their text fills a pipe that nobody reads."""
+    (tmp_path / 'loud.py').write_text(
+        'import sys\n'
+        'from tests.certify.scaled import scaled_digits as make\n'
+        "sys.stderr.write('a warning ' * 30_000)\n"
+    )
+    config = {**CONFIG, 'problem': {'name': 'loud:make', 'num_clients': 6}}
+    with resolver.importable(tmp_path):
+        process = float64_reference.begin(tmp_path, config, [], [])
+    try:
+        assert process.wait(timeout=200) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert 'a warning' in (tmp_path / float64_reference.ERRORS).read_text()
 
 
 @pytest.mark.slow

@@ -110,6 +110,10 @@ def test_mistakes_cost_one_line(tmp_path):
     for arguments, message in (
         (['fetsh', 'mnist'], "`data` has no 'fetsh'; did you mean 'fetch'?"),
         (['fetch', 'minst'], "`data` has no 'minst'; did you mean 'mnist'?"),
+        (
+            ['fetch', 'svhn', 'minst', '--mirror=http://127.0.0.1:1'],
+            "`data` has no 'minst'; did you mean 'mnist'?",
+        ),
         (['fetch'], '`data fetch` must be given a name of `data list`, got none.'),
         (['list', 'mnist'], '`data list` must be given no names, got mnist.'),
         (['list', '--mirror=here'], '`mirror` must go with `fetch`, got here.'),

@@ -69,6 +69,7 @@ def test_a_flag_that_is_near_none_meets_the_list_of_flags():
         (('simulate', 'num_rounds=3'), 'overrides look like --config.num_rounds=100.'),
         (('status', 'runs/mine'), 'did you mean --workdir=runs/mine?'),
         (('report', 'runs/mine'), 'did you mean --workdir=runs/mine?'),
+        (('report', 300 * 'a'), f'did you mean --workdir={300 * "a"}?'),
     ],
 )
 def test_an_argument_that_is_no_flag_meets_its_flag(arguments, hint):

@@ -155,6 +155,18 @@ def test_a_placeholder_that_must_have_a_value_names_its_field(tmp_path):
             'must be reached by names and indices, such as a.b[0], got ',
         ),
         (
+            '--config.=1',
+            'must be reached by names and indices, such as a.b[0], got no ',
+        ),
+        (
+            '--config.links..probs=1',
+            'must be reached by names and indices, such as a.b[0], got links..probs.',
+        ),
+        (
+            '--config.client={[]: 1}',
+            "`config.client` must be a section, got '{[]: 1}'.",
+        ),
+        (
             '--config.num_rounds',
             '`config.num_rounds` must be given a value, as --config.num_',
         ),

@@ -113,6 +113,10 @@ def test_only_the_main_thread_imports_while_it_loads(tmp_path):
         ),
         (['--workdir=x', '--fork_from=tests'], '`at_round` must be given too'),
         (
+            ['--workdir=x', '--allow_imports'],
+            '`allow_imports` must go with `fork_from`',
+        ),
+        (
             ['--workdir=x', '--fork_from=tests', '--at_round=20'],
             '`fork_from` must hold a run',
         ),

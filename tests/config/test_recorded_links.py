@@ -37,6 +37,16 @@ def past(tmp_path_factory):
     return folder
 
 
+def test_probabilities_may_be_unknown_in_a_list_of_patterns():
+    """As in a section of their own."""
+    mask = [[True] * 8, [False] * 8]
+    part = {'name': 'replay', 'mask': mask, 'prob': [[float('nan')] * 8] * 2}
+    links = {'name': 'switch', 'patterns': [part, MARKOV], 'at_rounds': [2]}
+    for section in (part, links):
+        prob = realised(build(links=section), 'links', 0).prob
+        assert np.isnan(prob[:2]).all()
+
+
 @pytest.mark.slow
 def test_replayed_links_give_the_same_run_to_the_bit(past):
     """Masks and probabilities: the algorithm that divides by them sees no difference."""

@@ -168,3 +168,15 @@ def test_methods_run_uncompiled():
     before = len(compiling._PROGRAMS)
     np.testing.assert_array_equal(end(base._replace(init=Mine().init)), expected)
     assert len(compiling._PROGRAMS) == before
+
+
+def times(factor, array):
+    return factor * array
+
+
+def test_equal_values_of_other_types_are_other_programs():
+    ones = jnp.ones(2, jnp.int32)
+    dtypes = [compiling.call(times, (factor,), ones).dtype for factor in (2, 2.0, True)]
+    assert dtypes == [jnp.int32, jnp.float32, jnp.int32]
+    values = [compiling.call(times, (factor,), ones)[0] for factor in (1, True, 1.5)]
+    assert values == [1, 1, 1.5]

@@ -96,6 +96,13 @@ def test_models_without_names_are_refused():
         run(bare, eval_every=2)
 
 
+@pytest.mark.parametrize('names', [[], [0], ['client_mean']])
+def test_models_without_a_server_are_listed(names):
+    other = FEDAVG._replace(models=lambda state: dict.fromkeys(names, state.server))
+    with refusals.names('algorithm', 'have a model `server`', f'got {names}.'):
+        run(other, eval_every=2)
+
+
 def test_nothing_of_the_checks_is_left_in_a_program(monkeypatch):
     def program():
         text = jax.jit(

@@ -80,7 +80,23 @@ def test_options_of_optimizers_have_kinds(option):
         choices.OPTIMIZERS[name](None)
 
 
+@pytest.mark.parametrize(
+    'name, option, others',
+    [
+        ('adam', 'b1', {}),
+        ('adam', 'b2', {}),
+        ('rmsprop', 'decay', {'bias_correction': True}),
+    ],
+)
+def test_a_corrected_mean_forgets(name, option, others):
+    """Its bias is divided by ``1 - decay**t``."""
+    with refusals.names(option, 'be below 1'):
+        choices.OPTIMIZERS[name](0.1, **{option: 1.0}, **others)
+
+
 def test_valid_options_of_optimizers_pass():
+    choices.OPTIMIZERS['rmsprop'](0.1, decay=1.0)
+    choices.OPTIMIZERS['rmsprop'](0.1, decay=0.9, bias_correction=True)
     choices.OPTIMIZERS['adam'](0.1, mu_dtype='bfloat16')
     choices.OPTIMIZERS['sgd'](lambda step: 0.1, momentum=None, nesterov=False)
     choices.OPTIMIZERS['adamw'](0.1, weight_decay=lambda step: 0.1)

@@ -113,10 +113,15 @@ def test_characters_outside_the_vocabulary_share_a_token():
         characters.encode(['ab', 'abc'])
 
 
-@pytest.mark.parametrize('after', [['ab', 'cd'], ['a', 3]])
+@pytest.mark.parametrize('after', [['ab', 'cd'], ['a', 3], []])
 def test_an_error_of_labels_names_their_own_argument(after):
     with refusals.names('after'):
         characters.encode_next(after)
+
+
+def test_no_texts_are_refused():
+    with refusals.names('texts', 'hold at least one value'):
+        characters.encode([])
 
 
 @needs_hugging_face

@@ -9,6 +9,7 @@ import pytest
 from flax import linen as nn
 
 from fedjax_links import datasets, partition, problems
+from fedjax_links.datasets import columns
 from fedjax_links.problems import adapters, models
 from tests import refusals
 from tests.problems.leaf_files import leaf
@@ -157,6 +158,19 @@ def test_names_of_another_kind_are_refused():
     train = adapters.from_columns(X[:2], Y[:2], [1, 2])
     with refusals.names('clients', 'as `names` does (1, ...)', "got '1'"):
         adapters.from_columns(X[:2], Y[:2], ['1', '2'], names=train.names)
+
+
+def test_a_name_that_stands_twice_is_refused():
+    """Else two owners would have one number."""
+    with refusals.names('names', 'hold each name once', "got ['a', 'a']"):
+        adapters.from_columns(X[:2], Y[:2], ['a', 'b'], names=['a', 'a'])
+
+
+@pytest.mark.parametrize('mode', ['1', 'L', 'LA', 'P', 'RGBA', 'CMYK'])
+def test_images_have_one_channel_only_in_shades_of_grey(mode):
+    image = pytest.importorskip('PIL.Image').new(mode, (3, 2))
+    channels = 1 if mode == 'L' else 3
+    assert columns.stack_features([image]).shape == (1, 2, 3, channels)
 
 
 @pytest.mark.parametrize('labels', [[0.0, 3.0, 1.0], [True, False, True]])

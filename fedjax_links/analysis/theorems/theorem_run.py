@@ -46,7 +46,10 @@ def check_fields(run: TheoremRun) -> None:
     _numbers.at_least_one('run.period', run.period)
     _checks.checked_positive('run.amplification', run.amplification)
     if run.realised is not None:
-        _checks.checked_number('run.realised', run.realised)
+        _numbers.at_least_zero('run.realised', run.realised)
+    if run.rounds_are_independent is not None:
+        name = 'run.rounds_are_independent'
+        _checks.checked_flag(name, run.rounds_are_independent)
     if run.mixing_rate is not None:
         _checks.checked_prob('run.mixing_rate', run.mixing_rate)
     if run.largest_gradient is not None:

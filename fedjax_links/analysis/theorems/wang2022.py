@@ -216,8 +216,6 @@ def corollary32_product(
     cap = rate_product_cap(
         smoothness=smoothness, local_steps=local_steps, period=period
     )
-    if _numbers.at_least_zero('noise', noise) == 0:
-        return cap
     product = corollary33_product(
         smoothness=smoothness,
         local_steps=local_steps,
@@ -225,6 +223,8 @@ def corollary32_product(
         initial_gap=initial_gap,
         largest_weight_square=largest_weight_square,
     )
+    if _numbers.at_least_zero('noise', noise) == 0:
+        return cap
     return min(product / _checks.checked_positive('noise', noise), cap)
 
 

@@ -241,6 +241,8 @@ def test_unknown_theorems_are_refused():
         ('period', 0, 'be an integer of at least 1'),
         ('amplification', -1.0, 'be positive and finite'),
         ('realised', [0.1], 'be one number'),
+        ('realised', -0.1, 'be at least 0'),
+        ('rounds_are_independent', 'no', 'be True or False'),
         ('mixing_rate', 1.5, 'lie in [0, 1]'),
         ('largest_gradient', -1.0, 'be at least 0'),
         ('pattern', 3, 'be a `PatternConstants`'),

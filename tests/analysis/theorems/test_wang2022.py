@@ -190,6 +190,9 @@ def test_rates_equal_exact_rationals():
         result = wang2022.corollary32_product(noise=noise, **known, **run_of)
         np.testing.assert_allclose(result, min(0.75 / noise, 1 / 40), rtol=1e-15)
     assert wang2022.corollary32_product(noise=0.0, **known, **run_of) == 1 / 40
+    for argument in ('initial_gap', 'num_rounds'):
+        with refusals.names(argument):
+            wang2022.corollary32_product(noise=0.0, **known, **{**run_of, argument: 0})
     run_of['largest_weight_square'] = 1.5
     with refusals.names('largest_weight_square'):
         wang2022.corollary33_product(smoothness=4.0, local_steps=2, **run_of)
