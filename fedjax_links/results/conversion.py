@@ -22,6 +22,7 @@ _USUAL_METRICS = (
     'train_loss',
     'distance',
 )
+_ATTRIBUTES = ('metric', 'names', 'members')
 
 
 def to_dataset(
@@ -44,9 +45,9 @@ def to_dataset(
       ValueError: naming what is unknown, or of the wrong shape.
     """
     results = _labelled(getattr(data, 'dataset', data), metric, rounds)
-    if not results.sizes['series']:
-        folder = getattr(data, 'folder', None)
-        raise errors.invalid('data', 'hold at least one evaluation', folder)
+    if not all(results.sizes[dim] for dim in dataset.DIMS):
+        source = getattr(data, 'folder', None) or f'axes {dict(results.sizes)}'
+        raise errors.invalid('data', 'hold at least one evaluation', source)
     metric = results.attrs['metric'] if metric is None else metric
     metrics = [name for name, v in results.items() if v.dims == dataset.DIMS]
     checks.choice('metric', metric, metrics)
@@ -61,6 +62,7 @@ def _labelled(
 ) -> LabelledResults:
     """Returns a data set as it is, and other results as the data set of one run."""
     if hasattr(data, 'data_vars'):
+        _check_form(data)
         if rounds is not None:
             requirement = 'be left out for the results of a run, which have their own'
             raise errors.invalid('rounds', requirement, errors.text_of(rounds))
@@ -68,6 +70,20 @@ def _labelled(
     entries = data if isinstance(data, Mapping) else {'simulation': data}
     results = _entries_to_dataset(entries, metric)
     return results if rounds is None else _with_rounds(results, rounds)
+
+
+def _check_form(results: LabelledResults) -> None:
+    """Raises unless a data set has the axes and the attributes of results."""
+    missing = [dim for dim in dataset.DIMS if dim not in results.sizes]
+    if missing:
+        requirement = 'keep the axes of results, as `isel(seed=[0])` does'
+        value = f'a data set without {", ".join(missing)}'
+        raise errors.invalid('data', requirement, value)
+    missing = [name for name in _ATTRIBUTES if name not in results.attrs]
+    if missing:
+        requirement = 'keep the attributes of results, see `xarray.set_options`'
+        value = f'a data set without {", ".join(missing)}'
+        raise errors.invalid('data', requirement, value)
 
 
 def _with_rounds(results: LabelledResults, rounds: ArrayLike) -> LabelledResults:

@@ -7,11 +7,12 @@ import sys
 import jax
 import numpy as np
 import pytest
+import xarray
 from matplotlib.figure import Figure
 
 import fedjax_links as fl
 from fedjax_links import experiment, local_training, participation, problems, runs
-from fedjax_links.results import dataset
+from fedjax_links.results import conversion, dataset
 from fedjax_links.simulation import SimulationResult
 from tests import refusals
 
@@ -402,3 +403,19 @@ def test_a_model_with_a_slash_is_refused():
     """A column ``model/metric`` could not be taken apart."""
     with pytest.raises(ValueError, match=r'without a slash, got .a/b. for .fedavg.'):
         fl.plot.learning_curves({'fedavg': {'a/b': np.zeros(3)}})
+
+
+def test_a_part_of_results_keeps_their_axes_and_attributes():
+    whole = conversion.to_dataset({'fedavg': np.zeros((2, 3))}, 'accuracy')
+    fl.plot.learning_curves(whole.isel(seed=[0], round=[1, 2]))
+    parts = {
+        'without seed': whole.isel(seed=0),
+        'without series': whole.isel(series=0),
+        'without metric, names, members': xarray.Dataset(whole.data_vars, whole.coords),
+        'without series, model, pattern, seed': xarray.Dataset({'round': [1, 2]}),
+        "at least one evaluation, got axes {'series': 1,": whole.isel(seed=[]),
+        "'round': 0}": whole.isel(round=[]),
+    }
+    for words, part in parts.items():
+        with refusals.names('data', words):
+            fl.plot.learning_curves(part)
