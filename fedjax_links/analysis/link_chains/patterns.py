@@ -191,8 +191,12 @@ def cyclic(
     The shared state is the phase of the cycle, a client's state its offset: the rounds
     before its first block. So a run may start with a block, but never inside one.
 
+    A cycle has ``max(1, rint(L p))`` active rounds and at least one inactive round. L p is
+    computed in float64 here, and in a run in the precision of the run. Where it is close to
+    half an integer, as 100 times 0.575 is, the two may differ by a round.
+
     Args:
-      probs: float[N] in [0, 1], fractions of a cycle in which clients are active.
+      probs: float[N], p, in [0, 1]: the fraction of a cycle in which each client is active.
       cycle_length: L, rounds of a cycle, at least 2.
       reset: whether offsets are redrawn every L rounds.
 

@@ -66,7 +66,8 @@ def cyclic_marginals(
 ) -> np.ndarray:
     r"""Computes how often cyclic links are up in the long run.
 
-    A cycle of L rounds has ``max(1, rint(L p))`` rounds up and the others down, at least one.
+    A cycle of L rounds has ``max(1, rint(L p))`` rounds up and the others down, at least one. L p
+    is computed in float64, as in `link_chains.cyclic`.
 
     Args:
       probs: float[N], p, in [0, 1].
