@@ -138,7 +138,9 @@ def local_sgd(
         both or neither of ``local_steps`` and ``local_epochs``.
     """
     checks.choice('resample', resample, ('step', 'round'))
-    if not callable(learning_rate):
+    if callable(learning_rate):
+        checks.function('learning_rate', learning_rate, 'round')
+    else:
         checks.positive_number('learning_rate', learning_rate)
     rate = learning_rate if callable(learning_rate) else constant(learning_rate)
     if batch_size is not None:
@@ -301,6 +303,7 @@ def _as_optimizer(optimizer: Optimizer | None) -> MakeOptimizer:
     if isinstance(optimizer, optax.GradientTransformation):
         return lambda rate: optax.chain(optimizer, optax.scale(rate))
     if callable(optimizer):
+        checks.function('optimizer', optimizer, 'learning_rate')
         return cast(MakeOptimizer, optimizer)
     requirement = 'be an optax transformation or a function of the learning rate'
     raise errors.invalid('optimizer', requirement, repr(optimizer))

@@ -66,7 +66,7 @@ class BoundFactory(NamedTuple):
     factory: Factory
     options: Mapping[str, Any]
     args: tuple[Any, ...] = ()
-    kind: type[Any] = object
+    kind: Any = object
     is_function: bool = False
 
     def build(self, columns: Point | None = None) -> Any:
@@ -86,8 +86,9 @@ class BoundFactory(NamedTuple):
         factory_options.check(self.where, self.factory, options, *args)
         built = self._call(args, options)
         if not isinstance(built, self.kind):
-            article = 'an' if self.kind.__name__[0] in 'AEIOU' else 'a'
-            requirement = f'name what returns {article} {self.kind.__name__}'
+            kind = 'function' if self.kind is Callable else self.kind.__name__
+            article = 'an' if kind[0] in 'AEIOU' else 'a'
+            requirement = f'name what returns {article} {kind}'
             got = f'{_name_of(self.factory)}, {errors.text_of(built)}'
             raise errors.invalid(self.where, requirement, got)
         return functools.partial(self.factory, **options) if self.is_function else built

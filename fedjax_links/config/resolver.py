@@ -9,7 +9,7 @@ factory, so a new algorithm or pattern needs no edit here. `link_sections` resol
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fedjax_links import local_training
@@ -191,9 +191,9 @@ def _bind_client(path: str, section: Section, program: Factory) -> BoundFactory:
     rate_options = {'learning_rate': options.get('learning_rate')}
     rate = BoundFactory(path, 'learning_rate', _rate, rate_options)
     decay = options.pop('decay', 'constant')
-    options['learning_rate'] = bind(
-        f'{path}.decay', decay, registries.LEARNING_RATES, rate
-    )
+    schedule = bind(f'{path}.decay', decay, registries.LEARNING_RATES, rate)
+    # A number would be the rate of all rounds, such as that of a function of the round itself.
+    options['learning_rate'] = schedule._replace(kind=Callable)
     batch_size = options.get('batch_size')
     # 0 stands for the full local data. False equals 0, but is refused as a batch size.
     if type(batch_size) is int and batch_size == 0:

@@ -1,5 +1,6 @@
 """Checks arguments eagerly: concrete values are validated, tracers pass through unread."""
 
+import inspect
 import types
 import unicodedata
 from collections.abc import Collection, Mapping
@@ -216,10 +217,28 @@ def counts(**values: object) -> None:
         static_int(argument, value)
 
 
-def function(argument: str, value: object) -> None:
-    """Raises unless ``value`` can be called."""
+def function(argument: str, value: object, *parameters: str) -> None:
+    """Raises unless ``value`` can be called.
+
+    Args:
+      argument: its name, for errors.
+      value: the function.
+      *parameters: what it is called with, by position; not checked if there are none.
+    """
     if not callable(value):
         raise errors.invalid(argument, 'be a function', errors.text_of(value))
+    if not parameters:
+        return
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):  # a builtin without a signature
+        return
+    try:
+        signature.bind(*parameters)
+    except TypeError as error:
+        requirement = f'take ({", ".join(parameters)})'
+        got = f'a function of ({", ".join(signature.parameters)})'
+        raise errors.invalid(argument, requirement, got) from error
 
 
 def optional_functions(**values: object) -> None:

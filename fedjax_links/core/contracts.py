@@ -31,14 +31,18 @@ _KIND_OF_FIELD = {
 _NEEDED_FIELDS = ('mask', 'prob')
 
 
-def check_algorithm(algorithm: object) -> None:
-    """Raises unless it has the functions of an algorithm."""
+def check_algorithm(algorithm: Any) -> None:
+    """Raises unless it has the functions of an algorithm, which take what they are given."""
     parts = 'init', 'round_step', 'models'
-    if not all(callable(getattr(algorithm, part, None)) for part in parts):
+    if not all(hasattr(algorithm, part) for part in parts):
         requirement = (
             "be an algorithm, as `fl.ALGORITHMS['fedavg'](client_program)` makes one"
         )
         raise errors.invalid('algorithm', requirement, kind_of(algorithm))
+    step = algorithm.round_step
+    checks.function('algorithm.init', algorithm.init, 'params', 'problem')
+    checks.function('algorithm.round_step', step, 'state', 'context', 'problem')
+    checks.function('algorithm.models', algorithm.models, 'state')
 
 
 def check_parts(algorithm: object, participation: Any, problem: Any) -> None:
@@ -63,11 +67,12 @@ def check_problem(problem: object) -> None:
 def check_pattern(participation: Any, argument: str = 'participation') -> None:
     """Raises unless it is a pattern."""
     if not isinstance(participation, base.Participation):
-        requirement = (
-            'be a pattern, as `participation.bernoulli(probs)` makes one, or '
-            '`participation.replay(mask)` of a mask'
-        )
+        form = 'be a pattern, as `participation.bernoulli(probs)` makes one'
+        requirement = f'{form}, or `participation.replay(mask)` of a mask'
         raise errors.invalid(argument, requirement, kind_of(participation))
+    checks.function(f'{argument}.init', participation.init, 'key')
+    arguments = 'carry', 'key', 'round'
+    checks.function(f'{argument}.sample', participation.sample, *arguments)
 
 
 def check_clients(pattern: base.Participation, problem: base.Problem) -> None:
@@ -245,6 +250,11 @@ def check_round(before: PyTree, output: Any) -> None:
     if not isinstance(metrics, base.RoundMetrics):
         got = f'{kind_of(after)} and {kind_of(metrics)}'
         raise errors.invalid('algorithm', requirement, got)
+    for name in ('num_active', 'num_computing', 'loss_sum'):
+        value = getattr(metrics, name)
+        if np.shape(value) or not (isinstance(value, int | float) or _is_real(value)):
+            requirement = f'return a number as `RoundMetrics.{name}`'
+            raise errors.invalid('algorithm', requirement, kind_of(value))
 
 
 def check_numbers_by_name(

@@ -131,7 +131,7 @@ def unknown_name(
     names = sorted(valid)
     if near is None:
         near = _nearest(str(value), names)
-    listed = ', '.join(names)
+    listed = ', '.join(names) or 'none'
     hint = (
         f'did you mean {near!r}?'
         if near and value is not None
@@ -159,7 +159,7 @@ def unknown_option(
     """
     names = sorted(valid)
     near = _nearest(option, names)
-    listed = ', '.join(names)
+    listed = ', '.join(names) or 'none'
     message = f'has no {text_of(option)} {condition}; valid names: {listed}'
     if near:
         message = f'has no {text_of(option)}; did you mean {near!r}?'

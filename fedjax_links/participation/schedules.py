@@ -197,6 +197,7 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
         return schedule
     if not callable(schedule):
         return constant(schedule)
+    checks.function('schedule', schedule, 'key', 'round')
     shape = jax.eval_shape(schedule, *_shapes_of_arguments())
     if len(getattr(shape, 'shape', ())) != 1:
         requirement = 'return a vector with one entry per client'

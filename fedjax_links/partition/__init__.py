@@ -144,11 +144,12 @@ def bind(
         if clients.shape != labels.shape:
             requirement = f'give each of the {len(labels)} examples an owner'
             raise errors.invalid('partition', requirement, f'shape {clients.shape}')
-        if clients.max() != num_clients - 1:
+        got = f'{clients.max()} as the highest'
+        if clients.min() < 0:
+            got = f'{clients.min()} as the lowest'
+        if clients.max() != num_clients - 1 or clients.min() < 0:
             requirement = f'number the owners from 0 to {num_clients - 1}'
-            raise errors.invalid(
-                'partition', requirement, f'{clients.max()} as the highest'
-            )
+            raise errors.invalid('partition', requirement, got)
         return clients
 
     return assign_owners

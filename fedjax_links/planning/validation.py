@@ -233,6 +233,7 @@ def _check_point(plan: Plan, pattern: str, point: Point) -> None:
     _check_columns(plan, metrics)
     problem = plan.problem_at(pattern, point)
     participation = plan.pattern_at(pattern, point)
+    contracts.check_pattern(participation, f'patterns.{pattern}')
     if participation.num_clients != problem.num_clients:
         requirement = f"have the problem's {problem.num_clients} clients"
         raise errors.invalid(

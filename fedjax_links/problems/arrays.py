@@ -31,7 +31,7 @@ from fedjax_links.datasets.columns import (
     check_rows,
     check_same_kind,
 )
-from fedjax_links.problems import losses, model_outputs
+from fedjax_links.problems import losses, model_outputs, user_functions
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
 
@@ -130,9 +130,9 @@ def from_arrays(
     for argument, array in (('features', rows), ('labels', targets)):
         check_rows(argument, array, 'entry of `clients`', len(owners))
     held_out = examples_held_out(eval_data, rows, num_clients=counts.size)
-    checks.function('init_params', init_params)
-    checks.optional_functions(random_loss_fn=random_loss_fn)
+    checks.function('init_params', init_params, 'key')
     params = jax.eval_shape(init_params, jax.random.key(0))
+    user_functions.check_random_loss(random_loss_fn)
     if isinstance(loss_fn, str):
         name = loss_fn
         loss_fn, measure, outputs = _by_name(name, metrics, predict, params, rows)
@@ -150,6 +150,7 @@ def from_arrays(
             raise errors.invalid('eval_data', requirement, list(held_out[1].shape[1:]))
     data, owned = _by_owner(rows, targets, owners)
     examples, eval_owned = _evaluation_examples(data, held_out, counts.size)
+    user_functions.check_results(loss_fn, metrics, params, data, examples)
     names = () if client_names is None else tuple(client_names)
     return Problem(
         data=data,
@@ -228,7 +229,6 @@ def _by_function(
     predict: object,
 ) -> Any:
     """Returns the metrics of a loss function: a function, or the loss alone."""
-    checks.function('loss_fn', loss_fn)
     if predict is not None:
         raise errors.invalid('predict', 'go with a loss by name', predict)
     if metrics is not None and not callable(metrics):
@@ -274,9 +274,8 @@ def generated(
     """
     checks.static_int('num_clients', num_clients)
     checks.seed('seed', seed)
-    checks.function('examples', examples)
-    checks.function('init_params', init_params)
-    checks.function('loss_fn', loss_fn)
+    checks.function('examples', examples, 'key', 'client')
+    checks.function('init_params', init_params, 'key')
     checks.optional_functions(metrics=metrics)
     key = jax.random.key(seed)
     make = Partial(_make, examples)
@@ -293,6 +292,8 @@ def generated(
         eval_data = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), by_client)
     measure = metrics or Partial(loss_alone, loss_fn)
     params = jax.eval_shape(init_params, key)
+    batch = jax.eval_shape(make, key, jnp.int32(0))
+    user_functions.check_results(loss_fn, metrics, params, batch, eval_data)
     return Problem(
         data=key,
         owned=ExampleGenerator(make=make, num_clients=num_clients),

@@ -108,14 +108,16 @@ def recorded_facts(
 
 
 def _check_traces(programs: Programs, lane: Lane) -> None:
-    """Traces a period of a lane, and names its algorithm in errors."""
+    """Traces a period of a lane, and names its algorithm or pattern in errors."""
     where = f'config.algorithms.{lane.algorithm}'
+    paths = {'algorithm': where, 'participation': f'config.patterns.{lane.pattern}'}
     try:
         batch = LaneBatch(programs, [lane])
         jax.eval_shape(batch.program.advance, *batch.advance_args())
     except errors.InvalidError as error:
-        if error.path == 'algorithm':
-            raise error.at(where) from error
+        argument, dot, part = error.path.partition('.')
+        if argument in paths:
+            raise error.at(f'{paths[argument]}{dot}{part}') from error
         raise error.under(where) from error
     except Exception as error:
         # JAX or this package failed on what code of the user made, such as a wrong shape. Its
