@@ -331,6 +331,27 @@ def test_a_run_of_an_older_version_is_refused_in_a_line(tmp_path):
             use(tmp_path)
 
 
+def rewrite_labels(folder, change):
+    """Changes what each save says of its lane, and computes its checksum again."""
+    for path in (folder / runs.CHECKPOINTS).glob('*.npz'):
+        with np.load(path) as stored:
+            entries = dict(stored)
+        text = json.dumps(change(json.loads(bytes(entries['about'])))).encode()
+        entries['about'] = np.frombuffer(text, np.uint8)
+        path.write_bytes(checksummed_npz.npz(entries, compress=False))
+
+
+@pytest.mark.parametrize('use', [opened, runs.read, runs.lanes, runs.merge])
+def test_a_save_of_an_older_version_is_refused_in_a_line(use, tmp_path):
+    """Older versions had one number as position."""
+    with contextlib.closing(opened(tmp_path)) as folder:
+        folder.register_lanes(about(A))
+        advance(folder, A, 2)
+    rewrite_labels(tmp_path, lambda labels: {**labels, 'position': 0})
+    with pytest.raises(errors.InvalidError, match=rf'this version.*{A}@2\.npz\.$'):
+        use(tmp_path)
+
+
 def test_positions_of_lanes_are_read_under_their_earlier_name(tmp_path):
     with contextlib.closing(opened(tmp_path)) as folder:
         folder.register_lanes(about(A, B))
@@ -338,14 +359,12 @@ def test_positions_of_lanes_are_read_under_their_earlier_name(tmp_path):
         advance(folder, A, 2)
     positions = [lane.position for lane in runs.lanes(tmp_path)]
     assert positions == [[0, 0], [0, 1]]
-    for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz'):
-        with np.load(path) as stored:
-            entries = dict(stored)
-        description = json.loads(bytes(entries['about']))
-        description['place'] = description.pop('position')
-        text = json.dumps(description).encode()
-        entries['about'] = np.frombuffer(text, np.uint8)
-        path.write_bytes(checksummed_npz.npz(entries, compress=False))
+
+    def under_the_earlier_name(labels):
+        labels['place'] = labels.pop('position')
+        return labels
+
+    rewrite_labels(tmp_path, under_the_earlier_name)
     assert [lane.position for lane in runs.lanes(tmp_path)] == positions
 
 

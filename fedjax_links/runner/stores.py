@@ -165,7 +165,6 @@ class RunFolder(InMemoryStore):
         self._unread[lane] = None
         self._fingerprints[record.labels['seed']] = record.fingerprint
         self._unchecked[lane] = record.identity
-        runs.refuse_older(self.path, 'workdir', [record])
 
     def _last_intact(self, lane: str) -> runs.LaneRecord | None:
         """Returns the record of a lane's last intact save, and removes damaged ones after it.

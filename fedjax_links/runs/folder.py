@@ -252,8 +252,8 @@ def _check_name(path: Path, about: Section, lines: Sequence[str]) -> None:
     """
     checking.check_about(path, about)
     position = checking.position_of(about)
-    if isinstance(position, int):  # Older versions named files in another way.
-        return
+    if isinstance(position, int):
+        raise _older('checkpoint', path)
     labels = about['labels']
     names = {name: labels[name] for name in _LABELS}
     lane = lane_names.lane_name(series=position[0], **names)
@@ -334,18 +334,19 @@ def row_of(round: int, record: MetricsRow) -> dict[str, float | int | bool | Non
     }
 
 
-def refuse_older(
-    folder: str | Path, argument: str, lanes: Iterable[LaneRecord] = ()
-) -> None:
-    """Refuses a run, or lanes of it, that an older version wrote in another form."""
-    if (paths.as_path(folder) / _OLDER).exists() or any(
-        isinstance(lane.position, int) for lane in lanes
-    ):
-        requirement = (
-            'be written by this version; the older one that wrote it can resume it '
-            '(--start_over sets it aside)'
-        )
-        raise errors.invalid(argument, requirement, folder)
+def refuse_older(folder: str | Path, argument: str) -> None:
+    """Refuses a run that an older version wrote in another form."""
+    if (paths.as_path(folder) / _OLDER).exists():
+        raise _older(argument, folder)
+
+
+def _older(argument: str, path: str | Path) -> errors.InvalidError:
+    """Builds the error for a run, or a save, that an older version wrote in another form."""
+    requirement = (
+        'be written by this version; the older one that wrote it can resume it '
+        '(--start_over sets it aside)'
+    )
+    return errors.invalid(argument, requirement, path)
 
 
 def as_column(values: Sequence[object]) -> np.ndarray:
