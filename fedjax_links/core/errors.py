@@ -9,6 +9,7 @@ import contextlib
 import csv
 import difflib
 import inspect
+import math
 import os
 import struct
 import sys
@@ -179,6 +180,11 @@ def text_of(value: object) -> str:
     """Formats a value for an error: short, and on one line."""
     text = ' '.join(repr(value).split())
     return text if len(text) <= _MAX_VALUE_LENGTH else f'{text[:_MAX_VALUE_LENGTH]}...'
+
+
+def count_text(count: int) -> str:
+    """Formats a count for an error: ``12,500``, or the power of ten near a very large one."""
+    return f'{count:,}' if count < 10**15 else f'about 10^{math.log10(count):.0f}'
 
 
 def one_line(message: str) -> str:

@@ -280,7 +280,7 @@ def _check_sizes(chain: LinkChain, num_modes: int, num_transitions: int) -> None
         f'have at most {MAX_MODES:,} modes and {MAX_TRANSITIONS:,} transitions '
         'where clients are listed one by one'
     )
-    got = f'{chain.num_modes:,} modes of {chain.num_clients} clients'
+    got = f'{errors.count_text(chain.num_modes)} modes of {chain.num_clients} clients'
     raise errors.invalid('chain', requirement, got)
 
 

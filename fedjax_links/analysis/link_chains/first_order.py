@@ -150,7 +150,8 @@ def _two_state_links(chain: LinkChain) -> _TwoStateLinks:
     for kind in kinds:
         is_two_state = is_two_state and kind.is_up.tolist() == [[False, True]]
     requirement = 'have independent clients with two states and constant rates'
-    got = f'{chain.num_modes:,} modes of {chain.num_clients} clients'
+    num_modes = errors.count_text(chain.num_modes)
+    got = f'{num_modes} modes of {chain.num_clients} clients'
     _checks.require(is_two_state, 'chain', requirement, got)
     up_rate = np.array([kind.transition[0, 0, 1] for kind in kinds])
     down_rate = np.array([kind.transition[0, 1, 0] for kind in kinds])

@@ -128,7 +128,8 @@ def periodic_groups(
     num_modes = turn * num_cohorts
     too_large = 'active_rounds' if num_cohorts <= chains.MAX_MODES else 'cohort_size'
     requirement = f'leave at most {chains.MAX_MODES:,} modes of a turn and a cohort'
-    got = f'{num_modes:,} with {turn} rounds and cohorts of {size}'
+    shown = errors.count_text(num_modes)
+    got = f'{shown} with {turn} rounds and cohorts of {size}'
     _checks.require(num_modes <= chains.MAX_MODES, too_large, requirement, got)
     num_phases = turn * num_groups
     ups = []

@@ -152,3 +152,20 @@ def test_refusals():
     for name in ('fedavg', 'fedavg_all', 'fedavg_known', 'fedpbc'):
         with refusals.names('cutoff', name, 'got 4'):
             analysis.first_order_mean(name, chain, targets, 0.1, 1, cutoff=4)
+
+
+def test_many_clients_are_no_number_of_thousands_of_digits():
+    many = 20_000
+    chain = link_chains.markov(np.full(many, 0.5), 0.25)
+    mean = analysis.first_order_mean('fedavg', chain, np.ones((many, 1)), 0.1, 1)
+    np.testing.assert_allclose(mean.mean, 1.0)
+    # Ten rounds of a cycle and five modes of each client: 10 x 5^20000, about 10^13980.
+    cycles = link_chains.cyclic(np.full(many, 0.5), cycle_length=10)
+    with refusals.names('chain', 'got about 10^13980 modes of 20000 clients'):
+        analysis.first_order_mean('fedavg', cycles, np.ones((many, 1)), 0.1, 1)
+    with refusals.names('chain', 'got about 10^13980 modes of 20000 clients'):
+        cycles.modes()
+    with refusals.names('cohort_size', 'got about 10^6019 with 2 rounds and cohorts'):
+        link_chains.periodic_groups(
+            np.zeros(many, int), active_rounds=2, cohort_size=many // 2
+        )
