@@ -29,7 +29,8 @@ def metric_bars(
 ) -> Axes:
     """Draws final metrics as bars with 95 % intervals over seeds: in each group a bar per label.
 
-    Of two seeds, whose interval is wider than most pictures, both are drawn as dots.
+    Of two seeds, whose interval is wider than most pictures, both are drawn as dots. A cross at the
+    bottom stands for what diverged, a mean of NaN.
 
     Args:
       values: final metrics float[P, S] by label, one row per group, one entry per seed; or a list
@@ -86,6 +87,7 @@ def metric_bars(
             options['yerr'] = np.where(has_whisker, np.nan_to_num(half_widths), np.nan)
             options['error_kw'] = {'linewidth': 0.8, 'capsize': 2}
         axes.bar(centres, means, width, **options)
+        _draw_crosses(axes, centres[np.isnan(means)], width, style.colour)
         pairs = [
             (x, row) for x, row in zip(centres, rows, strict=True) if row.size == 2
         ]
@@ -105,6 +107,25 @@ def metric_bars(
     if legend:
         panels.legend(axes, outside=True)
     return axes
+
+
+def _draw_crosses(axes: Axes, centres: np.ndarray, width: float, colour: str) -> None:
+    """Draws a cross at the bottom for each bar that diverged.
+
+    Args:
+      axes: matplotlib axes.
+      centres: float[], of the bars.
+      width: of a bar, for which the axis has room as for others.
+      colour: of the label.
+    """
+    if not centres.size:
+        return
+    look: dict[str, Any] = {'color': colour, 'markersize': 6, 'clip_on': False}
+    height = np.full(centres.size, 0.03)  # of the axes
+    axes.plot(centres, height, 'x', transform=axes.get_xaxis_transform(), **look)
+    ends = np.array([centres.min() - width / 2, centres.max() + width / 2])
+    axes.update_datalim(np.stack([ends, [0, 0]], axis=1), updatey=False)
+    axes.autoscale_view()
 
 
 def _checked_values(label: str, values: object, num_groups: int) -> list[np.ndarray]:

@@ -290,8 +290,10 @@ def _draw_rows(
 ) -> None:
     """Draws the differences of a panel, each in the row of its label."""
     for position, row in enumerate(rows):
-        if row.label in differences:
-            _draw_difference(axes, position, row, differences[row.label], scale)
+        difference = differences.get(row.label)
+        # What diverged has no difference, and its NaN would leave the axis without zero.
+        if difference is not None and not math.isnan(difference.mean):
+            _draw_difference(axes, position, row, difference, scale)
 
 
 def _draw_difference(

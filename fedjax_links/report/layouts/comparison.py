@@ -81,6 +81,9 @@ def comparison(
     if any(difference and difference.wide for difference in differences.values()):
         caption += 'Thin lines: the intervals including tuning. '
     caption += 'A point is filled where zero lies outside its intervals.'
+    means = [difference.mean for difference in differences.values() if difference]
+    if np.isnan(means).any():
+        caption += ' No point: diverged.'
     page = Page(f'Final {final_metrics.metric.words}', shown, caption=caption)
     compared = [label for label, base in bases.items() if base not in (None, label)]
     if not 0 < len(compared) <= _MOST_ROWS:

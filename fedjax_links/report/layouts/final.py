@@ -174,6 +174,8 @@ def bars(
         notes.append('Whiskers: the 95 % intervals over seeds (Student t).')
     if 2 in num_seeds:
         notes.append('Dots: the two seeds, too few for an interval.')
+    if any(np.isnan(values).any() for values in itertools.chain(*heights.values())):
+        notes.append('Crosses: diverged.')
     picture_caption += ' '.join(notes)
     table = tables.from_rows(rows, f'{final_metrics.caption()}.')
     heading = f'Final {final_metrics.metric.words} as bars'

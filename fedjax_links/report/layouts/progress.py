@@ -135,6 +135,7 @@ def curves(
         axes.set_title(panels.name_of(view.name(panel), panel_model), fontsize='medium')
 
     caption = _describe_lines(view, band, window)
+    caption += _describe_ends(view, metrics, view.patterns)
     if any(exact_of.values()):
         caption += f' {_EXACT}'
     page = Page(heading, [], caption=caption)
@@ -165,6 +166,28 @@ def _describe_lines(view: RunView, band: str, window: int = 1) -> str:
     else:
         text = f'Lines: means over {view.seeds}. Bands: 95 % intervals over seeds (Student t).'
     return text if window == 1 else f'{text} Both {span}.'
+
+
+def _describe_ends(
+    view: RunView,
+    metrics: Sequence[str],
+    patterns: Sequence[str],
+    *,
+    every_model: bool = False,
+) -> str:
+    """Says that lines end where a run diverged, if one did.
+
+    Args:
+      view: the series that are drawn.
+      metrics: which metrics are drawn.
+      patterns: labels of the patterns that are drawn.
+      every_model: whether all candidate models are drawn.
+    """
+    keys = [k for k in view.rows(every_model=every_model) if k.pattern in patterns]
+    for metric, key in itertools.product(metrics, keys):
+        if np.isnan(view.curve(metric, key)).any():
+            return ' A line ends where a run diverged.'
+    return ''
 
 
 def overview(
@@ -224,6 +247,7 @@ def overview(
         draw_rows(figure, rows)
 
     caption = _describe_lines(view, 'interval')
+    caption += _describe_ends(shown, metrics, [pattern], every_model=True)
     if len(view.patterns) > 1:
         caption = f'Links: {view.name(pattern)}. {caption}'
     if any(predictions.values()):

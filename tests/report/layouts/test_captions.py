@@ -138,3 +138,48 @@ def test_the_legend_of_rates_is_below_the_name_of_their_axis(height):
     legend = axes.get_legend().get_window_extent()
     assert not name.overlaps(legend)
     assert legend.y1 <= name.y0
+
+
+def diverged(rng):
+    """A view of which all runs under the first pattern diverged after the first evaluation."""
+    curves = {name: rng.uniform(size=(2, 3, 4)) for name in ('fedavg', 'mifa')}
+    for values in curves.values():
+        values[0, :, 1:] = np.nan
+    return results(curves)
+
+
+def test_bars_that_diverged_are_crosses_in_their_groups(draw_page, rng):
+    page = bars(diverged(rng))
+    axes = draw_page(page).axes[0]
+    assert 'Crosses: diverged.' in page.caption
+    crosses = [line for line in axes.lines if line.get_marker() == 'x']
+    positions = np.concatenate([line.get_xdata() for line in crosses])
+    np.testing.assert_allclose(positions, [-0.21, 0.21])
+    low, high = axes.get_xlim()
+    assert low < -0.42
+    assert high > 1.42
+    fine = bars(results({'fedavg': rng.uniform(size=(2, 3, 4))}))
+    assert 'Crosses' not in fine.caption
+    assert not [
+        line for line in draw_page(fine).axes[0].lines if line.get_marker() == 'x'
+    ]
+
+
+def test_differences_that_diverged_leave_zero_in_their_panel(draw_page, rng):
+    page = comparison(diverged(rng))
+    assert 'No point: diverged.' in page.caption
+    for axes in draw_page(page).axes:
+        low, high = axes.get_xlim()
+        assert low < 0 < high
+        assert high - low > 1e-6
+    fine = results({name: rng.uniform(size=(1, 3, 4)) for name in ('fedavg', 'mifa')})
+    assert 'No point' not in comparison(fine).caption
+
+
+def test_captions_of_curves_say_where_lines_end(rng):
+    view = diverged(rng)
+    words = 'A line ends where a run diverged.'
+    assert words in curves(view).caption
+    assert words in overview(view).caption
+    second = overview(view, pattern='pattern1')
+    assert words not in second.caption
