@@ -117,6 +117,8 @@ def _check_flags(args: flags.FlagValues) -> None:
 def _title(configured: 'ConfiguredLinks') -> str:
     """Names the experiment, the pattern, the grid point and the seed."""
     parts = [configured.name]
+    if configured.of_several:
+        parts.insert(0, configured.of_several)
     if configured.grid_point:
         parts.append(configured.grid_point)
     parts.append(f'seed {configured.experiment.seeds[0]}')

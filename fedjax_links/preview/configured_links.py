@@ -61,6 +61,14 @@ class ConfiguredLinks(NamedTuple):
         modes = self.experiment.plan.draws.modes()
         return any(modes[stream] == seeding.BY_SEED for stream in seeding.COLUMNS)
 
+    @property
+    def of_several(self) -> str:
+        """Says which of several patterns it is: ``rare, one of 2 patterns``; empty for one."""
+        num_patterns = len(self.experiment.patterns)
+        return (
+            f'{self.label}, one of {num_patterns} patterns' if num_patterns > 1 else ''
+        )
+
     def record(self, num_rounds: int) -> MaskLinks:
         """Samples the links of the first seed, see `record_links`."""
         seed = self.experiment.seeds[0]

@@ -92,9 +92,12 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
         weights = analysis.effective_weights(selection_law=law.weights)
     elif active.any():
         weights = analysis.effective_weights(masks=active)
+    description = f'{links.name}: {law.description}'
+    if links.of_several:
+        description = f'{links.of_several}: {links.name}, {law.description}'
     opening = [
         *_problem_lines(links),
-        *_links_lines(links, f'{links.name}: {law.description}'),
+        *_links_lines(links, description),
         f'memory   {_memory(law, links.participation.cycle)}',
     ]
     lines = [links.experiment.title[:_WIDTH]]

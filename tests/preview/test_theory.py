@@ -229,6 +229,20 @@ def test_a_grid_is_predicted_at_its_first_point_and_says_so():
     assert f'at {first}' in theory.text(swept, plans.record(swept, 64))
 
 
+def test_one_of_several_patterns_is_named():
+    rare = {'name': 'bernoulli', 'probs': 0.1}
+    often = {'name': 'bernoulli', 'probs': 0.9}
+    problem = {'name': 'counterexample', 'num_clients': 4, 'dimension': 3}
+    patterns = {'rare': rare, 'often': often}
+    planned = plans.planned({'problem': problem, 'patterns': patterns})
+    for label in ('rare', 'often'):
+        links = from_experiment(planned, label)
+        shown = theory.text(links, plans.record(links, 64))
+        assert f'links    {label}, one of 2 patterns: bernoulli, ' in shown
+    _, alone = screen(rare)
+    assert 'one of' not in alone
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
 def test_all_that_looks_at_a_problem_shares_one(tmp_path):
