@@ -246,10 +246,7 @@ def overview(
             rows.append([_LINK_MAP] * map_width + [_LINK_RATES] * rates_width)
         draw_rows(figure, rows)
 
-    caption = _describe_lines(view, 'interval')
-    caption += _describe_ends(shown, metrics, [pattern], every_model=True)
-    if len(view.patterns) > 1:
-        caption = f'Links: {view.name(pattern)}. {caption}'
+    caption = _describe_overview(view, shown, metrics, pattern)
     if any(predictions.values()):
         caption += _describe_predictions(view)
     if any(exact.values()):
@@ -260,13 +257,10 @@ def overview(
             'rounds first, and the share of all rounds in which each took part beside its mean '
             'probability.'
         )
-    legend: list[str] = []
-    for label, models in shown.models.items():
-        always = len(models) > 1
-        name = shown.name(label)
-        legend += [panels.name_of(name, model, always=always) for model in models]
     height = 7.0 if links else 4.0
-    height += panels.legend_height(legend, _WIDTH, has_room_for=MOST_LEGEND_ROWS)
+    height += panels.legend_height(
+        _curve_names(shown), _WIDTH, has_room_for=MOST_LEGEND_ROWS
+    )
     page = Page(heading, [], draw, (_WIDTH, height), caption)
 
     def resize(width: float) -> Page:
@@ -279,6 +273,34 @@ def overview(
         return page._replace(draw=draw_below, size=(width, height))
 
     return page._replace(resize=resize)
+
+
+def _describe_overview(
+    view: RunView, shown: RunView, metrics: Sequence[str], pattern: str
+) -> str:
+    """Says what lines and bands of an overview are, and of which of several patterns.
+
+    Args:
+      view: what ran.
+      shown: the series that are drawn.
+      metrics: which metrics are drawn.
+      pattern: the label of the pattern that is drawn.
+    """
+    caption = _describe_lines(view, 'interval')
+    caption += _describe_ends(shown, metrics, [pattern], every_model=True)
+    if len(view.patterns) > 1:
+        caption = f'Links: {view.name(pattern)}. {caption}'
+    return caption
+
+
+def _curve_names(view: RunView) -> list[str]:
+    """Returns the names of the curves of all series and models."""
+    names: list[str] = []
+    for label, models in view.models.items():
+        always = len(models) > 1
+        name = view.name(label)
+        names += [panels.name_of(name, model, always=always) for model in models]
+    return names
 
 
 def _describe_predictions(view: RunView) -> str:
