@@ -48,7 +48,7 @@ _STATIC = {'static': True}
 
 
 class RoundContext(NamedTuple):
-    """Holds all that a round may read besides its state.
+    """Holds what a round may read besides its state and the problem.
 
     Attributes:
       round: int32[], index t of the round, from 0.
@@ -92,7 +92,8 @@ class Rows(NamedTuple):
 
     Attributes:
       offsets: int32[N], first row of each client.
-      counts: int32[N], number of rows of each client; at least one of training examples.
+      counts: int32[N], number of rows of each client: at least one if they are training examples,
+        perhaps none if they are for evaluation.
     """
 
     offsets: Array

@@ -17,7 +17,7 @@ def define_flags() -> None:
 
 
 def main(values: Section, args: flags.FlagValues) -> None:
-    """Builds the experiment, simulates its links without training, and prints the screen."""
+    """Builds the experiment, simulates its links without training, and prints their theory."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
     from fedjax_links.preview import configured_links, theory

@@ -1,8 +1,8 @@
 """Runs a function for all members of a cohort, chunk by chunk or one by one.
 
-The rows that an iteration computes are stored at the start of the next one, before that reads
-its own. So the compiler replaces rows in memory. If rows were stored as soon as they are
-computed, each iteration would copy the table.
+The rows that an iteration computes are stored at the start of the next iteration, before that
+one reads its rows. So the compiler replaces rows in memory. If rows were stored as soon as they
+are computed, each iteration would copy the table.
 """
 
 import functools

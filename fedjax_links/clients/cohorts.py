@@ -169,9 +169,8 @@ def _all_at_once(
     """Runs `map_reduce` for all slots of a cohort in parallel."""
     rows = client_tree if cohort.is_everyone else gather(cohort, client_tree)
     contributions, new_rows = jax.vmap(fn)(cohort.ids, rows)
-    table = tree.cast_like(new_rows, client_tree)
-    if not cohort.is_everyone:
-        table = scatter(cohort, client_tree, table)
+    new_rows = tree.cast_like(new_rows, client_tree)
+    table = new_rows if cohort.is_everyone else scatter(cohort, client_tree, new_rows)
     return weighted_sum(cohort, contributions), table
 
 

@@ -100,7 +100,11 @@ def _steps_of_epochs(
     most_examples = problem.max_examples
     # Neither the steps nor the int32 sum below may overflow.
     most_draws = min(MOST_STEPS * batch_size, checks.LARGEST_INT - batch_size)
-    checks.static_int('local_epochs', epochs, maximum=most_draws // most_examples)
+    most_epochs = most_draws // most_examples
+    if not most_epochs:
+        requirement = f'divide {most_examples} examples into 1 to {MOST_STEPS} steps'
+        raise errors.invalid('batch_size', requirement, batch_size)
+    checks.static_int('local_epochs', epochs, maximum=most_epochs)
     most_steps = math.ceil(epochs * most_examples / batch_size)
     _check_batches(most_steps, batch_size)
     if problem.min_examples == most_examples:

@@ -1,4 +1,4 @@
-"""Factories: imported as ``module:factory``, and with all that they are called with.
+"""Imports factories named ``module:factory``, and binds what they are called with.
 
 A config that the user gives may name any module. What a run folder keeps is data: `check_recorded`
 refuses names outside the package there, unless the user allows them.

@@ -34,8 +34,8 @@ def bind_links(
     * ``num_clients`` is the problem's.
     * ``probs`` come from their section, from a number for everyone, or from a list with one for
       each client; ``schedule`` from its section.
-    * ``intervals`` are read from ``path`` in a ``format``. Its clients are the problem's by name
-      where both have names, or by number with ``match='numbers'``.
+    * ``intervals`` are read from the log at ``path``, which has a ``format``. The log's clients are
+      the problem's by name where both have names, or by number with ``match='numbers'``.
     * Nested patterns come from nested sections.
 
     Args:

@@ -1,4 +1,4 @@
-"""The configs that come with the package, by name: ``quickstart`` for ``configs/quickstart.py``."""
+"""Finds the configs that come with the package: ``quickstart`` is ``configs/quickstart.py``."""
 
 import difflib
 import os

@@ -1,4 +1,4 @@
-"""Compiles functions of objects and arrays once per objects, and forgets them with the objects.
+"""Compiles functions of objects and arrays once for the same objects, as long as these live.
 
 Repeated calls with the same functions inside should not compile again. So programs are cached by
 the functions that they were made of. The cache refers to these weakly: no program keeps an

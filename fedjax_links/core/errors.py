@@ -1,8 +1,8 @@
 """Builds the one error for users' mistakes: a line with argument, value and the nearest choice.
 
-`InvalidError` is what a user can mend. The commands print it as one line, and so what the operating
-system refuses and what a user's own code raises. Everything else is a bug of this package and keeps
-its traceback.
+`InvalidError` is what a user can mend. The commands print it as one line. They also print as one
+line what the operating system refuses and what a user's own code raises. Everything else is a bug
+of this package and keeps its traceback.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Grids of values: nested like a config, as columns, and as points."""
+"""Converts grids of values: nested like a config, to columns, to points."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +90,7 @@ def points(columns: GridColumns, mode: str) -> list[Point]:
       The points; a single empty one for no columns.
 
     Raises:
-      ValueError: for an unknown mode, rows of unequal length, or a point that comes twice.
+      ValueError: for an unknown mode, columns of unequal length, or a point that comes twice.
     """
     checks.choice('grid_mode', mode, ('cross', 'together'))
     lengths = {name: len(values) for name, values in columns.items()}

@@ -1,4 +1,4 @@
-"""Scans over rounds."""
+"""Runs scans over rounds, with the same bits for any length."""
 
 from collections.abc import Callable
 

@@ -7,7 +7,9 @@ import optax
 import pytest
 
 from fedjax_links import algorithms, local_training, participation, problems, simulation
+from fedjax_links.clients import step_counts
 from fedjax_links.core import prng
+from tests import refusals
 from tests.reference import statistics
 from tests.tiers import cases
 
@@ -218,3 +220,11 @@ def test_fednova_follows_its_listing_on_random_steps(x64):
 def test_impossible_partial_work_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         local_training.local_sgd(0.1, **options)
+
+
+def test_a_batch_that_no_number_of_epochs_suits_is_named():
+    """Else the error would ask for at most 0 epochs."""
+    problem = problems.quadratic([[0.0], [1.0]])
+    count = step_counts.steps_of(None, 1, 2**31 - 1, None, None)
+    with refusals.names('batch_size', 'divide 1 examples into 1 to 1000000 steps'):
+        count(problem, jnp.int32(0), jax.random.key(0))

@@ -251,10 +251,11 @@ def theorem4_scale_cap(
     References:
       Sun et al., ICLR 2025, Lemma 10 and its proof.
     """
-    largest = _checks.checked_positive('smoothness', smoothness)
+    lipschitz = _checks.checked_positive('smoothness', smoothness)
     tau = _numbers.at_least_one('lag', lag)
-    printed = min(1.0 / (384.0 * tau * largest), largest / (384.0 * tau))
-    limit = min(printed, largest / 9.0, 1.0 / 384.0) / _weight(largest_weight)
+    # L / 9 of the proof is below the printed L / 3.
+    printed = min(1.0 / (384.0 * tau * lipschitz), lipschitz / (384.0 * tau))
+    limit = min(printed, lipschitz / 9.0, 1.0 / 384.0) / _weight(largest_weight)
     return min(limit, 0.5 / tau)
 
 
@@ -374,14 +375,14 @@ def lemma10_terms(
     rounds = _checks.checked_int(
         'num_rounds', num_rounds, minimum=tau + 1, maximum=None
     )
-    largest = _checks.checked_positive('smoothness', smoothness)
-    weighted = largest * _weight(largest_weight)
+    lipschitz = _checks.checked_positive('smoothness', smoothness)
+    weighted = lipschitz * _weight(largest_weight)
     _numbers.all_at_least_zero(
         initial_gap=initial_gap, dissimilarity=dissimilarity, remembered=remembered
     )
     dissimilarity_squared = dissimilarity**2
     start = 32.0 * weighted * initial_gap / gamma + 16.0 * tau * dissimilarity_squared
-    by_rate = 3.0 + 6.0 * tau**2 + 2.0 / largest + 3.0 / (16.0 * largest**2)
+    by_rate = 3.0 + 6.0 * tau**2 + 2.0 / lipschitz + 3.0 / (16.0 * lipschitz**2)
     of_rate = gamma * by_rate + gamma**2 / (16.0 * weighted)
     return Theorem4Terms(
         start=start / (rounds - tau),
