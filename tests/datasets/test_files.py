@@ -291,3 +291,13 @@ def test_complex_features_are_refused(arrays):
 def test_a_shape_is_three_numbers():
     with refusals.names('shape', '28'):
         datasets.synthetic_images(shape=28)
+
+
+def test_data_sets_can_be_imported_from_problems():
+    from fedjax_links import datasets as package
+    from fedjax_links.problems import datasets
+    from fedjax_links.problems.datasets import Dataset, characters
+
+    assert datasets is package
+    assert Dataset is package.Dataset
+    assert characters.NUM_TOKENS == package.characters.NUM_TOKENS
