@@ -156,9 +156,8 @@ def participation_rates(
     axes.set(xlim=(0, limit), ylim=(len(clients) - 0.5, -0.5))
     # The shortest bars, which stand last, leave room for a legend beside them, or none.
     position: dict[str, Any] = {'loc': 'lower right'}
-    num_last = -(-rates.size // 4)
-    last_shown = np.append(rates[order][-num_last:], probs[order][-num_last:])
-    if np.nanmax(last_shown) > 0.5 * limit:
+    last = order[-int(np.ceil(rates.size / 4)) :]
+    if np.nanmax([rates[last], probs[last]]) > 0.5 * limit:
         # The padding, in sizes of letters, is that of ticks and label at any height of the axes.
         position = {'loc': 'upper center', 'bbox_to_anchor': (0.5, 0), 'ncols': 2}
         position['borderaxespad'] = 4
