@@ -45,6 +45,11 @@ def _named(parameters: Collection[inspect.Parameter]) -> list[inspect.Parameter]
     return [p for p in parameters if p.kind not in _COLLECTING]
 
 
+def _positional(parameters: Collection[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Returns the named parameters that positional arguments set, in their order."""
+    return [p for p in _named(parameters) if p.kind is not p.KEYWORD_ONLY]
+
+
 def _check_known(
     argument: str,
     parameters: Collection[inspect.Parameter],
@@ -54,8 +59,12 @@ def _check_known(
     """Raises for an option that the parameters behind the positional arguments do not have."""
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
-    open_parameters = _named(parameters)[num_positional:]
-    names = [p.name for p in open_parameters if p.kind is not p.POSITIONAL_ONLY]
+    positional = _positional(parameters)[:num_positional]
+    names = [
+        p.name
+        for p in _named(parameters)
+        if p not in positional and p.kind is not p.POSITIONAL_ONLY
+    ]
     for option in values:
         if option not in names:
             raise errors.unknown_name(argument, option, names)
@@ -68,13 +77,12 @@ def _check_complete(
     num_positional: int,
 ) -> None:
     """Raises if the positional arguments are not taken, or a required option is missing."""
-    named = _named(parameters)
-    positional = [p for p in named if p.kind is not p.KEYWORD_ONLY][:num_positional]
+    positional = _positional(parameters)[:num_positional]
     collects_positional = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     if len(positional) < num_positional and not collects_positional:
         requirement = f'take arguments by position ({num_positional})'
         raise errors.invalid(argument, requirement, f'a function of {len(positional)}')
-    for p in named:
+    for p in _named(parameters):
         is_set = p in positional or p.name in values
         if p.default is p.empty and not is_set:
             raise errors.invalid(f'{argument}.{p.name}', 'be given', None)
