@@ -1,8 +1,9 @@
 """Proves that a workload through the engine computes what another program computes.
 
-Rounding alone separates two correct programs little, unless it turns a ReLU on or off or changes
-which entry of a pooling window is the largest. After some steps of a network with 40,000 units per
-image it does. Then correct programs differ by as much as the rate moves a model. Hence two parts:
+Rounding alone separates two correct programs little, until it turns a ReLU on or off or changes
+which entry of a pooling window is the largest. In a network with 40,000 units per image that
+happens after some steps. From then on, correct programs differ by as much as the rate moves a
+model. Hence two parts:
 
 * **One local step** of every active client, on images that leave every unit clear of its threshold,
   must agree as closely as float32 sums do.
@@ -60,7 +61,7 @@ def prove(
       module: the network.
       workload: a single step is run at unit rate, then ``proof_rounds`` at ``proof_rate``.
       algorithm: the algorithm.
-      links: the pattern; someone must deliver in the first round.
+      links: the pattern; at least one client must be active in the first round.
       reference: ``(params, data, plan, workload) -> (model, losses)``, the other program.
       twin: the reference with its sums in another order.
 

@@ -56,7 +56,7 @@ def cite(*references: str) -> Callable[[_Factory], _Factory]:
 
     Args:
       *references: the source of the method first, then what else the code follows. Keys of this
-        package's bibliography, or BibTeX entries.
+        package's bibliography, or BibTeX entries in the form of `Reference`.
 
     Returns:
       A decorator that returns the same factory.

@@ -62,8 +62,8 @@ def f3ast_positions_as_ids(
 
     With ``budget`` or more active clients, it takes the positions of the lowest rates *within the
     list of active clients*. The clients with these positions as ids train, active or not (FedPBC
-    varying_main.py:109-121, static_main.py:96-108). With fewer, all active clients train. Otherwise
-    it is `f3ast`.
+    varying_main.py:109-121, static_main.py:96-108). With fewer, all active clients train. In all
+    else it is `f3ast`.
 
     Of equal rates the last position wins, as in a reversed stable sort. The repository uses NumPy's
     default sort, which is not stable. From 11 entries on at the latest, its ties depend on NumPy's
@@ -157,7 +157,8 @@ def reduced_cyclic(
     Args:
       probs: float[N] in [0, 1], before modulation.
       gamma: amplitude of the sine, in [0, 0.5].
-      cycle_length: rounds between resets.
+      cycle_length: rounds between resets, 100 in the repository. The factor is the code's for
+        multiples of 20, where the sine vanishes.
 
     Returns:
       The pattern, as `cyclic`.

@@ -73,7 +73,7 @@ def default(view: RunView) -> Mapping[str, Section]:
         names.append('best')
     if view.tuning:
         names.append('rates')
-    if any(clients.measured for clients in view.clients.values()):
+    if any(stats.measured for stats in view.clients.values()):
         names.append('clients')
     if view.num_seeds > 1 and _redraws_streams(view):
         names.append('spread')
@@ -132,8 +132,8 @@ def build_page(path: str, section: Section | str, view: RunView) -> Page:
     Raises:
       ValueError: as `build`, and for a layout of the user that returns no page.
     """
-    bound = resolver.bind(path, section, LAYOUTS, view)
-    page: Page = bound._replace(kind=Page).build()
+    layout = resolver.bind(path, section, LAYOUTS, view)
+    page: Page = layout._replace(kind=Page).build()
     return page
 
 

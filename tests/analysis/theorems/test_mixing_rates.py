@@ -1,4 +1,4 @@
-"""Mixing and staleness of changing links and fixed cohorts against enumeration."""
+"""Mixing and staleness of changing links and cohorts of fixed size against enumeration."""
 
 import itertools
 
