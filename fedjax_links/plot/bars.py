@@ -69,32 +69,9 @@ def metric_bars(
     group_centres = np.arange(len(groups))
     middle_bar = (len(values) - 1) / 2
     for bar_index, (label, style) in enumerate(styles.assign_styles(values).items()):
-        rows = heights[label]
-        num_seeds = np.array([row.size for row in rows])
-        intervals = [evaluation.seed_interval(row) for row in rows]
-        means = [float(interval.mean) for interval in intervals]
-        options: dict[str, Any] = {
-            'label': panels.literal(names.get(label, label)),
-            'color': style.colour,
-            'edgecolor': 'white',
-            'linewidth': 0,
-            'hatch': style.hatch,
-        }
         centres = group_centres + (bar_index - middle_bar) * width
-        if (num_seeds > 2).any():
-            half_widths = [float(interval.half_width) for interval in intervals]
-            has_whisker = num_seeds > 2
-            options['yerr'] = np.where(has_whisker, np.nan_to_num(half_widths), np.nan)
-            options['error_kw'] = {'linewidth': 0.8, 'capsize': 2}
-        axes.bar(centres, means, width, **options)
-        _draw_crosses(axes, centres[np.isnan(means)], width, style.colour)
-        pairs = [
-            (x, row) for x, row in zip(centres, rows, strict=True) if row.size == 2
-        ]
-        if pairs:
-            dots: dict[str, Any] = {'color': 'black', 'markersize': 3}
-            positions = np.repeat([x for x, _ in pairs], 2)
-            axes.plot(positions, np.ravel([row for _, row in pairs]), '.', **dots)
+        name = panels.literal(names.get(label, label))
+        _draw_bars(axes, centres, heights[label], width, name, style)
     letters = max(8, int(letters_per_inch * inches / max(1, len(groups))))
     _name_groups(axes, groups, letters)
     shown_metric = Metric(metric or '')
@@ -107,6 +84,46 @@ def metric_bars(
     if legend:
         panels.legend(axes, outside=True)
     return axes
+
+
+def _draw_bars(
+    axes: Axes,
+    centres: np.ndarray,
+    rows: Sequence[np.ndarray],
+    width: float,
+    name: str,
+    style: styles.LabelStyle,
+) -> None:
+    """Draws the bars of one label, with intervals of three seeds or more, or dots of two.
+
+    Args:
+      axes: matplotlib axes.
+      centres: float[P], positions of the bars.
+      rows: for each bar its final metrics, float64[S].
+      width: of a bar.
+      name: what the legend calls them.
+      style: how they look.
+    """
+    num_seeds = np.array([row.size for row in rows])
+    intervals = [evaluation.seed_interval(row) for row in rows]
+    means = [float(interval.mean) for interval in intervals]
+    options: dict[str, Any] = {
+        'label': name,
+        'color': style.colour,
+        'edgecolor': 'white',
+        'linewidth': 0,
+        'hatch': style.hatch,
+    }
+    has_whisker = num_seeds > 2
+    if has_whisker.any():
+        half_widths = [float(interval.half_width) for interval in intervals]
+        options['yerr'] = np.where(has_whisker, np.nan_to_num(half_widths), np.nan)
+        options['error_kw'] = {'linewidth': 0.8, 'capsize': 2}
+    axes.bar(centres, means, width, **options)
+    _draw_crosses(axes, centres[np.isnan(means)], width, style.colour)
+    for centre, row in zip(centres, rows, strict=True):
+        if row.size == 2:
+            axes.plot([centre, centre], row, '.', color='black', markersize=3)
 
 
 def _draw_crosses(axes: Axes, centres: np.ndarray, width: float, colour: str) -> None:
@@ -133,7 +150,8 @@ def _checked_values(label: str, values: object, num_groups: int) -> list[np.ndar
     if _has_unequal_rows(values):
         assert isinstance(values, Sequence)
         rows = [checks.numbers('values', row).astype(np.float64) for row in values]
-        if len(rows) != num_groups or not all(r.ndim == 1 and r.size for r in rows):
+        has_seeds = [row.ndim == 1 and row.size > 0 for row in rows]
+        if len(rows) != num_groups or not all(has_seeds):
             shapes = [list(row.shape) for row in rows]
             got = f'rows of shapes {shapes} for {label!r}'
             raise errors.invalid('values', f'be {num_groups} rows of seeds', got)

@@ -40,19 +40,10 @@ def to_dataset(
     for pattern in facts['patterns']:
         by_algorithm = measured.get(pattern, {})
         for algorithm in facts['algorithms']:
-            if algorithm not in by_algorithm:
-                continue
-            arrays = dict(by_algorithm[algorithm])
-            seeds = arrays.pop(SEED)
-            coords = {'algorithm': [algorithm], 'pattern': [pattern], SEED: seeds}
-            if CLIENT in arrays:  # Older versions did not record names.
-                coords[CLIENT] = arrays.pop(CLIENT)
-            # One algorithm and one pattern: [1, 1, seeds, clients].
-            data = {
-                name: (_DIMS, values[None, None]) for name, values in arrays.items()
-            }
-            part = xarray.Dataset(data, coords)
-            parts.append(part.sel(seed=np.isin(seeds, facts['seeds'])))
+            if algorithm in by_algorithm:
+                part = _part(pattern, algorithm, by_algorithm[algorithm])
+                is_of_run = np.isin(part[SEED], facts['seeds'])
+                parts.append(part.sel(seed=is_of_run))
     if not parts:
         valid = [
             f'{label} on {pattern}'
@@ -69,6 +60,20 @@ def to_dataset(
         'pattern': [name for name in facts['patterns'] if name in merged.pattern],
     }
     return merged.sel(order)
+
+
+def _part(pattern: str, algorithm: str, measured: ClientArrays) -> LabelledResults:
+    """Returns the metrics of clients of one algorithm under one pattern."""
+    import xarray
+
+    arrays = dict(measured)
+    coords: dict[str, Any] = {'algorithm': [algorithm], 'pattern': [pattern]}
+    coords[SEED] = arrays.pop(SEED)
+    if CLIENT in arrays:  # Older versions did not record names.
+        coords[CLIENT] = arrays.pop(CLIENT)
+    # One algorithm and one pattern: [1, 1, seeds, clients].
+    data = {name: (_DIMS, values[None, None]) for name, values in arrays.items()}
+    return xarray.Dataset(data, coords)
 
 
 def decoding(folder: Path) -> contextlib.AbstractContextManager[None]:

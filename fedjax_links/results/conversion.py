@@ -106,15 +106,9 @@ def _entries_to_dataset(
     """Returns simulations and arrays as the results of one run, an algorithm per label."""
     import pandas
 
-    if not entries:
-        raise errors.invalid('data', 'hold at least one label', entries)
     if metric is not None:
         checks.text('metric', metric)
-    labels = [str(label) for label in entries]
-    if len(set(labels)) < len(labels):
-        requirement = 'have labels that differ as texts'
-        raise errors.invalid('data', requirement, [*entries])
-    entries = dict(zip(labels, entries.values(), strict=True))
+    entries = _with_text_labels(entries)
     simulated = {
         label: _table_of_simulation(entry)
         for label, entry in entries.items()
@@ -156,6 +150,17 @@ def _entries_to_dataset(
     results = results.isel(series=np.flatnonzero(has_lanes))
     del results.attrs['until']
     return results
+
+
+def _with_text_labels(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns entries with their labels as texts; raises if there are none, or two are alike."""
+    if not entries:
+        raise errors.invalid('data', 'hold at least one label', entries)
+    labels = [str(label) for label in entries]
+    if len(set(labels)) < len(labels):
+        requirement = 'have labels that differ as texts'
+        raise errors.invalid('data', requirement, [*entries])
+    return dict(zip(labels, entries.values(), strict=True))
 
 
 def _metric_names(tables: Iterable[Any]) -> list[str]:

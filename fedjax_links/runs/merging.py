@@ -265,8 +265,7 @@ def _check_complete(
     missing = [name for name in expected if name not in done]
     if missing:
         value = f'{target} without {_describe_missing(missing, expected, divisions)}'
-        for path in [damaged[name] for name in missing if name in damaged][:1]:
-            value += f'; {path} is damaged'
+        value += _describe_damage(missing, damaged)
         raise errors.invalid('workdir', 'hold all lanes', value)
     has_ended = any(division.ended for division in divisions)
     if 'until' in facts and divisions and not has_ended:
@@ -274,6 +273,14 @@ def _check_complete(
             'have run until all pairs are decided (start a shard again to continue)'
         )
         raise errors.invalid('workdir', requirement, target)
+
+
+def _describe_damage(missing: Sequence[str], damaged: Mapping[str, Path]) -> str:
+    """Names the first damaged save of a missing lane; empty if there is none."""
+    for name in missing:
+        if name in damaged:
+            return f'; {damaged[name]} is damaged'
+    return ''
 
 
 def _describe_missing(
