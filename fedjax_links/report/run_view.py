@@ -128,8 +128,7 @@ class RunView:
         """Writes the number of seeds: ``5 seeds``, or ``3 to 5 seeds``."""
         if self.num_seeds == 1:
             return '1 seed'
-        has_seed = self.data['started'].any('model')
-        counts = np.asarray(has_seed.sum('seed'))
+        counts = np.asarray(self.data['started'].any('model').sum('seed'))
         least = int(counts.min(initial=self.num_seeds, where=counts > 0))
         few = f'{least} to ' if least < self.num_seeds else ''
         return f'{few}{self.num_seeds} seeds'
@@ -229,12 +228,11 @@ class RunView:
     @functools.cached_property
     def _near_ties(self) -> Callable[..., NearTies]:
         """Returns a function that reads near ties of the run, once for equal arguments."""
-        run = self.run
 
         @functools.cache
         def read(algorithm: str, metric: str, model: str, tail: float) -> NearTies:
-            assert run is not None  # As there are trials of tuning.
-            return NearTies(run, algorithm, metric=metric, model=model, tail=tail)
+            assert self.run is not None  # As there are trials of tuning.
+            return NearTies(self.run, algorithm, metric=metric, model=model, tail=tail)
 
         return read
 
