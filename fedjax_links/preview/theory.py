@@ -92,17 +92,7 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
         weights = analysis.effective_weights(selection_law=law.weights)
     elif active.any():
         weights = analysis.effective_weights(masks=active)
-    description = f'{links.name}: {law.description}'
-    if links.of_several:
-        description = f'{links.of_several}: {links.name}, {law.description}'
-    opening = [
-        *_problem_lines(links),
-        *_links_lines(links, description),
-        f'memory   {_memory(law, links.participation.cycle)}',
-    ]
-    lines = [links.experiment.title[:_WIDTH]]
-    for line in opening:
-        lines += textwrap.wrap(line, _WIDTH, subsequent_indent=_INDENT)
+    lines = _opening_lines(links)
     if base.is_duplex(record):
         lines.append(
             f'{_INDENT}taking part = receiving the broadcast, training and delivering'
@@ -130,6 +120,23 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
     lines.append(f'As simulated ({len(active):,} rounds of seed {first_seed})')
     report = analysis.participation_report(active).text().splitlines()
     return '\n'.join([*lines, *(f'  {line}' for line in report)])
+
+
+def _opening_lines(links: configured_links.ConfiguredLinks) -> list[str]:
+    """Writes the title, the problem, the links and their memory."""
+    law = links.law
+    description = f'{links.name}: {law.description}'
+    if links.of_several:
+        description = f'{links.of_several}: {links.name}, {law.description}'
+    opening = [
+        *_problem_lines(links),
+        *_links_lines(links, description),
+        f'memory   {_memory(law, links.participation.cycle)}',
+    ]
+    lines = [links.experiment.title[:_WIDTH]]
+    for line in opening:
+        lines += textwrap.wrap(line, _WIDTH, subsequent_indent=_INDENT)
+    return lines
 
 
 def _problem_lines(links: configured_links.ConfiguredLinks) -> list[str]:

@@ -74,16 +74,8 @@ def comparison(
     shown = [_comparison_table(view, final_metrics, paper, differences, verdicts)]
     if paper:
         shown += _orderings(view, final_metrics, paper)
-    caption = (
-        f'Points: mean differences between the same seeds, {final_metrics.span}. '
-        f'Bars: {verdicts.interval}; dashed where it is infinite. '
-    )
-    if any(difference and difference.wide for difference in differences.values()):
-        caption += 'Thin lines: the intervals including tuning. '
-    caption += 'A point is filled where zero lies outside its intervals.'
-    means = [difference.mean for difference in differences.values() if difference]
-    if np.isnan(means).any():
-        caption += ' No point: diverged.'
+    shown_differences = [each for each in differences.values() if each is not None]
+    caption = _caption(shown_differences, final_metrics.span, verdicts.interval)
     page = Page(f'Final {final_metrics.metric.words}', shown, caption=caption)
     compared = [label for label, base in bases.items() if base not in (None, label)]
     if not 0 < len(compared) <= _MOST_ROWS:
@@ -91,6 +83,26 @@ def comparison(
     return _with_differences(
         view, page, differences, compared, final_metrics.metric.name, tail
     )
+
+
+def _caption(differences: Sequence[PairedDifference], span: str, interval: str) -> str:
+    """Explains the picture of differences.
+
+    Args:
+      differences: what it shows.
+      span: which evaluations are averaged.
+      interval: what the bars are.
+    """
+    text = (
+        f'Points: mean differences between the same seeds, {span}. '
+        f'Bars: {interval}; dashed where it is infinite. '
+    )
+    if any(difference.wide for difference in differences):
+        text += 'Thin lines: the intervals including tuning. '
+    text += 'A point is filled where zero lies outside its intervals.'
+    if np.isnan([difference.mean for difference in differences]).any():
+        text += ' No point: diverged.'
+    return text
 
 
 def _comparison_table(
