@@ -286,6 +286,8 @@ def mixing_rate(probs: ArrayLike) -> float:
     ascending = np.linalg.eigvalsh(expected_mixing_matrix(probs))
     if ascending.size == 1:
         return 0.0
+    if not np.all(probs):
+        return 1.0  # A client that is never active keeps its model. No rounding error.
     return float(np.clip(ascending[-2], 0.0, 1.0))
 
 

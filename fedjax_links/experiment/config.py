@@ -38,6 +38,7 @@ def read(tree: Section) -> dict[str, Any]:
     columns = _columns(settings.grid, 'config.grid')
     tuning = _read_tuning(settings.tuning)
     parts = config_parts.make_parts(settings, columns, tuning.grid if tuning else {})
+    # Last, as the errors of parts that lack an option say more.
     for name in ('grid', 'tuning'):
         if not tree.get(name, True):
             raise errors.invalid(f'config.{name}', 'have at least one entry', {})

@@ -122,4 +122,5 @@ def independent(description: str, probs: np.ndarray) -> LinkLaw:
         rates=probs,
         weights=analysis.fedavg_weights(probs) if probs.any() else None,
         weights_source='independent links',
+        never_empty=bool(np.any(probs == 1)),
     )

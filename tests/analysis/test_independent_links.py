@@ -159,7 +159,8 @@ def test_mixing_rate_bounds_the_contraction_of_any_vector(rng):
 def test_mixing_rate_limits():
     assert analysis.mixing_rate([0.3]) == 0.0
     assert analysis.mixing_rate([1.0, 1.0, 1.0]) == pytest.approx(0.0, abs=1e-15)
-    assert analysis.mixing_rate([0.0, 0.7, 0.7]) == pytest.approx(1.0, abs=1e-15)
+    assert analysis.mixing_rate([0.0, 0.7, 0.7]) == 1.0
+    assert analysis.mixing_rate([0.0, 0.1, 0.9, 1.0]) == 1.0
 
 
 ERRORS = [

@@ -85,6 +85,13 @@ def test_empty_rounds_are_counted_where_steps_must_be_small():
     assert f'\n  larger steps: empty rounds change it, {empty:.2g} of all\n' in text
 
 
+def test_steps_may_be_large_where_a_client_is_always_active():
+    probs = [1.0, *[0.3] * 11]
+    _, text = screen({'name': 'markov', 'probs': probs, 'up_rate': 0.2})
+    assert ', exact for every step size\n' in text
+    assert 'empty rounds change it' not in text
+
+
 def test_only_quadratics_have_a_bias():
     links = plans.KNOWN['bernoulli']
     _, text = screen(links)

@@ -1,4 +1,4 @@
-"""The loops that algorithms are compared with tell each classic misreading from the listing."""
+"""Each classic misreading of a listing leaves the path of the loop that follows it."""
 
 import functools
 
@@ -25,7 +25,7 @@ WEIGHTS = np.random.default_rng(1).random((7, 7))
 S2A = functools.partial(peer_loops.semi_decentralised, to_all=True)
 S2S = functools.partial(peer_loops.semi_decentralised, to_all=False)
 STEPS = np.array([1, 4, 2, 3, 4, 1, 2])
-FEDAU = (
+FEDAU_MISREADINGS = (
     'counts first',
     'cutoff forgets',
     'cutoff one early',
@@ -35,8 +35,9 @@ FEDAU = (
     'interval one short',
     'unseen weigh their wait',
 )
-MIFA = 'uses first', 'divides by seen', 'rests in empty rounds'
+MIFA_MISREADINGS = 'uses first', 'divides by seen', 'rests in empty rounds'
 
+# The call of a loop, and its misreadings.
 ORACLES = [
     (
         (block_loops.amplified_fedavg, HARD, 6, 1.3, 9),
@@ -76,8 +77,8 @@ ORACLES = [
         'ties by the highest id',
         'uses first',
     ),
-    ((interval_loops.fedau, HARD, 5), *FEDAU),
-    ((interval_loops.fedau, HARD, 50), *FEDAU),
+    ((interval_loops.fedau, HARD, 5), *FEDAU_MISREADINGS),
+    ((interval_loops.fedau, HARD, 50), *FEDAU_MISREADINGS),
     (
         (interval_loops.fedavg_known, HARD),
         'last client',
@@ -100,8 +101,8 @@ ORACLES = [
         'new mean',
         'moves in empty rounds',
     ),
-    ((memory_loops.mifa, HARD, 'delta'), *MIFA),
-    ((memory_loops.mifa, HARD, 'gradient'), *MIFA),
+    ((memory_loops.mifa, HARD, 'delta'), *MIFA_MISREADINGS),
+    ((memory_loops.mifa, HARD, 'gradient'), *MIFA_MISREADINGS),
     (
         (memory_loops.scaffold, HARD),
         'correction with the other sign',

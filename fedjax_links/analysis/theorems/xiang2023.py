@@ -31,7 +31,7 @@ from fedjax_links.analysis.theorems import _numbers, local_drift
 class Theorem1Terms(NamedTuple):
     """Holds the terms of Theorem 1, in the units of a squared gradient norm.
 
-    C is that of `fedjax_links.analysis.theorems.local_drift.drift_constant`, and
+    kappa and C are those of `fedjax_links.analysis.theorems.local_drift`, and
     ``R = L^2 / (1 - sqrt(rho))^2``.
 
     Attributes:
@@ -68,8 +68,8 @@ def step_size_caps(
     In the printed order:
 
     * ``1 / {24 (beta^2 + 1) C [1 + 18 s^2 L^2 r] + 144 (beta^2 + 1) s^2 L^2 r}`` with
-      ``r = rho / (1 - sqrt(rho))^2`` and C from
-      `fedjax_links.analysis.theorems.local_drift.drift_constant`;
+      ``r = rho / (1 - sqrt(rho))^2``, with C and kappa from
+      `fedjax_links.analysis.theorems.local_drift`;
     * ``1 / (2 s)``;
     * ``sqrt(2) / (kappa s L)``, infinite for one local step;
     * ``1 / (rho s^3)``;

@@ -23,9 +23,8 @@ from fedjax_links.report.layouts.page import Page, with_panels
 from fedjax_links.report.run_view import RunView
 
 # Sizes in inches.
-_NARROWEST = 1.7
-_WIDEST = 5.5
-"""Of a panel's width."""
+_NARROWEST_PANEL = 1.7
+_WIDEST_PANEL = 5.5
 _PANEL_GAP = 0.25
 _MARGIN = 1.6
 """What the scale of colours and the words of the axes take."""
@@ -80,7 +79,7 @@ def heat_map(
     compared_map = ComparedMap(view, map_cells, margin)
     num_panels = len(map_cells.panels)
     num_columns = len(map_cells.x[1])
-    panel_width = min(max(_CELL_WIDTH * num_columns, _NARROWEST), _WIDEST)
+    panel_width = min(max(_CELL_WIDTH * num_columns, _NARROWEST_PANEL), _WIDEST_PANEL)
     map_panels, columns = _arrange(
         num_panels, [None, *compared_map.compared], panel_width
     )
@@ -161,7 +160,7 @@ def _caption(
         names = ' and '.join(map(short_name, best_over))
         caption += f'. Every algorithm has the {names} that is best at the cell, by the same seeds'
     if map_cells.num_at_boundary is not None:
-        num_cells = sum(choices.size for choices in map_cells.choices.values())
+        num_cells = sum(np.count_nonzero(n > 1) for n in map_cells.num_values.values())
         caption += (
             f'; in {map_cells.num_at_boundary} of {num_cells} cells that is an edge of what was '
             'tried'
@@ -202,7 +201,9 @@ def _draw_panel(
         look['colours'] = np.where(compared_map.is_clear[panel][..., None], faces, 1.0)
     else:
         form = '+.1f' if compared_map.metric.is_fraction else '+.2g'
-        all_means = [scale * means(cells) for cells in compared_map.compared.values()]
+        all_means = [
+            scale * means(differences) for differences in compared_map.compared.values()
+        ]
         values = scale * means(compared_map.compared[algorithm][panel])
         verdicts = words(compared_map.compared[algorithm][panel])
         look['most'] = np.nanmax(np.abs([0.0, *np.ravel(all_means)]))

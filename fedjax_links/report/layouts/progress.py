@@ -26,11 +26,11 @@ from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
 
 _WIDTH = 10.0  # inches, of the overview
+_NARROW = 6.0  # inches, below which its panels stand one below another
 _EXACT = (
     'Black dashes, exact before the run: the mean of a loss, the root mean square of a distance. '
     'Between thin dots: all models within two standard deviations of the mean model.'
 )
-_NARROW = 6.0  # inches, below which its panels stand one below another
 _LINK_MAP = 'the links'
 _LINK_RATES = 'their rates'
 _LINK_WIDTHS = (4, 2)  # columns of the map of links and of their rates, out of six

@@ -218,6 +218,19 @@ def test_every_algorithm_takes_its_best_rate_at_every_cell(tried):
     assert 'in 4 of 8 cells that is an edge' in best.caption
 
 
+def test_cells_without_a_choice_are_not_at_an_edge():
+    def level(algorithm, x, y, rate=0.1):
+        return 0.5 + rate / 10
+
+    curves, members = curves_over(
+        level, ('fedavg',), x=(0, 1), y=(0, 1), rate=(0.1, 0.3, 1.0)
+    )
+    other = curves_over(level, ('fedpbc',), x=(0, 1), y=(0, 1))
+    result = results(curves | other[0], members=members | other[1])
+    page = heat_map(result, x=X, y=Y, best_over=(RATE,))
+    assert 'in 4 of 4 cells that is an edge' in page.caption
+
+
 def test_rounds_can_be_an_axis():
     def level(algorithm, y, rate):
         # The large rate is ahead first, and stops at 0.12.
