@@ -48,8 +48,9 @@ def describe(links: ConfiguredLinks, max_work: float = MAX_WORK) -> list[str]:
       max_work: how many numbers the moments of all algorithms together may have.
 
     Returns:
-      Lines of at most 80 columns; none for problems that are no quadratics. A line says why
-      an algorithm has no exact limit.
+      Lines of at most 80 columns; none for problems that are no quadratics, nor for memoryless
+      links under which no algorithm has an exact limit. Otherwise a line says why an algorithm
+      has none.
     """
     try:
         run = exact_quadratics.quadratic_run(links)
@@ -129,10 +130,14 @@ class _Writer:
         try:
             self._spend(algorithm)
             limits = exact_quadratics.limits(self._run, algorithm)
-        except _TooLongError:
+        except _TooLongError as too_long:
             if algorithm.name not in _FIRST_ORDER:
                 raise
-            return [self._first_order_line(label, algorithm)]
+            try:
+                return [self._first_order_line(label, algorithm)]
+            except NotExactError:
+                # Where to get the exact limit says more than why there is no approximation.
+                raise too_long from None
         memoryless = {}
         if self._memoryless_run is not None:
             memoryless = exact_quadratics.limits(self._memoryless_run, algorithm)
@@ -187,7 +192,7 @@ class _Writer:
         if np.ptp(run.curvature) > 0:
             raise NotExactError('its law of first order needs equal curvatures')
         if algorithm.name == 'fedavg' and self._num_lags() > _MAX_LAGS:
-            raise self._too_long(fits_theory=False)
+            raise NotExactError('its law of first order sums over too many lags')
         options: dict[str, Any] = {}
         if algorithm.name == 'fedau':
             options = {'cutoff': algorithm.options.get('cutoff', 50)}

@@ -174,6 +174,20 @@ def test_what_takes_seconds_is_left_to_theory():
     assert 'no exact limit of scaffold: it takes' in lines[-1]
 
 
+@pytest.mark.parametrize('curvature', [None, [0.5] * 5 + [1.5] * 5])
+def test_theory_is_named_where_the_first_order_law_fails(curvature):
+    """Slow links have too many lags for the law, and it needs equal curvatures."""
+    probs = np.linspace(0.1, 0.55, 10).tolist()
+    links = {'name': 'markov', 'probs': probs, 'up_rate': 0.005}
+    problem = {'name': 'quadratic', 'targets': [[float(i)] for i in range(10)]}
+    if curvature:
+        problem['curvature'] = curvature
+    plan = plans.plan(links, problem, algorithms={'fedavg': {}}, **RUN)
+    quick_lines = ' '.join(exact_limits.describe(plan, exact_limits.QUICK_WORK))
+    assert 'the command `theory` computes it' in ' '.join(quick_lines.split())
+    assert line_of(exact_limits.describe(plan), 'fedavg').startswith('bias ')
+
+
 WITHOUT_CHAIN = {
     'regularized',
     'separation_zero_weight',
