@@ -41,7 +41,7 @@ _KEEPING_ALIVE = {
 _SIZE = struct.Struct('>q')  # of a message
 _LEFT = -1  # in place of a size: the sender leaves with all others
 _GONE = -2  # in place of a size: process i is gone, as -2 - i
-_HELLO = struct.Struct('>12sqq')
+_HELLO = struct.Struct('>12sqq')  # a greeting: _NAME, index, number of processes
 _NAME = b'fedjax_links'
 _WELCOME = b'+'  # the answer to a greeting
 _GREETING_SECONDS = 2  # for what comes as soon as a process is connected
@@ -189,7 +189,7 @@ def _keep_alive(connection: socket.socket) -> None:
 def relay(host: str, port: int) -> int:
     """Opens a port that leads to another machine's, and hides that the other one hangs up.
 
-    JAX aborts a process as soon as the service in the first one does.
+    JAX aborts a process whose connection to the service in the first one ends.
 
     Args:
       host: the other machine.

@@ -39,8 +39,8 @@ def accuracies(
     """Returns the accuracies that Table 1 of a paper prints for a data set.
 
     Args:
-      paper: the package that holds it, with columns ``pattern``, ``algorithm``, ``mean_pct`` and
-        ``std_fraction``.
+      paper: the package that holds the table, whose columns include ``pattern``, ``algorithm``,
+        ``mean_pct`` and ``std_fraction``.
       dataset: as printed, such as ``'CIFAR-10'``.
       split: ``'train'`` or ``'test'``.
 

@@ -65,6 +65,8 @@ def eval_data(
 ) -> PyTree:
     """Returns the examples to evaluate on, besides the training data.
 
+    Where examples are held out, test examples without owners are dropped.
+
     Returns:
       Features, labels and, if they have any, owners; None without such examples.
     """

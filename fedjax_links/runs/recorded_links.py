@@ -21,7 +21,8 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
     Returns:
       Arrays by ``<kind>/<pattern>``, and ``<kind>/<pattern>/<seed>`` for further seeds. Kinds are
       ``mask``, packed along the clients, and ``mean_prob``. Some runs also have ``prob``,
-      ``duration``, ``neighbours`` and ``edges``, which are packed as masks.
+      ``duration``, ``neighbours`` and ``edges``, which are packed as masks. Forks also have the
+      scalars ``first_round`` and ``num_rounds``.
 
     Raises:
       ValueError: if the file was changed.

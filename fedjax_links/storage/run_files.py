@@ -11,8 +11,8 @@ CHECKPOINTS = 'checkpoints'
 LANES = 'lanes.json'
 CLAIMS = 'claims'
 FAILURES = 'failures'
-LOCK = '.lock'
-OPENING = '.opening'
+LOCK = '.lock'  # held by the processes that run
+OPENING = '.opening'  # held by a process while it opens a folder that several share
 
 WRITTEN_BY_RUNS = (
     CONFIG,
@@ -39,7 +39,10 @@ MAY_DIFFER = (
     'reports',
     'title',
 )
-"""Facts and fields that change how results are shown or kept, but no result."""
+"""Facts in ``experiment.json`` and fields of configs that change no result.
+
+They change how results are shown or kept.
+"""
 
 MAY_GROW = {'num_rounds': 'rounds', 'num_seeds': 'seeds'}
 """Fields that a later start may make larger: existing rounds and seeds stay as they are."""

@@ -1,6 +1,7 @@
-"""Compares: ``python -m studies.authors_code NAME PATH [NAME PATH ...]``.
+"""Compares algorithms with released code: ``python -m studies.authors_code NAME PATH [...]``.
 
-With ``--record`` in front, the results replace the record. The tables of the page are made from it.
+With ``--record`` in front, the results replace the record, from which the tables of
+`studies/authors_code.md` are made.
 """
 
 import csv
@@ -45,7 +46,7 @@ def record(name: str, rows: list[Row]) -> None:
         with RECORD.open(newline='') as file:
             lines = [line for line in list(csv.reader(file))[1:] if line[0] != name]
     today = datetime.date.today().isoformat()
-    lines += [[name, today, *map(str, each)] for each in rows]
+    lines += [[name, today, *map(str, row)] for row in rows]
     order = [*COMPARISONS]
     lines.sort(key=lambda line: order.index(line[0]))
     with RECORD.open('w', newline='') as file:
@@ -55,8 +56,8 @@ def record(name: str, rows: list[Row]) -> None:
 
 def main(words: list[str]) -> int:
     """Prints a table for every checkout, and returns the exit status."""
-    keeps_record = words[:1] == ['--record']
-    if keeps_record:
+    replaces_record = words[:1] == ['--record']
+    if replaces_record:
         words = words[1:]
     try:
         if not words or len(words) % 2:
@@ -73,7 +74,7 @@ def main(words: list[str]) -> int:
         for (name, _), (compare, _), folder in zip(pairs, chosen, folders, strict=True):
             rows = list(compare(folder))
             print(f'\n{name}\n\n{table(rows)}', flush=True)
-            if keeps_record:
+            if replaces_record:
                 record(name, rows)
     except (errors.InvalidError, errors.MissingPackageError) as error:
         print(f'error: {error}', file=sys.stderr)

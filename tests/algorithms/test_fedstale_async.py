@@ -46,8 +46,8 @@ def test_it_follows_the_listing_on_ten_histories(x64, decays, cutoff):
 def test_it_is_fedstale_where_no_client_returns_late(x64, beta):
     """Clients arrive in every round until they leave for good, so they always hold x."""
     setting = quadratic_loops.gentle_setting()
-    last_round = np.array([3, 80, 10, 25, 80, 50, 80])
-    setting = setting._replace(mask=np.arange(80)[:, None] < last_round)
+    num_rounds = np.array([3, 80, 10, 25, 80, 50, 80])
+    setting = setting._replace(mask=np.arange(80)[:, None] < num_rounds)
     program = harness.client_program(setting)
     options = {'stale_weight': beta, 'server_lr': 1.3}
     ours, _ = harness.run(setting, algorithms.fedstale_async(program, **options))

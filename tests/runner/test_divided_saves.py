@@ -15,7 +15,7 @@ from tests.storage.flips import flip_bit
 HALF = '--config.num_rounds=150'
 NUM_LANES = 2
 NUM_CLIENTS = 18
-# Four devices have five clients each, the last one three. Each process has two of them.
+# Of four devices, three have five clients each and the last has three. A process has two devices.
 ROWS_OF_PROCESSES = (10, 8)
 
 
@@ -91,6 +91,7 @@ def test_two_processes_resume_before_a_damaged_part(half, full_run):
 def test_merged_and_forked_saves_equal_those_of_one_process(half, tmp_path):
     merged = tmp_path / 'merged'
     runs.merge([half], into=merged)
+    # The saves of `half` become those of one process; those of `merged` stay divided.
     for path in saves(half):
         content = several.merged_save(path)
         merged_path = runs.checkpoint_file(merged, *path.stem.split('@'))
