@@ -59,7 +59,7 @@ def test_the_rule_draws_each_model_equally_often():
 def test_an_algorithm_without_a_server_model_is_refused():
     fedavg = algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))
     nameless = fedavg._replace(models=lambda state: {'x': state.server})
-    with refusals.names('algorithm', 'have a model `server`', 'got x'):
+    with refusals.names('algorithm', 'have a model `server`', "got ['x']"):
         fl.simulate(
             jax.random.key(0),
             algorithms.uniform_iterate(nameless),

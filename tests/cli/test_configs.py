@@ -147,7 +147,7 @@ def test_what_has_a_to_dict_is_a_config(tmp_path):
             ['--config.num_rounds.x=1'],
             "`config.num_rounds` must be a section, to have 'x'",
         ),
-        ('simulate', ['--config.=1'], "`config` must be a section, to have ''"),
+        ('simulate', ['--config.=1'], 'must be reached by names and indices'),
         (
             'simulate',
             ['--config.num_rounds', '--dry_run'],
