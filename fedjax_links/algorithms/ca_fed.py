@@ -87,15 +87,16 @@ def ca_fed(
 
     The loss f_i of an active client is that of x^t on the batch of its first local step, as
     ``loss_sum`` of the round counts it. It enters ``F_i <- beta F_i + (1 - beta) f_i`` before the
-    server decides. Clients that were never active have the mean loss of the first that were.
+    server decides. A client that was never active has the mean loss of the clients of the first
+    round with active ones.
 
     With an infinite tolerance no client is dropped, which is `algorithms.fedavg_known` to the bit.
 
     Choices that the paper leaves open: without ``correlations`` the server estimates them, as the
     fraction of active rounds after active ones minus that after inactive ones. Both begin at one
-    half, with the weight of one round. The authors' code takes both chains' parameters from an
-    oracle or adds a prior around them. Ties go to the lowest id. Clients weigh the same in the
-    objective.
+    half, with the weight of one round. The authors' code takes the transition probabilities
+    from an oracle or adds a prior around them. Ties go to the lowest id. Clients weigh the same in
+    the objective.
 
     Link semantics: clients whose uplink delivers receive x^t and report their loss. The included
     ones among them compute and upload. p_i is ``links.prob`` of the round: where a pattern does not

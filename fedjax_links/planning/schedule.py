@@ -94,6 +94,7 @@ class LaneSchedule:
             _, seed_index = lane.position
             return lane.stage != TUNING and seed_index >= least
 
+        # Further seeds come last, behind the least number of seeds of all algorithms.
         return sorted(filter(is_needed, lanes), key=is_further)
 
     def mistakes(self, columns: Columns) -> dict[str, errors.InvalidError]:
@@ -131,7 +132,11 @@ class LaneSchedule:
         return int(self._spec.description['until']['least'])
 
     def possible(self, label: str) -> list[Lane]:
-        """Lists all lanes of an algorithm that may have to run."""
+        """Lists all lanes of an algorithm that may have to run.
+
+        Main lanes have the first values of tuning, whichever it will choose: neither names nor
+        positions depend on them.
+        """
         ties = self._ties(label, lambda *_: self._values(label))
         return self.possible_tuning(label) + self.main(label) + ties
 

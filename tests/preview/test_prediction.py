@@ -205,7 +205,7 @@ def test_separable_digits_are_predicted_to_the_last_round():
     )
     plan = plans.plan(**config)
     assert plan.flow_time == pytest.approx(100)
-    config['client'] = {**CLIENT, 'chunk_size': (2, 5)}  # which moves no client
+    config['client'] = {**CLIENT, 'chunk_size': (2, 5)}  # changes no prediction
     assert plans.plan(**config).flow_time == pytest.approx(100)
     tuning = {'server_lrs': [1.0], 'num_rounds': 200}
     assert plans.plan(**config, tuning=tuning).flow_time is None

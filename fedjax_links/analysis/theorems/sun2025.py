@@ -353,7 +353,8 @@ def lemma10_terms(
       largest_weight: abar, ``1 / (N min_i pi_i)``, at least 1.
 
     Returns:
-      The terms, in the units of a squared gradient norm; ``total`` is the bound.
+      The terms, with abar L in place of L in ``32 L`` and ``gamma^2 / (16 L)``; ``total`` is the
+      bound.
 
     Raises:
       ValueError: if an argument is out of range.

@@ -33,9 +33,8 @@ def table2(*, dataset: str) -> dict[tuple[str, str, float], str]:
     Raises:
       ValueError: for an unknown data set.
     """
-    return {
-        (row['pattern'], row['algorithm'], float(row['target_pct']) / 100): row[
-            'first_round'
-        ]
-        for row in printed.rows(__package__, 'table2', dataset=dataset)
-    }
+    first_rounds = {}
+    for row in printed.rows(__package__, 'table2', dataset=dataset):
+        target = float(row['target_pct']) / 100
+        first_rounds[row['pattern'], row['algorithm'], target] = row['first_round']
+    return first_rounds
