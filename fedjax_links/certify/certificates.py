@@ -8,11 +8,12 @@ differs by more than rounding, or than chance, is off.
 
 import functools
 import re
+import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -25,7 +26,7 @@ from fedjax_links import (
     runs,
     sweeps,
 )
-from fedjax_links.base import Algorithm, PyTree
+from fedjax_links.base import PyTree
 from fedjax_links.certify import float64_reference
 from fedjax_links.core import errors, paths
 from fedjax_links.core.records import MetricsRow, Section
@@ -34,8 +35,6 @@ from fedjax_links.machines import cpus, devices, environment
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner import compilation, lane_batch, program_cache
 from fedjax_links.storage import atomic_files, checkpoints, outputs
-
-_Part = TypeVar('_Part')
 
 FILE = 'certificate.json'
 _BOUND = 1e-4
@@ -95,70 +94,47 @@ def certify(source: Section | str | None = None) -> Iterator[ProgramVerdict]:
     yield from _certify_means()
 
 
-class _Reference:
-    """Runs rounds in double precision in another process, and reads its results."""
-
-    def __init__(
-        self,
-        folder: Path,
-        source: Section | str,
-        link_lanes: Sequence[Lane],
-        run_lanes: Sequence[Lane],
-    ) -> None:
-        """Starts the process, see `float64_reference.begin`."""
-        self._folder = folder
-        self._process = float64_reference.begin(folder, source, link_lanes, run_lanes)
-
-    def read(self, kind: str, lane: Lane) -> dict[str, np.ndarray]:
-        """Waits for a result of the process: links, before, after or evals of a lane."""
-        path = self._folder / f'{kind}-{lane.name}.npz'
-        while not path.exists():
-            if self._process.poll() is not None and not path.exists():
-                message = self._errors()
-                raise RuntimeError(f'The rounds in double precision failed:\n{message}')
-            time.sleep(0.05)
-        return checkpoints.arrays(path)
-
-    def _errors(self) -> str:
-        """Reads what the process wrote to its error output."""
-        file = self._folder / float64_reference.ERRORS
-        return file.read_text('utf-8', errors='replace')
-
-    def stop(self) -> None:
-        """Ends the process."""
-        self._process.kill()
-        self._process.wait()
-
-
 def _certify_experiment(source: Section | str) -> Iterator[ProgramVerdict]:
     """Compares the programs of an experiment with double precision."""
     experiment = float64_reference.shortened(float64_reference.experiment_of(source))
     programs = program_cache.Programs(experiment.plan, slots=devices.device_slots(1))
     lanes = float64_reference.lanes_of(experiment)
-    link_lanes = _first_of_each_pattern(lanes)
+    first_of_pattern: dict[str, Lane] = {}
+    for lane in lanes:
+        first_of_pattern.setdefault(lane.pattern, lane)
+    link_lanes = list(first_of_pattern.values())
     run_lanes = programs.one_of_each(lanes)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for lane in run_lanes:
             _write_initial_params(experiment, lane, folder)
-        reference = _Reference(folder, source, link_lanes, run_lanes)
+        process = float64_reference.begin(folder, source, link_lanes, run_lanes)
+        read = functools.partial(_read, folder, process)
         try:
             for lane in link_lanes:
                 links = _draw_links(experiment, lane)
-                exact = reference.read('links', lane)
+                exact = read('links', lane)
                 yield _compare_links(f'links of {lane.pattern}', links, exact)
             for lane in run_lanes:
-                yield _compare_rounds(experiment, programs, lane, reference)
+                yield _compare_rounds(experiment, programs, lane, read)
         finally:
-            reference.stop()
+            process.kill()
+            process.wait()
 
 
-def _first_of_each_pattern(lanes: Iterable[Lane]) -> list[Lane]:
-    """Returns the first lane of each pattern."""
-    first: dict[str, Lane] = {}
-    for lane in lanes:
-        first.setdefault(lane.pattern, lane)
-    return list(first.values())
+def _read(
+    folder: Path, process: subprocess.Popen[bytes], kind: str, lane: Lane
+) -> dict[str, np.ndarray]:
+    """Waits for a result in double precision: links, before, after or evals of a lane."""
+    path = folder / f'{kind}-{lane.name}.npz'
+    while not path.exists():
+        if process.poll() is not None and not path.exists():
+            message = (folder / float64_reference.ERRORS).read_text(
+                'utf-8', errors='replace'
+            )
+            raise RuntimeError(f'The rounds in double precision failed:\n{message}')
+        time.sleep(0.05)
+    return checkpoints.arrays(path)
 
 
 def _write_initial_params(experiment: Experiment, lane: Lane, folder: Path) -> None:
@@ -203,13 +179,12 @@ def _compare_rounds(
     experiment: Experiment,
     programs: program_cache.Programs,
     lane: Lane,
-    reference: _Reference,
+    read: Callable[[str, Lane], dict[str, np.ndarray]],
 ) -> ProgramVerdict:
     """Compares the state and the evaluations of a lane after a few rounds."""
     after, record, bound = _rounds_here(experiment, programs, lane)
-    exact = reference.read('before', lane), reference.read('after', lane)
-    error_of = _errors(after, *exact)
-    error_of |= _errors_of_evals(record, reference.read('evals', lane))
+    error_of = _errors(after, read('before', lane), read('after', lane))
+    error_of |= _errors_of_evals(record, read('evals', lane))
     _, built_in = compilation.split_columns(experiment.plan, lane)
     options = [f'{name} {value}' for name, value in built_in.items()]
     where = max(error_of, key=lambda name: error_of[name])
@@ -289,7 +264,6 @@ def _certify_means() -> Iterator[ProgramVerdict]:
     rate = 0.1
     steps = 3
     num_rounds = 5
-    pattern = participation.bernoulli(probs)
     problem = problems.quadratic(targets)
     fedavg = analysis.fedavg_mean_and_covariance(
         probs, targets, rate, steps, num_rounds=num_rounds
@@ -300,25 +274,20 @@ def _certify_means() -> Iterator[ProgramVerdict]:
     exact = {'fedavg': fedavg.mean[-1], 'fedpbc': fedpbc.server_mean[-1]}
     client = local_training.local_sgd(rate, local_steps=steps)
     for name, mean in exact.items():
-        algorithm: Algorithm = algorithms.ALGORITHMS[name](client)
+        make_algorithm = functools.partial(algorithms.ALGORITHMS[name], client)
         run = sweeps.sweep(
-            functools.partial(_same, algorithm),
-            functools.partial(_same, pattern),
+            make_algorithm,
+            functools.partial(participation.bernoulli, probs),
             problem,
             seeds=range(_NUM_SEEDS),
             num_rounds=num_rounds,
         )
-        server = algorithm.models(run.state.algorithm)['server'][0]
+        server = make_algorithm().models(run.state.algorithm)['server'][0]
         models = np.asarray(server, np.float64)
         standard_error = models.std(axis=0, ddof=1) / np.sqrt(_NUM_SEEDS)
         error = np.max(np.abs(models.mean(axis=0) - mean) / standard_error)
         where = f'mean of {_NUM_SEEDS} seeds, in standard errors'
         yield ProgramVerdict(f'{name}, theory', float(error), _STANDARD_ERRORS, where)
-
-
-def _same(part: _Part) -> _Part:
-    """Makes a part of a sweep that does not vary."""
-    return part
 
 
 # Certificates on disk.
