@@ -170,13 +170,14 @@ def _metric_names(tables: Iterable[Any]) -> list[str]:
 
 
 def _shown_metric(metric: str | None, metrics: Sequence[str]) -> str:
-    """Returns the metric to show, by default the first usual one.
+    """Returns the metric to show: by default the first usual one, else the first; '' for none.
 
     Raises:
       ValueError: for a metric that simulations do not have.
     """
     if metric is None:
-        metric = _default_metric(metrics)
+        usual = [name for name in _USUAL_METRICS if name in metrics]
+        return next(iter([*usual, *metrics]), '')
     if metrics:
         checks.choice('metric', metric, metrics)
     return metric
@@ -185,15 +186,6 @@ def _shown_metric(metric: str | None, metrics: Sequence[str]) -> str:
 def _models_of(table: Any) -> list[str]:
     """Returns the model of each column ``<model>/<metric>``."""
     return [name.partition('/')[0] for name in table if '/' in name]
-
-
-def _default_metric(metrics: Iterable[str]) -> str:
-    """Returns the first usual metric, else the first one; '' if there is none."""
-    metrics = list(metrics)
-    for name in _USUAL_METRICS:
-        if name in metrics:
-            return name
-    return metrics[0] if metrics else ''
 
 
 def _table_of_arrays(label: str, entry: Any, metric: str) -> Any:

@@ -59,23 +59,23 @@ def run_to_dataset(
     stage_rows = recorded.rows_of(columns, facts, stage)
     members, rows, series_of_row = recorded.by_series(stage_rows, facts, stage)
     patterns, seeds = _patterns_and_seeds(rows, facts, stage)
-    # With an index NumPy sorts. Without one it hashes, which is slower for many rounds.
-    rounds, _ = np.unique(rows['round'], return_index=True)
+    rounds, round_of_row = np.unique(rows['round'], return_inverse=True)
     index = _RowIndex(
         shape=(len(members), len(patterns), len(seeds), len(rounds)),
         series=series_of_row,
         pattern=_positions(rows['pattern'], patterns),
         seed=_positions(rows['seed'], seeds),
-        round=np.searchsorted(rounds, rows['round']),
+        round=round_of_row,
     )
     labels = dataset.labels(members)
     algorithms = [algorithm for algorithm, _ in members]
-    points = [_comparable(point) for _, point in members]
+    points = [point for _, point in members]
     models_of = {algorithm: facts['models'][algorithm] for algorithm in algorithms}
     models = dataset.all_models(models_of)
-    main_models = recorded.main_models({**facts, 'models': models_of})
+    main_models = recorded.main_models(facts)
     complete, started = _completeness(index, facts, stage)
-    has_model = _has_model(algorithms, models, models_of)
+    models_of_series = [np.isin(models, models_of[name]) for name in algorithms]
+    has_model = np.array(models_of_series, bool).reshape(len(members), len(models))
 
     coords: dict[str, Any] = {
         'series': labels,
@@ -103,21 +103,8 @@ def run_to_dataset(
     period_sums, chosen_values = _other_columns(rows, index, known)
     data |= period_sums
     coords |= chosen_values
-    series = dict(zip(labels, zip(algorithms, points, strict=True), strict=True))
-    return xarray.Dataset(data, coords, _attributes(facts, series))
-
-
-def _has_model(
-    algorithms: Sequence[str],
-    models: Sequence[str],
-    models_of: Mapping[str, Sequence[str]],
-) -> np.ndarray:
-    """Returns bool[series, models], which candidate models the algorithm of a series has."""
-    has_model = np.zeros((len(algorithms), len(models)), bool)
-    for series, algorithm in enumerate(algorithms):
-        for position, model in enumerate(models):
-            has_model[series, position] = model in models_of[algorithm]
-    return has_model
+    member_of = dict(zip(labels, members, strict=True))
+    return xarray.Dataset(data, coords, _attributes(facts, member_of))
 
 
 def _patterns_and_seeds(
@@ -174,11 +161,6 @@ def _completeness(
     return complete, started
 
 
-def _comparable(point: Point) -> Point:
-    """Returns a grid point with tuples for lists."""
-    return {name: dataset.as_tuple(value) for name, value in point.items()}
-
-
 def _grid_coords(points: Sequence[Point]) -> dict[str, Any]:
     """Returns the columns of the grid as coordinates along series."""
     names = dict.fromkeys(name for point in points for name in point)
@@ -232,14 +214,14 @@ def _other_columns(
 
 
 def _attributes(
-    facts: RunFacts, series: Mapping[str, tuple[str, Point]]
+    facts: RunFacts, member_of: Mapping[str, tuple[str, Point]]
 ) -> dict[str, str]:
     """Returns the attributes of the data set; mappings are JSON."""
     attributes = {
         name: facts[name] for name in ('metric', 'baseline') if facts[name] is not None
     }
     mappings = {name: dict(facts[name]) for name in ('directions', 'names')}
-    mappings['members'] = dict(series)
+    mappings['members'] = dict(member_of)
     if facts.get('until') is not None:
         mappings['until'] = facts['until']
     attributes |= {name: dataset.as_json(value) for name, value in mappings.items()}

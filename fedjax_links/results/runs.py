@@ -47,14 +47,13 @@ def _last_evaluations(run: 'Results') -> Iterator[tuple[str, str]]:
     facts = run.facts
     stage_rows = recorded.rows_of(run.columns, facts, dataset.MAIN)
     members, rows, series_of_row = recorded.by_series(stage_rows, facts, dataset.MAIN)
-    algorithm_of_series = [algorithm for algorithm, _ in members]
     labels = dataset.labels(members)
     is_last = rows['round'] == facts['num_rounds']
     for algorithm in facts['algorithms']:
         mask_of_label = {
-            label: series_of_row == index
-            for index, label in enumerate(labels)
-            if algorithm_of_series[index] == algorithm
+            labels[index]: series_of_row == index
+            for index, (owner, _) in enumerate(members)
+            if owner == algorithm
         }
         if not mask_of_label:
             # No lane of it has a row yet. It is listed as not finished.
@@ -236,7 +235,11 @@ class Results:
         values_at = self._grid_values({} if at is None else at)
         is_selected = self._rows_of(selected, values_at)
         all_points = grids.points(facts['grid'], facts['grid_mode'])
-        points = [point for point in all_points if _lies_at(point, values_at)]
+        points = [
+            point
+            for point in all_points
+            if all(point[name] in values for name, values in values_at.items())
+        ]
         if not points:
             raise errors.invalid('at', 'leave a point of the grid', dict(at or {}))
         facts['grid'] = _grid_of(points, facts)
@@ -293,11 +296,6 @@ class Results:
             name: dataset.as_tuples(column) for name, column in self.columns.items()
         }
         return pandas.DataFrame(columns)
-
-
-def _lies_at(point: Point, values_at: Mapping[str, Sequence[Any]]) -> bool:
-    """Returns whether a point has one of the values in each of some columns."""
-    return all(point[name] in values for name, values in values_at.items())
 
 
 def _has_value_among(column: np.ndarray, values: Sequence[object]) -> np.ndarray:
