@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_links.core import checks, errors
 
@@ -129,23 +128,6 @@ def clients(argument: str, values: Any, num_clients: int) -> np.ndarray:
     return ids
 
 
-def neighbours(values: Any) -> np.ndarray:
-    """Returns the neighbours of clients, int[N, K] in [0, N).
-
-    Args:
-      values: of the argument ``neighbours``.
-
-    Raises:
-      ValueError: for another shape, or ids of no client.
-    """
-    table = checks.numbers('neighbours', values)
-    if table.ndim != 2 or not table.size:
-        shape = f'shape {list(table.shape)}'
-        raise errors.invalid('neighbours', 'be of shape [N, K]', shape)
-    clients('neighbours', table.ravel(), len(table))
-    return table
-
-
 def truth_values(argument: str, values: object) -> np.ndarray:
     """Returns truth values, or numbers 0 and 1, as booleans; raises for other values."""
     try:
@@ -196,14 +178,12 @@ def transitions(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray] |
     except (TypeError, ValueError):
         requirement = 'be two, P(down -> up) and P(up -> down)'
         raise errors.invalid('rates', requirement, errors.text_of(rates)) from None
-    shape = mask.shape[1:]
-    return _rate(up_rate, shape), _rate(down_rate, shape)
-
-
-def _rate(rate: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns float64[N] of a probability for all clients, or of one for each."""
-    checks.within('rates', rate, 0, 1)
-    if np.shape(rate) not in ((), shape):
-        value = f'shape {list(np.shape(rate))}'
-        raise errors.invalid('rates', f'have {shape[0]} entries each', value)
-    return np.broadcast_to(rate, shape).astype(np.float64)
+    num_clients = mask.shape[1]
+    for rate in (up_rate, down_rate):
+        checks.within('rates', rate, 0, 1)
+        if np.shape(rate) not in ((), (num_clients,)):
+            value = f'shape {list(np.shape(rate))}'
+            raise errors.invalid('rates', f'have {num_clients} entries each', value)
+    up_rates = np.broadcast_to(np.float64(up_rate), num_clients)
+    down_rates = np.broadcast_to(np.float64(down_rate), num_clients)
+    return up_rates, down_rates

@@ -147,34 +147,15 @@ def _draw_crosses(axes: Axes, centres: np.ndarray, width: float, colour: str) ->
 
 def _checked_values(label: str, values: object, num_groups: int) -> list[np.ndarray]:
     """Returns the values of a label, P of float64[S]; raises for another shape, or no seeds."""
-    if _has_unequal_rows(values):
-        assert isinstance(values, Sequence)
-        return _checked_rows(label, values, num_groups)
-    array = checks.numbers('values', values).astype(np.float64)
-    if array.ndim != 2 or len(array) != num_groups or not array.size:
-        shape = f'shape {list(array.shape)} for {label!r}'
-        raise errors.invalid('values', f'be of shape [{num_groups}, S]', shape)
-    return list(array)
-
-
-def _checked_rows(
-    label: str, values: Sequence[object], num_groups: int
-) -> list[np.ndarray]:
-    """Returns rows of different numbers of seeds; raises for a row that is none."""
-    rows = [checks.numbers('values', row).astype(np.float64) for row in values]
+    is_list = isinstance(values, list | tuple)
+    unchecked = values if is_list else np.atleast_1d(checks.numbers('values', values))
+    rows = [checks.numbers('values', row).astype(np.float64) for row in unchecked]
     has_seeds = [row.ndim == 1 and row.size > 0 for row in rows]
     if len(rows) != num_groups or not all(has_seeds):
         shapes = [list(row.shape) for row in rows]
-        got = f'rows of shapes {shapes} for {label!r}'
-        raise errors.invalid('values', f'be {num_groups} rows of seeds', got)
+        value = f'rows of shapes {shapes} for {label!r}'
+        raise errors.invalid('values', f'be of shape [{num_groups}, S]', value)
     return rows
-
-
-def _has_unequal_rows(values: object) -> bool:
-    """Returns whether values are a list of rows of different lengths."""
-    if not isinstance(values, list | tuple):
-        return False
-    return len({len(row) for row in values if hasattr(row, '__len__')}) > 1
 
 
 def _name_groups(axes: Axes, groups: Sequence[str], letters: int) -> None:

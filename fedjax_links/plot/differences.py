@@ -1,8 +1,8 @@
 """Draws differences of final metrics to a baseline, paired over seeds."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -69,31 +69,35 @@ def paired_differences(
 
     wide = _check_wide(wide, members)
     curves_of_patterns = dataset.curves(results, model)
-    model_of = _first_models(curves_of_patterns.values())
-    titles = {
-        label: panels.name_of(shown_names[label], kind)
-        for label, kind in model_of.items()
-    }
-    differences_of_patterns: dict[str, dict[str, evaluation.Interval]] = {}
+    model_of: dict[str, str] = {}
+    differences_of: dict[str, dict[str, evaluation.Interval]] = {}
     for pattern, curves in curves_of_patterns.items():
-        final = _final_metrics(curves, model_of, tail)
-        differences_of_patterns[pattern] = _differences(final, baseline_of, until)
-    row_titles = [titles[label] for label in baseline_of]
-    longest_title = max(map(len, row_titles), default=0)
+        final = {}
+        for label, values_of_models in curves.items():
+            shown_model, values = next(iter(values_of_models.items()))
+            model_of[label] = shown_model
+            final[label] = dataset.tail(values, tail)
+        differences_of[pattern] = _differences(final, baseline_of, until)
+    titles = [panels.name_of(shown_names[k], model_of[k]) for k in baseline_of]
+    longest_title = max(map(len, titles), default=0)
     axes_of_panels = panels.panel_axes(
-        ax, len(curves_of_patterns), len(baseline_of), longest_title
+        ax, len(differences_of), len(titles), longest_title
     )
-    style_of = styles.assign_styles(titles)
-    rows = [
-        _Row(label, wide.get(label, 0.0), style_of[label].colour)
-        for label in baseline_of
-    ]
-    panel_differences = zip(
-        axes_of_panels, differences_of_patterns.items(), strict=True
-    )
-    for axes, (pattern, differences) in panel_differences:
-        _draw_rows(axes, rows, differences, shown_metric.scale)
-        _name_rows(axes, row_titles)
+    style_of = styles.assign_styles(model_of)
+    for axes, (pattern, differences) in zip(
+        axes_of_panels, differences_of.items(), strict=True
+    ):
+        for row, label in enumerate(baseline_of):
+            if label in differences:
+                _draw_difference(
+                    axes,
+                    row,
+                    differences[label],
+                    wide.get(label, 0.0),
+                    colour=style_of[label].colour,
+                    scale=shown_metric.scale,
+                )
+        _name_rows(axes, titles)
         panels.name_panel(axes, results, pattern)
     base_model = 'server'
     if baseline_of:
@@ -115,16 +119,6 @@ def _check_wide(
             value = f'{half_width} for {label!r}'
             raise errors.invalid('wide', 'be at least 0', value)
     return half_widths
-
-
-def _first_models(
-    curves_of_patterns: Iterable[Mapping[str, Mapping[str, np.ndarray]]],
-) -> dict[str, str]:
-    """Returns the first candidate model of each label."""
-    model_of: dict[str, str] = {}
-    for curves in curves_of_patterns:
-        model_of |= {label: next(iter(models)) for label, models in curves.items()}
-    return model_of
 
 
 def _name_rows(axes: Axes, titles: Sequence[str]) -> None:
@@ -204,28 +198,12 @@ def _name_x_axes(axes_of_panels: list[Any], name: str, *, is_new_figure: bool) -
         axes.tick_params(labelleft=True)
 
 
-def _final_metrics(
-    curves: Mapping[str, Mapping[str, np.ndarray]],
-    model_of: Mapping[str, str],
-    tail: float,
-) -> dict[str, np.ndarray]:
-    """Returns the final metrics of a pattern by label, float[S].
-
-    Args:
-      curves: float[S, E] by label and model.
-      model_of: the model whose metrics count, by label.
-      tail: as in `paired_differences`.
-    """
-    return {
-        label: dataset.tail(models[model_of[label]], tail)
-        for label, models in curves.items()
-    }
-
-
 def _differences(
     final: Mapping[str, np.ndarray], baseline_of: Mapping[str, str], until: Section
 ) -> dict[str, evaluation.Interval]:
     """Returns the paired differences under a pattern, of labels that it has with their baseline.
+
+    What diverged has no difference: its NaN would leave the axis without zero.
 
     Args:
       final: float[S] by label, the final metric of each seed.
@@ -235,7 +213,9 @@ def _differences(
     differences: dict[str, evaluation.Interval] = {}
     for label, base in baseline_of.items():
         if label in final and base in final:
-            differences[label] = _difference(label, final[label], final[base], until)
+            difference = _difference(label, final[label], final[base], until)
+            if not math.isnan(difference.mean):
+                differences[label] = difference
     return differences
 
 
@@ -268,50 +248,37 @@ def _difference(
     return difference._replace(half_width=np.asarray(verdict.half_width))
 
 
-class _Row(NamedTuple):
-    """Describes a row of the panels.
-
-    Attributes:
-      label: whose difference it shows.
-      wide_half_width: half width of the second interval; 0 without one.
-      colour: of the point and its bars.
-    """
-
-    label: str
-    wide_half_width: float
-    colour: str
-
-
-def _draw_rows(
+def _draw_difference(
     axes: Axes,
-    rows: Sequence[_Row],
-    differences: Mapping[str, evaluation.Interval],
+    row: int,
+    difference: evaluation.Interval,
+    wide_half_width: float,
+    *,
+    colour: str,
     scale: float,
 ) -> None:
-    """Draws the differences of a panel, each in the row of its label."""
-    for position, row in enumerate(rows):
-        difference = differences.get(row.label)
-        # What diverged has no difference, and its NaN would leave the axis without zero.
-        if difference is not None and not math.isnan(difference.mean):
-            _draw_difference(axes, position, row, difference, scale)
+    """Draws a point with its bar, and a thin bar for the wider interval if there is one.
 
-
-def _draw_difference(
-    axes: Axes, position: int, row: _Row, difference: evaluation.Interval, scale: float
-) -> None:
-    """Draws a point with its bar, and a thin bar for the wider interval if there is one."""
+    Args:
+      axes: matplotlib axes.
+      row: where to draw it.
+      difference: with its interval.
+      wide_half_width: half width of the wider interval; 0 without one.
+      colour: of point and bars.
+      scale: what all are multiplied by.
+    """
     mean = scale * float(difference.mean)
     half_width = scale * float(difference.half_width)
-    wide_half_width = scale * row.wide_half_width
-    colour: dict[str, Any] = {'color': row.colour}
-    look: dict[str, Any] = {'fmt': 'o', 'markersize': 6, 'capsize': 3, **colour}
+    wide_half_width = scale * wide_half_width
+    look: dict[str, Any] = {'fmt': 'o', 'markersize': 6, 'capsize': 3}
     is_clear = difference.excludes_zero and wide_half_width < abs(mean)
     if not is_clear:
         look['markerfacecolor'] = 'white'
     if math.isinf(half_width) or math.isinf(wide_half_width):
-        axes.axhline(position, linestyle='--', linewidth=0.7, **colour)
+        axes.axhline(row, linestyle='--', linewidth=0.7, color=colour)
     elif wide_half_width > half_width:
-        thin: dict[str, Any] = {'fmt': 'none', 'elinewidth': 0.7, **colour}
-        axes.errorbar(mean, position, xerr=wide_half_width, **thin)
+        axes.errorbar(
+            mean, row, xerr=wide_half_width, fmt='none', elinewidth=0.7, color=colour
+        )
     error = half_width if math.isfinite(half_width) else None
-    axes.errorbar(mean, position, xerr=error, **look)
+    axes.errorbar(mean, row, xerr=error, color=colour, **look)

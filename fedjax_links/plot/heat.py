@@ -194,14 +194,15 @@ def _colour_range(
     # A range needs a width, also where all values are the same.
     if around_zero:
         end = float(np.abs(finite).max()) if most is None else most
-        return -(end or 1.0), end or 1.0
-    if least is None:
-        least = float(finite.min())
-        if most is not None and least >= most:
-            least = most - 1.0
-    if most is None:
-        most = float(finite.max())
-    return least, most if least < most else least + 1.0
+        end = end or 1.0
+        return -end, end
+    low = float(finite.min()) if least is None else least
+    high = float(finite.max()) if most is None else most
+    if low < high:
+        return low, high
+    if least is None and most is not None:
+        return high - 1.0, high
+    return low, low + 1.0
 
 
 def _colour_map(around_zero: bool, reverse: bool) -> Any:

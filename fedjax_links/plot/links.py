@@ -367,13 +367,14 @@ def peer_graph(
     """
     from matplotlib import collections
 
-    table = arguments.neighbours(neighbours)
-    num_clients = len(table)
+    shape = arguments.numbers('neighbours', neighbours, '[N, K]').shape
+    num_clients = shape[0]
+    ids = arguments.clients('neighbours', np.ravel(neighbours), num_clients)
+    table = ids.reshape(shape)
     shares = arguments.shares('edge_rates', edge_rates, '[N, K]')
-    if table.shape != shares.shape:
-        raise errors.invalid(
-            'edge_rates', f'have shape {list(table.shape)}', list(shares.shape)
-        )
+    if shares.shape != shape:
+        requirement = f'have shape {list(shape)}'
+        raise errors.invalid('edge_rates', requirement, list(shares.shape))
     sizes: Any = 12
     if rates is not None:
         checks.one_or_each('rates', rates, num_clients)

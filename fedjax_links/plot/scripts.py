@@ -34,11 +34,7 @@ def make_legible(figure: Figure, stand_ins: dict[str, str]) -> None:
     if not absent:
         return
     others = _fonts_for(absent)
-    absent -= {
-        character
-        for character in absent
-        if not _without_glyph(character, others.values())
-    }
+    absent = frozenset(_without_glyph(''.join(absent), others.values()))
     numbered = functools.partial(_replaced, absent=absent, stand_ins=stand_ins)
     for text in texts:
         text.set_text(numbered(text.get_text()))
@@ -126,7 +122,7 @@ def _replaced(text: str, absent: frozenset[str], stand_ins: dict[str, str]) -> s
     unseen = ''.join(
         sorted({c for c in text if unicodedata.category(c) in _UNSEEN} - {'\n'})
     )
-    between = f'[{re.escape(unseen)}{characters}]*' if unseen else f'[{characters}]*'
+    between = f'[{re.escape(unseen)}{characters}]*'
     return re.sub(f'[{characters}](?:{between}[{characters}])?', number, text)
 
 

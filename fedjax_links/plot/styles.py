@@ -6,6 +6,7 @@ colour. The colours are told apart by the colour-blind: the first eight are six 
 (2008) and two more, the others were chosen far from them and from each other.
 """
 
+import collections
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -141,26 +142,25 @@ def assign_styles(labels: Iterable[str]) -> dict[str, LabelStyle]:
     names = checks.names('labels', list(labels) if is_stream else labels)
     name_of = {label: _registered_name(label) for label in names}
     colour_of: dict[str, int] = {}
-    used: set[int] = set()
+    num_uses = collections.Counter[int]()
     for label, name in name_of.items():
         colour = _COLOUR_OF_NAME.get(name)
-        if colour is not None and colour not in used:
+        if colour is not None and not num_uses[colour]:
             colour_of[label] = colour
-            used.add(colour)
-    num_uses = dict.fromkeys(used, 1)
+            num_uses[colour] = 1
     style_of: dict[str, LabelStyle] = {}
     for label, name in name_of.items():
         variant = 0
         if label not in colour_of:
             colour = _least_used(num_uses, _COLOUR_OF_NAME.get(name))
             colour_of[label] = colour
-            variant = num_uses.get(colour, 0)
-            num_uses[colour] = variant + 1
+            variant = num_uses[colour]
+            num_uses[colour] += 1
         style_of[label] = LabelStyle(COLOURS[colour_of[label]], variant)
     return style_of
 
 
-def _least_used(num_uses: Mapping[int, int], relative: int | None) -> int:
+def _least_used(num_uses: collections.Counter[int], relative: int | None) -> int:
     """Returns the colour with the fewest uses, of a relative's hue if it has one as good.
 
     Args:
@@ -170,7 +170,7 @@ def _least_used(num_uses: Mapping[int, int], relative: int | None) -> int:
 
     def preference(colour: int) -> tuple[int, bool, int]:
         is_other_hue = relative is not None and (colour - relative) % len(_HUES) != 0
-        return num_uses.get(colour, 0), is_other_hue, colour
+        return num_uses[colour], is_other_hue, colour
 
     return min(range(len(COLOURS)), key=preference)
 
