@@ -126,7 +126,7 @@ def learning_curves(
     for axes, (pattern, curves) in zip(
         axes_of_panels, curves_of_patterns.items(), strict=True
     ):
-        num_curves = _num_curves(curves)
+        num_curves = sum(map(len, curves.values()))
         curve_index = 0
         for label, by_model in curves.items():
             style = style_of[label]
@@ -170,7 +170,7 @@ def _draw_curve(
     curve_index: int,
     num_curves: int,
 ) -> None:
-    """Draws the mean over seeds, and the band around it.
+    """Draws the mean over seeds, and the band around it unless it has no width anywhere.
 
     Args:
       axes: matplotlib axes.
@@ -204,7 +204,14 @@ def _draw_curve(
         markersize=4,
         markevery=marked,
     )
-    _fill_band(axes, x_values, mean, half_width, options, style.colour)
+    if not np.isfinite(half_width).any():
+        return
+    low = np.clip(mean - half_width, *options.limits)
+    high = np.clip(mean + half_width, *options.limits)
+    if options.log:
+        # A logarithmic axis has no zero: the band ends at a tenth of the mean.
+        low = np.maximum(low, mean / 10)
+    axes.fill_between(x_values, low, high, alpha=0.15, linewidth=0, color=style.colour)
 
 
 def _draw_exact(
@@ -276,11 +283,6 @@ def _draw_prediction(
     )
 
 
-def _num_curves(curves: Mapping[str, Mapping[str, np.ndarray]]) -> int:
-    """Counts a panel's curves, one for each label and candidate model."""
-    return sum(map(len, curves.values()))
-
-
 def _check_legend(curves_of_panels: Iterable[dataset.Curves]) -> None:
     """Raises for a legend with more names than fit beside a picture."""
     names: set[tuple[str, str]] = set()
@@ -291,34 +293,6 @@ def _check_legend(curves_of_panels: Iterable[dataset.Curves]) -> None:
         limit = f'more than {_MAX_LEGEND_NAMES} curves'
         requirement = f'be False for {limit} (`run.select` takes a part)'
         raise errors.invalid('legend', requirement, f'True for {len(names):,}')
-
-
-def _fill_band(
-    axes: Axes,
-    x_values: np.ndarray,
-    mean: np.ndarray,
-    half_width: np.ndarray,
-    options: _Options,
-    colour: str,
-) -> None:
-    """Fills the band around a mean curve, unless it has no width anywhere.
-
-    Args:
-      axes: matplotlib axes.
-      x_values: float[E].
-      mean: float[E].
-      half_width: float[E], NaN where there is none.
-      options: how to draw it.
-      colour: of the curve.
-    """
-    if not np.isfinite(half_width).any():
-        return
-    low = np.clip(mean - half_width, *options.limits)
-    high = np.clip(mean + half_width, *options.limits)
-    if options.log:
-        # A logarithmic axis has no zero: the band ends at a tenth of the mean.
-        low = np.maximum(low, mean / 10)
-    axes.fill_between(x_values, low, high, alpha=0.15, linewidth=0, color=colour)
 
 
 def _name_axes(axes: Axes, x_name: str, words: str, above: float) -> None:

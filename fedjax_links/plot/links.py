@@ -16,7 +16,6 @@ from fedjax_links.plot.styles import COLOURS, REALISED, THEORY
 MAP_ROUNDS = 200
 """Rounds of a map, of which each is some pixels wide in a report."""
 _GAP_BINS = 30
-_LAGS = 40
 _RANK = 'rank by rounds taken part'
 _STATES = (
     ('takes part', '#1a1a1a'),
@@ -58,9 +57,9 @@ def link_map(
     mask = arguments.mask(base.participants(links) if is_sampled else links, 'links')
     most_first = np.argsort(-mask.mean(axis=0), kind='stable')
     num_clients = mask.shape[1]
-    shown = (
-        most_first if order is None else arguments.clients('order', order, num_clients)
-    )
+    shown = most_first
+    if order is not None:
+        shown = arguments.clients('order', order, num_clients)
     axes = panels.axes_of(ax, (7.2, 4.2))
     state = mask
     colours: dict[str, Any] = {'cmap': 'Greys', 'vmin': 0, 'vmax': 1.2}
@@ -222,7 +221,7 @@ def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Ax
 
 
 def link_memory(
-    mask: ArrayLike, rates: Any = None, *, num_lags: int = _LAGS, ax: Axes | None = None
+    mask: ArrayLike, rates: Any = None, *, num_lags: int = 40, ax: Axes | None = None
 ) -> Axes:
     """Draws the autocorrelation of participation over all clients, and the exact one.
 
