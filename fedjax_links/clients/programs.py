@@ -140,9 +140,10 @@ def local_sgd(
     checks.choice('resample', resample, ('step', 'round'))
     if callable(learning_rate):
         checks.function('learning_rate', learning_rate, 'round')
+        rate = learning_rate
     else:
         checks.positive_number('learning_rate', learning_rate)
-    rate = learning_rate if callable(learning_rate) else constant(learning_rate)
+        rate = constant(learning_rate)
     if batch_size is not None:
         checks.static_int('batch_size', batch_size)
     widths = None if chunk_size is None else chunk_widths.checked(chunk_size)
@@ -176,10 +177,11 @@ def local_sgd(
             raise errors.invalid(
                 'optimizer', requirement, errors.text_of(local_optimizer)
             )
-        num_steps = (
-            jnp.int32(most_steps) if client_num_steps is None else client_num_steps
-        )
-        indices = None if client_num_steps is None else jnp.arange(most_steps)
+        num_steps = jnp.int32(most_steps)
+        indices = None
+        if client_num_steps is not None:
+            num_steps = client_num_steps
+            indices = jnp.arange(most_steps)
 
         def step(
             carry: PyTree, inputs: tuple[PyTree, Array | None]
@@ -209,14 +211,12 @@ def local_sgd(
             (batches, indices),
             length=most_steps,
         )
-        loss = (
-            losses[0]
-            if few_steps
-            else batch_loss(start, jax.tree.map(lambda a: a[0], batches))
-        )
-        return LocalUpdate(
-            params, tree.subtract(params, start), loss, num_steps, gradient
-        )
+        if few_steps:
+            loss = losses[0]
+        else:
+            loss = batch_loss(start, jax.tree.map(lambda a: a[0], batches))
+        delta = tree.subtract(params, start)
+        return LocalUpdate(params, delta, loss, num_steps, gradient)
 
     return ClientProgram(run, rate, local_steps, widths)
 

@@ -60,11 +60,10 @@ from fedjax_links.participation.shared_shocks import shared_shocks, shared_shock
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.participation.traces.intervals import Intervals, intervals
 from fedjax_links.participation.traces.synthetic_trace import synthetic_trace
-from fedjax_links.participation.traces.synthetic_trace import (
-    synthetic_trace as look_alike,  # its name in version 0.1.0
-)
 from fedjax_links.participation.traces.trace import availability, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort, uniform_cohort_law
+
+look_alike = synthetic_trace  # its name in version 0.1.0
 
 # What follows makes an example of each pattern for any number of clients.
 

@@ -38,5 +38,4 @@ def always(num_clients: int) -> Participation:
 def always_law(inputs: LawInputs) -> LinkLaw:
     """Returns the exact law of `always`."""
     probs = np.ones(inputs.options['num_clients'])
-    law = independent('every client in every round', probs)
-    return law._replace(never_empty=True)
+    return independent('every client in every round', probs)

@@ -44,32 +44,32 @@ def combine(
     counts = [pattern.num_clients for pattern in patterns]
     if num_clients is None and len(set(counts)) > 1:
         raise errors.invalid('patterns', 'have the same number of clients', counts)
-    first, *others = patterns
+    first = patterns[0]
+    is_single = len(patterns) == 1
     combinator_key = stream(kind, first)
 
-    def init(key: Key) -> PyTree:
-        carry = first.init(key)
-        if not others:
-            return carry
-        carries = [carry]
+    def keys_of_parts(key: Key) -> list[Key]:
         rest_key = combinator_key(key)
-        for i, part in enumerate(others, 1):
-            carries.append(part.init(jax.random.fold_in(rest_key, i)))
-        return tuple(carries)
+        others = range(1, len(patterns))
+        return [key, *(jax.random.fold_in(rest_key, i) for i in others)]
+
+    def init(key: Key) -> PyTree:
+        keys = keys_of_parts(key)
+        carries = [part.init(k) for part, k in zip(patterns, keys, strict=True)]
+        return carries[0] if is_single else tuple(carries)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
-        carries = carry if others else (carry,)
-        rest_key = combinator_key(key)
-        new_carry, links = first.sample(carries[0], key, round)
-        new_carries = [new_carry]
-        samples = [base.as_masks(links)]
-        for i, part in enumerate(others, 1):
-            part_key = jax.random.fold_in(rest_key, i)
-            new_carry, links = part.sample(carries[i], part_key, round)
+        carries = (carry,) if is_single else carry
+        new_carries = []
+        samples = []
+        for part, old, part_key in zip(
+            patterns, carries, keys_of_parts(key), strict=True
+        ):
+            new_carry, links = part.sample(old, part_key, round)
             new_carries.append(new_carry)
             samples.append(base.as_masks(links))
-        merged = merge(jax.random.fold_in(rest_key, 0), round, samples)
-        return tuple(new_carries) if others else new_carries[0], merged
+        merged = merge(jax.random.fold_in(combinator_key(key), 0), round, samples)
+        return new_carries[0] if is_single else tuple(new_carries), merged
 
     # The cycle is that of the parts that repeat.
     cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]

@@ -40,8 +40,6 @@ def lognormal(median: ArrayLike, sigma: ArrayLike) -> Survival:
     """
     from scipy import special
 
-    checks.positive('median', median)
-    checks.positive('sigma', sigma)
     median_column, width = _as_columns(median=median, sigma=sigma)
     log_median = np.log(median_column)
 
@@ -67,8 +65,6 @@ def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
     Raises:
       ValueError: for a value out of range, or sojourns often longer than 1,000,000 rounds.
     """
-    checks.positive('scale', scale)
-    checks.positive('shape', shape)
     divisor, power = _as_columns(scale=scale, shape=shape)
 
     def survival(rounds: NDArray[np.float64]) -> Survival:
@@ -93,9 +89,8 @@ def geometric(rate: ArrayLike) -> Survival:
     Raises:
       ValueError: for a value out of range, or sojourns often longer than 1,000,000 rounds.
     """
-    checks.positive('rate', rate)
-    checks.within('rate', rate, 0, 1)
     (rate_column,) = _as_columns(rate=rate)
+    checks.within('rate', rate, 0, 1)
     stays = 1.0 - rate_column
 
     def survival(rounds: NDArray[np.float64]) -> Survival:
@@ -125,22 +120,19 @@ def observed(durations: ArrayLike) -> Survival:
 
 
 SOJOURNS: Mapping[str, Callable[..., Survival]] = Registry(
-    {
-        'geometric': geometric,
-        'lognormal': lognormal,
-        'observed': observed,
-        'weibull': weibull,
-    }
+    {law.__name__: law for law in (geometric, lognormal, observed, weibull)}
 )
 """Choices for ``up`` and ``down`` of `semi_markov`."""
 
 
 def _as_columns(**parameters: ArrayLike) -> list[NDArray[np.float64]]:
-    """Converts parameters, by name, to columns float64[G, 1].
+    """Converts positive parameters, by name, to columns float64[G, 1].
 
     Raises:
-      ValueError: for a parameter that is neither one number nor one for each row.
+      ValueError: for a parameter that is not positive, or neither one number nor one for each row.
     """
+    for name, value in parameters.items():
+        checks.positive(name, value)
     vectors = {name: np.atleast_1d(value) for name, value in parameters.items()}
     num_rows = max(1, *[vector.size for vector in vectors.values()])
     columns = []

@@ -117,7 +117,7 @@ def minimum_separation(
     num_units = masses.size
     checks.static_int('cohort_size', cohort_size, maximum=num_units)
     checks.choice('design', design, subset_sampling.DESIGNS)
-    _check_separation(separation, weights, cohort_size)
+    _check_separation(separation, is_positive, cohort_size)
     is_concrete = checks.is_concrete(weights) and checks.is_concrete(separation)
     waits = checks.array_module(separation).asarray(separation, np.int32)
 
@@ -254,11 +254,10 @@ def _sum_draw(
 
 
 def _check_separation(
-    separation: ArrayLike, weights: ArrayLike, cohort_size: int
+    separation: ArrayLike, is_positive: Any, cohort_size: int
 ) -> None:
     """Checks that B units stay selectable in each round, as far as values are concrete."""
-    (num_units,) = checks.shape('weights', weights)
-    schedules.one_or_each('separation', separation, num_units)
+    checks.one_or_each('separation', separation, is_positive.size)
     if not checks.is_concrete(separation):
         return
     values = checks.numbers('separation', separation)
@@ -266,9 +265,9 @@ def _check_separation(
         raise errors.invalid('separation', 'be integers of at least 0', values.min())
     # Rounds are int32, and so is the first one after the wait.
     checks.within('separation', values, 0, 2**30)
-    waits = np.broadcast_to(values, num_units)
-    if checks.is_concrete(weights):
-        waits = waits[np.asarray(weights) > 0]
+    waits = np.broadcast_to(values, is_positive.size)
+    if checks.is_concrete(is_positive):
+        waits = waits[is_positive]
     # The most that can wait at once: from the longest separation down, those with separation
     # above a value, but at most B more per round.
     num_waiting = 0

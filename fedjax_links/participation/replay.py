@@ -1,7 +1,7 @@
 """Replays recorded links."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,30 +19,6 @@ from fedjax_links.base import (
 )
 from fedjax_links.core import checks, contracts, errors
 from fedjax_links.participation import schedules
-
-
-class _Peers(NamedTuple):
-    """Holds recorded links between clients.
-
-    Attributes:
-      neighbours: int32[N, K].
-      edges: bool[T, N, K].
-    """
-
-    neighbours: Any
-    edges: Any
-
-
-class _Directions(NamedTuple):
-    """Holds who received and who could train in each round.
-
-    Attributes:
-      receives: bool[T, N].
-      computes: bool[T, N].
-    """
-
-    receives: Any
-    computes: Any
 
 
 def replay(
@@ -113,19 +89,19 @@ def replay(
         mask = jnp.asarray(masks)[row]
         links: Links = LinkSample(mask, _probs_of_row(prob, row, mask))
         if peers is not None:
-            is_up = jnp.asarray(peers.edges)[row]
+            neighbour_ids, recorded_edges = peers
+            is_up = jnp.asarray(recorded_edges)[row]
             links = PeerLinkSample(
                 mask,
                 links.prob,
-                peers.neighbours,
+                neighbour_ids,
                 edges=is_up,
                 edge_prob=_probs_of_row(edge_prob, row, is_up),
             )
         if directions is not None:
-            receives = jnp.asarray(directions.receives)[row]
-            computes = jnp.asarray(directions.computes)[row]
+            receives, computes = directions
             links = base.with_direction_masks(
-                links, mask, downlink=receives, compute=computes
+                links, mask, jnp.asarray(receives)[row], jnp.asarray(computes)[row]
             )
         return carry, links
 
@@ -198,8 +174,8 @@ def _check_probs(
 
 def _checked_directions(
     downlink: ArrayLike | None, compute: ArrayLike | None, shape: tuple[int, int]
-) -> _Directions | None:
-    """Checks who received and who could train in each round; None if neither is known."""
+) -> tuple[Any, Any] | None:
+    """Checks who received and who could train, bool[T, N] each; None if neither is known."""
     if downlink is None:
         if compute is not None:
             raise errors.invalid('downlink', 'be given with `compute`', None)
@@ -212,7 +188,7 @@ def _checked_directions(
         if masks.shape != shape:
             requirement = f'have the shape of `mask` {list(shape)}'
             raise errors.invalid(name, requirement, list(masks.shape))
-    return _Directions(receives, computes)
+    return receives, computes
 
 
 def _checked_peers(
@@ -220,8 +196,12 @@ def _checked_peers(
     edges: ArrayLike | None,
     edge_prob: ArrayLike | None,
     shape: tuple[int, int],
-) -> _Peers | None:
-    """Checks recorded links between clients; None if there are none."""
+) -> tuple[Array, Any] | None:
+    """Checks recorded links between clients.
+
+    Returns:
+      Neighbours int32[N, K] and edges bool[T, N, K]; None if there are none.
+    """
     if edges is None:
         for name, value in {'neighbours': neighbours, 'edge_prob': edge_prob}.items():
             if value is not None:
@@ -239,7 +219,7 @@ def _checked_peers(
     if checks.is_concrete(neighbours) and checks.is_concrete(is_up):
         _check_both_ends(np.asarray(neighbours), is_up)
     _check_probs('edge_prob', edge_prob, [is_up.shape, shape[:1]])
-    return _Peers(jnp.asarray(neighbours, jnp.int32), is_up)
+    return jnp.asarray(neighbours, jnp.int32), is_up
 
 
 def _check_neighbours(neighbours: ArrayLike, num_clients: int) -> None:

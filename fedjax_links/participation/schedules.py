@@ -279,9 +279,7 @@ def as_floats(value: Any) -> Array:
 
 
 def one_or_each(argument: str, value: Any, num_clients: int) -> Numbers:
-    """Checks that a value is one number, or one for each client; makes a list an array."""
-    if checks.is_concrete(value):
-        checks.numbers(argument, value)
+    """Checks that numbers are one, or one for each client; makes a list an array."""
     checks.one_or_each(argument, value, num_clients)
     if isinstance(value, list | tuple):
         return as_floats(value)
@@ -330,10 +328,5 @@ def _deterministic(
 
 
 SCHEDULES: Mapping[str, Callable[..., Schedule]] = Registry(
-    {
-        'constant': constant,
-        'sine': sine,
-        'jitter': jitter,
-        'diurnal': diurnal,
-    }
+    {schedule.__name__: schedule for schedule in (constant, sine, jitter, diurnal)}
 )

@@ -59,8 +59,9 @@ def shared_shocks(
     for name, rate in (('up_rate', up_rate), ('down_rate', down_rate)):
         checks.positive(name, rate, axis='group')
         checks.within(name, rate, 0, 1, axis='group')
-    rise = schedules.each_within('up_rate', up_rate, num_groups, 0, 1)
-    fall = schedules.each_within('down_rate', down_rate, num_groups, 0, 1)
+        checks.one_or_each(name, rate, num_groups)
+    rise = schedules.as_floats(up_rate)
+    fall = schedules.as_floats(down_rate)
     group_probs = rise / (rise + fall)
     group_probs = checks.array_module(rise, fall).broadcast_to(group_probs, num_groups)
 

@@ -1,9 +1,10 @@
 """Draws random subsets of eligible clients, from which patterns are built.
 
-Each ``*_subset`` function returns ids int32[B] of exactly ``size`` = B of the eligible clients
-in increasing order. If fewer are eligible it returns all of them, and an empty slot holds N.
-Draws that take the best of N priorities cost O(N): priorities are float32, for which XLA
-selects the top entries without a full sort.
+Each ``*_subset`` function returns ids int32[B] of exactly ``size`` = B of the ``eligible`` clients,
+bool[N], in increasing order. If fewer are eligible it returns all of them, and an empty slot holds
+N. ``weights``, float[N], are relative to the largest (`relative_weights`), and those of eligible
+clients are positive. Draws that take the best of N priorities cost O(N): priorities are float32,
+for which XLA selects the top entries without a full sort.
 """
 
 from typing import Any, NamedTuple
@@ -24,16 +25,7 @@ SMALLEST_WEIGHT = 1e-30
 
 
 def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
-    """Draws ``size`` of the eligible clients, uniformly without replacement.
-
-    Args:
-      key: the draw's key.
-      eligible: bool[N].
-      size: cohort size, from 1 to N.
-
-    Returns:
-      int32[B].
-    """
+    """Draws ``size`` of the eligible clients, uniformly without replacement."""
     bits = jax.random.bits(key, eligible.shape, 'uint32')
     # Positive floats are ordered as their bits. These have 30 random bits and are normal.
     float_bits = (bits >> 2) + np.uint32(1 << 23)
@@ -45,15 +37,6 @@ def successive_subset(key: Key, eligible: Array, weights: Array, size: int) -> A
     """Draws clients one after the other, by weight among the rest (Plackett-Luce).
 
     The B clients with the largest ``log w_i + Gumbel_i`` have this law, so no loop is needed.
-
-    Args:
-      key: the draw's key.
-      eligible: bool[N]; every eligible client has a positive weight.
-      weights: float[N], relative to the largest (`relative_weights`).
-      size: cohort size B, from 1 to N.
-
-    Returns:
-      int32[B].
 
     References:
       Efraimidis & Spirakis, Weighted random sampling with a reservoir, 2006.
@@ -73,14 +56,7 @@ def product_subset(key: Key, eligible: Array, weights: Array, size: int) -> Arra
     over- nor underflow, and nothing is subtracted. A relative error never grows, since
     ``R_k <= R_{k-1}`` makes the recursion's relative derivatives sum to at most one.
 
-    Args:
-      key: the draw's key.
-      eligible: bool[N]; every eligible client has a positive weight.
-      weights: float[N], relative to the largest (`relative_weights`).
-      size: cohort size B, from 1 to N.
-
-    Returns:
-      int32[B]. Costs O(N B) time and memory in 2 N sequential steps.
+    It costs O(N B) time and memory, in 2 N sequential steps.
 
     References:
       Chen, Dempster & Liu, Weighted finite population sampling to maximize entropy, 1994.
@@ -114,15 +90,6 @@ def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
 
     ``P(S)`` is proportional to ``sum_{i in S} w_i``.
 
-    Args:
-      key: the draw's key.
-      eligible: bool[N]; every eligible client has a positive weight.
-      weights: float[N], relative to the largest (`relative_weights`).
-      size: cohort size B, from 1 to N.
-
-    Returns:
-      int32[B].
-
     References:
       Midzuno, On the sampling system with probability proportionate to sum of sizes, 1952.
     """
@@ -155,9 +122,10 @@ def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
     """
     checks.per_client('weights', weights)
     checks.finite('weights', weights)
-    values: Any = checks.array_module(weights).asarray(weights)
+    xp = checks.array_module(weights)
+    values: Any = xp.asarray(weights)
     if checks.is_concrete(weights):
-        values = checks.numbers('weights', weights).astype(np.float64)
+        values = values.astype(np.float64)
         is_valid = values >= 0
         if not is_valid.all():
             client = int(np.argmin(is_valid))
@@ -165,7 +133,6 @@ def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
             raise errors.invalid('weights', 'be non-negative', got)
         if not values.any():
             raise errors.invalid('weights', 'have a positive entry', 'zeros only')
-    xp = checks.array_module(values)
     is_positive = values > 0
     scaled = xp.maximum(values / values.max(), SMALLEST_WEIGHT)
     return xp.where(is_positive, scaled, 0), is_positive

@@ -86,16 +86,20 @@ __all__ = [
 Partitioner = Callable[..., np.ndarray]
 """``(labels, *, num_clients, **options) -> int[E]``; gets ``seed`` if it has such a parameter."""
 
-_BY_SHARES = (
+_PARTITIONERS = (
     dirichlet,
     dirichlet_unequal,
     dirichlet_per_class,
     dirichlet_capped,
     hierarchical_dirichlet,
+    label_shards,
+    pathological,
+    similarity,
+    iid,
+    natural,
 )
-_BY_RULE = label_shards, pathological, similarity, iid, natural
 PARTITIONS: Mapping[str, Partitioner] = Registry(
-    {f.__name__: f for f in (*_BY_SHARES, *_BY_RULE)}
+    {partitioner.__name__: partitioner for partitioner in _PARTITIONERS}
 )
 
 

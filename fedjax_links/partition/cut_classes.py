@@ -175,17 +175,16 @@ def dirichlet_capped(
     one class at most.
 
     Args:
-      labels: int[E], class of each example, numbered from 0.
+      labels: as in `dirichlet_per_class`.
       num_clients: N.
-      alpha: concentration, positive: small is one client per class, large is equal shares.
+      alpha: as in `dirichlet_per_class`.
       seed: integer in ``[0, 2**32)``.
 
     Returns:
       Owner of each example, int32[E].
 
     Raises:
-      ValueError: if an argument is out of range, or none of 100 draws gives every client an
-        example.
+      ValueError: as `dirichlet_per_class` does.
 
     Example:
       >>> import numpy as np

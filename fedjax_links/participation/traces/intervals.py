@@ -79,35 +79,26 @@ class Intervals(NamedTuple):
                 raise errors.invalid('clients', requirement, len(selected))
             return self
         client_names.check_names('intervals', self.names, selected, others)
-        new_ids = {name: new_id for new_id, name in enumerate(selected)}
-        # By old id, -1 for clients that are left out.
-        new_id_of = np.array([new_ids.get(name, -1) for name in self.names])
+        id_of = {name: old_id for old_id, name in enumerate(self.names)}
+        return self._renumber([id_of[name] for name in selected])
+
+    def first(self, num_clients: int) -> 'Intervals':
+        """Selects the first clients, or all if there are fewer."""
+        return self._renumber(range(min(num_clients, len(self.names))))
+
+    def _renumber(self, old_ids: Sequence[int]) -> 'Intervals':
+        """Selects clients by their ids, in the order of their new ones."""
+        new_id_of = np.full(len(self.names), -1)
+        new_id_of[old_ids] = np.arange(len(old_ids))
         client = new_id_of[self.client]
         is_selected = client >= 0
-        period = self.period
-        if period is not None:
-            old_ids = {name: old_id for old_id, name in enumerate(self.names)}
-            period = period[[old_ids[name] for name in selected]]
         return self._replace(
             client=client[is_selected],
             start=self.start[is_selected],
             end=self.end[is_selected],
             source=self.source[is_selected],
-            names=selected,
-            period=period,
-            length=self.last_end,
-        )
-
-    def first(self, num_clients: int) -> 'Intervals':
-        """Selects the first clients, or all if there are fewer."""
-        is_selected = self.client < num_clients
-        return self._replace(
-            client=self.client[is_selected],
-            start=self.start[is_selected],
-            end=self.end[is_selected],
-            source=self.source[is_selected],
-            names=self.names[:num_clients],
-            period=None if self.period is None else self.period[:num_clients],
+            names=tuple(self.names[old_id] for old_id in old_ids),
+            period=None if self.period is None else self.period[old_ids],
             length=self.last_end,
         )
 

@@ -15,7 +15,6 @@ from fedjax_links.participation.semi_markov import semi_markov
 from fedjax_links.participation.traces.intervals import (
     Intervals,
     as_intervals,
-    check_tick,
     warn_about,
 )
 from fedjax_links.participation.traces.trace import WRAPS, availability
@@ -102,7 +101,6 @@ def synthetic_trace(
     checks.seed('seed', seed)
     log = as_intervals(intervals)
     warn_about(log)
-    check_tick(log, tick, wrap)
     mask = availability(log, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
     day_length = rounds_per_day(tick)
     # A fit holds about eight float64 tables [C, L].

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import checks, errors
-from fedjax_links.participation import schedules
 from fedjax_links.participation.traces.intervals import (
     DAY,
     Intervals,
@@ -77,7 +76,6 @@ def trace(
     """
     log = as_intervals(intervals)
     warn_about(log)
-    check_tick(log, tick, wrap)
     if clients is not None:
         log = log.select(clients)
     if rounds is None:
@@ -189,8 +187,8 @@ def _wrap_seconds(
     seconds = log.period if wrap is None else wrap
     seconds = last_end if seconds is None else seconds
     checks.positive('wrap', seconds)
-    wraps = schedules.one_or_each('wrap', np.asarray(seconds, float), len(log.names))
-    return np.broadcast_to(wraps, len(log.names))
+    checks.one_or_each('wrap', seconds, len(log.names))
+    return np.broadcast_to(np.asarray(seconds, float), len(log.names))
 
 
 def _within_wrap(
@@ -250,7 +248,7 @@ def _edges(
       The client of each edge, in order; its round, increasing for each client; and the rounds after
       which each client's availability repeats, int64[N].
     """
-    checks.positive_number('tick', tick)
+    check_tick(log, tick, wrap)
     last_end = float(_round_up(log.last_end, tick) * tick)
     ticks = _wrap_seconds(log, wrap, last_end) / tick
     period = np.rint(ticks).astype(np.int64)
