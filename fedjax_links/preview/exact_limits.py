@@ -158,18 +158,12 @@ class _Writer:
         if self._memoryless_run is not None:
             work += self._memoryless_run.work(algorithm)
         if work > self._work_left:
-            raise self._too_long(fits_theory=work <= MAX_WORK)
+            # Say where to get what is not computed here.
+            if self._is_quick and work <= MAX_WORK:
+                text = 'it takes seconds; the command `theory` computes it'
+                raise _TooLongError(text)
+            raise _TooLongError('it takes long; `analysis.linear_limit` computes it')
         self._work_left -= work
-
-    def _too_long(self, *, fits_theory: bool) -> _TooLongError:
-        """Returns the error that says where to get what is not computed here.
-
-        Args:
-          fits_theory: whether the command `theory` would compute it.
-        """
-        if self._is_quick and fits_theory:
-            return _TooLongError('it takes seconds; the command `theory` computes it')
-        return _TooLongError('it takes long; `analysis.linear_limit` computes it')
 
     def _limit_text(self, limit: ExactLimit, memoryless: ExactLimit | None) -> str:
         """Describes the limit of a model: ``bias -12.83 [-15.38], spread ...``."""

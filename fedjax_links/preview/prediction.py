@@ -310,11 +310,12 @@ def for_links(links: ConfiguredLinks, budget: Budget = QUICK) -> Predictions | N
 def _is_affordable(links: ConfiguredLinks, budget: Budget) -> bool:
     """Returns whether anything can be predicted, by a Hessian or by a flow."""
     work = hessian_work(links.problem)
-    if 0 < work <= budget.hessian:
-        return True
+    if work == 0:
+        return False
     size = tree.size(jax.eval_shape(links.problem.init_params, jax.random.key(0)))
     has_short_flow = work / size * _MIN_GRADIENTS <= budget.flow
-    return work > 0 and links.flow_time is not None and has_short_flow
+    has_flow = links.flow_time is not None and has_short_flow
+    return has_flow or work <= budget.hessian
 
 
 def _predict(links: ConfiguredLinks, budget: Budget) -> Predictions | None:

@@ -63,14 +63,10 @@ class _Setting(NamedTuple):
     Attributes:
       constants: the constants that theorems need.
       clients: ``rates -> clients`` that take full gradients, for one local rate or one per client.
-      rate: the local rate.
-      steps: local steps.
     """
 
     constants: problem_constants.ProblemConstants
     clients: Callable[[Any], gradient_runs.TrainedClients]
-    rate: float
-    steps: int
 
 
 class _Amplification(NamedTuple):
@@ -89,21 +85,26 @@ class _Amplification(NamedTuple):
 
 def _theorem_lines(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
     """Checks the theorems on runs with full gradients along the recorded links."""
-    experiment = links.experiment
-    setting = _setting(links)
-    active = np.asarray(base.participants(record))[: _num_rounds(links)]
+    seed = links.experiment.seeds[0]
+    config = covered_runs.config_at_first_point(links)
+    client = config['client']
+    rate = float(client['learning_rate'])
+    steps = int(client['local_steps'])
+    batch_size = client.get('batch_size') or 0  # None and 0 are a client's full data.
+    setting = _setting(links, steps, int(batch_size))
+    active = np.asarray(base.participants(record))[: _num_rounds(links, steps)]
     run = analysis.TheoremRun(
-        setting.rate,
-        setting.steps,
+        rate,
+        steps,
         len(active),
         rounds_are_independent=_rounds_are_independent(links),
     )
-    clients = setting.clients(setting.rate)
+    clients = setting.clients(rate)
     lines = [
-        f'Theorems on {len(active):,} rounds of seed {experiment.seeds[0]}, full gradients',
+        f'Theorems on {len(active):,} rounds of seed {seed}, full gradients',
         *_gossip_lines(links, record, setting, run, active),
     ]
-    amplification = _amplification(covered_runs.config_at_first_point(links))
+    amplification = _amplification(config)
     if amplification.start_round:
         lines.append('FedAvg with amplification: not checked, its blocks start late')
     elif amplification.period <= len(active):
@@ -132,7 +133,7 @@ def _gossip_lines(
         return [f'FedPBC: not checked, {reason}']
     mixing_rate, source = mixing.rate(links, record, active)
     squares = gradient_runs.fedpbc_gradient_squares(
-        active, setting.clients(setting.rate)
+        active, setting.clients(run.learning_rate)
     )
     realised = run._replace(mixing_rate=mixing_rate, realised=float(squares.mean()))
     lines = [
@@ -156,7 +157,7 @@ def _separation_lines(
     if chain is None:
         return []
     lag = sun2025.least_lag(chain) or 0
-    debiased_rates = setting.rate / (chain.marginal.size * chain.marginal)
+    debiased_rates = run.learning_rate / (chain.marginal.size * chain.marginal)
 
     def check(theorem: str, rates: Any) -> str:
         squares = gradient_runs.amplified_fedavg_gradient_squares(
@@ -172,7 +173,7 @@ def _separation_lines(
 
     lines = [
         'FedAvg: the same at the server model over the first T - tau rounds',
-        check('sun2025', setting.rate),
+        check('sun2025', run.learning_rate),
     ]
     if _converges(links.problem, float(debiased_rates.max())):
         lines += [
@@ -204,16 +205,13 @@ def _separation_chain(
     return analysis.minimum_separation_chain(weights, int(separation))
 
 
-def _setting(links: ConfiguredLinks) -> _Setting:
+def _setting(links: ConfiguredLinks, steps: int, batch_size: int) -> _Setting:
     """Returns constants and clients of a quadratic or a linear model."""
     problem = links.problem
-    client = covered_runs.config_at_first_point(links)['client']
-    rate = float(client['learning_rate'])
-    steps = int(client['local_steps'])
     key = jax.random.key(links.experiment.seeds[0])
     initial = jax.device_get(problem.init_params(key))
     if problem.objective is not None:
-        return _linear_setting(problem, problem.objective, initial, client)
+        return _linear_setting(problem, problem.objective, initial, steps, batch_size)
     losses = vectors.quadratics_of(problem)
     assert losses is not None  # `_reason_unchecked` has left out all other problems.
     curvatures = losses.curvature[:, 0]
@@ -227,14 +225,15 @@ def _setting(links: ConfiguredLinks) -> _Setting:
             losses.targets, rates, steps, curvatures=curvatures, initial_point=start
         )
 
-    return _Setting(constants, clients, rate, steps)
+    return _Setting(constants, clients)
 
 
 def _linear_setting(
     problem: base.Problem,
     objective: base.LinearObjective,
     initial: base.Params,
-    client: Section,
+    steps: int,
+    batch_size: int,
 ) -> _Setting:
     """Returns constants and clients of a linear model, minibatches included in sigma."""
     inputs, labels = map(np.asarray, objective.inputs(problem.data))
@@ -243,26 +242,22 @@ def _linear_setting(
     options: dict[str, Any] = {'loss': objective.loss, 'l2': objective.l2}
     if objective.loss == linear_models.SOFTMAX:
         options['num_classes'] = start.intercept.size
-    rate = float(client['learning_rate'])
-    steps = int(client['local_steps'])
     data = inputs, labels, classification.owners(problem)
-    batch_size = client.get('batch_size') or 0  # None and 0 are a client's full data.
     constants = problem_constants.linear_model_constants(
-        *data, start=start, batch_size=int(batch_size), **options
+        *data, start=start, batch_size=batch_size, **options
     )
 
     def clients(rates: Any) -> gradient_runs.TrainedClients:
         return gradient_runs.linear_clients(*data, rates, steps, start=start, **options)
 
-    return _Setting(constants, clients, rate, steps)
+    return _Setting(constants, clients)
 
 
-def _num_rounds(links: ConfiguredLinks) -> int:
+def _num_rounds(links: ConfiguredLinks, steps: int) -> int:
     """Returns how many rounds the runs take, fewer for linear models with much data."""
     num_rounds = links.experiment.num_rounds
     if links.problem.objective is None:
         return num_rounds
-    steps = int(covered_runs.config_at_first_point(links)['client']['local_steps'])
     examples = int(np.sum(np.asarray(links.problem.counts)))
     return max(2, min(num_rounds, _MAX_GRADIENTS // (examples * steps)))
 

@@ -62,9 +62,9 @@ def summary(experiment: Experiment) -> str:
             )
         predictions = predicted_lines.describe(links, budget)
         lines += [f'{_INDENT}{line}' for line in predictions]
-        labels = weighted_limits.weighted_labels(links, budget)
-        if labels:
-            names = ', '.join(labels)
+        weighted = weighted_limits.weighted_algorithms(links, budget)
+        if weighted:
+            names = ', '.join(weighted)
             lines.append(f'{_INDENT}`theory` says what memory does to {names}')
         quick_work = exact_limits.QUICK_WORK / len(experiment.patterns)
         limit_lines = exact_limits.describe(links, quick_work)

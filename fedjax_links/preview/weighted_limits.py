@@ -1,5 +1,6 @@
 """Describes what links with memory do to weighted algorithms on linear models."""
 
+import contextlib
 import textwrap
 
 import numpy as np
@@ -19,30 +20,33 @@ _WEIGHTED = 'fedau', 'fedavg_all', 'fedavg_known'
 """Algorithms that divide a weighted sum of updates by N."""
 
 
-def weighted_labels(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
-    """Lists the algorithms of a config whose limit is known to first order in the step.
+def weighted_algorithms(
+    links: ConfiguredLinks, budget: prediction.Budget
+) -> dict[str, LinearAlgorithm]:
+    """Returns the algorithms of a config whose limit is known to first order in the step.
 
     These are `_WEIGHTED` ones, on linear models, under two-state links with memory.
 
     Args:
       links: a pattern of a config.
       budget: of the predictions for the pattern.
+
+    Returns:
+      By label.
     """
     if _rates_with_memory(links) is None:
-        return []
+        return {}
     predicted = prediction.for_links(links, budget)
     # Where labels are separable, FedAvg has no limit, and neither have these.
     if predicted is None or not predicted.fedavg.limit:
-        return []
-    labels = []
+        return {}
+    by_label: dict[str, LinearAlgorithm] = {}
     for label in links.experiment.algorithms:
-        try:
+        with contextlib.suppress(NotExactError):
             algorithm = exact_quadratics.linear_algorithm(links, label)
-        except NotExactError:
-            continue
-        if algorithm.name in _WEIGHTED:
-            labels.append(label)
-    return labels
+            if algorithm.name in _WEIGHTED:
+                by_label[label] = algorithm
+    return by_label
 
 
 def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
@@ -50,17 +54,17 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
 
     Args:
       links: a pattern of a config.
-      budget: as in `weighted_labels`.
+      budget: as in `weighted_algorithms`.
 
     Returns:
       Lines of at most 80 columns; none where nothing is known.
     """
     rates = _rates_with_memory(links)
-    labels = weighted_labels(links, budget)
-    if rates is None or not labels:
+    weighted = weighted_algorithms(links, budget)
+    if rates is None or not weighted:
         return []
     if prediction.hessian_work(links.problem) > _MAX_WORK:
-        names = ', '.join(labels)
+        names = ', '.join(weighted)
         text = f'`analysis.weighted_finite_steps` says what memory does to {names}'
         return textwrap.wrap(text, _WIDTH, subsequent_indent='  ')
     predictor = prediction.make_predictor(links.problem, links.experiment.seeds[0])
@@ -69,8 +73,7 @@ def describe(links: ConfiguredLinks, budget: prediction.Budget) -> list[str]:
     up_rate, down_rate = rates
     probs = up_rate / (up_rate + down_rate)
     lines = ['Long run, to first order in the step, no batch noise [without memory]']
-    for label in labels:
-        algorithm = exact_quadratics.linear_algorithm(links, label)
+    for label, algorithm in weighted.items():
         try:
             end = _metric(predictor, algorithm, up_rate, down_rate)
             memoryless = _metric(predictor, algorithm, probs, 1 - probs)
