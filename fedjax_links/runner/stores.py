@@ -30,7 +30,6 @@ from fedjax_links.storage import (
     checkpoints,
     checksummed_npz,
     descriptions,
-    file_locks,
     run_access,
     run_files,
 )
@@ -101,10 +100,7 @@ class RunFolder(InMemoryStore):
 
     def _claim(self, locks: contextlib.ExitStack) -> None:
         """Locks the folder for this process until ``locks`` is closed."""
-        self._lock = file_locks.acquire_or_refuse(
-            'workdir', self.path, self.path / runs.LOCK
-        )
-        locks.callback(self._lock.release, keep=True)
+        self._lock = locks.enter_context(run_access.exclusive('workdir', self.path))
 
     def _open(self, config: Section | None) -> None:
         """Compares the folder with the experiment, reads the lanes and writes the description.

@@ -201,20 +201,20 @@ def load(
       DamagedError: if the file is missing or was changed.
       ValueError: if it holds another kind of tree.
     """
-    leaves = _leaves(path, content, local_rows)
+    stored_leaves = leaves(path, content=content, local_rows=local_rows)
     expected_leaves = leaves_of(like)
-    if list(leaves) != list(expected_leaves):
-        difference = _describe_difference(list(leaves), list(expected_leaves))
+    if list(stored_leaves) != list(expected_leaves):
+        difference = _describe_difference(list(stored_leaves), list(expected_leaves))
         got = f'{path}, which {difference}'
         raise errors.invalid('checkpoint', "have the state's leaves", got)
     for name, expected in expected_leaves.items():
-        leaf = leaves[name]
+        leaf = stored_leaves[name]
         if (expected.shape, expected.dtype) != (leaf.shape, leaf.dtype):
             requirement = f'hold {expected.dtype}{list(expected.shape)} at {name}'
             raise errors.invalid(
                 'checkpoint', requirement, f'{leaf.dtype}{list(leaf.shape)}'
             )
-    return jax.tree.unflatten(jax.tree.structure(like), list(leaves.values()))
+    return jax.tree.unflatten(jax.tree.structure(like), list(stored_leaves.values()))
 
 
 def _describe_difference(paths: list[str], expected_paths: list[str]) -> str:
@@ -231,11 +231,18 @@ def _describe_difference(paths: list[str], expected_paths: list[str]) -> str:
     return ' and '.join(differences)
 
 
-def leaves(path: Path) -> dict[str, Any]:
+def leaves(
+    path: Path,
+    *,
+    content: bytes | None = None,
+    local_rows: _RowRange | None = None,
+) -> dict[str, Any]:
     """Reads the leaves of a file's state, whatever tree it was.
 
     Args:
       path: of the file.
+      content: as in `load`.
+      local_rows: likewise.
 
     Returns:
       The leaves by their path in the tree, as `leaves_of` names them, in order; none without a
@@ -244,13 +251,6 @@ def leaves(path: Path) -> dict[str, Any]:
     Raises:
       DamagedError: if the file is missing or was changed.
     """
-    return _leaves(path)
-
-
-def _leaves(
-    path: Path, content: bytes | None = None, local_rows: _RowRange | None = None
-) -> dict[str, Any]:
-    """Reads the leaves of a file's state by their path; arguments as in `load`."""
     entries = _entries(path, content, local_rows)
     with _decoding(path):  # A key may be of an unknown kind.
         return {name: _as_leaf(array, kind) for name, array, kind in entries}

@@ -179,12 +179,10 @@ def _config_differences(
 ) -> list[str]:
     """Returns a clause on each field in which the configs differ."""
     fields = _differences(there.config or {}, here.config or {}, 'config', ignored)
-    clauses = []
-    for field, old, new in fields:
-        clauses.append(
-            f'{field} is {errors.text_of(old)} and not {errors.text_of(new)}'
-        )
-    return clauses
+    return [
+        f'{field} is {errors.text_of(old)} and not {errors.text_of(new)}'
+        for field, old, new in fields
+    ]
 
 
 def _ignored_fields(facts: RunFacts, *, may_grow: bool) -> list[str]:
@@ -192,14 +190,10 @@ def _ignored_fields(facts: RunFacts, *, may_grow: bool) -> list[str]:
     ignored = list(MAY_DIFFER)
     if may_grow:
         ignored += MAY_GROW
-    if not _metric_decides(facts):
+    metric_decides_what_runs = facts.get('tuning') is not None or 'until' in facts
+    if not metric_decides_what_runs:
         ignored += ['metric', 'directions']
     return ignored
-
-
-def _metric_decides(facts: RunFacts) -> bool:
-    """Returns whether the metric decides what runs."""
-    return facts.get('tuning') is not None or 'until' in facts
 
 
 def _facts_to_compare(there: RunFacts, here: RunFacts, *, may_grow: bool) -> RunFacts:

@@ -105,9 +105,9 @@ def lane_from_plain(values: object) -> LaneIdentity:
       UnreadableError: for anything else.
     """
     fields = {field.name for field in dataclasses.fields(LaneIdentity)}
-    if not isinstance(values, Mapping) or {*values, 'series'} != fields:
+    if not isinstance(values, Mapping) or set(values) != fields:
         raise UnreadableError('no identity of a lane')
-    _check_texts(values['version'], values['machine'], values.get('series', ''))
+    _check_texts(values['version'], values['machine'], values['series'])
     for name in ('programs', 'data'):
         _check_texts_by_name(values[name])
     columns = values['columns']

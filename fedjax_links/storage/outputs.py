@@ -96,10 +96,4 @@ def _read(folder: Path) -> dict[str, list[str]]:
         return {}
     if not isinstance(files, dict):
         return {}
-    known: dict[str, list[str]] = {}
-    for name, entry in files.items():
-        if isinstance(entry, str):  # Older versions listed one digest in place of two.
-            known[name] = [entry]
-        elif isinstance(entry, list):
-            known[name] = entry
-    return known
+    return {name: entry for name, entry in files.items() if isinstance(entry, list)}

@@ -138,10 +138,9 @@ def set_aside(argument: str, path: Path) -> Path:
         requirement = "be the path of a folder by its name, which '.' and '..' are not"
         raise errors.invalid(argument, requirement, path)
     refuse_foreign(argument, path)
-    running = sorted((path / CLAIMS).glob('*.lock'))
-    lock = file_locks.acquire_or_refuse(argument, path, path / LOCK, *running)
-    try:
-        in_use = [file for file in running if file_locks.holder_info(file) is not None]
+    with exclusive(argument, path):
+        claims = sorted((path / CLAIMS).glob('*.lock'))
+        in_use = [file for file in claims if file_locks.holder_info(file) is not None]
         if in_use:
             raise file_locks.in_use_error(argument, path, *in_use)
         for number in itertools.count(1):
@@ -149,8 +148,6 @@ def set_aside(argument: str, path: Path) -> Path:
             if not target.exists():
                 break
         return path.rename(target)
-    finally:
-        lock.release(keep=True)
 
 
 def remove_temporaries(path: Path, lane: str | None = None) -> None:
