@@ -1,5 +1,6 @@
 """Keeps the metrics of a run in memory."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +10,6 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core.records import LaneMetadata, MetricsRow, RunFacts, Section
-from fedjax_links.runner import tables
 from fedjax_links.runner.save_clock import SaveClock
 
 
@@ -26,13 +26,26 @@ class InMemoryStore:
         """Starts empty."""
         self.facts = facts
         self._metadata: dict[str, Mapping[str, Any]] = {}
-        self._table = tables.MetricsTable()
+        # By lane and name, a value of each row; None where a row lacks the name.
+        self._measured: dict[str, dict[str, list[Any]]] = {}
 
     def columns(self) -> dict[str, np.ndarray]:
         """Returns the metrics so far, lane by lane, in the order of lanes."""
-        return self._table.columns(
-            {lane: self._metadata[lane]['labels'] for lane in self._in_order()}
-        )
+        by_lane: list[dict[str, list[Any]]] = []
+        for lane in self._in_order():
+            measured = self._measured.get(lane)
+            if measured:
+                labels = self._metadata[lane]['labels']
+                num_rows = len(measured['round'])
+                repeated = {name: [label] * num_rows for name, label in labels.items()}
+                by_lane.append({**repeated, **measured})
+        columns: dict[str, np.ndarray] = {}
+        for name in dict.fromkeys(itertools.chain(*by_lane)):
+            values: list[Any] = []
+            for of_lane in by_lane:
+                values += of_lane.get(name) or [None] * len(of_lane['round'])
+            columns[name] = runs.as_column(values)
+        return columns
 
     def _in_order(self) -> list[str]:
         """Sorts the registered lanes in the order in which one process runs them one by one."""
@@ -90,7 +103,13 @@ class InMemoryStore:
           lane: its name.
           rows: one for each evaluation, see `runs.row_of`.
         """
-        self._table.append(lane, rows)
+        measured = self._measured.setdefault(lane, {})
+        for row in rows:
+            num_before = len(measured['round']) if measured else 0
+            for name in row:
+                measured.setdefault(name, [None] * num_before)
+            for name, values in measured.items():
+                values.append(row.get(name))
 
     def save(
         self, lane: str, state: PyTree, round: int, parts: Sequence[Section] = ()

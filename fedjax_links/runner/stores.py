@@ -137,11 +137,11 @@ class RunFolder(InMemoryStore):
         rows = []
         for row in map(metric_lines.parse_row, self._lines[lane]):
             rows.append({name: row[name] for name in row if name not in labels})
-        self._table.append(lane, rows)
+        super().append(lane, rows)
 
     def _drop_metrics(self, lane: str) -> None:
         """Removes the metrics of a lane."""
-        self._table.drop(lane)
+        self._measured.pop(lane, None)
         self._unread.pop(lane, None)
         self._lines.pop(lane, None)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.runner import tables
+from fedjax_links.runner.in_memory import InMemoryStore
 from tests.experiment.configs import tuned, values
 from tests.tiers import cases
 
@@ -19,7 +19,7 @@ LANES = {
         'sizes': [1, 2],
         'name': 'x',
     },
-    'c': {'stage': 'main', 'algorithm': 'fedpbc', 'seed': 1, 'sizes': None, 'rate': 1},
+    'c': {'stage': 'main', 'algorithm': 'mifa', 'seed': 1, 'sizes': None, 'rate': 1},
 }
 ROWS = {
     'a': [
@@ -45,24 +45,14 @@ def assert_same(actual, expected):
 @pytest.mark.parametrize('order', ['abc', 'cab', 'ba', 'c', ''])
 def test_columns_are_those_of_the_lines_in_any_order_of_lanes(order):
     """Rows of several lanes come in turn, and of every kind."""
-    table = tables.MetricsTable()
+    store = InMemoryStore({'algorithms': [LANES[lane]['algorithm'] for lane in order]})
+    store.register_lanes(
+        {lane: {'labels': LANES[lane], 'position': (0, 0)} for lane in order}
+    )
     for index in range(2):
         for lane, rows in ROWS.items():
-            table.append(lane, rows[index : index + 1])
-    result = table.columns({lane: LANES[lane] for lane in order})
-    assert_same(result, runs.as_columns(as_lines(order)))
-
-
-def test_a_lane_that_is_taken_back_and_comes_again_is_there_once():
-    table = tables.MetricsTable()
-    for _ in range(40):
-        table.drop('b')
-        for lane in 'ab':
-            table.append(lane, ROWS[lane])
-    table.drop('a')
-    assert_same(table.columns(LANES), runs.as_columns(as_lines('b')))
-    table.append('a', ROWS['a'])
-    assert_same(table.columns(LANES), runs.as_columns(as_lines('ab')))
+            store.append(lane, rows[index : index + 1])
+    assert_same(store.columns(), runs.as_columns(as_lines(order)))
 
 
 @pytest.mark.parametrize('folder', cases(['in memory', 'run'], ['run']))
