@@ -185,7 +185,7 @@ def _compare_rounds(
     after, record, bound = _rounds_here(experiment, programs, lane)
     error_of = _errors(after, read('before', lane), read('after', lane))
     error_of |= _errors_of_evals(record, read('evals', lane))
-    _, built_in = compilation.split_columns(experiment.plan, lane)
+    built_in = compilation.built_in_columns(experiment.plan, lane)
     options = [f'{name} {value}' for name, value in built_in.items()]
     where = max(error_of, key=lambda name: error_of[name])
     program = ', '.join([lane.algorithm, lane.pattern, *options])

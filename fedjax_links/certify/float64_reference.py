@@ -30,7 +30,7 @@ from fedjax_links.experiment import build
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.planning.lanes import Lane
-from fedjax_links.runner.compilation import algorithm_maker, split_columns
+from fedjax_links.runner.compilation import algorithm_maker, traced_columns
 from fedjax_links.storage import atomic_files, checkpoints
 
 _REQUEST = 'request.json'
@@ -207,7 +207,7 @@ def _rounds(
 ) -> dict[str, PyTree]:
     """Returns an algorithm's state before and after all rounds of a lane, and evaluations."""
     plan = experiment.plan
-    columns, _ = split_columns(plan, lane)
+    columns = traced_columns(plan, lane)
     algorithm = algorithm_maker(plan, lane)(columns)
     problem = _double(plan.problem_of(lane))
     shapes = jax.eval_shape(problem.init_params, jax.random.key(0))

@@ -32,7 +32,11 @@ from fedjax_links.experiment.definition import Experiment
 from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import MAIN, Lane, from_record
 from fedjax_links.planning.plan import Plan
-from fedjax_links.runner.compilation import algorithm_maker, split_columns
+from fedjax_links.runner.compilation import (
+    algorithm_maker,
+    built_in_columns,
+    traced_columns,
+)
 from fedjax_links.storage import checkpoints
 
 _MAX_LISTED = 10
@@ -65,7 +69,7 @@ def debug_round(
         lane = from_record(record)
         plan = experiment.plan
         # Lanes share compiled programs if they differ in traced columns and seeds alone.
-        _, built_in = split_columns(plan, lane)
+        built_in = built_in_columns(plan, lane)
         part_ids = id(plan.pattern_of(lane)), id(plan.problem_of(lane))
         key = lane.algorithm, repr(built_in), *part_ids
         if key not in programs:
@@ -188,7 +192,7 @@ class _Rounds:
             stream: draws.key_of(stream, lane.seed, lane.point)
             for stream in ('init', 'links', 'batches')
         }
-        columns, _ = split_columns(self._plan, lane)
+        columns = traced_columns(self._plan, lane)
         inputs = keys, columns, self._problem
         earlier = [saves[done] for done in sorted(saves, reverse=True) if done <= round]
         first = self._first_state(earlier, inputs)

@@ -119,28 +119,27 @@ def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
     return jax.vmap(make)(key) if key.ndim else make(key)
 
 
-def split_columns(
-    plan: Plan, lane: Lane
-) -> tuple[dict[str, np.float32], dict[str, object]]:
-    """Splits the columns of a lane's algorithm.
-
-    Returns:
-      Those that are arguments of its program, and those that are built into it.
-    """
+def traced_columns(plan: Plan, lane: Lane) -> dict[str, np.float32]:
+    """Returns the columns of a lane's algorithm that are arguments of its program."""
     values = plan.algorithms[lane.algorithm].at(lane.point)
-    traced: dict[str, np.float32] = {}
-    built_in: dict[str, object] = {}
-    for name, value in values.items():
-        if parametrized.is_built_in(value):
-            built_in[name] = value
-        else:
-            traced[name] = np.float32(value)
-    return traced, built_in
+    return {
+        name: np.float32(value)
+        for name, value in values.items()
+        if not parametrized.is_built_in(value)
+    }
+
+
+def built_in_columns(plan: Plan, lane: Lane) -> dict[str, object]:
+    """Returns the columns of a lane's algorithm that are built into its program."""
+    values = plan.algorithms[lane.algorithm].at(lane.point)
+    return {
+        name: value for name, value in values.items() if parametrized.is_built_in(value)
+    }
 
 
 def algorithm_maker(plan: Plan, lane: Lane) -> Callable[[Point], Algorithm]:
     """Returns what makes a lane's algorithm from the columns that are arguments."""
-    _, built_in = split_columns(plan, lane)
+    built_in = built_in_columns(plan, lane)
 
     def make(columns: Point) -> Algorithm:
         return plan.algorithm_at(lane.algorithm, {**built_in, **columns})
@@ -156,7 +155,7 @@ def state_shape(plan: Plan, lane: Lane) -> FederationState:
     def start(key: Key, columns: Point, problem: Problem) -> FederationState:
         return simulation.init(key, make_algorithm(columns), pattern, problem)
 
-    columns, _ = split_columns(plan, lane)
+    columns = traced_columns(plan, lane)
     problem = plan.problem_of(lane)
     return jax.eval_shape(start, jax.random.key(0), columns, problem)
 

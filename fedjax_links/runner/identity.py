@@ -73,7 +73,7 @@ class Identities:
         return self._cached(key, lambda: self._make_lane_identity(first).digest())
 
     def _make_lane_identity(self, lane: Lane) -> LaneIdentity:
-        columns, _ = compilation.split_columns(self._plan, lane)
+        columns = compilation.traced_columns(self._plan, lane)
         return LaneIdentity(
             version=environment.version(),
             machine=self._machine,
@@ -173,7 +173,7 @@ class Identities:
 
     def _algorithm_programs(self, lane: Lane) -> dict[str, str]:
         """Returns digests of what an algorithm computes, one for lanes with one program."""
-        _, built_in = compilation.split_columns(self._plan, lane)
+        built_in = compilation.built_in_columns(self._plan, lane)
         values = lane.algorithm, repr(built_in)
 
         def find() -> dict[str, str]:
@@ -282,7 +282,7 @@ def _algorithm_programs_of(
 ) -> dict[str, str]:
     """Returns digests of what starts a lane, runs its rounds and evaluates its models."""
     make_algorithm = compilation.algorithm_maker(plan, lane)
-    columns, _ = compilation.split_columns(plan, lane)
+    columns = compilation.traced_columns(plan, lane)
     eval_fn = plan.eval_fn(problem)
     key = jax.random.key(0)
 

@@ -22,7 +22,7 @@ from fedjax_links.runner.compilation import (
     TracedPattern,
     initial_params,
     most_periods,
-    split_columns,
+    traced_columns,
 )
 from fedjax_links.runner.link_draws import LinkDraws
 from fedjax_links.runner.program_cache import Programs
@@ -77,7 +77,7 @@ class LaneBatch:
         if self._problems_vary:
             self.problem = problem_families.stack_varying(problems)
         self.program = programs.training(lanes[0], self.slot, varying)
-        self._columns = self._stack([split_columns(plan, lane)[0] for lane in padded])
+        self._columns = self._stack([traced_columns(plan, lane) for lane in padded])
         self._init_keys = self._stack(self._keys_of('init', padded))
         self._keys = self._stack(self._keys_of('batches', padded))
         patterns = [programs.links(plan.pattern_of(lane)) for lane in padded]

@@ -66,7 +66,7 @@ class Programs:
 
     def key(self, lane: Lane) -> Hashable:
         """Returns what lanes have in common that can share a program."""
-        _, built_in = compilation.split_columns(self.plan, lane)
+        built_in = compilation.built_in_columns(self.plan, lane)
         sample = self.links(self.plan.pattern_of(lane)).sample
         problem_kind = problem_families.structure_of(self.plan.problem_of(lane))
         sample_kind = problem_families.structure_of(sample)
