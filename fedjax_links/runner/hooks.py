@@ -13,7 +13,7 @@ from typing import Any
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.config import resolver
-from fedjax_links.core import checks, errors, paths
+from fedjax_links.core import checks, errors
 from fedjax_links.core.records import MetricsRow
 from fedjax_links.machines import processes
 from fedjax_links.planning.lanes import Lane
@@ -180,7 +180,7 @@ def check_log(log: Sequence[str]) -> None:
         resolver.lookup('log', name, {LINKS: None})
 
 
-def make_callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
+def make_callbacks(log: Sequence[str], folder: Path | None) -> list[Callback]:
     """Makes the callbacks that ``log`` names.
 
     Args:
@@ -190,12 +190,11 @@ def make_callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callba
     Raises:
       ValueError: for what is no callback.
     """
-    path = None if folder is None else paths.as_path(folder)
     callbacks: list[Callback] = []
     for name in log:
         if name == LINKS:
             continue
-        callback = resolver.build_named('log', name, {}, path)
+        callback = resolver.build_named('log', name, {}, folder)
         if not isinstance(callback, Callback):
             requirement = f'name what returns a Callback ({name})'
             raise errors.invalid('log', requirement, repr(callback))

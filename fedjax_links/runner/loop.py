@@ -8,7 +8,6 @@ shards: together they run what one process would.
 """
 
 import dataclasses
-import functools
 import itertools
 import time
 import traceback
@@ -90,42 +89,31 @@ def run(
       FailedLanesError: likewise.
       Stop: likewise.
     """
+    path = None if folder is None else paths.as_path(folder)
     with processes.adopt(hooks.Stop, FailedLanesError):
         programs = programs or Programs(plan, side_by_side=side_by_side, slots=slots)
-        return _run_lanes(
-            plan,
+        listeners = _with_logged(plan, path, listeners or hooks.Listeners())
+        initial_states = initial_states or hooks.InitialStates()
+        store = _open_store(
             programs,
-            folder,
-            _with_logged(plan, folder, listeners or hooks.Listeners()),
-            initial_states or hooks.InitialStates(),
+            plan,
+            path,
+            initial_states,
             allow_mixed=allow_mixed,
             allow_changed=allow_changed,
         )
-
-
-def _run_lanes(
-    plan: Plan,
-    programs: Programs,
-    folder: str | Path | None,
-    listeners: hooks.Listeners,
-    initial_states: hooks.InitialStates,
-    **allowed: bool,
-) -> runs.Results:
-    """Opens the store, runs the lanes that are wanted, and returns what the store holds."""
-    path = None if folder is None else paths.as_path(folder)
-    store = _open_store(programs, plan, path, initial_states, **allowed)
-    try:
-        listeners.start()
-        if plan.lane_shard is None:
-            store.set_progress_total(_rounds_of_lanes(plan))
-        if path is not None and plan.has_first_shard:
-            _save_links(programs, initial_states, store, path)
-        _AlgorithmLoop(plan, programs, store, listeners, initial_states).run()
-    finally:
-        store.close()
-    results = runs.Results(store.columns(), store.facts, path)
-    listeners.notify('on_end', results)
-    return results
+        try:
+            listeners.start()
+            if plan.lane_shard is None:
+                store.set_progress_total(_rounds_of_lanes(plan))
+            if path is not None and plan.has_first_shard:
+                _save_links(programs, initial_states, store, path)
+            _AlgorithmLoop(plan, programs, store, listeners, initial_states).run()
+        finally:
+            store.close()
+        results = runs.Results(store.columns(), store.facts, path)
+        listeners.notify('on_end', results)
+        return results
 
 
 def _rounds_of_lanes(plan: Plan) -> dict[str, int]:
@@ -138,7 +126,7 @@ def _rounds_of_lanes(plan: Plan) -> dict[str, int]:
 
 
 def _with_logged(
-    plan: Plan, folder: str | Path | None, listeners: hooks.Listeners
+    plan: Plan, folder: Path | None, listeners: hooks.Listeners
 ) -> hooks.Listeners:
     """Adds the callbacks that ``log`` names; of processes in step only the leader has them."""
     log = plan.settings.log if processes.is_leader() else ()
@@ -156,33 +144,31 @@ def _open_store(
 ) -> shared_stores.Store:
     """Opens the store of the run: in memory, in a folder, or one for processes in step."""
     facts = preflight.recorded_facts(programs, plan, initial_states)
-    slot = programs.slots[0]
     identities = Identities(plan)
 
     def open_here() -> in_memory.InMemoryStore:
         if path is None:
             return in_memory.InMemoryStore(facts)
-        make_store: Any = stores.RunFolder
-        if plan.lane_shard is not None:
-            make_store = functools.partial(
-                shared_stores.SharedFolder,
-                division=plan.division,
-                shard=plan.lane_shard.index,
-            )
+        options: dict[str, Any] = {
+            'facts': facts,
+            'identities': identities,
+            'config': plan.config,
+            **allowed,
+        }
         with plan.precision():
-            return make_store(
-                path,
-                facts=facts,
-                identities=identities,
-                config=plan.config,
-                **allowed,
+            if plan.lane_shard is None:
+                return stores.RunFolder(path, **options)
+            shard = plan.lane_shard.index
+            return shared_stores.SharedFolder(
+                path, division=plan.division, shard=shard, **options
             )
 
     if not processes.are_several():
         return open_here()
     identity = identities.run_identity().as_plain()
     described = {'config': plan.config, 'facts': facts, 'identity': identity}
-    return shared_stores.ReplicatedStore(open_here, described, path, slot.local_rows)
+    local_rows = programs.slots[0].local_rows
+    return shared_stores.ReplicatedStore(open_here, described, path, local_rows)
 
 
 def _save_links(
