@@ -237,11 +237,9 @@ def _report(results: 'Results', experiment: 'Experiment', folder: Path) -> None:
             f'python -m fedjax_links merge --workdir={folder} once all are'
         )
         return
-    text = processes.broadcast_from_leader(
-        lambda: report.write(results, experiment).encode()
-    )
+    text = processes.broadcast_from_leader(lambda: report.write(results, experiment))
     if processes.is_leader():
-        print(text.decode())
+        print(text)
 
 
 def _prepare(

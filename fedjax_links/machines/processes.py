@@ -173,14 +173,14 @@ def _joined(
 def _initialize_jax(host: str, count: int, process_id: int) -> None:
     """Starts JAX's own service in the first process, and connects the others to it."""
     jax.config.update('jax_enable_preemption_service', False)  # it would take SIGTERM
-    port = int(broadcast_from_leader(lambda: str(ports.free_port(host)).encode()))
+    port = broadcast_from_leader(lambda: ports.free_port(host))
     options: dict[str, Any] = {'heartbeat_timeout_seconds': _HEARTBEAT_SECONDS}
     if process_id:
         address = f'127.0.0.1:{connections.relay(host, port)}'
     else:
         addresses = ports.addresses(host)
-        first_address = addresses[0] if addresses else '127.0.0.1'
-        address = _format_address(first_address, port)
+        first = addresses[0] if addresses else '127.0.0.1'
+        address = f'[{first}]:{port}' if ':' in first else f'{first}:{port}'
         if addresses:  # otherwise JAX listens on all addresses
             options['coordinator_bind_address'] = address
     jax.distributed.initialize(address, count, process_id, **options)
@@ -193,11 +193,6 @@ def _exit_status(error: BaseException) -> int:
         return status
     is_mistake = isinstance(error, (*_MISTAKES, OSError))
     return 2 if is_mistake or errors.innermost_user_frame(error) else 1
-
-
-def _format_address(address: str, port: int) -> str:
-    """Writes an address and a port as JAX reads them."""
-    return f'[{address}]:{port}' if ':' in address else f'{address}:{port}'
 
 
 def _exit(status: int) -> None:
@@ -259,19 +254,20 @@ def _mistake_of(content: bytes) -> Exception:
     return errors.MissingPackageError(*arguments)
 
 
-def broadcast_from_leader(answer: Callable[[], bytes]) -> bytes:
-    """Returns the leader's answer.
+def broadcast_from_leader(answer: Callable[[], Any]) -> Any:
+    """Returns the leader's answer in all processes, as JSON holds it.
 
     Args:
-      answer: makes the answer; it is called in the leader alone.
-
-    Returns:
-      The answer, in all processes.
+      answer: makes the answer, plain values; it is called in the leader alone.
 
     Raises:
       ValueError: as `all_gather`.
     """
-    return all_gather(lambda: answer() if is_leader() else b'')[0]
+
+    def encoded_answer() -> bytes:
+        return json.dumps(answer()).encode() if is_leader() else b''
+
+    return json.loads(all_gather(encoded_answer)[0])
 
 
 def run_in_all(do: Callable[[], _T]) -> _T:

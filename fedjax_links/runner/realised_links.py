@@ -44,7 +44,7 @@ def record_links(
     if initial_states.round:
         arrays['first_round'] = np.array(initial_states.round)
         arrays['num_rounds'] = np.array(plan.num_rounds)
-    for name, (label, seed) in _recorded_names(programs).items():
+    for name, (label, seed) in recorded(programs).items():
         links = _record_seed(programs, label, seed, initial_states)
         probs = links.pop('prob')
         if LINKS in plan.settings.log:
@@ -70,17 +70,17 @@ def has_record(programs: Programs, initial_states: InitialStates, folder: Path) 
       folder: of a run of the experiment; only the leader of several processes reads it.
     """
 
-    def answer() -> bytes:
+    def answer() -> bool:
         if initial_states.has_links(folder, programs.plan.num_rounds):
-            return b'yes'
+            return True
         try:
             stored = runs.read_links(folder)
         except errors.InvalidError:  # The file was changed.
-            return b'no'
-        is_complete = _is_complete(programs, initial_states, stored)
-        return b'yes' if is_complete else b'no'
+            return False
+        return _is_complete(programs, initial_states, stored)
 
-    return processes.broadcast_from_leader(answer) == b'yes'
+    has_links: bool = processes.broadcast_from_leader(answer)
+    return has_links
 
 
 def _is_complete(
@@ -93,7 +93,7 @@ def _is_complete(
     They may have more of the run, which an earlier command logged.
     """
     plan = programs.plan
-    names = _recorded_names(programs)
+    names = recorded(programs)
     kinds = ['mask', 'mean_prob']
     if LINKS in plan.settings.log:
         kinds.append('prob')
@@ -106,8 +106,12 @@ def _is_complete(
     return all(len(mask) == num_rounds for mask in masks)
 
 
-def _recorded_names(programs: Programs) -> dict[str, tuple[str, int]]:
-    """Returns the pattern and the seed of the links to record, by their name in ``links.npz``."""
+def recorded(programs: Programs) -> dict[str, tuple[str, int]]:
+    """Returns pattern and seed of the links that a run records, by their name in ``links.npz``.
+
+    Args:
+      programs: of the plan.
+    """
     plan = programs.plan
     names: dict[str, tuple[str, int]] = {}
     is_logged = LINKS in plan.settings.log
@@ -120,15 +124,6 @@ def _recorded_names(programs: Programs) -> dict[str, tuple[str, int]]:
             name = f'{label}/{seed}' if index else label
             names[name] = label, seed
     return names
-
-
-def recorded(programs: Programs) -> list[tuple[str, int]]:
-    """Lists pattern and seed of the links that a run records.
-
-    Args:
-      programs: of the plan.
-    """
-    return list(_recorded_names(programs).values())
 
 
 def time_draws(

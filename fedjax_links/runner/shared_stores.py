@@ -280,7 +280,7 @@ class ReplicatedStore:
         self._folder = folder and folder.absolute()
         self._local_rows = local_rows
         here = json.loads(json.dumps(described))
-        leader_values = _of_leader(lambda: here)
+        leader_values = processes.broadcast_from_leader(lambda: here)
 
         def check_same() -> None:
             for name, values in here.items():
@@ -296,13 +296,15 @@ class ReplicatedStore:
         self.leader_store = processes.run_in_all(
             lambda: make() if processes.is_leader() else None
         )
-        self.facts: Mapping[str, Any] = _of_leader(lambda: self.leader_store.facts)
+        self.facts: Mapping[str, Any] = processes.broadcast_from_leader(
+            lambda: self.leader_store.facts
+        )
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Returns a method of `in_memory.InMemoryStore` that the leader calls for all."""
 
         def call(*arguments: Any, **options: Any) -> Any:
-            return _of_leader(
+            return processes.broadcast_from_leader(
                 lambda: getattr(self.leader_store, name)(*arguments, **options)
             )
 
@@ -315,7 +317,7 @@ class ReplicatedStore:
             columns = self.leader_store.columns()
             return {name: values.tolist() for name, values in columns.items()}
 
-        plain = _of_leader(plain_columns)
+        plain = processes.broadcast_from_leader(plain_columns)
         return {name: runs.as_column(values) for name, values in plain.items()}
 
     def restore(self, lane: str, like: PyTree) -> PyTree:
@@ -324,13 +326,17 @@ class ReplicatedStore:
         Each process reads its own rows of divided tables.
         """
         path = self._file(lane, self.rounds(lane))
-        content = processes.broadcast_from_leader(
-            lambda: checkpoints.read_verified(path)
-        )
-        load = functools.partial(
-            checkpoints.load, content=content, local_rows=self._local_rows
-        )
-        return processes.run_in_all(lambda: load(path, like))
+
+        def read_file() -> bytes:
+            return checkpoints.read_verified(path) if processes.is_leader() else b''
+
+        def load() -> PyTree:
+            return checkpoints.load(
+                path, like, content=content, local_rows=self._local_rows
+            )
+
+        content = processes.all_gather(read_file)[0]
+        return processes.run_in_all(load)
 
     def save(self, lane: str, state: PyTree, round: int) -> None:
         """Implements `in_memory.InMemoryStore.save`.
@@ -349,7 +355,7 @@ class ReplicatedStore:
                 _check_exists(checkpoints.part_file(path, index))
             self.leader_store.save(lane, state, round, parts)
 
-        _of_leader(save_here)
+        processes.broadcast_from_leader(save_here)
 
     def close(self) -> None:
         """Implements `in_memory.InMemoryStore.close`, without the other processes.
@@ -383,10 +389,3 @@ def _check_exists(path: Path) -> None:
             'be on a disk that all processes share, as they divide what clients keep'
         )
         raise errors.invalid('workdir', requirement, f'one without {path}')
-
-
-def _of_leader(answer: Callable[[], Any]) -> Any:
-    """Returns what the leader answers, as JSON holds it."""
-    return json.loads(
-        processes.broadcast_from_leader(lambda: json.dumps(answer()).encode())
-    )

@@ -94,9 +94,9 @@ class _InFlightBatch:
         seconds = now - self.began + 1e-9
         self.began = now
         growth = min(_DISPATCH_SECONDS / seconds, _MAX_GROWTH)
-        pace = min(num_periods * growth, self.batch.max_periods)
+        pace = int(min(num_periods * growth, self.batch.max_periods))
         # All processes must dispatch the same number of periods, so the leader decides.
-        self.pace = int(processes.broadcast_from_leader(lambda: b'%d' % pace))
+        self.pace = processes.broadcast_from_leader(lambda: pace)
 
 
 @dataclasses.dataclass(eq=False)

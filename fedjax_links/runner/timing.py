@@ -216,7 +216,7 @@ def time_links(programs: Programs, initial_states: hooks.InitialStates) -> float
     """
     return sum(
         realised_links.time_draws(programs, label, seed, initial_states)
-        for label, seed in realised_links.recorded(programs)
+        for label, seed in realised_links.recorded(programs).values()
     )
 
 

@@ -192,7 +192,7 @@ def test_the_leaders_store_takes_what_a_loop_passes():
 
 def test_what_differs_between_processes_is_named(monkeypatch):
     leaders = {'config': None, 'identity': {'lanes': {'a on b': {'version': '1'}}}}
-    monkeypatch.setattr(shared_stores, '_of_leader', lambda answer: leaders)
+    monkeypatch.setattr(processes, 'broadcast_from_leader', lambda answer: leaders)
     here = {'config': None, 'identity': {'lanes': {'a on b': {'version': '2'}}}}
     words = "be the same in all processes, got '1' and '2'"
     with refusals.names('identity.lanes.a on b.version', words):
