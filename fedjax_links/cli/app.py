@@ -79,7 +79,7 @@ def run(
       config_is_optional: whether the config may be missing; ``main`` then takes None for it.
       has_default_workdir: whether --workdir is ``runs/NAME`` of the config by default.
     """
-    overrides: dict[str, str | None] = {}
+    overrides: dict[str, str | bool] = {}
     values = flags.FLAGS
     if config is not None:
         configs.define_flags()

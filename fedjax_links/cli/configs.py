@@ -59,7 +59,7 @@ def define_flags() -> None:
     )
 
 
-def take_overrides(argv: Sequence[str], overrides: dict[str, str | None]) -> list[str]:
+def take_overrides(argv: Sequence[str], overrides: dict[str, str | bool]) -> list[str]:
     """Removes the overrides of config fields from a command line.
 
     Overrides are written like absl's flags: ``--config.field=value``, ``--config.field value``, and
@@ -68,8 +68,7 @@ def take_overrides(argv: Sequence[str], overrides: dict[str, str | None]) -> lis
 
     Args:
       argv: the command line.
-      overrides: receives the texts of values, by dotted path; None for a field alone, which is
-        then True.
+      overrides: receives the texts of values, by dotted path; True or False for a field alone.
 
     Returns:
       The other arguments.
@@ -86,16 +85,19 @@ def take_overrides(argv: Sequence[str], overrides: dict[str, str | None]) -> lis
             others.append(argument)
             continue
         text = match['text']
-        if match['no'] and text is not None:
-            flag = f'no{_PREFIX}{match["field"]}'
-            raise errors.invalid(flag, 'be given without a value', text)
+        value: str | bool = True
         if match['no']:
-            text = 'false'
-        elif text is None and remaining and not _FLAG.match(remaining[0]):
-            text = remaining.pop(0)
+            if text is not None:
+                flag = f'no{_PREFIX}{match["field"]}'
+                raise errors.invalid(flag, 'be given without a value', text)
+            value = False
+        elif text is not None:
+            value = text
+        elif remaining and not _FLAG.match(remaining[0]):
+            value = remaining.pop(0)
         # The last override of a field counts, at its position on the command line.
         overrides.pop(match['field'], None)
-        overrides[match['field']] = text
+        overrides[match['field']] = value
     return others
 
 
@@ -169,7 +171,7 @@ def workdir(config_flag: str, *, quick: bool = False) -> str:
 
 def from_flags(
     config_flag: str | None,
-    overrides: Mapping[str, str | None],
+    overrides: Mapping[str, str | bool],
     kind: str,
     *,
     quick: bool = False,
@@ -192,7 +194,12 @@ def from_flags(
     # Raises for an unknown name, with the nearest config of this command.
     shipped.locate(config_flag, 'figure' if kind == 'figure' else 'simulate')
     values = load(config_flag, overrides, quick=quick)
-    _check_command(config_flag, values, kind)
+    if kind == 'figure' and 'figure' not in values and 'algorithms' in values:
+        value = f'{config_flag}, which `python -m fedjax_links simulate` runs'
+        raise errors.invalid('config', 'be of a figure', value)
+    if kind == 'experiment' and 'figure' in values:
+        value = f'{config_flag}, which `python -m fedjax_links figure` draws'
+        raise errors.invalid('config', 'be of an experiment', value)
     if kind == 'experiment':
         from fedjax_links.config import schema
 
@@ -200,24 +207,14 @@ def from_flags(
     return values
 
 
-def _check_command(config_flag: str, values: Section, kind: str) -> None:
-    """Raises for a figure's config where an experiment's is needed, and the reverse."""
-    if kind == 'experiment' and 'figure' in values:
-        value = f'{config_flag}, which `python -m fedjax_links figure` draws'
-        raise errors.invalid('config', 'be of an experiment', value)
-    if kind == 'figure' and 'figure' not in values and 'algorithms' in values:
-        value = f'{config_flag}, which `python -m fedjax_links simulate` runs'
-        raise errors.invalid('config', 'be of a figure', value)
-
-
 def load(
-    config_flag: str, overrides: Mapping[str, str | None], *, quick: bool = False
+    config_flag: str, overrides: Mapping[str, str | bool], *, quick: bool = False
 ) -> Section:
     """Runs a config file, and overrides its fields.
 
     Args:
       config_flag: the file or the name of a shipped config, with a word behind a colon or without.
-      overrides: texts of values, by dotted path; None for True.
+      overrides: texts of values, or True or False, by dotted path.
       quick: whether fields of the section ``quick`` replace those of the same names.
 
     Returns:
@@ -232,8 +229,8 @@ def load(
     tree = nested.plain(_run_file(path, words))
     published = nested.resolved(nested.full(tree), is_complete=False)
     tree = nested.quick(tree) if quick else nested.full(tree)
-    for field, text in overrides.items():
-        _override(tree, field, text)
+    for field, flag_value in overrides.items():
+        _override(tree, field, flag_value)
     reason = 'Quick version of the config' if quick else 'Changed from the config'
     return captions.with_changes(published, nested.resolved(tree), reason)
 
@@ -244,26 +241,28 @@ def _file_and_words(config_flag: str) -> tuple[str, list[str]]:
     return path, words
 
 
-def _override(tree: dict[str, Any], field: str, text: str | None) -> None:
+def _override(tree: dict[str, Any], field: str, flag_value: str | bool) -> None:
     """Puts the value of a flag into a config; the value None removes the field.
 
     Args:
       tree: the config, which is changed.
       field: the field's path, such as ``a.b[0]``.
-      text: the value; None for True.
+      flag_value: the value or its text.
     """
     path = _parse_path(field)
     old = nested.value_at(tree, path)
     value_type = _type_of_field(old)
-    value: Any = True
-    if text is not None:
-        value = parse_value(text, value_type)
+    value: Any = flag_value
+    if isinstance(flag_value, str):
+        value = parse_value(flag_value, value_type)
     elif value_type not in (bool, types.NoneType):
         flag = f'{_PREFIX}{field}'
         raise errors.invalid(flag, f'be given a value, as --{flag}=VALUE', 'none')
-    if value is None and old is not None and isinstance(path[-1], str):
-        value = nested.REMOVED
-    nested.put(tree, path, value)
+    *path_of_section, name = path
+    if value is None and old is not None and isinstance(name, str):
+        del nested.value_at(tree, path_of_section)[name]
+    else:
+        nested.put(tree, path, value, in_place=True)
 
 
 def _parse_path(field: str) -> list[str | int]:

@@ -14,7 +14,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from fedjax_links.config import recorded_links
 from fedjax_links.core import errors, factory_options
@@ -56,7 +56,7 @@ class BoundFactory(NamedTuple):
       factory: what has that name.
       options: values, arrays, further bound factories, and placeholders.
       args: likewise, positional, which are no options.
-      kind: the type that the factory has to return.
+      kind: the type that the factory has to return, or ``'function'``.
       is_function: whether `build` returns the factory with its options, without calling it. It is
         still called once with ``args``, as a check.
     """
@@ -66,7 +66,7 @@ class BoundFactory(NamedTuple):
     factory: Factory
     options: Mapping[str, Any]
     args: tuple[Any, ...] = ()
-    kind: Any = object
+    kind: type[object] | Literal['function'] = object
     is_function: bool = False
 
     def build(self, columns: Point | None = None) -> Any:
@@ -85,10 +85,15 @@ class BoundFactory(NamedTuple):
         args = _filled(self.args, columns)
         factory_options.check(self.where, self.factory, options, *args)
         built = self._call(args, options)
-        if not isinstance(built, self.kind):
-            kind = 'function' if self.kind is Callable else self.kind.__name__
-            article = 'an' if kind[0] in 'AEIOU' else 'a'
-            requirement = f'name what returns {article} {kind}'
+        if self.kind == 'function':
+            name = 'function'
+            is_of_kind = callable(built)
+        else:
+            name = self.kind.__name__
+            is_of_kind = isinstance(built, self.kind)
+        if not is_of_kind:
+            article = 'an' if name[0] in 'AEIOU' else 'a'
+            requirement = f'name what returns {article} {name}'
             got = f'{_name_of(self.factory)}, {errors.text_of(built)}'
             raise errors.invalid(self.where, requirement, got)
         return functools.partial(self.factory, **options) if self.is_function else built

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 Config: TypeAlias = 'Mapping[str, Any] | ConfigDict'
 QUICK = 'quick'
-REMOVED = object()
-"""The value by which `put` removes a field."""
 _LEAF = str | int | float | None
 
 
@@ -47,14 +45,9 @@ def _plain(value: Any, sections: dict[int, Any]) -> Any:
       value: the part.
       sections: the dictionaries of the ConfigDicts converted so far, by their ids.
     """
-    if isinstance(value, _LEAF):
-        return value
-    from ml_collections import ConfigDict  # Its import takes 60 ms.
-
-    value = _without_wrappers(value)
     match value:
-        case ConfigDict():
-            return _plain_section(value, sections)
+        case str() | int() | float() | None:
+            return value
         case Mapping():
             return {name: _plain(part, sections) for name, part in value.items()}
         case list():
@@ -62,30 +55,33 @@ def _plain(value: Any, sections: dict[int, Any]) -> Any:
         case tuple():
             return tuple(_plain(part, sections) for part in value)
     # Arrays and scalars of NumPy or JAX, but not their types.
-    is_array = hasattr(value, 'tolist') and not isinstance(value, type)
-    return value.tolist() if is_array else value
+    if hasattr(value, 'tolist') and not isinstance(value, type):
+        return value.tolist()
+    return _plain_section(value, sections)
 
 
-def _plain_section(config: 'ConfigDict', sections: dict[int, Any]) -> dict[str, Any]:
-    """Converts a ConfigDict to a dictionary, to the same one each time that it occurs."""
-    if id(config) in sections:
-        return sections[id(config)]
-    # It is entered before its fields, which may lead back to it.
-    fields = sections[id(config)] = {}
-    for name, part in vars(config)['_fields'].items():
-        fields[name] = _plain(part, sections)
-    return fields
+def _plain_section(value: Any, sections: dict[int, Any]) -> Any:
+    """Converts a ConfigDict to a dictionary, to the same one each time that it occurs.
 
+    Args:
+      value: a ConfigDict, a frozen one, or a reference to one; anything else stays as it is.
+      sections: as in `_plain`.
+    """
+    from ml_collections import ConfigDict, FrozenConfigDict  # The import takes 60 ms.
 
-def _without_wrappers(value: Any) -> Any:
-    """Returns the ConfigDict in a FrozenConfigDict or a reference; else the value itself."""
-    from ml_collections import FieldReference, FrozenConfigDict
-
+    if is_reference(value) and _refers_to_section(value):
+        return _plain(value.get(), sections)
     if isinstance(value, FrozenConfigDict):
         value = value.as_configdict()
-    if isinstance(value, FieldReference) and _refers_to_section(value):
-        value = value.get()
-    return value
+    if not isinstance(value, ConfigDict):
+        return value
+    if id(value) in sections:
+        return sections[id(value)]
+    # It is entered before its fields, which may lead back to it.
+    fields = sections[id(value)] = {}
+    for name, part in vars(value)['_fields'].items():
+        fields[name] = _plain(part, sections)
+    return fields
 
 
 def _refers_to_section(reference: 'FieldReference') -> bool:
@@ -170,53 +166,57 @@ def _is_missing(value: Any) -> bool:
 
 
 def put(
-    config: Any, path: Sequence[str | int], value: Any, where: str = 'config'
+    config: Any,
+    path: Sequence[str | int],
+    value: Any,
+    where: str = 'config',
+    *,
+    in_place: bool = False,
 ) -> Any:
-    """Sets the value at a path in place, so that fields which refer to it change as well.
+    """Sets the value at a path.
 
     Args:
       config: as `plain` returns it, or one of its parts.
       path: names and indices of lists; missing sections are made.
-      value: the new value; `REMOVED` removes the field of a section.
+      value: the new value.
       where: the part's dotted path, for errors.
+      in_place: whether sections and references change, so that what refers to them changes as well;
+        otherwise the sections on the path are copied, and the config stays as it is.
 
     Returns:
-      What replaces the part: itself, if it is a section or a reference.
+      What replaces the part.
 
     Raises:
       ValueError: for a path through what is no section, or past the end of a list.
     """
-    if is_reference(config):
+    if in_place and is_reference(config):
         if path:
             old_value = None if config.empty() else config.get()
-            value = put(old_value, path, value, where)
+            value = put(old_value, path, value, where, in_place=True)
         config.set(value, type_safe=False)
         return config
     if not path:
         return value
-    if isinstance(path[0], int):
-        return _put_in_list(config, path, value, where)
     name, *rest = path
+    if isinstance(name, int):
+        entries = _as_list(config, name, where)
+        where = f'{where}[{name}]'
+        entries[name] = put(entries[name], rest, value, where, in_place=in_place)
+        return tuple(entries) if isinstance(config, tuple) else entries
     fields = _as_section(config, name, where)
-    if not rest and value is REMOVED:
-        fields.pop(name, None)
-    else:
-        fields[name] = put(fields.get(name), rest, value, f'{where}.{name}')
+    if not in_place:
+        fields = dict(fields)
+    where = f'{where}.{name}'
+    fields[name] = put(fields.get(name), rest, value, where, in_place=in_place)
     return fields
 
 
-def _put_in_list(
-    entries: Any, path: Sequence[str | int], value: Any, where: str
-) -> list[Any] | tuple[Any, ...]:
-    """Returns a copy of a list with a value at a path, which begins with an index."""
-    index, *rest = path
-    assert isinstance(index, int)
-    if not isinstance(entries, list | tuple) or index >= len(entries):
+def _as_list(config: Any, index: int, where: str) -> list[Any]:
+    """Returns a copy of a part of a config as a list that has an entry of this index."""
+    if not isinstance(config, list | tuple) or index >= len(config):
         requirement = f'be a list with an entry [{index}]'
-        raise errors.invalid(where, requirement, errors.text_of(entries))
-    changed = list(entries)
-    changed[index] = put(changed[index], rest, value, f'{where}[{index}]')
-    return tuple(changed) if isinstance(entries, tuple) else changed
+        raise errors.invalid(where, requirement, errors.text_of(config))
+    return list(config)
 
 
 def _as_section(config: Any, name: Any, where: str) -> Any:
@@ -241,34 +241,6 @@ def value_at(config: Any, path: Sequence[str | int], default: Any = None) -> Any
         except (KeyError, TypeError, IndexError):
             return default
     return config
-
-
-def with_value(
-    config: Any, path: Sequence[str | int], value: Any, where: str = 'config'
-) -> Any:
-    """Returns a copy of a config with a value at a path; the config stays as it is.
-
-    Args:
-      config: the config, or one of its parts.
-      path: names and indices of lists; missing sections are made.
-      value: the new value.
-      where: the part's dotted path, for errors.
-
-    Raises:
-      ValueError: for a path through what is no section.
-    """
-    if not path:
-        return value
-    name, *rest = path
-    if isinstance(name, int):
-        changed = list(config)
-        changed[name] = with_value(config[name], rest, value, where)
-        return changed
-    fields = _as_section(config, name, where)
-    return {
-        **fields,
-        name: with_value(fields.get(name), rest, value, f'{where}.{name}'),
-    }
 
 
 def full(values: Section) -> dict[str, Any]:
@@ -314,5 +286,5 @@ def _merged(values: Section, changes: Section) -> dict[str, Any]:
             merged[name] = change if is_renamed else _merged(old_value, change)
         else:
             # If the old value is a reference, what refers to it changes as well.
-            merged[name] = put(old_value, (), change)
+            merged[name] = put(old_value, (), change, in_place=True)
     return merged

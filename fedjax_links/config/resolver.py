@@ -4,23 +4,21 @@ A section is a name, or a mapping of ``name`` and options, which are the keyword
 call. A name is an entry of a registry (`ALGORITHMS`, `PARTICIPATION`, `PROBLEMS`, or a table of
 `registries`), or ``module:factory`` for anything else that can be imported. The folder of a
 config file is importable while it is resolved. Options are checked against the signature of the
-factory, so a new algorithm or pattern needs no edit here. `link_sections` resolves links.
+factory, so a new algorithm or pattern needs no edit here. `link_sections` resolves links, and
+`algorithm_sections` resolves algorithms.
 """
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from fedjax_links import local_training
-from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.base import Algorithm, Problem
+from fedjax_links.base import Problem
 from fedjax_links.config import bound as bound_factories
-from fedjax_links.config import nested, recorded_links, registries
-from fedjax_links.config.bound import BoundFactory as BoundFactory
-from fedjax_links.config.bound import Factory
+from fedjax_links.config import nested, recorded_links
+from fedjax_links.config.bound import BoundFactory, Factory
 from fedjax_links.config.bound import importable as importable
-from fedjax_links.core import checks, errors
+from fedjax_links.core import errors
 from fedjax_links.core.records import Section as Section
 from fedjax_links.core.registry import current_name, entry_known_as
 from fedjax_links.problems import PROBLEMS
@@ -120,97 +118,6 @@ def _locate_files(path: str, data: Section) -> Options:
             file = recorded_links.locate(f'{path}.{option}', data[option])
             located[option] = str(file)
     return located
-
-
-def bind_algorithm(label: str, section: Section, client: Section) -> BoundFactory:
-    """Binds the algorithm of a labelled section.
-
-    Args:
-      label: its label, and its name in ALGORITHMS unless the section has one.
-      section: its options; ``client`` overrides options of the client program.
-      client: options of the client program that all algorithms share.
-
-    Returns:
-      The factory of the algorithm, bound.
-
-    Raises:
-      ValueError: as `bind`.
-    """
-    path = f'config.algorithms.{label}'
-    bound = bind(path, {'name': label, **section}, ALGORITHMS)
-    options = dict(bound.options)
-    client_overrides = as_mapping(f'{path}.client', options.pop('client', {}))
-    program = getattr(bound.factory, 'client_program', None) or local_training.local_sgd
-    _check_not_of_client(path, options, bound.factory, program)
-    if 'server_optimizer' in options:
-        options['server_optimizer'] = _bind_optimizer(
-            f'{path}.server_optimizer', options['server_optimizer']
-        )
-    client_options = {**client, **client_overrides}
-    client_program = _bind_client(f'{path}.client', client_options, program)
-    return bound._replace(options=options, args=(client_program,), kind=Algorithm)
-
-
-def _check_not_of_client(
-    path: str, options: Options, factory: Factory, program: Factory
-) -> None:
-    """Raises for an option of an algorithm that is one of its client program."""
-    accepted = parameters(factory)
-    # `decay` is an option of a section `client` that no client program has, see `_bind_client`.
-    client_options = {*parameters(program), 'decay'}
-    if any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
-        return
-    for option in options:
-        if option not in accepted and option in client_options:
-            near = f'client.{option}'
-            raise errors.unknown_name(path, option, [*accepted, 'client'], near=near)
-
-
-def _bind_optimizer(path: str, section: Section | str, *args: object) -> BoundFactory:
-    """Binds an optimizer; its rate may be a section, which names a schedule over steps."""
-    bound = bind(path, section, registries.OPTIMIZERS, *args)
-    rate = bound.options.get('learning_rate')
-    if isinstance(rate, Mapping):
-        schedule = bind(f'{path}.learning_rate', rate, {})
-        return bound._replace(options={**bound.options, 'learning_rate': schedule})
-    return bound
-
-
-def _bind_client(path: str, section: Section, program: Factory) -> BoundFactory:
-    """Binds the client program of a section ``client``.
-
-    Args:
-      path: as in `bind`.
-      section: ``learning_rate``, ``decay`` (a section of LEARNING_RATES), ``batch_size`` (0 for the
-        full local data), ``optimizer`` (a section of OPTIMIZERS), and further options.
-      program: the factory, unless the section has a ``name``.
-    """
-    options = dict(section)
-    if 'name' in options:
-        program, options = lookup(path, options, registries.CLIENT_PROGRAMS)
-    rate_options = {'learning_rate': options.get('learning_rate')}
-    rate = BoundFactory(path, 'learning_rate', _rate, rate_options)
-    decay = options.pop('decay', 'constant')
-    schedule = bind(f'{path}.decay', decay, registries.LEARNING_RATES, rate)
-    # A number would be the rate of all rounds, such as that of a function of the round itself.
-    options['learning_rate'] = schedule._replace(kind=Callable)
-    batch_size = options.get('batch_size')
-    # 0 stands for the full local data. False equals 0, but is refused as a batch size.
-    if type(batch_size) is int and batch_size == 0:
-        options['batch_size'] = None
-    if options.get('optimizer') is not None:
-        # The rate only checks the optimizer; training calls the factory with the decayed rate.
-        optimizer = _bind_optimizer(f'{path}.optimizer', options['optimizer'], rate)
-        options['optimizer'] = optimizer._replace(is_function=True)
-    return BoundFactory(
-        path, 'client', program, options, kind=local_training.ClientProgram
-    )
-
-
-def _rate(learning_rate: float) -> float:
-    """Returns a client's rate after a check whose error names it as the config does."""
-    checks.positive('learning_rate', learning_rate)
-    return learning_rate
 
 
 def parameters(factory: Factory) -> Mapping[str, inspect.Parameter]:

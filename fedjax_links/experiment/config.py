@@ -1,17 +1,26 @@
-"""Makes the fields of an experiment from a config, a tree of plain values.
+"""Makes the fields of an experiment from a config, in three steps.
 
-Before `read` there are only plain values, and after it only objects.
+The config becomes plain values, then typed fields and sections, and then the makers of parts.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fedjax_links import simulation
-from fedjax_links.config import bound, captions, registries, resolver, schema
+from fedjax_links.config import (
+    algorithm_sections,
+    bound,
+    captions,
+    nested,
+    registries,
+    resolver,
+    schema,
+)
 from fedjax_links.core import checks, errors, fields, grids
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import config_parts
+from fedjax_links.planning import parametrized
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.sequential_seeds import UntilDecided
 from fedjax_links.planning.tuning import Tuning
@@ -22,11 +31,12 @@ _SHOWN = ('title', 'caption', 'names')
 """Fields whose texts are only shown, so that a colon in them names no code."""
 
 
-def read(tree: Section) -> dict[str, Any]:
+def read(config: nested.Config, *, quick: bool = False) -> dict[str, Any]:
     """Makes the fields of an `Experiment` from a config.
 
     Args:
-      tree: nested dictionaries of plain values, whose references are resolved.
+      config: as in `build`.
+      quick: as in `build`.
 
     Returns:
       The fields by name.
@@ -34,10 +44,27 @@ def read(tree: Section) -> dict[str, Any]:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
+    # Plain values.
+    tree = nested.plain(config)
+    if isinstance(tree, Mapping):  # `schema.read` refuses anything else.
+        tree = nested.quick(tree) if quick else nested.full(tree)
+    tree = nested.resolved(tree)
+    # Typed fields, sections and columns.
     settings = schema.read(tree)
+    caption = captions.fill_in(settings.caption, tree)
     columns = _columns(settings.grid, 'config.grid')
     tuning = _read_tuning(settings.tuning)
-    parts = config_parts.make_parts(settings, columns, tuning.grid if tuning else {})
+    swept = {**columns, **(tuning.grid if tuning else {})}
+    sections = {
+        label: algorithm_sections.read(label, section, settings.client, swept)
+        for label, section in settings.algorithms.items()
+    }
+    # Parts.
+    problems, patterns, redraw = config_parts.make_parts(settings, columns)
+    algorithms = {
+        label: parametrized.config_maker(bind, defaults, has_placeholders=True)
+        for label, (bind, defaults) in sections.items()
+    }
     # Last, as the errors of parts that lack an option say more.
     for name in ('grid', 'tuning'):
         if not tree.get(name, True):
@@ -45,10 +72,13 @@ def read(tree: Section) -> dict[str, Any]:
     shared = {
         name: getattr(settings, name) for name in fields.declared(schema.Settings)
     }
-    shared['caption'] = captions.fill_in(settings.caption, tree)
     return {
         **shared,
-        **parts._asdict(),
+        'caption': caption,
+        'problem': problems,
+        'patterns': patterns,
+        'algorithms': algorithms,
+        'redraw': redraw,
         'seeds': _read_seeds(settings.seeds, settings.first_seed, settings.num_seeds),
         'grid': columns,
         'tuning': tuning,
@@ -159,11 +189,11 @@ def _read_rates(section: Section) -> dict[str, list[float]]:
     columns = {}
     if 'learning_rates' in section:
         rates = section['learning_rates']
-        columns[config_parts.RATE] = _list_of_rates('learning_rates', rates)
+        columns[algorithm_sections.RATE] = _list_of_rates('learning_rates', rates)
     # Not every algorithm has a server rate, so an empty list tunes none.
     if section.get('server_lrs') not in (None, (), []):
         rates = section['server_lrs']
-        columns[config_parts.SERVER_LR] = _list_of_rates('server_lrs', rates)
+        columns[algorithm_sections.SERVER_LR] = _list_of_rates('server_lrs', rates)
     return columns
 
 
@@ -173,7 +203,7 @@ def _list_of_rates(option: str, values: object) -> list[float]:
     if not isinstance(values, list | tuple) or not values:
         requirement = 'be a list of at least one number'
         raise errors.invalid(path, requirement, errors.text_of(values))
-    rates = [config_parts.as_rate(path, rate) for rate in values]
+    rates = [algorithm_sections.as_rate(path, rate) for rate in values]
     if len(set(rates)) < len(rates):
         raise errors.invalid(path, 'hold each number once', errors.text_of(values))
     return rates

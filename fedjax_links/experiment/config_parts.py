@@ -1,53 +1,26 @@
-"""Makes makers of the parts of a config: its sections, with values of columns at their paths."""
+"""Makes makers of problems and patterns: sections of a config, with values of columns and seeds."""
 
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.base import Algorithm, Params, Participation, Problem
-from fedjax_links.config import (
-    link_sections,
-    nested,
-    recorded_links,
-    resolver,
-)
+from fedjax_links.base import Params, Participation, Problem
+from fedjax_links.config import link_sections, nested, recorded_links, resolver
 from fedjax_links.config.bound import BoundFactory
 from fedjax_links.config.schema import ExperimentConfig
 from fedjax_links.core import checks, errors, grids
+from fedjax_links.core.fields import REQUIRED
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import section_seeds
 from fedjax_links.experiment.section_seeds import FieldPath, Seeds
 from fedjax_links.planning import parametrized, problem_families, seeding
-from fedjax_links.planning.parametrized import REQUIRED, Maker
+from fedjax_links.planning.parametrized import Maker
+from fedjax_links.planning.seeding import StreamModes
 from fedjax_links.problems import with_initial_params
 
 _Named = Callable[[], AbstractContextManager[None]]
-
-RATE = 'client.learning_rate'
-"""The column of the clients' rate, ``learning_rates`` of ``tuning``."""
-SERVER_LR = 'server_lr'
-"""The column of the server's rate, ``server_lrs`` of ``tuning``."""
-
-
-class Parts(NamedTuple):
-    """Holds the parts of an `Experiment` that a config's sections stand for.
-
-    Attributes:
-      problem: makers by label of the pattern.
-      patterns: makers by label.
-      algorithms: makers by label.
-      redraw: whether each stream follows the seed.
-    """
-
-    problem: Mapping[str, Maker[Problem]]
-    patterns: Mapping[str, Maker[Participation]]
-    algorithms: Mapping[str, Maker[Algorithm]]
-    redraw: seeding.StreamModes
 
 
 def pattern_sections(
@@ -104,14 +77,17 @@ def _named_as_changed(label: str, changes: Section) -> Iterator[None]:
 
 
 def make_parts(
-    settings: ExperimentConfig, columns: grids.GridColumns, tuned: grids.GridColumns
-) -> Parts:
-    """Returns makers of the parts of a config; nothing is made yet.
+    settings: ExperimentConfig, columns: grids.GridColumns
+) -> tuple[dict[str, Maker[Problem]], dict[str, Maker[Participation]], StreamModes]:
+    """Returns makers of the problems and patterns of a config; nothing is made yet.
 
     Args:
       settings: the config.
       columns: of the grid.
-      tuned: columns of tuning.
+
+    Returns:
+      Makers of problems by label of the pattern, makers of patterns by label, and whether each
+      stream follows the seed.
     """
     links = pattern_sections(settings.links, settings.patterns)
     sections = problem_sections(settings.problem, settings.problems, links)
@@ -140,11 +116,7 @@ def make_parts(
         label: pattern_maker(path, section, problems[label], columns, draws)
         for label, (path, section) in links.items()
     }
-    algorithms = {
-        label: algorithm_maker(label, section, settings.client, {**columns, **tuned})
-        for label, section in settings.algorithms.items()
-    }
-    return Parts(problems, patterns, algorithms, redraw)
+    return problems, patterns, redraw
 
 
 def _default_redraw(
@@ -299,95 +271,3 @@ def _shared_by_client_names(
         return by_names[key]
 
     return maker._replace(make=make)
-
-
-def algorithm_maker(
-    label: str, section: Section, client: Section, columns: grids.GridColumns
-) -> Maker[Algorithm]:
-    """Returns the maker of an algorithm.
-
-    It takes the rate of its clients, and the columns of the algorithm and of clients.
-
-    Args:
-      label: of the algorithm.
-      section: of the algorithm.
-      client: the section of that name.
-      columns: of the grid and of tuning.
-    """
-    section = resolver.as_mapping(f'config.algorithms.{label}', section)
-    tree = {'client': client, 'algorithms': {label: section}}
-    paths = _algorithm_paths(label, section, columns)
-    values = {
-        name: nested.value_at(tree, path, REQUIRED) for name, path in paths.items()
-    }
-    values[RATE] = _client_rate(label, section, values[RATE], columns)
-
-    def bind(**values: Any) -> BoundFactory:
-        changed: Any = tree
-        # The client's rate comes first, so that a column of the grid overrides it.
-        for name in dict.fromkeys((RATE, *paths)):
-            changed = nested.with_value(changed, paths[name], values[name])
-        return resolver.bind_algorithm(
-            label, changed['algorithms'][label], changed['client']
-        )
-
-    return parametrized.config_maker(bind, values, has_placeholders=True)
-
-
-def _algorithm_paths(
-    label: str, section: Section, columns: grids.GridColumns
-) -> dict[str, FieldPath]:
-    """Returns where the columns that an algorithm takes stand in a config, by name."""
-    where = f'config.algorithms.{label}'
-    root = ['algorithms', label]
-    prefix = f'algorithms.{label}.'
-    client = resolver.as_mapping(f'{where}.client', section.get('client', {}))
-    factory, options = resolver.lookup(where, {'name': label, **section}, ALGORITHMS)
-    takes_server_lr = SERVER_LR in resolver.parameters(factory)
-    has_server_lr = bool({SERVER_LR, 'server_optimizer'} & options.keys())
-    paths: dict[str, FieldPath] = {}
-    for name in columns:
-        first, *rest = name.split('.')
-        if first == 'client' and rest and rest[0] not in client:
-            paths[name] = [first, *rest]
-        elif name.startswith(prefix):
-            paths[name] = [*root, *name.removeprefix(prefix).split('.')]
-        elif name == SERVER_LR and takes_server_lr and not has_server_lr:
-            paths[name] = [*root, name]
-    paths[RATE] = RATE.split('.')
-    if 'learning_rate' in client:
-        paths[RATE] = [*root, *paths[RATE]]
-    return paths
-
-
-def _client_rate(
-    label: str, section: Section, rate: Any, columns: grids.GridColumns
-) -> Any:
-    """Returns the rate of an algorithm's clients where no grid has a column for it.
-
-    Raises:
-      ValueError: if no field sets the rate, or two do.
-    """
-    path = f'config.algorithms.{label}.client.learning_rate'
-    if rate is REQUIRED:
-        if RATE not in columns:
-            requirement = (
-                f'be given, or several as `config.tuning.learning_rates`, for {label}'
-            )
-            raise errors.invalid(f'config.{RATE}', requirement, None)
-        return rate
-    rate = as_rate(path, rate)
-    if RATE in columns and nested.value_at(section, ['client', 'learning_rate']):
-        requirement = (
-            'be left out, as `config.grid` or `config.tuning` has rates for all'
-        )
-        raise errors.invalid(path, requirement, errors.text_of(rate))
-    return rate
-
-
-def as_rate(path: str, rate: Any) -> float:
-    """Returns a rate as a float, which programs take as an argument."""
-    if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
-        raise errors.invalid(path, 'be a number', errors.text_of(rate))
-    checks.positive(path, rate)
-    return float(rate)

@@ -119,7 +119,10 @@ class Experiment(schema.Settings):
     def plan(self) -> Plan:
         """Returns what a run needs: makers of the parts, lanes, and how results are judged."""
         columns = grids.flatten(self.grid)
-        algorithms = parametrized.algorithm_makers(self.algorithms)
+        algorithms = {
+            label: parametrized.as_maker(f'algorithms.{label}', part)
+            for label, part in self.algorithms.items()
+        }
         patterns = parametrized.pattern_makers(self.patterns)
         tuning = self.tuning
         if tuning is not None and tuning.num_rounds is None:
@@ -380,10 +383,7 @@ def build(config: nested.Config, *, quick: bool = False) -> Experiment:
       ValueError: naming the field, its value and the nearest valid name.
     """
     checks.flags(quick=quick)
-    tree = nested.plain(config)
-    if isinstance(tree, Mapping):  # `read` refuses anything else.
-        tree = nested.quick(tree) if quick else nested.full(tree)
-    values = config_.read(nested.resolved(tree))
+    values = config_.read(config, quick=quick)
     with config_.named_in_config():
         experiment = Experiment(**values)
     config_.make_algorithms(experiment.plan)

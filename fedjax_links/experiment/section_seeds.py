@@ -31,11 +31,11 @@ def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
     """Puts the values of a point into a section: those of its fields, and seeds of streams."""
     for name in columns_of(prefix, point):
         path = name.removeprefix(f'{prefix}.').split('.')
-        section = nested.with_value(section, path, point[name], f'config.{prefix}')
+        section = nested.put(section, path, point[name], f'config.{prefix}')
     for column, paths in seed_paths(prefix, section).items():
         if column in point:
             for seed_path in paths:
-                section = nested.with_value(section, seed_path, point[column])
+                section = nested.put(section, seed_path, point[column])
     return section
 
 

@@ -10,12 +10,10 @@ import numpy as np
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.config.bound import BoundFactory, TracedPlaceholder
 from fedjax_links.core import errors, grids
+from fedjax_links.core.fields import REQUIRED
 from fedjax_links.planning import problem_families
 
 Part = TypeVar('Part')
-
-REQUIRED = object()
-"""The value of a column that only a grid can give."""
 
 
 class Maker(NamedTuple, Generic[Part]):
@@ -98,16 +96,6 @@ def as_problem_maker(argument: str, part: PartOrFactory[Problem]) -> Maker[Probl
     return maker._replace(make=problem_families.ProblemCache(maker.make))
 
 
-def algorithm_makers(
-    algorithms: Mapping[str, PartOrFactory[Algorithm]],
-) -> dict[str, Maker[Algorithm]]:
-    """Returns the makers of an experiment's algorithms, by label."""
-    return {
-        label: as_maker(f'algorithms.{label}', part)
-        for label, part in algorithms.items()
-    }
-
-
 def pattern_makers(
     patterns: Mapping[str, PartOrFactory[Participation]],
 ) -> dict[str, Maker[Participation]]:
@@ -157,14 +145,21 @@ def config_maker(
       has_placeholders: whether placeholders stand for the numbers that are arguments of a program
         when sections are resolved. ``make`` then replaces them, also by traced values.
     """
-    bind_once = memoize(bind)
+    bound: dict[str, BoundFactory] = {}
 
     def resolve(**values: Any) -> BoundFactory:
+        placeholders: dict[str, Any] = {}
         if has_placeholders:
-            for name, value in values.items():
-                if not is_built_in(value):
-                    values[name] = TracedPlaceholder(name, value)
-        return bind_once(**values)
+            placeholders = {
+                name: TracedPlaceholder(name, value)
+                for name, value in values.items()
+                if not is_built_in(value)
+            }
+        built_in = {n: v for n, v in values.items() if n not in placeholders}
+        key = repr(built_in)
+        if key not in bound:
+            bound[key] = bind(**{**values, **placeholders})
+        return bound[key]
 
     def make(**values: Any) -> Any:
         return resolve(**values).build(values)
@@ -173,18 +168,11 @@ def config_maker(
 
 
 def memoize(make: Callable[..., Part]) -> Callable[..., Part]:
-    """Wraps a function to return the same object for the same values.
-
-    All placeholders count as equal.
-    """
+    """Wraps a function to return the same object for the same values."""
     parts: dict[str, Part] = {}
 
     def make_once(**values: Any) -> Part:
-        shown = {
-            name: type(value) if isinstance(value, TracedPlaceholder) else value
-            for name, value in values.items()
-        }
-        key = repr(shown)
+        key = repr(values)
         if key not in parts:
             parts[key] = make(**values)
         return parts[key]

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedjax_links.analysis import link_chains
 from fedjax_links.analysis.link_chains import LinkChain
-from fedjax_links.config.resolver import BoundFactory
+from fedjax_links.config.bound import BoundFactory
 from fedjax_links.core import errors
 from fedjax_links.participation import schedules
 from fedjax_links.participation.cyclic import block_lengths

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from fedjax_links.base import MaskLinks, Participation, Problem
-from fedjax_links.config import resolver
-from fedjax_links.config.resolver import BoundFactory
+from fedjax_links.config import algorithm_sections
+from fedjax_links.config.bound import BoundFactory
 from fedjax_links.core import checks
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
@@ -155,7 +155,7 @@ def _flow_time(experiment: Experiment) -> float | None:
     num_rounds = experiment.num_rounds
     if not _is_plain_sgd(experiment, config) or num_rounds > _MAX_ROUNDS:
         return None
-    program = resolver.bind_algorithm('fedavg', {}, client).args[0]
+    program = algorithm_sections.bind('fedavg', {'client': client}).args[0]
     schedule = program.options['learning_rate'].build()
     rates = jax.vmap(schedule)(np.arange(num_rounds, dtype=np.int32))
     return steps * float(np.asarray(rates, np.float64).sum())

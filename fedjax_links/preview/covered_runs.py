@@ -18,7 +18,7 @@ def config_at_first_point(links: ConfiguredLinks) -> Section:
     for name, value in links.experiment.plan.points[0].items():
         section, *path = name.split('.')
         if section in ('client', 'algorithms'):
-            config = nested.with_value(config, [section, *path], value)
+            config = nested.put(config, [section, *path], value)
     return config
 
 

@@ -174,6 +174,10 @@ def test_a_placeholder_that_must_have_a_value_names_its_field(tmp_path):
             '--noconfig.evaluate_start=True',
             '`noconfig.evaluate_start` must be given without a value, got True.',
         ),
+        (
+            '--noconfig.title',
+            '`config.title` must be given a value, as --config.title=VALUE, got none.',
+        ),
     ],
 )
 def test_a_mistaken_override_costs_one_line(path, argument, message):

@@ -118,3 +118,21 @@ def test_a_config_that_holds_itself_is_refused(kind):
     config['problem'] = config if kind is dict else [config]
     with pytest.raises(errors.InvalidError, match='`config` must have no section or '):
         nested.plain(config)
+
+
+def test_a_value_put_into_a_copy_leaves_the_config_as_it_is():
+    config = {'links': {'patterns': ('always', {'name': 'bernoulli'})}}
+    path = ['links', 'patterns', 1, 'probs']
+    changed = nested.put(config, path, 0.5)
+    patterns = ('always', {'name': 'bernoulli', 'probs': 0.5})
+    assert changed == {'links': {'patterns': patterns}}
+    assert config == {'links': {'patterns': ('always', {'name': 'bernoulli'})}}
+
+
+def test_a_value_past_the_end_of_a_list_is_refused():
+    config = {'patterns': [{'probs': 0.5}]}
+    with pytest.raises(
+        errors.InvalidError,
+        match=r'`config.patterns` must be a list with an entry \[1\]',
+    ):
+        nested.put(config, ['patterns', 1, 'probs'], 0.1)

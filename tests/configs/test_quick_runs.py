@@ -8,7 +8,7 @@ import pytest
 from scipy import optimize
 
 from fedjax_links import analysis, experiment, report, simulation
-from fedjax_links.config import link_sections, nested, resolver
+from fedjax_links.config import algorithm_sections, link_sections, nested, resolver
 from fedjax_links.papers.sun2025 import presets as sun2025
 from fedjax_links.report import layouts, run_view
 from tests.configs import shipped
@@ -117,7 +117,7 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(
     problem = resolver.bind_problem({'name': 'robust_regression', 'seed': 0}).build()
     links = link_sections.bind_links(sun2025.separated(separation), problem).build()
     client = {'learning_rate': rate, 'local_steps': 5, 'batch_size': 0}
-    algorithm = resolver.bind_algorithm('fedavg', {}, client).build()
+    algorithm = algorithm_sections.bind('fedavg', {'client': client}).build()
 
     def models(params, key, problem):
         return params

@@ -10,7 +10,7 @@ import pytest
 from fedjax_links import experiment, local_training, problems
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Problem
-from fedjax_links.config import resolver
+from fedjax_links.config import algorithm_sections, resolver
 from fedjax_links.planning import problem_families
 from fedjax_links.runner import dry_runs
 from fedjax_links.testing import Runs, federation
@@ -140,10 +140,8 @@ def mine(local_train, *, limit=None):
 )
 def test_what_may_look_at_sizes_is_known_of_a_config(section, client, expected):
     client = {'learning_rate': 0.1, 'local_steps': 1, **client}
-    assert (
-        problem_families.reads_sizes(resolver.bind_algorithm('it', section, client))
-        == expected
-    )
+    bind, _ = algorithm_sections.read('it', section, client, {})
+    assert problem_families.reads_sizes(bind()) == expected
 
 
 def bytes_of_problems():

@@ -325,7 +325,7 @@ def _messages_of(
                 'not change links, as only those of its first point are recorded'
             )
             raise errors.invalid('grid', requirement, path)
-        config = nested.with_value(config, path.split('.'), value)
+        config = nested.put(config, path.split('.'), value)
     section = nested.section(config.get('algorithms', {}).get(algorithm) or {})
     options: dict[str, Any] = {'name': algorithm, **section}
     client = {**config.get('client', {}), **options.get('client', {})}

@@ -1,0 +1,201 @@
+"""Binds the algorithm that a section names, with its client program and values of a grid."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fedjax_links import local_training
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.base import Algorithm
+from fedjax_links.config import nested, registries, resolver
+from fedjax_links.config.bound import BoundFactory, Factory
+from fedjax_links.config.resolver import Options, as_mapping, parameters
+from fedjax_links.core import checks, errors, grids
+from fedjax_links.core.fields import REQUIRED
+from fedjax_links.core.records import Section
+
+RATE = 'client.learning_rate'
+"""The column of the clients' rate, ``learning_rates`` of ``tuning``."""
+SERVER_LR = 'server_lr'
+"""The column of the server's rate, ``server_lrs`` of ``tuning``."""
+
+
+def read(
+    label: str, section: Section, client: Section, columns: grids.GridColumns
+) -> tuple[Callable[..., BoundFactory], dict[str, Any]]:
+    """Reads the section of an algorithm, which takes columns of the grid.
+
+    Args:
+      label: of the algorithm.
+      section: its options; ``client`` overrides options of the client program.
+      client: options of the client program that all algorithms share.
+      columns: of the grid and of tuning.
+
+    Returns:
+      ``columns as keywords -> bound algorithm``, and the default of each column that it takes: the
+      rate of its clients, and columns of the algorithm and of clients. A column without a default
+      is `REQUIRED`.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    where = f'config.algorithms.{label}'
+    section = as_mapping(where, section)
+    own_client = as_mapping(f'{where}.client', section.get('client', {}))
+    client = {**client, **own_client}
+    complete = {**section, 'client': client}
+    factory, options = resolver.lookup(where, {'name': label, **section}, ALGORITHMS)
+    takes_server_lr = SERVER_LR in parameters(factory)
+    has_server_lr = bool({SERVER_LR, 'server_optimizer'} & options.keys())
+    rate = _client_rate(label, own_client, client, columns)
+    defaults: dict[str, Any] = {}
+    for name in (*columns, RATE):
+        path = _path_in_section(label, name)
+        if name == RATE:
+            defaults[name] = rate
+        elif name.startswith('client.') and path[1] not in own_client:
+            defaults[name] = nested.value_at(complete, path, REQUIRED)
+        elif name.startswith(f'algorithms.{label}.'):
+            defaults[name] = nested.value_at(section, path, REQUIRED)
+        elif name == SERVER_LR and takes_server_lr and not has_server_lr:
+            defaults[name] = REQUIRED
+    return functools.partial(bind, label, complete), defaults
+
+
+def _path_in_section(label: str, column: str) -> list[str]:
+    """Returns where the value of a column stands in the section of an algorithm."""
+    return column.removeprefix(f'algorithms.{label}.').split('.')
+
+
+def _client_rate(
+    label: str, own_client: Section, client: Section, columns: grids.GridColumns
+) -> Any:
+    """Returns the rate of an algorithm's clients where no grid has a column for it.
+
+    Args:
+      label: of the algorithm.
+      own_client: the section ``client`` of the algorithm.
+      client: all options of its clients.
+      columns: of the grid and of tuning.
+
+    Raises:
+      ValueError: if no field sets the rate, or two do.
+    """
+    if 'learning_rate' not in client:
+        if RATE not in columns:
+            requirement = (
+                f'be given, or several as `config.tuning.learning_rates`, for {label}'
+            )
+            raise errors.invalid(f'config.{RATE}', requirement, None)
+        return REQUIRED
+    path = f'config.algorithms.{label}.{RATE}'
+    rate = as_rate(path, client['learning_rate'])
+    if RATE in columns and 'learning_rate' in own_client:
+        requirement = (
+            'be left out, as `config.grid` or `config.tuning` has rates for all'
+        )
+        raise errors.invalid(path, requirement, errors.text_of(rate))
+    return rate
+
+
+def as_rate(path: str, rate: Any) -> float:
+    """Returns a rate as a float, which programs take as an argument."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float):
+        raise errors.invalid(path, 'be a number', errors.text_of(rate))
+    checks.positive(path, rate)
+    return float(rate)
+
+
+def bind(label: str, section: Section, /, **columns: Any) -> BoundFactory:
+    """Binds the algorithm of a labelled section.
+
+    Args:
+      label: its label, and its name in ALGORITHMS unless the section has one.
+      section: its options; ``client`` has those of the client program.
+      **columns: values of columns, which the section gets.
+
+    Returns:
+      The factory of the algorithm, bound.
+
+    Raises:
+      ValueError: as `resolver.bind`.
+    """
+    path = f'config.algorithms.{label}'
+    # The client's rate comes first, so that the algorithm's own column overrides it.
+    for name in sorted(columns, key=lambda name: name != RATE):
+        column_path = _path_in_section(label, name)
+        section = nested.put(section, column_path, columns[name], path)
+    options = dict(section)
+    client = options.pop('client', {})
+    bound = resolver.bind(path, {'name': label, **options}, ALGORITHMS)
+    options = dict(bound.options)
+    program = getattr(bound.factory, 'client_program', None) or local_training.local_sgd
+    _check_not_of_client(path, options, bound.factory, program)
+    if 'server_optimizer' in options:
+        options['server_optimizer'] = _bind_optimizer(
+            f'{path}.server_optimizer', options['server_optimizer']
+        )
+    client_program = _bind_client(f'{path}.client', client, program)
+    return bound._replace(options=options, args=(client_program,), kind=Algorithm)
+
+
+def _check_not_of_client(
+    path: str, options: Options, factory: Factory, program: Factory
+) -> None:
+    """Raises for an option of an algorithm that is one of its client program."""
+    accepted = parameters(factory)
+    # `decay` is an option of a section `client` that no client program has, see `_bind_client`.
+    client_options = {*parameters(program), 'decay'}
+    if any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
+        return
+    for option in options:
+        if option not in accepted and option in client_options:
+            near = f'client.{option}'
+            raise errors.unknown_name(path, option, [*accepted, 'client'], near=near)
+
+
+def _bind_optimizer(path: str, section: Section | str, *args: object) -> BoundFactory:
+    """Binds an optimizer; its rate may be a section, which names a schedule over steps."""
+    bound = resolver.bind(path, section, registries.OPTIMIZERS, *args)
+    rate = bound.options.get('learning_rate')
+    if isinstance(rate, Mapping):
+        schedule = resolver.bind(f'{path}.learning_rate', rate, {})
+        return bound._replace(options={**bound.options, 'learning_rate': schedule})
+    return bound
+
+
+def _bind_client(path: str, section: Section, program: Factory) -> BoundFactory:
+    """Binds the client program of a section ``client``.
+
+    Args:
+      path: as in `resolver.bind`.
+      section: ``learning_rate``, ``decay`` (a section of LEARNING_RATES), ``batch_size`` (0 for the
+        full local data), ``optimizer`` (a section of OPTIMIZERS), and further options.
+      program: the factory, unless the section has a ``name``.
+    """
+    options = as_mapping(path, section)
+    if 'name' in options:
+        program, options = resolver.lookup(path, options, registries.CLIENT_PROGRAMS)
+    rate_options = {'learning_rate': options.get('learning_rate')}
+    rate = BoundFactory(path, 'learning_rate', _rate, rate_options)
+    decay = options.pop('decay', 'constant')
+    schedule = resolver.bind(f'{path}.decay', decay, registries.LEARNING_RATES, rate)
+    # A number would be the rate of all rounds, such as that of a function of the round itself.
+    options['learning_rate'] = schedule._replace(kind='function')
+    batch_size = options.get('batch_size')
+    # 0 stands for the full local data. False equals 0, but is refused as a batch size.
+    if type(batch_size) is int and batch_size == 0:
+        options['batch_size'] = None
+    if options.get('optimizer') is not None:
+        # The rate only checks the optimizer; training calls the factory with the decayed rate.
+        optimizer = _bind_optimizer(f'{path}.optimizer', options['optimizer'], rate)
+        options['optimizer'] = optimizer._replace(is_function=True)
+    return BoundFactory(
+        path, 'client', program, options, kind=local_training.ClientProgram
+    )
+
+
+def _rate(learning_rate: float) -> float:
+    """Returns a client's rate after a check whose error names it as the config does."""
+    checks.positive('learning_rate', learning_rate)
+    return learning_rate
