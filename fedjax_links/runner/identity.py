@@ -324,6 +324,7 @@ def _modules_of(config: Section | None) -> dict[str, str]:
 
     Returns:
       Digests by the name of the file, of named modules and of what they import from their folder.
+      Files of one name in several folders have a digest in common.
     """
     waiting = [
         bound.FILES[name] for name in _modules_named_in(config) if name in bound.FILES
@@ -336,7 +337,13 @@ def _modules_of(config: Section | None) -> dict[str, str]:
         content = file.read_bytes()
         digest_of[file] = digests.hash_bytes(content)
         waiting += [file.with_name(f'{name}.py') for name in _imports(content)]
-    return {file.name: digest_of[file] for file in sorted(digest_of)}
+    digests_of: dict[str, list[str]] = {}
+    for file, digest in sorted(digest_of.items()):
+        digests_of.setdefault(file.name, []).append(digest)
+    return {
+        name: found[0] if len(found) == 1 else digests.combine(sorted(found))
+        for name, found in digests_of.items()
+    }
 
 
 def _imports(source: bytes) -> Iterator[str]:

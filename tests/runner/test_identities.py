@@ -339,3 +339,18 @@ def test_modules_in_the_folder_of_a_named_one_count(source, tmp_path, monkeypatc
     monkeypatch.setitem(bound.FILES, 'mine', tmp_path / 'mine.py')
     modules = identity._modules_of({'name': 'mine:make'})
     assert list(modules) == ['helper.py', 'mine.py']
+
+
+def test_modules_of_one_file_name_count_both(tmp_path, monkeypatch):
+    for name in ('first', 'second'):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / 'make.py').write_text('')
+        monkeypatch.setitem(bound.FILES, f'{name}.make', tmp_path / name / 'make.py')
+    config = {'problem': 'first.make:f', 'links': 'second.make:f'}
+    before = identity._modules_of(config)
+    for name in ('first', 'second'):
+        (tmp_path / name / 'make.py').write_text('def f(): pass')
+        after = identity._modules_of(config)
+        assert list(after) == ['make.py']
+        assert after != before
+        before = after
