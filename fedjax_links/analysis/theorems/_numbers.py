@@ -32,6 +32,20 @@ def at_least_one(name: str, value: int) -> int:
     return number
 
 
+def check_size(name: str, vector: np.ndarray, size: int) -> None:
+    """Raises unless a vector has a number of entries."""
+    _checks.require(vector.size == size, name, f'have {size} entries', vector.size)
+
+
+def client_vectors(name: str, values: ArrayLike) -> np.ndarray:
+    """Returns values float[N, d] or float[N], of any N, as float64[N, d]."""
+    array = _checks.as_doubles(name, values)
+    _checks.require(array.size, name, 'hold numbers', errors.text_of(values))
+    num_clients = len(np.atleast_1d(array))
+    vectors = _checks.checked_targets(name, array, num_clients)
+    return vectors.reshape(num_clients, -1)
+
+
 def quadratics(
     targets: ArrayLike, curvatures: ArrayLike | None, initial_point: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,19 +59,14 @@ def quadratics(
     Returns:
       Targets, float64[N, d]; curvatures, float64[N]; and the start, float64[d].
     """
-    points = _checks.as_doubles('targets', targets)
-    _checks.require(points.size, 'targets', 'hold numbers', errors.text_of(targets))
-    points = _checks.checked_targets('targets', points, len(np.atleast_1d(points)))
-    points = points.reshape(len(points), -1)
+    points = client_vectors('targets', targets)
     num_clients, dimension = points.shape
     h = np.ones(num_clients) if curvatures is None else curvatures
     h = _checks.checked_weights('curvatures', h)
-    fits = f'have {num_clients} entries'
-    _checks.require(h.size == num_clients, 'curvatures', fits, h.size)
+    check_size('curvatures', h, num_clients)
     start = np.zeros(dimension) if initial_point is None else initial_point
     start = _checks.checked_vector('initial_point', start)
-    fits = f'have {dimension} entries'
-    _checks.require(start.size == dimension, 'initial_point', fits, start.size)
+    check_size('initial_point', start, dimension)
     return points, h, start
 
 

@@ -31,6 +31,10 @@ class Assumption(NamedTuple):
     detail: str
 
 
+_Findings = tuple[tuple[Assumption, ...], float, float]
+"""A theorem's assumptions, its rate cap and its bound, as in `TheoremCheck`."""
+
+
 class TheoremCheck(NamedTuple):
     """Holds what a theorem says of a run.
 
@@ -129,30 +133,26 @@ def check_theorem(
     _checks.checked_kind('problem', problem, ProblemConstants, 'a `ProblemConstants`')
     _checks.checked_kind('run', run, TheoremRun, 'a `TheoremRun`')
     theorem_run.check_fields(run)
-    return check(problem, run)
+    assumptions, cap, bound = check(problem, run)
+    realised = math.nan if run.realised is None else run.realised
+    return TheoremCheck(theorem, assumptions, run.learning_rate, cap, bound, realised)
 
 
-def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
+def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> _Findings:
     cap = math.nan
     bound = math.nan
     if run.mixing_rate is not None:
-        cap = xiang2023.step_size_cap(
-            smoothness=problem.smoothness,
-            local_steps=run.local_steps,
-            mixing_rate=run.mixing_rate,
-            slope=problem.slope,
-        )
-    if run.mixing_rate is not None and math.isfinite(problem.noise):
-        bound = xiang2023.theorem1_terms(
-            run.num_rounds,
-            num_clients=problem.num_clients,
-            local_steps=run.local_steps,
-            smoothness=problem.smoothness,
-            mixing_rate=run.mixing_rate,
-            initial_gap=problem.initial_gap,
-            offset=problem.offset,
-            noise=problem.noise,
-        ).total
+        shared_arguments = _fedpbc_arguments(problem, run)
+        cap = xiang2023.step_size_cap(slope=problem.slope, **shared_arguments)
+        if math.isfinite(problem.noise):
+            bound = xiang2023.theorem1_terms(
+                run.num_rounds,
+                num_clients=problem.num_clients,
+                initial_gap=problem.initial_gap,
+                offset=problem.offset,
+                noise=problem.noise,
+                **shared_arguments,
+            ).total
     stated = xiang2023.theorem1_learning_rate(
         run.num_rounds, num_clients=problem.num_clients, local_steps=run.local_steps
     )
@@ -168,41 +168,35 @@ def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
         _limit_of_lemma_5(problem, run),
         _rate(run.learning_rate, cap),
     )
-    return _theorem_check('xiang2023', assumptions, run, cap, bound)
+    return assumptions, cap, bound
 
 
-def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
+def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> _Findings:
     cap = math.nan
     bound = math.nan
     if run.mixing_rate is not None:
-        cap = xiang2024.step_size_cap(
-            smoothness=problem.smoothness,
-            local_steps=run.local_steps,
-            mixing_rate=run.mixing_rate,
-            slope=problem.slope,
-        )
-    if run.mixing_rate is not None and math.isfinite(problem.noise):
-        bound = xiang2024.theorem1_bound(
-            run.learning_rate,
-            num_rounds=run.num_rounds,
-            local_steps=run.local_steps,
-            smoothness=problem.smoothness,
-            mixing_rate=run.mixing_rate,
-            initial_gap=problem.initial_gap,
-            offset=problem.offset,
-            noise=problem.noise,
-        )
-    largest = problem.smoothness
+        shared_arguments = _fedpbc_arguments(problem, run)
+        cap = xiang2024.step_size_cap(slope=problem.slope, **shared_arguments)
+        if math.isfinite(problem.noise):
+            bound = xiang2024.theorem1_bound(
+                run.learning_rate,
+                num_rounds=run.num_rounds,
+                initial_gap=problem.initial_gap,
+                offset=problem.offset,
+                noise=problem.noise,
+                **shared_arguments,
+            )
+    smoothness = problem.smoothness
     assumptions = (
-        Assumption('L >= 1', largest >= 1, f'L = {largest:.4g}'),
+        Assumption('L >= 1', smoothness >= 1, f'L = {smoothness:.4g}'),
         _bounded_noise(problem),
         *_mixing_assumptions(run),
         _rate(run.learning_rate, cap),
     )
-    return _theorem_check('xiang2024', assumptions, run, cap, bound)
+    return assumptions, cap, bound
 
 
-def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
+def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> _Findings:
     shared_arguments: dict[str, Any] = {
         'smoothness': problem.smoothness,
         'local_steps': run.local_steps,
@@ -246,14 +240,13 @@ def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
         ),
         _rate(run.learning_rate, cap),
     )
-    return _theorem_check('wang2022', assumptions, run, cap, bound)
+    return assumptions, cap, bound
 
 
-def _check_separation(
-    theorem: str, problem: ProblemConstants, run: TheoremRun
-) -> TheoremCheck:
+def _check_sun2025(
+    problem: ProblemConstants, run: TheoremRun, *, is_debiased: bool
+) -> _Findings:
     """Checks Theorem 4, or Lemma 10 with debiasing weights at their limit."""
-    is_debiased = theorem == 'sun2025_debiased'
     chain = run.chain
     lag = None if chain is None else sun2025.least_lag(chain)
     cap = math.nan
@@ -261,7 +254,9 @@ def _check_separation(
     if chain is not None and lag is not None:
         weight = 1.0
         if is_debiased:
-            weight = 1.0 / (problem.num_clients * float(chain.marginal.min()))
+            # At least 1, which rounding may miss where all clients are selected equally often.
+            least = problem.num_clients * float(chain.marginal.min())
+            weight = max(1.0, 1.0 / least)
         largest = sun2025.theorem4_scale_cap(
             smoothness=problem.smoothness, lag=lag, largest_weight=weight
         )
@@ -306,7 +301,16 @@ def _check_separation(
         ),
         _rate(run.learning_rate, cap),
     )
-    return _theorem_check(theorem, assumptions, run, cap, bound)
+    return assumptions, cap, bound
+
+
+def _fedpbc_arguments(problem: ProblemConstants, run: TheoremRun) -> dict[str, Any]:
+    """Returns what cap and bound of both FedPBC theorems take."""
+    return {
+        'smoothness': problem.smoothness,
+        'local_steps': run.local_steps,
+        'mixing_rate': run.mixing_rate,
+    }
 
 
 def _bounded_differences(problem: ProblemConstants) -> Assumption:
@@ -357,21 +361,10 @@ def _rate(
     return Assumption(statement, holds, f'{learning_rate:.3g} against {cap:.3g}')
 
 
-def _theorem_check(
-    theorem: str,
-    assumptions: tuple[Assumption, ...],
-    run: TheoremRun,
-    cap: float,
-    bound: float,
-) -> TheoremCheck:
-    realised = math.nan if run.realised is None else run.realised
-    return TheoremCheck(theorem, assumptions, run.learning_rate, cap, bound, realised)
-
-
-THEOREMS: dict[str, Callable[[ProblemConstants, TheoremRun], TheoremCheck]] = {
+THEOREMS: dict[str, Callable[[ProblemConstants, TheoremRun], _Findings]] = {
     'xiang2023': _check_xiang2023,
     'xiang2024': _check_xiang2024,
     'wang2022': _check_wang2022,
-    'sun2025': functools.partial(_check_separation, 'sun2025'),
-    'sun2025_debiased': functools.partial(_check_separation, 'sun2025_debiased'),
+    'sun2025': functools.partial(_check_sun2025, is_debiased=False),
+    'sun2025_debiased': functools.partial(_check_sun2025, is_debiased=True),
 }

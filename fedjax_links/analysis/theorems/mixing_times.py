@@ -209,8 +209,7 @@ def _checked_chain(
     _checks.require(num_states <= MAX_STATES, 'transition', requirement, num_states)
     _checks.check_stochastic('transition', matrix, tolerance=1e-5)
     law = _checks.checked_law('stationary', stationary)
-    requirement = f'have {num_states} entries'
-    _checks.require(law.size == num_states, 'stationary', requirement, law.size)
+    _numbers.check_size('stationary', law, num_states)
     return matrix, law
 
 

@@ -76,24 +76,16 @@ def quadratic_constants(
     mean_curvature = float(h.mean())
     minimiser = h @ points / h.sum()
     differences = h[:, None] * (minimiser - points)
-    mean_square = float(np.mean(np.sum(differences**2, axis=1)))
-    are_equal = h.min() == h.max()
-    factor = 1.0 if are_equal else 2.0
     slope = 0.0  # The mean of equal curvatures may differ from them by rounding.
-    if not are_equal:
+    if h.min() < h.max():
         spread = float(np.mean((h - mean_curvature) ** 2))
-        slope = float(np.sqrt(factor * spread)) / mean_curvature
-    largest = float(np.linalg.norm(differences, axis=1).max())
-    return ProblemConstants(
-        num_clients=len(points),
-        smoothness=float(h.max()),
+        slope = math.sqrt(2.0 * spread) / mean_curvature
+    return _of_quadratics(
+        differences,
         slope=slope,
-        offset=float(np.sqrt(factor * mean_square)),
-        dissimilarity=largest if are_equal else np.inf,
+        smoothness=float(h.max()),
         noise=_numbers.at_least_zero('noise', noise),
         initial_gap=0.5 * mean_curvature * float(np.sum((start - minimiser) ** 2)),
-        gradient_differences=differences if are_equal else None,
-        are_exact=bool(are_equal),
     )
 
 
@@ -204,21 +196,47 @@ def _least_squares(
     spread = np.mean(np.swapaxes(ratios, 1, 2) @ ratios, axis=0)
     smoothness = float(np.linalg.eigvalsh(hessians_by_client)[:, -1].max())
     # Equal up to rounding.
-    are_equal = bool(np.abs(hessian_differences).max() <= 1e-12 * smoothness)
-    factor = 1.0 if are_equal else 2.0
-    slope = 0.0
-    if not are_equal:
-        slope = math.sqrt(factor * float(np.linalg.eigvalsh(spread)[-1]))
-    squares = np.sum(differences**2, axis=1)
+    are_equal = np.abs(hessian_differences).max() <= 1e-12 * smoothness
+    largest_square = 0.0 if are_equal else float(np.linalg.eigvalsh(spread)[-1])
     displacement = (start - minimiser).reshape(-1, outputs)
+    return _of_quadratics(
+        differences,
+        slope=math.sqrt(2.0 * largest_square),
+        smoothness=smoothness,
+        noise=math.inf if batch else 0.0,
+        initial_gap=0.5 * float(np.sum(displacement * (mean_hessian @ displacement))),
+    )
+
+
+def _of_quadratics(
+    differences: np.ndarray,
+    *,
+    slope: float,
+    smoothness: float,
+    noise: float,
+    initial_gap: float,
+) -> ProblemConstants:
+    """Returns the constants of quadratics.
+
+    Args:
+      differences: float64[N, P], c_i, the clients' gradients at the minimiser.
+      slope: beta; 0 where the Hessians are equal, so that the differences are the same everywhere.
+      smoothness: L.
+      noise: sigma.
+      initial_gap: ``F(x^0) - F*``.
+    """
+    are_equal = slope == 0
+    # With different Hessians the square of a sum of two terms is split in halves.
+    factor = 1.0 if are_equal else 2.0
+    squares = np.sum(differences**2, axis=1)
     return ProblemConstants(
-        num_clients=len(objectives),
+        num_clients=len(differences),
         smoothness=smoothness,
         slope=slope,
         offset=math.sqrt(factor * float(squares.mean())),
         dissimilarity=math.sqrt(float(squares.max())) if are_equal else math.inf,
-        noise=math.inf if batch else 0.0,
-        initial_gap=0.5 * float(np.sum(displacement * (mean_hessian @ displacement))),
+        noise=noise,
+        initial_gap=initial_gap,
         gradient_differences=differences if are_equal else None,
         are_exact=are_equal,
     )

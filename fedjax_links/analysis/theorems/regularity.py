@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks, cohort_sizes
 from fedjax_links.analysis.theorems import _numbers
-from fedjax_links.core import errors
 
 # Leaves room for weights that were rounded to float32.
 _SUM_TOLERANCE = 1e-6
@@ -112,9 +111,7 @@ def block_distances(weights: ArrayLike, period: int) -> BlockDistances:
     References:
       Wang and Ji, NeurIPS 2022, Assumption 3.
     """
-    round_weights = _checked_weights(weights)
-    means = _block_means(round_weights, period)
-    distances = np.abs(means - 1.0 / round_weights.shape[1]).sum(axis=1)
+    distances = _distances(_checked_weights(weights), period)
     mean, error = _mean_and_error(distances)
     return BlockDistances(distances, mean, error, float(distances.max()))
 
@@ -207,16 +204,8 @@ def pattern_constants(
     # sum q ||g_n - sum q g||^2 = sum q ||g_n||^2 - (2 - sum q) ||sum q g||^2.
     totals = round_weights.sum(axis=1)
     spread = round_weights @ np.sum(vectors**2, axis=1) - (2.0 - totals) * round_squares
-    mean, error = _mean_and_error(by_block)
-    return PatternConstants(
-        block_deviation=float(by_block.max()),
-        mean_block_deviation=mean,
-        standard_error=error,
-        round_deviation=float(round_squares.max()),
-        round_divergence=float(max(spread.max(), 0.0)),
-        largest_weight_square=float(np.sum(round_weights**2, axis=1).max()),
-        num_empty=int(np.sum(totals == 0)),
-    )
+    divergence = float(max(spread.max(), 0.0))
+    return _pattern_constants(round_weights, by_block, round_squares, divergence)
 
 
 def pattern_bounds(
@@ -250,18 +239,9 @@ def pattern_bounds(
     """
     round_weights = _checked_weights(weights)
     largest = _numbers.at_least_zero('dissimilarity', dissimilarity)
-    by_block = _square_bounds(largest, block_distances(round_weights, period))
-    by_round = _square_bounds(largest, block_distances(round_weights, 1))
-    mean, error = _mean_and_error(by_block)
-    return PatternConstants(
-        block_deviation=float(by_block.max()),
-        mean_block_deviation=mean,
-        standard_error=error,
-        round_deviation=float(by_round.max()),
-        round_divergence=largest**2,
-        largest_weight_square=float(np.sum(round_weights**2, axis=1).max()),
-        num_empty=int(np.sum(round_weights.sum(axis=1) == 0)),
-    )
+    by_block = _square_bounds(largest, _distances(round_weights, period))
+    by_round = _square_bounds(largest, _distances(round_weights, 1))
+    return _pattern_constants(round_weights, by_block, by_round, largest**2)
 
 
 def independent_block_deviation(
@@ -339,12 +319,8 @@ def uniform_cohort_block_deviation(
     References:
       Wang and Ji, NeurIPS 2022, independent participation of a subset of clients.
     """
-    vectors = _checks.as_doubles('gradient_differences', gradient_differences)
-    got = errors.text_of(gradient_differences)
-    _checks.require(vectors.size, 'gradient_differences', 'hold numbers', got)
-    num_clients = len(np.atleast_1d(vectors))
-    vectors = _checks.checked_targets('gradient_differences', vectors, num_clients)
-    vectors = vectors.reshape(num_clients, -1)
+    vectors = _numbers.client_vectors('gradient_differences', gradient_differences)
+    num_clients = len(vectors)
     size = _checks.checked_int(
         'cohort_size', cohort_size, minimum=1, maximum=num_clients
     )
@@ -377,10 +353,34 @@ def _block_means(round_weights: np.ndarray, period: int) -> np.ndarray:
     return round_weights[: count * size].reshape(count, size, -1).mean(axis=1)
 
 
-def _square_bounds(dissimilarity: float, blocks: BlockDistances) -> np.ndarray:
+def _distances(round_weights: np.ndarray, period: int) -> np.ndarray:
+    """Returns the L1 distance of each whole block's mean weights from equal ones, [T // P]."""
+    means = _block_means(round_weights, period)
+    return np.abs(means - 1.0 / round_weights.shape[1]).sum(axis=1)
+
+
+def _square_bounds(dissimilarity: float, distances: np.ndarray) -> np.ndarray:
     """Returns ``(G distance)^2`` of each block; 0 for equal weights, even if G is infinite."""
-    is_unequal = blocks.distances > 0
-    return (np.where(is_unequal, dissimilarity, 0.0) * blocks.distances) ** 2
+    return (np.where(distances > 0, dissimilarity, 0.0) * distances) ** 2
+
+
+def _pattern_constants(
+    round_weights: np.ndarray,
+    block_squares: np.ndarray,
+    round_squares: np.ndarray,
+    round_divergence: float,
+) -> PatternConstants:
+    """Returns constants from the squared deviations of blocks and of rounds."""
+    mean, error = _mean_and_error(block_squares)
+    return PatternConstants(
+        block_deviation=float(block_squares.max()),
+        mean_block_deviation=mean,
+        standard_error=error,
+        round_deviation=float(round_squares.max()),
+        round_divergence=round_divergence,
+        largest_weight_square=float(np.sum(round_weights**2, axis=1).max()),
+        num_empty=int(np.sum(round_weights.sum(axis=1) == 0)),
+    )
 
 
 def _mean_and_error(values: np.ndarray) -> tuple[float, float]:

@@ -286,16 +286,14 @@ def _checked_values(chain: MinimumSeparationChain, values: ArrayLike) -> np.ndar
     """Returns f as float64[N]."""
     check_chain(chain)
     vector = _checks.checked_vector('values', values)
-    fits = f'have {chain.marginal.size} entries'
-    _checks.require(vector.size == chain.marginal.size, 'values', fits, vector.size)
+    _numbers.check_size('values', vector, chain.marginal.size)
     return vector
 
 
 def _checked_start(chain: MinimumSeparationChain, start: ArrayLike) -> np.ndarray:
     """Returns a law of states as float64[S]."""
     law = _checks.checked_law('start', start)
-    fits = f'have {len(chain.states)} entries'
-    _checks.require(law.size == len(chain.states), 'start', fits, law.size)
+    _numbers.check_size('start', law, len(chain.states))
     return law
 
 

@@ -1,7 +1,6 @@
 r"""Computes theory of FedAvg under a minimum separation: column sums, Theorems 2 and 4.
 
-The chain is `fedjax_links.analysis.minimum_separation_chain`. Its mixing time is
-`fedjax_links.analysis.theorems.mixing_times.mixing_time`. The assumptions of the bounds:
+The chain is `fedjax_links.analysis.minimum_separation_chain`. The assumptions of the bounds:
 
 1. ``||grad f_i - grad F||^2 <= G^2`` everywhere;
 2. every f_i is L-smooth;
@@ -71,8 +70,7 @@ def column_sums(chain: MinimumSeparationChain) -> np.ndarray:
     uniform over the states.
 
     Args:
-      chain: with cohorts of one. Larger ones have fewer states here than in the paper, and are
-        refused.
+      chain: with cohorts of one; larger ones have fewer states than in the paper and are refused.
 
     Returns:
       float64[S], one for each state.
@@ -162,8 +160,7 @@ def remembered_selection(chain: MinimumSeparationChain, lag: int) -> float:
         law = chain.transition @ law
         if np.array_equal(law, earlier):
             break  # Further rounds do not change it.
-    largest = float(np.abs(law - chain.marginal).max())
-    return largest * math.sqrt(chain.marginal.size) / float(chain.marginal.min())
+    return _remembered(chain, law)
 
 
 def least_lag(chain: MinimumSeparationChain, *, max_lag: int = 10_000) -> int | None:
@@ -189,9 +186,8 @@ def least_lag(chain: MinimumSeparationChain, *, max_lag: int = 10_000) -> int | 
     check_cohorts_of_one(chain)
     law = chain.transition @ chain.selection
     allowed = math.sqrt(1.0 / 12.0)
-    scale = math.sqrt(chain.marginal.size) / float(chain.marginal.min())
     for lag in range(1, limit + 1):
-        if float(np.abs(law - chain.marginal).max()) * scale <= allowed:
+        if _remembered(chain, law) <= allowed:
             return lag
         law = chain.transition @ law
     return None
@@ -222,9 +218,8 @@ def theorem4_rate(
     gamma = _checks.checked_positive('scale', scale)
     steps = _numbers.at_least_one('local_steps', local_steps)
     weight = _weight(largest_weight)
-    return gamma / (
-        8.0 * weight * steps * _checks.checked_positive('smoothness', smoothness)
-    )
+    lipschitz = _checks.checked_positive('smoothness', smoothness)
+    return gamma / (8.0 * weight * steps * lipschitz)
 
 
 def theorem4_scale_cap(
@@ -318,7 +313,7 @@ def theorem4_terms(
         dissimilarity=dissimilarity,
         remembered=remembered,
     )
-    _numbers.all_at_least_zero(largest_gradient=largest_gradient)
+    _numbers.at_least_zero('largest_gradient', largest_gradient)
     bias = (8.0 * largest_gradient**2 + 36.0 * dissimilarity**2) * mismatch
     return terms._replace(bias=bias)
 
@@ -353,8 +348,7 @@ def lemma10_terms(
       largest_weight: abar, ``1 / (N min_i pi_i)``, at least 1.
 
     Returns:
-      The terms, with abar L in place of L in ``32 L`` and ``gamma^2 / (16 L)``; ``total`` is the
-      bound.
+      The terms, with abar L for L in ``32 L`` and ``gamma^2 / (16 L)``; ``total`` is the bound.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -391,6 +385,12 @@ def lemma10_terms(
         steps=32.0 * weighted * dissimilarity_squared * of_rate,
         memory=8.0 * remembered**2 * dissimilarity_squared,
     )
+
+
+def _remembered(chain: MinimumSeparationChain, law: np.ndarray) -> float:
+    """Returns ``c_1 delta`` for the laws of a later selection, float[S, N], by state."""
+    largest = float(np.abs(law - chain.marginal).max())
+    return largest * math.sqrt(chain.marginal.size) / float(chain.marginal.min())
 
 
 def _weight(largest_weight: float) -> float:

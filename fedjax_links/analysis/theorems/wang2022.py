@@ -223,9 +223,8 @@ def corollary32_product(
         initial_gap=initial_gap,
         largest_weight_square=largest_weight_square,
     )
-    if _numbers.at_least_zero('noise', noise) == 0:
-        return cap
-    return min(product / _checks.checked_positive('noise', noise), cap)
+    sigma = _checks.checked_at_least_zero('noise', noise)
+    return min(product / sigma, cap) if sigma else cap
 
 
 def corollary33_product(

@@ -113,18 +113,18 @@ def step_size_caps(
     weight = beta**2 + 1.0
     first = 24.0 * weight * constant * (1.0 + 18.0 * mixing_term)
     first += 144.0 * weight * mixing_term
-    drift_limit = (
-        math.sqrt(2.0) / (kappa * local_steps * smoothness) if kappa else math.inf
+    numerators = np.array([1.0, 1.0, math.sqrt(2.0), 1.0, gap])
+    divisors = np.array(
+        [
+            first,
+            2.0 * local_steps,
+            kappa * local_steps * smoothness,
+            rho * local_steps**3,
+            6.0 * math.sqrt(2.0) * rho * smoothness * local_steps**2,
+        ]
     )
-    gossip_limit = 1.0 / (rho * local_steps**3) if rho else math.inf
-    consensus_limit = (
-        gap / (6.0 * math.sqrt(2.0) * rho * smoothness * local_steps**2)
-        if rho
-        else math.inf
-    )
-    return np.array(
-        [1.0 / first, 0.5 / local_steps, drift_limit, gossip_limit, consensus_limit]
-    )
+    with np.errstate(divide='ignore'):  # Limits with a divisor of zero are infinite.
+        return numerators / divisors
 
 
 def step_size_cap(

@@ -165,6 +165,17 @@ def test_separation_check_of_a_covered_run_bounds_the_run(theorem):
     assert result.first_broken.statement == 'rate at most the cap'
 
 
+def test_equal_clients_need_no_debiasing():
+    """Rounding may take ``1 / (N pi_i)`` below 1, as with nine clients."""
+    chain = analysis.minimum_separation_chain([1.0] * 9, 1)
+    known = problem_constants.quadratic_constants(np.arange(9.0))
+    run = analysis.TheoremRun(1e-6, 1, 1000, chain=chain)
+    debiased = analysis.check_theorem('sun2025_debiased', known, run)
+    plain = analysis.check_theorem('sun2025', known, run._replace(largest_gradient=0.0))
+    assert debiased.rate_cap == plain.rate_cap
+    assert debiased.bound == pytest.approx(plain.bound, rel=1e-12)
+
+
 def linear_problem(loss):
     rng = np.random.default_rng(3)
     features = rng.normal(size=(12, 2))
