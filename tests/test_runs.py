@@ -321,16 +321,6 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
             opened(tmp_path)
 
 
-def test_a_run_of_an_older_version_is_refused_in_a_line(tmp_path):
-    opened(tmp_path).close()
-    (tmp_path / runs.CHECKPOINTS / 'journal.jsonl').touch()
-    for use in (opened, runs.read):
-        with pytest.raises(
-            errors.InvalidError, match='be written by this version; the older one'
-        ):
-            use(tmp_path)
-
-
 def rewrite_labels(folder, change):
     """Changes what each save says of its lane, and computes its checksum again."""
     for path in (folder / runs.CHECKPOINTS).glob('*.npz'):
@@ -343,29 +333,27 @@ def rewrite_labels(folder, change):
 
 @pytest.mark.parametrize('use', [opened, runs.read, runs.lanes, runs.merge])
 def test_a_save_of_an_older_version_is_refused_in_a_line(use, tmp_path):
-    """Older versions had one number as position."""
+    """Version 0.1.0 had one number as position, and called it place."""
     with contextlib.closing(opened(tmp_path)) as folder:
         folder.register_lanes(about(A))
         advance(folder, A, 2)
-    rewrite_labels(tmp_path, lambda labels: {**labels, 'position': 0})
+
+    def as_in_the_older_version(about):
+        del about['position']
+        return {**about, 'place': 0}
+
+    rewrite_labels(tmp_path, as_in_the_older_version)
     with pytest.raises(errors.InvalidError, match=rf'this version.*{A}@2\.npz\.$'):
         use(tmp_path)
 
 
-def test_positions_of_lanes_are_read_under_their_earlier_name(tmp_path):
+def test_positions_of_lanes_are_read(tmp_path):
     with contextlib.closing(opened(tmp_path)) as folder:
         folder.register_lanes(about(A, B))
         advance(folder, B, 2)
         advance(folder, A, 2)
     positions = [lane.position for lane in runs.lanes(tmp_path)]
     assert positions == [[0, 0], [0, 1]]
-
-    def under_the_earlier_name(labels):
-        labels['place'] = labels.pop('position')
-        return labels
-
-    rewrite_labels(tmp_path, under_the_earlier_name)
-    assert [lane.position for lane in runs.lanes(tmp_path)] == positions
 
 
 def test_a_folder_that_cannot_be_one_costs_a_line(tmp_path):

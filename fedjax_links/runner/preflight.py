@@ -75,7 +75,6 @@ def check_folder(
     Raises:
       ValueError: naming what differs.
     """
-    runs.refuse_older(folder, 'workdir')
     stored = descriptions.read_description(folder)
     if stored is None:
         return

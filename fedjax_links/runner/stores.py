@@ -90,7 +90,6 @@ class RunFolder(InMemoryStore):
         self._running: set[str] = set()
         with errors.on_disk(self.path), contextlib.ExitStack() as locks:
             run_access.refuse_foreign('workdir', self.path)
-            runs.refuse_older(self.path, 'workdir')
             self.path.mkdir(parents=True, exist_ok=True)
             self._claim(locks)
             # Another process may have written here before the folder was locked.

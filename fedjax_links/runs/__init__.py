@@ -35,7 +35,6 @@ from fedjax_links.runs.folder import as_columns as as_columns
 from fedjax_links.runs.folder import as_json as as_json
 from fedjax_links.runs.folder import checkpoint_file as checkpoint_file
 from fedjax_links.runs.folder import first_difference as first_difference
-from fedjax_links.runs.folder import in_order as in_order
 from fedjax_links.runs.folder import lane_of as lane_of
 from fedjax_links.runs.folder import lanes as lanes
 from fedjax_links.runs.folder import line_of as line_of
@@ -43,7 +42,6 @@ from fedjax_links.runs.folder import order as order
 from fedjax_links.runs.folder import read as read
 from fedjax_links.runs.folder import read_description as read_description
 from fedjax_links.runs.folder import read_json as read_json
-from fedjax_links.runs.folder import refuse_older as refuse_older
 from fedjax_links.runs.folder import row_of as row_of
 from fedjax_links.runs.folder import saves as saves
 from fedjax_links.runs.merging import check_kinds as check_kinds

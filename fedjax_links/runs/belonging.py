@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedjax_links.core import errors
-from fedjax_links.core.grids import Point
+from fedjax_links.core import errors, grids
 from fedjax_links.core.records import LaneLabels, RunFacts
 from fedjax_links.storage import documents, run_files
 from fedjax_links.storage.identity import (
@@ -101,14 +100,11 @@ def check_lanes_of_run(
     first_point = {name: column[0] for name, column in columns.items()}
     for name, (labels, identity) in lanes.items():
         expected = known.get(f'{labels["algorithm"]} on {labels["pattern"]}')
-        if identity is None or expected is None or not _agree(labels, first_point):
+        if identity is None or expected is None:
+            continue
+        if not grids.agree(labels, first_point):
             continue
         if not are_of_one_series(expected, identity):
             requirement = 'hold lanes of its own programs and data'
             value = f'{folder} with {name}, of another run'
             raise errors.invalid(argument, requirement, value)
-
-
-def _agree(labels: LaneLabels, point: Point) -> bool:
-    """Returns whether a lane has the values of a point, in the columns that it takes."""
-    return all(labels.get(name, value) == value for name, value in point.items())

@@ -271,25 +271,21 @@ def check_about(where: object, about: object) -> None:
       ValueError: naming the file.
     """
     fields: Mapping[str, Any] = about if isinstance(about, Mapping) else {}
+    if 'place' in fields:  # Version 0.1.0 names the position so.
+        requirement = (
+            'be written by this version; the older one that wrote it can resume it '
+            '(--start_over sets it aside)'
+        )
+        raise errors.invalid('checkpoint', requirement, where)
     labels = fields.get('labels')
     if not _are_lane_labels(labels):
         value = f'{where}: {errors.text_of(labels)}'
         raise errors.invalid('checkpoint', 'hold the labels of its lane', value)
-    position = position_of(fields)
-    is_of_older_version = type(position) is int
-    is_pair = (
-        isinstance(position, list)
-        and len(position) == 2
-        and all(map(is_count, position))
-    )
-    if not is_of_older_version and not is_pair:
+    position = fields.get('position')
+    is_list = isinstance(position, list) and all(map(is_count, position))
+    if not is_list or len(position) != 2:
         value = f'{where}: {position!r}'
         raise errors.invalid('checkpoint', 'hold the position of its lane', value)
-
-
-def position_of(about: Section) -> Any:
-    """Returns the position of the lane that a save is of; earlier saves call it ``place``."""
-    return about.get('position', about.get('place'))
 
 
 def _are_lane_labels(labels: object) -> bool:

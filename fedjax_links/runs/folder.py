@@ -59,7 +59,6 @@ from fedjax_links.storage.run_files import METRICS as METRICS
 FINGERPRINT = 'fingerprint'
 IDENTITY = 'identity'
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed')
-_OLDER = f'{CHECKPOINTS}/journal.jsonl'
 ON_A_MESH = 'on_a_mesh'
 _NEEDED_FACTS = {'algorithms', 'num_rounds'}
 
@@ -225,7 +224,7 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
     return LaneRecord(
         name=name,
         labels=about['labels'],
-        position=checking.position_of(about),
+        position=about['position'],
         round=last,
         lines=lines,
         states=states,
@@ -251,12 +250,8 @@ def _check_name(path: Path, about: Section, lines: Sequence[str]) -> None:
       ValueError: naming the file, and the name that it should have.
     """
     checking.check_about(path, about)
-    position = checking.position_of(about)
-    if isinstance(position, int):
-        raise _older('checkpoint', path)
-    labels = about['labels']
-    names = {name: labels[name] for name in _LABELS}
-    lane = lane_names.lane_name(series=position[0], **names)
+    names = {name: about['labels'][name] for name in _LABELS}
+    lane = lane_names.lane_name(series=about['position'][0], **names)
     round = path.stem.rpartition('@')[2]
     if lines:
         round = str(metric_lines.parse_row(lines[-1])['round'])
@@ -301,7 +296,6 @@ def read_description(
     facts = read_json(paths.as_path(folder), EXPERIMENT)
     if facts is None or not facts.keys() >= _NEEDED_FACTS:
         raise errors.invalid(argument, f'hold a run ({EXPERIMENT})', folder)
-    refuse_older(folder, argument)
     checking.check_facts(paths.as_path(folder) / EXPERIMENT, facts)
     config = read_json(paths.as_path(folder), CONFIG)
     if not isinstance(config, dict | None):
@@ -332,21 +326,6 @@ def row_of(round: int, record: MetricsRow) -> dict[str, float | int | bool | Non
         'round': round,
         **{name: _jsonable(value) for name, value in record.items()},
     }
-
-
-def refuse_older(folder: str | Path, argument: str) -> None:
-    """Refuses a run that an older version wrote in another form."""
-    if (paths.as_path(folder) / _OLDER).exists():
-        raise _older(argument, folder)
-
-
-def _older(argument: str, path: str | Path) -> errors.InvalidError:
-    """Builds the error for a run, or a save, that an older version wrote in another form."""
-    requirement = (
-        'be written by this version; the older one that wrote it can resume it '
-        '(--start_over sets it aside)'
-    )
-    return errors.invalid(argument, requirement, path)
 
 
 def as_column(values: Sequence[object]) -> np.ndarray:
