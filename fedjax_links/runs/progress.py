@@ -1,7 +1,8 @@
 """Reports the progress of a run and of its shards from the names of their files."""
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +10,6 @@ from fedjax_links.core import errors, paths
 from fedjax_links.core.records import RunFacts
 from fedjax_links.runs.divisions import (
     RunDivision,
-    lane_lock,
     read_division,
     rounds_of_lane,
     shard_lock,
@@ -119,22 +119,30 @@ def _status(folder: Path, facts: RunFacts) -> Status:
     files = saves(folder)
     rounds = {name: max(saved) for name, saved in files.items()}
     division = read_division(folder)
-    shard_of_lane = _shard_of_lane(division, rounds)
-    lengths = {name: rounds_of_lane(name, facts) for name in shard_of_lane}
+    lanes_of_lock = _lanes_of_lock(folder, division, rounds)
+    all_names = itertools.chain.from_iterable(lanes_of_lock.values())
+    lengths = {name: rounds_of_lane(name, facts) for name in all_names}
     lanes = _Lanes(files, rounds, lengths)
-    progress = _progress_of_shards(folder, division, shard_of_lane, lanes)
+    progress = [
+        _shard_progress(shard, names, lock, lanes)
+        for shard, (lock, names) in enumerate(lanes_of_lock.items())
+    ]
     shards = [each.status for each in progress]
     holders = [shard.holder for shard in shards if shard.holder is not None]
     done = {name for name in lengths if lanes.is_done(name)}
-    started = (rounds.keys() & lengths.keys()) - done
-    claimed: set[str] = set()
+    unfinished = lengths.keys() - done
+    started = rounds.keys() & unfinished
+    num_running = 0
     if division is not None:
-        claimed = _claimed_lanes(folder) & (lengths.keys() - done)
-        num_running = sum(_is_running(folder, name) for name in claimed)
-    else:
-        num_running = _num_running(folder, len(started)) if holders else 0
-    started = started | claimed
-    num_lanes = _num_lanes(lanes, progress)
+        is_held = _claims(folder, unfinished)
+        started = started | is_held.keys()
+        num_running = sum(is_held.values())
+    elif holders:
+        # A process of version 0.1.0 does not say how many lanes it runs.
+        lock_info = file_locks.read_info(folder / LOCK)
+        num_running = int(lock_info.get('running', len(started)))
+    # A process may know of more lanes than its files show.
+    num_lanes = max([len(lengths), *(shard.known_lanes for shard in progress)])
     # A lane that was saved at its end may be held a moment longer.
     num_running = min(num_running, num_lanes - len(done))
     return Status(
@@ -142,67 +150,38 @@ def _status(folder: Path, facts: RunFacts) -> Status:
         done=len(done),
         running=num_running,
         lost=max(0, len(started) - num_running),
-        failed=_failed_lanes(folder),
+        failed=sorted(file.stem for file in (folder / FAILURES).glob('*.txt')),
         shards=[] if division is None else shards,
         holders=holders,
         hours_left=_hours_left(progress),
     )
 
 
-def _num_running(folder: Path, default: int) -> int:
-    """Returns how many lanes the process of a run in one piece has in progress.
+def _lanes_of_lock(
+    folder: Path, division: RunDivision | None, started: Collection[str]
+) -> dict[Path, list[str]]:
+    """Returns the lanes of each shard, by the file that its process locks, in order.
 
-    Args:
-      folder: of the run.
-      default: where its process, of an older version, does not say so.
+    A run in one piece is one shard, of the lanes that were started.
     """
-    number = file_locks.read_info(folder / LOCK).get('running', default)
-    return int(number)
-
-
-def _shard_of_lane(
-    division: RunDivision | None, rounds: Mapping[str, int]
-) -> Mapping[str, int]:
-    """Returns the shard of each lane; a run in one piece is one shard."""
     if division is None:
-        return dict.fromkeys(rounds, 0)
-    return division.expected(rounds)
-
-
-def _num_lanes(lanes: _Lanes, progress: Sequence[_ShardProgress]) -> int:
-    """Counts the lanes of the run; a process may know more than its files show."""
-    return max([len(lanes.lengths), *(shard.known_lanes for shard in progress)])
-
-
-def _failed_lanes(folder: Path) -> list[str]:
-    """Lists the lanes that left a report of a failure."""
-    return sorted(file.stem for file in (folder / FAILURES).glob('*.txt'))
-
-
-def _progress_of_shards(
-    folder: Path,
-    division: RunDivision | None,
-    shard_of_lane: Mapping[str, int],
-    lanes: _Lanes,
-) -> list[_ShardProgress]:
-    """Returns the progress of all shards; a run in one piece is one shard."""
-    num_shards = 1 if division is None else division.count
-    names: list[list[str]] = [[] for _ in range(num_shards)]
-    for name, shard in shard_of_lane.items():
+        return {folder / LOCK: list(started)}
+    names: list[list[str]] = [[] for _ in range(division.count)]
+    for name, shard in division.expected(started).items():
         names[shard].append(name)
-    return [
-        _shard_progress(
-            shard, names[shard], _shard_lock(folder, division, shard), lanes
-        )
-        for shard in range(num_shards)
-    ]
+    return {
+        shard_lock(folder, shard, division.count): names[shard]
+        for shard in range(division.count)
+    }
 
 
-def _shard_lock(folder: Path, division: RunDivision | None, shard: int) -> Path:
-    """Returns the file that the process of a shard holds, or that of a run in one piece."""
-    if division is None:
-        return folder / LOCK
-    return shard_lock(folder, shard, division.count)
+def _claims(folder: Path, names: Collection[str]) -> dict[str, bool]:
+    """Returns of each lane that was claimed, among these names, whether a process holds it."""
+    is_held: dict[str, bool] = {}
+    for file in (folder / CLAIMS).glob('*.lock'):
+        if file.stem in names:  # Shards have claims, too.
+            is_held[file.stem] = file_locks.holder_info(file) is not None
+    return is_held
 
 
 def _shard_progress(
@@ -257,15 +236,6 @@ def _seconds_between(lock: Path, lanes: Sequence[Mapping[int, Path]]) -> float:
         with contextlib.suppress(FileNotFoundError):
             last = max(last, files[max(files)].stat().st_mtime)
     return last - lock.stat().st_mtime
-
-
-def _claimed_lanes(folder: Path) -> set[str]:
-    """Returns the names of lanes, and of shards, that some process has claimed."""
-    return {file.stem for file in (folder / CLAIMS).glob('*.lock')}
-
-
-def _is_running(folder: Path, lane: str) -> bool:
-    return file_locks.holder_info(lane_lock(folder, lane)) is not None
 
 
 def _hours_left(shards: Sequence[_ShardProgress]) -> float | None:
