@@ -11,6 +11,7 @@ bounded size. It hangs up on anybody who does not greet as a process of this pac
 
 import contextlib
 import errno
+import math
 import os
 import queue
 import selectors
@@ -26,6 +27,7 @@ from fedjax_links.core import errors
 from fedjax_links.machines import ports
 
 _JOIN_SECONDS = 300  # in which all processes must start
+_NOTE_SECONDS = 10  # after which a process says that it waits for process 0
 _NAME_SECONDS = 60  # in which a machine that starts, such as a pod, must have a name
 _SILENT_SECONDS = 40
 """A machine that does not answer for so long counts as gone.
@@ -315,16 +317,27 @@ def _reach_first(
 
     It tries again if the first one hangs up, as on a process that stood still before it greeted.
     """
+    note_at = time.monotonic() + _NOTE_SECONDS
     while True:
         try:
             return _greet_first(host, port, greeting, deadline)
         except OSError as error:
             has_no_name = isinstance(error, socket.gaierror)
             seconds = _NAME_SECONDS if has_no_name else _JOIN_SECONDS
-            if time.monotonic() > deadline - _JOIN_SECONDS + seconds:
+            value = f'{host}:{port}: {error.strerror or error}'
+            now = time.monotonic()
+            if now > deadline - _JOIN_SECONDS + seconds:
                 requirement = f'answer within {seconds} s'
-                value = f'{host}:{port}: {error.strerror or error}'
                 raise errors.invalid('coordinator', requirement, value) from None
+            if now > note_at:
+                note_at = math.inf
+                # It may be the second process of an index, which is never answered.
+                print(
+                    f'waiting for process 0 at {value} (it answers until all have joined, one '
+                    'process for each process_id)',
+                    file=sys.stderr,
+                    flush=True,
+                )
             time.sleep(0.2)
 
 

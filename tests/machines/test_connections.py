@@ -20,7 +20,10 @@ from fedjax_links.machines import connections
 
 port, index, count = map(int, sys.argv[1:4])
 end, host = sys.argv[4:]
-connections._JOIN_SECONDS = connections._NAME_SECONDS = 0.5 if end == 'absent' else 60
+is_absent = end in ('absent', 'late')
+connections._JOIN_SECONDS = connections._NAME_SECONDS = 0.5 if is_absent else 60
+if end == 'late':
+    connections._NOTE_SECONDS = 0.1
 try:
     joined = connections.meet(host, port, index, count)
 except ValueError as error:
@@ -200,6 +203,16 @@ def test_a_free_port_is_left_open_on_no_address(monkeypatch):
     monkeypatch.setattr(ports, 'listen', lambda host, port: servers)
     assert ports.free_port('a-machine') == port
     assert [server.fileno() for server in servers] == [-1, -1]
+
+
+def test_a_process_says_that_it_waits_for_the_first_one():
+    """So does a second one of an index, as process 0 answers no more once all have joined."""
+    waiting, refusal, *_ = first_error('late', started=[1]).splitlines()
+    assert waiting.startswith('waiting for process 0 at 127.0.0.1:')
+    assert waiting.endswith(
+        'refused (it answers until all have joined, one process for each process_id)'
+    )
+    assert refusal.startswith('`coordinator` must answer within 0.5 s')
 
 
 @pytest.mark.slow
