@@ -54,13 +54,14 @@ def metric_bars(
     arguments.titles(metric=metric)
     values = arguments.by_label('values', values)
     groups = arguments.ordered_names('groups', groups)
+    checks.not_empty('groups', groups)
     names = {} if names is None else names
     dataset.check_names(names, values)
     heights = {
         label: _checked_values(label, values_of_label, len(groups))
         for label, values_of_label in values.items()
     }
-    width = 0.84 / max(1, len(values))
+    width = 0.84 / len(values)
     axes = panels.axes_of(ax)
     # The constrained layout of a new figure later widens its axes by about a quarter. Axes of the
     # user count as if theirs did too.
@@ -72,7 +73,7 @@ def metric_bars(
         centres = group_centres + (bar_index - middle_bar) * width
         name = panels.literal(names.get(label, label))
         _draw_bars(axes, centres, heights[label], width, name, style)
-    letters = max(8, int(letters_per_inch * inches / max(1, len(groups))))
+    letters = max(8, int(letters_per_inch * inches / len(groups)))
     _name_groups(axes, groups, letters)
     shown_metric = Metric(metric or '')
     axes.set_ylabel(shown_metric.words)

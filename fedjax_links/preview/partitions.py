@@ -1,5 +1,6 @@
 """Shows how a data set is spread over clients, as text and as a picture."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +55,10 @@ def picture(path: Path, title: str, report: PartitionReport) -> None:
       report: the partition.
     """
     has_classes = report.global_mix.size > 0
-
-    def draw(figure: Any) -> None:
-        if has_classes:
-            _draw_classes(figure, report)
-        else:
-            _draw_volumes(figure, report)
-
+    draw = _draw_classes if has_classes else _draw_volumes
     height = 8 if has_classes else 4
-    pages.save_page(path, draw, title=title, caption='', size=(12, height))
+    draw_report = functools.partial(draw, report=report)
+    pages.save_page(path, draw_report, title=title, caption='', size=(12, height))
 
 
 def _draw_volumes(figure: Any, report: PartitionReport) -> None:

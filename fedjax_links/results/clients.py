@@ -41,9 +41,7 @@ def to_dataset(
         by_algorithm = measured.get(pattern, {})
         for algorithm in facts['algorithms']:
             if algorithm in by_algorithm:
-                part = _part(pattern, algorithm, by_algorithm[algorithm])
-                is_of_run = np.isin(part[SEED], facts['seeds'])
-                parts.append(part.sel(seed=is_of_run))
+                parts.append(_part(pattern, algorithm, by_algorithm[algorithm]))
     if not parts:
         valid = [
             f'{label} on {pattern}'
@@ -55,11 +53,11 @@ def to_dataset(
         raise errors.invalid('run', requirement, f'one of {", ".join(labels)}')
     merged = xarray.merge(parts, join='outer', compat='no_conflicts')
     # Merging sorts labels that differ.
-    order = {
-        'algorithm': [name for name in facts['algorithms'] if name in merged.algorithm],
-        'pattern': [name for name in facts['patterns'] if name in merged.pattern],
-    }
-    return merged.sel(order)
+    return merged.sel(
+        algorithm=[name for name in facts['algorithms'] if name in merged.algorithm],
+        pattern=[name for name in facts['patterns'] if name in merged.pattern],
+        seed=np.isin(merged[SEED], facts['seeds']),
+    )
 
 
 def _part(pattern: str, algorithm: str, measured: ClientArrays) -> LabelledResults:

@@ -11,8 +11,6 @@ from fedjax_links.core.records import RunFacts
 from fedjax_links.results import dataset
 from fedjax_links.results.dataset import MAIN, TIE, TUNING, Columns
 
-_LABELS = ('stage', 'algorithm', 'pattern', 'seed', 'round')
-
 CellKey: TypeAlias = tuple[str, frozenset[tuple[str, object]]]
 """A pattern, and the values of a point by column."""
 
@@ -121,7 +119,7 @@ def _means_of_complete(
 
 def rows_of(columns: Columns, facts: RunFacts, stage: str) -> Columns:
     """Returns the rows of one stage, of the algorithms that ``facts`` names."""
-    columns = columns or dict.fromkeys(_LABELS, np.zeros(0, int))
+    columns = columns or dict.fromkeys(dataset.LINE_COLUMNS, np.zeros(0, int))
     is_algorithm = np.isin(columns['algorithm'], facts['algorithms'])
     selected = (columns['stage'] == stage) & is_algorithm
     return {name: column[selected] for name, column in columns.items()}
@@ -240,10 +238,12 @@ def _points(rows: Columns, facts: RunFacts, stage: str) -> list[Point]:
     points = grids.project(grids.points(facts['grid'], facts['grid_mode']), main_names)
     if stage != TUNING:
         return points
+    tuning_grid = facts['tuning']['grid']
     tried: dict[str, list[Any]] = {}
-    for name, values in facts['tuning']['grid'].items():
-        if name in _recorded_names(rows, [name]) and name not in main_names:
+    for name in _recorded_names(rows, tuning_grid):
+        if name not in main_names:
             recorded = set(dataset.as_tuples(rows[name]).tolist())
+            values = tuning_grid[name]
             tried[name] = [v for v in values if dataset.as_tuple(v) in recorded]
     trials = grids.points(tried, 'cross')
     return [{**point, **trial} for point in points for trial in trials]
@@ -251,5 +251,6 @@ def _points(rows: Columns, facts: RunFacts, stage: str) -> list[Point]:
 
 def _recorded_names(rows: Columns, names: Iterable[str]) -> list[str]:
     """Returns the names of columns that have a value in some row."""
-    recorded = [name for name in names if name in rows]
-    return [name for name in recorded if dataset.has_value(rows[name]).any()]
+    return [
+        name for name in names if name in rows and dataset.has_value(rows[name]).any()
+    ]
