@@ -63,42 +63,47 @@ def describe(links: ConfiguredLinks, max_work: float = MAX_WORK) -> list[str]:
     if run is None:
         return []
     writer = _Writer(links, run, max_work)
+    lines: list[str] = []
+    labels_of_reason: dict[str, list[str]] = {}
     for label in links.experiment.algorithms:
-        writer.add(label)
-    if links.law.memoryless and not writer.lines:
+        try:
+            lines += writer.lines_of(label)
+        except NotExactError as reason:
+            labels_of_reason.setdefault(str(reason), []).append(label)
+    if lines:
+        lines.insert(0, writer.heading())
+    elif links.law.memoryless:
         return []
-    lines = []
-    for line in [*writer.heading(), *writer.lines, *writer.refusals()]:
-        lines += textwrap.wrap(line, _WIDTH, subsequent_indent=' ' * 4)
-    return lines
+    for reason_text, labels in labels_of_reason.items():
+        lines.append(f'  no exact limit of {", ".join(labels)}: {reason_text}')
+    wrapped = []
+    for line in lines:
+        wrapped += textwrap.wrap(line, _WIDTH, subsequent_indent=' ' * 4)
+    return wrapped
 
 
 class _Writer:
-    """Writes lines about algorithms until the work is too much."""
+    """Writes lines about algorithms, until the work is too much."""
 
     def __init__(
         self, links: ConfiguredLinks, run: QuadraticRun, max_work: float
     ) -> None:
-        """Starts without lines.
+        """Takes a pattern, and what may be computed of it.
 
         Args:
           links: a pattern of a config.
           run: the same, as the theory takes it.
           max_work: as in `describe`.
         """
-        self.lines: list[str] = []
         self._links = links
         self._run = run
         self._work_left = max_work
         self._is_quick = max_work < MAX_WORK
-        self._labels_of_reason: dict[str, list[str]] = {}
         self._memoryless_run = _without_memory(links, run)
         self._size = float(np.abs(run.targets).max())
 
-    def heading(self) -> list[str]:
+    def heading(self) -> str:
         """Says what the lines are."""
-        if not self.lines:
-            return []
         comparison = ' [without memory]' if self._memoryless_run is not None else ''
         symbol = 'E x - x*' if len(self._run.optimum) == 1 else '||E x - x*||'
         numbers = f'{symbol}, standard deviation, time constant'
@@ -106,25 +111,15 @@ class _Writer:
         data = ''
         if configured_links.is_redrawn(experiment, self._links.label):
             data = f', data of seed {experiment.seeds[0]}'
-        return [f'Exact limits{comparison}: {numbers}{data}']
+        return f'Exact limits{comparison}: {numbers}{data}'
 
-    def refusals(self) -> list[str]:
-        """Says which algorithms have no line, and why."""
-        return [
-            f'  no exact limit of {", ".join(labels)}: {reason}'
-            for reason, labels in self._labels_of_reason.items()
-        ]
+    def lines_of(self, label: str) -> list[str]:
+        """Describes the limits of an algorithm's models.
 
-    def add(self, label: str) -> None:
-        """Adds the lines of an algorithm, or the reason why there are none."""
-        try:
-            algorithm = exact_quadratics.linear_algorithm(self._links, label)
-            self.lines += self._lines_of(label, algorithm)
-        except NotExactError as reason:
-            self._labels_of_reason.setdefault(str(reason), []).append(label)
-
-    def _lines_of(self, label: str, algorithm: LinearAlgorithm) -> list[str]:
-        """Describes the limits of an algorithm's models."""
+        Raises:
+          NotExactError: with the reason why they are not known.
+        """
+        algorithm = exact_quadratics.linear_algorithm(self._links, label)
         if algorithm.name == 'fedau':
             return [self._first_order_line(label, algorithm)]
         try:

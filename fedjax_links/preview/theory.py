@@ -30,7 +30,6 @@ _MAX_NEIGHBOURS = 1000
 """Most neighbours, over all clients, for which the contraction by edges is computed."""
 _FEW_PATTERNS = 4
 """Up to so many patterns, each prediction has the full work budget; more patterns share it."""
-_EXACT_FOR_SMALL_STEPS = 'exact for small steps'
 _WIDTH = 80
 _INDENT = ' ' * 9
 
@@ -246,16 +245,7 @@ def _bias_lines(
     if class_mix.size:
         return _label_bias_lines(class_mix, weights, active)
     assert losses is not None
-    law = links.law
-    targets = losses.targets
-    # FedAvg converges to the weighted mean of the targets, and the optimum is their mean.
-    bias = np.linalg.norm(weights.weights @ targets - targets.mean(axis=0))
-    source = _source_of_bias(law, weights, active, targets)
-    lines = [f"FedAvg's bias ||E x - x*|| = {_number(float(bias), 6)}, {source}"]
-    if source == _EXACT_FOR_SMALL_STEPS and law.probs is not None:
-        empty = np.prod(1 - law.probs)
-        lines.append(f'  larger steps: empty rounds change it, {empty:.2g} of all')
-    return lines
+    return _quadratic_bias_lines(links.law, losses.targets, weights, active)
 
 
 def _label_bias_lines(
@@ -281,20 +271,27 @@ def _label_bias_lines(
     return [*lines, f'  total variation {distance:.4g}{noise}']
 
 
-def _source_of_bias(
+def _quadratic_bias_lines(
     law: LinkLaw,
+    targets: np.ndarray,
     weights: analysis.EffectiveWeights,
     active: np.ndarray,
-    targets: np.ndarray,
-) -> str:
-    """Says for which steps the bias on quadratics is exact, or how large its noise is."""
+) -> list[str]:
+    """Says how far FedAvg ends from the optimum, and for which steps that is exact."""
+    # FedAvg converges to the weighted mean of the targets, and the optimum is their mean.
+    distance = np.linalg.norm(weights.weights @ targets - targets.mean(axis=0))
+    bias = f"FedAvg's bias ||E x - x*|| = {_number(float(distance), 6)}"
     if not weights.exact:
         _, standard_errors = batch_means(active, values=targets)
         noise = np.linalg.norm(standard_errors)
-        return f'estimated (noise alone: {noise:.2g})'
+        return [f'{bias}, estimated (noise alone: {noise:.2g})']
     if law.memoryless or law.never_empty:
-        return 'exact for every step size'
-    return _EXACT_FOR_SMALL_STEPS
+        return [f'{bias}, exact for every step size']
+    lines = [f'{bias}, exact for small steps']
+    if law.probs is not None:
+        empty = np.prod(1 - law.probs)
+        lines.append(f'  larger steps: empty rounds change it, {empty:.2g} of all')
+    return lines
 
 
 def _gossip_lines(law: LinkLaw) -> list[str]:
