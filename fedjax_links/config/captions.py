@@ -1,6 +1,5 @@
 """Writes captions of configs: what was changed, and values of fields in the text."""
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -105,5 +104,4 @@ def _is_left_out(path: str, config: Section) -> bool:
     from fedjax_links.config import schema
 
     section, _, rest = path.partition('.')
-    known = {field.name for field in dataclasses.fields(schema.ExperimentConfig)}
-    return bool(rest) and section in known and config.get(section) is None
+    return bool(rest) and section in schema.EXPERIMENT and config.get(section) is None

@@ -87,13 +87,12 @@ def lookup(path: str, section: object, registry: Entries) -> tuple[Factory, Opti
     return registry[name], options
 
 
-def bind_problem(section: Section | str, path: str = 'config.problem') -> BoundFactory:
+def bind_problem(section: Section | str) -> BoundFactory:
     """Binds the problem that a section names.
 
     Args:
       section: ``name`` in PROBLEMS, and options. ``model``, ``partition`` and the entries of
         ``augment`` may be ``module:factory``, which is imported.
-      path: as in `bind`.
 
     Returns:
       The factory of the problem, bound.
@@ -101,6 +100,7 @@ def bind_problem(section: Section | str, path: str = 'config.problem') -> BoundF
     Raises:
       ValueError: as `bind`.
     """
+    path = 'config.problem'
     bound = bind(path, section, PROBLEMS)
     options = dict(bound.options)
     for name in options.keys() & {'model', 'partition', 'augment'}:

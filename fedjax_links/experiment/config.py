@@ -44,12 +44,12 @@ def read(config: nested.Config, *, quick: bool = False) -> dict[str, Any]:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    # Plain values.
+    # 1. Plain values.
     tree = nested.plain(config)
     if isinstance(tree, Mapping):  # `schema.read` refuses anything else.
         tree = nested.quick(tree) if quick else nested.full(tree)
     tree = nested.resolved(tree)
-    # Typed fields, sections and columns.
+    # 2. Typed fields, sections and columns.
     settings = schema.read(tree)
     caption = captions.fill_in(settings.caption, tree)
     columns = _columns(settings.grid, 'config.grid')
@@ -59,7 +59,7 @@ def read(config: nested.Config, *, quick: bool = False) -> dict[str, Any]:
         label: algorithm_sections.read(label, section, settings.client, swept)
         for label, section in settings.algorithms.items()
     }
-    # Parts.
+    # 3. Makers of parts.
     problems, patterns, redraw = config_parts.make_parts(settings, columns)
     algorithms = {
         label: parametrized.config_maker(bind, defaults, has_placeholders=True)

@@ -84,13 +84,8 @@ class Lane(NamedTuple):
 
 def from_record(record: runs.LaneRecord) -> Lane:
     """Returns the lane of a record, with the rounds that are recorded."""
-    labels = {name: record.labels[name] for name in _LABELS}
-    return Lane(
-        **labels,
-        point=record.point,
-        num_rounds=record.round,
-        position=record.position,
-    )
+    lane = from_labels(record.labels, record.position)
+    return lane._replace(num_rounds=record.round)
 
 
 def from_labels(labels: LaneLabels, position: Sequence[int]) -> Lane:

@@ -155,7 +155,9 @@ def config_maker(
                 for name, value in values.items()
                 if not is_built_in(value)
             }
-        built_in = {n: v for n, v in values.items() if n not in placeholders}
+        built_in = {
+            name: value for name, value in values.items() if name not in placeholders
+        }
         key = repr(built_in)
         if key not in bound:
             bound[key] = bind(**{**values, **placeholders})
