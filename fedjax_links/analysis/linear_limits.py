@@ -314,16 +314,14 @@ def fedavg_finite_steps(
     minimiser = weighted_minimiser(features, labels, clients, weights, **options)
     point = minimiser.model.parameters.ravel()
 
-    def loss_under(client_weights: np.ndarray) -> linear_models.WeightedLoss:
-        return linear_models.weighted_loss(
-            features, labels, clients, client_weights, **options
-        )
-
+    objective = linear_models.weighted_loss(
+        features, labels, clients, weights, **options
+    )
     # The drift of local steps.
     slopes = np.zeros((weights.size, point.size))
     pull = np.zeros(point.size)
     for i in np.flatnonzero(weights):
-        local = loss_under(np.eye(weights.size)[i])
+        local = objective.of_client(i)
         slopes[i] = local.value_and_gradient(point)[1]
         factor = learning_rate * (steps - 1) / 2 * weights[i]
         pull += factor * local.hessian(point) @ slopes[i]
@@ -331,7 +329,7 @@ def fedavg_finite_steps(
     non_empty = cohort_sizes.non_empty_probability(link_probs)
     covariance = cohort_sizes.mean_covariance(link_probs, slopes) / non_empty
     drive = learning_rate * steps * covariance
-    return mean_near_minimiser(loss_under(weights), point, pull, drive)
+    return mean_near_minimiser(objective, point, pull, drive)
 
 
 def mean_near_minimiser(

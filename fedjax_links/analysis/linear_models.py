@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from fedjax_links.analysis import _checks
-from fedjax_links.core import errors
 
 # BLAS computes a product of so few multiplications in one thread. On busy cores, threads
 # that wait for each other cost tens of times the work of such a small product.
@@ -156,11 +155,7 @@ def linear_loss(
       ValueError: for what is no model, or an argument out of range.
     """
     _checks.checked_kind('model', model, LinearModel, 'a LinearModel')
-    targets = _checks.as_array('labels', labels, 'hold a label for each example')
-    if targets.ndim == 0:
-        got = errors.text_of(labels)
-        raise errors.invalid('labels', 'hold a label for each example', got)
-    owners = np.zeros(len(targets), int)
+    owners = np.zeros(as_rows(features).shape[:1], int)
     options.setdefault('num_classes', max(2, np.size(model.intercept)))
     objective = weighted_loss(features, labels, owners, [1.0], **options)
     return objective.value_and_gradient(objective.checked_parameters('model', model))[0]
@@ -175,6 +170,7 @@ class WeightedLoss(NamedTuple):
       design: float64[E, D], features and a last column of ones; examples of clients
         without weight are left out.
       targets: int64[E] or float64[E, C].
+      owners: int64[E], the client of each example.
       shares: float64[E], ``w_i / n_i`` of each example's owner.
       blocks: the examples of each product of matrices.
       num_outputs: C.
@@ -184,11 +180,24 @@ class WeightedLoss(NamedTuple):
 
     design: np.ndarray
     targets: np.ndarray
+    owners: np.ndarray
     shares: np.ndarray
     blocks: list[slice]
     num_outputs: int
     loss: _Loss
     penalty: np.ndarray
+
+    def of_client(self, client: int) -> 'WeightedLoss':
+        """Returns the mean loss of a client that has examples here, its penalty included."""
+        is_owned = self.owners == client
+        num_examples = is_owned.sum()
+        return self._replace(
+            design=self.design[is_owned],
+            targets=self.targets[is_owned],
+            owners=self.owners[is_owned],
+            shares=np.full(num_examples, 1.0 / num_examples),
+            blocks=[block for block in self.blocks if block.start < num_examples],
+        )
 
     def checked_parameters(self, name: str, model: LinearModel) -> np.ndarray:
         """Returns the parameters of a model for these features and outputs, float64[D C].
@@ -316,6 +325,7 @@ def weighted_loss(
     return WeightedLoss(
         design=design,
         targets=targets[counted],
+        owners=np.asarray(clients)[counted],
         shares=shares[counted],
         blocks=[slice(start, start + block) for start in range(0, size, block)],
         num_outputs=outputs,

@@ -88,30 +88,17 @@ def weighted_finite_steps(
         features, labels, clients, weights, **options
     )
     point = minimiser.model.parameters.ravel()
-    if options.get('loss', linear_models.SOFTMAX) == linear_models.SOFTMAX:
-        # A client may lack some classes.
-        options = {**options, 'num_classes': minimiser.model.intercept.size}
-    rows = np.asarray(features)
-    targets = np.asarray(labels)
-    owners = np.asarray(clients)
+    objective = linear_models.weighted_loss(
+        features, labels, clients, weights, **options
+    )
     pull = np.zeros(point.size)
     drive = np.zeros((point.size, point.size))
     for i in range(weights.size):
-        is_owned = owners == i
-        local = linear_models.weighted_loss(
-            rows[is_owned],
-            targets[is_owned],
-            np.zeros(is_owned.sum(), int),
-            [1.0],
-            **options,
-        )
+        local = objective.of_client(i)
         slope = local.value_and_gradient(point)[1]
         factor = learning_rate * (steps - 1) / 2 * weights[i]
         factor += progress * covariance_sums[i]
         pull += factor * local.hessian(point) @ slope
         variance = variances[i] + 2 * covariance_sums[i]
         drive += progress * variance * np.outer(slope, slope)
-    objective = linear_models.weighted_loss(
-        features, labels, clients, weights, **options
-    )
     return linear_limits.mean_near_minimiser(objective, point, pull, drive)
