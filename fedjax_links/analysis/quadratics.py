@@ -175,10 +175,7 @@ def fedavg_mean_and_covariance(
 
     probs, targets, contraction = _checked(probs, targets, learning_rate, local_steps)
     targets = targets.reshape(len(probs), -1)
-    num_bytes = 16 * targets.shape[1]
-    rounds = _checks.checked_rounds(
-        'num_rounds', num_rounds, minimum=0, num_bytes=num_bytes
-    )
+    rounds = _checked_rounds(num_rounds, targets)
     progress = 1.0 - contraction
     non_empty = cohort_sizes.non_empty_probability(probs)
     limit_mean = independent_links.fedavg_weights(probs) @ targets
@@ -236,10 +233,7 @@ def fedpbc_mean_and_covariance(
     """
     probs, targets, contraction = _checked(probs, targets, learning_rate, local_steps)
     targets = targets.reshape(len(probs), -1)
-    num_bytes = 16 * targets.shape[1]
-    rounds = _checks.checked_rounds(
-        'num_rounds', num_rounds, minimum=0, num_bytes=num_bytes
-    )
+    rounds = _checked_rounds(num_rounds, targets)
     centre = targets.mean(axis=0)
     system = _FedpbcSystem(
         contraction=contraction,
@@ -359,3 +353,11 @@ def _checked(
     link_probs = _checks.checked_some_link('probs', probs)
     points = _checks.checked_targets('targets', targets, link_probs.size)
     return link_probs, points, _checks.checked_contraction(learning_rate, local_steps)
+
+
+def _checked_rounds(num_rounds: int, targets: np.ndarray) -> int:
+    """Checks the number of rounds, whose results have two numbers by coordinate of the targets."""
+    num_bytes = 16 * targets.shape[1]
+    return _checks.checked_rounds(
+        'num_rounds', num_rounds, minimum=0, num_bytes=num_bytes
+    )

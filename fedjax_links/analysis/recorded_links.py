@@ -133,8 +133,8 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     elif active_rounds:
         weights = share_sums(masks) / active_rounds
 
-    parts = [_gaps_and_ages(masks[:, chunk]) for chunk in _chunks(masks)]
-    mean_gaps, longest, shortest, age_sums, oldest = np.concatenate(parts, axis=1)
+    statistics = [_gaps_and_ages(part) for part in _parts(masks)]
+    mean_gaps, longest, shortest, age_sums, oldest = np.concatenate(statistics, axis=1)
     has_gap = counts > 1
     return ParticipationReport(
         num_rounds=num_rounds,
@@ -153,11 +153,10 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     )
 
 
-def _chunks(masks: np.ndarray) -> list[slice]:
-    """Cuts clients into slices, each of which needs some tens of megabytes of indices."""
-    num_rounds, num_clients = masks.shape
-    width = max(1, _CELLS // num_rounds)
-    return [slice(start, start + width) for start in range(0, num_clients, width)]
+def _parts(masks: np.ndarray) -> list[np.ndarray]:
+    """Cuts a record by clients into parts that need some tens of megabytes of indices each."""
+    num_parts = min(math.ceil(masks.size / _CELLS), masks.shape[1])
+    return np.array_split(masks, num_parts, axis=1)
 
 
 def _gaps_and_ages(masks: np.ndarray) -> np.ndarray:
@@ -205,8 +204,8 @@ def gap_counts(masks: ArrayLike) -> np.ndarray:
     """
     masks = _checks.checked_masks('masks', masks, ndim=2)
     total = np.zeros(len(masks), np.int64)
-    for chunk in _chunks(masks):
-        clients, rounds = np.nonzero(masks[:, chunk].T)
+    for part in _parts(masks):
+        clients, rounds = np.nonzero(part.T)
         same = clients[1:] == clients[:-1]
         total += np.bincount(np.diff(rounds)[same], minlength=len(masks))
     return total
@@ -285,8 +284,7 @@ def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
     num_rounds = len(masks)
     max_lag = _below(num_rounds, 'max_lag', max_lag, minimum=0)
     sums = np.zeros(max_lag + 1)
-    num_parts = math.ceil(masks.size / _CELLS)
-    for part in np.array_split(masks, num_parts, axis=1):
+    for part in _parts(masks):
         centred = part - part.mean(axis=0)
         for lag in range(max_lag + 1):
             sums[lag] += np.vdot(centred[: num_rounds - lag], centred[lag:])
