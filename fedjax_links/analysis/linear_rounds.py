@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedjax_links.analysis import peer_links
+
 
 class Round(NamedTuple):
     """Holds the links of a round and what N clients' local steps do to models of d columns.
@@ -71,6 +73,57 @@ State = tuple[np.ndarray, np.ndarray]
 
 Rule = Callable[[Round, np.ndarray, np.ndarray], State]
 """``(round, x, rows) -> (x, rows)``."""
+
+
+class QuadraticClients(NamedTuple):
+    """Holds the losses ``h_i/2 (x - u_i)^2`` and what local steps do on them.
+
+    Attributes:
+      targets: float64[N, d], u_i.
+      curvature: float64[N], h_i.
+      keep: float64[N, 1], ``a_i``.
+      rate: eta.
+      steps: s.
+      target_noise: float64[N], variance that local steps add to each coordinate of u_i.
+      optimum: float64[d], the minimiser of the mean of the losses.
+    """
+
+    targets: np.ndarray
+    curvature: np.ndarray
+    keep: np.ndarray
+    rate: float
+    steps: int
+    target_noise: np.ndarray
+    optimum: np.ndarray
+
+
+RoundMaker = Callable[[np.ndarray, np.ndarray, np.ndarray], Round]
+"""Makes a round of the mask bool[N], probabilities [N] and targets [N, width]."""
+
+
+def round_maker(
+    clients: QuadraticClients, edges: np.ndarray, options: Mapping[str, Any]
+) -> RoundMaker:
+    """Returns what makes a round with some edges between clients, bool[N, N]."""
+    mixing = peer_links.metropolis_matrix(edges)
+    with_diagonal = edges | np.eye(len(edges), dtype=bool)
+
+    def make_round(mask: np.ndarray, probs: np.ndarray, targets: np.ndarray) -> Round:
+        return Round(
+            active=mask,
+            mixing=mixing,
+            edges=with_diagonal,
+            probs=probs,
+            keep=clients.keep,
+            targets=targets,
+            rate=clients.rate,
+            steps=clients.steps,
+            curvature=clients.curvature[:, None],
+            options=options,
+        )
+
+    return make_round
+
 
 # Below, A are the active clients and D_i is the update of client i. It is L_i(x) - x, except in
 # SCAFFOLD and FedDyn, whose local steps have other gradients.

@@ -24,7 +24,8 @@ from fedjax_links.analysis.linear_rounds import (
     KEEP_NOTHING,
     OTHER_NOISE,
     RULES,
-    Round,
+    QuadraticClients,
+    round_maker,
 )
 from fedjax_links.core import errors
 
@@ -56,26 +57,6 @@ class LinearLimit(NamedTuple):
     variances: Mapping[str, np.ndarray]
     optimum: np.ndarray
     rate: float
-
-
-class QuadraticClients(NamedTuple):
-    """Holds the losses ``h_i/2 (x - u_i)^2`` and what local steps do on them.
-
-    Attributes:
-      targets: float64[N, d], u_i.
-      curvature: float64[N], h_i.
-      keep: float64[N, 1], ``a_i``.
-      steps: s.
-      target_noise: float64[N], variance that local steps add to each coordinate of u_i.
-      optimum: float64[d], the minimiser of the mean of the losses.
-    """
-
-    targets: np.ndarray
-    curvature: np.ndarray
-    keep: np.ndarray
-    steps: int
-    target_noise: np.ndarray
-    optimum: np.ndarray
 
 
 def linear_rule(
@@ -135,18 +116,7 @@ def linear_rule(
     mean_round: Any = 0.0
     mean_square: Any = 0.0
     for prob, active, edges in all_links(probs, neighbours, edge_probs):
-        links = Round(
-            active=active,
-            mixing=peer_links.metropolis_matrix(edges),
-            edges=edges | np.eye(size, dtype=bool),
-            probs=probs,
-            keep=clients.keep,
-            targets=unit_targets,
-            rate=learning_rate,
-            steps=clients.steps,
-            curvature=clients.curvature[:, None],
-            options=options,
-        )
+        links = round_maker(clients, edges, options)(active, probs, unit_targets)
         # C = [A B]: what a round makes of unit vectors of the state and of the targets.
         one_round = np.vstack(RULES[rule](links, server[0], rows))
         mean_round += prob * one_round
@@ -246,10 +216,8 @@ def quadratic_clients(
     points = _checks.checked_targets('targets', targets, num_clients)
     points = points.reshape(num_clients, -1)
     curvatures = _checks.as_doubles('curvature', curvature)
-    if curvatures.shape not in ((), (num_clients,)):
-        requirement = f'be one number or a list of {num_clients}'
-        raise errors.invalid('curvature', requirement, f'shape {curvatures.shape}')
-    curvatures = np.broadcast_to(curvatures, num_clients)
+    what = f'a list of {num_clients}'
+    curvatures = _checks.checked_shape('curvature', curvatures, (num_clients,), what)
     is_curved = np.isfinite(curvatures) & (curvatures > 0)
     _checks.checked(
         'curvature', curvatures, is_curved, 'be positive and finite', ' at client {}'
@@ -277,6 +245,7 @@ def quadratic_clients(
         targets=points,
         curvature=curvatures,
         keep=keep,
+        rate=learning_rate,
         steps=steps,
         target_noise=target_noise,
         optimum=curvatures @ points / curvatures.sum(),
@@ -339,9 +308,6 @@ def all_links(
       The probability; bool[N], uplinks that are up; bool[N, N], edges that are up.
     """
     size = len(probs)
-    if neighbours is None:
-        # A client that is its own neighbour has none.
-        neighbours = np.arange(size)[:, None]
     graph = _graph(size, neighbours, edge_probs)
     link_probs = np.r_[probs, graph.probs]
     requirement = f'leave at most {_MAX_LINKS} links in all'
@@ -359,10 +325,6 @@ def all_edges(
     Yields:
       The probability; bool[N, N], edges that are up.
     """
-    if neighbours is None:
-        _checks.checked_prob('edge_probs', edge_probs)
-        yield 1.0, np.zeros((size, size), bool)
-        return
     graph = _graph(size, neighbours, edge_probs)
     num_edges = len(graph.probs)
     requirement = f'have at most {_MAX_LINKS} edges'
@@ -372,9 +334,12 @@ def all_edges(
 
 
 def _graph(
-    size: int, neighbours: ArrayLike, edge_probs: ArrayLike
+    size: int, neighbours: ArrayLike | None, edge_probs: ArrayLike
 ) -> peer_links.RandomGraph:
     """Builds the graph of N clients; raises for another number of them."""
+    if neighbours is None:
+        # A client that is its own neighbour has none.
+        neighbours = np.arange(size)[:, None]
     graph = peer_links.graph_of(neighbours, edge_probs, argument='edge_probs')
     num_rows = len(graph.matrix)
     _checks.require(num_rows == size, 'neighbours', f'have {size} rows', num_rows)

@@ -90,10 +90,9 @@ class QuadraticRun(NamedTuple):
         num_pairs = dimension * (dimension + 1) // 2
         moments_of_pair = layouts.num_moments(
             self.chain,
-            self.curvature,
+            groups,
             has_rows=algorithm.name not in linear_rounds.KEEP_NOTHING,
             has_offsets=any(np.ptp(self.targets[g], axis=0).any() for g in groups),
-            num_pairs=1,
         )
         return moments_of_pair * (1 + num_pairs / 10)
 

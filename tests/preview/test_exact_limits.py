@@ -264,7 +264,6 @@ def test_few_coordinates_have_the_variance_of_all(algorithm, noise):
 
 def test_work_is_that_of_the_smaller_layout():
     chain = analysis.link_chains.markov(np.repeat([0.2, 0.7], 10), up_rate=0.1)
-    work = layouts.num_moments(
-        chain, np.ones(20), has_rows=False, has_offsets=False, num_pairs=1
-    )
+    groups = layouts.exchangeable_groups(chain, np.ones(20))
+    work = layouts.num_moments(chain, groups, has_rows=False, has_offsets=False)
     assert work == 11 * 11 * 2**2

@@ -9,7 +9,6 @@ Clients of one kind follow the same law. So their states can be counted instead 
 which `layouts.LinkLayout` does.
 """
 
-import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -103,6 +102,10 @@ class LinkChain(NamedTuple):
             product *= sizes[kind]
         return product
 
+    def kind(self, client: int) -> ClientLinks:
+        """Returns the law of a client's own chain."""
+        return self.kinds[self.kind_of_client[client]]
+
     def modes(self) -> LinkModes:
         """Lists the modes that a run can reach.
 
@@ -159,18 +162,13 @@ def from_modes(
     """
     is_up = _checks.checked_masks('masks', masks, ndim=2)
     size, num_clients = is_up.shape
-    if not sparse.issparse(transition):
-        transition = _checks.as_doubles('transition', transition)
-        _checks.require(
-            transition.ndim == 2,
-            'transition',
-            f'have shape [{size}, {size}]',
-            transition.shape,
-        )
-    matrix = sparse.csr_array(transition, dtype=np.float64)
+    table = transition
+    if not sparse.issparse(table):
+        table = _checks.as_doubles('transition', table)
+    if table.shape != (size, size):
+        raise errors.invalid('transition', f'have shape [{size}, {size}]', table.shape)
+    matrix = sparse.csr_array(table, dtype=np.float64, copy=True)
     matrix.eliminate_zeros()
-    if matrix.shape != (size, size):
-        raise errors.invalid('transition', f'have shape [{size}, {size}]', matrix.shape)
     _checks.check_stochastic('transition', matrix, tolerance=1e-9)
     if start is None:
         start = _only_stationary_law(matrix)
@@ -234,7 +232,7 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
     shared = np.arange(len(start))
     states = np.zeros((len(start), 0), np.int64)
     for client in clients:
-        kind = chain.kinds[chain.kind_of_client[client]]
+        kind = chain.kind(client)
         size = kind.start.shape[1]
         _check_sizes(chain, len(start) * size, len(probabilities) * size)
         # A transition of the joint chain: one so far, and one of the client.
@@ -260,10 +258,10 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
         probabilities = probabilities[from_reached]
     shape = (len(start), len(start))
     matrix = sparse.csr_array((probabilities, (sources, targets)), shape=shape)
-    kinds = [chain.kinds[kind] for kind in chain.kind_of_client[clients]]
     masks = np.zeros(states.shape, bool)
     probs = np.zeros(states.shape)
-    for position, kind in enumerate(kinds):
+    for position, client in enumerate(clients):
+        kind = chain.kind(client)
         masks[:, position] = kind.is_up[shared, states[:, position]]
         probs[:, position] = kind.prob[shared]
     stationary = start
@@ -292,24 +290,3 @@ def _reached(start: np.ndarray, sources: np.ndarray, targets: np.ndarray) -> np.
         if is_reached[entered].all():
             return is_reached
         is_reached[entered] = True
-
-
-def product_chain(
-    chains: list[tuple[np.ndarray, np.ndarray]],
-) -> tuple[sparse.csr_array, np.ndarray, np.ndarray]:
-    """Joins independent chains to one.
-
-    Args:
-      chains: the transition matrix float64[m, m] and the start law float64[m] of each.
-
-    Returns:
-      The transition matrix, sparse float64[M, M]; the start law, float64[M]; and the state
-      of each chain, int64[M, number of chains].
-    """
-    transition = sparse.csr_array(np.ones((1, 1)))
-    start = np.ones(1)
-    for matrix, law in chains:
-        transition = sparse.kron(transition, sparse.csr_array(matrix), format='csr')
-        start = np.kron(start, law)
-    states = itertools.product(*(range(len(law)) for _, law in chains))
-    return transition, start, np.array(list(states), np.int64)

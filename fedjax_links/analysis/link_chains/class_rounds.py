@@ -13,19 +13,16 @@ find them, the algorithm in `linear_rounds.RULES` is applied to unit vectors of 
 clients of each class.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from fedjax_links.analysis.linear_rounds import Round, Rule
+from fedjax_links.analysis.linear_rounds import RoundMaker, Rule
 from fedjax_links.analysis.link_chains.layouts import LinkLayout
 
 # A functional that a round changes by less is conserved.
 _CONSERVED = 1e-10
-
-RoundMaker = Callable[[np.ndarray, np.ndarray, np.ndarray], Round]
-"""Makes a round of the mask bool[N], probabilities [N] and targets [N, width]."""
 
 
 class ClassRounds(NamedTuple):

@@ -7,7 +7,6 @@ of the group need their states too. Then the n - 1 or n - 2 others are counted.
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -54,86 +53,12 @@ class CountedGroup(NamedTuple):
         """Returns m."""
         return self.counts.shape[1]
 
-    def apply_counts(self, moments: np.ndarray, axis: int) -> np.ndarray:
-        """Moves moments that involve no client of the group.
-
-        Args:
-          moments: float64[S, ..., K, ...].
-          axis: of the K configurations.
-
-        Returns:
-          The moments after the transition, of the same shape.
-        """
-
-        def apply_move(move: GroupMove, part: np.ndarray) -> np.ndarray:
-            return move_along(move.counts[0], part, axis)
-
-        return self._by_mode(apply_move, moments)
-
-    def apply_one(self, moments: np.ndarray, axis: int, state: int) -> np.ndarray:
-        """Moves moments that involve one client of the group.
-
-        Args:
-          moments: float64[S, ..., K, ..., m, ...], with the client in each of its states.
-          axis: of the K configurations, its own client included.
-          state: axis of the m states.
-
-        Returns:
-          The moments after the transition, of the same shape.
-        """
-
-        def apply_move(move: GroupMove, part: np.ndarray) -> np.ndarray:
-            others = np.moveaxis(part, (state, axis), (0, 1))
-            states = np.arange(self.num_states)[:, None]
-            marked = others[states, self.add_one]
-            marked = move_along(move.counts[1], marked, 1)
-            marked = move_along(move.client, marked, 0)
-            after = np.zeros_like(others)
-            after[states, self.add_one] = marked
-            return np.moveaxis(after, (0, 1), (state, axis))
-
-        return self._by_mode(apply_move, moments)
-
-    def apply_two(
-        self, moments: np.ndarray, axis: int, first: int, second: int
-    ) -> np.ndarray:
-        """Moves moments that involve two different clients of the group.
-
-        Args:
-          moments: float64[S, ..., K, ..., m, ..., m, ...].
-          axis: of the K configurations, both clients included.
-          first: axis of the states of the first client.
-          second: axis of the states of the second client.
-
-        Returns:
-          The moments after the transition, of the same shape.
-        """
-
-        def apply_move(move: GroupMove, part: np.ndarray) -> np.ndarray:
-            others = np.moveaxis(part, (first, second, axis), (0, 1, 2))
-            states = np.arange(self.num_states)
-            index = states[:, None, None], states[:, None], self.add_two
-            marked = move_along(move.counts[2], others[index], 2)
-            marked = move_along(move.client, marked, 1)
-            marked = move_along(move.client, marked, 0)
-            after = np.zeros_like(others)
-            after[index] = marked
-            return np.moveaxis(after, (0, 1, 2), (first, second, axis))
-
-        return self._by_mode(apply_move, moments)
-
-    def _by_mode(
-        self,
-        apply_move: Callable[[GroupMove, np.ndarray], np.ndarray],
-        moments: np.ndarray,
-    ) -> np.ndarray:
-        """Applies to the moments of each mode the move that belongs to it."""
-        if len(self.moves) == 1:
-            return apply_move(self.moves[0], moments)
-        after = np.empty_like(moments)
+    def move_law(self, law: np.ndarray, axis: int) -> np.ndarray:
+        """Moves the counts of a law, float64[S, ..., K, ...], whose K are on an axis."""
+        after = np.empty_like(law)
         for index, move in enumerate(self.moves):
             modes = np.flatnonzero(self.move_of_mode == index)
-            after[modes] = apply_move(move, moments[modes])
+            after[modes] = move_along(move.counts[0], law[modes], axis)
         return after
 
 

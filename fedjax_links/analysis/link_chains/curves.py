@@ -25,6 +25,7 @@ from fedjax_links.analysis.link_chains.linear_systems import (
     LinearSystem,
     linear_system,
 )
+from fedjax_links.analysis.link_chains.moment_columns import moment_columns
 from fedjax_links.analysis.link_chains.moments import Moments
 from fedjax_links.analysis.link_chains.round_operators import (
     RoundOperator,
@@ -156,15 +157,16 @@ def linear_curve(
         lump=lump,
         options=options,
     )
-    layout = system.layout
-    law = layout.law_of_configurations(layout.modes.start, is_start=True)
+    law = system.layout.start_law()
     _, moments = moment_maps.start_moments(system.maps, system.targets, law)
-    sums = [_sum_over_links(system, moments)]
+    sums = [moments.sum_products()]
     num_bytes = 2 * (rounds + 1) * sums[0].nbytes
     _checks.check_memory('num_rounds', num_rounds, num_bytes)
+    columns = moment_columns(system.maps.second, is_symmetric=False)
     for _ in range(rounds):
-        moments = system.maps.second(moments)
-        sums.append(_sum_over_links(system, moments))
+        moved = columns.from_moments(system.maps.second.move_models(moments))
+        moments = columns.to_moments(columns.move_links(moved))
+        sums.append(moments.sum_products())
     means, covariances = _models(system, np.stack(sums))
     return LinearCurve(means, covariances, system.optimum)
 
@@ -255,7 +257,7 @@ def _limit(system: LinearSystem) -> ChainLimit:
             second.products[..., index, 0, :] = means[..., b, :]
     if is_stable:
         second = _second_fixed_point(maps, second, second_operator)
-    offsets, covariances = _models(system, _sum_over_links(system, second)[None])
+    offsets, covariances = _models(system, second.sum_products()[None])
     limit_means = {}
     limit_covariances = {}
     for name, offset in offsets.items():
@@ -291,12 +293,6 @@ def _second_fixed_point(
         # Target offsets of two coordinates have a symmetric law, and so have these moments.
         known = known.with_part(part.transposed(), known.part(part).transposed())
     return fixed_point(maps.second, known, maps.second_part, operator)
-
-
-def _sum_over_links(system: LinearSystem, moments: Moments) -> np.ndarray:
-    """Sums moments over the configurations: float64[pairs, n, n]."""
-    axes = tuple(range(len(system.layout.shape)))
-    return moments.products.sum(axis=axes)
 
 
 def _models(

@@ -145,7 +145,7 @@ def first_order_mean(
 
 def _two_state_links(chain: LinkChain) -> _TwoStateLinks:
     """Reads the rates of independent two-state links."""
-    kinds = [chain.kinds[kind] for kind in chain.kind_of_client]
+    kinds = [chain.kind(client) for client in range(chain.num_clients)]
     is_two_state = len(chain.start) == 1
     for kind in kinds:
         is_two_state = is_two_state and kind.is_up.tolist() == [[False, True]]
@@ -221,24 +221,11 @@ def _fedpbc_slope(chain: LinkChain, targets: np.ndarray) -> np.ndarray:
         return mean, links.stored(mean[None], trained)
 
     system = linear_systems.linear_system(
-        'fedpbc',
-        chain,
-        targets,
-        1.0,
-        1,
-        curvature=1.0,
-        noise=0.0,
-        neighbours=None,
-        edge_probs=0.0,
-        lump=None,
-        options={},
-        is_centred=True,
-        rule=small_steps,
+        'fedpbc', chain, targets, 1.0, 1, options={}, is_centred=True, rule=small_steps
     )
     law = system.layout.stationary_law()
     maps = system.maps
     first, _ = moment_maps.start_moments(maps, system.targets, law)
     operator = round_operator(maps.homogeneous_mean)
     moments = fixed_point(maps.mean, first, maps.mean_part, operator)
-    axes = tuple(range(len(system.layout.shape)))
-    return moments.products.sum(axis=axes)[:, 1, 0]
+    return moments.sum_products()[:, 1, 0]

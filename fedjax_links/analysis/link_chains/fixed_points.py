@@ -47,9 +47,11 @@ def fixed_point(
       transpose.
     """
     columns = part_operator.columns
-    zeros = np.zeros_like(columns.from_moments(known.part(part)))
+    zeros = np.zeros((columns.size, known.products.shape[-3]))
     known = known.with_part(part, columns.to_moments(zeros))
-    right = columns.from_moments(moment_map(known).part(part))
+    # Links move the moments of a part among themselves.
+    moved = moment_map.move_models(known).part(part)
+    right = columns.move_links(columns.from_moments(moved))
     solution = _solve(part_operator.apply, right)
     return known.with_part(part, columns.to_moments(solution))
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from fedjax_links.analysis import _checks, cohort_chain
-from fedjax_links.analysis.link_chains import chains
+from fedjax_links.analysis.link_chains import chains, patterns
 from fedjax_links.analysis.link_chains.chains import ClientLinks, LinkChain
 from fedjax_links.core import errors
 
@@ -145,24 +145,19 @@ def periodic_groups(
     is_up = np.array(ups)
     phases = np.array(phase_of_mode)
     cohort_probs = np.array(prob_of_mode)
-    ones = np.ones(len(phases))
-    next_phase = (phases + 1) % num_phases
-    shape = (len(phases), num_phases)
-    to_phase = sparse.csr_array(
-        (ones, (np.arange(len(phases)), next_phase)), shape=shape
+    # From each mode, all cohorts of the next phase.
+    by_phase = sparse.csr_array(
+        (cohort_probs, (phases, np.arange(len(phases)))),
+        shape=(num_phases, len(phases)),
     )
-    into = sparse.csr_array(
-        (cohort_probs, (phases, np.arange(len(phases)))), shape=shape[::-1]
-    )
+    transition = by_phase[(phases + 1) % num_phases]
     start = np.where(phases < turn, cohort_probs / turn, 0.0)
     group_of_mode = phases // turn
     kinds = []
     for client, group in enumerate(labels):
         prob = np.where(group_of_mode == group, size / sizes[group], 0.0)
         kinds.append(chains.shared_links(is_up[:, client], prob))
-    return LinkChain(
-        sparse.csr_array(to_phase @ into), start, tuple(kinds), np.arange(len(labels))
-    )
+    return LinkChain(transition, start, tuple(kinds), np.arange(len(labels)))
 
 
 def shared_shocks(
@@ -214,18 +209,14 @@ def shared_shocks(
     rise = _checks.checked_shape('up_rate', rise, (num_groups,), 'one per group')
     fall = _checks.checked_shape('down_rate', fall, (num_groups,), 'one per group')
     up_probs = rise / (rise + fall)
-    parts = []
-    for up, down, prob in zip(rise, fall, up_probs, strict=True):
-        matrix = np.array([[1.0 - up, up], [down, 1.0 - down]])
-        parts.append((matrix, np.array([1.0 - prob, prob])))
-    shock_transition, shock_start, shocks = chains.product_chain(parts)
-    num_shocks = len(shock_start)
+    shocks = patterns.two_state(up_probs[None], rise[None], fall[None]).modes()
+    num_shocks = len(shocks.start)
     kinds = []
     pairs = np.column_stack([chain.kind_of_client, labels])
     distinct, kind_of_client = np.unique(pairs, axis=0, return_inverse=True)
     for kind, group in distinct:
         links = chain.kinds[kind]
-        is_open = np.tile(shocks[:, group] == 1, len(chain.start))
+        is_open = np.tile(shocks.masks[:, group], len(chain.start))
         kinds.append(
             ClientLinks(
                 np.repeat(links.transition, num_shocks, axis=0),
@@ -235,8 +226,8 @@ def shared_shocks(
             )
         )
     return LinkChain(
-        sparse.kron(chain.transition, shock_transition, format='csr'),
-        np.kron(chain.start, shock_start),
+        sparse.kron(chain.transition, shocks.transition, format='csr'),
+        np.kron(chain.start, shocks.start),
         tuple(kinds),
         kind_of_client.ravel(),
     )

@@ -5,6 +5,8 @@ algorithm treats all clients in the same way. A group of exchangeable clients is
 state. All other clients are listed one by one.
 """
 
+import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -65,16 +67,22 @@ class LinkLayout(NamedTuple):
             blocks.append(np.full(group.num_states, num_listed + group_index))
         return np.concatenate(blocks)
 
-    def kind(self, group: int) -> ClientLinks:
-        """Returns the law of the links of a group."""
-        client = self.members[group][0]
-        return self.chain.kinds[self.chain.kind_of_client[client]]
+    @property
+    def class_slices(self) -> list[slice]:
+        """Returns the classes of each group."""
+        sizes = [group.num_states for group in self.groups]
+        bounds = len(self.listed) + np.cumsum([0, *sizes])
+        return [slice(*pair) for pair in itertools.pairwise(bounds)]
+
+    @property
+    def kinds(self) -> list[ClientLinks]:
+        """Returns the law of the links of each group."""
+        return [self.chain.kind(members[0]) for members in self.members]
 
     def class_is_up(self) -> np.ndarray:
         """Returns whether the clients of each class are up, bool[S, C]."""
         columns = [self.modes.masks]
-        for group_index in range(len(self.groups)):
-            columns.append(self.kind(group_index).is_up[self.modes.shared_state])
+        columns += [kind.is_up[self.modes.shared_state] for kind in self.kinds]
         return np.concatenate(columns, axis=1)
 
     def class_counts(self) -> np.ndarray:
@@ -98,38 +106,35 @@ class LinkLayout(NamedTuple):
     def block_probs(self) -> np.ndarray:
         """Returns the reported probability of each block's clients, float64[S, blocks]."""
         columns = [self.modes.probs]
-        for group_index in range(len(self.groups)):
-            columns.append(
-                self.kind(group_index).prob[self.modes.shared_state][:, None]
-            )
+        columns += [kind.prob[self.modes.shared_state, None] for kind in self.kinds]
         return np.concatenate(columns, axis=1)
 
-    def law_of_configurations(
-        self, mode_law: np.ndarray, *, is_start: bool
+    def start_law(self) -> np.ndarray:
+        """Computes the law of the configurations in the first round, float64[S, K_1, ..., K_G]."""
+        return self._joint_law(self.modes.start, [kind.start for kind in self.kinds])
+
+    def _joint_law(
+        self, mode_law: np.ndarray, client_laws: list[np.ndarray]
     ) -> np.ndarray:
-        """Computes the law of configurations in the first round, or in the long run.
+        """Computes the law of configurations of clients that are independent given the mode.
 
         Args:
-          mode_law: float64[S], the law of the modes of the listed clients in that round.
-          is_start: whether it is the first round.
+          mode_law: float64[S].
+          client_laws: float64[E, m] by group, the law of a client's state given the shared state.
 
         Returns:
           float64[S, K_1, ..., K_G].
         """
         law = mode_law
         for group_index, members in enumerate(self.members):
-            kind = self.kind(group_index)
-            if is_start:
-                law_of_client = kind.start[self.modes.shared_state]
-            else:
-                law_of_client = self._stationary_states(kind)
+            law_of_client = client_laws[group_index][self.modes.shared_state]
             counts = counting.counts_law(len(members), law_of_client)
             shape = [len(mode_law)] + [1] * group_index + [-1]
             law = law[..., None] * counts.reshape(shape)
         return law
 
     def _stationary_states(self, kind: ClientLinks) -> np.ndarray:
-        """Computes the long-run law of a client's state given the mode, float64[S, m]."""
+        """Computes the long-run law of a client's state given the shared state, float64[E, m]."""
         single = self.chain._replace(kinds=(kind,), kind_of_client=np.zeros(1, int))
         size = kind.start.shape[1]
         joint = joint_modes(single, np.zeros(1, int))
@@ -138,8 +143,7 @@ class LinkLayout(NamedTuple):
             law, (joint.shared_state, joint.client_states[:, 0]), joint.stationary
         )
         total = law.sum(axis=1, keepdims=True)
-        law = np.divide(law, total, out=np.zeros_like(law), where=total > 0)
-        return law[self.modes.shared_state]
+        return np.divide(law, total, out=np.zeros_like(law), where=total > 0)
 
     def stationary_law(self) -> np.ndarray:
         """Computes the fraction of the rounds in each configuration in the long run.
@@ -150,8 +154,11 @@ class LinkLayout(NamedTuple):
         Raises:
           ValueError: if the law is not that of independent clients given the mode.
         """
-        law = self.law_of_configurations(self.modes.stationary, is_start=False)
-        after = self.move_counts(law)
+        client_laws = [self._stationary_states(kind) for kind in self.kinds]
+        law = self._joint_law(self.modes.stationary, client_laws)
+        after = self.move_modes(law)
+        for group_index, group in enumerate(self.groups):
+            after = group.move_law(after, 1 + group_index)
         if np.abs(after - law).max() > _STATIONARY_TOLERANCE:
             requirement = (
                 'have clients that are independent given the shared state, or be used '
@@ -159,13 +166,6 @@ class LinkLayout(NamedTuple):
             )
             raise errors.invalid('chain', requirement, 'clients that are not')
         return law
-
-    def move_counts(self, moments: np.ndarray) -> np.ndarray:
-        """Applies a round's transition to moments [S, K_1, ..., ...] without a counted client."""
-        moments = self.move_modes(moments)
-        for group_index, group in enumerate(self.groups):
-            moments = group.apply_counts(moments, 1 + group_index)
-        return moments
 
     def move_modes(self, moments: np.ndarray) -> np.ndarray:
         """Applies a round's transition of the modes to moments, float64[S, ...]."""
@@ -177,7 +177,7 @@ class LinkLayout(NamedTuple):
 
 def layout_of(
     chain: LinkChain,
-    curvature: np.ndarray,
+    groups: list[np.ndarray],
     *,
     lump: bool | None,
     has_rows: bool,
@@ -188,9 +188,8 @@ def layout_of(
 
     Args:
       chain: the link chain.
-      curvature: float64[N], of the clients' losses.
-      lump: whether groups of exchangeable clients are counted; None chooses what is
-        smaller.
+      groups: of `exchangeable_groups`.
+      lump: whether the groups are counted; None chooses what is smaller.
       has_rows: whether the algorithm has a row for each client.
       has_offsets: whether targets differ within groups.
       num_pairs: pairs of coordinates of the models.
@@ -201,16 +200,14 @@ def layout_of(
     Raises:
       ValueError: if its moments have more than `MAX_ENTRIES` entries.
     """
-    groups = exchangeable_groups(chain, curvature)
     num_groups = len(groups)
-    no_groups: list[np.ndarray] = []
-    listed_entries = num_pairs * _num_entries(chain, no_groups, has_rows, has_offsets)
+    listed_entries = num_pairs * _num_entries(chain, [], has_rows, has_offsets)
     counted_entries = num_pairs * _num_entries(chain, groups, has_rows, has_offsets)
     if lump is None:
         lump = counted_entries < listed_entries
     entries = counted_entries
     if not lump:
-        groups = no_groups
+        groups = []
         entries = listed_entries
     if entries > MAX_ENTRIES:
         requirement = f'need at most {MAX_ENTRIES:,} numbers in all for its moments'
@@ -219,13 +216,11 @@ def layout_of(
             'of exchangeable ones'
         )
         raise errors.invalid('chain', requirement, got)
-    listed = np.setdiff1d(
-        np.arange(chain.num_clients), np.concatenate([*groups, np.zeros(0, int)])
-    )
+    listed = _listed_clients(chain, groups)
     modes = joint_modes(chain, listed)
     counted_groups = []
     for members in groups:
-        kind = chain.kinds[chain.kind_of_client[members[0]]]
+        kind = chain.kind(members[0])
         transitions, move_of_state = np.unique(
             kind.transition, axis=0, return_inverse=True
         )
@@ -237,22 +232,21 @@ def layout_of(
 
 
 def num_moments(
-    chain: LinkChain,
-    curvature: np.ndarray,
-    *,
-    has_rows: bool,
-    has_offsets: bool,
-    num_pairs: int,
+    chain: LinkChain, groups: list[np.ndarray], *, has_rows: bool, has_offsets: bool
 ) -> float:
-    """Bounds how many entries the moments have, which decides the cost of the theory.
+    """Bounds the entries of the moments of one pair, which decide the cost of the theory.
 
     Arguments are as in `layout_of`.
     """
-    no_groups: list[np.ndarray] = []
-    groups = exchangeable_groups(chain, curvature)
-    listed_entries = _num_entries(chain, no_groups, has_rows, has_offsets)
+    listed_entries = _num_entries(chain, [], has_rows, has_offsets)
     counted_entries = _num_entries(chain, groups, has_rows, has_offsets)
-    return num_pairs * min(listed_entries, counted_entries)
+    return min(listed_entries, counted_entries)
+
+
+def _listed_clients(chain: LinkChain, groups: list[np.ndarray]) -> np.ndarray:
+    """Returns the clients outside of the groups."""
+    counted = np.concatenate([*groups, np.zeros(0, int)])
+    return np.setdiff1d(np.arange(chain.num_clients), counted)
 
 
 def exchangeable_groups(chain: LinkChain, curvature: np.ndarray) -> list[np.ndarray]:
@@ -268,8 +262,7 @@ def exchangeable_groups(chain: LinkChain, curvature: np.ndarray) -> list[np.ndar
     return [
         members
         for members in groups
-        if len(members) > 1
-        and chain.kinds[chain.kind_of_client[members[0]]].is_up.any()
+        if len(members) > 1 and chain.kind(members[0]).is_up.any()
     ]
 
 
@@ -287,33 +280,21 @@ def _num_entries(
     Returns:
       The bound; infinity if a group has more than ``counting.MAX_COUNTS`` configurations.
     """
+    listed = _listed_clients(chain, groups)
     num_configurations = float(len(chain.start))
-    num_listed = chain.num_clients
     num_classes = 0
     for members in groups:
-        kind = chain.kinds[chain.kind_of_client[members[0]]]
-        num_states = kind.start.shape[1]
-        num_counts = _num_counts(len(members), num_states)
+        num_states = chain.kind(members[0]).start.shape[1]
+        num_counts = math.comb(len(members) + num_states - 1, num_states - 1)
         if num_counts > counting.MAX_COUNTS:
             return np.inf
         num_configurations *= num_counts
         num_classes += num_states
-        num_listed -= len(members)
-    counted = np.concatenate([*groups, np.zeros(0, int)])
-    for client in np.setdiff1d(np.arange(chain.num_clients), counted):
-        kind = chain.kinds[chain.kind_of_client[client]]
-        num_configurations *= kind.start.shape[1]
+    for client in listed:
+        num_configurations *= chain.kind(client).start.shape[1]
     num_coordinates = 2  # The constant 1, and the server model.
     if has_rows:
-        num_coordinates += num_listed + num_classes
+        num_coordinates += len(listed) + num_classes
     if has_offsets:
         num_coordinates += num_classes
     return num_configurations * num_coordinates**2
-
-
-def _num_counts(size: int, num_states: int) -> float:
-    """Returns the number of configurations, ``C(size + m - 1, m - 1)``."""
-    product = 1.0
-    for state in range(1, num_states):
-        product *= (size + state) / state
-    return round(product) if product < 1e15 else product

@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.analysis import _checks, linear_rules, peer_links
+from fedjax_links.analysis import _checks, linear_rules
 from fedjax_links.analysis.linear_rounds import (
     KEEP_MODELS,
     KEEP_NOTHING,
     RULES,
-    Round,
+    QuadraticClients,
     Rule,
+    round_maker,
 )
 from fedjax_links.analysis.link_chains import class_rounds, layouts, moment_maps
 from fedjax_links.analysis.link_chains.chains import LinkChain, check_chain
@@ -53,12 +54,12 @@ def linear_system(
     learning_rate: float,
     local_steps: int,
     *,
-    curvature: ArrayLike,
-    noise: float,
-    neighbours: ArrayLike | None,
-    edge_probs: ArrayLike,
-    lump: bool | None,
     options: Mapping[str, Any],
+    curvature: ArrayLike = 1.0,
+    noise: float = 0.0,
+    neighbours: ArrayLike | None = None,
+    edge_probs: ArrayLike = 0.0,
+    lump: bool | None = None,
     is_centred: bool = False,
     rule: Rule | None = None,
 ) -> LinearSystem:
@@ -89,7 +90,7 @@ def linear_system(
     has_rows = algorithm not in KEEP_NOTHING
     layout = layouts.layout_of(
         chain,
-        clients.curvature,
+        groups,
         lump=lump,
         has_rows=has_rows,
         has_offsets=any(np.ptp(clients.targets[g], axis=0).any() for g in groups),
@@ -103,7 +104,6 @@ def linear_system(
         layout,
         set_of_block,
         rule or RULES[algorithm],
-        learning_rate,
         options,
         neighbours=neighbours,
         edge_probs=edge_probs,
@@ -139,7 +139,7 @@ def _check_moves(
 
 
 def _sets_of_blocks(
-    clients: linear_rules.QuadraticClients, layout: layouts.LinkLayout
+    clients: QuadraticClients, layout: layouts.LinkLayout
 ) -> np.ndarray:
     """Chooses which blocks `class_rounds` puts into one set.
 
@@ -164,11 +164,10 @@ def _sets_of_blocks(
 
 
 def _branches(
-    clients: linear_rules.QuadraticClients,
+    clients: QuadraticClients,
     layout: layouts.LinkLayout,
     set_of_block: np.ndarray,
     rule: Rule,
-    learning_rate: float,
     options: Mapping[str, Any],
     *,
     neighbours: ArrayLike | None,
@@ -179,47 +178,22 @@ def _branches(
     size = len(clients.targets)
     by_set = np.argsort(set_of_block, kind='stable')
     order = np.concatenate([layout.blocks[block] for block in by_set])
+    ordered_clients = clients._replace(
+        keep=clients.keep[order], curvature=clients.curvature[order]
+    )
     probs = []
     round_makers = []
     for prob, edges in linear_rules.all_edges(size, neighbours, edge_probs):
         probs.append(prob)
-        round_makers.append(_round_maker(clients, order, edges, learning_rate, options))
+        round_makers.append(round_maker(ordered_clients, edges, options))
     rounds = class_rounds.class_rounds(
         layout, rule, round_makers, set_of_block=set_of_block, needs_probs=needs_probs
     )
     return list(zip(probs, rounds, strict=True))
 
 
-def _round_maker(
-    clients: linear_rules.QuadraticClients,
-    order: np.ndarray,
-    edges: np.ndarray,
-    learning_rate: float,
-    options: Mapping[str, Any],
-) -> class_rounds.RoundMaker:
-    """Returns what makes a round with some edges, of clients in some order."""
-    mixing = peer_links.metropolis_matrix(edges)
-    with_diagonal = edges | np.eye(len(edges), dtype=bool)
-
-    def make_round(mask: np.ndarray, probs: np.ndarray, targets: np.ndarray) -> Round:
-        return Round(
-            active=mask,
-            mixing=mixing,
-            edges=with_diagonal,
-            probs=probs,
-            keep=clients.keep[order],
-            targets=targets,
-            rate=learning_rate,
-            steps=clients.steps,
-            curvature=clients.curvature[order, None],
-            options=options,
-        )
-
-    return make_round
-
-
 def _targets_by_block(
-    layout: layouts.LinkLayout, clients: linear_rules.QuadraticClients
+    layout: layouts.LinkLayout, clients: QuadraticClients
 ) -> moment_maps.Targets:
     """Computes the means of the blocks' targets, their scatter and their noise."""
     means = [clients.targets[block].mean(axis=0) for block in layout.blocks]

@@ -1,9 +1,10 @@
 """Writes moments as columns of numbers that the links move by small matrices.
 
-A moment may involve one client of a counted group, or two. The configuration counts them
-too, so they and the counts move together. A column counts only the *other* clients: it has a
-number for each state of the involved clients and each configuration of the others. Then the
-involved clients and the counts of the others move by separate matrices.
+This is the links' half of a round, which the module `moments` introduces. A moment may involve
+one client of a counted group, or two. The configuration counts them too, so they and the counts
+move together. A column counts only the *other* clients: it has a number for each state of the
+involved clients and each configuration of the others. Then the involved clients and the counts
+of the others move by separate matrices.
 
 Products of a class with itself contain the squares of its clients. A column has the squares
 once, and the products of different clients beside them.
@@ -18,11 +19,7 @@ import numpy as np
 
 from fedjax_links.analysis.link_chains import counting
 from fedjax_links.analysis.link_chains.layouts import LinkLayout
-from fedjax_links.analysis.link_chains.moments import (
-    Coordinates,
-    MomentMap,
-    Moments,
-)
+from fedjax_links.analysis.link_chains.moments import MomentMap, Moments
 
 
 class _LinkMove(NamedTuple):
@@ -78,22 +75,6 @@ class _Block(NamedTuple):
         return after.reshape(columns.shape)
 
 
-_EntriesByGroups = list[tuple[tuple[int, ...], np.ndarray]]
-"""Moments, int64[F, A], after the groups of the clients that they involve."""
-
-
-class _Side(NamedTuple):
-    """Lists the coordinates of v, or those of w.
-
-    Attributes:
-      rest: int64[...], those that involve no counted client.
-      by_group: int64[states] by group, the others; empty where clients have no number.
-    """
-
-    rest: np.ndarray
-    by_group: list[np.ndarray]
-
-
 class MomentColumns(NamedTuple):
     """Converts between moments and columns, float64[size, pairs].
 
@@ -147,14 +128,12 @@ class MomentColumns(NamedTuple):
         by_configuration[self.configurations, self.mirrored[self.entries]] = columns
         products, squares = self.doubled
         by_configuration[:, products] += by_configuration[:, squares]
+        sizes = [math.prod(inner_shape) for inner_shape in self.inner_shapes]
+        parts = np.split(by_configuration, np.cumsum(sizes)[:-1], axis=1)
         arrays = []
-        start = 0
-        for inner_shape in self.inner_shapes:
-            stop = start + math.prod(inner_shape)
-            array = by_configuration[:, start:stop]
-            array = array.reshape(*shape, *inner_shape, num_pairs)
+        for part, inner_shape in zip(parts, self.inner_shapes, strict=True):
+            array = part.reshape(*shape, *inner_shape, num_pairs)
             arrays.append(np.moveaxis(array, -1, len(shape)))
-            start = stop
         return Moments(arrays[0], tuple(arrays[1:]))
 
     def move_links(self, columns: np.ndarray) -> np.ndarray:
@@ -172,8 +151,8 @@ def moment_columns(moment_map: MomentMap, *, is_symmetric: bool) -> MomentColumn
     """Chooses the columns for the moments of a map.
 
     Args:
-      moment_map: the map. A client has at most one number in v, and one in w.
-      is_symmetric: whether v = w.
+      moment_map: the map.
+      is_symmetric: whether v = w, in which a client then has at most one number.
 
     Returns:
       The columns.
@@ -182,34 +161,46 @@ def moment_columns(moment_map: MomentMap, *, is_symmetric: bool) -> MomentColumn
     num_rows = moment_map.left.size
     num_columns = moment_map.right.size
     inner_shapes: list[tuple[int, ...]] = [(num_rows, num_columns)]
-    has_squares = any(moment_map.left.segments) and any(moment_map.right.segments)
-    if has_squares:
-        inner_shapes += [(group.num_states, 1, 1) for group in layout.groups]
-    starts = np.cumsum([0, *(math.prod(shape) for shape in inner_shapes)])
-    numbers = np.arange(starts[-1])
-    products = numbers[: starts[1]].reshape(num_rows, num_columns)
-    squares = [numbers[a:b] for a, b in itertools.pairwise(starts[1:])]
+    for left, right in zip(
+        moment_map.left.fields, moment_map.right.fields, strict=True
+    ):
+        if left.size and right.size:
+            inner_shapes.append((left.shape[1], len(left), len(right)))
+    sizes = [math.prod(shape) for shape in inner_shapes]
+    numbers = np.arange(sum(sizes))
+    parts = np.split(numbers, np.cumsum(sizes)[:-1])
+    products = parts[0].reshape(num_rows, num_columns)
+    squares = []
+    for part, shape in zip(parts[1:], inner_shapes[1:], strict=True):
+        squares.append(np.moveaxis(part.reshape(shape), 0, -1))
     mirrored = numbers
     if is_symmetric:
-        mirrored = np.concatenate([products.T.ravel(), numbers[starts[1] :]])
-    blocks = _blocks(moment_map, products, squares, is_symmetric)
-    entries = []
-    configurations = []
-    for block in blocks:
+        mirrored = np.concatenate([products.T.ravel(), *parts[1:]])
+    moves = _joint_moves(layout)
+    blocks = []
+    entry_parts = []
+    configuration_parts = []
+    for groups, entries in _entries_by_groups(
+        moment_map, products, squares, is_symmetric
+    ):
+        if not entries.size:
+            continue
+        block = _block(layout, moves, groups, entries, is_symmetric)
         by_state = block.entries.reshape(
             *block.entries.shape, *len(layout.groups) * (1,)
         )
-        entries.append(np.broadcast_to(by_state, block.shape).ravel())
+        entry_parts.append(np.broadcast_to(by_state, block.shape).ravel())
         by_family = block.configurations[:, None]
-        configurations.append(np.broadcast_to(by_family, block.shape).ravel())
+        configuration_parts.append(np.broadcast_to(by_family, block.shape).ravel())
+        blocks.append(block)
     return MomentColumns(
         layout=layout,
         inner_shapes=inner_shapes,
         mirrored=mirrored,
         doubled=_doubled(moment_map, products, squares),
         blocks=blocks,
-        entries=np.concatenate(entries),
-        configurations=np.concatenate(configurations),
+        entries=np.concatenate(entry_parts),
+        configurations=np.concatenate(configuration_parts),
     )
 
 
@@ -217,84 +208,56 @@ def _doubled(
     moment_map: MomentMap, products: np.ndarray, squares: list[np.ndarray]
 ) -> np.ndarray:
     """Returns the products of a class with itself, and the squares in them."""
-    left = _side(moment_map.layout, moment_map.left)
-    right = _side(moment_map.layout, moment_map.right)
     doubled = [np.zeros((2, 0), np.int64)]
     for group, of_group in enumerate(squares):
-        diagonal = products[left.by_group[group], right.by_group[group]]
-        doubled.append(np.stack([diagonal, of_group]))
+        rows = moment_map.left.fields[group][:, None]
+        diagonal = products[rows, moment_map.right.fields[group]]
+        doubled.append(np.stack([diagonal.ravel(), of_group.ravel()]))
     return np.concatenate(doubled, axis=1)
 
 
-def _side(layout: LinkLayout, coordinates: Coordinates) -> _Side:
-    """Lists the coordinates of v, or those of w, by group."""
-    rest = np.arange(coordinates.size)
-    by_group = []
-    for group_index, group in enumerate(layout.groups):
-        rest = np.intersect1d(rest, coordinates.others[group_index])
-        states = np.arange(group.num_states)
-        segments = [start + states for start in coordinates.segments[group_index]]
-        by_group.append(np.concatenate([*segments, np.zeros(0, np.int64)]))
-    return _Side(rest, by_group)
-
-
-def _blocks(
+def _entries_by_groups(
     moment_map: MomentMap,
     products: np.ndarray,
     squares: list[np.ndarray],
     is_symmetric: bool,
-) -> list[_Block]:
-    """Collects the moments by the groups of the clients that they involve.
+) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    """Lists the moments by the groups of the clients that they involve.
 
     Args:
       moment_map: the map.
       products: int64[n, m], the numbers of products.
-      squares: int64[states] by group, the numbers of squares.
+      squares: int64[f, g, states] by group, the numbers of squares.
       is_symmetric: whether a product stands for its mirror image too.
+
+    Returns:
+      The groups, none to two, and int64[F, A], moments by the states of their clients.
     """
-    layout = moment_map.layout
-    left = _side(layout, moment_map.left)
-    right = _side(layout, moment_map.right)
+    left = moment_map.left
+    right = moment_map.right
     no_client = products[np.ix_(left.rest, right.rest)]
     if is_symmetric:
         no_client = no_client[np.triu_indices(len(left.rest))]
-    entries_by_groups: _EntriesByGroups = [((), no_client.reshape(-1, 1))]
-    entries_by_groups += _entries_of_one_client(
-        products, squares, left, right, is_symmetric
-    )
-    for pair in itertools.product(range(len(layout.groups)), repeat=2):
-        first, second = pair
-        if not is_symmetric or first <= second:
-            states = np.ix_(left.by_group[first], right.by_group[second])
-            entries_by_groups.append((pair, products[states].reshape(1, -1)))
-
-    moves = _joint_moves(layout)
-    blocks = []
-    for groups, entries in entries_by_groups:
-        if entries.size:
-            blocks.append(_block(layout, moves, groups, entries, is_symmetric))
-    return blocks
-
-
-def _entries_of_one_client(
-    products: np.ndarray,
-    squares: list[np.ndarray],
-    left: _Side,
-    right: _Side,
-    is_symmetric: bool,
-) -> _EntriesByGroups:
-    """Collects the moments that involve one client; arguments as of `_blocks`."""
-    entries_by_groups: _EntriesByGroups = []
-    for group_index in range(len(left.by_group)):
-        families = [products[np.ix_(left.rest, right.by_group[group_index])]]
+    by_groups: list[tuple[tuple[int, ...], np.ndarray]] = []
+    by_groups.append(((), no_client.reshape(-1, 1)))
+    for group, rows in enumerate(left.fields):
+        columns = right.fields[group]
+        by_state = [products[left.rest[:, None], columns[:, None]]]
         if not is_symmetric:
-            families.append(products[np.ix_(left.by_group[group_index], right.rest)].T)
+            by_state.append(products[rows[:, None], right.rest[:, None]])
         if squares:
-            families.append(squares[group_index][None])
-        families = [family for family in families if family.size]
-        if families:
-            entries_by_groups.append(((group_index,), np.concatenate(families)))
-    return entries_by_groups
+            by_state.append(squares[group])
+        num_states = rows.shape[1]
+        families = [entries.reshape(-1, num_states) for entries in by_state]
+        by_groups.append(((group,), np.concatenate(families)))
+    for first, second in itertools.product(range(len(left.fields)), repeat=2):
+        if not is_symmetric or first <= second:
+            rows = left.fields[first][:, None, :, None]
+            columns = right.fields[second][:, None, :]
+            num_states = rows.shape[2] * columns.shape[2]
+            entries = products[rows, columns].reshape(-1, num_states)
+            by_groups.append(((first, second), entries))
+    return by_groups
 
 
 def _joint_moves(

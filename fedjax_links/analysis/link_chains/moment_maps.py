@@ -23,6 +23,7 @@ from fedjax_links.analysis.link_chains.moments import (
     MomentMap,
     Moments,
     RoundMaps,
+    SideMaps,
 )
 
 
@@ -72,6 +73,11 @@ class Targets(NamedTuple):
     scatter: tuple[np.ndarray, ...]
     noise: np.ndarray
 
+    @property
+    def has_offsets(self) -> bool:
+        """Returns whether targets differ within a group."""
+        return any(scatter.any() for scatter in self.scatter)
+
 
 class _Indices(NamedTuple):
     """Holds where rows and offsets begin in v, or -1 without them, and the size of v."""
@@ -102,16 +108,15 @@ def moment_maps(
     num_classes = len(layout.class_blocks)
     num_counted = num_classes - len(layout.listed)
     after_rows = 2 + (num_classes if has_rows else 0)
-    has_offsets = any(scatter.any() for scatter in targets.scatter)
+    has_offsets = targets.has_offsets
     indices = _Indices(2 if has_rows else -1, -1, after_rows)
     if has_offsets:
         indices = indices._replace(offsets=after_rows, size=after_rows + num_counted)
     dimension = targets.means.shape[1]
     pairs = np.array([(a, b) for a in range(dimension) for b in range(a, dimension)])
     all_coordinates = _coordinates(layout, indices)
-    num_groups = len(layout.groups)
     # The number one in place of w involves no client of any group.
-    constant = Coordinates(1, (np.zeros(1, int),) * num_groups, ((),) * num_groups)
+    constant = _coordinates(layout, _Indices(-1, -1, 1))
     branch_maps = tuple(
         (prob, _round_maps(layout, rounds, targets, indices))
         for prob, rounds in branches
@@ -167,22 +172,17 @@ def _cross_map(second: MomentMap, num_counted: int) -> MomentMap:
 
 def _coordinates(layout: LinkLayout, indices: _Indices) -> Coordinates:
     """Says which coordinates belong to which group."""
-    segments = []
-    others = []
-    counted = 0
-    for group in layout.groups:
-        starts = []
-        if indices.rows >= 0:
-            starts.append(indices.rows + len(layout.listed) + counted)
-        if indices.offsets >= 0:
-            starts.append(indices.offsets + counted)
-        is_other = np.ones(indices.size, bool)
-        for first in starts:
-            is_other[first : first + group.num_states] = False
-        segments.append(tuple(starts))
-        others.append(np.flatnonzero(is_other))
-        counted += group.num_states
-    return Coordinates(indices.size, tuple(others), tuple(segments))
+    # Rows begin with those of listed clients, who have no offsets.
+    firsts = []
+    if indices.rows >= 0:
+        firsts.append(indices.rows)
+    if indices.offsets >= 0:
+        firsts.append(indices.offsets - len(layout.listed))
+    fields = []
+    for part in layout.class_slices:
+        classes = np.arange(part.start, part.stop)
+        fields.append(np.add.outer(firsts, classes).astype(int))
+    return Coordinates(indices.size, tuple(fields))
 
 
 def _round_maps(
@@ -229,21 +229,15 @@ def _round_maps(
     own_of_groups = []
     counts_of_groups = []
     noise_of_groups = []
-    start = num_listed
-    for group in layout.groups:
-        part = slice(start, start + group.num_states)
-        start += group.num_states
+    for part in layout.class_slices:
         common_of_groups.append(common[..., part, :])
         own_of_groups.append(_own(rounds, part, indices)[..., None, :, :, :])
         counts_of_groups.append(counts[..., None, part])
         noise_of_groups.append(square_noise[..., None, part])
+    side = SideMaps(left, tuple(common_of_groups), tuple(own_of_groups))
     return RoundMaps(
-        left=left,
-        right=left,
-        common_left=tuple(common_of_groups),
-        common_right=tuple(common_of_groups),
-        own_left=tuple(own_of_groups),
-        own_right=tuple(own_of_groups),
+        left=side,
+        right=side,
         counts=tuple(counts_of_groups),
         noise=noise[..., None, :, :] if noise.any() else None,
         noise_squares=tuple(noise_of_groups),
@@ -301,10 +295,8 @@ def _paired(maps: RoundMaps, pairs: np.ndarray) -> RoundMaps:
     if maps.noise is not None:
         noise = maps.noise * is_one[:, None, None]
     return maps._replace(
-        left=maps.left[..., first, :, :],
-        right=maps.right[..., second, :, :],
-        common_left=tuple(x[..., first, :, :] for x in maps.common_left),
-        common_right=tuple(x[..., second, :, :] for x in maps.common_left),
+        left=maps.left.of_pairs(first),
+        right=maps.right.of_pairs(second),
         noise=noise,
         noise_squares=tuple(x * is_one[:, None] for x in maps.noise_squares),
     )
@@ -312,36 +304,28 @@ def _paired(maps: RoundMaps, pairs: np.ndarray) -> RoundMaps:
 
 def _with_one(maps: RoundMaps) -> RoundMaps:
     """Replaces w by the number one."""
-    return maps._replace(right=np.ones((1, 1)), noise=None)
+    return maps._replace(right=SideMaps(np.ones((1, 1, 1)), (), ()), noise=None)
 
 
 def _homogeneous(
     maps: RoundMaps, model_indices: np.ndarray, has_rows: bool
 ) -> RoundMaps:
     """Picks server and rows of one coordinate of the models, without targets and noise."""
-    left = maps.left[..., :1, model_indices[:, None], model_indices]
-    common = tuple(x[..., :1, :, :][..., model_indices] for x in maps.common_left)
+    whole, common, own = maps.left.of_pairs(slice(1))
     fields = int(has_rows)
-    own = tuple(x[..., :fields, :fields] for x in maps.own_left)
-    return maps._replace(
-        left=left,
-        right=left,
-        common_left=common,
-        common_right=common,
-        own_left=own,
-        own_right=own,
-        noise=None,
+    side = SideMaps(
+        whole[..., model_indices[:, None], model_indices],
+        tuple(part[..., model_indices] for part in common),
+        tuple(part[..., :fields, :fields] for part in own),
     )
+    return maps._replace(left=side, right=side, noise=None)
 
 
 def _with_offsets(maps: RoundMaps) -> RoundMaps:
     """Replaces w by the sums of target offsets, which a round does not change."""
     num_states = [counts.shape[-1] for counts in maps.counts]
-    return maps._replace(
-        right=np.eye(sum(num_states)),
-        common_right=None,
-        own_right=tuple(np.ones((number, 1, 1)) for number in num_states),
-    )
+    own = tuple(np.ones((number, 1, 1)) for number in num_states)
+    return maps._replace(right=SideMaps(np.eye(sum(num_states))[None], (), own))
 
 
 def start_moments(
@@ -365,17 +349,14 @@ def start_moments(
     second = np.zeros((*law.shape, len(maps.pairs), coordinates.size, coordinates.size))
     second[..., 0, 0] = law[..., None]
     counts = layout.class_counts()
-    start = len(layout.listed)
     squares = []
-    has_offsets = any(scatter.any() for scatter in targets.scatter)
-    fields = int(maps.second.has_rows) + int(has_offsets)
+    fields = int(maps.second.has_rows) + int(targets.has_offsets)
     for group_index, group in enumerate(layout.groups):
-        part = slice(start, start + group.num_states)
-        start += group.num_states
+        part = layout.class_slices[group_index]
         group_squares = np.zeros(
             (*law.shape, len(maps.pairs), group.num_states, fields, fields)
         )
-        if has_offsets:
+        if targets.has_offsets:
             size = len(layout.members[group_index])
             scatter = targets.scatter[group_index][maps.pairs[:, 0], maps.pairs[:, 1]]
             # Offsets sum to zero: different ones have a negative product in the mean.
@@ -389,7 +370,8 @@ def start_moments(
             products = client_pairs[..., None, :, :] * mean_product[:, None, None]
             states = np.arange(group.num_states)
             products[..., states, states] += group_squares[..., -1, -1]
-            offsets = coordinates.segments[group_index][-1] + states
+            offsets = coordinates.fields[group_index][-1]
             second[..., offsets[:, None], offsets] = products
-        squares.append(group_squares)
+        if fields:
+            squares.append(group_squares)
     return Moments(first, ()), Moments(second, tuple(squares))

@@ -1,9 +1,9 @@
-"""Moves first and second moments of models and memories by one round of a link chain.
+"""Moves first and second moments of models and memories by one round of an algorithm.
 
 A round has two halves. First the models move: in each configuration of the links they are
 an affine map of server, rows and targets. Then the links move: clients go from state to
-state, and take their rows along. Before a round the moments are ``E[v w^T 1{k}]`` by
-configuration k, where v and w stack
+state, and take their rows along, as the module `moment_columns` does. Before a round the
+moments are ``E[v w^T 1{k}]`` by configuration k, where v and w stack
 
 ``(1, server, sums of rows by class, sums of target offsets by class)``.
 
@@ -17,7 +17,7 @@ random. A group also needs sums of squares over its clients, as they differ from
 sums.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,14 +29,20 @@ class Coordinates(NamedTuple):
 
     Attributes:
       size: the number of coordinates, n or m.
-      others: for each group int64[...], the coordinates that involve none of its clients.
-      segments: for each group the first coordinates of its rows, of its target offsets, or
-        of both. Each has as many coordinates as clients of the group have states.
+      fields: for each group int64[f, states], the coordinates that sum a number of its clients over
+        those in a state. The numbers are a client's row, its target offset, or both.
     """
 
     size: int
-    others: tuple[np.ndarray, ...]
-    segments: tuple[tuple[int, ...], ...]
+    fields: tuple[np.ndarray, ...]
+
+    @property
+    def rest(self) -> np.ndarray:
+        """Returns the coordinates that involve no client of a group."""
+        is_rest = np.ones(self.size, bool)
+        for fields in self.fields:
+            is_rest[fields] = False
+        return np.flatnonzero(is_rest)
 
 
 class Moments(NamedTuple):
@@ -51,6 +57,10 @@ class Moments(NamedTuple):
 
     products: np.ndarray
     squares: tuple[np.ndarray, ...]
+
+    def sum_products(self) -> np.ndarray:
+        """Sums the products over the configurations: float64[pairs, n, m]."""
+        return self.products.sum(axis=tuple(range(self.products.ndim - 3)))
 
     def part(self, block: 'MomentBlock') -> 'Moments':
         """Returns moments of some coordinates of v and w."""
@@ -98,21 +108,35 @@ class MomentBlock(NamedTuple):
         return MomentBlock(self.columns, self.rows, self.column_fields, self.row_fields)
 
 
+class SideMaps(NamedTuple):
+    """Holds how a round moves v in each configuration, or w.
+
+    Axes of configurations and pairs that are missing or have length 1 stand for all of them.
+
+    Attributes:
+      whole: float64[S, K_1, ..., pairs, n, n], the map of v.
+      common: for each group float64[S, K_1, ..., pairs, states, n], h of the module `class_rounds`;
+        empty where v has no rows.
+      own: for each group float64[S, K_1, ..., 1, states, f, f], maps a client's row and offset,
+        apart from h.
+    """
+
+    whole: np.ndarray
+    common: tuple[np.ndarray, ...]
+    own: tuple[np.ndarray, ...]
+
+    def of_pairs(self, index: np.ndarray | slice) -> 'SideMaps':
+        """Returns the maps at some entries of the axis of pairs."""
+        common = tuple(part[..., index, :, :] for part in self.common)
+        return SideMaps(self.whole[..., index, :, :], common, self.own)
+
+
 class RoundMaps(NamedTuple):
     """Holds the maps of a round in each configuration.
 
     Attributes:
-      left: float64[S, K_1, ..., pairs, n, n], the map of v.
-      right: float64[S, K_1, ..., pairs, m, m], the map of w; [m, m] if it is the same in all
-        configurations and for all pairs.
-      common_left: for each group float64[S, K_1, ..., pairs, states, n], h of the module
-        `class_rounds`.
-      common_right: float64[S, K_1, ..., pairs, states, m], the same of w; None where w has
-        no rows.
-      own_left: for each group float64[S, K_1, ..., 1, states, f, f], maps a client's row
-        and offset in v, apart from h.
-      own_right: the same of w, float64[S, K_1, ..., 1, states, g, g], or [states, g, g] if it is
-        the same in all configurations.
+      left: the maps of v.
+      right: the maps of w.
       counts: for each group int64[S, K_1, ..., 1, states], the clients in a state.
       noise: float64[S, K_1, ..., pairs, n, m], what noise adds per unit of probability; None
         without noise.
@@ -120,36 +144,24 @@ class RoundMaps(NamedTuple):
         squares of rows.
     """
 
-    left: np.ndarray
-    right: np.ndarray
-    common_left: tuple[np.ndarray, ...]
-    common_right: tuple[np.ndarray, ...] | None
-    own_left: tuple[np.ndarray, ...]
-    own_right: tuple[np.ndarray, ...]
+    left: SideMaps
+    right: SideMaps
     counts: tuple[np.ndarray, ...]
     noise: np.ndarray | None
     noise_squares: tuple[np.ndarray, ...]
 
     def one_pair(self) -> 'RoundMaps':
         """Returns the maps of the first pair, without noise."""
-        right = self.right
-        has_pairs = right.ndim > 2
-        if has_pairs:
-            right = right[..., :1, :, :]
-        common_right = self.common_right
-        if common_right is not None:
-            common_right = tuple(x[..., :1, :, :] for x in common_right)
+        first = slice(1)
         return self._replace(
-            left=self.left[..., :1, :, :],
-            right=right,
-            common_left=tuple(x[..., :1, :, :] for x in self.common_left),
-            common_right=common_right,
+            left=self.left.of_pairs(first),
+            right=self.right.of_pairs(first),
             noise=None,
         )
 
 
 class MomentMap(NamedTuple):
-    """Maps moments before a round to those before the next.
+    """Moves moments by the models' half of a round.
 
     Attributes:
       layout: the configurations.
@@ -157,7 +169,7 @@ class MomentMap(NamedTuple):
       right: coordinates of w.
       branches: maps of the outcomes of what a configuration leaves open, the links between
         clients, with their probabilities.
-      has_rows: whether the segments of v begin with rows.
+      has_rows: whether the first field of v is a client's row.
     """
 
     layout: LinkLayout
@@ -177,7 +189,7 @@ class MomentMap(NamedTuple):
         squares = [np.zeros_like(part) for part in moments.squares]
         for prob, maps in self.branches:
             before = moments.products
-            after = maps.left @ before @ np.swapaxes(maps.right, -1, -2)
+            after = maps.left.whole @ before @ np.swapaxes(maps.right.whole, -1, -2)
             if maps.noise is not None:
                 after += before[..., :1, :1] * maps.noise
             products = products + prob * after
@@ -190,97 +202,26 @@ class MomentMap(NamedTuple):
         self, maps: RoundMaps, moments: Moments, group: int
     ) -> np.ndarray:
         """Moves the sums of squares of a group's rows and offsets."""
-        own_left = maps.own_left[group]
-        own_right = maps.own_right[group]
+        own_left = maps.left.own[group]
+        own_right = maps.right.own[group]
         after = own_left @ moments.squares[group] @ np.swapaxes(own_right, -1, -2)
         if not self.has_rows:
             return after
         # h of the module `class_rounds`, which clients of a class have in common, adds to each of
         # their rows.
-        num_states = maps.counts[group].shape[-1]
-        states = np.arange(num_states)
+        states = np.arange(maps.counts[group].shape[-1])
         before = moments.products
-        forward = maps.common_left[group] @ before
-        with_own = np.stack(
-            [
-                forward[..., states, start + states]
-                for start in self.right.segments[group]
-            ],
-            axis=-1,
-        )
-        after[..., 0, :] += np.einsum('...f,...gf->...g', with_own, own_right)
-        if maps.common_right is None:
+        forward = maps.left.common[group] @ before
+        with_own = forward[..., states, self.right.fields[group]]
+        after[..., 0, :] += np.einsum('...fs,...sgf->...sg', with_own, own_right)
+        if not maps.right.common:
             return after
-        other = maps.common_right[group]
+        other = maps.right.common[group]
         backward = before @ np.swapaxes(other, -1, -2)
-        own_with = np.stack(
-            [
-                backward[..., start + states, states]
-                for start in self.left.segments[group]
-            ],
-            axis=-1,
-        )
-        after[..., :, 0] += np.einsum('...f,...gf->...g', own_with, own_left)
+        own_with = backward[..., self.left.fields[group], states]
+        after[..., :, 0] += np.einsum('...fs,...sgf->...sg', own_with, own_left)
         both = np.einsum('...sn,...sn->...s', forward, other)
         after[..., 0, 0] += maps.counts[group] * both
         if maps.noise is not None:
             after[..., 0, 0] += before[..., :1, 0] * maps.noise_squares[group]
         return after
-
-    def move_links(self, moments: Moments) -> Moments:
-        """Moves the links, and the rows and offsets with their clients."""
-        layout = self.layout
-        products = layout.move_modes(moments.products)
-        squares = [layout.move_modes(part) for part in moments.squares]
-        for group_index in range(len(layout.groups)):
-            products, squares = self._move_group(products, squares, group_index)
-        return Moments(products, tuple(squares))
-
-    def _move_group(
-        self, products: np.ndarray, squares: list[np.ndarray], group_index: int
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Moves the clients of one group."""
-        group = self.layout.groups[group_index]
-        axis = 1 + group_index
-        num_states = group.num_states
-        states = np.arange(num_states)
-        left = [start + states for start in self.left.segments[group_index]]
-        right = [start + states for start in self.right.segments[group_index]]
-        after = np.zeros_like(products)
-        rest_left = self.left.others[group_index]
-        rest_right = self.right.others[group_index]
-        last = products.ndim - 1
-
-        def block_index(rows: np.ndarray, columns: np.ndarray) -> tuple[Any, ...]:
-            return (..., rows[:, None], columns)
-
-        index = block_index(rest_left, rest_right)
-        after[index] = group.apply_counts(products[index], axis)
-        for rows in left:
-            index = block_index(rows, rest_right)
-            after[index] = group.apply_one(products[index], axis, last - 1)
-        for columns in right:
-            index = block_index(rest_left, columns)
-            after[index] = group.apply_one(products[index], axis, last)
-        new_squares = []
-        for other, part in enumerate(squares):
-            if other == group_index:
-                new_squares.append(group.apply_one(part, axis, part.ndim - 3))
-            else:
-                new_squares.append(group.apply_counts(part, axis))
-        for first, rows in enumerate(left):
-            for second, columns in enumerate(right):
-                # Pairs of different clients, then each client with itself.
-                index = block_index(rows, columns)
-                client_pairs = products[index]
-                own_squares = squares[group_index][..., first, second]
-                client_pairs[..., states, states] -= own_squares
-                moved = group.apply_two(client_pairs, axis, last - 1, last)
-                new_own_squares = new_squares[group_index][..., first, second]
-                moved[..., states, states] += new_own_squares
-                after[index] = moved
-        return after, new_squares
-
-    def __call__(self, moments: Moments) -> Moments:
-        """Moves moments by one round."""
-        return self.move_links(self.move_models(moments))

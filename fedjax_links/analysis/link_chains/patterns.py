@@ -29,7 +29,7 @@ def independent(probs: ArrayLike) -> LinkChain:
       [0.35 0.15 0.35 0.15]
     """
     table = _periodic_probs(probs)
-    return _two_state(table, table, 1.0 - table)
+    return two_state(table, table, 1.0 - table)
 
 
 def markov(
@@ -77,7 +77,7 @@ def markov(
         _checks.checked('correlation_time', times, times > 0, 'be positive')
         times = _per_client('correlation_time', times, table)
         redrawn = -np.expm1(-1.0 / times)
-        return _two_state(table, table * redrawn, (1.0 - table) * redrawn)
+        return two_state(table, table * redrawn, (1.0 - table) * redrawn)
     rate = _checks.checked_rate('up_rate', _UP_RATE if up_rate is None else up_rate)
     _checks.checked('up_rate', rate, rate > 0, 'be positive')
     rate = _per_client('up_rate', rate, table)
@@ -85,7 +85,7 @@ def markov(
     is_capped = (table == 0) | (rate * ratio > 1)
     rise = np.where(is_capped, table / np.where(table < 1, 1.0 - table, 1.0), rate)
     fall = np.where(is_capped, 1.0, rate * ratio)
-    return _two_state(table, rise, fall)
+    return two_state(table, rise, fall)
 
 
 def semi_markov(
@@ -280,7 +280,7 @@ def _phases(period: int) -> tuple[sparse.csr_array, np.ndarray]:
     return transition, (rounds == 0).astype(np.float64)
 
 
-def _two_state(probs: np.ndarray, rise: np.ndarray, fall: np.ndarray) -> LinkChain:
+def two_state(probs: np.ndarray, rise: np.ndarray, fall: np.ndarray) -> LinkChain:
     """Makes two-state links with the same period.
 
     Args:

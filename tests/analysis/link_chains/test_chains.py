@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from fedjax_links import analysis
 from fedjax_links.analysis import link_chains
@@ -215,6 +216,16 @@ def test_cycles_have_one_block_per_cycle_at_each_offset(reset):
 def test_a_matrix_with_one_stationary_law_starts_there():
     chain = link_chains.from_modes([[0.9, 0.1], [0.3, 0.7]], [[1, 0], [0, 1]])
     np.testing.assert_allclose(chain.start, [0.75, 0.25], atol=1e-12)
+
+
+def test_a_sparse_matrix_stays_as_it_was():
+    """It may store zeros, which the chain leaves out."""
+    entries = np.array([0.5, 0.5, 0.0, 1.0]), np.array([0, 1, 0, 1])
+    matrix = sparse.csr_array((*entries, np.array([0, 2, 4])), shape=(2, 2))
+    chain = link_chains.from_modes(matrix, [[1], [0]], start=[1.0, 0.0])
+    assert chain.transition.nnz == 3
+    assert matrix.nnz == 4
+    np.testing.assert_array_equal(matrix.indices, [0, 1, 0, 1])
 
 
 SUPPORTS_OF_A_ROW = [row for row in itertools.product([0, 1], repeat=3) if any(row)]

@@ -1,4 +1,4 @@
-"""Rounds as operators on columns, against maps of moments and enumerated clients."""
+"""Rounds as operators on columns, against moves group by group and enumerated clients."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,12 @@ from fedjax_links.analysis import link_chains
 from fedjax_links.analysis.link_chains import (
     fixed_points,
     linear_systems,
+    moment_columns,
+    moment_maps,
     round_operators,
 )
 from tests.analysis.linear_algorithms import options_of
+from tests.analysis.link_chains import group_moves
 from tests.tiers import cases
 
 CHAINS = {
@@ -69,12 +72,19 @@ def operators_of(maps):
     yield second, round_operators.round_operator(second, is_symmetric=True)
 
 
+def assert_same_moments(result, expected):
+    np.testing.assert_allclose(result.products, expected.products, atol=1e-13)
+    assert len(result.squares) == len(expected.squares)
+    for square, other in zip(result.squares, expected.squares, strict=True):
+        np.testing.assert_allclose(square, other, atol=1e-13)
+
+
 @pytest.mark.parametrize('is_sparse', [True, False])
 @pytest.mark.parametrize('chain', CHAINS)
 def test_an_operator_moves_columns_as_a_map_moves_moments(
     chain, is_sparse, monkeypatch
 ):
-    """The map takes clients out of the counts and back again, group by group."""
+    """Links move by `group_moves`, which takes clients out of the counts and back again."""
     monkeypatch.setattr(round_operators, '_MIN_SPARSE_SIZE', 0 if is_sparse else np.inf)
     links = CHAINS[chain]
     system = linear_system('scaffold', links, targets_of(links))
@@ -83,12 +93,26 @@ def test_an_operator_moves_columns_as_a_map_moves_moments(
         values = rng.normal(size=(operator.size, 1))
         moments = operator.columns.to_moments(values)
         np.testing.assert_allclose(operator.columns.from_moments(moments), values)
-        expected = moment_map.one_pair()(moments)
+        models = moment_map.one_pair().move_models(moments)
         result = operator.columns.to_moments(operator.apply(values))
-        np.testing.assert_allclose(result.products, expected.products, atol=1e-13)
-        assert len(result.squares) == len(expected.squares)
-        for square, other in zip(result.squares, expected.squares, strict=True):
-            np.testing.assert_allclose(square, other, atol=1e-13)
+        assert_same_moments(result, group_moves.move_links(moment_map, models))
+
+
+@pytest.mark.parametrize('chain', CHAINS)
+def test_columns_move_links_of_all_moments(chain):
+    """Clients have two numbers here, a row and a target offset, and models two coordinates."""
+    links = CHAINS[chain]
+    targets = np.random.default_rng(0).normal(size=(links.num_clients, 2))
+    system = linear_system('scaffold', links, targets)
+    law = system.layout.stationary_law()
+    _, moments = moment_maps.start_moments(system.maps, system.targets, law)
+    columns = moment_columns.moment_columns(system.maps.second, is_symmetric=False)
+    for _ in range(3):
+        models = system.maps.second.move_models(moments)
+        moved = columns.move_links(columns.from_moments(models))
+        moments = columns.to_moments(moved)
+        expected = group_moves.move_links(system.maps.second, models)
+        assert_same_moments(moments, expected)
 
 
 @pytest.mark.slow
@@ -116,7 +140,7 @@ def test_iterative_limits_are_those_of_enumerated_clients(name, chain, monkeypat
 
 @pytest.mark.parametrize('name', cases(MEMORIES, ['scaffold']))
 def test_a_curve_of_many_clients_ends_at_its_limit(name):
-    """Curves move moments without columns, so they do not share the solver."""
+    """A curve applies rounds one after another, so it does not share the solver."""
     chain = link_chains.markov(np.repeat([0.7, 0.5], 12), 0.5)
     targets = targets_of(chain)
     options = options_of(name)
