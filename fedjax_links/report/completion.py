@@ -16,7 +16,7 @@ class FinishedSeries(NamedTuple):
     """Holds the part of a run that pages are made of.
 
     Attributes:
-      series: labels, those of named algorithms first, see `in_order`.
+      series: labels in the order of their algorithms, those of named ones first, see `in_order`.
       tuning: the trials of tuning, by label of a tuned series.
       missing: labels of algorithms that are not finished; if in tuning, with the progress.
     """
@@ -40,7 +40,7 @@ def finished_series(run: runs.Results, *, so_far: bool = False) -> FinishedSerie
     tuning: dict[str, list[trials.TuningTrials]] = {}
     missing: list[str] = []
     names = dict(run.facts['names'])
-    for algorithm in in_order(sorted(run.facts['algorithms']), names):
+    for algorithm in in_order(run.facts['algorithms'], names):
         points = {
             label: point
             for label, (owner, point) in members.items()

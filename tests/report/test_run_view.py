@@ -99,6 +99,12 @@ def test_an_algorithm_is_missing_until_its_last_line_is_there():
     assert result.models['fedpbc'] == ['server', 'client_mean']
 
 
+def test_patterns_and_algorithms_follow_the_order_of_the_run():
+    result = view_of(lines('fedavg', level) + lines('fedpbc', level))
+    assert list(result.patterns) == ['first', 'second']
+    assert list(result.members) == ['fedpbc', 'fedavg']
+
+
 def test_patterns_and_algorithms_follow_the_order_of_names():
     names = [['second', 'B'], ['fedpbc', 'FedPBC'], ['first', 'A']]
     result = view_of(lines('fedavg', level) + lines('fedpbc', level), names=names)
@@ -157,7 +163,7 @@ def test_a_baseline_without_a_column_serves_all_its_points():
     result = view_of(
         lines('fedavg', level) + lines('fedpbc', level, points), grid={'mu': [0.1, 0.2]}
     )
-    assert list(result.members) == ['fedavg', 'fedpbc (mu 0.1)', 'fedpbc (mu 0.2)']
+    assert list(result.members) == ['fedpbc (mu 0.1)', 'fedpbc (mu 0.2)', 'fedavg']
     assert {result.baseline_of(label) for label in result.members} == {'fedavg'}
 
 
