@@ -165,7 +165,11 @@ def round_costs(
         seconds = np.where(senders, awaited, 0.0).max(axis=1)
     else:
         checks.within('durations', durations, 0, np.inf, axis='round')
-        seconds = _of_shape('durations', durations, (num_rounds,), 'float[T]')
+        seconds = np.asarray(durations, float)
+        if seconds.shape != (num_rounds,):
+            requirement = f'be float[T], of shape [{num_rounds}]'
+            got = f'shape {list(seconds.shape)}'
+            raise errors.invalid('durations', requirement, got)
     if _everyone_trains(traffic, options):
         compute = np.full(num_rounds, training.sum())
     else:
@@ -220,16 +224,6 @@ def _check_kinds(traffic: object, table: object, options: object) -> None:
         raise errors.invalid('table', requirement, errors.text_of(table))
     if options is not None and not hasattr(options, 'items'):
         raise errors.invalid('options', 'be options by name', errors.text_of(options))
-
-
-def _of_shape(
-    argument: str, value: ArrayLike, shape: tuple[int, ...], what: str
-) -> np.ndarray:
-    """Returns float64 of a shape; raises for another one."""
-    if np.shape(value) != shape:
-        requirement = f'be {what}, of shape {list(shape)}'
-        raise errors.invalid(argument, requirement, f'shape {list(np.shape(value))}')
-    return np.asarray(value, float)
 
 
 def _edges_up(edges: ArrayLike, mask: np.ndarray) -> np.ndarray:

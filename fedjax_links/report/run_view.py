@@ -44,7 +44,6 @@ class RunView:
       links: realised links by pattern; empty if none were recorded.
       clients: what was recorded of clients by pattern; empty if nothing was.
       diverged: phrases that say which simulations diverged, and in which round.
-      folder: of the run; None for results in memory.
       experiment: what ran or will run, if it is at hand.
       run: its results, with the metrics of near ties; None for data without a run.
       allow_imports: whether the folder's config may name code outside the package.
@@ -60,10 +59,14 @@ class RunView:
     links: Mapping[str, FirstSeedLinks] = dataclasses.field(default_factory=dict)
     clients: Mapping[str, Clients] = dataclasses.field(default_factory=dict)
     diverged: Sequence[str] = ()
-    folder: Path | None = None
     experiment: Experiment | None = None
     run: runs.Results | None = None
     allow_imports: bool = False
+
+    @property
+    def folder(self) -> Path | None:
+        """Returns the folder of the run; None for results in memory."""
+        return None if self.run is None else self.run.folder
 
     @functools.cached_property
     def patterns(self) -> list[str]:
@@ -221,20 +224,17 @@ class RunView:
         if not any(tried.ties.size for tried in tuning_trials):
             return tuning_uncertainty.of_series(final_values)
         algorithm, point = self.members[key.series]
-        near_ties = self._near_ties(algorithm, metric, key.model, tail)
+        near_ties = self._near_ties(
+            algorithm, metric=metric, model=key.model, tail=tail
+        )
         by_seed = dict(zip(self.seeds_of(key), final_values, strict=True))
         return near_ties.choice(by_seed, key.pattern, point)
 
     @functools.cached_property
     def _near_ties(self) -> Callable[..., NearTies]:
         """Returns a function that reads near ties of the run, once for equal arguments."""
-
-        @functools.cache
-        def read(algorithm: str, metric: str, model: str, tail: float) -> NearTies:
-            assert self.run is not None  # As there are trials of tuning.
-            return NearTies(self.run, algorithm, metric=metric, model=model, tail=tail)
-
-        return read
+        assert self.run is not None  # as there are trials of tuning
+        return functools.cache(functools.partial(NearTies, self.run))
 
     def span(self, tail: float | None) -> str:
         """Says what is averaged: ``mean of the last 3 evaluations over 5 seeds``."""
@@ -393,7 +393,6 @@ def from_run(
         links=links,
         clients=clients,
         diverged=completion.diverged(run, data),
-        folder=run.folder,
         experiment=experiment,
         run=run,
         allow_imports=allow_imports,

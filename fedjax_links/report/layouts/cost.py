@@ -15,7 +15,7 @@ from fedjax_links.pages import tables
 from fedjax_links.report import cost_model
 from fedjax_links.report.comparisons import FinalKey
 from fedjax_links.report.layouts import page, progress
-from fedjax_links.report.layouts.targets import reached_text, targets_by_title
+from fedjax_links.report.layouts.targets import by_title, reached_text
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
@@ -30,8 +30,6 @@ _UNITS = {
     'peers': ('GB peers', _GIGABYTE),
 }
 """By field of `cost_model.RoundCosts`, the title of its column, and its unit."""
-_LINK_SECTIONS = ('links', 'patterns', 'problem', 'redraw')
-"""Sections of a config that change links."""
 
 Speed = float | str | Mapping[str, Any]
 
@@ -121,15 +119,15 @@ def cost(
     """
     shown_metric = view.metric(metric)
     checks.choice('against', against, _AXES)
-    target_of_title = targets_by_title(shown_metric, targets)
+    target_of_title = by_title('targets', targets, shown_metric.number)
     config, links = _config_and_links(view)
     _check_traffic(view, config, traffic or {})
-    devices = {
-        pattern: cost_model.devices(
-            _num_clients(links, pattern), step=step, uplink=uplink, downlink=downlink
+    devices = {}
+    for pattern in view.patterns:
+        _, num_clients = next(iter(links.masks[pattern].values())).shape
+        devices[pattern] = cost_model.devices(
+            num_clients, step=step, uplink=uplink, downlink=downlink
         )
-        for pattern in view.patterns
-    }
     if model_bytes is not None:
         bytes_of_model = dict.fromkeys(view.patterns, model_bytes)
     else:
@@ -156,8 +154,9 @@ def cost(
         rows.append(row)
         shown_costs = costs.hours if against == 'hours' else costs.gigabytes
         mean_costs[key.pattern, key.series] = shown_costs.mean(axis=0)
-    num_seeds = _num_seeds_with_links(view, links)
-    caption = _caption(view, shown_metric, num_seeds, has_targets=bool(targets))
+    seeds = set(view.data['seed'].values.tolist())
+    seeds.intersection_update(*(links.masks[pattern] for pattern in view.patterns))
+    caption = _caption(view, shown_metric, len(seeds), has_targets=bool(targets))
     table = tables.from_rows(rows, caption + cost_model.directions_text(config))
     axis = _AXES[against], mean_costs
     curves = progress.curves(view, metrics=(shown_metric.name,), against=axis)
@@ -209,20 +208,6 @@ def _series_costs(
     return _SeriesCosts(by_title, seeds)
 
 
-def _num_clients(links: runs.RecordedLinks, pattern: str) -> int:
-    """Returns the number of clients under a pattern."""
-    first_mask = next(iter(links.masks[pattern].values()))
-    return int(first_mask.shape[1])
-
-
-def _num_seeds_with_links(view: RunView, links: runs.RecordedLinks) -> int:
-    """Returns the number of the run's seeds whose links were recorded under all patterns."""
-    seeds = set(view.data['seed'].values.tolist())
-    for pattern in view.patterns:
-        seeds &= links.masks[pattern].keys()
-    return len(seeds)
-
-
 def _target_costs(
     view: RunView,
     metric: Metric,
@@ -260,9 +245,7 @@ def _caption(
     return caption
 
 
-def _config_and_links(
-    view: RunView,
-) -> tuple[Section, runs.RecordedLinks]:
+def _config_and_links(view: RunView) -> tuple[Section, runs.RecordedLinks]:
     """Returns the config, empty for a run made in Python, and the recorded links.
 
     A check of the layout before a run has no recorded links. Links without an active client then
@@ -320,7 +303,7 @@ def _messages_of(
     """
     algorithm, point = view.members[label]
     for path, value in point.items():
-        if path.split('.')[0] in _LINK_SECTIONS:
+        if page.may_change_links(view, path):
             requirement = (
                 'not change links, as only those of its first point are recorded'
             )

@@ -5,7 +5,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fedjax_links.experiment.config_parts import SERVER_LR
 from fedjax_links.pages.tables import Table
+from fedjax_links.planning import seeding
 from fedjax_links.plot import panels
 from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.plot.panels import Axes, Figure
@@ -43,8 +45,8 @@ PAPER_SCALE = PAPER_FONT / panels.FONT
 _NARROWEST_PANEL = 0.5  # in a paper, of its width in a report
 MOST_SERIES = 24
 """Curves of a picture that can be told apart (chosen by eye)."""
-_COLUMNS_WITHOUT_LINKS = ('client.', 'algorithms.')
-"""Starts of columns of a grid that change no links."""
+_SECTIONS_WITHOUT_LINKS = ('algorithms', 'client', SERVER_LR)
+"""Where a config has the columns of a grid that only algorithms take."""
 MOST_LEGEND_ROWS = 6
 """Rows of a legend for which a picture of fixed height has room (chosen by eye)."""
 _NARROWEST = 6.4
@@ -68,9 +70,21 @@ def rounds_of_map(view: RunView, num_rounds: int) -> str:
 def lane_of_links(view: RunView) -> str:
     """Says which lane's links pages show: of the first seed, and of a grid the first point."""
     columns = {name for _, point in view.members.values() for name in point}
-    if all(name.startswith(_COLUMNS_WITHOUT_LINKS) for name in columns):
-        return 'first seed'
-    return 'first seed, first point of the grid'
+    if any(may_change_links(view, name) for name in columns):
+        return 'first seed, first point of the grid'
+    return 'first seed'
+
+
+def may_change_links(view: RunView, column: str) -> bool:
+    """Returns whether links may differ between values of a column of the grid.
+
+    The experiment knows it. Of its folder, the path in a config tells; the name of a column of a
+    run made in Python tells nothing.
+    """
+    if view.experiment is not None:
+        plan = view.experiment.plan
+        return column in {*plan.data_and_link_columns, seeding.REDRAW_COLUMN}
+    return column.split('.')[0] not in _SECTIONS_WITHOUT_LINKS
 
 
 def with_panels(

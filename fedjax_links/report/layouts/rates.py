@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedjax_links.core.records import Section
+from fedjax_links.experiment.config_parts import RATE, SERVER_LR
 from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric, format_value
 
-CLIENT_RATE = 'client.learning_rate'
 _TIE = ' ≈'
 EDGE_CAPTION = (
     'An arrow: the rate was tuned and lies at the upper (↑) or lower (↓) edge of what was '
@@ -62,9 +62,9 @@ def rates(view: RunView, *, published: Section | None = None) -> Page:
 
 def _fixed_rates(view: RunView, label: str) -> str:
     """Lists the learning rates that a series has without tuning."""
-    if CLIENT_RATE not in view.data.coords:
+    if RATE not in view.data.coords:
         return ''
-    column = view.data[CLIENT_RATE].sel(series=label).values.astype(float)
+    column = view.data[RATE].sel(series=label).values.astype(float)
     rates = np.unique(column[~np.isnan(column)])
     if not rates.size:
         return ''
@@ -75,7 +75,7 @@ def _chosen(tried: TuningTrials) -> str:
     """Writes what tuning chose, marked if it is at an edge of what was tried."""
     if tried.best is None:
         return 'diverged'
-    prefixes = {CLIENT_RATE: '', 'server_lr': 'server '}
+    prefixes = {RATE: '', SERVER_LR: 'server '}
     arrows = edges(tried)
     return ', '.join(
         f'{prefixes.get(name, f"{name} ")}{format_value(value)}{arrows[name]}'

@@ -47,8 +47,8 @@ def first_rounds(
         got = 'both' if targets else 'neither'
         raise errors.invalid('targets', 'be given, or `shares`, not both', got)
     paper = printed_numbers.load(published)
-    target_of_title = targets_by_title(shown_metric, targets)
-    share_of_title = _by_title('shares', shares, _share_title)
+    target_of_title = by_title('targets', targets, shown_metric.number)
+    share_of_title = by_title('shares', shares, _share_title)
     best_of = _best_metrics(view, final_metrics) if shares else {}
     rows = []
     for key in view.rows():
@@ -77,37 +77,32 @@ def first_rounds(
     return Page('First round to reach a target', [tables.from_rows(rows, caption)])
 
 
-def targets_by_title(metric: Metric, targets: Sequence[float]) -> dict[str, float]:
-    """Returns targets by the titles of their columns.
-
-    Args:
-      metric: of the targets.
-      targets: values of the metric.
-
-    Raises:
-      ValueError: for a target that is not finite, or two with one title, of which the table would
-        show one.
-    """
-    return _by_title('targets', targets, metric.number)
-
-
 def _share_title(share: float) -> str:
     """Returns the title of the column of a share."""
     return f'{100 * share:g} % of it'
 
 
-def _by_title(
+def by_title(
     argument: str, values: Sequence[float], title_of: Callable[[float], str]
 ) -> dict[str, float]:
-    """Returns numbers by the titles of their columns, which must differ."""
+    """Returns numbers by the titles of their columns.
+
+    Args:
+      argument: its name.
+      values: one for each column.
+      title_of: writes the title of a value.
+
+    Raises:
+      ValueError: for a value that is not finite, or two with one title, of which the table would
+        show one.
+    """
     checks.within(argument, values, -_LARGEST, _LARGEST, axis='entry')
-    by_title: dict[str, float] = {}
+    value_of: dict[str, float] = {}
     for value in map(float, values):
-        title = title_of(value)
-        if by_title.setdefault(title, value) != value:
+        if value_of.setdefault(title_of(value), value) != value:
             requirement = 'differ where the table rounds them'
             raise errors.invalid(argument, requirement, tuple(values))
-    return by_title
+    return value_of
 
 
 def _best_metrics(view: RunView, final_metrics: FinalMetrics) -> dict[str, float]:

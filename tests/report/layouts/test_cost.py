@@ -1,5 +1,6 @@
 """Hours and gigabytes of a run: against its own links, counted by hand."""
 
+import dataclasses
 import json
 import re
 
@@ -17,7 +18,7 @@ from fedjax_links import (
 )
 from fedjax_links.report import run_view
 from fedjax_links.report.comparisons import FinalKey
-from fedjax_links.report.layouts import cost
+from fedjax_links.report.layouts import cost, link_maps
 from tests.cli.command import run as command
 from tests.report.made import results as made
 
@@ -295,3 +296,38 @@ def test_what_has_no_cost_is_refused(tmp_path):
         ValueError, match=r'`config\.reports\.cost\.grid` must not change links'
     ):
         report.check(experiment.build({**swept, 'reports': {'cost': COST}}))
+
+
+def test_a_grid_of_python_that_may_change_links_has_no_cost(tmp_path):
+    client = local_training.local_sgd(0.1, local_steps=2)
+
+    def with_rate(rate=0.5):
+        return algorithms.fedavg(client, server_lr=rate)
+
+    def pattern(prob=0.5):
+        return participation.bernoulli(np.full(3, prob))
+
+    def run(name, grid):
+        planned = experiment.Experiment(
+            title=name,
+            problem=problems.quadratic(np.eye(3)),
+            patterns={'some': pattern},
+            algorithms={'fedavg': with_rate},
+            num_rounds=4,
+            eval_every=4,
+            seeds=(0,),
+            grid=grid,
+        )
+        return run_view.from_run(planned.run(tmp_path / name), planned)
+
+    fixed = {**SPEEDS, 'local_steps': 2, 'model_bytes': 4}
+    same_links = run('rates', {'rate': [0.5, 1.0]})
+    first, second = rows_of(cost(same_links, **fixed).tables[0]).values()
+    assert first == second
+    assert link_maps(same_links).tables[0].caption.startswith('First seed, all rounds')
+    other_links = run('probs', {'prob': [0.2, 0.9]})
+    assert 'First seed, first point' in link_maps(other_links).tables[0].caption
+    from_folder = dataclasses.replace(same_links, experiment=None)
+    for view, column in ((other_links, 'prob'), (from_folder, 'rate')):
+        with pytest.raises(ValueError, match=f'must not change links.*{column}'):
+            cost(view, **fixed)
