@@ -148,7 +148,8 @@ def map_cells(
         if final_metrics is not None:
             return [final_metrics.choices[key] for key in keys]
         evaluation = rounds.index(y_value if y == ROUND else x_value)
-        return _choices_at(view, shown_metric.name, keys, evaluation)
+        curves = [view.curve(shown_metric.name, key) for key in keys]
+        return [tuning_uncertainty.of_series(curve[:, evaluation]) for curve in curves]
 
     panels = list(itertools.product(view.patterns, axis_values[third]))
     shape = len(panels), len(axis_values[y]), len(axis_values[x])
@@ -248,14 +249,6 @@ def _series_by_cell(
         for cell in itertools.product(*values):
             series[algorithm, cell].append(label)
     return series
-
-
-def _choices_at(
-    view: RunView, metric: str, keys: Sequence[FinalKey], evaluation: int
-) -> list[Choice]:
-    """Returns the metrics of series at one evaluation."""
-    curves = [view.curve(metric, key) for key in keys]
-    return [tuning_uncertainty.of_series(curve[:, evaluation]) for curve in curves]
 
 
 def _best_index(candidates: Sequence[Choice], metric: Metric) -> int:

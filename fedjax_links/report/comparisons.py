@@ -60,8 +60,11 @@ class FinalMetrics(NamedTuple):
     @property
     def intervals(self) -> str:
         """Says what ± and the numbers in brackets are."""
+        shapes = [choice.values.shape for choice in self.choices.values()]
+        if all(num_seeds == 1 for _, num_seeds in shapes):
+            return 'one seed has no interval'
         text = f'± is {SEED_INTERVAL}'
-        if any(len(choice.values) > 1 for choice in self.choices.values()):
+        if any(num_rows > 1 for num_rows, _ in shapes):
             text += (
                 '. The number in brackets is half the width of the interval that includes tuning: '
                 'the choice among near ties, which ran with the same seeds, is drawn again'
@@ -183,17 +186,13 @@ class Verdicts:
             if difference is not None and not math.isnan(difference.mean)
         ]
         by_identity = {_identity(difference): difference for difference in known}
-        num_rows = len({id(difference) for difference in known})
         self._compared = [*by_identity.values()]
-        self._num_equal = num_rows - len(self._compared)
+        self._has_equal_rows = len(known) > len(self._compared)
         self._margin = margin
         self._until = until
         self._survivors: set[Hashable] = set()
-        if len(self._compared) > 1:
-            self._find_survivors()
-
-    def _find_survivors(self) -> None:
-        """Marks the comparisons that survive the correction."""
+        if len(self._compared) < 2:
+            return
         p_values = [difference.p_value for difference in self._compared]
         is_survivor = evaluation.benjamini_hochberg(p_values, _LEVEL)
         for difference, survives in zip(self._compared, is_survivor, strict=True):
@@ -242,7 +241,7 @@ class Verdicts:
         """
         parts = [self._caption_of_stars()]
         compared = self._compared
-        if len(compared) > 1 and self._num_equal:
+        if len(compared) > 1 and self._has_equal_rows:
             parts.append('rows of the same numbers are one comparison')
         texts = map(self.word, compared) if has_verdicts else ()
         if any(text.endswith(BY_ITSELF) for text in texts):

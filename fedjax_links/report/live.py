@@ -158,7 +158,8 @@ def write(
     parts = [
         f'<!doctype html><html lang="en"><meta charset="utf-8">{_VIEWPORT}{refresh}',
         f'<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>',
-        *map(_line, lines),
+        # A long line wraps below its text.
+        *(f'<pre>{html.escape(line)}</pre>' for line in lines),
     ]
     stand_ins: dict[str, str] = {}
     pages = layouts.build(view, {'curves': 'curves'}) if view.members else {}
@@ -173,8 +174,3 @@ def write(
         parts += [table.as_html() for table in page.tables]
     parts.append(f'<p>{html.escape(scripts.explanation(stand_ins))}</p>')
     atomic_files.write(paths.as_path(folder) / PAGE, '\n'.join(parts).encode())
-
-
-def _line(text: str) -> str:
-    """Writes a line of the status, which wraps below its text where it is long."""
-    return f'<pre>{html.escape(text)}</pre>'

@@ -13,6 +13,7 @@ from fedjax_links.pages import tables
 from fedjax_links.plot import panels
 from fedjax_links.plot.panels import Axes
 from fedjax_links.report.client_stats import Clients
+from fedjax_links.report.comparisons import SEED_INTERVAL
 from fedjax_links.report.layouts.page import (
     Page,
     lane_of_links,
@@ -32,8 +33,8 @@ _SPREAD = (
     'clients keep models, unless the server was tuned; first point of a grid). Each client counts '
     'the same. Mean, {quantile} and standard deviation (spread) are over clients. Took part least, '
     'most: means over the training clients with participations up to the lower quartile, and from '
-    "the upper one on. Own: of every client's own model. ± is the 95 % interval over seeds "
-    '(Student t). Drawn: the first seed, clients that do not train at 0.'
+    "the upper one on. Own: of every client's own model. {interval}Drawn: the first seed, clients "
+    'that do not train at 0.'
 )
 
 
@@ -275,13 +276,18 @@ def clients(view: RunView) -> Page:
     quantile = (
         'tenth percentile' if metric.direction == 'max' else 'ninetieth percentile'
     )
-    caption = _SPREAD.format(title=metric.title, quantile=quantile)
+    interval = f'± is {SEED_INTERVAL}. ' if view.num_seeds > 1 else ''
+    caption = _SPREAD.format(title=metric.title, quantile=quantile, interval=interval)
     picture_caption = (
         f'A point is a client, with its rounds and its {metric.title}; '
         'first seed; clients that do not train are at 0.'
     )
-    shown = [tables.from_rows(rows, caption)] if rows else []
-    page = Page('Clients', shown, caption=picture_caption)
+    if not rows:
+        caption = (
+            'No metrics of clients are recorded in this folder. Runs of the command `simulate` and '
+            '`report.write(results, experiment)` record them, if evaluation data have owners.'
+        )
+    page = Page('Clients', [tables.from_rows(rows, caption)], caption=picture_caption)
     return _with_scatter(view, page, counts, values, metric.title)
 
 

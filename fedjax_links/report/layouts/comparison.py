@@ -129,13 +129,11 @@ def _comparison_table(
     if paper:
         title = 'ours'
         difference_title = 'ours, minus'
-    is_any_at_edge = False
+    edges = {key: mark_edges(view, key.series, key.pattern) for key in differences}
     rows = []
     for key, difference in differences.items():
         row = labels(view, key, model=True)
-        arrows = mark_edges(view, key.series, key.pattern)
-        is_any_at_edge = is_any_at_edge or bool(arrows)
-        row['algorithm'] += arrows
+        row['algorithm'] += edges[key]
         if paper:
             row |= _printed(view, metric, paper, key)
         row[title] = final_metrics.text(key)
@@ -144,14 +142,14 @@ def _comparison_table(
             row[compared] = verdicts.text(metric, difference)
             row['verdict'] = verdicts.word(difference)
         rows.append(row)
-    caption = (
-        f'{final_metrics.caption()}. ± of a difference is {verdicts.interval}; '
-        f'{verdicts.caption(metric)}'
-    )
-    if is_any_at_edge:
+    caption = f'{final_metrics.caption()}.'
+    if has_differences and view.num_seeds > 1:
+        caption += (
+            f' ± of a difference is {verdicts.interval}; {verdicts.caption(metric)}'
+        )
+    if any(edges.values()):
         caption += f' {EDGE_CAPTION}'
-    words = [difference.word for difference in differences.values() if difference]
-    if evaluation.UNDECIDED in words:
+    if any(row.get('verdict') == evaluation.UNDECIDED for row in rows):
         caption += _redrawn_text(view)
     return tables.from_rows(rows, caption)
 

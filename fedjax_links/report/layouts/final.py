@@ -99,10 +99,9 @@ def best(
     caption = f'{final_metrics.caption()}.'
     if view.until:
         caption += f' ± of a difference is {view.verdicts([]).interval}.'
-    caption += (
-        ' No interval includes the choice of the best point. An arrow '
-        'marks a value at the upper (↑) or lower (↓) edge of the grid.'
-    )
+    if view.num_seeds > 1:
+        caption += ' No interval includes the choice of the best point.'
+    caption += ' An arrow marks a value at the upper (↑) or lower (↓) edge of the grid.'
     return Page('Best points of the grid', [tables.from_rows(rows, caption)])
 
 

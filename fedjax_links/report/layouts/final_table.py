@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from fedjax_links.core import checks
 from fedjax_links.pages import tables
-from fedjax_links.report.comparisons import FinalKey, FinalMetrics, PairedDifference
+from fedjax_links.report.comparisons import FinalKey, FinalMetrics
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.layouts.rates import EDGE_CAPTION, mark_edges
 from fedjax_links.report.run_view import RunView
@@ -48,61 +48,45 @@ def final(
     checks.choice('columns', columns, (_ALGORITHM,) if is_transposed else _PATTERNS)
     checks.choice('best', best, ('plain', 'bold'))
     final_metrics = view.final_metrics(metric, tail)
-    best_keys: set[FinalKey] = set()
-    if best == 'bold':
-        best_keys = _best_keys(view, final_metrics)
-    arrows = {
-        (label, pattern): mark_edges(view, label, pattern)
-        for label in view.main_models
-        for pattern in view.patterns
-    }
+    best_keys = _best_keys(view, final_metrics) if best == 'bold' else set()
+    edges = {key: mark_edges(view, key.series, key.pattern) for key in view.rows()}
+    cells, bold = _cells(view, final_metrics, best_keys, edges)
     sentences = [f'{final_metrics.caption()}.']
     if best_keys:
         sentences.append(_best_caption(view))
-    if any(arrows.values()):
+    if any(edges.values()):
         sentences.append(EDGE_CAPTION)
     header = [rows, *map(view.name, view.patterns)]
     if len(view.patterns) == 1 and not is_transposed:
         header = [rows, final_metrics.metric.title]
-    table = tables.Table(
-        header,
-        _cells(view, final_metrics, arrows),
-        ' '.join(sentences),
-        _bold_cells(view, best_keys),
-    )
+    table = tables.Table(header, cells, ' '.join(sentences), bold)
     if is_transposed:
         table = _transpose(table)
     return Page(f'Final {final_metrics.metric.words} in one table', [table])
 
 
 def _cells(
-    view: RunView, final_metrics: FinalMetrics, arrows: Mapping[tuple[str, str], str]
-) -> list[list[str]]:
-    """Returns a row for each algorithm: its title, then its metric by pattern.
+    view: RunView,
+    final_metrics: FinalMetrics,
+    best_keys: set[FinalKey],
+    edges: Mapping[FinalKey, str],
+) -> tuple[list[list[str]], list[tuple[int, int]]]:
+    """Writes a row for each algorithm: its title, then its metric by pattern.
 
-    Args:
-      view: the run.
-      final_metrics: of the run.
-      arrows: of tuned rates at an edge, by algorithm and pattern.
+    Returns:
+      The rows; row and column of the best cells.
     """
     rows = []
-    for label, model in view.main_models.items():
-        texts = [_series_title(view, label, model)]
-        for pattern in view.patterns:
-            text = final_metrics.text(FinalKey(pattern, label, model))
-            texts.append(text + arrows[label, pattern])
-        rows.append(texts)
-    return rows
-
-
-def _bold_cells(view: RunView, best_keys: set[FinalKey]) -> list[tuple[int, int]]:
-    """Returns row and column of the best cells; column 0 has the titles."""
-    cells = []
+    bold = []
     for row, (label, model) in enumerate(view.main_models.items()):
+        texts = [_series_title(view, label, model)]
         for column, pattern in enumerate(view.patterns, start=1):
-            if FinalKey(pattern, label, model) in best_keys:
-                cells.append((row, column))
-    return cells
+            key = FinalKey(pattern, label, model)
+            texts.append(final_metrics.text(key) + edges[key])
+            if key in best_keys:
+                bold.append((row, column))
+        rows.append(texts)
+    return rows, bold
 
 
 def _series_title(view: RunView, label: str, model: str) -> str:
@@ -138,14 +122,11 @@ def _best_keys(view: RunView, final_metrics: FinalMetrics) -> set[FinalKey]:
             continue
         for key in keys:
             difference = view.paired_difference(final_metrics, key, winner.series)
-            if difference is not None and _is_open(difference):
+            if difference is None or math.isnan(difference.mean):
+                continue  # The winner itself, or a series that diverged.
+            if not difference.excludes_zero:
                 best_keys.add(key)
     return best_keys
-
-
-def _is_open(difference: PairedDifference) -> bool:
-    """Returns whether a difference may be zero; a series that diverged is behind."""
-    return not (math.isnan(difference.mean) or difference.excludes_zero)
 
 
 def _best_caption(view: RunView) -> str:

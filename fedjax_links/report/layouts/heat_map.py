@@ -135,18 +135,16 @@ def _arrange(
     Returns:
       The panels in order, and how many stand side by side.
     """
-    map_panels = [
-        _MapPanel(number, algorithm)
-        for number, algorithm in itertools.product(range(num_panels), algorithms)
-    ]
-    if num_panels == 1:
-        # As many stand side by side as a page is wide.
-        columns = int((_PAGE_WIDTH - _MARGIN) // (width + _PANEL_GAP))
-        return map_panels, max(1, columns)
-    if num_panels > len(algorithms):
+    if 1 < num_panels <= len(algorithms):
+        pairs = itertools.product(algorithms, range(num_panels))
+        return [_MapPanel(number, algorithm) for algorithm, number in pairs], num_panels
+    pairs_by_number = itertools.product(range(num_panels), algorithms)
+    map_panels = list(itertools.starmap(_MapPanel, pairs_by_number))
+    if num_panels > 1:
         return map_panels, len(algorithms)
-    map_panels.sort(key=lambda panel: algorithms.index(panel.algorithm))
-    return map_panels, num_panels
+    # As many stand side by side as a page is wide.
+    columns = int((_PAGE_WIDTH - _MARGIN) // (width + _PANEL_GAP))
+    return map_panels, max(1, columns)
 
 
 def _caption(
@@ -267,12 +265,7 @@ def _legend_title(compared_map: ComparedMap) -> str:
         parts.append('best: coloured by algorithm')
     hatched = f'hatched where {compared_map.undecided.format("an interval")}'
     if compared_map.has_equivalent:
-        margin = (
-            compared_map.view.margin
-            if compared_map.margin is None
-            else compared_map.margin
-        )
-        margin_text = compared_map.metric.margin_text(margin)
+        margin_text = compared_map.metric.margin_text(compared_map.margin)
         hatched += f', dotted where it lies within {margin_text}'
     models = {}
     for label, (algorithm, _) in compared_map.view.members.items():

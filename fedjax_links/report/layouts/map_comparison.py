@@ -11,7 +11,7 @@ from fedjax_links.pages import tables
 from fedjax_links.pages.tables import Table
 from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.report.cells import Cells
-from fedjax_links.report.comparisons import PairedDifference
+from fedjax_links.report.comparisons import PairedDifference, checked_margin
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import format_value
 
@@ -28,7 +28,7 @@ class ComparedMap:
       view: the run.
       cells: final metrics at the cells.
       metric: which metric.
-      margin: up to which differences are equivalent; None for that of the run.
+      margin: up to which differences are equivalent.
       names: of all algorithms.
       baseline: name of the baseline.
       faces: float[A, 3], the colours of all algorithms.
@@ -51,7 +51,7 @@ class ComparedMap:
         self.view = view
         self.cells = map_cells
         self.metric = map_cells.metric
-        self.margin = margin
+        self.margin = checked_margin(margin, view.margin)
         self.names = list(map(view.name, map_cells.choices))
         self.baseline = view.name(view.baseline)
         all_styles = plot.assign_styles(map_cells.choices).values()
@@ -63,14 +63,16 @@ class ComparedMap:
         if view.num_seeds == 1:
             self.undecided = 'one seed decides nothing'
         self.compared: dict[str, np.ndarray] = {}
-        if view.baseline in map_cells.choices:
-            for label in map_cells.choices:
-                if label != view.baseline:
-                    self.compared[label] = self._differences_to_baseline(label)
+        compare = np.vectorize(self._difference, otypes=[object])
+        base = map_cells.choices.get(view.baseline)
+        for label, choices in map_cells.choices.items():
+            if base is not None and label != view.baseline:
+                is_fair = map_cells.is_fair(label, view.baseline)
+                self.compared[label] = compare(choices, base, is_fair)
         self.differences = [
             difference for cells in self.compared.values() for difference in cells.flat
         ]
-        self.verdicts = view.verdicts(self.differences, margin)
+        self.verdicts = view.verdicts(self.differences, self.margin)
         self._rank()
 
     def _panel_cells(self, pattern: str, third_value: object) -> dict[str, str]:
@@ -81,19 +83,6 @@ class ComparedMap:
         if self.cells.third:
             cells[short_name(self.cells.third)] = format_value(third_value)
         return cells
-
-    def _differences_to_baseline(self, label: str) -> np.ndarray:
-        """Returns object[K, Y, X], the differences of an algorithm at all cells."""
-        choices = self.cells.choices[label]
-        base = self.cells.choices[self.view.baseline]
-        is_fair = self.cells.is_fair(label, self.view.baseline)
-        differences = np.empty(choices.shape, object)
-        for cell in np.ndindex(choices.shape):
-            choice: Choice = choices.item(cell)
-            other: Choice = base.item(cell)
-            fair = bool(is_fair[cell])
-            differences[cell] = self._difference(choice, other, fair)
-        return differences
 
     def _rank(self) -> None:
         """Finds the best and the second best at each cell, and judges the lead."""
@@ -182,11 +171,14 @@ class ComparedMap:
             rows += self._rows(texts, algorithm=self.view.name(label))
             is_fair = self.cells.is_fair(label, self.view.baseline)
             is_any_unfair = is_any_unfair or not is_fair.all()
-        caption = (
-            f'Difference to {self.baseline} at the same cell, in parentheses the final metric; '
-            f'± is {self.verdicts.interval}; '
-            f'{self.verdicts.caption(self.metric, has_verdicts=False)}'
-        )
+        caption = f'Difference to {self.baseline} at the same cell, in parentheses the final metric'
+        if self.view.num_seeds == 1:
+            caption += '.'
+        else:
+            caption += (
+                f'; ± is {self.verdicts.interval}; '
+                f'{self.verdicts.caption(self.metric, has_verdicts=False)}'
+            )
         if is_any_unfair:
             caption += (
                 ' [inf]: one of the two is the best of more values by the same seeds, which makes '
@@ -227,10 +219,12 @@ class ComparedMap:
         caption = (
             f'Minus {self.baseline}. Ahead and behind: each cell by itself; survive: after '
             'Benjamini-Hochberg. All cells: the mean difference, by seed, over the cells where '
-            f'both converged; ± is {self.verdicts.interval}, in brackets with tuning; *: zero lies '
-            'outside. '
-            'Cells share their seeds, so their counts are not independent.'
+            'both converged'
         )
+        if self.view.num_seeds > 1:
+            caption += f'; ± is {self.verdicts.interval}, in brackets with tuning'
+            caption += '; *: zero lies outside'
+        caption += '. Cells share their seeds, so their counts are not independent.'
         return tables.from_rows(rows, caption)
 
     def _range(self, differences: Sequence[PairedDifference]) -> str:

@@ -104,7 +104,12 @@ def test_a_map_explains_no_word_that_it_does_not_show(rng):
     ('column', 'words'),
     [
         ('links.probs', 'first seed, first point of the grid'),
+        ('problem.alpha', 'first seed, first point of the grid'),
+        ('redraw', 'first seed, first point of the grid'),
+        ('of_python', 'first seed, first point of the grid'),
         ('client.learning_rate', 'first seed'),
+        ('algorithms.fedavg.server_lr', 'first seed'),
+        ('server_lr', 'first seed'),
     ],
 )
 def test_pages_of_links_say_which_point_has_them(column, words, rng):
@@ -117,7 +122,23 @@ def test_pages_of_links_say_which_point_has_them(column, words, rng):
     for layout in (link_maps, participation, overview):
         shown = captions(layout(view)).lower()
         assert words in shown
-        assert ('first point of the grid' in shown) == ('links' in column)
+        assert ('first point of the grid' in shown) == ('point' in words)
+
+
+@pytest.mark.parametrize('layout', [bars, best, comparison, final, metrics])
+def test_captions_of_one_seed_explain_no_interval(layout, rng):
+    view = results({name: rng.uniform(size=(1, 1, 2)) for name in ('fedavg', 'mifa')})
+    for table in layout(view).tables:
+        assert 'one seed has no interval' in table.caption
+        assert '±' not in table.caption
+
+
+def test_maps_of_one_seed_explain_no_interval(rng):
+    ends = {label: rng.normal(size=(1, 1, 1)) for label in GRID}
+    view = results(ends, members=GRID)
+    for table in heat_map(view, x='links.probs', y='links.up_rate').tables:
+        assert not any('±' in cell for row in table.rows for cell in row)
+        assert '±' not in table.caption
 
 
 def test_an_overview_of_several_patterns_names_its_own(rng):

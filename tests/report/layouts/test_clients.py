@@ -214,3 +214,6 @@ def test_evaluation_data_without_owners_have_no_clients(tmp_path):
         _ = runs.read(tmp_path).clients
     with pytest.raises(ValueError, match='its evaluation data have no owners'):
         _ = run.clients
+    table = report.table(tmp_path, 'clients')
+    assert table.empty
+    assert 'if evaluation data have owners' in table.attrs['caption']
