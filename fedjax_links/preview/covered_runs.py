@@ -1,6 +1,6 @@
 """Says which configured runs meet what predictions and theorems assume of clients and links."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from fedjax_links import base
 from fedjax_links.config import nested
@@ -27,7 +27,7 @@ def reason_unpredicted(links: ConfiguredLinks) -> str:
     if _is_unequal(links):
         return UNEQUAL
     config = config_at_first_point(links)
-    client = nested.section(config.get('client', {}))
+    client = config.get('client', {})
     sections = [client]
     for _, section in sections_of(config, 'fedavg', 'fedpbc'):
         sections.append({**client, **nested.section(section.get('client', {}))})
@@ -84,9 +84,9 @@ def _is_unequal(links: ConfiguredLinks) -> bool:
     """Returns whether clients may differ in weight or steps for other reasons than their links."""
     config = links.experiment.config or {}
     sections = [config.get('client', {})]
-    for section in config.get('algorithms', {}).values():
-        if isinstance(section, Mapping):
-            sections += [section, section.get('client', {})]
+    for value in config.get('algorithms', {}).values():
+        section = nested.section(value)
+        sections += [section, nested.section(section.get('client', {}))]
     swept = {column.rpartition('.')[2] for column in links.experiment.plan.columns}
     options = swept.union(*sections)
     if not options.isdisjoint({'client_steps', 'min_steps'}):

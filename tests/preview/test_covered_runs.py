@@ -137,6 +137,14 @@ def test_the_end_of_other_local_steps_is_not_predicted(client):
     assert lines[-1].strip().startswith('no end predicted: local steps of ')
 
 
+def test_a_client_program_may_be_its_name_alone():
+    unequal = {'name': 'digits', 'num_clients': 4, 'alpha': 0.3}
+    algorithms = {'fedavg': {'client': 'local_sgd'}, 'fedpbc': {}}
+    links = links_of(UPLINKS, unequal, algorithms=algorithms)
+    assert links.problem.min_examples < links.problem.max_examples
+    assert covered_runs.reason_unpredicted(links) == ''
+
+
 def test_momentum_changes_no_limit():
     client = {**CLIENT, 'optimizer': {'name': 'sgd', 'momentum': 0.9}}
     assert covered_runs.reason_unpredicted(links_of(UPLINKS, client=client)) == ''

@@ -311,7 +311,7 @@ def _messages_of(
         config = nested.put(config, path.split('.'), value)
     section = nested.section(config.get('algorithms', {}).get(algorithm) or {})
     options: dict[str, Any] = {'name': algorithm, **section}
-    client = {**config.get('client', {}), **options.get('client', {})}
+    client = {**config.get('client', {}), **nested.section(options.get('client', {}))}
     if local_steps is None:
         local_steps = client.get('client_steps', client.get('local_steps'))
     if local_steps is None:

@@ -30,7 +30,7 @@ CONFIG = {
     'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.4}},
     'client': {'learning_rate': 0.1, 'local_steps': 2},
     'algorithms': {
-        'fedavg': {},
+        'fedavg': {'client': 'local_sgd'},
         'pausing': {
             'name': 'fedpbc',
             'compute': 'active',
