@@ -122,15 +122,9 @@ def _check_num_clients(
         raise errors.invalid(argument, requirement, num_clients)
 
 
-def check_eval_fn(eval_fn: object) -> None:
-    """Raises unless it can be called; None stands for the problem's metrics."""
-    if eval_fn is not None and not callable(eval_fn):
-        raise errors.invalid('eval_fn', 'be a function', errors.text_of(eval_fn))
-
-
 def check_evaluations(eval_fn: object, eval_every: int | None, num_rounds: int) -> None:
     """Raises unless evaluations are by a function and divide the rounds evenly."""
-    check_eval_fn(eval_fn)
+    checks.optional_functions(eval_fn=eval_fn)
     if eval_every is None:
         return
     checks.static_int('eval_every', eval_every)

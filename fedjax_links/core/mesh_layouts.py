@@ -170,13 +170,13 @@ class Layout:
         return self._map_tables(self._pad, values)
 
     def from_device_leaves(
-        self, leaves: Sequence[TableLeaf], *, is_padded: bool = False
+        self, leaves: Sequence[TableLeaf], *, is_padded: bool
     ) -> PyTree:
         """Returns the pytree as seen from outside.
 
         Args:
           leaves: from inside, tables with D * K rows.
-          is_padded: whether tables keep their padding; by default they have N rows.
+          is_padded: whether tables keep their padding; otherwise they get N rows.
         """
         if not is_padded:
             leaves = self._map_tables(self._without_padding, leaves)

@@ -18,7 +18,7 @@ from fedjax_links.base import (
     Problem,
 )
 from fedjax_links.config.schema import Settings
-from fedjax_links.core import contracts, errors, grids, prng
+from fedjax_links.core import checks, contracts, errors, grids, prng
 from fedjax_links.core.grids import Point
 from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.planning import problem_families, seeding, sequential_seeds
@@ -350,7 +350,7 @@ def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
     Raises:
       ValueError: unless it returns numbers by name.
     """
-    contracts.check_eval_fn(eval_fn)
+    checks.optional_functions(eval_fn=eval_fn)
     key = jax.random.key(0)
     params = jax.eval_shape(problem.init_params, key)
     requirement = 'return numbers by name'

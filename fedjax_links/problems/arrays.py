@@ -132,7 +132,8 @@ def from_arrays(
     held_out = examples_held_out(eval_data, rows, num_clients=counts.size)
     checks.function('init_params', init_params, 'key')
     params = jax.eval_shape(init_params, jax.random.key(0))
-    user_functions.check_random_loss(random_loss_fn)
+    if random_loss_fn is not None:
+        checks.function('random_loss_fn', random_loss_fn, 'params', 'batch', 'key')
     if isinstance(loss_fn, str):
         name = loss_fn
         loss_fn, measure, outputs = _by_name(name, metrics, predict, params, rows)
@@ -374,11 +375,10 @@ def examples_held_out(
         check_rows('eval_data', part, 'label', len(labels) if labels.ndim else 0)
     check_numbers('eval_data', labels)
     check_same_kind('eval_data', rows, 'features', features)
-    if num_clients is None:
-        return [rows, labels, *owners]
-    limit = num_clients + len(labels)
-    checked = [checks.ids('eval_data', column, limit=limit) for column in owners]
-    return [rows, labels, *checked]
+    if num_clients is not None:
+        limit = num_clients + len(labels)
+        owners = [checks.ids('eval_data', column, limit=limit) for column in owners]
+    return [rows, labels, *owners]
 
 
 def _check_num_parts(eval_data: tuple[ArrayLike, ...]) -> None:

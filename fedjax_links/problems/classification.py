@@ -70,7 +70,9 @@ def digits(
     if 'dataset' in options:
         requirement = "be left out of 'digits'; the problem 'images' takes one"
         raise errors.invalid('dataset', requirement, options['dataset'])
-    if data_seed is None and not _has_own_seed(options.get('data')):
+    data = options.get('data')
+    has_own_seed = isinstance(data, Mapping) and 'seed' in data
+    if data_seed is None and not has_own_seed:
         data_seed = seed
     return images(
         dataset='digits',
@@ -275,11 +277,6 @@ def _preprocess(
     if channels is not None or (features.dtype == np.uint8 and not tokens):
         return Partial(augmentation.scale_pixels, channels)
     return unchanged if tokens else None
-
-
-def _has_own_seed(data: object) -> bool:
-    """Returns whether the options of a loader have a seed, which then draws the data."""
-    return isinstance(data, Mapping) and 'seed' in data
 
 
 def _load(

@@ -50,42 +50,31 @@ def eval_outputs(
     checks.function(argument, predict)
     rows = next(iter(features.values()))
     two = np.zeros((2, *rows.shape[1:]), jax.dtypes.canonicalize_dtype(rows.dtype))
-    layers = _Layers(features)
+    embeds_features = False
+    by_batch = False
 
     def evaluate(params: Params, examples: Array) -> PyTree:
-        layers.examples = examples
-        with nn.intercept_methods(layers.inspect):
+        def inspect_layer(
+            call: Callable[..., Any], args: Any, kwargs: Any, context: Any
+        ) -> Any:
+            nonlocal embeds_features, by_batch
+            layer = context.module
+            if getattr(layer, 'normalises_by_batch', False):
+                by_batch = True
+            if isinstance(layer, nn.Embed) and args and args[0] is examples:
+                embeds_features = True
+                for name, ids in features.items():
+                    _check_ids(name, ids, layer.num_embeddings)
+            return call(*args, **kwargs)
+
+        with nn.intercept_methods(inspect_layer):
             return predict(params, examples)
 
     outputs: jax.ShapeDtypeStruct = jax.eval_shape(evaluate, params, two)
     if getattr(outputs, 'shape', ())[:1] != (2,):
         requirement = 'give a row of outputs for each example'
         raise errors.invalid(argument, requirement, f'{outputs} for 2')
-    return ModelOutputs(outputs, layers.embeds_features, layers.by_batch)
-
-
-class _Layers:
-    """Inspects the layers of a model while it is evaluated."""
-
-    def __init__(self, features: Mapping[str, np.ndarray]) -> None:
-        """Starts without findings; ``features`` are those of `eval_outputs`."""
-        self.examples: Array | None = None
-        self.embeds_features = False
-        self.by_batch = False
-        self._features = features
-
-    def inspect(
-        self, call: Callable[..., Any], args: Any, kwargs: Any, context: Any
-    ) -> Any:
-        """Notes what a layer is, then calls it, as `flax.linen.intercept_methods` asks."""
-        layer = context.module
-        if getattr(layer, 'normalises_by_batch', False):
-            self.by_batch = True
-        if isinstance(layer, nn.Embed) and args and args[0] is self.examples:
-            self.embeds_features = True
-            for name, ids in self._features.items():
-                _check_ids(name, ids, layer.num_embeddings)
-        return call(*args, **kwargs)
+    return ModelOutputs(outputs, embeds_features, by_batch)
 
 
 def _check_ids(name: str, ids: np.ndarray, num_embeddings: int) -> None:

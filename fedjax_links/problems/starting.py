@@ -1,7 +1,6 @@
 """Starts problems at fixed parameters, such as those of a trained model."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,35 +16,33 @@ class _FixedParams:
 
     Attributes:
       params: the parameters, leaves by name.
-      names: names of the leaves, in the order of ``structure``.
-      structure: of the problem's parameters.
-      dtypes: of the problem's parameters, leaf by leaf.
+      shapes: those of the problem's parameters, whose structure and dtypes are returned.
     """
 
     params: Params
-    names: tuple[str, ...]
-    structure: Any
-    dtypes: tuple[np.dtype, ...]
+    shapes: Params
 
     def __call__(self, key: Key) -> Params:
         del key
         by_name = tree.by_name(self.params)
-        leaves = []
-        for name, dtype in zip(self.names, self.dtypes, strict=True):
-            leaves.append(jnp.asarray(by_name[name], dtype))
-        return jax.tree.unflatten(self.structure, leaves)
+        leaves = [
+            jnp.asarray(by_name[name], leaf.dtype)
+            for name, leaf in tree.by_name(self.shapes).items()
+        ]
+        return jax.tree.unflatten(jax.tree.structure(self.shapes), leaves)
 
     def __eq__(self, other: object) -> bool:
         """Compares by the object of parameters: problems with the same one share programs."""
         if not isinstance(other, _FixedParams):
             return NotImplemented
-        if self.params is not other.params:
-            return False
-        return self.structure == other.structure and self.dtypes == other.dtypes
+        has_same_params = self.params is other.params
+        return has_same_params and (
+            jax.tree.flatten(self.shapes) == jax.tree.flatten(other.shapes)
+        )
 
     def __hash__(self) -> int:
         """Hashes what is compared."""
-        return hash((id(self.params), self.dtypes))
+        return hash((id(self.params), jax.tree.structure(self.shapes)))
 
 
 def with_initial_params(problem: Problem, params: Params) -> Problem:
@@ -89,13 +86,7 @@ def with_initial_params(problem: Problem, params: Params) -> Problem:
     for name in leaves:
         if name not in expected:
             raise errors.unknown_name('params', name, expected)
-    fixed = _FixedParams(
-        params=params,
-        names=tuple(expected),
-        structure=jax.tree.structure(shapes),
-        dtypes=tuple(leaf.dtype for leaf in expected.values()),
-    )
-    return dataclasses.replace(problem, init_params=fixed)
+    return dataclasses.replace(problem, init_params=_FixedParams(params, shapes))
 
 
 def _check_leaf(

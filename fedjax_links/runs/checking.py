@@ -76,13 +76,10 @@ def _are_columns(values: object) -> bool:
 
 
 def _are_names(values: object) -> bool:
-    if not isinstance(values, list):
-        return False
-    return all(map(_is_pair_of_texts, values))
-
-
-def _is_pair_of_texts(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(is_text, value))
+    return isinstance(values, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(map(is_text, pair))
+        for pair in values
+    )
 
 
 def _are_models(values: object) -> bool:
