@@ -89,11 +89,9 @@ def in_chunks(
     def add(total: PyTree, sums: PyTree) -> PyTree:
         """Adds the sums of the last iteration's chunks, one after the other.
 
-        In the same iteration the compiler would merge a chunk's sum into the total if there
-        is one device, and round differently.
+        In the same iteration the compiler would merge a chunk's sum into the total if the mesh
+        has one device, and round differently.
         """
-        if not on_mesh:  # They are added as soon as they are computed.
-            return total
         for device in range(num_devices):
             total = jax.tree.map(lambda a, b, d=device: a + b[d], total, sums)
         return total
@@ -106,7 +104,8 @@ def in_chunks(
     def run_chunk(iteration: Array, carry: _Carry) -> _Carry:
         # Store what the last iteration computed.
         total, table, (sums, *finished) = carry
-        total = add(total, sums)
+        if on_mesh:
+            total = add(total, sums)
         table = store(table, *finished)
         # Read the rows of this iteration's chunk.
         iteration_ids = jax.lax.dynamic_slice_in_dim(

@@ -17,11 +17,12 @@ _TOKENS = np.full(256, len(VOCABULARY), np.uint8)
 _TOKENS[list(VOCABULARY.encode('ascii'))] = np.arange(len(VOCABULARY))
 
 
-def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
+def encode(texts: Sequence[str], *, argument: str = 'texts') -> NDArray[np.uint8]:
     """Encodes texts of one length.
 
     Args:
       texts: E of them, of L characters each.
+      argument: what to name in an error.
 
     Returns:
       uint8[E, L], below `NUM_TOKENS`.
@@ -29,24 +30,6 @@ def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
     Raises:
       ValueError: for no texts, entries that are not texts, or texts that differ in length.
     """
-    return _encode('texts', texts)
-
-
-def encode_next(after: Sequence[str]) -> NDArray[np.int32]:
-    """Encodes the single characters that follow texts as labels, int32[E].
-
-    Raises:
-      ValueError: for none, or other than single characters.
-    """
-    tokens = _encode('after', after)
-    if tokens.shape[1] != 1:
-        got = errors.text_of(after[0])
-        raise errors.invalid('after', 'be single characters', got)
-    return tokens[:, 0].astype(np.int32)
-
-
-def _encode(argument: str, texts: Sequence[str]) -> NDArray[np.uint8]:
-    """Encodes texts of one length; errors name them by the argument."""
     checks.not_empty(argument, texts)
     for text in texts:
         if not isinstance(text, str):
@@ -56,3 +39,16 @@ def _encode(argument: str, texts: Sequence[str]) -> NDArray[np.uint8]:
             raise errors.invalid(argument, requirement, errors.text_of(text))
     points = np.frombuffer(''.join(texts).encode('utf-32-le', 'surrogatepass'), '<u4')
     return _TOKENS[np.minimum(points, 255)].reshape(len(texts), -1)
+
+
+def encode_next(after: Sequence[str]) -> NDArray[np.int32]:
+    """Encodes the single characters that follow texts as labels, int32[E].
+
+    Raises:
+      ValueError: for none, or other than single characters.
+    """
+    tokens = encode(after, argument='after')
+    if tokens.shape[1] != 1:
+        got = errors.text_of(after[0])
+        raise errors.invalid('after', 'be single characters', got)
+    return tokens[:, 0].astype(np.int32)

@@ -96,12 +96,8 @@ def draw_distinct(
         is_first = (client != before) & (client < num_clients)
         accepted = jnp.zeros(size + width, bool)
         accepted = accepted.at[position].set(is_first, unique_indices=True)
-        # Fill the slots in order, and drop the clients that do not fit.
-        rank = jnp.cumsum(accepted, dtype=jnp.int32)
-        slots = jnp.where(accepted, rank - 1, size)
-        empty = jnp.full(size, num_clients, jnp.int32)
-        members = empty.at[slots].set(candidates, mode='drop')
-        return members, rank[-1], pass_index + 1
+        members, num_members = _first(candidates, accepted, size, num_clients)
+        return members, num_members, pass_index + 1
 
     empty = jnp.full(size, num_clients, jnp.int32)
     start = (empty, jnp.int32(0), jnp.int32(0))
@@ -137,18 +133,35 @@ def redraw_until_distinct(
         _, _, pass_index = carry
         proposed = propose(jax.random.fold_in(key, pass_index), width)
         # Whether a draw is rejected, or enough are left, is independent of who is drawn.
-        rank = jnp.cumsum(eligible(proposed), dtype=jnp.int32)
-        accepted = jnp.diff(rank, prepend=0) > 0
-        slots = jnp.where(accepted, rank - 1, size)
-        empty = jnp.full(size, num_clients, jnp.int32)
-        members = jnp.sort(empty.at[slots].set(proposed, mode='drop'))
-        all_differ = (rank[-1] >= size) & (members[1:] != members[:-1]).all()
+        members, num_left = _first(proposed, eligible(proposed), size, num_clients)
+        members = jnp.sort(members)
+        all_differ = (num_left >= size) & (members[1:] != members[:-1]).all()
         return members, all_differ, pass_index + 1
 
     empty = jnp.full(size, num_clients, jnp.int32)
     start = (empty, jnp.array(False), jnp.int32(0))
     members, _, _ = jax.lax.while_loop(lambda carry: ~carry[1], draw_again, start)
     return members
+
+
+def _first(
+    candidates: Array, accepted: Array, size: int, num_clients: int
+) -> tuple[Array, Array]:
+    """Returns the first B accepted candidates.
+
+    Args:
+      candidates: int32[K].
+      accepted: bool[K].
+      size: B.
+      num_clients: N, for slots that stay empty.
+
+    Returns:
+      int32[B], and how many candidates are accepted.
+    """
+    rank = jnp.cumsum(accepted, dtype=jnp.int32)
+    slots = jnp.where(accepted, rank - 1, size)
+    empty = jnp.full(size, num_clients, jnp.int32)
+    return empty.at[slots].set(candidates, mode='drop'), rank[-1]
 
 
 def uniform_proposal(num_clients: Array | int) -> Proposal:

@@ -132,7 +132,7 @@ def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     def probs(key: Key, round: Array) -> Array:
         return p + width * (2 * prng.uniform(key, p.shape) - 1).astype(p.dtype)
 
-    return _deterministic(lambda round: jnp.asarray(p), p)._replace(probs=probs)
+    return Schedule(probs, lambda round: jnp.asarray(p), num_clients=p.size)
 
 
 def diurnal(

@@ -194,7 +194,7 @@ def _uniform_permutation(bits: Array) -> Array:
 
 
 def take_from_permutation(
-    key: Key, order: ClientOrder, eligible: Array, size: int, *, distinct: bool = True
+    key: Key, order: ClientOrder, eligible: Array, size: int, *, distinct: bool
 ) -> tuple[ClientOrder, Array]:
     """Takes the next eligible clients of a permutation; others on the way are used up too.
 

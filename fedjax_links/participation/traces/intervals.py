@@ -229,7 +229,7 @@ def warn_about(log: Intervals) -> None:
         warnings.warn(f'a log of availability: {line}', stacklevel=3)
 
 
-def check_tick(log: Intervals, tick: float, wrap: object = None) -> None:
+def check_tick(log: Intervals, tick: float, wrap: object) -> None:
     """Raises for rounds that last longer than a log that repeats after its own length.
 
     Args:
@@ -269,11 +269,10 @@ def _from_frame(frame: Any) -> Intervals:
             raise errors.invalid(
                 'intervals.client', 'name a client', f'none on row {row}'
             )
-    names = list(dict.fromkeys(map(str, client.tolist())))
-    ids = {name: number for number, name in enumerate(names)}
-    numbers = np.array([ids[str(name)] for name in client.tolist()], np.int64)
-    log = intervals(numbers, start, end, num_clients=max(1, len(names)))
-    return log._replace(names=tuple(names), has_names=True)
+    ids: dict[str, int] = {}
+    numbers = [ids.setdefault(str(name), len(ids)) for name in client.tolist()]
+    log = intervals(numbers, start, end, num_clients=max(1, len(ids)))
+    return log._replace(names=tuple(ids), has_names=True)
 
 
 def _from_rows(recording: ArrayLike) -> Intervals:

@@ -266,7 +266,6 @@ def _observed_laws(record: NDArray[np.bool_]) -> durations.Survival:
 
 def rounds_per_day(tick: float) -> int:
     """Returns the number of rounds in a day, which must be whole."""
-    checks.positive_number('tick', tick)
     day_seconds = round(WRAPS['day'])
     ratio = day_seconds / tick
     is_integer = abs(ratio - round(ratio)) <= 1e-9 * ratio

@@ -124,57 +124,45 @@ def from_events(
     is_up = _read_states(states, lines, up, down)
     first_time = time.min(initial=np.inf)
     last_time = time.max(initial=0.0)
-    line_numbers = np.array(lines, np.int64)
-    rows: list[tuple[float, ...]] = []
-    num_up_before = 0
-    num_left_up = 0
-    for client in np.unique(ids):
-        events = _changes(np.flatnonzero(ids == client), time, is_up)
-        begin_events = events[is_up[events]]
-        begins = time[begin_events]
-        begin_lines = line_numbers[begin_events]
-        ends = time[events[~is_up[events]]]
-        if not is_up[events[0]]:
-            num_up_before += 1
-            begins = np.r_[first_time, begins]
-            begin_lines = np.r_[line_numbers[events[0]], begin_lines]
-        if is_up[events[-1]]:
-            num_left_up += 1
-            ends = np.r_[ends, _end_of_last(last, begins[-1], last_time)]
-        for begin, end, line in zip(begins, ends, begin_lines, strict=True):
-            rows.append((client, begin, end, line))
-    table = np.array(rows, float).reshape(-1, 4)
-    # An interval is empty if it ends when it begins, as the last one does by 'drop'.
-    is_positive = table[:, 1] < table[:, 2]
-    client, start, end, source = table[is_positive].T
-    guesses = _describe_guesses(len(names), num_up_before, num_left_up, last)
+    # Sort events by client and time, and drop those that repeat their client's state.
+    order = np.lexsort((time, ids))
+    is_first = np.diff(ids[order], prepend=-1) != 0
+    changes = np.diff(is_up[order], prepend=False)
+    events = order[is_first | changes]
+    client = ids[events]
+    event_time = time[events]
+    goes_up = is_up[events]
+    is_first = np.diff(client, prepend=-1) != 0
+    is_last = np.roll(is_first, -1)
+    # An interval begins with an event up and lasts until its client's next event.
+    start = np.where(goes_up, event_time, first_time)
+    end = np.where(goes_up, np.roll(event_time, -1), event_time)
+    was_up_before = is_first & ~goes_up
+    is_left_up = is_last & goes_up
+    end[is_left_up] = _ends_of_last(last, start[is_left_up], last_time)
+    # It is empty if it ends when it begins, as the last one does by 'drop'.
+    is_interval = (goes_up | was_up_before) & (start < end)
+    guesses = _describe_guesses(len(names), was_up_before.sum(), is_left_up.sum(), last)
     return Intervals(
-        client.astype(np.int64),
-        start,
-        end,
-        source.astype(np.int64),
-        'line',
-        names,
+        client=client[is_interval],
+        start=start[is_interval],
+        end=end[is_interval],
+        source=np.array(lines, np.int64)[events[is_interval]],
+        unit='line',
+        names=names,
         has_names=not isinstance(clients, int),
         length=last_time,
         notes=(*clock.notes(), *guesses),
     )
 
 
-def _changes(events: np.ndarray, time: np.ndarray, is_up: np.ndarray) -> np.ndarray:
-    """Sorts a client's events by time, and drops those that repeat the state before them."""
-    ordered = events[np.argsort(time[events], kind='stable')]
-    states = is_up[ordered]
-    return ordered[np.r_[True, states[1:] != states[:-1]]]
-
-
-def _end_of_last(last: str | float, begin: float, last_time: float) -> float:
-    """Returns the end of a client's last interval, if no ``down`` event ends it."""
+def _ends_of_last(last: str | float, begins: np.ndarray, last_time: float) -> Any:
+    """Returns where clients' last intervals end that no ``down`` event ends."""
     if last == 'end':
         return last_time
     if last == 'drop':
-        return begin
-    return begin + float(last)
+        return begins
+    return begins + float(last)
 
 
 def _describe_guesses(
