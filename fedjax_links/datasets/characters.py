@@ -41,14 +41,14 @@ def encode(texts: Sequence[str], *, argument: str = 'texts') -> NDArray[np.uint8
     return _TOKENS[np.minimum(points, 255)].reshape(len(texts), -1)
 
 
-def encode_next(after: Sequence[str]) -> NDArray[np.int32]:
+def encode_next(after: Sequence[str], *, argument: str = 'after') -> NDArray[np.int32]:
     """Encodes the single characters that follow texts as labels, int32[E].
 
     Raises:
       ValueError: for none, or other than single characters.
     """
-    tokens = encode(after, argument='after')
+    tokens = encode(after, argument=argument)
     if tokens.shape[1] != 1:
         got = errors.text_of(after[0])
-        raise errors.invalid('after', 'be single characters', got)
+        raise errors.invalid(argument, 'be single characters', got)
     return tokens[:, 0].astype(np.int32)

@@ -7,6 +7,7 @@ References:
   Caldas et al. 2018, LEAF: a benchmark for federated settings.
 """
 
+import functools
 import json
 import math
 import pathlib
@@ -44,8 +45,8 @@ class Encoding(NamedTuple):
     """Makes arrays of the entries of users.
 
     Attributes:
-      features: makes features of entries ``x``.
-      labels: makes labels of entries ``y``.
+      features: makes features of entries ``x``; its errors are about ``features``.
+      labels: makes labels of entries ``y``; its errors are about ``labels``.
       num_classes: C; 0 for one more than the largest label.
     """
 
@@ -70,15 +71,12 @@ class Encoding(NamedTuple):
         for file, user, x, y in _users(path):
             if not x:
                 continue
-            for name, convert, entries in (
-                ('features', self.features, x),
-                ('labels', self.labels, y),
-            ):
-                try:
-                    columns[name].append(convert(entries))
-                except errors.InvalidError as error:
-                    value = f'{error.value} of user {errors.text_of(user)} in {file}'
-                    raise errors.invalid(name, error.requirement, value) from None
+            try:
+                columns['features'].append(self.features(x))
+                columns['labels'].append(self.labels(y))
+            except errors.InvalidError as error:
+                value = f'{error.value} of user {errors.text_of(user)} in {file}'
+                raise errors.invalid(error.path, error.requirement, value) from None
             columns['clients'].append(np.full(len(x), user))
         if not columns['clients']:
             raise errors.invalid('path', 'hold examples', path)
@@ -180,7 +178,9 @@ def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
 
 ENCODINGS: Mapping[str, Encoding] = {
     'characters': Encoding(
-        characters.encode, characters.encode_next, characters.NUM_TOKENS
+        functools.partial(characters.encode, argument='features'),
+        functools.partial(characters.encode_next, argument='labels'),
+        characters.NUM_TOKENS,
     ),
     'pixels': Encoding(_encode_pixels),
 }

@@ -88,15 +88,12 @@ class Clock:
 
     def _read_cell(self, argument: str, text: str, line: int) -> float:
         """Reads a finite number or a date; raises where the column mixes the two."""
+        is_date = False
         try:
-            number = float(text)
-            is_date = False
+            seconds = self._seconds_per_unit * float(text)
         except ValueError:
             is_date = True
-        if is_date:
             seconds = self._read_date(argument, text, line)
-        else:
-            seconds = self._seconds_per_unit * number
         if not math.isfinite(seconds):
             raise errors.invalid(argument, 'be finite', f'{text!r} on line {line}')
         if abs(seconds) > _MAX_SECONDS:
