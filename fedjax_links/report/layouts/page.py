@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedjax_links.experiment.config_parts import SERVER_LR
+from fedjax_links.config.algorithm_sections import SERVER_LR
 from fedjax_links.pages.tables import Table
 from fedjax_links.planning import seeding
 from fedjax_links.plot import panels

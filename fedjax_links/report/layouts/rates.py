@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedjax_links.config.algorithm_sections import RATE, SERVER_LR
 from fedjax_links.core.records import Section
-from fedjax_links.experiment.config_parts import RATE, SERVER_LR
 from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.report.layouts.page import Page
