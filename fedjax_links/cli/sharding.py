@@ -78,10 +78,10 @@ def _warn_in_job_array(args: flags.FlagValues) -> None:
     from fedjax_links.machines import launchers
     from fedjax_links.planning import lane_shards
 
-    variable = None if args.coordinator else launchers.array_variable()
-    if variable:
+    task = None if args.coordinator else launchers.array_task(allow_gaps=True)
+    if task is not None:
         flag = f'--shard={lane_shards.AUTO}'
-        print(f'note: {variable} is set, and all lanes run; {flag} runs a shard')
+        print(f'note: {task.source} is set, and all lanes run; {flag} runs a shard')
 
 
 def _shard_of_task(flag: str) -> tuple[int, int]:

@@ -267,13 +267,7 @@ def _prepare(
     reads_folder = experiment.lane_shard is None and processes.is_leader()
     if reads_folder and not (args.start_over or args.dry_run):
         # Refuses the folder now, before the description and predictions take their time.
-        preflight.check_folder(
-            programs,
-            experiment.plan,
-            folder,
-            fork,
-            allow_changed=args.allow_changed,
-        )
+        preflight.check_folder(programs, folder, fork, allow_changed=args.allow_changed)
     if processes.is_leader():
         _describe(experiment, args, folder)
     preflight.check(experiment.plan, programs)

@@ -149,8 +149,7 @@ def _num_jobs(plan: Plan, jobs: int | None, devices: int | None) -> int:
     for name, number in (('jobs', jobs), ('devices', devices)):
         if number is not None:
             checks.static_int(name, number)
-    num_lanes = sum(len(plan.lanes_at_first(label)) for label in plan.algorithms)
-    return min(jobs or _MAX_JOBS, num_lanes)
+    return min(jobs or _MAX_JOBS, len(plan.all_lanes_at_first()))
 
 
 def _follow(futures: Sequence[Future[object]], reporter: '_Reporter') -> None:

@@ -173,8 +173,6 @@ def meet(host: str, port: int, process_id: int, count: int) -> Connections:
         sockets = {0: _reach_first(host, port, greeting, deadline)}
     else:
         sockets = _accept_others(host, port, count, deadline)
-    for connection in sockets.values():
-        _keep_alive(connection)
     return Connections(process_id, count, sockets)
 
 
@@ -240,6 +238,7 @@ def _accept_others(
                     continue
                 if process_id in sockets:  # it has been started again
                     sockets[process_id].close()
+                _keep_alive(connection)
                 sockets[process_id] = connection
     return sockets
 

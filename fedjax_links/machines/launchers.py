@@ -68,29 +68,18 @@ class _JobArray(NamedTuple):
     num_tasks: str = ''
 
 
-def array_variable(variables: Variables = os.environ) -> str | None:
-    """Returns the variable that says which task of a job array this process is; None for none.
+def array_task(
+    variables: Variables = os.environ, *, allow_gaps: bool = False
+) -> Started | None:
+    """Returns which task of a job array this process is; None if it is of no array.
 
     Args:
       variables: those of this process by default.
-    """
-    for array in _ARRAYS:
-        task = _number(variables, array.task)
-        last = _number(variables, array.last)
-        count = _number(variables, array.num_tasks) or last
-        if task is not None and count:
-            return array.task
-    return None
-
-
-def array_task(variables: Variables = os.environ) -> Started | None:
-    """Returns the task that this process is; None if it is of no array.
-
-    Args:
-      variables: those of this process by default.
+      allow_gaps: whether the numbers of the array may have gaps, so that an index does not tell
+        shards apart.
 
     Raises:
-      ValueError: if the numbers of the array have gaps, so that they do not tell shards apart.
+      ValueError: if they have gaps that are not allowed.
     """
     for array in _ARRAYS:
         task = _number(variables, array.task)
@@ -107,7 +96,7 @@ def array_task(variables: Variables = os.environ) -> Started | None:
             return None
         step = _number(variables, array.step) or 1
         gaps = _gaps(first, last, step, count)
-        if gaps:
+        if gaps and not allow_gaps:
             requirement = (
                 f'be given where {array.task} has gaps, such as --shard={task}/64'
             )

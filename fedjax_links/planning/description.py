@@ -89,7 +89,7 @@ def _describe_shard(plan: Plan) -> list[str]:
     """Describes which lanes the shard of a plan has; empty for a plan with all lanes."""
     if plan.lane_shard is None:
         return []
-    lanes = [lane for label in plan.algorithms for lane in plan.lanes_at_first(label)]
+    lanes = plan.all_lanes_at_first()
     algorithms = ', '.join(dict.fromkeys(lane.algorithm for lane in lanes))
     shard = f'{plan.lane_shard.index} of {plan.lane_shard.count}'
     num_lanes = f'{len(lanes)} of {len(plan.division.lanes):,} lanes'

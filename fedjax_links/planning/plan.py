@@ -48,6 +48,13 @@ class Plan(Specification):
         lanes = self.schedule.first_trials(label) + self.schedule.first_main(label)
         return [lane for lane in lanes if self.owns(lane)]
 
+    def all_lanes_at_first(self) -> list[Lane]:
+        """Lists `lanes_at_first` of all algorithms."""
+        lanes: list[Lane] = []
+        for label in self.algorithms:
+            lanes += self.lanes_at_first(label)
+        return lanes
+
     def count_rounds(self, label: str) -> int:
         """Counts the rounds that an algorithm simulates, tuning included."""
         return sum(lane.num_rounds for lane in self.lanes_at_first(label))

@@ -106,7 +106,6 @@ def _work_left(
     try:
         preflight.check_folder(
             programs,
-            plan,
             folder,
             states,
             allow_changed=options.allow_changed,
@@ -149,7 +148,7 @@ def dry_run(
     states = options.initial_states
     left, lines = _work_left(programs, options)
     yield from lines
-    timer = timing.LaneTimer(programs, preflight.recorded_facts(programs, plan, states))
+    timer = timing.LaneTimer(programs, preflight.recorded_facts(programs, states))
     seconds_compiling = options.clock.seconds
     seconds_before = options.seconds_so_far - seconds_compiling
     cost = RunCost(start=seconds_before + timer.opening)

@@ -105,7 +105,8 @@ def run(
         try:
             listeners.start()
             if plan.lane_shard is None:
-                store.set_progress_total(_rounds_of_lanes(plan))
+                lanes = plan.all_lanes_at_first()
+                store.set_progress_total({lane.name: lane.num_rounds for lane in lanes})
             if path is not None and plan.has_first_shard:
                 _save_links(programs, initial_states, store, path)
             _AlgorithmLoop(plan, programs, store, listeners, initial_states).run()
@@ -114,15 +115,6 @@ def run(
         results = runs.Results(store.columns(), store.facts, path)
         listeners.notify('on_end', results)
         return results
-
-
-def _rounds_of_lanes(plan: Plan) -> dict[str, int]:
-    """Returns the number of rounds of each lane that runs at first, by name."""
-    num_rounds: dict[str, int] = {}
-    for label in plan.algorithms:
-        for lane in plan.lanes_at_first(label):
-            num_rounds[lane.name] = lane.num_rounds
-    return num_rounds
 
 
 def _with_logged(
@@ -143,7 +135,7 @@ def _open_store(
     **allowed: bool,
 ) -> shared_stores.Store:
     """Opens the store of the run: in memory, in a folder, or one for processes in step."""
-    facts = preflight.recorded_facts(programs, plan, initial_states)
+    facts = preflight.recorded_facts(programs, initial_states)
     identities = Identities(plan)
 
     def open_here() -> in_memory.InMemoryStore:

@@ -52,7 +52,6 @@ def check(plan: Plan, programs: Programs | None = None) -> None:
 
 def check_folder(
     programs: Programs,
-    plan: Plan,
     folder: Path,
     initial_states: hooks.InitialStates | None = None,
     *,
@@ -66,7 +65,6 @@ def check_folder(
 
     Args:
       programs: of the plan.
-      plan: of an experiment.
       folder: where it is to run.
       initial_states: as in `loop.run`.
       allow_changed: as in `loop.run`.
@@ -78,7 +76,8 @@ def check_folder(
     stored = descriptions.read_description(folder)
     if stored is None:
         return
-    facts = recorded_facts(programs, plan, initial_states or hooks.InitialStates())
+    plan = programs.plan
+    facts = recorded_facts(programs, initial_states or hooks.InitialStates())
     config, plain_facts = json.loads(json.dumps([plan.config, facts]))
     identity = None
     needs_identity = compare_programs or stored.config != config
@@ -97,10 +96,10 @@ def check_folder(
 
 
 def recorded_facts(
-    programs: Programs, plan: Plan, initial_states: hooks.InitialStates
+    programs: Programs, initial_states: hooks.InitialStates
 ) -> dict[str, Any]:
     """Returns what a run records of its experiment."""
-    facts = {**plan.facts(), **initial_states.facts}
+    facts = {**programs.plan.facts(), **initial_states.facts}
     if programs.slots[0].is_mesh:
         facts[runs.ON_A_MESH] = True
     return facts

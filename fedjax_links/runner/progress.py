@@ -45,15 +45,11 @@ class Progress(Callback):
         """Starts the line."""
         self._labels = list(experiment.algorithms)
         self._has_several_patterns = len(experiment.patterns) > 1
-        self._rounds_done: dict[str, int] = {}
+        lanes = experiment.plan.all_lanes_at_first()
+        self._rounds_done = dict.fromkeys((lane.name for lane in lanes), 0)
         self._diverged: set[str] = set()
         self._has_new_rounds = False
-        total = 0
-        for label in self._labels:
-            for lane in experiment.plan.lanes_at_first(label):
-                self._rounds_done[lane.name] = 0
-                total += lane.num_rounds
-        self._bar = self._make_bar(total)
+        self._bar = self._make_bar(sum(lane.num_rounds for lane in lanes))
 
     def _make_bar(self, total: int) -> Any:
         """Makes the line of a number of rounds."""

@@ -64,9 +64,7 @@ class WorkLeft:
 
     def summary(self) -> str:
         """Says how much the folder holds of the lanes that run in any case."""
-        lanes: list[Lane] = []
-        for label in self._plan.algorithms:
-            lanes += self._plan.lanes_at_first(label)
+        lanes = self._plan.all_lanes_at_first()
         unfinished = self.lanes(lanes)
         num_finished = len(lanes) - len(unfinished)
         num_started = sum(lane.name in self._rounds_done for lane in unfinished)

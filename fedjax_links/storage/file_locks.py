@@ -91,12 +91,11 @@ def process_name() -> str:
     return f'process {os.getpid()} on {platform.node()}'
 
 
-def acquire(path: Path, **facts: object) -> FileLock | None:
+def acquire(path: Path) -> FileLock | None:
     """Acquires the lock of a file, which it creates if needed.
 
     Args:
       path: of the file, in an existing folder.
-      **facts: as in `FileLock.write_info`.
 
     Returns:
       The lock; None if another process holds it.
@@ -107,7 +106,7 @@ def acquire(path: Path, **facts: object) -> FileLock | None:
         is_locked = _lock(file)
         if is_locked and _is_file_at(path, file):
             lock = FileLock(path, file)
-            lock.write_info(**facts)
+            lock.write_info()
             return lock
         file.close()
         if is_locked:

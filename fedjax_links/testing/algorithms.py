@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -56,25 +57,19 @@ def check_algorithm(
       AssertionError: naming the first broken promise.
       ValueError: for what is no factory, or a promise that is neither True nor False.
     """
-    checks.flags(
-        full_participation_is_fedavg=full_participation_is_fedavg,
-        empty_round_keeps_server=empty_round_keeps_server,
-        uses_links=uses_links,
-        trains_on_batches=trains_on_batches,
-    )
+    promises: dict[str, Any] = {
+        'full_participation_is_fedavg': full_participation_is_fedavg,
+        'empty_round_keeps_server': empty_round_keeps_server,
+        'uses_links': uses_links,
+        'trains_on_batches': trains_on_batches,
+    }
+    checks.flags(**promises)
     if not callable(make_algorithm):
         requirement = 'be a function of a client program that returns an algorithm'
         raise errors.invalid(
             'make_algorithm', requirement, errors.text_of(make_algorithm)
         )
-    entry = AlgorithmEntry(
-        make_algorithm,
-        full_participation_is_fedavg=full_participation_is_fedavg,
-        empty_round_keeps_server=empty_round_keeps_server,
-        uses_links=uses_links,
-        trains_on_batches=trains_on_batches,
-    )
-    ALGORITHM_CHECKS.check(Runs(entry))
+    ALGORITHM_CHECKS.check(Runs(AlgorithmEntry(make_algorithm, **promises)))
 
 
 @ALGORITHM_CHECKS.listed

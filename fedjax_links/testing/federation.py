@@ -224,13 +224,13 @@ class Runs:
         self.key = jax.random.key(0)
         self.problem = problem()
         self.links = realised_links(peers=self.peers)
-        minibatches = facts.client_program(
-            traits, 0.2, local_steps=3, batch_size=_SAMPLE
-        )
-        self.algorithm = self._make(minibatches)
+        self.algorithm = self._make(self._program(batch_size=_SAMPLE))
         self.run = jax.jit(simulate(self.algorithm))
-        full_batches = facts.client_program(traits, 0.2, local_steps=3, batch_size=None)
-        self.run_full_batches = jax.jit(simulate(self._make(full_batches)))
+        full_batches = self._make(self._program(batch_size=None))
+        self.run_full_batches = jax.jit(simulate(full_batches))
+
+    def _program(self, **options: Any) -> ClientProgram:
+        return facts.client_program(self.traits, 0.2, local_steps=3, **options)
 
     def _make(self, program: ClientProgram, **options: Any) -> Algorithm:
         return self.traits(program, **self.traits.example, **options)
@@ -266,8 +266,8 @@ class Runs:
     @functools.cached_property
     def weighted_by_examples(self) -> tuple[simulation.SimulationResult, ...]:
         """Runs weighted by examples: one client has its data twice, or two have them once."""
-        program = facts.client_program(self.traits, 0.2, local_steps=3)
-        run = jax.jit(simulate(self._make(program, weights='examples')))
+        weighted = self._make(self._program(), weights='examples')
+        run = jax.jit(simulate(weighted))
         clients = list(range(NUM_CLIENTS))
         one_client = run(
             self.key, problem(again=TWICE), realised_links(clients, peers=self.peers)
@@ -286,11 +286,8 @@ class Runs:
         The second list has the same rounds on full batches, where the rows of the minibatch are all
         that a client owns.
         """
-        options: dict[str, Any] = {'batch_size': _SAMPLE, 'resample': 'round'}
-        sampled = self._make(
-            facts.client_program(self.traits, 0.2, local_steps=3, **options)
-        )
-        full = self._make(facts.client_program(self.traits, 0.2, local_steps=3))
+        sampled = self._make(self._program(batch_size=_SAMPLE, resample='round'))
+        full = self._make(self._program())
 
         @jax.jit
         def round_twice(

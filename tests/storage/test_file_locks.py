@@ -74,7 +74,7 @@ def test_a_claim_ends_with_its_process(tmp_path):
     finally:
         holder.send_signal(signal.SIGKILL)
         holder.communicate()
-    claim = file_locks.acquire(path, rounds=3)
+    claim = file_locks.acquire(path)
     assert claim is not None
     claim.release()
     assert not path.exists()
@@ -82,7 +82,8 @@ def test_a_claim_ends_with_its_process(tmp_path):
 
 def test_a_lock_names_its_holder_and_since_when(tmp_path):
     before = time.time()
-    claim = file_locks.acquire(tmp_path / 'a.lock', rounds=3)
+    claim = file_locks.acquire(tmp_path / 'a.lock')
+    claim.write_info(rounds=3)
     info = file_locks.holder_info(tmp_path / 'a.lock')
     assert info['holder'] == file_locks.process_name()
     assert info['rounds'] == 3
@@ -113,7 +114,8 @@ def test_shared_locks_exclude_the_exclusive_one_alone(tmp_path):
 
 def test_information_is_updated_and_the_file_keeps_its_time(tmp_path):
     path = tmp_path / 'a.lock'
-    lock = file_locks.acquire(path, lanes=1_000_000)
+    lock = file_locks.acquire(path)
+    lock.write_info(lanes=1_000_000)
     os.utime(path, (5, 5))
     lock.update_info(lanes=3)
     lock.update_info(running=2)
