@@ -185,8 +185,6 @@ class _AlgorithmLoop:
       store: where the lanes are saved.
       listeners: who is notified.
       initial_states: what the lanes of the main stage begin with.
-      attempted: names of lanes that are done or failed.
-      failed: why lanes failed, by name.
     """
 
     plan: Plan
@@ -194,14 +192,17 @@ class _AlgorithmLoop:
     store: Any
     listeners: hooks.Listeners
     initial_states: hooks.InitialStates
-    attempted: set[str] = dataclasses.field(default_factory=set)
-    failed: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Reads from plan and store whether lanes are shared, and seeds added until decided."""
+        self._scheduler = LaneScheduler(
+            self.programs, self.store, self.listeners, self.initial_states
+        )
         self._schedule = self.plan.new_schedule()
         self._is_shared = isinstance(self.store, shared_stores.SharedFolder)
         self._adds_seeds = isinstance(self.plan.seeds, UntilDecided)
+        self._attempted: set[str] = set()  # names of lanes that are done or failed
+        self._failed: dict[str, str] = {}  # why lanes failed, by name
         self._abandoned: set[str] = set()  # algorithms that cannot run
         self._awaited = self._awaited_tuning()
 
@@ -235,8 +236,8 @@ class _AlgorithmLoop:
             self._finish(groups[0], self._coming(groups))
             groups = self._next_groups()
         self._give_up_untuned()
-        if self.failed:
-            raise FailedLanesError(self.failed)
+        if self._failed:
+            raise FailedLanesError(self._failed)
         if self._adds_seeds:
             # A merge reads in the folder that no further seeds are wanted.
             self.store.request_lanes([], ended=True)
@@ -262,7 +263,7 @@ class _AlgorithmLoop:
         lanes = [
             lane
             for name, lane in to_run.items()
-            if name not in self.attempted and self._is_needed(lane)
+            if name not in self._attempted and self._is_needed(lane)
         ]
         if self._is_shared:
             # Other processes wait for this shard's lanes of tuning, so these come first.
@@ -290,11 +291,11 @@ class _AlgorithmLoop:
 
     def _give_up_untuned(self) -> None:
         """Gives up algorithms with failed lanes of tuning."""
-        if not self.failed:
+        if not self._failed:
             return
         for label in self.plan.algorithms:
             tuning = self._schedule.possible_tuning(label)
-            num_failed = sum(lane.name in self.failed for lane in tuning)
+            num_failed = sum(lane.name in self._failed for lane in tuning)
             if num_failed:
                 requirement = f'be done before {label} runs'
                 got = f'{num_failed} of its lanes that failed'
@@ -306,17 +307,8 @@ class _AlgorithmLoop:
         if self._is_shared:
             self._finish_with_others(lanes)
         else:
-            self._advance(lanes, coming)
-        self.attempted |= {lane.name for lane in lanes}
-
-    def _advance(
-        self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()
-    ) -> None:
-        """Advances lanes to their last round."""
-        scheduler = LaneScheduler(
-            self.programs, self.store, self.listeners, self.initial_states
-        )
-        scheduler.run(lanes, coming)
+            self._scheduler.run(lanes, coming)
+        self._attempted |= {lane.name for lane in lanes}
 
     def _finish_with_others(self, lanes: Sequence[Lane]) -> None:
         """Runs lanes of one stage, waiting for those that others hold."""
@@ -351,14 +343,14 @@ class _AlgorithmLoop:
         return [
             lane
             for lane in lanes
-            if lane.name not in self.failed
+            if lane.name not in self._failed
             and self.store.rounds(lane.name) < lane.num_rounds
         ]
 
     def _attempt(self, lanes: Sequence[Lane]) -> None:
         """Runs lanes; if one fails, the others resume from what was saved."""
         try:
-            self._advance(lanes)
+            self._scheduler.run(lanes)
         except hooks.Stop:
             raise
         except Exception as error:
@@ -374,5 +366,5 @@ class _AlgorithmLoop:
     def _note_failure(self, lane: Lane, error: Exception) -> None:
         """Saves why a lane failed."""
         is_mistake = isinstance(error, errors.InvalidError)
-        self.failed[lane.name] = str(error) if is_mistake else errors.describe(error)
+        self._failed[lane.name] = str(error) if is_mistake else errors.describe(error)
         self.store.save_failure(lane.name, ''.join(traceback.format_exception(error)))

@@ -17,7 +17,7 @@ import jax
 from fedjax_links import runs
 from fedjax_links.base import FederationState
 from fedjax_links.core import errors, memory
-from fedjax_links.machines import devices, processes
+from fedjax_links.machines import processes
 from fedjax_links.planning import problem_families
 from fedjax_links.planning.lanes import MAIN, TUNING, Lane
 from fedjax_links.runner import compilation, save_clock, shared_stores
@@ -114,9 +114,6 @@ class LaneScheduler:
     store: shared_stores.Store
     listeners: Listeners
     initial_states: InitialStates
-    # In the order in which they were dispatched.
-    _in_flight: deque[_InFlightBatch] = dataclasses.field(default_factory=deque)
-    _free: deque[devices.DeviceSlot] = dataclasses.field(default_factory=deque)
 
     def run(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()) -> None:
         """Advances lanes of one stage of an algorithm to their last round.
@@ -137,6 +134,8 @@ class LaneScheduler:
         self.listeners.notify('on_stage', first.algorithm, first.stage, total)
         self._free = deque(self.programs.slots_for(lanes))
         self._num_slots = len(self._free)
+        # In the order in which they were dispatched.
+        self._in_flight: deque[_InFlightBatch] = deque()
         waiting = deque(self.groups(lanes))
         try:
             while waiting or self._in_flight:

@@ -321,9 +321,9 @@ class RunFolder(InMemoryStore):
         Raises:
           ValueError: naming what differs.
         """
-        plain = None if config is None else json.loads(json.dumps(config))
-        facts = json.loads(json.dumps(self.facts))
-        new = descriptions.Description(facts, plain, self._identities.run_identity())
+        plain_config, facts = json.loads(json.dumps([config, self.facts]))
+        identity = self._identities.run_identity()
+        new = descriptions.Description(facts, plain_config, identity)
         stored = descriptions.read_description(self.path)
         if stored is None:
             descriptions.check_started('workdir', self.path, new)

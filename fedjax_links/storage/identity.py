@@ -39,7 +39,7 @@ class LaneIdentity:
       columns: numbers by name that the lane's programs take.
       data: digests of the arrays of its problem and of the names of its clients, by name.
       series: digest of the same lane at the first seed of its run. Lanes that differ in their seeds
-        alone share it, whatever follows the seed. Empty if unknown.
+        alone share it, whatever follows the seed. Empty in what it is the digest of.
     """
 
     version: str
@@ -239,14 +239,15 @@ def _is_allowed(part: str, clause: str, allowed: Collection[str]) -> bool:
 
 
 def are_of_one_series(one: LaneIdentity, other: LaneIdentity) -> bool:
-    """Returns whether two lanes may be the same but for their seeds, as far as is known.
+    """Returns whether two lanes may be the same but for their seeds.
+
+    Digests of different machines do not compare.
 
     Args:
       one: of a lane.
       other: of a lane of the same algorithm, pattern and point.
     """
-    is_known = one.machine == other.machine and one.series and other.series
-    return not is_known or one.series == other.series
+    return one.machine != other.machine or one.series == other.series
 
 
 def _texts_of(old: float | None, new: float | None) -> str:
