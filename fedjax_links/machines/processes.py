@@ -53,14 +53,11 @@ def join(
     Raises:
       ValueError: if one is given without the others, or is out of range.
     """
-    if coordinator is None and num_processes is None and process_id is None:
+    if coordinator is None or num_processes is None or process_id is None:
+        _check_all_are_missing(
+            coordinator=coordinator, num_processes=num_processes, process_id=process_id
+        )
         return contextlib.nullcontext()
-    _check_none_is_missing(
-        coordinator=coordinator, num_processes=num_processes, process_id=process_id
-    )
-    assert coordinator is not None
-    assert num_processes is not None
-    assert process_id is not None
     host, _, port = coordinator.rpartition(':')
     if not host or not port.isdecimal():
         raise errors.invalid('coordinator', 'read HOST:PORT', coordinator)
@@ -117,12 +114,12 @@ def _meeting_point() -> tuple[str, int]:
     return host, int(multihost_utils.broadcast_one_to_all(np.int32(port)))
 
 
-def _check_none_is_missing(**arguments: object) -> None:
-    """Raises for the first argument that is None."""
-    for name, value in arguments.items():
-        if value is None:
-            others = ' and '.join(other for other in arguments if other != name)
-            raise errors.invalid(name, f'be given with {others}', None)
+def _check_all_are_missing(**arguments: object) -> None:
+    """Raises for the first argument that is None if another one is not."""
+    missing = [name for name, value in arguments.items() if value is None]
+    if len(missing) < len(arguments):
+        others = ' and '.join(name for name in arguments if name != missing[0])
+        raise errors.invalid(missing[0], f'be given with {others}', None)
 
 
 @contextlib.contextmanager
