@@ -73,12 +73,13 @@ def realised_links(
     mask = masks()
     probs = np.linspace(0.3, 0.8, NUM_CLIENTS)
     prob = np.broadcast_to(probs, (NUM_ROUNDS, NUM_CLIENTS))
+    is_up = _symmetric_edges()
     if everyone:
         mask = np.ones_like(mask)
         prob = np.ones_like(prob)
+        is_up = np.ones_like(is_up)
     if not peers:
         return mask[:, order], prob[:, order]
-    is_up = np.ones_like(_symmetric_edges()) if everyone else _symmetric_edges()
     is_up = is_up[:, order][:, :, order]
     clients = np.arange(NUM_CLIENTS)
     neighbours = np.array([np.delete(clients, i) for i in clients])
