@@ -32,6 +32,7 @@ _NOTICE_SECONDS = 5  # in which the others learn that a process has ended
 _HEARTBEAT_SECONDS = 10**6  # JAX aborts all processes if one stands still for longer
 _LARGEST_PORT = 65_535
 _NAME_BYTES = 255  # the longest name of a machine
+_PIECE_BYTES = 2**26  # of a message with a part of longer content
 # The connections of this process while it is joined to others.
 _open: connections.Connections | None = None
 
@@ -265,6 +266,29 @@ def broadcast_from_leader(answer: Callable[[], Any]) -> Any:
         return json.dumps(answer()).encode() if is_leader() else b''
 
     return json.loads(all_gather(encoded_answer)[0])
+
+
+def broadcast_bytes(read: Callable[[], bytes]) -> bytes:
+    """Returns what the leader reads, in all processes; messages are bounded, so in pieces.
+
+    Args:
+      read: reads the bytes; it is called in the leader alone.
+
+    Raises:
+      ValueError: as `all_gather`.
+    """
+    content = b''
+
+    def read_length() -> int:
+        nonlocal content
+        content = read()
+        return len(content)
+
+    pieces: list[bytes] = []
+    for start in range(0, broadcast_from_leader(read_length), _PIECE_BYTES):
+        piece = content[start : start + _PIECE_BYTES]  # empty in all but the leader
+        pieces.append(all_gather(lambda piece=piece: piece)[0])
+    return b''.join(pieces)
 
 
 def run_in_all(do: Callable[[], _T]) -> _T:

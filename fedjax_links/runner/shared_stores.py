@@ -326,17 +326,12 @@ class ReplicatedStore:
         Each process reads its own rows of divided tables.
         """
         path = self._file(lane, self.rounds(lane))
-
-        def read_file() -> bytes:
-            return checkpoints.read_verified(path) if processes.is_leader() else b''
-
-        def load() -> PyTree:
-            return checkpoints.load(
+        content = processes.broadcast_bytes(lambda: checkpoints.read_verified(path))
+        return processes.run_in_all(
+            lambda: checkpoints.load(
                 path, like, content=content, local_rows=self._local_rows
             )
-
-        content = processes.all_gather(read_file)[0]
-        return processes.run_in_all(load)
+        )
 
     def save(self, lane: str, state: PyTree, round: int) -> None:
         """Implements `in_memory.InMemoryStore.save`.

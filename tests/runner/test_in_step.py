@@ -190,6 +190,24 @@ def test_the_leaders_store_takes_what_a_loop_passes():
     assert calls == [(['lane'], False), ([], True)]
 
 
+def test_a_save_of_any_size_is_sent_in_pieces(monkeypatch):
+    """Connections take no message above a limit, which a large model exceeds."""
+    lengths = []
+
+    class Connections:
+        process_id = 0
+        are_over = False
+
+        def exchange(self, message):
+            lengths.append(len(message))
+            return [message, b'+']
+
+    monkeypatch.setattr(processes, '_open', Connections())
+    monkeypatch.setattr(processes, '_PIECE_BYTES', 4)
+    assert processes.broadcast_bytes(lambda: b'0123456789') == b'0123456789'
+    assert lengths == [len('+10'), 5, 5, 3]
+
+
 def test_what_differs_between_processes_is_named(monkeypatch):
     leaders = {'config': None, 'identity': {'lanes': {'a on b': {'version': '1'}}}}
     monkeypatch.setattr(processes, 'broadcast_from_leader', lambda answer: leaders)
