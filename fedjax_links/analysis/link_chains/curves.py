@@ -242,14 +242,14 @@ def _limit(system: LinearSystem) -> ChainLimit:
     maps = system.maps
     law = system.layout.stationary_law()
     first, second = moment_maps.start_moments(maps, system.targets, law)
-    mean_operator = round_operator(maps.homogeneous_mean)
-    second_operator = round_operator(maps.homogeneous_second, is_symmetric=True)
+    mean_operator = round_operator(maps.mean, maps.mean_part)
+    second_operator = round_operator(maps.second, maps.second_part, is_symmetric=True)
     rate = radius(mean_operator, law)
     second_rate = radius(second_operator, law)
     is_settling = rate < 1.0
     is_stable = is_settling and second_rate < 1.0
     if is_settling:
-        first = fixed_point(maps.mean, first, maps.mean_part, mean_operator)
+        first = fixed_point(mean_operator, first)
         # The first coordinate of v and w is 1, so E[v w^T] has E[v] and E[w] at its edges.
         means = first.products[..., 0]
         for index, (a, b) in enumerate(maps.pairs):
@@ -286,13 +286,12 @@ def _second_fixed_point(
     Returns:
       The moments.
     """
-    if maps.homogeneous_cross is not None:
-        part = maps.cross_part
-        cross_operator = round_operator(maps.homogeneous_cross)
-        known = fixed_point(maps.second, known, part, cross_operator)
+    part = maps.cross_part
+    if part.columns.size:
+        known = fixed_point(round_operator(maps.second, part), known)
         # Target offsets of two coordinates have a symmetric law, and so have these moments.
         known = known.with_part(part.transposed(), known.part(part).transposed())
-    return fixed_point(maps.second, known, maps.second_part, operator)
+    return fixed_point(operator, known)
 
 
 def _models(

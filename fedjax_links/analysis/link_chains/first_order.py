@@ -226,6 +226,5 @@ def _fedpbc_slope(chain: LinkChain, targets: np.ndarray) -> np.ndarray:
     law = system.layout.stationary_law()
     maps = system.maps
     first, _ = moment_maps.start_moments(maps, system.targets, law)
-    operator = round_operator(maps.homogeneous_mean)
-    moments = fixed_point(maps.mean, first, maps.mean_part, operator)
+    moments = fixed_point(round_operator(maps.mean, maps.mean_part), first)
     return moments.sum_products()[:, 1, 0]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import linalg as sparse_linalg
 
-from fedjax_links.analysis.link_chains.moments import MomentBlock, MomentMap, Moments
+from fedjax_links.analysis.link_chains.moments import Moments
 from fedjax_links.analysis.link_chains.round_operators import RoundOperator
 
 # Sizes up to which linear systems, and eigenvalue problems, are solved as dense ones.
@@ -28,31 +28,25 @@ _MAX_RESTARTS = 50
 _Apply = Callable[[np.ndarray], np.ndarray]
 
 
-def fixed_point(
-    moment_map: MomentMap,
-    known: Moments,
-    part: MomentBlock,
-    part_operator: RoundOperator,
-) -> Moments:
-    """Finds some moments that a round keeps, where all others are known.
+def fixed_point(operator: RoundOperator, known: Moments) -> Moments:
+    """Finds the moments of an operator that a round keeps, where all others are known.
 
     Args:
-      moment_map: the round.
-      known: all moments; those outside of ``part`` are known, those of ``part`` may be anything.
-      part: the moments to find.
-      part_operator: the round of this part while all other moments are zero.
+      operator: the round of these moments while all others are zero.
+      known: all moments; those of the operator may be anything.
 
     Returns:
-      All moments. With a symmetric operator, those of ``part`` are the mean of ``E[v w^T]`` and its
+      All moments. With a symmetric operator, those found are the mean of ``E[v w^T]`` and its
       transpose.
     """
-    columns = part_operator.columns
-    zeros = np.zeros((columns.size, known.products.shape[-3]))
+    part = operator.part
+    columns = operator.columns
+    zeros = np.zeros((operator.size, known.products.shape[-3]))
     known = known.with_part(part, columns.to_moments(zeros))
     # Links move the moments of a part among themselves.
-    moved = moment_map.move_models(known).part(part)
+    moved = operator.moment_map.move_models(known).part(part)
     right = columns.move_links(columns.from_moments(moved))
-    solution = _solve(part_operator.apply, right)
+    solution = _solve(operator.apply, right)
     return known.with_part(part, columns.to_moments(solution))
 
 

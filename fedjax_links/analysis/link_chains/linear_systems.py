@@ -116,7 +116,10 @@ def linear_system(
     server[1] = 1.0  # v begins with the number 1 and the server model.
     models = {'server': server}
     if algorithm in KEEP_MODELS:
-        models['client_mean'] = maps.client_mean
+        client_mean = np.zeros_like(server)
+        rows = maps.second_part.rows[1:]  # The part begins with the server.
+        client_mean[rows] = 1.0 / size
+        models['client_mean'] = client_mean
     return LinearSystem(layout, maps, by_block, clients.optimum, models)
 
 

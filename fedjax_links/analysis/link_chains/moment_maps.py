@@ -36,27 +36,18 @@ class MomentMaps(NamedTuple):
     Attributes:
       mean: maps ``E[v]``.
       second: maps ``E[v w^T]``.
-      homogeneous_mean: maps ``E[v]`` of server and rows where all targets are zero.
-      homogeneous_cross: the same of ``E[v w^T]`` with the target offsets as w; None where
-        there are none.
-      homogeneous_second: the same of ``E[v v^T]``.
       mean_part: server and rows among the moments of `mean`.
-      cross_part: server and rows with offsets, among the moments of `second`.
+      cross_part: server and rows with offsets, among the moments of `second`; maybe none.
       second_part: server and rows with server and rows.
       pairs: int64[pairs, 2], coordinates (a, b) of the models.
-      client_mean: float64[n], the mean of the rows as a functional of v.
     """
 
     mean: MomentMap
     second: MomentMap
-    homogeneous_mean: MomentMap
-    homogeneous_cross: MomentMap | None
-    homogeneous_second: MomentMap
     mean_part: MomentBlock
     cross_part: MomentBlock
     second_part: MomentBlock
     pairs: np.ndarray
-    client_mean: np.ndarray
 
 
 class Targets(NamedTuple):
@@ -106,68 +97,37 @@ def moment_maps(
       The maps.
     """
     num_classes = len(layout.class_blocks)
-    num_counted = num_classes - len(layout.listed)
     after_rows = 2 + (num_classes if has_rows else 0)
-    has_offsets = targets.has_offsets
     indices = _Indices(2 if has_rows else -1, -1, after_rows)
-    if has_offsets:
-        indices = indices._replace(offsets=after_rows, size=after_rows + num_counted)
+    if targets.has_offsets:
+        size = after_rows + num_classes - len(layout.listed)
+        indices = indices._replace(offsets=after_rows, size=size)
     dimension = targets.means.shape[1]
     pairs = np.array([(a, b) for a in range(dimension) for b in range(a, dimension)])
     all_coordinates = _coordinates(layout, indices)
-    # The number one in place of w involves no client of any group.
+    # The number one in place of w, which involves no client of any group.
     constant = _coordinates(layout, _Indices(-1, -1, 1))
-    branch_maps = tuple(
-        (prob, _round_maps(layout, rounds, targets, indices))
-        for prob, rounds in branches
-    )
-    second = tuple((prob, _paired(maps, pairs)) for prob, maps in branch_maps)
-    mean = tuple((prob, _with_one(maps)) for prob, maps in branch_maps)
-    # Where all targets are zero, v consists of server and rows alone.
-    model_indices = np.arange(1, after_rows)
-    models = _coordinates(
-        layout, _Indices(1 if has_rows else -1, -1, len(model_indices))
-    )
-    homogeneous = tuple(
-        (prob, _homogeneous(maps, model_indices, has_rows))
-        for prob, maps in branch_maps
-    )
-    only_mean = tuple((prob, _with_one(maps)) for prob, maps in homogeneous)
-    offset_columns = np.arange(after_rows, indices.size)
-    homogeneous_second = MomentMap(layout, models, models, homogeneous, has_rows)
-    cross_map = _cross_map(homogeneous_second, num_counted) if has_offsets else None
+    constant_maps = SideMaps(np.ones((1, 1, 1)), (), ())
+    second = []
+    mean = []
+    for prob, rounds in branches:
+        maps = _round_maps(layout, rounds, targets, indices)
+        second.append((prob, _paired(maps, pairs)))
+        mean.append((prob, maps._replace(right=constant_maps, noise=None)))
+    models = np.arange(1, after_rows)
+    offsets = np.arange(after_rows, indices.size)
     row_fields = slice(0, int(has_rows))
     offset_fields = slice(int(has_rows), None)
     return MomentMaps(
-        mean=MomentMap(layout, all_coordinates, constant, mean, has_rows),
-        second=MomentMap(layout, all_coordinates, all_coordinates, second, has_rows),
-        homogeneous_mean=MomentMap(layout, models, constant, only_mean, has_rows),
-        homogeneous_cross=cross_map,
-        homogeneous_second=homogeneous_second,
-        mean_part=MomentBlock(model_indices, np.zeros(1, int)),
-        cross_part=MomentBlock(
-            model_indices, offset_columns, row_fields, offset_fields
+        mean=MomentMap(layout, all_coordinates, constant, tuple(mean), has_rows),
+        second=MomentMap(
+            layout, all_coordinates, all_coordinates, tuple(second), has_rows
         ),
-        second_part=MomentBlock(model_indices, model_indices, row_fields, row_fields),
+        mean_part=MomentBlock(models, np.zeros(1, int), row_fields),
+        cross_part=MomentBlock(models, offsets, row_fields, offset_fields),
+        second_part=MomentBlock(models, models, row_fields, row_fields),
         pairs=pairs,
-        client_mean=_client_mean(layout, indices),
     )
-
-
-def _client_mean(layout: LinkLayout, indices: _Indices) -> np.ndarray:
-    """Returns the mean of the rows as a functional of v; zero without rows."""
-    functional = np.zeros(indices.size)
-    if indices.rows >= 0:
-        after_rows = indices.rows + len(layout.class_blocks)
-        functional[indices.rows : after_rows] = 1.0 / layout.chain.num_clients
-    return functional
-
-
-def _cross_map(second: MomentMap, num_counted: int) -> MomentMap:
-    """Returns the map of server and rows with the sums of target offsets."""
-    offsets = _coordinates(second.layout, _Indices(-1, 0, num_counted))
-    branches = tuple((prob, _with_offsets(maps)) for prob, maps in second.branches)
-    return second._replace(right=offsets, branches=branches)
 
 
 def _coordinates(layout: LinkLayout, indices: _Indices) -> Coordinates:
@@ -300,32 +260,6 @@ def _paired(maps: RoundMaps, pairs: np.ndarray) -> RoundMaps:
         noise=noise,
         noise_squares=tuple(x * is_one[:, None] for x in maps.noise_squares),
     )
-
-
-def _with_one(maps: RoundMaps) -> RoundMaps:
-    """Replaces w by the number one."""
-    return maps._replace(right=SideMaps(np.ones((1, 1, 1)), (), ()), noise=None)
-
-
-def _homogeneous(
-    maps: RoundMaps, model_indices: np.ndarray, has_rows: bool
-) -> RoundMaps:
-    """Picks server and rows of one coordinate of the models, without targets and noise."""
-    whole, common, own = maps.left.of_pairs(slice(1))
-    fields = int(has_rows)
-    side = SideMaps(
-        whole[..., model_indices[:, None], model_indices],
-        tuple(part[..., model_indices] for part in common),
-        tuple(part[..., :fields, :fields] for part in own),
-    )
-    return maps._replace(left=side, right=side, noise=None)
-
-
-def _with_offsets(maps: RoundMaps) -> RoundMaps:
-    """Replaces w by the sums of target offsets, which a round does not change."""
-    num_states = [counts.shape[-1] for counts in maps.counts]
-    own = tuple(np.ones((number, 1, 1)) for number in num_states)
-    return maps._replace(right=SideMaps(np.eye(sum(num_states))[None], (), own))
 
 
 def start_moments(

@@ -44,6 +44,13 @@ class Coordinates(NamedTuple):
             is_rest[fields] = False
         return np.flatnonzero(is_rest)
 
+    def restricted(self, coordinates: np.ndarray, fields: slice) -> 'Coordinates':
+        """Renumbers some coordinates, which have some of the fields of the clients."""
+        kept = tuple(
+            np.searchsorted(coordinates, of_group[fields]) for of_group in self.fields
+        )
+        return Coordinates(len(coordinates), kept)
+
 
 class Moments(NamedTuple):
     """Holds moments by configuration.
@@ -130,6 +137,15 @@ class SideMaps(NamedTuple):
         common = tuple(part[..., index, :, :] for part in self.common)
         return SideMaps(self.whole[..., index, :, :], common, self.own)
 
+    def restricted(self, coordinates: np.ndarray, fields: slice) -> 'SideMaps':
+        """Returns the maps of some coordinates and fields of the first pair."""
+        first = self.of_pairs(slice(1))
+        common: tuple[np.ndarray, ...] = ()
+        if fields.start == 0:  # Rows are the first field.
+            common = tuple(part[..., coordinates] for part in first.common)
+        whole = first.whole[..., coordinates[:, None], coordinates]
+        return SideMaps(whole, common, tuple(x[..., fields, fields] for x in self.own))
+
 
 class RoundMaps(NamedTuple):
     """Holds the maps of a round in each configuration.
@@ -150,15 +166,6 @@ class RoundMaps(NamedTuple):
     noise: np.ndarray | None
     noise_squares: tuple[np.ndarray, ...]
 
-    def one_pair(self) -> 'RoundMaps':
-        """Returns the maps of the first pair, without noise."""
-        first = slice(1)
-        return self._replace(
-            left=self.left.of_pairs(first),
-            right=self.right.of_pairs(first),
-            noise=None,
-        )
-
 
 class MomentMap(NamedTuple):
     """Moves moments by the models' half of a round.
@@ -178,10 +185,19 @@ class MomentMap(NamedTuple):
     branches: tuple[tuple[float, RoundMaps], ...]
     has_rows: bool
 
-    def one_pair(self) -> 'MomentMap':
-        """Returns the map of the first pair alone, which any number of pairs can share."""
-        branches = tuple((prob, maps.one_pair()) for prob, maps in self.branches)
-        return self._replace(branches=branches)
+    def restricted(self, block: MomentBlock) -> 'MomentMap':
+        """Returns the map of a block of one pair's moments, where all others and noise are zero."""
+        branches = []
+        for prob, maps in self.branches:
+            left = maps.left.restricted(block.rows, block.row_fields)
+            right = maps.right.restricted(block.columns, block.column_fields)
+            block_maps = maps._replace(left=left, right=right, noise=None)
+            branches.append((prob, block_maps))
+        return self._replace(
+            left=self.left.restricted(block.rows, block.row_fields),
+            right=self.right.restricted(block.columns, block.column_fields),
+            branches=tuple(branches),
+        )
 
     def move_models(self, moments: Moments) -> Moments:
         """Moves models and rows by their round, while links stay."""

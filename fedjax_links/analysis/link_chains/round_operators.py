@@ -14,7 +14,7 @@ from fedjax_links.analysis.link_chains.moment_columns import (
     MomentColumns,
     moment_columns,
 )
-from fedjax_links.analysis.link_chains.moments import MomentMap
+from fedjax_links.analysis.link_chains.moments import MomentBlock, MomentMap
 
 # A map of fewer moments is applied directly, which is fast enough.
 _MIN_SPARSE_SIZE = 1_500
@@ -26,11 +26,15 @@ class RoundOperator(NamedTuple):
     """Maps columns, float64[size, number], as a round maps their moments if all others are zero.
 
     Attributes:
+      moment_map: the models' half of the round, of all moments.
+      part: these moments.
       apply: the map.
       columns: converts between moments and columns.
       is_symmetric: whether v = w.
     """
 
+    moment_map: MomentMap
+    part: MomentBlock
     apply: Callable[[np.ndarray], np.ndarray]
     columns: MomentColumns
     is_symmetric: bool
@@ -42,24 +46,27 @@ class RoundOperator(NamedTuple):
 
 
 def round_operator(
-    moment_map: MomentMap, *, is_symmetric: bool = False
+    moment_map: MomentMap, part: MomentBlock, *, is_symmetric: bool = False
 ) -> RoundOperator:
-    """Writes the map of a round as an operator.
+    """Writes the map of some moments in a round as an operator.
 
     Args:
-      moment_map: the round. It maps the moments of each pair of coordinates in the same way.
+      moment_map: the models' half of the round.
+      part: server and rows, with anything. A round maps them in the same way for each pair of
+        coordinates.
       is_symmetric: whether v = w.
 
     Returns:
       The operator.
     """
-    columns = moment_columns(moment_map, is_symmetric=is_symmetric)
-    move_models = _move_models(moment_map.one_pair(), columns)
+    one_pair = moment_map.restricted(part)
+    columns = moment_columns(one_pair, is_symmetric=is_symmetric)
+    move_models = _move_models(one_pair, columns)
 
     def apply(values: np.ndarray) -> np.ndarray:
         return columns.move_links(move_models(values))
 
-    return RoundOperator(apply, columns, is_symmetric)
+    return RoundOperator(moment_map, part, apply, columns, is_symmetric)
 
 
 def _move_models(

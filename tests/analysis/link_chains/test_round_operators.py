@@ -62,14 +62,14 @@ def targets_of(chain):
 
 
 def operators_of(maps):
-    """Yields each homogeneous map, and the same as an operator."""
-    mean = maps.homogeneous_mean
-    yield mean, round_operators.round_operator(mean)
-    cross = maps.homogeneous_cross
-    if cross is not None:
-        yield cross, round_operators.round_operator(cross)
-    second = maps.homogeneous_second
-    yield second, round_operators.round_operator(second, is_symmetric=True)
+    """Yields the map of all moments, and the operator of each part of them."""
+    yield maps.mean, round_operators.round_operator(maps.mean, maps.mean_part)
+    if maps.cross_part.columns.size:
+        yield maps.second, round_operators.round_operator(maps.second, maps.cross_part)
+    operator = round_operators.round_operator(
+        maps.second, maps.second_part, is_symmetric=True
+    )
+    yield maps.second, operator
 
 
 def assert_same_moments(result, expected):
@@ -93,9 +93,10 @@ def test_an_operator_moves_columns_as_a_map_moves_moments(
         values = rng.normal(size=(operator.size, 1))
         moments = operator.columns.to_moments(values)
         np.testing.assert_allclose(operator.columns.from_moments(moments), values)
-        models = moment_map.one_pair().move_models(moments)
+        part_map = moment_map.restricted(operator.part)
+        models = part_map.move_models(moments)
         result = operator.columns.to_moments(operator.apply(values))
-        assert_same_moments(result, group_moves.move_links(moment_map, models))
+        assert_same_moments(result, group_moves.move_links(part_map, models))
 
 
 @pytest.mark.parametrize('chain', CHAINS)
@@ -174,8 +175,9 @@ def test_the_stationary_law_saves_applications_of_a_round(name):
     chain = link_chains.markov(probs, 0.05)
     targets = np.random.default_rng(0).normal(size=100) + 10 * probs
     system = linear_system(name, chain, targets, 0.05)
-    second = system.maps.homogeneous_second
-    operator = round_operators.round_operator(second, is_symmetric=True)
+    operator = round_operators.round_operator(
+        system.maps.second, system.maps.second_part, is_symmetric=True
+    )
     law = system.layout.stationary_law()
     radius, num_applied = radius_and_applications(operator, law)
     uniform = np.full_like(law, 1 / len(law))
