@@ -318,18 +318,35 @@ def fedavg_finite_steps(
         features, labels, clients, weights, **options
     )
     # The drift of local steps.
-    slopes = np.zeros((weights.size, point.size))
-    pull = np.zeros(point.size)
-    for i in np.flatnonzero(weights):
-        local = objective.of_client(i)
-        slopes[i] = local.value_and_gradient(point)[1]
-        factor = learning_rate * (steps - 1) / 2 * weights[i]
-        pull += factor * local.hessian(point) @ slopes[i]
+    factors = learning_rate * (steps - 1) / 2 * weights
+    slopes, pull = client_slopes(objective, point, factors)
 
     non_empty = cohort_sizes.non_empty_probability(link_probs)
     covariance = cohort_sizes.mean_covariance(link_probs, slopes) / non_empty
     drive = learning_rate * steps * covariance
     return mean_near_minimiser(objective, point, pull, drive)
+
+
+def client_slopes(
+    objective: linear_models.WeightedLoss, point: np.ndarray, factors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the clients' gradients g_i, and ``sum_i f_i H_i g_i`` with their Hessians H_i.
+
+    Args:
+      objective: the weighted loss.
+      point: float64[size], parameters.
+      factors: float64[N], f_i.
+
+    Returns:
+      float64[N, size], zero for clients without weight; and float64[size].
+    """
+    slopes = np.zeros((factors.size, point.size))
+    pull = np.zeros(point.size)
+    for i in np.unique(objective.owners):
+        local = objective.of_client(i)
+        slopes[i] = local.value_and_gradient(point)[1]
+        pull += factors[i] * local.hessian(point) @ slopes[i]
+    return slopes, pull
 
 
 def mean_near_minimiser(

@@ -91,14 +91,10 @@ def weighted_finite_steps(
     objective = linear_models.weighted_loss(
         features, labels, clients, weights, **options
     )
-    pull = np.zeros(point.size)
+    # The drift of local steps, and what memory adds to it.
+    factors = learning_rate * (steps - 1) / 2 * weights + progress * covariance_sums
+    slopes, pull = linear_limits.client_slopes(objective, point, factors)
     drive = np.zeros((point.size, point.size))
-    for i in range(weights.size):
-        local = objective.of_client(i)
-        slope = local.value_and_gradient(point)[1]
-        factor = learning_rate * (steps - 1) / 2 * weights[i]
-        factor += progress * covariance_sums[i]
-        pull += factor * local.hessian(point) @ slope
-        variance = variances[i] + 2 * covariance_sums[i]
+    for slope, variance in zip(slopes, variances + 2 * covariance_sums, strict=True):
         drive += progress * variance * np.outer(slope, slope)
     return linear_limits.mean_near_minimiser(objective, point, pull, drive)

@@ -6,10 +6,8 @@ from importlib import resources
 from fedjax_links.core import errors
 from fedjax_links.pages.printed_numbers import PrintedAccuracy
 
-PrintedRows = list[dict[str, str]]
 
-
-def rows(paper: str, table: str, **values: str) -> PrintedRows:
+def rows(paper: str, table: str, **values: str) -> list[dict[str, str]]:
     """Reads a table, one dictionary per printed number.
 
     Args:
