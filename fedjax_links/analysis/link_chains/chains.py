@@ -162,12 +162,13 @@ def from_modes(
     """
     is_up = _checks.checked_masks('masks', masks, ndim=2)
     size, num_clients = is_up.shape
-    table = transition
-    if not sparse.issparse(table):
-        table = _checks.as_doubles('transition', table)
+    if sparse.issparse(transition):
+        table = sparse.csr_array(transition, dtype=np.float64, copy=True)
+    else:
+        table = _checks.as_doubles('transition', transition)
     if table.shape != (size, size):
         raise errors.invalid('transition', f'have shape [{size}, {size}]', table.shape)
-    matrix = sparse.csr_array(table, dtype=np.float64, copy=True)
+    matrix = sparse.csr_array(table)
     matrix.eliminate_zeros()
     _checks.check_stochastic('transition', matrix, tolerance=1e-9)
     if start is None:
