@@ -159,12 +159,12 @@ def wait_for_all(
         # All clients train in the last round of a block, none before; the warm-up follows links.
         num_block_rounds = ctx.round + 1 - start_round
         is_block_end = jnp.mod(num_block_rounds, period) == 0
-        all_or_none = jnp.full(problem.num_clients, is_block_end)
         is_warmup = num_block_rounds <= 0
-        training = jnp.where(is_warmup, base.participants(ctx.links), all_or_none)
+        participants = base.participants(ctx.links)
+        training = jnp.where(is_warmup, participants, is_block_end)
         cohort = cohorts.make_cohort(training)
         deltas, metrics = common.sum_deltas(
-            local_train, ctx, problem, state.server, None, cohort
+            local_train, ctx, problem, state.server, cohort=cohort
         )
 
         # Server: add the mean update.

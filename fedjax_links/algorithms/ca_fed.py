@@ -23,7 +23,7 @@ from fedjax_links.base import (
     Step,
 )
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, errors, references, tree
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
@@ -139,9 +139,7 @@ def ca_fed(
     References:
       Rodio et al. 2023, Algorithm 1, as in the authors' code.
     """
-    checks.number_within('loss_memory', loss_memory, 0, 1)
-    if checks.is_concrete(loss_memory) and loss_memory == 1:
-        raise errors.invalid('loss_memory', 'be below 1', loss_memory)
+    common.check_decay('loss_memory', loss_memory)
     checks.number_within('tolerance', tolerance, 0, np.inf)
     checks.number_within('bias_weight', bias_weight, 0, float(np.finfo(np.float32).max))
     checks.finite('optimal_losses', optimal_losses)
@@ -153,8 +151,8 @@ def ca_fed(
     def init(params: Params, problem: Problem) -> CaFedState:
         num_clients = problem.num_clients
         # Reports a wrong number of entries before the first round.
-        _per_client('optimal_losses', optimal_losses, num_clients)
-        _per_client('correlations', known_correlations, num_clients)
+        checks.one_or_each('optimal_losses', optimal_losses, num_clients)
+        checks.one_or_each('correlations', known_correlations, num_clients)
         return CaFedState(
             server=params,
             losses=jnp.zeros(num_clients, jnp.result_type(float)),
@@ -184,12 +182,16 @@ def ca_fed(
         losses = losses.astype(state.losses.dtype)
 
         # Server: drop clients by falling correlation, then by rising probability.
-        transitions = _count(state.transitions, active)
+        transitions = state.transitions
         if transitions is None:
-            lambdas = _per_client('correlations', known_correlations, num_clients)
+            lambdas = common.one_per_client(
+                'correlations', known_correlations, num_clients
+            )
         else:
+            transitions = _count(transitions, active)
             lambdas = _estimate(transitions)
-        gaps = losses - _per_client('optimal_losses', optimal_losses, num_clients)
+        least = common.one_per_client('optimal_losses', optimal_losses, num_clients)
+        gaps = losses - least
         included = jnp.ones(num_clients, bool)
         for order in (jnp.argsort(-jnp.abs(lambdas)), jnp.argsort(ctx.links.prob)):
             included = _drop(included, order, gaps, bias_weight, tolerance)
@@ -262,10 +264,8 @@ def _no_transitions(num_clients: int) -> Transitions:
     )
 
 
-def _count(transitions: Transitions | None, active: Array) -> Transitions | None:
+def _count(transitions: Transitions, active: Array) -> Transitions:
     """Counts the transitions of a round; round 0 has none."""
-    if transitions is None:
-        return None
     was_active = transitions.was_active
     stays_active = was_active & active
     becomes_active = active & ~was_active & (transitions.num_rounds > 0)
@@ -285,9 +285,3 @@ def _estimate(transitions: Transitions) -> Array:
     stays = (transitions.up_after_active + 0.5) / (after_active + 1)
     returns = (transitions.up_after_inactive + 0.5) / (after_inactive + 1)
     return stays - returns
-
-
-def _per_client(argument: str, values: Numbers, num_clients: int) -> Array:
-    """Returns one number for all clients, or one for each, as float[N]."""
-    checks.one_or_each(argument, values, num_clients)
-    return jnp.broadcast_to(jnp.asarray(values, jnp.result_type(float)), num_clients)

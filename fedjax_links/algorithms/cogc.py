@@ -86,7 +86,7 @@ def cogc(local_train: ClientProgram, *, tolerance: int) -> Algorithm:
         is_decoded = decodes(ctx.links, computing)
         cohort = cohorts.make_cohort(jnp.broadcast_to(is_decoded, num_clients))
         deltas, metrics = common.sum_deltas(
-            local_train, ctx, problem, state.server, None, cohort
+            local_train, ctx, problem, state.server, cohort=cohort
         )
 
         # Server: add the decoded mean of all updates.

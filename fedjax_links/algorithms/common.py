@@ -13,6 +13,7 @@ from fedjax_links.base import (
     Algorithm,
     Array,
     Number,
+    Numbers,
     Params,
     Problem,
     PyTree,
@@ -70,13 +71,6 @@ def zero_table(params: Params, problem: Problem, dtype: TableDtype = None) -> Pa
     return table_of(tree.zeros_like(params), problem, dtype)
 
 
-def init_client_models(
-    params: Params, problem: Problem, dtype: TableDtype = None
-) -> ClientsState:
-    """Starts every client at the initial model: x_i^0 = x^0."""
-    return ClientsState(server=params, clients=table_of(params, problem, dtype))
-
-
 def server_model(state: PyTree) -> Mapping[str, Params]:
     """Returns the only candidate, the server model."""
     return {'server': state.server}
@@ -89,10 +83,14 @@ def server_and_client_mean(state: PyTree) -> Mapping[str, Params]:
 
 
 def client_model_algorithm(
-    round_step: RoundStep,
-    init: Callable[[Params, Problem], Any] = init_client_models,
+    round_step: RoundStep, table_dtype: TableDtype = None
 ) -> Algorithm:
-    """Builds an algorithm whose clients keep models, in a `ClientsState`."""
+    """Builds an algorithm whose clients keep models, in a `ClientsState`: x_i^0 = x^0."""
+
+    def init(params: Params, problem: Problem) -> ClientsState:
+        clients = table_of(params, problem, table_dtype)
+        return ClientsState(server=params, clients=clients)
+
     return Algorithm(
         init, round_step, server_and_client_mean, lambda state: state.clients
     )
@@ -168,24 +166,6 @@ def relative_counts(problem: Problem, weights: str) -> Array | None:
         return None
     counts = as_float(problem.counts)
     return counts / jnp.mean(counts)
-
-
-def times_counts(
-    factors: Array | Callable[[Array], Array] | None, problem: Problem, weights: str
-) -> Array | Callable[[Array], Array] | None:
-    """Multiplies weights for `sum_deltas` by the clients' relative numbers of examples.
-
-    Args:
-      factors: float[N], or ``client -> float[]``; None for ones.
-      problem: the problem.
-      weights: what clients weigh by, ``'equal'`` or ``'examples'``.
-    """
-    relative = relative_counts(problem, weights)
-    if relative is None:
-        return factors
-    if callable(factors):
-        return lambda i: relative[i] * factors(i)
-    return relative if factors is None else relative * factors
 
 
 def train(
@@ -348,6 +328,12 @@ def as_float(counts: Array) -> Array:
     return counts.astype(jnp.result_type(float))
 
 
+def one_per_client(argument: str, values: Numbers, num_clients: int) -> Array:
+    """Converts one number for all clients, or one for each, to float[N]; raises for others."""
+    checks.one_or_each(argument, values, num_clients)
+    return jnp.broadcast_to(jnp.asarray(values, jnp.result_type(float)), num_clients)
+
+
 def check_table_dtype(table_dtype: TableDtype, *, min_bits: int = 16) -> None:
     """Raises unless it is None or a float dtype; JAX adds none below 16 bits to wider ones."""
     requirement = f'be a floating-point dtype of at least {min_bits} bits'
@@ -363,6 +349,13 @@ def check_table_dtype(table_dtype: TableDtype, *, min_bits: int = 16) -> None:
 def check_weights(weights: object) -> None:
     """Raises unless ``weights`` is ``'equal'`` or ``'examples'``."""
     checks.choice('weights', weights, (EQUAL, EXAMPLES))
+
+
+def check_decay(argument: str, value: Number) -> None:
+    """Raises unless a rate of decay lies in [0, 1)."""
+    checks.number_within(argument, value, 0, 1)
+    if checks.is_concrete(value) and value == 1:
+        raise errors.invalid(argument, 'be below 1', value)
 
 
 def check_optimizer(server_optimizer: object) -> None:

@@ -114,7 +114,7 @@ def f3ast(
     checks.within('initial_rate', initial_rate, 0, 1)
 
     def init(params: Params, problem: Problem) -> F3astState:
-        rate = _initial_rates(initial_rate, problem.num_clients)
+        rate = common.one_per_client('initial_rate', initial_rate, problem.num_clients)
         return F3astState(server=params, rate=rate)
 
     def round_step(
@@ -158,16 +158,10 @@ def f3ast_senders(mask: np.ndarray, options: Section) -> np.ndarray:
         selected, new_rate = _select(active, rate, budget, beta)
         return new_rate, selected
 
-    rates = _initial_rates(options.get('initial_rate', _INITIAL_RATE), mask.shape[1])
+    initial_rate = options.get('initial_rate', _INITIAL_RATE)
+    rates = common.one_per_client('initial_rate', initial_rate, mask.shape[1])
     _, senders = jax.lax.scan(step, rates, jnp.asarray(mask))
     return np.asarray(senders)
-
-
-def _initial_rates(initial_rate: Numbers, num_clients: int) -> Array:
-    """Returns the rates before round 0, float[N]."""
-    checks.one_or_each('initial_rate', initial_rate, num_clients)
-    rates = jnp.asarray(initial_rate, jnp.result_type(float))
-    return jnp.broadcast_to(rates, (num_clients,))
 
 
 def _select(

@@ -111,9 +111,11 @@ def fedau(
         weight = jnp.where(state.num_intervals > 0, mean_interval, 1)
 
         # Server: add the weighted updates of the active clients, divided by N.
-        factors = common.times_counts(weight, problem, weights)
+        relative_counts = common.relative_counts(problem, weights)
+        if relative_counts is not None:
+            weight = relative_counts * weight
         deltas, metrics = common.sum_deltas(
-            local_train, ctx, problem, state.server, factors
+            local_train, ctx, problem, state.server, weight
         )
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
 

@@ -66,13 +66,17 @@ def fedavg_known(
     def round_step(
         state: ServerState, ctx: RoundContext, problem: Problem
     ) -> Step[ServerState]:
-        def inverse_prob(i: Array) -> Array:
-            return 1 / base.prob_of(ctx.links, i)
+        relative_counts = common.relative_counts(problem, weights)
+
+        def weight(i: Array) -> Array:
+            inverse_prob = 1 / base.prob_of(ctx.links, i)
+            if relative_counts is None:
+                return inverse_prob
+            return relative_counts[i] * inverse_prob
 
         # Server: add the updates weighted by 1 / p_i, divided by N.
-        factors = common.times_counts(inverse_prob, problem, weights)
         deltas, metrics = common.sum_deltas(
-            local_train, ctx, problem, state.server, factors
+            local_train, ctx, problem, state.server, weight
         )
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
         return ServerState(server=server), metrics

@@ -23,7 +23,7 @@ from fedjax_links.base import (
     Step,
 )
 from fedjax_links.clients.programs import Rate
-from fedjax_links.core import checks, errors, references, tree
+from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram
 
 _LARGEST = 1e30  # Far from the overflow of float32.
@@ -163,7 +163,7 @@ def fedadam(
     References:
       Reddi et al. 2021, Algorithm 2; the defaults are of its section 5.
     """
-    _check_decay('b2', b2)
+    common.check_decay('b2', b2)
     return _adaptive(
         lambda v, square: b2 * v + (1 - b2) * square,
         learning_rate,
@@ -202,7 +202,7 @@ def fedyogi(
     References:
       Reddi et al. 2021, Algorithm 2.
     """
-    _check_decay('b2', b2)
+    common.check_decay('b2', b2)
     return _adaptive(
         lambda v, square: v - (1 - b2) * square * jnp.sign(v - square),
         learning_rate,
@@ -254,7 +254,7 @@ def _adaptive(
     """Builds an optimizer of Algorithm 2 from its update of the second moment."""
     if not callable(learning_rate):
         checks.positive_number('learning_rate', learning_rate)
-    _check_decay('b1', b1)
+    common.check_decay('b1', b1)
     checks.positive_number('tau', tau)
     if initial_second_moment is not None:
         checks.number_within(
@@ -281,10 +281,3 @@ def _adaptive(
 
     moments = optax.GradientTransformation(init, update)
     return optax.chain(moments, optax.scale_by_learning_rate(learning_rate))
-
-
-def _check_decay(argument: str, value: Number) -> None:
-    """Raises unless a rate of decay lies in [0, 1)."""
-    checks.number_within(argument, value, 0, 1)
-    if checks.is_concrete(value) and value == 1:
-        raise errors.invalid(argument, 'be below 1', value)

@@ -4,8 +4,6 @@ References:
   Xiang et al. 2023, Algorithm 2; Xiang et al. 2024, Algorithm 1.
 """
 
-import functools
-
 import jax.numpy as jnp
 
 from fedjax_links import base
@@ -118,5 +116,4 @@ def fedpbc(
         clients = tree.fill_rows(receivers, tree.cast_like(server, z), z)
         return ClientsState(server, clients), metrics._replace(num_active=num_active)
 
-    init = functools.partial(common.init_client_models, dtype=table_dtype)
-    return common.client_model_algorithm(round_step, init)
+    return common.client_model_algorithm(round_step, table_dtype)
