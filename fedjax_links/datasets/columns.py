@@ -206,17 +206,18 @@ def _pixels(argument: str, image: Any) -> np.ndarray:
     """Returns the numbers of an image [height, width, channels], none of which is clipped."""
     # Pillow keeps 8 of 16 bits a channel of colours; until it decodes, `tile` has the file's form.
     for tile in getattr(image, 'tile', ()):
-        if image.mode not in _deep_modes(image) and ';16' in str(tile[-1]):
+        if not is_deep(image) and ';16' in str(tile[-1]):
             requirement = 'have 8 bits a channel where images are in colour'
             raise errors.invalid(argument, requirement, '16 bits')
-    is_plain = image.mode in ('L', 'RGB', *_deep_modes(image))
+    is_plain = image.mode in ('L', 'RGB') or is_deep(image)
     pixels = np.asarray(image if is_plain else image.convert('RGB'))
     return pixels if pixels.ndim == 3 else pixels[..., None]
 
 
-def _deep_modes(image: Any) -> tuple[str, ...]:
-    """Returns Pillow's modes of one channel of more than 8 bits, this image's among them."""
-    return ('I', 'F', *([image.mode] if image.mode.startswith('I;16') else []))
+def is_deep(image: Any) -> bool:
+    """Returns whether an image of Pillow's has one channel of more than 8 bits."""
+    mode: str = image.mode
+    return mode in ('I', 'F') or mode.startswith('I;16')
 
 
 def _stack_frame(argument: str, frame: Any) -> np.ndarray:

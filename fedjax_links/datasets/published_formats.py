@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import errors
-from fedjax_links.datasets import characters
+from fedjax_links.datasets import characters, columns
 from fedjax_links.datasets.npz import Arrays
 
 # How many examples with owners are read and converted at a time.
@@ -226,10 +226,10 @@ class OwnedImages:
         pixels = np.empty((count, *self.shape), np.uint8)
         labels = np.empty(count, np.int32)
         clients = np.empty(count, np.int32)
-        columns = ['image', self.label, self.owner]
+        names = ['image', self.label, self.owner]
         start = 0
         for file in files:
-            for batch in file.iter_batches(_CHUNK, columns=columns):
+            for batch in file.iter_batches(_CHUNK, columns=names):
                 rows = slice(start, start + batch.num_rows)
                 for row, image in enumerate(batch['image'], start):
                     pixels[row] = self._decode(image['bytes'].as_py())
@@ -249,7 +249,7 @@ class OwnedImages:
         height, width, channels = self.shape
         with Image.open(io.BytesIO(encoded)) as image:
             # Conversion would clip values of more than 8 bits.
-            if image.mode in ('I', 'F') or image.mode.startswith('I;16'):
+            if columns.is_deep(image):
                 message = f'an image of more than 8 bits a channel, {image.mode}'
                 raise ValueError(message)
             decoded = image.convert('L' if channels == 1 else 'RGB')

@@ -148,11 +148,13 @@ def bind(
         if clients.shape != labels.shape:
             requirement = f'give each of the {len(labels)} examples an owner'
             raise errors.invalid('partition', requirement, f'shape {clients.shape}')
-        got = f'{clients.max()} as the highest'
-        if clients.min() < 0:
-            got = f'{clients.min()} as the lowest'
-        if clients.max() != num_clients - 1 or clients.min() < 0:
+        lowest = clients.min()
+        highest = clients.max()
+        if lowest < 0 or highest != num_clients - 1:
             requirement = f'number the owners from 0 to {num_clients - 1}'
+            got = f'{highest} as the highest'
+            if lowest < 0:
+                got = f'{lowest} as the lowest'
             raise errors.invalid('partition', requirement, got)
         return clients
 
