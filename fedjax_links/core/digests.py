@@ -9,6 +9,7 @@ version of JAX.
 import functools
 import hashlib
 import inspect
+import json
 import math
 import re
 import sys
@@ -42,6 +43,11 @@ def combine(parts: Sequence[str]) -> str:
 def hash_bytes(content: bytes) -> str:
     """Returns the digest of the content of a file."""
     return hashlib.sha256(content).hexdigest()
+
+
+def hash_json(values: object) -> str:
+    """Returns the digest of plain values, whatever the order of their names."""
+    return hash_bytes(json.dumps(values, sort_keys=True).encode())
 
 
 def hash_array(array: ArrayOrNumber) -> str:

@@ -284,11 +284,12 @@ def broadcast_bytes(read: Callable[[], bytes]) -> bytes:
         content = read()
         return len(content)
 
-    pieces: list[bytes] = []
-    for start in range(0, broadcast_from_leader(read_length), _PIECE_BYTES):
+    def send_piece(start: int) -> bytes:
         piece = content[start : start + _PIECE_BYTES]  # empty in all but the leader
-        pieces.append(all_gather(lambda piece=piece: piece)[0])
-    return b''.join(pieces)
+        return all_gather(lambda: piece)[0]
+
+    num_bytes = broadcast_from_leader(read_length)
+    return b''.join(map(send_piece, range(0, num_bytes, _PIECE_BYTES)))
 
 
 def run_in_all(do: Callable[[], _T]) -> _T:

@@ -1,11 +1,10 @@
 """Reads and writes the JSON files of a run folder, which have a digest as a field."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-from fedjax_links.core import errors
+from fedjax_links.core import digests, errors
 from fedjax_links.core.records import Section
 
 _DIGEST = 'sha256'
@@ -19,7 +18,7 @@ def as_json(values: Section) -> bytes:
     """
     # As they will be read: names as texts, tuples as lists. The digest depends on that.
     values = json.loads(json.dumps(values))
-    text = json.dumps({**values, _DIGEST: _digest_of(values)}, indent=2)
+    text = json.dumps({**values, _DIGEST: digests.hash_json(values)}, indent=2)
     return f'{text}\n'.encode()
 
 
@@ -44,7 +43,7 @@ def read_json(folder: Path, name: str) -> Any:
     try:
         values = json.loads(content)
         digest = values.pop(_DIGEST, None)
-        is_changed = digest is not None and digest != _digest_of(values)
+        is_changed = digest is not None and digest != digests.hash_json(values)
     except (ValueError, AttributeError, TypeError, RecursionError):
         raise _changed(path, f'hold a readable {name}') from None
     if is_changed:
@@ -59,11 +58,6 @@ def has_digest(path: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(values, dict) and isinstance(values.get(_DIGEST), str)
-
-
-def _digest_of(values: Section) -> str:
-    """Returns the digest of values, whatever their order."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _changed(path: Path, requirement: str) -> errors.InvalidError:

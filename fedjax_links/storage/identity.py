@@ -15,7 +15,6 @@ reports, numbers of rounds and seeds, and paths of files are no part of an ident
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -51,9 +50,7 @@ class LaneIdentity:
 
     def digest(self) -> str:
         """Returns one digest of all fields."""
-        return digests.hash_bytes(
-            json.dumps(dataclasses.asdict(self), sort_keys=True).encode()
-        )
+        return digests.hash_json(dataclasses.asdict(self))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +77,7 @@ class RunIdentity:
 
     def digest(self) -> str:
         """Returns one digest of all fields."""
-        return digests.hash_bytes(json.dumps(self.as_plain(), sort_keys=True).encode())
+        return digests.hash_json(self.as_plain())
 
     def rows_as_arrays(self) -> dict[str, np.ndarray]:
         """Returns the rows by ``pattern/part``, as an npz holds them."""
