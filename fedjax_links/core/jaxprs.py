@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.extend import core as jax_core
-from numpy.typing import ArrayLike
 
 from fedjax_links.base import PyTree
 from fedjax_links.core import digests
@@ -59,9 +58,7 @@ def trace(function: Callable[..., PyTree], *inputs: PyTree) -> Traced:
 
     program = digests.hash_structure(closed.jaxpr)
     structure = jax.tree.structure(inputs), output_structure, program
-    constants = [_as_array(a) for a in closed.consts]
+    constants = [
+        a if isinstance(a, jax.Array) else np.asarray(a) for a in closed.consts
+    ]
     return Traced(structure, constants, shapes, bind)
-
-
-def _as_array(constant: ArrayLike) -> jax.Array | np.ndarray:
-    return constant if isinstance(constant, jax.Array) else np.asarray(constant)

@@ -279,8 +279,12 @@ def check_about(where: object, about: object) -> None:
         value = f'{where}: {errors.text_of(labels)}'
         raise errors.invalid('checkpoint', 'hold the labels of its lane', value)
     position = fields.get('position')
-    is_list = isinstance(position, list) and all(map(is_count, position))
-    if not is_list or len(position) != 2:
+    is_pair = (
+        isinstance(position, list)
+        and len(position) == 2
+        and all(map(is_count, position))
+    )
+    if not is_pair:
         value = f'{where}: {position!r}'
         raise errors.invalid('checkpoint', 'hold the position of its lane', value)
 

@@ -42,7 +42,11 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
     source = paths.as_path(folder)
     target = _target(to)
     run = runs.read(folder)
-    lanes = _lanes_with_states(source)
+    lanes = [
+        lane
+        for lane in runs.lanes(source)
+        if lane.labels['stage'] == 'main' and lane.states
+    ]
     links = runs.read_links(source)
     names = [*map(_name, lanes), CSV]
     if links:
@@ -99,15 +103,6 @@ def _target(to: str | Path) -> Path:
     if (target / runs.EXPERIMENT).exists():
         raise errors.invalid('to', 'be another folder than that of a run', to)
     return target
-
-
-def _lanes_with_states(folder: Path) -> list[runs.LaneRecord]:
-    """Returns the main lanes of a run that have saved a state."""
-    return [
-        lane
-        for lane in runs.lanes(folder)
-        if lane.labels['stage'] == 'main' and lane.states
-    ]
 
 
 def _contents(

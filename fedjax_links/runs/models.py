@@ -61,7 +61,8 @@ def model(
         for key, array in leaves.items()
         if _lies_in(prefix, key)
     }
-    if name == 'server' and not _are_of_state(leaves):
+    is_state = any(key.startswith('.algorithm.') for key in leaves)
+    if name == 'server' and not is_state:
         # An npz that holds a model alone.
         arrays = dict(leaves)
     if not arrays:
@@ -70,11 +71,6 @@ def model(
     if name == 'client_mean':
         arrays = {key: _mean(array) for key, array in arrays.items()}
     return _nested(arrays)
-
-
-def _are_of_state(leaves: Mapping[str, np.ndarray]) -> bool:
-    """Returns whether leaves are those of a federation's state, rather than of a model alone."""
-    return any(key.startswith('.algorithm.') for key in leaves)
 
 
 def _lies_in(prefix: str, key: str) -> bool:
