@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -274,7 +274,8 @@ def _certify_means() -> Iterator[ProgramVerdict]:
     exact = {'fedavg': fedavg.mean[-1], 'fedpbc': fedpbc.server_mean[-1]}
     client = local_training.local_sgd(rate, local_steps=steps)
     for name, mean in exact.items():
-        make_algorithm = functools.partial(algorithms.ALGORITHMS[name], client)
+        factory: Any = algorithms.ALGORITHMS[name]
+        make_algorithm = functools.partial(factory, client)
         run = sweeps.sweep(
             make_algorithm,
             functools.partial(participation.bernoulli, probs),

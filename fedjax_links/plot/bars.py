@@ -146,7 +146,7 @@ def _draw_crosses(axes: Axes, centres: np.ndarray, width: float, colour: str) ->
     axes.autoscale_view()
 
 
-def _checked_values(label: str, values: object, num_groups: int) -> list[np.ndarray]:
+def _checked_values(label: str, values: Any, num_groups: int) -> list[np.ndarray]:
     """Returns the values of a label, P of float64[S]; raises for another shape, or no seeds."""
     is_list = isinstance(values, list | tuple)
     unchecked = values if is_list else np.atleast_1d(checks.numbers('values', values))

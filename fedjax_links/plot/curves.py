@@ -232,11 +232,8 @@ def _draw_exact(
     """
     if theory is None:
         return
-    rows = [
-        _band(row[None] - options.above, options.window, 'interval')
-        for row in np.asarray(theory, float)
-    ]
-    line, low, high = (np.clip(mean, *options.limits) for mean, _ in rows)
+    spans, sizes = _spans(np.asarray(theory, float) - options.above, options.window)
+    line, low, high = np.clip(spans.sum(axis=2) / sizes, *options.limits)
     is_shown = x_values > 0 if options.log_rounds else np.ones(len(x_values), bool)
     if options.log:
         # A logarithmic axis has no zero: the band ends at a tenth of the curve.
@@ -326,6 +323,21 @@ def _dots(index: int, count: int) -> str | tuple[int, tuple[int, int]]:
     return 3 * index, (1, period - 1)
 
 
+def _spans(values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns each evaluation with those before it.
+
+    Args:
+      values: float[S, E].
+      window: evaluations that a moving average spans.
+
+    Returns:
+      float[S, E, window], the first ones padded by zeros; and int[E], their numbers of evaluations.
+    """
+    padded = np.pad(values, ((0, 0), (window - 1, 0)))
+    spans = np.lib.stride_tricks.sliding_window_view(padded, window, axis=1)
+    return spans, np.minimum(np.arange(1, values.shape[1] + 1), window)
+
+
 def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns the mean over seeds of a moving average, and the half width of its band.
 
@@ -334,10 +346,7 @@ def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.nd
       window: evaluations that the average spans.
       band: one of `BANDS`.
     """
-    # Each evaluation with those before it, [S, E, window]; the first ones are padded by zeros.
-    padded = np.pad(values, ((0, 0), (window - 1, 0)))
-    spans = np.lib.stride_tricks.sliding_window_view(padded, window, axis=1)
-    sizes = np.minimum(np.arange(1, values.shape[1] + 1), window)
+    spans, sizes = _spans(values, window)
     averages = spans.sum(axis=2) / sizes
     mean, half_width, _ = evaluation.seed_interval(averages)
     num_seeds = len(values)
