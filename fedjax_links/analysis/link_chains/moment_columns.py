@@ -166,6 +166,7 @@ def moment_columns(moment_map: MomentMap, *, is_symmetric: bool) -> MomentColumn
     ):
         if left.size and right.size:
             inner_shapes.append((left.shape[1], len(left), len(right)))
+    # Number the moments of a configuration: its products, and then each group's squares.
     sizes = [math.prod(shape) for shape in inner_shapes]
     numbers = np.arange(sum(sizes))
     parts = np.split(numbers, np.cumsum(sizes)[:-1])
@@ -240,6 +241,7 @@ def _entries_by_groups(
         no_client = no_client[np.triu_indices(len(left.rest))]
     by_groups: list[tuple[tuple[int, ...], np.ndarray]] = []
     by_groups.append(((), no_client.reshape(-1, 1)))
+    # One client, in w, in v, or in both.
     for group, rows in enumerate(left.fields):
         columns = right.fields[group]
         by_state = [products[left.rest[:, None], columns[:, None]]]
@@ -250,6 +252,7 @@ def _entries_by_groups(
         num_states = rows.shape[1]
         families = [entries.reshape(-1, num_states) for entries in by_state]
         by_groups.append(((group,), np.concatenate(families)))
+    # Two clients, for each of their numbers and their states.
     for first, second in itertools.product(range(len(left.fields)), repeat=2):
         if not is_symmetric or first <= second:
             rows = left.fields[first][:, None, :, None]
