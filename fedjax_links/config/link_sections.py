@@ -190,20 +190,18 @@ def _bind_parts(
     # `prob` may hold a value for each edge of the graph, so the graph is made first.
     for name in sorted(options, key=lambda name: name == 'prob'):
         value = options[name]
-        kind = kinds.get(name)
         if isinstance(value, BoundFactory):
             continue
-        part_path = f'{path}.{name}'
+        clients = problem
+        parameter = name
         if name == 'prob' and 'graph' in options:
-            edges = _edges(options['graph'])
-            options[name] = _link_part(part_path, name, value, edges, is_registered)
-        elif kind is Participation or kind == Participation | None:
-            pattern = nested.section(value)
-            options[name] = _link_part(
-                part_path, 'pattern', pattern, problem, is_registered
-            )
-        else:
-            options[name] = _link_part(part_path, name, value, problem, is_registered)
+            clients = _edges(options['graph'])
+        elif kinds.get(name) in (Participation, Participation | None):
+            parameter = 'pattern'
+            value = nested.section(value)
+        options[name] = _link_part(
+            f'{path}.{name}', parameter, value, clients, is_registered
+        )
 
 
 def _edges(graph: Any) -> Any:

@@ -328,14 +328,11 @@ def _main_lanes(
     names = [
         name for name in (*facts['grid'], *facts['tuning']['grid']) if name in rows
     ]
-    lanes = zip(
-        *(
-            dataset.as_tuples(rows[name]).tolist()
-            for name in ('pattern', 'seed', *names)
-        ),
-        strict=True,
-    )
-    for pattern, seed, *values in dict.fromkeys(lanes):
+    columns_of_lane = [
+        dataset.as_tuples(rows[name]).tolist() for name in ('pattern', 'seed', *names)
+    ]
+    lanes = dict.fromkeys(zip(*columns_of_lane, strict=True))
+    for pattern, seed, *values in lanes:
         yield pattern, seed, _point_of(names, values)
 
 
