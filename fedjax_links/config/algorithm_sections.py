@@ -42,8 +42,6 @@ def read(
     where = f'config.algorithms.{label}'
     section = as_mapping(where, section)
     own_client = as_mapping(f'{where}.client', section.get('client', {}))
-    client = {**client, **own_client}
-    complete = {**section, 'client': client}
     factory, options = resolver.lookup(where, {'name': label, **section}, ALGORITHMS)
     takes_server_lr = SERVER_LR in parameters(factory)
     has_server_lr = bool({SERVER_LR, 'server_optimizer'} & options.keys())
@@ -54,12 +52,15 @@ def read(
         if name == RATE:
             defaults[name] = rate
         elif name.startswith('client.') and path[1] not in own_client:
-            defaults[name] = nested.value_at(complete, path, REQUIRED)
+            defaults[name] = nested.value_at(client, path[1:], REQUIRED)
         elif name.startswith(f'algorithms.{label}.'):
             defaults[name] = nested.value_at(section, path, REQUIRED)
         elif name == SERVER_LR and takes_server_lr and not has_server_lr:
             defaults[name] = REQUIRED
-    return functools.partial(bind, label, complete), defaults
+    # An own rate is the default of `RATE`, which `bind` puts into `client`.
+    own_client.pop('learning_rate', None)
+    section['client'] = own_client
+    return functools.partial(bind, label, section, client), defaults
 
 
 def _path_in_section(label: str, column: str) -> list[str]:
@@ -75,13 +76,14 @@ def _client_rate(
     Args:
       label: of the algorithm.
       own_client: the section ``client`` of the algorithm.
-      client: all options of its clients.
+      client: the one that all algorithms share.
       columns: of the grid and of tuning.
 
     Raises:
       ValueError: if no field sets the rate, or two do.
     """
-    if 'learning_rate' not in client:
+    options = {**client, **own_client}
+    if 'learning_rate' not in options:
         if RATE not in columns:
             requirement = (
                 f'be given, or several as `config.tuning.learning_rates`, for {label}'
@@ -89,7 +91,7 @@ def _client_rate(
             raise errors.invalid(f'config.{RATE}', requirement, None)
         return REQUIRED
     path = f'config.algorithms.{label}.{RATE}'
-    rate = as_rate(path, client['learning_rate'])
+    rate = as_rate(path, options['learning_rate'])
     if RATE in columns and 'learning_rate' in own_client:
         requirement = (
             'be left out, as `config.grid` or `config.tuning` has rates for all'
@@ -106,13 +108,16 @@ def as_rate(path: str, rate: Any) -> float:
     return float(rate)
 
 
-def bind(label: str, section: Section, /, **columns: Any) -> BoundFactory:
+def bind(
+    label: str, section: Section, client: Section, /, **columns: Any
+) -> BoundFactory:
     """Binds the algorithm of a labelled section.
 
     Args:
       label: its label, and its name in ALGORITHMS unless the section has one.
-      section: its options; ``client`` has those of the client program.
-      **columns: values of columns, which the section gets.
+      section: its options; ``client`` overrides options of the client program.
+      client: options of the client program that all algorithms share.
+      **columns: values of columns, which both sections get.
 
     Returns:
       The factory of the algorithm, bound.
@@ -121,21 +126,23 @@ def bind(label: str, section: Section, /, **columns: Any) -> BoundFactory:
       ValueError: as `resolver.bind`.
     """
     path = f'config.algorithms.{label}'
-    # The client's rate comes first, so that the algorithm's own column overrides it.
-    for name in sorted(columns, key=lambda name: name != RATE):
+    for name, value in columns.items():
         column_path = _path_in_section(label, name)
-        section = nested.put(section, column_path, columns[name], path)
-    options = dict(section)
-    client = options.pop('client', {})
-    bound = resolver.bind(path, {'name': label, **options}, ALGORITHMS)
+        if name.startswith('client.'):
+            client = nested.put(client, column_path[1:], value, 'config.client')
+        else:
+            section = nested.put(section, column_path, value, path)
+    bound = resolver.bind(path, {'name': label, **section}, ALGORITHMS)
     options = dict(bound.options)
+    own_client = as_mapping(f'{path}.client', options.pop('client', {}))
     program = getattr(bound.factory, 'client_program', None) or local_training.local_sgd
     _check_not_of_client(path, options, bound.factory, program)
     if 'server_optimizer' in options:
         options['server_optimizer'] = _bind_optimizer(
             f'{path}.server_optimizer', options['server_optimizer']
         )
-    client_program = _bind_client(f'{path}.client', client, program)
+    client_options = {**client, **own_client}
+    client_program = _bind_client(f'{path}.client', client_options, program)
     return bound._replace(options=options, args=(client_program,), kind=Algorithm)
 
 
@@ -173,7 +180,7 @@ def _bind_client(path: str, section: Section, program: Factory) -> BoundFactory:
         full local data), ``optimizer`` (a section of OPTIMIZERS), and further options.
       program: the factory, unless the section has a ``name``.
     """
-    options = as_mapping(path, section)
+    options = dict(section)
     if 'name' in options:
         program, options = resolver.lookup(path, options, registries.CLIENT_PROGRAMS)
     rate_options = {'learning_rate': options.get('learning_rate')}

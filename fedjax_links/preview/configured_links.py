@@ -155,7 +155,7 @@ def _flow_time(experiment: Experiment) -> float | None:
     num_rounds = experiment.num_rounds
     if not _is_plain_sgd(experiment, config) or num_rounds > _MAX_ROUNDS:
         return None
-    program = algorithm_sections.bind('fedavg', {'client': client}).args[0]
+    program = algorithm_sections.bind('fedavg', {}, client).args[0]
     schedule = program.options['learning_rate'].build()
     rates = jax.vmap(schedule)(np.arange(num_rounds, dtype=np.int32))
     return steps * float(np.asarray(rates, np.float64).sum())

@@ -107,7 +107,7 @@ def test_a_rate_passes_few_functions(way):
     assert 'from_flags' in names
     assert 'BoundFactory.build' in names
     assert 'constant' in names
-    assert len(way.layers()) <= 47, way.stations
+    assert len(way.layers()) <= 46, way.stations
 
 
 def test_a_rate_climbs_rarely(way):

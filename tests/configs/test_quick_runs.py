@@ -117,7 +117,7 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(
     problem = resolver.bind_problem({'name': 'robust_regression', 'seed': 0}).build()
     links = link_sections.bind_links(sun2025.separated(separation), problem).build()
     client = {'learning_rate': rate, 'local_steps': 5, 'batch_size': 0}
-    algorithm = algorithm_sections.bind('fedavg', {'client': client}).build()
+    algorithm = algorithm_sections.bind('fedavg', {}, client).build()
 
     def models(params, key, problem):
         return params

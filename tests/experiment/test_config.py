@@ -143,6 +143,15 @@ def test_a_grid_may_vary_a_rate_that_an_algorithm_has_of_its_own():
     assert rates == pytest.approx([0.1, 0.2])
 
 
+def test_a_grid_may_name_the_client_program_of_an_algorithm():
+    grid = {'algorithms': {'fedavg': {'client': ['local_sgd']}}}
+    planned = build(client={'learning_rate': 0.3, 'local_steps': 2}, grid=grid)
+    maker = planned.plan.algorithms['fedavg']
+    values = maker.at(planned.plan.points[0])
+    schedule = maker.bound_at(values).args[0].options['learning_rate']
+    assert float(schedule.build(values)(0)) == pytest.approx(0.3)
+
+
 def test_the_rate_of_a_config_may_be_any_schedule(monkeypatch):
     programs = []
     make = local_training.local_sgd
