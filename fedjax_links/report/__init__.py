@@ -151,12 +151,12 @@ def _pages_with_pictures(view: 'RunView', pages: Sequence[str]) -> dict[str, 'Pa
     reports, _ = _reports_of(view)
     pages = [_current_page(page, reports) for page in checks.names('pages', pages)]
     link_pages = validation.LINK_PAGES if view.links else ()
+    sections = {**{name: name for name in layouts.LAYOUTS}, **reports}
     for page in pages:
-        checks.choice('pages', page, [*reports, *link_pages, *layouts.LAYOUTS])
+        checks.choice('pages', page, [*sections, *link_pages])
     if pages:
         # Layouts of links are not in `reports`: all reports have them.
-        others = [page for page in pages if page not in link_pages]
-        reports = {page: reports.get(page, {'name': page}) for page in others}
+        reports = {page: sections[page] for page in pages if page not in link_pages}
     built = layouts.build(view, reports)
     chosen = {page: built[page] for page in pages or built}
     if all(page.draw is None for page in chosen.values()):

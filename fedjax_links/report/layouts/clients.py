@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -325,6 +325,8 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
       metrics: float[S, N] by name, and ``participations``.
       metric: the one to show.
     """
+    import pandas
+
     percentile = 10 if metric.direction == 'max' else 90
     values = metrics[metric.name]
     counts = metrics[PARTICIPATIONS]
@@ -332,48 +334,28 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
     is_frequent = counts >= np.nanquantile(counts, 0.75, axis=1, keepdims=True)
     has_diverged = np.isnan(values).all(axis=1)
 
-    def cell(statistic: Callable[[np.ndarray], float], by_client: np.ndarray) -> str:
-        return metric.interval(
-            evaluation.seed_interval(_over_clients(statistic, by_client))
-        )
+    # Statistics of columns, the seeds, leave out clients without a value.
+    by_seed = pandas.DataFrame(values.T)
 
-    def percentile_of(by_client: np.ndarray) -> float:
-        return float(np.percentile(by_client, percentile))
+    def cell(statistics: pandas.Series) -> str:
+        return metric.interval(evaluation.seed_interval(statistics.to_numpy()))
 
     def mean_over(group: np.ndarray) -> str:
-        is_counted = group & ~np.isnan(values)
-        has_values = is_counted.any(axis=1)
-        if not group.any() or not (has_values | has_diverged).all():
+        means = by_seed.where(group.T).mean()
+        if not group.any() or not (means.notna() | has_diverged).all():
             return ''
-        return cell(np.mean, np.where(is_counted, values, np.nan))
+        return cell(means)
 
     cells = {
-        'mean': cell(np.mean, values),
-        f'p{percentile}': cell(percentile_of, values),
-        'spread': cell(np.std, values),
+        'mean': cell(by_seed.mean()),
+        f'p{percentile}': cell(by_seed.quantile(percentile / 100)),
+        'spread': cell(by_seed.std(ddof=0)),
         'took part least': mean_over(is_rare),
         'most': mean_over(is_frequent),
         'do not train': mean_over(np.isnan(counts)),
     }
-    personal = metrics.get(f'personal_{metric.name}')
-    if personal is not None and not np.isnan(personal).all():
-        cells['own mean'] = cell(np.mean, personal)
-        cells[f'own p{percentile}'] = cell(percentile_of, personal)
+    personal = pandas.DataFrame(metrics.get(f'personal_{metric.name}', [])).T
+    if personal.notna().any(axis=None):
+        cells['own mean'] = cell(personal.mean())
+        cells[f'own p{percentile}'] = cell(personal.quantile(percentile / 100))
     return cells
-
-
-def _over_clients(
-    statistic: Callable[[np.ndarray], float], values: np.ndarray
-) -> np.ndarray:
-    """Returns float[S], a statistic of each seed's clients; NaN for a seed without values.
-
-    Args:
-      statistic: of a vector of values without NaN.
-      values: float[S, N]; NaN for clients without a value.
-    """
-    by_seed = np.full(len(values), np.nan)
-    for index, row in enumerate(values):
-        known = row[~np.isnan(row)]
-        if known.size:
-            by_seed[index] = statistic(known)
-    return by_seed

@@ -147,13 +147,12 @@ def bars(
     heights: dict[str, list[np.ndarray]] = {}
     for label, model in models.items():
         row = {'algorithm': view.name(label)}
-        values = []
+        heights[label] = []
         for pattern, name in patterns.items():
             key = FinalKey(pattern, label, model)
             row[name] = final_metrics.text(key)
-            values.append(final_metrics.choices[key].values[0])
+            heights[label].append(final_metrics.choices[key].values[0])
         rows.append(row)
-        heights[label] = values
 
     def draw(figure: Figure) -> None:
         plot.metric_bars(
@@ -166,21 +165,20 @@ def bars(
         )
         panels.legend_below(figure, list(names.values()))
 
-    picture_caption = f'Bars: {final_metrics.metric.title}, {final_metrics.span}. '
-    num_seeds = set(map(len, itertools.chain(*heights.values())))
-    notes = []
+    all_values = list(itertools.chain(*heights.values()))
+    num_seeds = set(map(len, all_values))
+    notes = [f'Bars: {final_metrics.metric.title}, {final_metrics.span}.']
     if max(num_seeds) > 2:
         notes.append('Whiskers: the 95 % intervals over seeds (Student t).')
     if 2 in num_seeds:
         notes.append('Dots: the two seeds, too few for an interval.')
-    if any(np.isnan(values).any() for values in itertools.chain(*heights.values())):
+    if np.isnan(np.concatenate(all_values)).any():
         notes.append('Crosses: diverged.')
-    picture_caption += ' '.join(notes)
     table = tables.from_rows(rows, f'{final_metrics.caption()}.')
     heading = f'Final {final_metrics.metric.words} as bars'
     legend = list(names.values())
     height = 4.2 + panels.legend_height(legend, width, has_room_for=MOST_LEGEND_ROWS)
-    page = Page(heading, [table], draw, (width, height), picture_caption)
+    page = Page(heading, [table], draw, (width, height), ' '.join(notes))
 
     def resize(paper_width: float) -> Page:
         legend_height = panels.legend_height(legend, paper_width / PAPER_SCALE)
@@ -224,11 +222,8 @@ def spread(
             streams = ', '.join((*seeding.STREAMS, seeding.BY_SEED))
             requirement = f"have a column 'redraw' of several of {streams}"
             raise errors.invalid('grid', requirement, point)
-        rest = {
-            name: value
-            for name, value in point.items()
-            if name != seeding.REDRAW_COLUMN
-        }
+        rest = {**point}
+        stream = rest.pop(seeding.REDRAW_COLUMN).replace('_', ' ')
         pattern_name = view.name(key.pattern)
         series_name = dataset.label(view.name(algorithm), rest)
         row = rows.setdefault(
@@ -236,7 +231,6 @@ def spread(
             {'pattern': pattern_name, 'algorithm': series_name},
         )
         deviation = float(np.std(final_metrics.choices[key].values[0], ddof=1))
-        stream = point[seeding.REDRAW_COLUMN].replace('_', ' ')
         row[stream] = _deviation_text(shown_metric, deviation)
     relative_error = 1 / np.sqrt(2 * (view.num_seeds - 1))
     by_seed = seeding.BY_SEED.replace('_', ' ')
