@@ -28,7 +28,7 @@ def get_config():
 
     stages._DISPATCH_SECONDS = 0.005
     stages._SAVE_SECONDS = 0.05
-    save_clock._TIME_PER_SAVE = 2
+    save_clock._LEAST_INTERVAL = 2
     write_atomically = atomic_files.write
 
     def write_and_count(path, content):
