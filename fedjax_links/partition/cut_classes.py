@@ -175,16 +175,17 @@ def dirichlet_capped(
     one class at most.
 
     Args:
-      labels: as in `dirichlet_per_class`.
+      labels: int[E], class of each example, numbered from 0.
       num_clients: N.
-      alpha: as in `dirichlet_per_class`.
+      alpha: concentration, positive: small is one client per class, large is equal shares.
       seed: integer in ``[0, 2**32)``.
 
     Returns:
       Owner of each example, int32[E].
 
     Raises:
-      ValueError: as `dirichlet_per_class` does.
+      ValueError: if an argument is out of range, or none of 100 draws gives every client an
+        example.
 
     Example:
       >>> import numpy as np
