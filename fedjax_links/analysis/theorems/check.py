@@ -255,7 +255,7 @@ def _check_sun2025(
         weight = 1.0
         if is_debiased:
             # At least 1, which rounding may miss where all clients are selected equally often.
-            least = problem.num_clients * float(chain.marginal.min())
+            least = chain.marginal.size * float(chain.marginal.min())
             weight = max(1.0, 1.0 / least)
         largest = sun2025.theorem4_scale_cap(
             smoothness=problem.smoothness, lag=lag, largest_weight=weight

@@ -159,8 +159,8 @@ def client_objectives(
     is_table = rows.ndim > 1 and rows.size > 0
     got = f'shape {rows.shape}'
     _checks.require(is_table, 'features', 'be a non-empty [E, ...]', got)
-    ids = _checks.as_array('owners', owners, f'have {len(rows)} entries')
     fits = f'have {len(rows)} entries'
+    ids = _checks.as_array('owners', owners, fits)
     _checks.require(ids.shape == (len(rows),), 'owners', fits, f'shape {ids.shape}')
     are_ids = ids.dtype.kind in 'iu' and ids.min(initial=0) >= 0
     _checks.require(are_ids, 'owners', 'be int[E], from 0', errors.text_of(owners))
