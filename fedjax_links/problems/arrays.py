@@ -132,8 +132,7 @@ def from_arrays(
     held_out = examples_held_out(eval_data, rows, num_clients=counts.size)
     checks.function('init_params', init_params, 'key')
     params = jax.eval_shape(init_params, jax.random.key(0))
-    if random_loss_fn is not None:
-        checks.function('random_loss_fn', random_loss_fn, 'params', 'batch', 'key')
+    user_functions.check_random_loss(random_loss_fn)
     if isinstance(loss_fn, str):
         name = loss_fn
         loss_fn, measure, outputs = _by_name(name, metrics, predict, params, rows)

@@ -35,3 +35,9 @@ def check_results(
         checks.function('metrics', metrics, 'params', 'batch')
         measured = jax.eval_shape(metrics, params, eval_data)
         contracts.check_numbers_by_name('metrics', 'return numbers by name', measured)
+
+
+def check_random_loss(random_loss_fn: object) -> None:
+    """Raises unless it is None or a function of parameters, a batch and a key."""
+    if random_loss_fn is not None:
+        checks.function('random_loss_fn', random_loss_fn, 'params', 'batch', 'key')
