@@ -11,8 +11,10 @@ from fedjax_links.core.records import RunFacts
 from fedjax_links.results import dataset
 from fedjax_links.results.dataset import MAIN, TIE, TUNING, Columns
 
-CellKey: TypeAlias = tuple[str, frozenset[tuple[str, object]]]
-"""A pattern, and the values of a point by column."""
+PointKey: TypeAlias = frozenset[tuple[str, object]]
+"""The values of a point by column, without missing ones."""
+CellKey: TypeAlias = tuple[str, PointKey]
+"""A pattern and a point."""
 
 
 def rounds_of(facts: RunFacts) -> np.ndarray:
@@ -22,19 +24,24 @@ def rounds_of(facts: RunFacts) -> np.ndarray:
     """
     period = facts['eval_every']
     origin = facts.get('at_round', 0)
-    evaluates_start = facts.get('evaluate_start') and not origin
-    first = origin if evaluates_start else origin + period
+    evaluates_start = facts.get('evaluate_start') and origin == 0
+    first = 0 if evaluates_start else origin + period
     return np.arange(first, facts['num_rounds'] + 1, period)
 
 
-def cell_key(pattern: str, point: Point) -> CellKey:
-    """Returns a key for a pattern and a grid point, however the numbers are written."""
+def point_key(point: Point) -> PointKey:
+    """Returns a key for a grid point, however the numbers are written."""
     items: set[tuple[str, object]] = set()
     for name, value in point.items():
         comparable = dataset.as_tuple(value)
         if not _is_missing(comparable):
             items.add((name, comparable))
-    return pattern, frozenset(items)
+    return frozenset(items)
+
+
+def cell_key(pattern: str, point: Point) -> CellKey:
+    """Returns a key for a pattern and a grid point."""
+    return pattern, point_key(point)
 
 
 def main_models(facts: RunFacts) -> dict[str, str]:
@@ -74,7 +81,7 @@ def final_metrics(
       tail: fraction of the evaluations, the last ones, that each lane is averaged over.
 
     Returns:
-      A number by seed, by `cell_key` the pattern and the point; NaN where a lane diverged.
+      By `cell_key` of pattern and point, a number for each seed; NaN where a lane diverged.
     """
     rows = rows_of(columns, {**facts, 'algorithms': [label]}, stage)
     rounds = rounds_of(facts)
@@ -192,13 +199,12 @@ def _points_of_rows(
     row_index = np.arange(len(rows['round']))
     if not points[0]:
         return row_index, np.zeros_like(row_index)
-    table = pandas.DataFrame(
-        {
-            # Without the dtype pandas would turn objects into texts, and None into NaN.
-            k: pandas.Series(column, dtype=column.dtype)
-            for k, column in enumerate(dataset.as_tuples(rows[n]) for n in points[0])
-        }
-    )
+    values_by_column = {}
+    for index, name in enumerate(points[0]):
+        column = dataset.as_tuples(rows[name])
+        # Without the dtype pandas would turn objects into texts, and None into NaN.
+        values_by_column[index] = pandas.Series(column, dtype=column.dtype)
+    table = pandas.DataFrame(values_by_column)
     index_of_values = {
         dataset.as_tuple([*point.values()]): index for index, point in enumerate(points)
     }

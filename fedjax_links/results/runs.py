@@ -215,7 +215,8 @@ class Results:
 
         Args:
           at: a value, or a list of values, by column of the grid. Algorithms without the column
-            stay. A column of which one value is left leaves the grid.
+            stay, at the points that are left. A column of which one value is left leaves the
+            grid.
           algorithms: labels; all by default.
           patterns: labels; all by default.
           seeds: all by default.
@@ -233,7 +234,6 @@ class Results:
                 selected[field] = _among(field, selection, self.facts[field])
         facts = {**self.facts, **selected}
         values_at = self._grid_values({} if at is None else at)
-        is_selected = self._rows_of(selected, values_at)
         all_points = grids.points(facts['grid'], facts['grid_mode'])
         points = [
             point
@@ -243,6 +243,7 @@ class Results:
         if not points:
             raise errors.invalid('at', 'leave a point of the grid', dict(at or {}))
         facts['grid'] = _grid_of(points, facts)
+        is_selected = self._rows_of(selected, points if values_at else None)
         rows = {name: column[is_selected] for name, column in self.columns.items()}
         return Results(
             rows,
@@ -255,21 +256,21 @@ class Results:
     def _rows_of(
         self,
         selected: Mapping[str, Sequence[Any]],
-        values_at: Mapping[str, Sequence[Any]],
+        points: Sequence[Point] | None,
     ) -> np.ndarray:
         """Returns which rows are selected, bool[rows].
 
         Args:
           selected: labels or seeds, by field of the facts.
-          values_at: values by column of the grid.
+          points: of the grid; None for all.
         """
         if not self.columns:
             return np.zeros(0, bool)
         is_selected = np.ones(len(self.columns['round']), bool)
         for field, labels in selected.items():
             is_selected &= np.isin(self.columns[field.removesuffix('s')], labels)
-        for name in values_at.keys() & self.columns.keys():
-            is_selected &= _has_value_among(self.columns[name], values_at[name])
+        if points is not None:
+            is_selected &= _is_at_points(self.columns, points)
         return is_selected
 
     def _grid_values(self, at: Point) -> dict[str, list[Any]]:
@@ -298,12 +299,20 @@ class Results:
         return pandas.DataFrame(columns)
 
 
-def _has_value_among(column: np.ndarray, values: Sequence[object]) -> np.ndarray:
-    """Returns bool[rows], whether a column has one of the values, or no value at all."""
-    allowed = [dataset.as_tuple(value) for value in values]
-    recorded = dataset.as_tuples(column).tolist()
-    is_allowed = np.array([value in allowed for value in recorded], bool)
-    return is_allowed | ~dataset.has_value(column)
+def _is_at_points(columns: dataset.Columns, points: Sequence[Point]) -> np.ndarray:
+    """Returns bool[rows], whether a row is at one of the points, in the columns that it has."""
+    point_keys = [recorded.point_key(point) for point in points]
+
+    @functools.cache
+    def is_at_one(row_key: recorded.PointKey) -> bool:
+        return any(row_key <= point_key for point_key in point_keys)
+
+    values = {name: columns[name].tolist() for name in points[0] if name in columns}
+    is_at = np.ones(len(columns['round']), bool)
+    for row in range(len(is_at)):
+        row_point = {name: column[row] for name, column in values.items()}
+        is_at[row] = is_at_one(recorded.point_key(row_point))
+    return is_at
 
 
 def _grid_of(points: Sequence[Point], facts: RunFacts) -> dict[str, list[Any]]:
@@ -321,7 +330,7 @@ def _grid_of(points: Sequence[Point], facts: RunFacts) -> dict[str, list[Any]]:
 
 
 def _among(argument: str, selection: Any, valid: Sequence[Any]) -> list[Any]:
-    """Returns the wanted values, in the order of the valid ones.
+    """Returns the selected values, in the order of the valid ones.
 
     Args:
       argument: for errors.

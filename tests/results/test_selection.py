@@ -73,6 +73,28 @@ def test_rows_of_a_grid_stay_together():
         run.select({'a': 1, 'b': [4]})
 
 
+def test_points_take_the_rows_of_lanes_without_a_column():
+    """A lane that has only ``b`` is at the points of the ``a`` that is left."""
+    start = '{"pattern": "links", "seed": 0, "round": 1'
+    lines = [
+        f'{start}, "algorithm": "mine", "a": 1, "b": 10, "s/loss": 0}}',
+        f'{start}, "algorithm": "mine", "a": 2, "b": 20, "s/loss": 1}}',
+        f'{start}, "algorithm": "other", "b": 10, "s/loss": 2}}',
+        f'{start}, "algorithm": "other", "b": 20, "s/loss": 3}}',
+    ]
+    facts = {
+        'grid': {'a': [1, 2], 'b': [10, 20]},
+        'grid_mode': 'together',
+        'algorithms': ['mine', 'other'],
+        'seeds': [0],
+    }
+    run = runs.Results(runs.as_columns(lines), facts)
+    assert run.select({'a': 1})['s/loss'].tolist() == [0, 2]
+    assert run.select({'b': 20})['s/loss'].tolist() == [1, 3]
+    crossed = dataclasses.replace(run, facts={**facts, 'grid_mode': 'cross'})
+    assert crossed.select({'a': 1})['s/loss'].tolist() == [0, 2, 3]
+
+
 def test_a_part_without_the_first_point_has_no_clients(run):
     clients = {'seed': np.array([0]), 'loss': np.zeros((1, 3))}
     measured = {'links': {'fedavg': clients}}
