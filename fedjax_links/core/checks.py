@@ -159,11 +159,11 @@ def at_least_zero(argument: str, value: object) -> None:
         _check_entries(argument, 'be finite and at least 0', array, is_valid, 'client')
 
 
-def per_client(argument: str, value: ArrayLike) -> None:
-    """Raises unless ``value`` is a non-empty vector, whatever it holds."""
+def per_client(argument: str, value: ArrayLike, *, axis: str = 'client') -> None:
+    """Raises unless ``value`` is a non-empty vector, whatever it holds and is over."""
     sizes = shape(argument, value)
     if len(sizes) != 1 or not sizes[0]:
-        requirement = 'be a vector with one entry per client'
+        requirement = f'be a vector with one entry per {axis}'
         raise errors.invalid(argument, requirement, f'shape {sizes}')
 
 
@@ -175,10 +175,10 @@ def one_or_each(argument: str, value: object, num_clients: int) -> None:
         raise errors.invalid(argument, requirement, f'shape {sizes}')
 
 
-def probabilities(argument: str, value: ArrayLike) -> None:
-    """Raises unless ``value`` is a vector of probabilities, one per client."""
-    per_client(argument, value)
-    within(argument, value, 0, 1)
+def probabilities(argument: str, value: ArrayLike, *, axis: str = 'client') -> None:
+    """Raises unless ``value`` is a vector of probabilities, one per client or other ``axis``."""
+    per_client(argument, value, axis=axis)
+    within(argument, value, 0, 1, axis=axis)
 
 
 def static_int(

@@ -22,8 +22,8 @@ PathLike = str | os.PathLike[str]
 class Dataset:
     """Holds a labelled data set: examples to train on, their owners, and examples to test on.
 
-    Arrays keep the type that they are stored in. The compiled program scales pixels uint8 to
-    [0, 1], and looks up tokens uint8, int16 or int32.
+    Real features become float32, and integer ones keep their type. The compiled program scales
+    pixels uint8 to [0, 1], and looks up tokens of any integer type.
 
     Attributes:
       train_features: [E, ...].
@@ -250,12 +250,15 @@ def save_npz(dataset: Dataset, path: PathLike, *, source: str = '') -> None:
     # Readers see the old file or the new one, never a part of it. No other thread or machine that
     # writes the file has this name.
     temporary = file.with_name(f'.{file.name}.{secrets.token_hex(8)}.tmp')
-    with errors.on_disk(file):
-        try:
-            with open(temporary, 'wb') as stream:
-                np.savez(stream, **arrays)
-            os.replace(temporary, file)
-        finally:
+    try:
+        with open(temporary, 'wb') as stream:
+            np.savez(stream, **arrays)
+        os.replace(temporary, file)
+    except OSError as error:
+        error.filename = None  # The error names the file, not the temporary one.
+        raise errors.from_os_error(error, file) from None
+    finally:
+        with errors.on_disk(file):
             temporary.unlink(missing_ok=True)
 
 

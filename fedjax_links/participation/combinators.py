@@ -1,10 +1,10 @@
 """Combines participation patterns into new ones.
 
-The first part uses the combination's key. So its links are the same as without the other parts,
-and an outage changes nothing outside its window. Parts are independent: all other randomness comes
-from streams that no pattern uses. All parts advance in each round, whether or not they are in
-force. If a part has separate masks for uplink, downlink and compute, so has the result.
-Clients of a part without them then receive if they deliver, and always compute.
+The first part draws from the combination's key. So its links are the same as without the other
+parts, and an outage changes nothing outside its window. All else draws from streams that no pattern
+uses. So parts are independent. All parts advance in each round, whether or not they are in force.
+If a part has separate masks for uplink, downlink and compute, so has the result. Clients of a part
+without them then receive if they deliver, and always compute.
 """
 
 from collections.abc import Callable, Sequence
@@ -111,7 +111,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
        [1 0]]
     """
     _check_parts(patterns)
-    law = schedules.as_probs(probs, 'probs')
+    law = schedules.as_probs(probs, 'probs', axis='pattern')
     if law.shape != (len(patterns),):
         raise errors.invalid('probs', f'have {len(patterns)} entries', law.shape[0])
     if checks.is_concrete(probs):
@@ -370,7 +370,7 @@ def _check_part(argument: str, pattern: Participation) -> None:
 
 
 def _choose(samples: combining.Samples, index: Array) -> MaskLinks:
-    """Takes the sample of an index, int32[]."""
+    """Returns the sample at an index, int32[]."""
     aligned = combining.align(samples)
     return jax.tree.map(lambda *parts: jnp.stack(parts)[index], *aligned)
 

@@ -111,8 +111,8 @@ def observed(durations: ArrayLike) -> Survival:
     Raises:
       ValueError: for a duration that is not positive, or longer than 1,000,000 rounds.
     """
-    checks.per_client('durations', durations)
-    checks.positive('durations', durations)
+    checks.per_client('durations', durations, axis='duration')
+    checks.positive('durations', durations, axis='duration')
     rounds = np.ceil(np.asarray(durations, float))
     _check_length('durations', rounds.max())
     counts = np.bincount(rounds.astype(np.int64))

@@ -266,9 +266,9 @@ def _try_rounds(schedule: Callable[[Key, Array], Array]) -> None:
         raise errors.invalid('schedule', 'return probabilities in [0, 1]', got)
 
 
-def as_probs(p: ArrayLike, argument: str = 'p') -> Array:
-    """Checks probabilities float[N] and returns them as `as_floats` does."""
-    checks.probabilities(argument, p)
+def as_probs(p: ArrayLike, argument: str = 'p', *, axis: str = 'client') -> Array:
+    """Checks probabilities, one per client or other ``axis``; returns them as `as_floats` does."""
+    checks.probabilities(argument, p, axis=axis)
     return as_floats(p)
 
 

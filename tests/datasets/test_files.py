@@ -40,6 +40,18 @@ def test_npz_pixels_stay_pixels(arrays, save, tmp_path):
     assert data.num_classes == 4
 
 
+@pytest.mark.parametrize('dtype', [np.uint8, np.int8, np.uint16, np.int64])
+def test_integer_features_keep_their_type(dtype):
+    data = datasets.Dataset(np.ones((2, 3), dtype), [0, 1])
+    assert data.train_features.dtype == dtype
+
+
+@pytest.mark.parametrize('dtype', [np.float16, np.float64])
+def test_real_features_become_single(dtype):
+    data = datasets.Dataset(np.ones((2, 3), dtype), [0, 1])
+    assert data.train_features.dtype == np.float32
+
+
 def test_npz_real_numbers_stay(arrays, tmp_path):
     arrays |= {k: -3.5 * v for k, v in arrays.items() if k.endswith('features')}
     np.savez(tmp_path / 'mine.npz', **arrays, num_classes=7)
@@ -234,10 +246,10 @@ def test_saving_needs_a_folder(tmp_path):
         num_train=2, num_test=1, shape=(2, 2, 1), num_classes=2
     )
     file = tmp_path / 'none' / 'saved.npz'
-    with pytest.raises(
-        ValueError, match=r'^`.*none/.*` cannot be used: No such file or directory'
-    ):
+    with refuses(f'`{file}` cannot be used: No such file or directory.'):
         datasets.save_npz(data, file)
+    with refuses(f'`{tmp_path}` cannot be used: Is a directory.'):
+        datasets.save_npz(data, tmp_path)
 
 
 def test_npz_files_that_are_none_are_refused(tmp_path):

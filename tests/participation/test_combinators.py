@@ -344,6 +344,10 @@ def test_errors():
     ):
         refuses(empty, '`patterns` must name at least one pattern, got [].')
     refuses(lambda: mixture([UP, DOWN], [1.0]), '`probs` must have 2 entries, got 1.')
+    with refusals.names('probs', 'with one entry per pattern', 'shape (1, 2)'):
+        mixture([UP, DOWN], [[0.5, 0.5]])
+    with refusals.names('probs', 'lie in [0, 1]', '1.5 at pattern 1'):
+        mixture([UP, DOWN], [-0.0, 1.5])
     refuses(
         lambda: mixture([UP, DOWN], [0.5, 0.6]), '`probs` must sum to one, got 1.1.'
     )
