@@ -1,10 +1,10 @@
 """Combines participation patterns into new ones.
 
 The first part draws from the combination's key. So its links are the same as without the other
-parts, and an outage changes nothing outside its window. All else draws from streams that no pattern
-uses. So parts are independent. All parts advance in each round, whether or not they are in force.
-If a part has separate masks for uplink, downlink and compute, so has the result. Clients of a part
-without them then receive if they deliver, and always compute.
+parts, and an outage changes nothing outside its window. Everything else draws from streams that no
+pattern uses, so parts are independent. All parts advance in each round, whether or not they are in
+force. If a part has separate masks for uplink, downlink and compute, so has the result. Clients of
+a part without them then receive if they deliver, and always compute.
 """
 
 from collections.abc import Callable, Sequence

@@ -114,7 +114,7 @@ class Results:
     has_first_point: bool = True
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves out what measures clients: it holds the parts of an experiment."""
+        """Leaves out `measure_clients`, which holds the parts of an experiment."""
         return {**self.__dict__, 'measure_clients': None}
 
     def __getitem__(self, name: str) -> np.ndarray:

@@ -35,11 +35,12 @@ def check(file, parts):
         np.testing.assert_array_equal(getattr(data, f'{split}_labels'), labels)
 
 
-@pytest.mark.parametrize('raw', ['nothing', '*images*.gz', '*.gz'])
-def test_the_systems_copy_needs_no_download(raw, tmp_path):
+# Patterns of the files that are stored without compression; 'no file' matches none.
+@pytest.mark.parametrize('uncompressed', ['no file', '*images*.gz', '*.gz'])
+def test_the_systems_copy_needs_no_download(uncompressed, tmp_path):
     copy = tmp_path / 'system' / 'fashion-mnist'
     parts = published.write_mnist(copy)
-    decompress(copy, raw)
+    decompress(copy, uncompressed)
     file = publishers.fetch('fashion_mnist', data_dir=tmp_path / 'data')
     check(file, parts)
     assert npz.source_of(file) == str(copy)
@@ -47,19 +48,19 @@ def test_the_systems_copy_needs_no_download(raw, tmp_path):
 
 
 @pytest.mark.parametrize(
-    'name, write, raw',
+    'name, write, uncompressed',
     [
-        ('mnist', published.write_mnist, 'nothing'),
+        ('mnist', published.write_mnist, 'no file'),
         ('mnist', published.write_mnist, '*ubyte.gz'),
-        ('emnist', published.write_emnist, 'nothing'),
-        ('cifar10', published.write_cifar10, 'nothing'),
-        ('cifar100', published.write_cifar100, 'nothing'),
+        ('emnist', published.write_emnist, 'no file'),
+        ('cifar10', published.write_cifar10, 'no file'),
+        ('cifar100', published.write_cifar100, 'no file'),
     ],
 )
-def test_a_folder_needs_no_download(name, write, raw, tmp_path, monkeypatch):
+def test_a_folder_needs_no_download(name, write, uncompressed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     parts = write(tmp_path / 'mine')
-    decompress(tmp_path / 'mine', raw)
+    decompress(tmp_path / 'mine', uncompressed)
     file = publishers.fetch(name, data_dir=tmp_path / 'data', mirror='mine')
     check(file, parts)
     assert npz.source_of(file) == str(tmp_path / 'mine')

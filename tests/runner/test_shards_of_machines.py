@@ -24,6 +24,7 @@ def test_another_kind_of_machine_is_refused(tmp_path, monkeypatch):
         'environment.cpu', 'be the same for all lanes', f"{cpu!r} and 'another CPU'"
     ):
         planned.shard(1, 2).run(tmp_path)
+    # Nor can such a machine extend the run.
     longer = experiment.build(values(num_rounds=8))
     with names('environment.cpu'):
         longer.shard(0, 2).run(tmp_path)

@@ -74,20 +74,21 @@ def first_order_mean(
 ) -> FirstOrderMean:
     r"""Computes where the expected server model ends, to first order in the step.
 
-    For any number of clients, with equal curvature one. Let
-    ``lambda_i = 1 - q_i - q*_i`` and ``epsilon = 1 - (1 - eta)^s``.
+    For any number of clients N, with equal curvature one. Client i is active with
+    probability p_i. Its link comes up with probability q_i a round and goes down with
+    q*_i; let ``lambda_i = 1 - q_i - q*_i`` and ``epsilon = 1 - (1 - eta)^s``.
 
-    * ``'fedavg_known'``: ``-epsilon / N^2 sum_i (1 - p_i) / p_i lambda_i / (1 - lambda_i)
-      (u_i - ubar)`` around the optimum. It falls with 1/N and grows with the correlation
-      time.
-    * ``'fedavg_all'`` and ``'fedau'`` weigh clients by v_i: one, and the mean interval that
-      FedAU's weights tend to. They end at ``m_0 = sum_i v_i p_i u_i / sum_i v_i p_i`` and
-      ``-epsilon / N sum_i v_i^2 p_i (1 - p_i) lambda_i / (1 - lambda_i) (u_i - m_0)
-      / sum_i v_i p_i``.
-    * ``'fedavg'`` ends at ``m_0 = sum_i w_i u_i`` with `fedavg_weights`. Its bias is due to
-      empty rounds alone. With ``P_0`` their probability and ``R_i(p) = E[1{i in A} / |A|]``
-      for independent links, it is ``epsilon P_0 / (1 - P_0) sum_i (u_i - m_0)
-      sum_{k >= 1} (R_i(p (1 - lambda^k)) - R_i(p))``.
+    * ``'fedavg_known'``: the limit is the optimum ubar, and the bias ``-epsilon / N^2 sum_i
+      (1 - p_i) / p_i lambda_i / (1 - lambda_i) (u_i - ubar)``. It falls with 1/N and grows
+      with the correlation time.
+    * ``'fedavg_all'`` and ``'fedau'`` weigh clients by v_i. It is one for the first, and for
+      FedAU the mean interval that its weights tend to. The limit is
+      ``m_0 = sum_i v_i p_i u_i / sum_i v_i p_i``, and the bias ``-epsilon / N sum_i v_i^2
+      p_i (1 - p_i) lambda_i / (1 - lambda_i) (u_i - m_0) / sum_i v_i p_i``.
+    * ``'fedavg'``: the limit is ``m_0 = sum_i w_i u_i`` with `fedavg_weights`. The bias is
+      due to empty rounds alone. With ``P_0`` their probability and ``R_i(p) =
+      E[1{i in A} / |A|]`` for independent links, it is ``epsilon P_0 / (1 - P_0) sum_i
+      (u_i - m_0) sum_{k >= 1} (R_i(p (1 - lambda^k)) - R_i(p))``.
     * ``'fedpbc'``: the server model under any chain. Client models differ from the optimum
       by terms of first order, ``Y' = W (Y + epsilon (U - ubar))``, whose stationary mean is
       a linear system over the chain's modes.
@@ -213,7 +214,7 @@ def _fedpbc_slope(chain: LinkChain, targets: np.ndarray) -> np.ndarray:
     """Computes the slope of FedPBC's server model."""
 
     def small_steps(links: Round, server: np.ndarray, rows: np.ndarray) -> State:
-        # Rows are differences from the optimum over epsilon.
+        # Rows are the clients' differences from the optimum, divided by epsilon.
         trained = rows + links.targets - links.targets.mean(axis=0)
         if not links.active.any():
             return server, trained

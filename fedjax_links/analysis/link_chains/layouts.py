@@ -1,4 +1,4 @@
-"""Chooses which clients are counted and which are listed, and numbers the configurations.
+"""Chooses which clients are counted and which are listed, and lays out the configurations.
 
 Clients are exchangeable if they follow one law of links, have equal curvature, and the
 algorithm treats all clients in the same way. A group of exchangeable clients is counted by
@@ -86,7 +86,7 @@ class LinkLayout(NamedTuple):
         return np.concatenate(columns, axis=1)
 
     def class_counts(self) -> np.ndarray:
-        """Returns the clients in each class, int64[S, K_1, ..., K_G, C]."""
+        """Returns how many clients each class has, int64[S, K_1, ..., K_G, C]."""
         columns = [np.ones((*self.shape, len(self.listed)), np.int64)]
         for group_index, group in enumerate(self.groups):
             shape = [1] * len(self.shape) + [group.num_states]
@@ -104,7 +104,7 @@ class LinkLayout(NamedTuple):
         return np.add.reduceat(up_by_class, firsts, axis=-1)
 
     def block_probs(self) -> np.ndarray:
-        """Returns the reported probability of each block's clients, float64[S, blocks]."""
+        """Returns the reported probability of each block's clients, float64[S, B]."""
         columns = [self.modes.probs]
         columns += [kind.prob[self.modes.shared_state, None] for kind in self.kinds]
         return np.concatenate(columns, axis=1)
@@ -234,9 +234,9 @@ def layout_of(
 def num_moments(
     chain: LinkChain, groups: list[np.ndarray], *, has_rows: bool, has_offsets: bool
 ) -> float:
-    """Bounds the entries of the moments of one pair, which decide the cost of the theory.
+    """Bounds the entries of the moments of one pair of coordinates.
 
-    Arguments are as in `layout_of`.
+    They decide how long the theory takes. Arguments are as in `layout_of`.
     """
     listed_entries = _num_entries(chain, [], has_rows, has_offsets)
     counted_entries = _num_entries(chain, groups, has_rows, has_offsets)

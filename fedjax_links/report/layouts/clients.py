@@ -104,7 +104,8 @@ def participation(view: RunView) -> Page:
       view: what ran, with the links that were recorded.
 
     Returns:
-      Participation; losses of clients, drawn too, if they were recorded.
+      A table of participation. If losses of clients were recorded, a table and a picture of
+      them too.
     """
     counts = {label: links.mask.sum(axis=0) for label, links in view.links.items()}
     recorded = {label: view.clients[label] for label in counts if label in view.clients}
@@ -342,7 +343,9 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
 
     def mean_over(group: np.ndarray) -> str:
         means = by_seed.where(group.T).mean()
-        if not group.any() or not (means.notna() | has_diverged).all():
+        # Each seed needs a value in the group, unless it has none at all.
+        is_complete = (means.notna() | has_diverged).all()
+        if not group.any() or not is_complete:
             return ''
         return cell(means)
 
