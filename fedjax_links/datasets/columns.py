@@ -123,10 +123,10 @@ def check_fits(argument: str, array: np.ndarray, dtype: DTypeLike) -> None:
 def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
     """Stacks rows of numbers of one shape, or images of one size, into an array.
 
-    Images are Pillow's, or mappings of ``bytes`` that it decodes. Those of 16 and 32 bits and of
-    floats keep their numbers, [height, width, 1]. Shades of grey (Pillow's mode ``L``) become
-    uint8[height, width, 1]. All others become uint8[height, width, 3], even in black and white
-    alone. Numbers of 64 bits become 32, as JAX has them by default.
+    Images are Pillow's, or mappings whose ``bytes`` it decodes. One channel of 16 or 32 bits keeps
+    its numbers, [height, width, 1]. 8 bits of grey (Pillow's mode ``L``) become
+    uint8[height, width, 1]. All other images, such as black and white (mode ``1``), become
+    uint8[height, width, 3]. Numbers of 64 bits become 32, as JAX has them by default.
 
     Args:
       argument: what to name in an error.
@@ -134,8 +134,8 @@ def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
         hold numbers or flags.
 
     Raises:
-      ValueError: if they are not numbers, differ in shape, or do not fit into 32 bits. For an image
-        that cannot be decoded without loss, with its row.
+      ValueError: if they are not finite numbers, differ in shape, or do not fit into 32 bits, or if
+        an image cannot be decoded without loss.
     """
     if hasattr(rows, 'columns') and hasattr(rows, 'iloc'):
         array = _stack_frame(argument, rows)
@@ -204,7 +204,7 @@ def _decode(argument: str, row: Mapping[str, Any]) -> Any:
 
 def _pixels(argument: str, image: Any) -> np.ndarray:
     """Returns the numbers of an image [height, width, channels], none of which is clipped."""
-    # Pillow keeps 8 of 16 bits a channel of colours; until it decodes, `tile` has the file's form.
+    # Pillow reduces 16-bit colours to 8 bits when it decodes. Until then `tile` has their form.
     for tile in getattr(image, 'tile', ()):
         if not is_deep(image) and ';16' in str(tile[-1]):
             requirement = 'have 8 bits a channel where images are in colour'
@@ -250,25 +250,27 @@ def number_owners(
     Args:
       argument: what to name in an error.
       owners: [E], the name of each example's owner, all of one kind: texts, numbers, dates, ...
-      names: what the first clients are called, by number. Owners that are not among these have the
-        numbers behind, in the sorted order of their names.
+      names: names of the first clients, by number. Owners that are not among these get the
+        following numbers, in the sorted order of their names.
 
     Returns:
       The number of each example's owner, int32[E], and all names by number.
 
     Raises:
-      ValueError: if an owner is missing, names are of several kinds, or one of ``names`` is there
-        twice.
+      ValueError: if an owner is missing, names are of several kinds, or ``names`` repeats one.
     """
     if isinstance(names, str) or not isinstance(names, Iterable):
         got = errors.text_of(names)
         raise errors.invalid('names', 'be a list of names', got)
+    first_names = _python_values(names)
     values = _as_list(argument, owners)
     rows = _first_rows(argument, values)
-    _check_kinds(argument, rows, names)
-    numbers = {name: number for number, name in enumerate(names)}
-    if len(numbers) < len(names):
-        raise errors.invalid('names', 'hold each name once', errors.text_of(names))
+    _check_kinds(argument, rows, first_names)
+    numbers = {name: number for number, name in enumerate(first_names)}
+    if len(numbers) < len(first_names):
+        raise errors.invalid(
+            'names', 'hold each name once', errors.text_of(first_names)
+        )
     for value in sorted(rows.keys() - numbers.keys()):
         numbers[value] = len(numbers)
     clients = np.fromiter((numbers[value] for value in values), np.int32, len(values))
@@ -303,6 +305,11 @@ def _as_list(argument: str, owners: Any) -> list[Any]:
         raise errors.invalid(argument, requirement, errors.text_of(owners)) from None
     if not values:
         raise errors.invalid(argument, requirement, 'shape (0,)')
+    return _python_values(values)
+
+
+def _python_values(values: Iterable[Any]) -> list[Any]:
+    """Lists values, with NumPy's scalars as Python's own."""
     return [
         value.item() if isinstance(value, np.generic) else value for value in values
     ]
@@ -326,5 +333,5 @@ def _check_kinds(
 
 
 def _kind(value: object) -> type[object]:
-    """Returns what sorts with a value: numbers of any type go together."""
+    """Returns the type that a value is compared as: float for all numbers."""
     return float if isinstance(value, int | float) else type(value)

@@ -103,8 +103,8 @@ class Table(NamedTuple):
 
         A column ``loss`` of cells such as ``84.3 ± 0.4 [0.9] *`` becomes the columns ``loss``,
         ``loss ±``, ``loss [±]`` and ``loss *``, if any cell has them. A number is NaN if a run
-        diverged or the cell is empty. Columns with other cells stay text. A column with bold cells
-        gets another, ``loss (best)``, which marks these.
+        diverged or the cell is empty or ``-``. Columns with other cells stay text. For a column
+        with bold cells, ``loss (best)`` marks these.
         """
         import pandas
 
@@ -196,12 +196,23 @@ def _numbers_of_column(title: str, texts: Sequence[str]) -> dict[str, Any]:
 def as_markdown(text: str, *, in_table: bool = False) -> str:
     """Escapes HTML, links, emphasis and, in a table, bars, so that a page shows the text as it is.
 
-    Code between backticks, as captions have it, stays code.
+    Code between backticks, as captions have it, stays code if every line closes its own.
     """
+    lines_close_code = all(line.count('`') % 2 == 0 for line in text.splitlines())
+    if lines_close_code and not re.search(r'``|\\`', text):
+        parts = re.split('(`[^`]+`)', text)  # code at the odd indices
+        parts[::2] = map(_escape_prose, parts[::2])
+        shown = ''.join(parts)
+    else:
+        shown = _escape_prose(text)
+    return shown.replace('|', r'\|').replace('\n', ' ') if in_table else shown
+
+
+def _escape_prose(text: str) -> str:
+    """Escapes HTML, links and emphasis in a text that holds no code."""
     shown = re.sub(r'<(?=[A-Za-z/!?])', r'\\<', text)
     shown = re.sub(r'\*+(?=\w)|(?<![\w`])_+(?=\w)', _with_backslashes, shown)
-    shown = re.sub(r'\](?=[(:\[])', r'\\]', shown)
-    return shown.replace('|', r'\|').replace('\n', ' ') if in_table else shown
+    return re.sub(r'\](?=[(:\[])', r'\\]', shown)
 
 
 def _with_backslashes(match: re.Match[str]) -> str:

@@ -321,6 +321,10 @@ def test_what_latex_reads_as_its_own_is_escaped():
         ('FedAvg* or __init__', r'FedAvg* or \_\_init__'),
         ('+1 ** *: by chance', '+1 ** *: by chance'),
         ('**ours**, `_x`', r'\*\*ours**, `_x`'),
+        ('*by* `f(**g<h>)[i](j)`', r'\*by* `f(**g<h>)[i](j)`'),
+        ('`a ``<b>` <i>', r'`a ``\<b>` \<i>'),
+        (r'\`<b>` <i>', r'\`\<b>` \<i>'),
+        ('open ` <b>', r'open ` \<b>'),
         ('x < 3, 84.3 ± 0.4 [0.9] *', 'x < 3, 84.3 ± 0.4 [0.9] *'),
     ],
 )

@@ -160,6 +160,14 @@ def test_names_of_another_kind_are_refused():
         adapters.from_columns(X[:2], Y[:2], ['1', '2'], names=train.names)
 
 
+@pytest.mark.parametrize('kind', [np.array, iter, dict.fromkeys])
+def test_names_of_clients_may_be_any_iterable(kind):
+    names = kind(['b', 'a'])
+    examples = adapters.from_columns(X[:2], Y[:2], ['a', 'c'], names=names)
+    assert examples.names == ('b', 'a', 'c')
+    assert examples.clients.tolist() == [1, 2]
+
+
 def test_a_name_that_stands_twice_is_refused():
     """Else two owners would have one number."""
     with refusals.names('names', 'hold each name once', "got ['a', 'a']"):
