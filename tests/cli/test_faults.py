@@ -1,4 +1,4 @@
-"""Signals, full disks and colleagues, as a user meets them."""
+"""Signals, full disks, second processes and errors, as a user meets them."""
 
 import os
 import signal
@@ -150,9 +150,9 @@ def test_a_folder_that_is_a_file_costs_one_line(config, tmp_path):
     path.touch()
     link = tmp_path / 'link'
     link.symlink_to(tmp_path / 'nothing')
-    for place, kind in ((path, 'a file'), (link, 'a link to nothing')):
-        line = command.refused('simulate', f'--config={config}', f'--workdir={place}')
-        assert f'`workdir` must name a folder, got {place}' in line
+    for workdir, kind in ((path, 'a file'), (link, 'a link to nothing')):
+        line = command.refused('simulate', f'--config={config}', f'--workdir={workdir}')
+        assert f'`workdir` must name a folder, got {workdir}' in line
         assert line.endswith(f' is {kind}.\n')
 
 
@@ -180,7 +180,7 @@ def test_a_folder_of_something_else_is_not_set_aside(plain, tmp_path):
     assert (tmp_path / 'experiment.json').read_text() == '{"title": "something else"}'
 
 
-OF_ONES_OWN = """
+OWN_CONFIG = """
 import fedjax_links as fl
 
 
@@ -230,8 +230,8 @@ def raises_itself(num_clients):
     ],
 )
 def test_an_error_of_ones_own_code_is_named_with_its_line(tmp_path, changes, message):
-    always = {'links': "'always'", 'prob': 0.5}
-    text = OF_ONES_OWN.format(**{**always, **changes})
+    defaults = {'links': "'always'", 'prob': 0.5}
+    text = OWN_CONFIG.format(**{**defaults, **changes})
     (tmp_path / 'own.py').write_text(text)
     error = command.refused('simulate', '--config=own.py', '--workdir=w', cwd=tmp_path)
     assert error.startswith(f'error: {message}')
@@ -242,7 +242,7 @@ def test_an_error_of_ones_own_code_is_named_with_its_line(tmp_path, changes, mes
 
 
 def test_an_error_in_a_traced_function_has_no_note_of_jax(tmp_path):
-    text = OF_ONES_OWN.format(links="'always'", prob=0.5)
+    text = OWN_CONFIG.format(links="'always'", prob=0.5)
     (tmp_path / 'own.py').write_text(
         f'{text}\n\ndef measured():\n'
         '    def measure(params, key, problem):\n'
@@ -256,7 +256,7 @@ def test_an_error_in_a_traced_function_has_no_note_of_jax(tmp_path):
 
 
 def test_a_bug_keeps_its_traceback_and_asks_for_a_report(tmp_path, monkeypatch):
-    (tmp_path / 'own.py').write_text(OF_ONES_OWN.format(links="'always'", prob=0.5))
+    (tmp_path / 'own.py').write_text(OWN_CONFIG.format(links="'always'", prob=0.5))
     monkeypatch.setattr(experiment.Experiment, 'describe', None)
     done = command.run('simulate', '--config=own.py', '--workdir=w', cwd=tmp_path)
     assert done.returncode == 1

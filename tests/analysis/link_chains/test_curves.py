@@ -129,7 +129,7 @@ def test_second_moments_grow_for_few_clients(name, probs, printed):
 
 @pytest.mark.parametrize('name', ['fedavg_known', 'fedpbc'])
 def test_extrapolation_leaves_a_bias_of_second_order(name):
-    """So a quarter is left at half the rate, up to terms of third order."""
+    """Half the rate leaves a quarter of the bias, up to terms of third order."""
     chain = link_chains.markov([0.5, 0.3], 0.1)
     means = [
         analysis.linear_limit(name, chain, [0.0, 100.0], rate, 1).means['server'][0]
@@ -219,7 +219,7 @@ def test_fedavg_under_minimum_separation_ends_at_pi(rate):
 @pytest.mark.parametrize('rate', [0.01, 0.7])
 @pytest.mark.parametrize('cohort_size', [1, 2])
 def test_fedavg_without_empty_rounds_is_exact_at_any_step(cohort_size, rate):
-    """By the closed form of pi_R, and by a chain that remembers in an irregular way."""
+    """The limit is sum_i law_i b_i: law by pi_R's closed form, or from a random chain's modes."""
     weights = [8.0, 4.0, 2.0, 1.0, 1.0]
     targets = np.array([3.0, -1.0, 0.5, 7.0, 2.0])
     selection_law = analysis.minimum_separation_stationary(
@@ -231,13 +231,13 @@ def test_fedavg_without_empty_rounds_is_exact_at_any_step(cohort_size, rate):
     rng = np.random.default_rng(cohort_size)
     rows = rng.dirichlet(np.full(6, 0.3), 6)
     masks = rng.random((6, 5)) < 0.5
-    masks[:, cohort_size] = True
-    irregular = link_chains.from_modes(rows, masks)
-    modes = irregular.modes()
+    masks[:, cohort_size] = True  # No round is empty.
+    random_chain = link_chains.from_modes(rows, masks)
+    modes = random_chain.modes()
     portions = modes.masks / modes.masks.sum(axis=1, keepdims=True)
     for links, law in (
         (chain, selection_law),
-        (irregular, modes.stationary @ portions),
+        (random_chain, modes.stationary @ portions),
     ):
         limit = analysis.linear_limit('fedavg', links, targets, rate, 3)
         np.testing.assert_allclose(limit.means['server'], [law @ targets], rtol=1e-9)
@@ -293,38 +293,34 @@ GROUP_TARGETS = np.array([[0.3, -1.0], [2.0, 0.5], [-0.7, 1.2], [1.5, 0.4]])
         [('fedavg', 'shocks'), ('mifa', 'markov'), ('s2a', 'b-min-sep')],
     ),
 )
-def test_counted_clients_are_as_listed_ones(name, chain):
+def test_lumped_chains_have_the_moments_of_all_clients(name, chain):
     options = {
         'noise': noise_of(name),
         'curvature': [1.0, 1.0, 0.5, 0.5],
         **options_of(name),
     }
     arguments = GROUPED[chain], GROUP_TARGETS, rate_of(name, 4), 2
-    counted = analysis.linear_curve(
-        name, *arguments, num_rounds=6, lump=True, **options
-    )
-    listed = analysis.linear_curve(
-        name, *arguments, num_rounds=6, lump=False, **options
-    )
-    for model, mean in listed.means.items():
-        np.testing.assert_allclose(counted.means[model], mean, rtol=0, atol=1e-12)
+    lumped = analysis.linear_curve(name, *arguments, num_rounds=6, lump=True, **options)
+    full = analysis.linear_curve(name, *arguments, num_rounds=6, lump=False, **options)
+    for model, mean in full.means.items():
+        np.testing.assert_allclose(lumped.means[model], mean, rtol=0, atol=1e-12)
         np.testing.assert_allclose(
-            counted.covariances[model], listed.covariances[model], rtol=0, atol=1e-12
+            lumped.covariances[model], full.covariances[model], rtol=0, atol=1e-12
         )
-    counted = analysis.linear_limit(name, *arguments, lump=True, **options)
-    listed = analysis.linear_limit(name, *arguments, lump=False, **options)
-    for model, mean in listed.means.items():
-        np.testing.assert_allclose(counted.means[model], mean, rtol=0, atol=1e-12)
+    lumped = analysis.linear_limit(name, *arguments, lump=True, **options)
+    full = analysis.linear_limit(name, *arguments, lump=False, **options)
+    for model, mean in full.means.items():
+        np.testing.assert_allclose(lumped.means[model], mean, rtol=0, atol=1e-12)
         np.testing.assert_allclose(
-            counted.covariances[model], listed.covariances[model], rtol=0, atol=1e-12
+            lumped.covariances[model], full.covariances[model], rtol=0, atol=1e-12
         )
-    # Differences within a group may vanish more slowly. The server's mean has none.
-    assert counted.rate < listed.rate + 1e-9
-    assert abs(counted.second_moment_rate - listed.second_moment_rate) < 1e-9
+    # The full chain also has differences within a group, which may vanish more slowly.
+    assert lumped.rate < full.rate + 1e-9
+    assert abs(lumped.second_moment_rate - full.second_moment_rate) < 1e-9
 
 
-def test_only_edges_count_as_links_between_clients():
-    """Nine uplinks and nine edges; the mean of gossip's models ends at that of the targets."""
+def test_uplinks_do_not_count_towards_the_limit_of_edges():
+    """At most 16 edges: nine pass beside nine uplinks. Gossip ends at the mean of the targets."""
     targets = np.arange(9.0) ** 2
     clients = np.arange(9)
     options = {'neighbours': np.add.outer(clients, [-1, 1]) % 9, 'edge_probs': 0.5}
