@@ -1,4 +1,4 @@
-"""Writes the table of docs/speed.md from records of benchmarks, and draws them.
+"""Formats records of benchmarks as the table of docs/speed.md, and draws them.
 
 A record becomes rows, one per target: what was measured, in which unit, and whether that is enough.
 """
@@ -77,12 +77,12 @@ class Row(NamedTuple):
 
 
 def rows(record: Record) -> list[Row]:
-    """Returns the rows that a record's benchmark states; none if it states none."""
-    stated = []
+    """Returns the rows of a record, which may have none."""
+    parsed = []
     for fields in record.get('rows', ()):
         spread = tuple(fields['spread']) if fields.get('spread') else None
-        stated.append(Row(record['benchmark'], **{**fields, 'spread': spread}))
-    return stated
+        parsed.append(Row(record['benchmark'], **{**fields, 'spread': spread}))
+    return parsed
 
 
 def read(folder: Path = RESULTS) -> list[Record]:
@@ -91,15 +91,16 @@ def read(folder: Path = RESULTS) -> list[Record]:
 
 
 def table(records: Iterable[Record]) -> str:
-    """Returns Markdown: what was measured, what misses its target, where it was measured.
+    """Formats records as Markdown.
 
     Args:
       records: what was measured.
 
     Returns:
-      Two tables, and below them device, versions and dates of the records.
+      A table of the rows; a second one of those that miss their target, if any; and below them
+      device, versions and dates of the records.
     """
-    met = []
+    lines = [*_HEADING]
     missed = []
     groups: dict[str, list[Record]] = {}
     for record in records:
@@ -108,9 +109,8 @@ def table(records: Iterable[Record]) -> str:
             if row.met is False:
                 missed.append(line)
             else:
-                met.append(line)
+                lines.append(line)
         groups.setdefault(_where(record), []).append(record)
-    lines = [*_HEADING, *met]
     if missed:
         lines += ['', '**Not yet**: what we want and have not reached.', '']
         lines += [*_HEADING, *missed]
@@ -191,7 +191,7 @@ def draw(axes: Any, rows_shown: Sequence[Row]) -> None:
     axes.grid(axis='x', alpha=0.25)
     axes.set_xlabel(
         'times as good as the target (\N{BLACK CIRCLE}), or as what it is compared with where '
-        'there is none (\N{WHITE CIRCLE})\nbar: least to largest turn; orange: target missed'
+        'there is none (\N{WHITE CIRCLE})\nbar: least to largest repeat; orange: target missed'
     )
 
 

@@ -23,7 +23,7 @@ def record(name, *rows):
     }
 
 
-def test_a_ratio_is_the_median_over_the_turns():
+def test_a_ratio_is_the_median_over_the_repeats():
     row = summary.ratio_row('work', [2.0, 9.0, 4.0, 6.0], [1.0, 3.0, 1.0, 4.0], 2.0)
     assert row['measured'] == 2.5
     assert row['spread'] == [1.5, 4.0]
