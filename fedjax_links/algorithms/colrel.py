@@ -26,7 +26,7 @@ def colrel(
 
     ``x += (1/N) sum_{i in A} sum_j tau_ji alpha_ij Delta_j``, A the active clients, j client i
     itself or a neighbour, and tau_ji whether the edge from j to i is up. All clients train from
-    x. With uplink probabilities p_i and edge probabilities q_ji the step is unbiased if
+    x. With uplink probabilities p_i and edge probabilities q_ji, q_jj = 1, the step is unbiased if
     ``sum_i p_i q_ji alpha_ij = 1`` for all j and links are independent of earlier rounds. Without
     links between clients it equals `fedavg_known` to the bit.
 

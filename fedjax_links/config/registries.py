@@ -76,7 +76,7 @@ EVAL_FNS: Factories = Registry(
 
 
 def _check_clients(problem: object) -> None:
-    """Raises unless it is a problem, or stands in for one with a graph's edges as clients."""
+    """Raises unless the argument is a problem, or a stand-in that counts edges as clients."""
     if not hasattr(problem, 'num_clients'):
         contracts.check_problem(problem)
 
@@ -106,7 +106,7 @@ def _equal(problem: Problem, *, value: float) -> np.ndarray:
 
     Args:
       problem: the problem.
-      value: that of all clients.
+      value: the value.
     """
     _check_clients(problem)
     checks.number('value', value)
@@ -187,7 +187,8 @@ PROBS: Factories = Registry(
         'listed': _listed,
     }
 )
-"""``probs`` of a pattern; the first argument is the problem. Returns float64[N] in [0, 1]."""
+"""``probs`` of a pattern, which checks their range; the first argument is the problem. Returns a
+number per client."""
 
 WEIGHTS: Factories = Registry({**PROBS, 'power': _power})
 """``weights`` of a pattern; the first argument is the problem. Returns a weight per client or

@@ -154,12 +154,11 @@ class GRU(nn.Module):
 
     Attributes:
       num_classes: number of outputs.
-      num_tokens: number of ids that are embedded; None: as many as outputs, to predict what
-        follows.
+      num_tokens: number of token ids; None: ``num_classes``, as for predicting the next token.
       embedding: width of the embedding.
       hidden: width of each layer.
       layers: number of layers, each over the outputs of the one below.
-      every_token: whether there are logits after every token, or after the last alone.
+      every_token: whether to return logits after every token, not only after the last.
       dtype: what it computes in, as in `MLP`; what is carried from token to token is float32.
 
     References:
@@ -191,7 +190,7 @@ class GRU(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Applies blocks of causal attention to embedded tokens, normalised before each part.
+    """Applies pre-norm transformer blocks with causal attention to embedded tokens.
 
     Attention has no biases: that of the keys would change nothing.
 
@@ -262,19 +261,18 @@ def _attend(
 
 def _embed(module: GRU | Transformer, tokens: Array, width: int) -> Array:
     """Embeds tokens int[B, L] as float[B, L, width]; called within a compact module."""
+    num_tokens = module.num_classes
     if module.num_tokens is not None:
-        check_widths('num_tokens', [module.num_tokens])
+        num_tokens = module.num_tokens
+        check_widths('num_tokens', [num_tokens])
     if tokens.ndim != 2 or not jnp.issubdtype(tokens.dtype, jnp.integer):
         got = f'{tokens.dtype}{list(tokens.shape)}'
         raise errors.invalid('features', 'be tokens, integers [examples, length]', got)
-    num_tokens = module.num_tokens
-    if num_tokens is None:
-        num_tokens = module.num_classes
     return nn.Embed(num_tokens, width)(tokens)
 
 
 def _logits(module: GRU | Transformer, activations: Array) -> Array:
-    """Returns logits after every token, or after the last alone; called in a compact module."""
+    """Returns logits after every token or only the last; called within a compact module."""
     features = activations if module.every_token else activations[:, -1]
     outputs = nn.Dense(module.num_classes, dtype=check_dtype(module.dtype))(features)
     return as_logits(outputs, module.dtype)

@@ -103,7 +103,7 @@ class SimulationResult(NamedTuple):
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.
-          grid: the grid of a sweep.
+          grid: the columns of a sweep's G points.
           per_round: whether to have one row per round, with ``rounds/num_active`` and the other
             metrics of rounds.
 
@@ -111,7 +111,7 @@ class SimulationResult(NamedTuple):
           A `pandas.DataFrame`.
 
         Raises:
-          ValueError: for a result without evaluations, or seeds or points of another number.
+          ValueError: for a result without evaluations, or other than S seeds or G points.
         """
         import pandas
 
@@ -154,10 +154,10 @@ class SimulationResult(NamedTuple):
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.
-          grid: the grid of a sweep.
+          grid: the columns of a sweep's G points.
 
         Raises:
-          ValueError: for a result without evaluations, or seeds or points of another number.
+          ValueError: for a result without evaluations, or other than S seeds or G points.
         """
         seed_labels, columns = _lanes(np.shape(self.state.round), seeds, grid)
         coords: dict[str, Any] = {'seed': seed_labels}
@@ -177,7 +177,7 @@ def _lanes(
       grid: the columns of the G points.
 
     Raises:
-      ValueError: for more axes, another number of seeds or points, or what is none of these.
+      ValueError: for more than two axes; for seeds or a grid of another size or form.
     """
     if len(shape) > 2:
         requirement = 'have no leading axes but points and seeds'
