@@ -243,7 +243,7 @@ class Verdicts:
         compared = self._compared
         if len(compared) > 1 and self._has_equal_rows:
             parts.append('rows of the same numbers are one comparison')
-        texts = map(self.word, compared) if has_verdicts else ()
+        texts = [*map(self.word, compared)] if has_verdicts else []
         if any(text.endswith(BY_ITSELF) for text in texts):
             parts.append('by itself: not corrected for the other comparisons')
         if any(math.isnan(difference.half_width) for difference in compared):
@@ -252,6 +252,8 @@ class Verdicts:
             )
         if self._margin:
             parts.append(self._caption_of_margin(metric))
+        elif evaluation.EQUIVALENT in texts:
+            parts.append('equivalent: the same results for every seed')
         if self._until:
             parts.append(
                 f'every pair has as many seeds as its verdict needs, {self._until["least"]} at '

@@ -47,6 +47,17 @@ def test_equal_rows_count_once(copies):
     assert text in caption_with_twins
 
 
+def test_equivalent_without_a_margin_is_explained():
+    base, algorithms = draw_accuracies(np.random.default_rng(1), 1)
+    text = 'equivalent: the same results for every seed'
+    rows, caption = rows_and_caption({'fedavg': base, 'twin': base})
+    assert rows['twin'][-1] == 'equivalent'
+    assert text in caption
+    rows, caption = rows_and_caption({'fedavg': base, 'other': algorithms[0]})
+    assert rows['other'][-1] != 'equivalent'
+    assert text not in caption
+
+
 def test_what_survives_is_that_of_the_distinct_rows():
     """Against Benjamini-Hochberg on the distinct p-values, over many pages."""
     changed = 0
