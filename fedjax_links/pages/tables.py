@@ -124,7 +124,9 @@ class Table(NamedTuple):
         """Formats a ``tabular`` with rules of booktabs, and the caption as a comment."""
 
         def line(cells: Sequence[str]) -> str:
-            return ' & '.join(cells) + r' \\'
+            row = ' & '.join(cells) + r' \\'
+            # A bracket would be an option of the rule or the line break before it.
+            return f'{{}}{row}' if row.startswith('[') else row
 
         header = line([as_latex(title) for title in self.header])
         rows = self._rows(as_latex, lambda cell: rf'\textbf{{{cell}}}')

@@ -307,6 +307,13 @@ def test_what_latex_reads_as_its_own_is_escaped():
     assert text.startswith('% caption\n\\begin{tabular}{lrllr}\n')
 
 
+def test_a_bracket_at_the_start_of_a_row_is_no_option_of_latex():
+    rows = [['[0.1, 0.2]', '1 [2]'], ['ours', '[3]']]
+    lines = tables.Table(['[x]', 'y'], rows, 'caption').latex().splitlines()
+    assert lines[3] == r'{}[x] & y \\'
+    assert lines[5:7] == [r'{}[0.1, 0.2] & 1 [2] \\', r'ours & [3] \\']
+
+
 @pytest.mark.parametrize(
     'text, shown',
     [
