@@ -59,7 +59,7 @@ class Tuning:
     )
     ties: int = declare(
         'How many values that it still cannot tell from the best, the nearest ones, run with the '
-        "experiment's own seeds too, for intervals including tuning. None with a single seed.",
+        "experiment's own seeds too, for intervals including tuning. None with one seed of tuning.",
         example=0,
         default=2,
         check=fields.integer(minimum=0),

@@ -83,6 +83,15 @@ def test_by_seed_near_ties_are_those_of_the_shard_of_their_seed():
         assert all(len(result) == 1 for result in shards.values())
 
 
+@pytest.mark.parametrize('num_seeds', [1, 3])
+@pytest.mark.parametrize('num_tuning_seeds, num_ties', [(1, 0), (2, 1)])
+def test_one_seed_of_tuning_has_no_near_ties(num_seeds, num_tuning_seeds, num_ties):
+    tuning = {'learning_rates': (0.1, 0.2), 'num_seeds': num_tuning_seeds, 'grow': 0}
+    planned = experiment.build(tuned(num_seeds=num_seeds, tuning=tuning))
+    for label in planned.algorithms:
+        assert planned.plan.schedule.num_ties(label) == num_ties
+
+
 def test_a_seed_twice_is_refused():
     with names('seeds', 'hold each seed once', '[1, 2, 1]'):
         in_python(seeds=[1, 2, 1])
