@@ -195,10 +195,12 @@ def _fedavg(
     limit = stationary @ targets / non_empty
     if 1.0 - non_empty < _FORGOTTEN:
         return limit, np.zeros_like(limit)
-    slowest = np.abs(links.memory).max()
+    slowest = links.memory[np.abs(links.memory).argmax()]
     allowed = _FORGOTTEN ** (1.0 / _MAX_LAGS)
-    requirement = f'have links whose autocorrelation at lag 1 is at most {allowed:.5f}'
-    _checks.require(slowest <= allowed, 'chain', requirement, f'{slowest:.7g}')
+    requirement = (
+        f'have links whose autocorrelation at lag 1 lies within {allowed:.5f} of zero'
+    )
+    _checks.require(abs(slowest) <= allowed, 'chain', requirement, f'{slowest:.7g}')
     correlation = links.memory.copy()  # lambda^k
     # Given that a round is empty, links k rounds before were up with p (1 - lambda^k).
     change = np.zeros_like(probs)

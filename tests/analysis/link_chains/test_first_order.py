@@ -143,8 +143,9 @@ def test_refusals():
     with refusals.names('chain', 'two states'):
         cycles = link_chains.cyclic([0.5, 0.5], cycle_length=4)
         analysis.first_order_mean('fedavg', cycles, [0.0, 1.0], 0.1, 1)
-    for up_rate in (1e-4, 1.0):  # Links that change rarely, and in each round.
-        with refusals.names('chain', 'autocorrelation'):
+    # Links that change rarely, and in each round.
+    for up_rate, got in ((1e-4, 'got 0.9998'), (1.0, 'got -1')):
+        with refusals.names('chain', 'autocorrelation', got):
             rare = link_chains.markov([0.5, 0.5], up_rate)
             analysis.first_order_mean('fedavg', rare, [0.0, 1.0], 0.1, 1)
     with refusals.names('learning_rate'):
