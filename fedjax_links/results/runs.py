@@ -233,17 +233,10 @@ class Results:
             if selection is not None:
                 selected[field] = _among(field, selection, self.facts[field])
         facts = {**self.facts, **selected}
-        values_at = self._grid_values({} if at is None else at)
         all_points = grids.points(facts['grid'], facts['grid_mode'])
-        points = [
-            point
-            for point in all_points
-            if all(point[name] in values for name, values in values_at.items())
-        ]
-        if not points:
-            raise errors.invalid('at', 'leave a point of the grid', dict(at or {}))
+        points = all_points if at is None else self._points_at(at, all_points)
         facts['grid'] = _grid_of(points, facts)
-        is_selected = self._rows_of(selected, points if values_at else None)
+        is_selected = self._rows_of(selected, points if at else None)
         rows = {name: column[is_selected] for name, column in self.columns.items()}
         return Results(
             rows,
@@ -273,11 +266,11 @@ class Results:
             is_selected &= _is_at_points(self.columns, points)
         return is_selected
 
-    def _grid_values(self, at: Point) -> dict[str, list[Any]]:
-        """Returns the selected values of columns of the grid.
+    def _points_at(self, at: Point, all_points: Sequence[Point]) -> list[Point]:
+        """Returns the points of the grid that have the selected values.
 
         Raises:
-          ValueError: for a column or value that the grid does not have.
+          ValueError: for a column or value that the grid does not have, or if no point is left.
         """
         if not isinstance(at, Mapping):
             raise errors.invalid('at', 'be values by column', errors.text_of(at))
@@ -287,7 +280,14 @@ class Results:
             if name not in grid:
                 raise errors.unknown_name('at', name, grid)
             selected[name] = _among(f'at.{name}', selection, grid[name])
-        return selected
+        points = [
+            point
+            for point in all_points
+            if all(point[name] in values for name, values in selected.items())
+        ]
+        if not points:
+            raise errors.invalid('at', 'leave a point of the grid', dict(at))
+        return points
 
     def to_pandas(self) -> 'pandas.DataFrame':
         """Returns the columns as a `pandas.DataFrame`; lists become tuples."""
