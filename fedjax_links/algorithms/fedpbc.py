@@ -36,7 +36,8 @@ def fedpbc(
     With ``z_i = x_i^t + eta_g (L_i(x_i^t) - x_i^t)``: ``x^{t+1} = mean_{i in A} z_i``;
     ``x_i^{t+1} = x^{t+1}`` for i in A and ``z_i`` otherwise. The client models become Z W with a
     doubly stochastic W (`fedjax_links.mixing`), so their mean carries no participation bias: on
-    equal-curvature quadratics it follows ``(1 - eta)^{s t}`` for any links.
+    equal-curvature quadratics with ``eta_g = 1`` it follows ``(1 - eta)^{s t}`` for any uplinks.
+    Clients that cannot compute and lost downlinks bias it.
 
     Link semantics: with ``compute='all'`` every client trains in every round, from its own model.
     Those whose uplink delivers are averaged and receive the average at the end of the round, unless

@@ -39,9 +39,9 @@ def gossip(local_train: ClientProgram) -> Algorithm:
 
     ``x_i <- sum_j M_ij L_j(x_j)``, also called decentralised SGD with local steps. M is the
     Metropolis matrix of the edges that are up (`mixing.metropolis_weights`). It is doubly
-    stochastic for any edges. So on equal-curvature quadratics the mean of the client models follows
-    ``(1 - eta)^{s t}``. Without links between clients (`participation.peers`) each client trains
-    alone.
+    stochastic for any edges. So the mean of the client models has no participation bias if all
+    clients train: on equal-curvature quadratics it follows ``(1 - eta)^{s t}``. Clients that cannot
+    compute bias it. Without links between clients (`participation.peers`) each client trains alone.
 
     Link semantics: uplinks are not read. Every client that can compute trains in every round, from
     its own model. All clients average with the neighbours whose edges are up.

@@ -41,7 +41,8 @@ def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     by the round's Metropolis matrix (`mixing.metropolis_weights`). In every ``server_every``-th
     round the server sets ``x^{t+1} = mean_{i in A} y_i``. The clients in A receive that model, all
     others continue from y_i. The mean of the client models carries no participation bias, on any
-    graph. Without links between clients and with ``server_every=1`` it equals `fedpbc` to the bit.
+    graph. Clients that cannot compute and lost downlinks bias it. Without links between clients and
+    with ``server_every=1`` S2S equals `fedpbc` to the bit.
 
     Link semantics: every client that can compute trains in every round, from its own model. In a
     server round, the clients whose uplink delivers are averaged and receive the average at its end,

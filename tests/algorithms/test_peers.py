@@ -7,7 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, analysis, base, participation, problems, simulation
+from fedjax_links import (
+    algorithms,
+    analysis,
+    base,
+    local_training,
+    participation,
+    problems,
+    simulation,
+)
 from fedjax_links.clients import peers
 from fedjax_links.links import graphs
 from tests import refusals
@@ -117,6 +125,30 @@ def test_cogc_follows_the_listing(x64, tolerance):
         assert moved.any()
         assert not moved.all()
     harness.follow_many(settings, algorithm, paths, between)
+
+
+@pytest.mark.parametrize('lost', [None, 'compute', 'downlink'])
+@pytest.mark.parametrize('name', ['fedpbc', 'gossip', 's2s'])
+def test_the_client_mean_needs_all_to_compute_and_receive(x64, name, lost):
+    pattern = participation.bernoulli([0.9, 0.9, 0.5, 0.3])
+    if lost is not None:
+        half = participation.bernoulli([0.9, 0.5, 0.3, 0.2])
+        pattern = participation.duplex(uplink=pattern, **{lost: half})
+    if name != 'fedpbc':
+        pattern = participation.peers(pattern, graphs.ring(4), prob=0.8)
+    client = local_training.local_sgd(0.1, local_steps=2)
+    result = simulation.simulate(
+        jax.random.key(0),
+        algorithms.ALGORITHMS[name](client),
+        pattern,
+        problems.quadratic([[0.0], [1.0], [2.0], [3.0]]),
+        num_rounds=3,
+    )
+    client_mean = np.mean(result.state.algorithm.clients)
+    # From 0, after three rounds of two steps. Gossip has no downlinks.
+    error = abs(client_mean - 1.5 * (1 - 0.9**6))
+    is_exact = lost is None or (name, lost) == ('gossip', 'downlink')
+    assert error < 1e-12 if is_exact else error > 0.005
 
 
 # Special cases, to the bit.
