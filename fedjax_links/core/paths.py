@@ -21,7 +21,8 @@ def as_path(text: str | os.PathLike[str], argument: str = 'folder') -> Path:
       >>> print(paths.as_path('runs/first'))
       runs/first
     """
+    written = os.fspath(text) if isinstance(text, str | os.PathLike) else None
     # A shell makes an empty text of an unset variable.
-    if not isinstance(text, str | os.PathLike) or not os.fspath(text):
+    if not isinstance(written, str) or not written:
         raise errors.invalid(argument, 'be a path', errors.text_of(text))
-    return Path(os.path.expanduser(text))
+    return Path(os.path.expanduser(written))
