@@ -68,7 +68,8 @@ def quadrature(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""Returns nodes and weights of a quadrature for ``int_0^1 h(z) dz``.
 
     The weights times t serve ``int -log(z) h(z) dz``. Both are exact to rounding for
-    ``h(z) = f(z)`` and for f without some of its factors.
+    ``h(z) = f(z)`` and for f without one or two of its factors. (Without most of them, h reaches
+    beyond the last node.)
 
     With ``mu = sum_j p_j`` the integrand in t falls off over ``1 / (1 + mu)``. The
     substitution ``t = exp(s - exp(-s)) / (1 + mu)`` makes it fall off double exponentially
@@ -227,8 +228,9 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     inactive = 1.0 - probs
     variance = up * down
     weighted_up = up * second_weight
-    # Means below count H_ij by the probability up of client i, or of both. Where they are known to
-    # be active, 1 - up is missing: coefficients of H_ij, if only i is active, and if both are.
+    # `row_sums` and `totals` below count client i with its probability up. Where i is known to be
+    # active it counts fully, so 1 - up = down is missing. These are the coefficients of the missing
+    # H_ij, if only i is active, and if i and j are.
     coefficient_if_one = (variance * first_weight).T @ down
     coefficient_if_both = (variance * second_weight).T @ variance
 

@@ -56,13 +56,15 @@ def test_rule_gives_reciprocals_and_their_squares(size):
 
 @pytest.mark.parametrize('scale', [1e-7, 0.02, 0.4, 1.0])
 @pytest.mark.parametrize('num_clients', [1, 3, 400, 3000])
-def test_rule_gives_the_means_of_random_sizes(rng, scale, num_clients):
+@pytest.mark.parametrize('num_left_out', [1, 2])
+def test_rule_gives_the_means_of_random_sizes(rng, scale, num_clients, num_left_out):
     """The means of 1/(1+S) and 1/(1+S)^2 agree with sums over the law of S."""
     probs = scale * rng.uniform(size=num_clients)
     pmf = analysis.poisson_binomial_pmf(probs)
     sizes = np.arange(1.0, pmf.size + 1.0)
-    # Serves `f` without a factor.
-    times, weights = cohort_sizes.quadrature(np.append(probs, scale))
+    # Serves f without one or two factors.
+    left_out = np.full(num_left_out, scale)
+    times, weights = cohort_sizes.quadrature(np.append(probs, left_out))
     without = weights * np.exp(cohort_sizes.log_factors(probs, times).sum(axis=1))
     np.testing.assert_allclose(without.sum(), math.fsum(pmf / sizes), rtol=2e-14)
     np.testing.assert_allclose(without @ times, math.fsum(pmf / sizes**2), rtol=2e-14)
