@@ -56,11 +56,12 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
     Memory: twice that of the algorithm.
 
     Args:
-      make_algorithm: ``learning_rate -> Algorithm``. It gets further keywords unchanged.
+      make_algorithm: ``learning_rate -> Algorithm``, which may take further keywords.
 
     Returns:
-      ``learning_rate -> Algorithm`` with extrapolation, to call or to pass to
-      `fedjax_links.sweep`. It raises a ValueError for a rate that is not one positive number.
+      The function ``learning_rate -> Algorithm`` with extrapolation, to call or to pass to
+      `fedjax_links.sweep`. It passes further keywords on unchanged, and raises a ValueError for a
+      rate that is not one positive number.
 
     Raises:
       ValueError: for what is no function.

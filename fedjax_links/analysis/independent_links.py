@@ -1,6 +1,6 @@
-"""Computes what links do to FedAvg's objective and to implicit gossip.
+"""Computes what independent links do to FedAvg's objective and to implicit gossip.
 
-Independent links have closed forms.
+`effective_weights` also estimates the weights of any links from an observed run.
 """
 
 from typing import NamedTuple
@@ -62,8 +62,8 @@ def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
     """Computes the limit of FedAvg's expected model on quadratics under independent links.
 
     Clients have ``F_i(x) = 0.5 ||x - u_i||^2``. Then ``lim E[x^t] = sum_i w_i u_i`` with
-    `fedavg_weights`, for any step size in (0, 2) and any number of local steps. It differs
-    from the mean of the targets unless all ``probs`` agree.
+    `fedavg_weights`, for any step size in (0, 2) and any number of local steps. It is the mean of
+    the targets for any targets only if all ``probs`` agree.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -102,8 +102,8 @@ def effective_weights(
     * ``selection_law``: cohorts of equal size (uniform cohorts, minimum separation). The
       share of selections per client is then the answer itself.
     * ``masks``: an observed run of any link process; the average over its non-empty rounds.
-      (If links have memory, the model at a given time weighs cohorts before several empty
-      rounds a little more than this average does.)
+      (If links have memory, FedAvg's mean model differs a little: it keeps the model of the last
+      cohort through empty rounds, so cohorts before long gaps count more.)
 
     Standard errors come from batch means. The run is cut into ``num_batches`` contiguous
     batches, and the spread of their ratios around the overall one estimates the variance
@@ -119,7 +119,7 @@ def effective_weights(
       num_batches: number of batches, at least 2; used with ``masks`` only.
 
     Returns:
-      The weights, their standard errors, and whether they are exact.
+      The weights, with standard errors and their degrees of freedom.
 
     Raises:
       ValueError: if not exactly one source is given or it is invalid.

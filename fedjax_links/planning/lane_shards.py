@@ -78,7 +78,7 @@ def assign(
 def _assign_by_seed(
     lanes: Sequence[Lane], count: int, shard_of_seed: dict[int, int]
 ) -> dict[str, int]:
-    """Gives each shard equally many new seeds, up to one."""
+    """Gives shards consecutive new seeds, whose numbers differ by one at most."""
     seeds = dict.fromkeys(lane.seed for lane in lanes)
     new_seeds = [seed for seed in seeds if seed not in shard_of_seed]
     for index, seed in enumerate(new_seeds):
@@ -87,7 +87,7 @@ def _assign_by_seed(
 
 
 def _assign_by_program(lanes: Sequence[Lane], count: int) -> dict[str, int]:
-    """Sorts lanes by program and gives each shard equally many rounds, up to one lane."""
+    """Sorts lanes by program, and gives shards equal parts of the rounds, to within a lane."""
     by_program: dict[tuple[str, str, str], list[Lane]] = {}
     for lane in lanes:
         built_in = [
