@@ -20,7 +20,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,7 @@ class DamagedError(errors.InvalidError):
 
 
 def pack(
-    state: PyTree,
-    metadata: Section | None = None,
-    lines: Sequence[str] = (),
+    state: PyTree, metadata: Section | None = None, lines: Sequence[str] = ()
 ) -> bytes:
     """Returns the content of a save.
 
@@ -211,9 +209,8 @@ def load(
         leaf = stored_leaves[name]
         if (expected.shape, expected.dtype) != (leaf.shape, leaf.dtype):
             requirement = f'hold {expected.dtype}{list(expected.shape)} at {name}'
-            raise errors.invalid(
-                'checkpoint', requirement, f'{leaf.dtype}{list(leaf.shape)}'
-            )
+            got = f'{leaf.dtype}{list(leaf.shape)}'
+            raise errors.invalid('checkpoint', requirement, got)
     return jax.tree.unflatten(jax.tree.structure(like), list(stored_leaves.values()))
 
 
@@ -232,10 +229,7 @@ def _describe_difference(paths: list[str], expected_paths: list[str]) -> str:
 
 
 def leaves(
-    path: Path,
-    *,
-    content: bytes | None = None,
-    local_rows: _RowRange | None = None,
+    path: Path, *, content: bytes | None = None, local_rows: _RowRange | None = None
 ) -> dict[str, Any]:
     """Reads the leaves of a file's state, whatever tree it was.
 
@@ -245,8 +239,7 @@ def leaves(
       local_rows: likewise.
 
     Returns:
-      The leaves by their path in the tree, as `leaves_of` names them, in order; none without a
-      state.
+      The leaves in order by their path, as `leaves_of` names them; none without a state.
 
     Raises:
       DamagedError: if the file is missing or was changed.
@@ -260,6 +253,9 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
     """Reads the leaves of a file's state as NumPy arrays; typed keys as their data.
 
     Unlike `leaves` it keeps float64, whatever the precision of JAX here.
+
+    Raises:
+      DamagedError: if the file is missing or was changed.
     """
     result: dict[str, np.ndarray] = {}
     for name, array, kind in _entries(path):
@@ -274,14 +270,19 @@ def leaves_of(tree: PyTree) -> dict[str, Any]:
     return {jax.tree_util.keystr(key_path): leaf for key_path, leaf in leaves}
 
 
-def _decoding(path: Path) -> contextlib.AbstractContextManager[None]:
-    """Turns errors of reading a damaged file into a `DamagedError`."""
+@contextlib.contextmanager
+def _decoding(path: Path) -> Iterator[None]:
+    """Turns errors of reading a missing or damaged file into a `DamagedError`."""
 
     def failed(reason: str) -> DamagedError:
-        requirement = 'be as a run writes it'
-        return DamagedError('checkpoint', requirement, f'{path}: {reason}')
+        got = f'{path}: {reason}'
+        return DamagedError('checkpoint', 'be as a run writes it', got)
 
-    return errors.decoding(failed)
+    try:
+        with errors.decoding(failed):
+            yield
+    except OSError as error:
+        raise failed(str(error.strerror)) from None
 
 
 def _check_kind(path: Any, kind: Any, array: Any) -> None:

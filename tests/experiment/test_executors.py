@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.config import resolver
-from fedjax_links.runner import loop
+from fedjax_links.experiment import executors
+from fedjax_links.runner import hooks, loop
 from tests import ROOT
 from tests.experiment.at_once import AtOnce
 from tests.experiment.configs import last_files_of, values
@@ -331,3 +333,10 @@ def test_a_worker_that_lives_on_runs_the_code_of_each_run(tmp_path):
             )
             assert results[-1] == ends()
     assert results[0] != results[1]
+
+
+def test_a_save_replaced_while_it_is_read_is_passed_over(tmp_path):
+    store = types.SimpleNamespace(saves={'lane': {2: tmp_path / 'lane@2.npz'}})
+    reporter = executors._Reporter(store, hooks.Listeners())
+    reporter._report_lane('lane')
+    assert not reporter.reported

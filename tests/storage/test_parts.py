@@ -169,3 +169,10 @@ def test_a_state_of_any_dtype_is_read_back(dtype, tmp_path):
     read = checkpoints.arrays(path)["['x']"]
     assert read.dtype == dtype
     np.testing.assert_array_equal(read, state)
+
+
+@pytest.mark.parametrize('verify', [True, False])
+def test_a_missing_save_is_damaged_verified_or_not(tmp_path, verify):
+    """Who follows a run reads a save that a later one may just have replaced."""
+    with pytest.raises(checkpoints.DamagedError, match='No such file or directory'):
+        checkpoints.read(tmp_path / 'lane@2.npz', verify=verify)
