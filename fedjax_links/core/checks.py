@@ -46,6 +46,11 @@ def shape(argument: str, value: Any) -> tuple[int, ...]:
 
 def numbers(argument: str, value: object) -> np.ndarray:
     """Converts a concrete number, list or array to an array; raises for anything else."""
+    if isinstance(value, int) and abs(value) > LARGEST_INT:
+        # JAX takes no larger Python integer.
+        bound = f'most {LARGEST_INT}' if value > 0 else f'least {-LARGEST_INT}'
+        requirement = f'be at {bound} or have a decimal point'
+        raise errors.invalid(argument, requirement, errors.text_of(value))
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError):
@@ -57,11 +62,6 @@ def numbers(argument: str, value: object) -> np.ndarray:
         is_list = isinstance(value, list | tuple)
         requirement = 'hold numbers' if is_list else 'be a number'
         raise errors.invalid(argument, requirement, errors.text_of(value))
-    if isinstance(value, int) and abs(value) > LARGEST_INT:
-        # JAX takes no larger Python integer.
-        bound = f'most {LARGEST_INT}' if value > 0 else f'least {-LARGEST_INT}'
-        requirement = f'be at {bound} or have a decimal point'
-        raise errors.invalid(argument, requirement, value)
     return array
 
 
@@ -160,7 +160,7 @@ def at_least_zero(argument: str, value: object) -> None:
 
 
 def per_client(argument: str, value: ArrayLike, *, axis: str = 'client') -> None:
-    """Raises unless ``value`` is a non-empty vector, whatever it holds and is over."""
+    """Raises unless ``value`` is a non-empty vector; its entries are not checked."""
     sizes = shape(argument, value)
     if len(sizes) != 1 or not sizes[0]:
         requirement = f'be a vector with one entry per {axis}'
@@ -361,7 +361,7 @@ def text(argument: str, value: object) -> None:
 
 
 def names(argument: str, value: object) -> tuple[str, ...]:
-    """Converts a collection of names to a tuple; raises for a text, which is often meant as one."""
+    """Converts a collection of names to a tuple; raises for a single text in its place."""
     is_one_name = isinstance(value, str)
     # A NumPy array of no axes is a Collection that cannot be iterated over.
     if is_one_name or not isinstance(value, Collection) or not np.iterable(value):

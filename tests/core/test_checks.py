@@ -12,6 +12,7 @@ from tests import refusals
 
 NAN = float('nan')
 INF = float('inf')
+TOO_LARGE = 'be at most 2147483647 or have a decimal point'
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,7 @@ INF = float('inf')
         (checks.finite, [1.0, NAN], 'be finite, got nan at client 1'),
         (checks.finite, 'a', "be a number, got 'a'"),
         (checks.probabilities, [NAN, 1.0], 'lie in [0, 1], got nan at client 0'),
+        (checks.finite, 2**64, f'{TOO_LARGE}, got {2**64}'),
         (checks.static_int, 2.5, 'be a Python integer, got 2.5'),
         (checks.static_int, True, 'be a Python integer, got True'),
         (checks.static_int, 0, 'be at least 1, got 0'),
