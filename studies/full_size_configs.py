@@ -108,7 +108,8 @@ def clients_per_round(
 ) -> dict[str, float]:
     """Counts the clients that train in a round after the warm-up, by algorithm.
 
-    The count is from a small problem with the same clients, whose labels are as unevenly spread.
+    The count is from a small problem with as many clients. Its labels are spread as in Xiang et
+    al. (alpha 0.1, or that of the pattern), the only configs whose links depend on them.
 
     Args:
       values: the config.

@@ -54,7 +54,10 @@ def largest(chunk_size: ChunkSize) -> int:
 
 
 def divide(size: Array, widths: tuple[int, ...]) -> Array:
-    """Returns how many chunks of each width hold the members at the least cost.
+    """Returns how many chunks of each width hold the members.
+
+    Up to `_TABLE_CHUNKS` times the largest width no other chunks cost less. A larger cohort first
+    fills chunks of the largest width, so other chunks may cost a little less.
 
     Args:
       size: int32[], the number of members.

@@ -21,7 +21,7 @@ from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.shared_stores import Store
 
 _TIMED_SECONDS = 1.0
-"""How much longer the long timing takes than the short one, so that noise is small beside it."""
+"""How much longer the long timing takes at least, so that noise is small beside the difference."""
 _LONG_SECONDS = 10.0
 """From here on, what only the first lanes compile is little beside their rounds."""
 _MAX_GROWTH = 8
@@ -184,7 +184,7 @@ def _scheduler(programs: Programs, store: Store) -> stages.LaneScheduler:
 
 
 def timed_lanes(programs: Programs, lanes: Sequence[Lane]) -> list[Lane]:
-    """Returns the lanes to time: as many of each kind of links, and one for each device slot.
+    """Returns the lanes to time: equally many of each structure of links, to fill the slots.
 
     Lanes side by side share their time, so all are timed.
 
@@ -208,7 +208,7 @@ def timed_lanes(programs: Programs, lanes: Sequence[Lane]) -> list[Lane]:
 
 
 def time_links(programs: Programs, initial_states: hooks.InitialStates) -> float:
-    """Returns the seconds that it takes to draw and record the links of the run once more.
+    """Estimates the seconds to draw once more the links that a run records.
 
     Args:
       programs: of the plan.

@@ -125,7 +125,7 @@ def check_same(
       allow_changed: whether programs or data may differ.
 
     Returns:
-      Clauses on how programs and data differ; nothing unless that is allowed.
+      Clauses on how programs and data differ, with those that were allowed before.
 
     Raises:
       ValueError: naming what differs.
@@ -166,7 +166,8 @@ def _first_fact_difference(
     first = first_difference(there, here, 'config', ignored)
     if first is not None:
         return f'{first.field} is {first.there!r} and not {first.here!r}'
-    # Programs have no names of metrics, and lines of both names would be of one run.
+    # The identity of programs has no names of metrics, so only this keeps one run from having
+    # lines of both names.
     old_names = sorted(there.get('directions', ()))
     names = sorted(here.get('directions', ()))
     if old_names != names:
@@ -245,7 +246,7 @@ def check_kind(
     """Refuses a run of a config where one made in Python is to run, and the other way round."""
     if (there.config is None) == (here.config is None):
         return
-    here_kind = 'one that a config describes'
+    here_kind = 'an experiment that a config describes'
     there_kind = 'an experiment made in Python'
     if here.config is None:
         here_kind, there_kind = there_kind, here_kind

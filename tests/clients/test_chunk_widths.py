@@ -72,3 +72,13 @@ def test_programs_hold_widths_in_increasing_order(chunk_size, normal):
 def test_widths_above_the_number_of_slots_are_one():
     assert chunk_widths.at_most((3, 8, 12), 6) == (3, 6)
     assert chunk_widths.at_most(12, 6) == 6
+
+
+def test_chunks_cost_least_only_up_to_four_of_the_largest():
+    widths = (8, 9)
+    costs = {}
+    for size in (36, 37):
+        counts = np.asarray(chunk_widths.divide(jnp.int32(size), widths))
+        costs[size] = counts @ widths + CHUNK_COST * counts.sum()
+    assert costs[36] == least_cost(36, widths)
+    assert costs[37] == least_cost(37, widths) + 1

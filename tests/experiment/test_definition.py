@@ -151,7 +151,7 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
     assert fl.runs.read(tmp_path).facts['algorithms'] == ['fedavg']
     with_config = dataclasses.replace(other, config=longer.config)
     with pytest.raises(
-        ValueError, match=r'must be new or hold a run of one that a config describes'
+        ValueError, match=r'must be new or hold a run of an experiment that a config'
     ):
         with_config.run(tmp_path)
 

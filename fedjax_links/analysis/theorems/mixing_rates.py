@@ -1,4 +1,6 @@
-r"""Bounds mixing and staleness of links with changing probabilities, and of fixed cohorts.
+r"""Computes and bounds mixing rates and staleness of links whose probabilities change.
+
+Mixing rates of uniform cohorts are here, too.
 
 References:
   Xiang et al., journal version 2024, Proposition 2 and Lemma 3.
@@ -14,8 +16,8 @@ from fedjax_links.analysis.theorems import _numbers
 def worst_mixing_rate(probs: ArrayLike) -> float:
     r"""Computes ``rho = max_t lambda_2(E[W(t)^2])`` of independent links whose p change.
 
-    Costs O(N^3) for each different round. For links with memory this
-    number exists too, but the products of W need not contract as fast as it says.
+    Costs O(N^3) for each different round. For links with memory this number exists too, but the
+    products of W need not contract as fast as it says.
 
     Args:
       probs: float[T, N], ``p_i^t`` for each round and client, in [0, 1]. One period suffices.
