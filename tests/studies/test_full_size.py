@@ -39,6 +39,15 @@ def test_full_size_covers_all_algorithms_patterns_and_work(name, argument):
         assert one['num_rounds'] == 2 * one['eval_every'] == 4
 
 
+@pytest.mark.parametrize('name, argument', WRITTEN)
+def test_links_depend_only_on_labels_that_are_counted(name, argument):
+    """Clients are counted with alpha 0.1, or with that of the pattern."""
+    values = configs.full(name, argument, 'nowhere')
+    if 'label_dependent' in str(values['patterns']):
+        assert values['problem']['partition'] == 'dirichlet'
+        assert values['problem']['alpha'] == 0.1
+
+
 @pytest.mark.slow
 def test_clients_are_counted_after_the_warm_up():
     """All ten who are selected, or each of 250 once in 500 rounds."""
