@@ -46,10 +46,10 @@ class Coordinates(NamedTuple):
 
     def restricted(self, coordinates: np.ndarray, fields: slice) -> 'Coordinates':
         """Renumbers some coordinates, which have some of the fields of the clients."""
-        kept = tuple(
+        renumbered = tuple(
             np.searchsorted(coordinates, of_group[fields]) for of_group in self.fields
         )
-        return Coordinates(len(coordinates), kept)
+        return Coordinates(len(coordinates), renumbered)
 
 
 class Moments(NamedTuple):
@@ -121,21 +121,21 @@ class SideMaps(NamedTuple):
     Axes of configurations and pairs that are missing or have length 1 stand for all of them.
 
     Attributes:
-      whole: float64[S, K_1, ..., pairs, n, n], the map of v.
+      matrix: float64[S, K_1, ..., pairs, n, n], the map of v.
       common: for each group float64[S, K_1, ..., pairs, states, n], h of the module `class_rounds`;
         empty where v has no rows.
       own: for each group float64[S, K_1, ..., 1, states, f, f], maps a client's row and offset,
         apart from h.
     """
 
-    whole: np.ndarray
+    matrix: np.ndarray
     common: tuple[np.ndarray, ...]
     own: tuple[np.ndarray, ...]
 
     def of_pairs(self, index: np.ndarray | slice) -> 'SideMaps':
         """Returns the maps at some entries of the axis of pairs."""
         common = tuple(part[..., index, :, :] for part in self.common)
-        return SideMaps(self.whole[..., index, :, :], common, self.own)
+        return SideMaps(self.matrix[..., index, :, :], common, self.own)
 
     def restricted(self, coordinates: np.ndarray, fields: slice) -> 'SideMaps':
         """Returns the maps of some coordinates and fields of the first pair."""
@@ -143,8 +143,8 @@ class SideMaps(NamedTuple):
         common: tuple[np.ndarray, ...] = ()
         if fields.start == 0:  # Rows are the first field.
             common = tuple(part[..., coordinates] for part in first.common)
-        whole = first.whole[..., coordinates[:, None], coordinates]
-        return SideMaps(whole, common, tuple(x[..., fields, fields] for x in self.own))
+        matrix = first.matrix[..., coordinates[:, None], coordinates]
+        return SideMaps(matrix, common, tuple(x[..., fields, fields] for x in self.own))
 
 
 class RoundMaps(NamedTuple):
@@ -205,7 +205,7 @@ class MomentMap(NamedTuple):
         squares = [np.zeros_like(part) for part in moments.squares]
         for prob, maps in self.branches:
             before = moments.products
-            after = maps.left.whole @ before @ np.swapaxes(maps.right.whole, -1, -2)
+            after = maps.left.matrix @ before @ np.swapaxes(maps.right.matrix, -1, -2)
             if maps.noise is not None:
                 after += before[..., :1, :1] * maps.noise
             products = products + prob * after
