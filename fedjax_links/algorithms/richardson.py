@@ -44,11 +44,6 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
     first-order effect of the local rate on the limit cancels. Under unequal curvature that is the
     drift of several local steps.
 
-    ::
-
-      make = richardson(lambda learning_rate: fedavg(local_sgd(learning_rate, local_steps=5)))
-      algorithm = make(0.05)
-
     Metrics are those of the run at g.
 
     Link semantics: those of the algorithm. Each client that trains does so twice.
@@ -65,6 +60,21 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
 
     Raises:
       ValueError: for what is no function.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> # The optimum is 0.75, and FedAvg ends at 0.71.
+      >>> problem = problems.quadratic([[0.0], [1.0]], curvature=[1.0, 3.0])
+      >>> links = participation.always(2)
+      >>> def make(learning_rate):
+      ...     client = local_training.local_sgd(learning_rate, local_steps=5)
+      ...     return algorithms.fedavg(client)
+      >>> algorithm = algorithms.richardson(make)(0.05)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=100)
+      >>> print(round(float(algorithm.models(result.state.algorithm)['server'][0]), 2))
+      0.75
 
     References:
       Mangold et al. 2025, section 5.
