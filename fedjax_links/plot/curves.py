@@ -16,7 +16,7 @@ from fedjax_links.results.metric import Metric
 BANDS = ('interval', 'deviation')
 
 _MAX_LEGEND_NAMES = 60
-"""Names that fit beside a picture in columns of `panels.legend`."""
+"""Short names that fit beside a picture in columns of `panels.legend`."""
 
 
 class _Options(NamedTuple):
@@ -71,7 +71,7 @@ def learning_curves(
         float[E] or float[S, E]; or a mapping from labels to such results or arrays, or to arrays by
         candidate model. A label that begins with a registered algorithm's name has its colour.
       metric: its name; by default that of the run, or the first common one of a result. For
-        arrays it labels the axis; one that ends in ``accuracy`` is shown in per cent.
+        arrays it labels the axis; one with the word ``accuracy`` is shown in per cent.
       model: a candidate model, ``'all'``, or None for the one that the papers evaluate: the
         clients' mean where clients keep models.
       rounds: float[E], rounds completed at each evaluation, for arrays; 1, 2, ... by default.
@@ -116,7 +116,7 @@ def learning_curves(
     shown_names = dataset.names(results)
     curves_of_patterns = dataset.curves(results, model)
     if legend:
-        _check_legend(curves_of_patterns.values())
+        _check_legend(curves_of_patterns.values(), predictions)
     curve_labels = [label for curves in curves_of_patterns.values() for label in curves]
     style_of = styles.assign_styles(dict.fromkeys(curve_labels))
     is_bounded = shown_metric.is_fraction and not above
@@ -280,14 +280,18 @@ def _draw_prediction(
     )
 
 
-def _check_legend(curves_of_panels: Iterable[dataset.Curves]) -> None:
-    """Raises for a legend with more names than fit beside a picture."""
-    names: set[tuple[str, str]] = set()
+def _check_legend(
+    curves_of_panels: Iterable[dataset.Curves], predictions: Mapping[str, float]
+) -> None:
+    """Raises for a legend with more names of curves and predictions than fit beside a picture."""
+    names: set[tuple[str, str | None]] = set()
     for curves in curves_of_panels:
         for label, by_model in curves.items():
             names.update((label, model_name) for model_name in by_model)
+            if label in predictions:
+                names.add((label, None))
     if len(names) > _MAX_LEGEND_NAMES:
-        limit = f'more than {_MAX_LEGEND_NAMES} curves'
+        limit = f'more than {_MAX_LEGEND_NAMES} names'
         requirement = f'be False for {limit} (`run.select` takes a part)'
         raise errors.invalid('legend', requirement, f'True for {len(names):,}')
 

@@ -54,3 +54,16 @@ def test_an_exact_curve_is_of_a_model_that_there_is():
 def test_a_name_to_show_is_a_text(name):
     with refusals.names('names', 'text'):
         curves(names={'fedavg': name})
+
+
+@pytest.mark.parametrize('num_predictions', [0, 21])
+def test_a_legend_has_a_limit_that_counts_predictions(num_predictions):
+    """A legend that is wider leaves its picture no room."""
+    num_curves = 61 - num_predictions
+    values = {f'a{index}': [0.1, 0.2] for index in range(num_curves)}
+    levels = dict.fromkeys(list(values)[:num_predictions], 0.2)
+    with refusals.names('legend', 'more than 60 names', 'True for 61'):
+        plot.learning_curves(values, 'loss', levels=levels)
+    values.popitem()
+    axes = plot.learning_curves(values, 'loss', levels=levels)
+    assert len(axes.get_legend().get_texts()) == 60
