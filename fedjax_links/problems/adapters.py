@@ -64,13 +64,26 @@ def from_columns(
       ValueError: if there are none, an owner is missing, owners are named by texts and numbers,
         lengths differ or shapes do.
     """
-    clients, known = columns.number_owners('clients', owners, names)
+    return _from_columns('owners', features, labels, owners, names)
+
+
+def _from_columns(
+    owner_argument: str,
+    features: Any,
+    labels: Any,
+    owners: Any,
+    names: Sequence[object],
+) -> Examples:
+    """Makes the examples of `from_columns`; errors name the owners as the caller does."""
+    clients, known = columns.number_owners(owner_argument, owners, names)
     for argument, column in (('features', features), ('labels', labels)):
         if not _has_length(column):
             requirement = 'be a column, such as a list or an array'
             raise errors.invalid(argument, requirement, errors.text_of(column))
         if len(column) != len(clients):
-            requirement = f'have {len(clients)} rows, as clients do'
+            requirement = (
+                f'have one row per entry of `{owner_argument}` ({len(clients)})'
+            )
             raise errors.invalid(argument, requirement, len(column))
     inputs = columns.stack_features(features)
     targets = columns.stack_labels(labels)
@@ -97,7 +110,8 @@ def from_pandas(
     """
     _check_has('frame', frame, 'columns', 'a data frame of pandas')
     _check_named(frame.columns, features=features, label=label, client=client)
-    return from_columns(frame[features], frame[label], frame[client], names=names)
+    owners = frame[client]
+    return _from_columns('client', frame[features], frame[label], owners, names)
 
 
 def from_hugging_face(
@@ -124,7 +138,7 @@ def from_hugging_face(
     # The NumPy format does not decode images.
     is_image = type(dataset.features[features]).__name__ == 'Image'
     inputs = plain[features] if is_image else arrays[features]
-    return from_columns(inputs, arrays[label], plain[client], names=names)
+    return _from_columns('client', inputs, arrays[label], plain[client], names)
 
 
 def from_torch(
@@ -160,7 +174,7 @@ def from_torch(
             raise errors.invalid('dataset', requirement, got)
         inputs.append(item[0])
         labels.append(item[1])
-    return from_columns(inputs, labels, clients, names=names)
+    return _from_columns('clients', inputs, labels, clients, names)
 
 
 def _has_length(value: Any) -> bool:
@@ -213,7 +227,9 @@ def from_leaf(
         functools.partial(_encode, 'labels', label),
     )
     read = encoding.read(path)
-    return from_columns(read['features'], read['labels'], read['clients'], names=names)
+    return _from_columns(
+        'clients', read['features'], read['labels'], read['clients'], names
+    )
 
 
 def _encode(argument: str, function: Convert, rows: Iterable[object]) -> np.ndarray:

@@ -146,7 +146,7 @@ def test_a_frame_with_a_column_of_clients():
     np.testing.assert_array_equal(levels.labels, Y[:, None])
     frame.loc[3, 'who'] = None
     with pytest.raises(
-        ValueError, match='`clients` must name an owner, got none for example 3'
+        ValueError, match='`client` must name an owner, got none for example 3'
     ):
         adapters.from_pandas(frame, client='who', features=['a'], label='y')
 
@@ -208,7 +208,7 @@ class Pairs(list):
         (
             Pairs([(1.0, 2)]),
             [0, 1],
-            '`features` must have 2 rows, as clients do, got 1.',
+            r'`features` must have one row per entry of `clients` \(2\), got 1\.',
         ),
         (
             iter([]),
@@ -265,9 +265,9 @@ def test_columns_by_themselves():
     assert_columns(adapters.from_columns(X.astype(float), Y.tolist(), OWNERS))
     for owners, message in (
         (3, 'have one entry per'),
-        ([0], 'have 1 rows, as clients do, got 7'),
+        ([0], r'have one row per entry of `owners` \(1\), got 7'),
     ):
-        with pytest.raises(ValueError, match=f'^`(clients|features)` must {message}'):
+        with pytest.raises(ValueError, match=f'^`(owners|features)` must {message}'):
             adapters.from_columns(X, Y, owners)
 
 
@@ -341,7 +341,7 @@ def test_owners_that_are_missing_are_named(none):
     owners = ['nan', 'None', pandas.NA if none == 'NA' else none]
     owners = pandas.Series(owners, dtype=object)
     with pytest.raises(
-        ValueError, match='`clients` must name an owner, got none for example 2'
+        ValueError, match='`owners` must name an owner, got none for example 2'
     ):
         adapters.from_columns(X[:3], Y[:3], owners)
     assert adapters.from_columns(X[:2], Y[:2], owners[:2]).names == ('None', 'nan')
@@ -355,7 +355,8 @@ WRONG_KINDS = {
     'path': lambda: adapters.from_leaf(3),
     'features': lambda: adapters.from_columns(3, Y, OWNERS),
     'labels': lambda: adapters.from_columns(X, None, OWNERS),
-    'clients': lambda: adapters.from_columns(X, Y, 3),
+    'owners': lambda: adapters.from_columns(X, Y, 3),
+    'clients': lambda: adapters.from_torch(Pairs([(1.0, 2)]), 3),
     'names': lambda: adapters.from_columns(X, Y, OWNERS, names=3),
 }
 

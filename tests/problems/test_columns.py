@@ -26,7 +26,7 @@ def test_missing_owners_are_named_in_columns_of_any_kind(make, none):
     owners = ['ann', 'bob', none, 'ann'] if none is None else [3.0, 1.0, none, 3.0]
     kinds = {'objects': lambda it: np.array(it, object), 'series': pandas.Series}
     column = kinds.get(make, make)(owners)
-    with refusals.names('clients', 'name an owner', 'none for example 2'):
+    with refusals.names('owners', 'name an owner', 'none for example 2'):
         adapters.from_columns(X[:4], Y[:4], column)
     with refusals.names('train_clients', 'name an owner', 'none for example 2'):
         datasets.Dataset(X[:4], Y[:4], column)
@@ -37,7 +37,7 @@ def test_owners_named_by_texts_and_numbers_are_refused(make):
     """As a list of both becomes texts, the owners 3 and '3' would be one."""
     owners = make(['3', 'a', 3])
     for field, build in (
-        ('clients', adapters.from_columns),
+        ('owners', adapters.from_columns),
         ('train_clients', datasets.Dataset),
     ):
         with refusals.names(field, 'texts alone or numbers alone', 'for example 2, 3'):
@@ -46,7 +46,7 @@ def test_owners_named_by_texts_and_numbers_are_refused(make):
 
 def test_an_owner_that_is_no_name_is_shown():
     owners = ['a', 'a', 'b', ['c']]
-    with refusals.names('clients', "got ['c']"):
+    with refusals.names('owners', "got ['c']"):
         adapters.from_columns(np.zeros((4, 1)), [0] * 4, owners)
 
 
@@ -156,7 +156,7 @@ def test_test_examples_have_the_clients_of_training_examples(kind, tmp_path):
 
 def test_names_of_another_kind_are_refused():
     train = adapters.from_columns(X[:2], Y[:2], [1, 2])
-    with refusals.names('clients', 'as `names` does (1, ...)', "got '1'"):
+    with refusals.names('owners', 'as `names` does (1, ...)', "got '1'"):
         adapters.from_columns(X[:2], Y[:2], ['1', '2'], names=train.names)
 
 
