@@ -4,10 +4,10 @@ python -m fedjax_links data list
 python -m fedjax_links data fetch mnist femnist
 python -m fedjax_links data fetch mnist --mirror=FOLDER
 
-Files that Debian's package installed in /usr/share/datasets, and those of a folder, are read as
-they are. Downloads need a pip install of 'fedjax_links[data]', and data with owners one of
-'fedjax_links[natural]'. Each data set becomes one npz file where configs look for it: in
-TFDS_DATA_DIR or else in ~/tensorflow_datasets.
+Files that Debian's package installed in /usr/share/datasets, and those of a folder that --mirror
+names, are read as they are. Downloads need a pip install of 'fedjax_links[data]', and data with
+owners one of 'fedjax_links[natural]'. Each data set becomes one npz file where configs look for it:
+in TFDS_DATA_DIR or else in ~/tensorflow_datasets. --data_dir names another folder.
 """
 
 import pathlib

@@ -35,9 +35,10 @@ class ProgramCost(NamedTuple):
     """Holds what the lanes of one program take.
 
     Attributes:
-      compiling: seconds to trace and compile the program for all device slots, as found.
-      compiling_again: the same for a later process, which finds the program in JAX's cache, if
-        there is one.
+      compiling: seconds to trace and compile the program for all device slots, with JAX's cache
+        as it was found.
+      compiling_again: the same for a later process, which finds the program in the cache, if there
+        is one.
       lane: seconds a lane takes beyond its rounds: to begin, to save and to end.
       round: seconds a round takes, with its part of an evaluation.
       peak: memory at the peak, as text: ``'1.2 GB'``, or ``'unknown'``.
@@ -229,7 +230,7 @@ def split_seconds(
       short: seconds of lanes of one period.
       long: seconds of as many lanes of ``num_periods`` periods.
       num_periods: of the long lanes, at least 2.
-      num_lanes: that ran at the same time.
+      num_lanes: of either timing.
       period: rounds of a period.
 
     Returns:

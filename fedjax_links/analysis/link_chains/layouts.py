@@ -190,7 +190,7 @@ def layout_of(
       chain: the link chain.
       groups: of `exchangeable_groups`.
       lump: whether the groups are counted; None chooses what is smaller.
-      has_rows: whether the algorithm has a row for each client.
+      has_rows: whether the algorithm has a row, a model or memory, for each client.
       has_offsets: whether targets differ within groups.
       num_pairs: pairs of coordinates of the models.
 
@@ -234,9 +234,9 @@ def layout_of(
 def num_moments(
     chain: LinkChain, groups: list[np.ndarray], *, has_rows: bool, has_offsets: bool
 ) -> float:
-    """Bounds the entries of the moments of one pair of coordinates.
+    """Bounds the products in `moments.Moments` of one pair of the models' coordinates.
 
-    They decide how long the theory takes. Arguments are as in `layout_of`.
+    Their number decides how long the theory takes. Arguments are as in `layout_of`.
     """
     listed_entries = _num_entries(chain, [], has_rows, has_offsets)
     counted_entries = _num_entries(chain, groups, has_rows, has_offsets)
@@ -269,7 +269,7 @@ def exchangeable_groups(chain: LinkChain, curvature: np.ndarray) -> list[np.ndar
 def _num_entries(
     chain: LinkChain, groups: list[np.ndarray], has_rows: bool, has_offsets: bool
 ) -> float:
-    """Bounds how many entries the moments of one pair of coordinates have.
+    """Bounds the products in `moments.Moments` of one pair of the models' coordinates.
 
     Args:
       chain: the link chain.
@@ -292,9 +292,10 @@ def _num_entries(
         num_classes += num_states
     for client in listed:
         num_configurations *= chain.kind(client).start.shape[1]
-    num_coordinates = 2  # The constant 1, and the server model.
+    # The vector v of the module `moments` stacks these.
+    size = 2  # The constant 1, and the server model.
     if has_rows:
-        num_coordinates += len(listed) + num_classes
+        size += len(listed) + num_classes
     if has_offsets:
-        num_coordinates += num_classes
-    return num_configurations * num_coordinates**2
+        size += num_classes
+    return num_configurations * size**2

@@ -38,9 +38,9 @@ def assert_same_law(result, expected):
 
 
 def law_of_histories(num_clients, num_rounds, factor):
-    """Returns ``{masks of the first rounds: probability}`` by the rule of probability of a pattern.
+    """Returns ``{masks of the first rounds: probability}`` as products of conditional ones.
 
-    ``factor(past, mask)`` is the probability of a mask, a tuple of N flags, after the masks before.
+    ``factor(past, mask)`` is the probability of a mask, a tuple of N flags, given those before it.
     """
     masks = list(itertools.product([False, True], repeat=num_clients))
     law = {}
@@ -199,7 +199,7 @@ def test_cycles_have_one_block_per_cycle_at_each_offset(reset):
     def masks(offset, active):
         return [(t - offset) % 4 < active for t in range(4)]
 
-    # A cycle: active two of four rounds with offsets 0 and 1; one of four with 0, 1 and 2.
+    # Up two of four rounds at offset 0 or 1; one of four at 0, 1 or 2. Each cycle ends down.
     cycles = []
     for first, second in itertools.product(range(2), range(3)):
         cycles.append(tuple(zip(masks(first, 2), masks(second, 1), strict=True)))
