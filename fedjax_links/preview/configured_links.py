@@ -12,7 +12,7 @@ from fedjax_links.core import checks
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation import PARTICIPATION, link_laws, schedules
-from fedjax_links.planning import parametrized, seeding, validation
+from fedjax_links.planning import parametrized, validation
 from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
@@ -26,7 +26,7 @@ PLAIN_SGD_OPTIONS = {
     'chunk_size',
     'resample',
 }
-"""Options of ``config.client`` under which clients take plain steps of SGD, all as many."""
+"""Options of ``config.client`` under which all clients take equally many plain SGD steps."""
 
 
 class ConfiguredLinks(NamedTuple):
@@ -55,11 +55,9 @@ class ConfiguredLinks(NamedTuple):
 
     @property
     def differs_by_seed(self) -> bool:
-        """Returns whether other seeds have other data, owners or link probabilities."""
-        if len(self.experiment.seeds) == 1:
-            return False
-        modes = self.experiment.plan.draws.modes()
-        return any(modes[stream] == seeding.BY_SEED for stream in seeding.COLUMNS)
+        """Returns whether there are other seeds, with another problem or link quality."""
+        has_other_seeds = len(self.experiment.seeds) > 1
+        return has_other_seeds and is_redrawn(self.experiment, self.label)
 
     @property
     def of_several(self) -> str:
@@ -174,7 +172,7 @@ def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
 
 
 def is_redrawn(experiment: Experiment, label: str) -> bool:
-    """Returns whether seeds differ in a pattern's problem or in the quality of its links."""
+    """Returns whether each seed redraws a pattern's problem or the quality of its links."""
     plan = experiment.plan
     redrawn = plan.draws.columns(None, plan.points[0]).keys()
     columns = plan.problems[label].columns.keys() | plan.patterns[label].columns.keys()

@@ -239,3 +239,22 @@ def test_a_prediction_for_the_first_seed_says_so(seed, num_seeds, is_first):
     assert any('is expected to end at' in line for line in lines)
     ends = [line for line in lines if 'in the long run' in line or 'rounds of' in line]
     assert {line.endswith(', for the first seed') for line in ends} == {is_first}
+
+
+def test_a_first_seed_is_named_if_seeds_redraw_the_pattern():
+    fixed = {'name': 'bernoulli', 'probs': [0.2, 0.2, 0.2, 0.9, 0.9, 0.9]}
+    redrawn = {
+        'name': 'bernoulli',
+        'probs': {'name': 'label_dependent', 'minimum': 0.2},
+    }
+    settings = config(fixed, {**GAUSSIANS, 'seed': 3}, num_seeds=3)
+    del settings['links']
+    settings['patterns'] = {'fixed': fixed, 'redrawn': redrawn}
+    planned = plans.planned(settings)
+    links = {label: from_experiment(planned, label) for label in planned.patterns}
+    assert not links['fixed'].differs_by_seed
+    assert links['redrawn'].differs_by_seed
+    # A grid of streams redraws the data too.
+    grid = {'redraw': ['data', 'batches']}
+    swept = plans.planned(config(fixed, GAUSSIANS, num_seeds=3, grid=grid))
+    assert from_experiment(swept).differs_by_seed
