@@ -55,7 +55,7 @@ def bind_links(
     accepted = parameters(bound.factory)
     _check_names(path, options, accepted)
     _fill_in_count(path, options, bound.factory, problem)
-    _fill_in_intervals(path, options, accepted, problem)
+    _fill_in_intervals(path, options, bound.factory, problem)
     _fill_in_probs(path, options, bound.factory, problem)
     _bind_parts(path, options, bound.factory, problem)
     return bound._replace(options=options, kind=Participation)
@@ -93,15 +93,16 @@ def _fill_in_count(
 
 
 def _fill_in_intervals(
-    path: str,
-    options: Options,
-    accepted: Mapping[str, inspect.Parameter],
-    problem: Problem,
+    path: str, options: Options, factory: Factory, problem: Problem
 ) -> None:
     """Reads the log of a pattern that is played from one."""
+    accepted = parameters(factory)
     if 'intervals' not in accepted:
         return
-    _check_tick_of_log(path, options, accepted)
+    if _is_registered(factory) and 'tick' not in options:
+        # In Python `trace` has a default of one second. Most logs are in seconds, and links
+        # hardly change from one second to the next.
+        raise errors.invalid(f'{path}.tick', 'be given', None)
     if 'path' not in options:
         is_needed = accepted['intervals'].default is inspect.Parameter.empty
         if is_needed and 'intervals' not in options:
@@ -114,6 +115,7 @@ def _fill_in_intervals(
         f'{path}.format', log_format, registries.TRACE_FORMATS
     )
     factory_options.check(f'{path}.format', reader, reading, file)
+    # A pattern that takes N may have other clients than the log.
     clients = None if 'num_clients' in accepted else problem
     with errors.context(path):
         options['intervals'] = recorded_links.read_log(
@@ -123,19 +125,6 @@ def _fill_in_intervals(
             clients,
             match=match,
         )
-
-
-def _check_tick_of_log(
-    path: str, options: Options, accepted: Mapping[str, inspect.Parameter]
-) -> None:
-    """Raises for a log in a config without the length of a round, which Python has a default for.
-
-    Most logs are in seconds, and links hardly change from one second to the next.
-    """
-    known = accepted.keys() | {'path', 'format', 'match'}
-    is_missing = 'tick' in accepted and 'tick' not in options
-    if is_missing and options.keys() <= known:
-        raise errors.invalid(f'{path}.tick', 'be given', None)
 
 
 def _fill_in_probs(

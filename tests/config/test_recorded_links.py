@@ -329,3 +329,20 @@ def test_a_config_says_how_long_a_round_of_a_log_is(tmp_path):
         build(links={'name': 'trace', 'path': str(path)})
     with refusals.one_line(r"`config\.links` has no 'tik'; did you mean 'tick'\?$"):
         build(links={'name': 'trace', 'path': str(path), 'tik': 3})
+
+
+def rounds_of_a_second(intervals, tick=1.0):
+    return participation.trace(intervals, tick=tick)
+
+
+def test_a_factory_of_the_users_keeps_its_default_tick(tmp_path):
+    path = tmp_path / 'log.csv'
+    path.write_text(CSV)
+    name = f'{__name__}:rounds_of_a_second'
+    masks = []
+    for options in ({}, {'tick': 1.0}):
+        planned = build(links={'name': name, 'path': str(path), **options})
+        pattern = planned.pattern_at('links', {})
+        links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=30)
+        masks.append(links.mask)
+    np.testing.assert_array_equal(*masks)
