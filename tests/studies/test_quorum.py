@@ -5,7 +5,7 @@ from scipy import stats
 
 from fedjax_links import runs
 from fedjax_links.config import registries
-from fedjax_links.report import run_view
+from fedjax_links.report import layouts, run_view
 from studies import by_pattern, quorum
 from tests import ROOT
 
@@ -15,6 +15,23 @@ PAGE = (ROOT / 'studies' / 'quorum.md').read_text()
 def test_the_page_has_the_tables():
     assert '\n'.join(quorum.rows()) in PAGE
     assert '\n'.join(by_pattern.against('quorum', 'first 50')) in PAGE
+
+
+def test_the_client_mean_is_behind_with_the_first_30_only():
+    (table,) = layouts.comparison(run_view.from_run(runs.read(quorum.RECORD))).tables
+    differences = {
+        pattern: (difference, verdict)
+        for pattern, _, model, _, difference, verdict in table.rows
+        if model == 'client mean'
+    }
+    difference, verdict = differences.pop('first 30')
+    assert verdict == 'behind, by itself'
+    assert difference.removesuffix(' *') == '-0.6 ± 0.4 [0.6]'
+    assert 'with k = 30 it is 0.6 ± 0.4 [0.6] behind' in PAGE
+    assert {verdict for _, verdict in differences.values()} == {
+        'not decided',
+        'equivalent',
+    }
 
 
 def test_a_round_lasts_as_long_as_its_kth_arrival():
