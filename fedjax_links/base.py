@@ -1,7 +1,8 @@
 """Defines the types that all other modules use.
 
 Shapes use ``N`` for the number of clients. Behaviour is a NamedTuple of pure functions, and state a
-typed NamedTuple. Only the problem is a dataclass, as it mixes arrays with functions.
+typed NamedTuple. `Problem` and `ExampleGenerator` are dataclasses, as some of their fields are
+static.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -297,7 +298,7 @@ class Participation(NamedTuple):
 
     Attributes:
       init: ``key -> carry`` (Markov states, clocks, offsets; ``()`` when memoryless).
-      sample: ``(carry, key, round) -> (carry, LinkSample)``.
+      sample: ``(carry, key, round) -> (carry, links)``, see `Links`.
       num_clients: N.
       cycle: rounds after which links, or their probabilities, repeat; None if they do not.
         Evaluations at a multiple of it would all see the same part of the cycle.

@@ -42,7 +42,7 @@ def parse_row(line: bytes | str) -> MetricsRow:
 
 
 def _is_cell(value: object) -> bool:
-    """Returns whether a value, if it is nested at all, is so no deeper than code can follow."""
+    """Returns whether a value is neither list nor section, or a plain one (`is_plain`)."""
     return not isinstance(value, list | dict) or is_plain(value)
 
 
@@ -100,7 +100,7 @@ _KINDS_OF_COLUMNS = {
 def _check_label_columns(
     where: object, columns: Mapping[str, np.ndarray], facts: RunFacts
 ) -> None:
-    """Refuses columns without labels, and lines with labels that a description does not have."""
+    """Refuses lines that lack a label, or have one that is not in the description."""
     have_one_length = len({len(column) for column in columns.values()}) == 1
     for name, kinds in _KINDS_OF_COLUMNS.items():
         is_there = name in columns and columns[name].dtype.kind in kinds
@@ -147,7 +147,7 @@ def _check_tuning_lines(
 def _check_num_scores(
     where: object, rows: Mapping[str, np.ndarray], facts: RunFacts, num_seeds: int
 ) -> None:
-    """Refuses more scores of an algorithm's tuning than a run has."""
+    """Refuses an algorithm whose trials would have more scores than any run has."""
     for algorithm in facts['algorithms']:
         is_own = rows['algorithm'] == algorithm
         own_rows = {name: column[is_own] for name, column in rows.items()}
@@ -159,7 +159,7 @@ def _check_num_scores(
 
 
 def _are_known(column: np.ndarray, values: list[object]) -> bool:
-    """Returns whether a column holds some values alone, or none."""
+    """Returns whether each entry of a column is missing or one of some values."""
     known = list(map(dataset.as_tuple, values))
     for value in dataset.as_tuples(column).tolist():
         is_missing = value is None or value != value

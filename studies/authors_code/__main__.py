@@ -1,7 +1,7 @@
 """Compares algorithms with released code: ``python -m studies.authors_code NAME PATH [...]``.
 
-With ``--record`` in front, the results replace the record, from which the tables of
-`studies/authors_code.md` are made.
+With ``--record`` in front, the results replace those of these comparisons in the record, from which
+the tables of `studies/authors_code.md` are made.
 """
 
 import csv

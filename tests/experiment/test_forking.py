@@ -53,8 +53,8 @@ def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round)
 @pytest.mark.slow
 def test_lanes_of_a_fork_run_side_by_side_too(tmp_path, past):
     planned = build(log=('links',))
-    begin = running.fork(planned, past, 4)
-    results = running.run(planned, tmp_path, side_by_side=True, initial_states=begin)
+    states = running.fork(planned, past, 4)
+    results = running.run(planned, tmp_path, side_by_side=True, initial_states=states)
     expected = runs.read(past)
     order = np.lexsort([results['round'], results['seed']])
     late = expected['round'] > 4

@@ -17,7 +17,7 @@ BOUND = 4.5
 
 
 def noisy_quadratic(targets: np.ndarray, spread: float = 1.0, points: int = 8):
-    """Mean squared distance to the examples of each client, which average to its target exactly.
+    """Half the mean squared distance to a client's examples, whose mean is its target exactly.
 
     With a batch size of 1 its gradients are unbiased and noisy.
     """

@@ -19,8 +19,8 @@ _KRYLOV_VECTORS = 80
 # rounds per vector, and Arnoldi restarts early.
 _ROUNDS_PER_VECTOR = 2
 _ARNOLDI_VECTORS = 20
-# Arnoldi's first vector has the probability of each configuration, and this fraction of the mean
-# probability.
+# Arnoldi's first vector is as large as the probability of each configuration, plus this fraction of
+# the mean probability.
 _MIN_WEIGHT = 1e-6
 _RADIUS_TOLERANCE = 1e-11
 _MAX_RESTARTS = 50
