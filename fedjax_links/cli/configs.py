@@ -262,7 +262,7 @@ def _override(tree: dict[str, Any], field: str, flag_value: str | bool) -> None:
     if value is None and old is not None and isinstance(name, str):
         del nested.value_at(tree, path_of_section)[name]
     else:
-        nested.put(tree, path, value, in_place=True)
+        nested.put(tree, path, value, inplace=True)
 
 
 def _parse_path(field: str) -> list[str | int]:

@@ -171,7 +171,7 @@ def put(
     value: Any,
     where: str = 'config',
     *,
-    in_place: bool = False,
+    inplace: bool = False,
 ) -> Any:
     """Sets the value at a path.
 
@@ -180,7 +180,7 @@ def put(
       path: names and indices of lists; missing sections are made.
       value: the new value.
       where: the part's dotted path, for errors.
-      in_place: whether sections and references change, so that what refers to them changes as well;
+      inplace: whether sections and references change, so that what refers to them changes as well;
         otherwise the sections on the path are copied, and the config stays as it is.
 
     Returns:
@@ -189,10 +189,10 @@ def put(
     Raises:
       ValueError: for a path through what is no section, or past the end of a list.
     """
-    if in_place and is_reference(config):
+    if inplace and is_reference(config):
         if path:
             old_value = None if config.empty() else config.get()
-            value = put(old_value, path, value, where, in_place=True)
+            value = put(old_value, path, value, where, inplace=True)
         config.set(value, type_safe=False)
         return config
     if not path:
@@ -201,13 +201,13 @@ def put(
     if isinstance(name, int):
         entries = _as_list(config, name, where)
         where = f'{where}[{name}]'
-        entries[name] = put(entries[name], rest, value, where, in_place=in_place)
+        entries[name] = put(entries[name], rest, value, where, inplace=inplace)
         return tuple(entries) if isinstance(config, tuple) else entries
     fields = _as_section(config, name, where)
-    if not in_place:
+    if not inplace:
         fields = dict(fields)
     where = f'{where}.{name}'
-    fields[name] = put(fields.get(name), rest, value, where, in_place=in_place)
+    fields[name] = put(fields.get(name), rest, value, where, inplace=inplace)
     return fields
 
 
@@ -286,5 +286,5 @@ def _merged(values: Section, changes: Section) -> dict[str, Any]:
             merged[name] = change if is_renamed else _merged(old_value, change)
         else:
             # If the old value is a reference, what refers to it changes as well.
-            merged[name] = put(old_value, (), change, in_place=True)
+            merged[name] = put(old_value, (), change, inplace=True)
     return merged
