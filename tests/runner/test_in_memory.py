@@ -1,4 +1,4 @@
-"""Columns that grow are those that the lines of metrics say when they are read."""
+"""Metrics of a store in memory are the columns that their lines say when they are read."""
 
 import json
 
