@@ -8,6 +8,7 @@ end (`connections`).
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -33,6 +34,7 @@ _HEARTBEAT_SECONDS = 10**6  # JAX aborts all processes if one stands still for l
 _LARGEST_PORT = 65_535
 _NAME_BYTES = 255  # the longest name of a machine
 _PIECE_BYTES = 2**26  # of a message with a part of longer content
+_LENGTH_BYTES = 8  # with the length of the content, before its first piece
 # The connections of this process while it is joined to others.
 _open: connections.Connections | None = None
 
@@ -261,11 +263,7 @@ def broadcast_from_leader(answer: Callable[[], Any]) -> Any:
     Raises:
       ValueError: as `all_gather`.
     """
-
-    def encoded_answer() -> bytes:
-        return json.dumps(answer()).encode() if is_leader() else b''
-
-    return json.loads(all_gather(encoded_answer)[0])
+    return json.loads(broadcast_bytes(lambda: json.dumps(answer()).encode()))
 
 
 def broadcast_bytes(read: Callable[[], bytes]) -> bytes:
@@ -277,19 +275,24 @@ def broadcast_bytes(read: Callable[[], bytes]) -> bytes:
     Raises:
       ValueError: as `all_gather`.
     """
-    content = b''
+    content = b''  # stays empty in all but the leader
 
-    def read_length() -> int:
+    def first_piece() -> bytes:
         nonlocal content
+        if not is_leader():
+            return b''
         content = read()
-        return len(content)
+        return len(content).to_bytes(_LENGTH_BYTES) + content[:_PIECE_BYTES]
 
-    def send_piece(start: int) -> bytes:
-        piece = content[start : start + _PIECE_BYTES]  # empty in all but the leader
-        return all_gather(lambda: piece)[0]
+    def later_piece(start: int) -> bytes:
+        return content[start : start + _PIECE_BYTES]
 
-    num_bytes = broadcast_from_leader(read_length)
-    return b''.join(map(send_piece, range(0, num_bytes, _PIECE_BYTES)))
+    first = all_gather(first_piece)[0]
+    num_bytes = int.from_bytes(first[:_LENGTH_BYTES])
+    pieces = [first[_LENGTH_BYTES:]]
+    for start in range(_PIECE_BYTES, num_bytes, _PIECE_BYTES):
+        pieces.append(all_gather(functools.partial(later_piece, start))[0])
+    return b''.join(pieces)
 
 
 def run_in_all(do: Callable[[], _T]) -> _T:

@@ -205,7 +205,9 @@ def test_a_save_of_any_size_is_sent_in_pieces(monkeypatch):
     monkeypatch.setattr(processes, '_open', Connections())
     monkeypatch.setattr(processes, '_PIECE_BYTES', 4)
     assert processes.broadcast_bytes(lambda: b'0123456789') == b'0123456789'
-    assert lengths == [len('+10'), 5, 5, 3]
+    assert lengths == [1 + 8 + 4, 1 + 4, 1 + 2]
+    assert processes.broadcast_from_leader(lambda: [0.5, None]) == [0.5, None]
+    assert max(lengths) == 1 + 8 + 4
 
 
 def test_what_differs_between_processes_is_named(monkeypatch):
