@@ -4,6 +4,7 @@ import functools
 import gc
 import os
 import pathlib
+import sys
 
 import jax
 import numpy as np
@@ -112,6 +113,14 @@ def _compiler(request, monkeypatch):
     """In a test marked `optimised`, makes `jax.jit` compile as it does for users."""
     if request.node.get_closest_marker('optimised'):
         monkeypatch.setattr(jax, 'jit', functools.partial(_jit_as_users, jax.jit))
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures():
+    """Closes what a test drew by pyplot, which keeps every figure for the next tests."""
+    yield
+    if 'matplotlib.pyplot' in sys.modules:
+        sys.modules['matplotlib.pyplot'].close('all')
 
 
 @pytest.fixture

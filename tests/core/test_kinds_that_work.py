@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pandas
 import pytest
-from matplotlib import pyplot
 from ml_collections import ConfigDict
 
 import fedjax_links as fl
@@ -130,7 +129,6 @@ def test_tables_of_configs_take_edges_for_clients(table, name, options):
 )
 def test_pictures_of_what_is_clear_are_drawn(draw):
     draw()
-    pyplot.close('all')
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
-"""Axes that belong to no figure of pyplot, and figures of pyplot that are closed again."""
+"""Axes that belong to no figure of pyplot."""
 
 import pytest
-from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 
@@ -9,9 +8,3 @@ from matplotlib.figure import Figure
 def ax():
     """Axes of a figure whose layout keeps everything on the page."""
     return Figure(layout='constrained').add_subplot()
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    pyplot.close('all')

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from fedjax_links import plot
 from fedjax_links.planning.tuning_uncertainty import Choice
@@ -150,9 +151,8 @@ def test_an_overview_of_several_patterns_names_its_own(rng):
 
 @pytest.mark.parametrize('height', [1.5, 2.5, 6.0])
 def test_the_legend_of_rates_is_below_the_name_of_their_axis(height):
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(3, height), layout='constrained')
+    figure = Figure(figsize=(3, height), layout='constrained')
+    axes = figure.add_subplot()
     plot.participation_rates(MASK, np.full(2, 0.9), ax=axes)
     figure.canvas.draw()
     name = axes.xaxis.label.get_window_extent()
