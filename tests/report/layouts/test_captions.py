@@ -154,7 +154,7 @@ def test_the_legend_of_rates_is_below_the_name_of_their_axis(height):
     figure = Figure(figsize=(3, height), layout='constrained')
     axes = figure.add_subplot()
     plot.participation_rates(MASK, np.full(2, 0.9), ax=axes)
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     name = axes.xaxis.label.get_window_extent()
     legend = axes.get_legend().get_window_extent()
     assert not name.overlaps(legend)
