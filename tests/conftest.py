@@ -6,6 +6,9 @@ import os
 import pathlib
 import sys
 
+# NumPy reads it once. Two threads that share small matrix products mostly wait for each other.
+os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+
 import jax
 import numpy as np
 import pytest
