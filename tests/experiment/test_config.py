@@ -118,12 +118,16 @@ def test_sections_are_resolved_once_and_never_in_a_trace(monkeypatch):
         return bind(where, *args)
 
     monkeypatch.setattr(resolver, 'bind', bind_and_record)
-    planned = build(grid={'client': {'learning_rate': [0.1, 0.2]}})
+    planned = build(
+        problem={'name': 'quadratic', 'targets': [[0.0], [1.0]]},
+        client={'local_steps': 1},
+        grid={'client': {'learning_rate': [0.1, 0.2]}},
+    )
     assert resolved.count('config.algorithms.fedavg') == 1
     resolved.clear()
     results = planned.run()
     losses = [
-        results['server/eval_loss'][results['client.learning_rate'] == rate]
+        results['server/loss'][results['client.learning_rate'] == rate]
         for rate in (0.1, 0.2)
     ]
     assert not np.array_equal(*losses)

@@ -1,7 +1,6 @@
 """The values of an experiment, its config, its copies and its description."""
 
 import dataclasses
-import json
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from fedjax_links import experiment, participation, problems, report
 from fedjax_links.core import errors
 from tests import ROOT, refusals
 from tests.experiment.configs import tuned, values
+from tests.runner import running
 from tests.runner.made_in_python import in_python
 
 KINDS = {
@@ -71,7 +71,8 @@ def test_objects_are_no_values_of_a_grid():
     planned = in_python(
         problem=problems.quadratic(np.zeros((3, 1))),
         patterns={'some': replayed},
-        grid={'mask': masks, 'learning_rate': [0.1]},
+        algorithms={'fedavg': in_python().algorithms['fedavg']},
+        grid={'mask': masks},
         num_rounds=4,
         seeds=(0,),
     )
@@ -79,8 +80,8 @@ def test_objects_are_no_values_of_a_grid():
         mask.tolist() for mask in masks
     ]
     results = planned.run()
-    assert results['mask'].tolist() == [mask.tolist() for mask in masks] * 2
-    assert results['rounds/num_active'].tolist() == [0, 12] * 2
+    assert results['mask'].tolist() == [mask.tolist() for mask in masks]
+    assert results['rounds/num_active'].tolist() == [0, 12]
 
 
 def test_experiments_are_equal_if_all_their_values_are():
@@ -146,7 +147,7 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
     stated = {'title': 'stated'}
     changed = dataclasses.replace(planned, algorithms={'fedavg': rate}, config=stated)
     assert changed.config == stated
-    other.run(tmp_path)
+    running.start(other, tmp_path)
     assert not (tmp_path / fl.runs.CONFIG).exists()
     assert fl.runs.read(tmp_path).facts['algorithms'] == ['fedavg']
     with_config = dataclasses.replace(other, config=longer.config)
@@ -169,36 +170,9 @@ def test_a_copy_with_other_rounds_tunes_as_its_config_says():
     assert same.config is longer.config
 
 
-def test_numbers_of_numpy_are_numbers(tmp_path):
-    rates = np.array([0.1, 0.2], np.float32)
-    tuning = experiment.Tuning(
-        grid={'learning_rate': rates}, num_rounds=np.int64(4), grow=0
-    )
-    numbers = {
-        'num_rounds': np.int64(8),
-        'eval_every': np.int32(4),
-        'seeds': np.arange(2),
-    }
-    run = in_python(**numbers, grid={}, tuning=tuning).run(tmp_path)
-    facts = json.loads((tmp_path / fl.runs.EXPERIMENT).read_text())
-    assert [facts[name] for name in ('num_rounds', 'eval_every', 'seeds')] == [
-        8,
-        4,
-        [0, 1],
-    ]
-    assert facts['tuning']['grid'] == {'learning_rate': rates.tolist()}
-    assert set(run['learning_rate'][run['algorithm'] == 'fedpbc']) <= {*rates.tolist()}
-    until = experiment.UntilDecided(
-        least=np.int64(2), most=np.int64(3), margin=np.float32(0.5)
-    )
-    assert json.loads(json.dumps(until.facts()))['margin'] == 0.5
-
-
 @pytest.mark.slow
 def test_a_start_that_ends_between_its_files_can_resume(tmp_path):
-    planned = experiment.build(
-        tuned(tuning=None, client={'learning_rate': 0.1, 'local_steps': 1})
-    )
+    planned = experiment.build(values())
     planned.run(tmp_path / 'whole')
     config = tmp_path / 'whole' / fl.runs.CONFIG
     facts = tmp_path / 'whole' / fl.runs.EXPERIMENT

@@ -34,6 +34,13 @@ CONFIG = {
     'num_seeds': 4,
     'metric': 'loss',
 }
+SMALL = {
+    **{name: value for name, value in CONFIG.items() if name != 'tuning'},
+    'client': {'local_steps': 3, 'learning_rate': 0.1},
+    'algorithms': {'fedavg': {}},
+    'num_rounds': 40,
+    'num_seeds': 2,
+}
 
 
 class Record(experiment.Callback):
@@ -74,18 +81,16 @@ experiment.build({CONFIG!r}).run({str(folder)!r})
 
 
 def test_jobs_give_the_bytes_and_periods_of_one_process(tmp_path):
-    config = {name: value for name, value in CONFIG.items() if name != 'tuning'}
-    config |= {'num_rounds': 40, 'client': {'local_steps': 3, 'learning_rate': 0.1}}
-    experiment.build(config).run(tmp_path / 'whole')
+    planned = experiment.build({**SMALL, 'algorithms': {'fedavg': {}, 'fedpbc': {}}})
+    planned.run(tmp_path / 'whole')
     received = Record()
-    planned = experiment.build(config)
     results = planned.run(tmp_path / 'run', [received], executor=AtOnce(), jobs=3)
     assert last_files_of(tmp_path / 'run') == last_files_of(tmp_path / 'whole')
     assert received.events == ['start', 'end']
     assert received.rounds == {
         lane.name: [20, 40] for lane in runs.lanes(tmp_path / 'run')
     }
-    assert len(results.columns['round']) == 3 * 4 * 2
+    assert len(results.columns['round']) == 2 * 2 * 2
 
 
 def test_a_stop_comes_after_all_saves_are_reported(tmp_path):
@@ -94,10 +99,10 @@ def test_a_stop_comes_after_all_saves_are_reported(tmp_path):
             raise experiment.Stop
 
     received = Record()
-    planned = experiment.build(values(num_seeds=2, num_rounds=4, eval_every=2))
+    planned = experiment.build(SMALL)
     with pytest.raises(experiment.Stop):
         planned.run(tmp_path, [End(), received], executor=AtOnce(), jobs=1)
-    assert received.rounds == {lane.name: [2, 4] for lane in runs.lanes(tmp_path)}
+    assert received.rounds == {lane.name: [20, 40] for lane in runs.lanes(tmp_path)}
     assert len(received.rounds) == 2
     assert received.events == ['start']
 
@@ -110,11 +115,11 @@ def test_stages_are_reported_in_the_order_in_which_they_run(tmp_path):
         def on_stage(self, algorithm, stage, num_rounds):
             stages.append(stage)
 
-    config = {**CONFIG, 'algorithms': {'fedavg': {}}, 'num_rounds': 40, 'num_seeds': 2}
-    tuning = {'learning_rates': (0.05, 0.051), 'num_rounds': 20, 'num_seeds': 2}
     # Noise hides the difference of two rates that are nearly the same.
-    config['problem'] = {'name': 'quadratic', 'targets': [[0.0], [1.0]], 'noise': 5.0}
-    planned = experiment.build({**config, 'tuning': {**tuning, 'grow': 0}})
+    problem = {'name': 'quadratic', 'targets': [[0.0], [1.0]], 'noise': 5.0}
+    tuning = {'learning_rates': (0.05, 0.051), 'num_rounds': 20, 'num_seeds': 2}
+    changes = {'problem': problem, 'client': {'local_steps': 3}}
+    planned = experiment.build({**SMALL, **changes, 'tuning': {**tuning, 'grow': 0}})
     planned.run(tmp_path, [Stages()], executor=AtOnce(), jobs=1)
     assert stages == ['tuning', 'main', 'tie']
 
@@ -151,7 +156,7 @@ def test_a_job_that_fails_stops_no_other_and_has_a_line(tmp_path):
                 return future
             return super().submit(function, *arguments)
 
-    planned = experiment.build(values(num_seeds=3))
+    planned = experiment.build({**SMALL, 'num_seeds': 3})
     with pytest.raises(
         loop.FailedLanesError, match=r'^job 1 of 3: RuntimeError: the node is'
     ):

@@ -6,21 +6,25 @@ import jax
 import pytest
 
 from fedjax_links import experiment, runs
+from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import tuned
-from tests.experiment.futures import (
-    assert_same_future,
-    build,
-    report_of,
-)
+from tests.experiment.futures import assert_same_future, build, report_of
 from tests.runner import running
 from tests.runner.running import run_and_cut
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    """The folder of an unbroken run of sixteen rounds, with tuning."""
+    folder = tmp_path_factory.mktemp('whole') / 'run'
+    experiment.build(tuned(num_rounds=16)).run(folder)
+    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
 @pytest.mark.parametrize('finished', [True, False])
-def test_more_rounds_extend_to_the_bit_without_tuning_again(tmp_path, finished):
-    experiment.build(tuned(num_rounds=16)).run(tmp_path / 'whole')
+def test_more_rounds_extend_to_the_bit_without_tuning_again(tmp_path, whole, finished):
     short = experiment.build(tuned(num_rounds=8))
     if finished:
         short.run(tmp_path / 'run')
@@ -36,12 +40,10 @@ def test_more_rounds_extend_to_the_bit_without_tuning_again(tmp_path, finished):
     experiment.build(tuned(num_rounds=16)).run(tmp_path / 'run', [Watch()])
     assert 'main' in advanced_stages
     assert 'tuning' not in advanced_stages
-    assert_same_future(tmp_path / 'run', tmp_path / 'whole', 16)
-    assert report_of(tmp_path / 'run') == report_of(tmp_path / 'whole')
+    assert_same_future(tmp_path / 'run', whole, 16)
+    assert report_of(tmp_path / 'run') == report_of(whole)
     for name in (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS):
-        assert (tmp_path / 'run' / name).read_bytes() == (
-            tmp_path / 'whole' / name
-        ).read_bytes()
+        assert (tmp_path / 'run' / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_fewer_rounds_and_other_changes_are_refused(tmp_path, past):
@@ -73,7 +75,8 @@ def test_a_longer_run_mends_a_damaged_last_checkpoint(tmp_path, past, capsys):
     first = folder / 'checkpoints' / 'main-fedavg-0000-links-0@8.npz'
     first.write_bytes(first.read_bytes()[:-1])
     longer = build(num_rounds=10, log=('links',))
-    longer.run(folder)
+    programs = Programs(longer.plan)
+    running.run(longer, folder, programs=programs)
     assert 'is damaged' in capsys.readouterr().err
-    longer.run(tmp_path / 'whole')
+    running.run(longer, tmp_path / 'whole', programs=programs)
     assert_same_future(folder, tmp_path / 'whole', 10)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import fedjax_links as fl
-from fedjax_links import experiment, participation, problems
+from fedjax_links import experiment, participation, problems, runs
 from fedjax_links.core import prng
 from fedjax_links.experiment import nan_debugger
-from tests.experiment.configs import tuned, values
+from tests.experiment.configs import tuned
 from tests.reference import local_loops
+from tests.runner import running
 
 NUM_CLIENTS = 5
 BAD_CLIENT = 3
@@ -209,9 +210,7 @@ def test_a_layer_without_entries_is_finite(tmp_path):
 
 def test_a_folder_without_a_completed_round_is_refused(tmp_path):
     built = planned(lines(), seeds=(0,))
-    built.run(tmp_path)
-    for path in tmp_path.rglob('*@*'):
-        path.unlink()
+    running.start(built, tmp_path)
     with pytest.raises(
         ValueError, match='`workdir` must hold a lane that completed a round, got /'
     ):
@@ -248,8 +247,9 @@ def test_a_broken_model_is_found_in_the_round_of_its_local_step(
 
 
 def test_a_step_that_overflows_shows_in_the_next_one(tmp_path):
-    huge = problems.quadratic(np.full((2, 1), 1e30))
-    client = fl.local_training.local_sgd(1e15, local_steps=3)
+    """Losses and gradients of the first step are finite: 1e30 and 1e15."""
+    huge = problems.quadratic(np.full((2, 1), 1e15))
+    client = fl.local_training.local_sgd(1e30, local_steps=3)
     built = planned(
         huge,
         patterns={'all': participation.always(2)},
@@ -259,9 +259,10 @@ def test_a_step_that_overflows_shows_in_the_next_one(tmp_path):
     )
     built.run(tmp_path)
     (line,) = nan_debugger.debug_round(built, tmp_path, 0)
-    assert (
-        'client 0, local step 0: the loss is not finite; 1 more client too: 1' in line
+    model = (
+        'the model that the step before left is not finite: the array (first entry [0])'
     )
+    assert f'client 0, local step 1: {model}; 1 more client too: 1' in line
 
 
 @pytest.mark.slow
@@ -282,6 +283,5 @@ def test_debugging_a_tuned_run_names_the_trial_that_diverged(tmp_path):
     assert all('everything is finite' in line for line in healthy)
 
 
-def test_finite_runs_have_no_column_of_bad_rounds():
-    results = experiment.build(values(num_seeds=1)).run()
-    assert 'first_bad_round' not in results.columns
+def test_finite_runs_have_no_column_of_bad_rounds(past):
+    assert 'first_bad_round' not in runs.read(past).columns

@@ -9,6 +9,7 @@ import numpy as np
 from fedjax_links import experiment, runs
 from fedjax_links.cli import configs
 from tests.experiment.configs import values
+from tests.runner import running
 from tests.runner.made_in_python import in_python
 
 
@@ -32,7 +33,7 @@ def test_a_config_may_hold_the_numbers_of_numpy(tmp_path):
     }
     built = experiment.build(values(**inputs))
     assert built == experiment.build(values(**plain))
-    built.run(tmp_path)
+    running.start(built, tmp_path)
     config = runs.read_json(tmp_path, runs.CONFIG)
     assert config == json.loads(json.dumps(config)) == built.config
     assert config['links']['probs'] == probs.tolist()
@@ -60,14 +61,23 @@ def test_an_experiment_in_python_may_hold_the_numbers_of_numpy(tmp_path):
         num_seeds=np.int8(1),
         grow=0,
     )
-    plain = in_python()
     inputs = dataclasses.replace(
-        plain, num_rounds=np.int64(4), eval_every=np.int16(4), grid={}, tuning=tuning
+        in_python(),
+        num_rounds=np.int64(4),
+        eval_every=np.int16(4),
+        seeds=np.arange(2),
+        grid={},
+        tuning=tuning,
     )
     results = inputs.run(tmp_path)
     again = runs.read(tmp_path)
     assert again.facts == json.loads(json.dumps(results.facts))
-    assert again.facts['num_rounds'] == 4
+    numbers = [again.facts[name] for name in ('num_rounds', 'eval_every', 'seeds')]
+    assert numbers == [4, 4, [0, 1]]
     assert again.facts['tuning']['grid'] == {'learning_rate': [0.25, 0.5]}
     tuned = again['stage'] == 'tuning'
     assert set(again['learning_rate'][tuned]) == {0.25, 0.5}
+    until = experiment.UntilDecided(
+        least=np.int64(2), most=np.int64(3), margin=np.float32(0.5)
+    )
+    assert json.loads(json.dumps(until.facts()))['margin'] == 0.5

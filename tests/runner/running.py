@@ -34,6 +34,17 @@ def fork(planned, folder, at_round, **options):
     )
 
 
+def start(planned, folder):
+    """Describes an experiment in a folder as a run does, and stops before anything runs."""
+
+    class StopAtStart(Callback):
+        def on_start(self, experiment):
+            raise hooks.Stop
+
+    with pytest.raises(hooks.Stop):
+        planned.run(folder, [StopAtStart()])
+
+
 def run_and_cut(planned, folder, *, algorithm, stage, round):
     """Runs until a lane of an algorithm completed a round, and stops like a power cut."""
 
