@@ -41,15 +41,28 @@ A, B, C, D = (f'main-fedavg-0000-some-{seed}' for seed in range(4))
 """Names of lanes, as `about` describes them."""
 
 
+@pytest.fixture(scope='module')
+def finished(tmp_path_factory):
+    """The folder and the results of a finished run that recorded its links."""
+    folder = tmp_path_factory.mktemp('finished') / 'run'
+    return folder, in_python(log=('links',)).run(folder)
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    """A folder of that run which a test may change."""
+    return shutil.copytree(finished[0], tmp_path / 'run')
+
+
 def opened(folder, **changes):
     return stores.RunFolder(
         folder, facts={**FACTS, **changes}, identities=OneIdentity()
     )
 
 
-def test_a_folder_says_what_ran_where_and_with_what(tmp_path):
-    results = in_python(log=('links',)).run(tmp_path)
-    names = {path.name for path in tmp_path.iterdir()}
+def test_a_folder_says_what_ran_where_and_with_what(finished):
+    folder, results = finished
+    names = {path.name for path in folder.iterdir()}
     assert {
         runs.EXPERIMENT,
         runs.ENVIRONMENT,
@@ -58,11 +71,11 @@ def test_a_folder_says_what_ran_where_and_with_what(tmp_path):
         runs.CHECKPOINTS,
     } <= names
     assert runs.CONFIG not in names  # it was made in Python
-    environment = json.loads((tmp_path / runs.ENVIRONMENT).read_text())
+    environment = json.loads((folder / runs.ENVIRONMENT).read_text())
     assert {'versions', 'devices', 'threads', 'flags', 'python'} <= environment.keys()
-    assert runs.read(tmp_path).facts == json.loads(json.dumps(results.facts))
+    assert runs.read(folder).facts == json.loads(json.dumps(results.facts))
     # Seeds 0 and 3, 40 rounds of six clients. The entries of the first seed have no number.
-    with np.load(tmp_path / runs.LINKS) as stored:
+    with np.load(folder / runs.LINKS) as stored:
         mask = np.unpackbits(stored['mask/some'], axis=-1, count=6)
         assert stored['prob/some/3'].shape == (40, 6)
     # Evaluations lie four rounds apart, and ten of them are of the first seed.
@@ -116,21 +129,19 @@ def test_a_run_resumes_under_its_draws_and_rounding(tmp_path, name, value, there
 
 
 @pytest.mark.usefixtures('unrendered')
-def test_another_backend_is_refused_but_may_be_unknown(tmp_path):
-    planned = in_python()
-    planned.run(tmp_path)
-    report.write(runs.read(tmp_path))
-    written = (tmp_path / 'report.md').read_bytes()
-    facts = planned.plan.facts()
+def test_another_backend_is_refused_but_may_be_unknown(copy):
+    report.write(runs.read(copy))
+    written = (copy / 'report.md').read_bytes()
+    facts = in_python(log=('links',)).plan.facts()
     other = {**facts, 'numerics': {**facts['numerics'], 'backend': 'gpu'}}
     with pytest.raises(
         ValueError, match=r"where config\.numerics\.backend is 'cpu' and not 'gpu'"
     ):
-        stores.RunFolder(tmp_path, facts=other, identities=OneIdentity())
+        stores.RunFolder(copy, facts=other, identities=OneIdentity())
     del facts['numerics']
-    (tmp_path / runs.EXPERIMENT).write_bytes(runs.as_json(facts))
-    report.write(runs.read(tmp_path))
-    assert (tmp_path / 'report.md').read_bytes() == written
+    (copy / runs.EXPERIMENT).write_bytes(runs.as_json(facts))
+    report.write(runs.read(copy))
+    assert (copy / 'report.md').read_bytes() == written
 
 
 def about(*lanes, num_rounds=6):
@@ -205,15 +216,14 @@ def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
 
 
 @pytest.mark.usefixtures('unrendered')
-def test_changed_descriptions_and_links_are_refused(tmp_path):
-    in_python().run(tmp_path)
+def test_changed_descriptions_and_links_are_refused(copy):
     for name in (runs.EXPERIMENT, runs.LINKS):
-        full = (tmp_path / name).read_bytes()
-        flip_bit(tmp_path / name)
+        full = (copy / name).read_bytes()
+        flip_bit(copy / name)
         with pytest.raises(ValueError, match=f'{name}, which has changed'):
-            report.write(runs.read(tmp_path))
-        (tmp_path / name).write_bytes(full)
-    assert 'Wrote' in report.write(runs.read(tmp_path))
+            report.write(runs.read(copy))
+        (copy / name).write_bytes(full)
+    assert 'Wrote' in report.write(runs.read(copy))
 
 
 def test_one_process_works_in_a_folder(tmp_path):
@@ -232,33 +242,31 @@ def test_one_process_works_in_a_folder(tmp_path):
     opened(tmp_path).close()
 
 
-def test_changed_metrics_are_no_results_and_are_mended(tmp_path):
-    results = in_python().run(tmp_path)
-    path = tmp_path / runs.METRICS
+def test_changed_metrics_are_no_results_and_are_mended(finished, copy):
+    path = copy / runs.METRICS
     full = path.read_bytes()
     path.write_bytes(full.replace(b'"round": 28', b'"round": 29'))
-    np.testing.assert_array_equal(runs.read(tmp_path)['round'], results['round'])
-    in_python().run(tmp_path)
+    np.testing.assert_array_equal(runs.read(copy)['round'], finished[1]['round'])
+    in_python(log=('links',)).run(copy)
     assert path.read_bytes() == full
 
 
 @pytest.mark.parametrize('end', [True, False])
-def test_a_flipped_bit_in_a_lanes_file_is_found_and_mended(tmp_path, capsys, end):
+def test_a_flipped_bit_in_a_lanes_file_is_found_and_mended(copy, capsys, end):
     """Also in bytes that unpacking does not read."""
-    in_python().run(tmp_path)
-    path = sorted((tmp_path / runs.CHECKPOINTS).glob('main-fedpbc-*@40.npz'))[1]
+    path = sorted((copy / runs.CHECKPOINTS).glob('main-fedpbc-*@40.npz'))[1]
     size = path.stat().st_size
-    before = last_files_of(tmp_path)
+    before = last_files_of(copy)
     step = size // 40
     for index in range(size - 80, size, 8) if end else range(0, size, step):
         flip_bit(path, index)
         with pytest.raises(errors.InvalidError, match=rf'{path.name}: it has changed'):
-            runs.read(tmp_path)
+            runs.read(copy)
         flip_bit(path, index)
     flip_bit(path, size - 1 if end else 12)
-    in_python().run(tmp_path)
+    in_python(log=('links',)).run(copy)
     assert capsys.readouterr().err.count(f'{path} is damaged') == 1
-    assert last_files_of(tmp_path) == before
+    assert last_files_of(copy) == before
 
 
 def test_a_lane_whose_only_save_is_damaged_starts_again(tmp_path, capsys):
@@ -406,7 +414,6 @@ def test_a_line_that_no_lane_has_is_no_metric(tmp_path):
     assert columns['stage'].tolist() == ['main', 'main']
 
 
-def test_an_unknown_column_is_named_with_the_nearest():
-    results = in_python(grid={'learning_rate': [0.1]}, num_rounds=4).run()
+def test_an_unknown_column_is_named_with_the_nearest(finished):
     with pytest.raises(KeyError, match='did you mean'):
-        results['server/distanse']
+        finished[1]['server/distanse']

@@ -33,6 +33,16 @@ def first(tmp_path_factory):
     return folder
 
 
+def odd_alone(**odd):
+    """The same experiment with only the second algorithm, which has some options."""
+    return experiment(algorithms={'odd': standing(**odd)}, baseline='odd')
+
+
+def calm_alone(**changes):
+    """The same experiment with only the first algorithm."""
+    return experiment(algorithms={'calm': standing()}, **changes)
+
+
 def test_order_and_words_make_no_difference(first, tmp_path):
     algorithms = dict(reversed(experiment().algorithms.items()))
     reordered = {
@@ -61,7 +71,7 @@ def test_order_and_words_make_no_difference(first, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize('units', cases([3, -2], [3]))
 def test_a_nudged_model_is_found_in_metrics_and_states(first, tmp_path, units):
-    experiment(odd={'nudge': (6,), 'units': units}).run(tmp_path)
+    odd_alone(nudge=(6,), units=units).run(tmp_path)
     result = comparison.compare(first, tmp_path)
     moved = np.float32(1)
     for _ in range(abs(units)):
@@ -77,8 +87,7 @@ def test_a_nudged_model_is_found_in_metrics_and_states(first, tmp_path, units):
 
 
 def test_the_first_entry_of_a_leaf_that_differs_is_named(first, tmp_path):
-    odd = {'nudge': (4, 7), 'leaf': 'memory', 'level': 1.0, 'units': 1}
-    experiment(odd=odd).run(tmp_path)
+    odd_alone(nudge=(4, 7), leaf='memory', level=1.0, units=1).run(tmp_path)
     result = comparison.compare(first, tmp_path)
     assert result.metric is None
     lane = 'algorithm odd, pattern some, seed 0, level 1.0'
@@ -90,7 +99,8 @@ def test_the_first_entry_of_a_leaf_that_differs_is_named(first, tmp_path):
 
 
 def test_masks_and_counts_are_compared_too(first, tmp_path):
-    experiment(patterns={'some': participation.bernoulli(np.zeros(4))}).run(tmp_path)
+    never = participation.bernoulli(np.zeros(4))
+    calm_alone(patterns={'some': never}).run(tmp_path)
     result = comparison.compare(first, tmp_path)
     assert result.metric is None
     assert (result.leaf.round, result.leaf.name) == (6, '.links.mask')
@@ -115,7 +125,7 @@ def test_lanes_that_ran_side_by_side_are_found(first, tmp_path):
 def test_a_difference_in_tuning_comes_first(tmp_path):
     """Lanes of tuning and of the experiment differ from the same round on."""
     for name, nudge in (('one', ()), ('two', (1,))):
-        algorithms = {'calm': standing(nudge=nudge, level=1.0), 'odd': standing()}
+        algorithms = {'calm': standing(nudge=nudge, level=1.0)}
         tuning = Tuning(grid={'level': [1.0]}, num_rounds=4)
         experiment(grid={}, tuning=tuning, algorithms=algorithms).run(tmp_path / name)
     result = comparison.compare(tmp_path / 'one', tmp_path / 'two')
@@ -128,9 +138,7 @@ def test_a_difference_in_tuning_comes_first(tmp_path):
 
 
 def test_a_shorter_run_and_missing_lanes_are_reported(first, tmp_path):
-    experiment(
-        num_rounds=4, seeds=(0,), algorithms={'calm': experiment().algorithms['calm']}
-    ).run(tmp_path)
+    calm_alone(num_rounds=4, seeds=(0,)).run(tmp_path)
     result = comparison.compare(first, tmp_path)
     assert len(result.sections[comparison.ONLY_FIRST]) == 6
     assert len(result.sections[comparison.ONLY_SECOND]) == 0
@@ -153,7 +161,7 @@ def test_a_metric_that_is_not_finite_differs(first, tmp_path):
         values = second_entry(params, key, problem)
         return {**values, 'first': np.nan * values['first']}
 
-    experiment(eval_fn=not_finite).run(tmp_path)
+    calm_alone(eval_fn=not_finite).run(tmp_path)
     result = comparison.compare(first, tmp_path).metric
     assert (result.round, result.name) == (2, 'server/first')
     assert (result.first, result.second) == ('1.0', 'not finite')

@@ -28,7 +28,8 @@ def configured(tmp_path_factory):
 @pytest.fixture(scope='module')
 def in_python(tmp_path_factory):
     folder = tmp_path_factory.mktemp('runs') / 'in_python'
-    standing.experiment(odd={'nudge': (3,)}).run(folder)
+    algorithms = {'odd': standing.standing(nudge=(3,))}
+    standing.experiment(algorithms=algorithms, baseline='odd').run(folder)
     return folder
 
 
@@ -101,7 +102,7 @@ def test_links_are_plain_masks(configured, tmp_path):
 
 def test_states_of_a_run_made_in_python_are_exported_too(in_python, tmp_path):
     done = export.export(in_python, tmp_path)
-    assert len([name for name in done if name.startswith('states/')]) == 8
+    assert len([name for name in done if name.startswith('states/')]) == 4
     leaves = opened(tmp_path / 'states/odd/some/level=2.0/3.npz')
     state = stored(in_python, 1, 'some', 3, 'odd', 8)
     assert_same_bits(leaves['algorithm.server'], state[".algorithm['server']"])
@@ -160,6 +161,7 @@ def test_a_mistake_costs_one_line(in_python, tmp_path):
 # Archives.
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_an_archive_is_read_like_the_run(configured, tmp_path):
     done = export.archive(configured, tmp_path)
     assert set(done) >= {'metrics.npz', 'config.json', 'experiment.json'}
@@ -212,6 +214,7 @@ def test_a_metric_beyond_float32_is_archived_without_a_warning(tmp_path):
     assert_same_bits(column, columns['server/loss'])
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):
     export.archive(
         configured, tmp_path / 'kept', metrics=['eval_loss', 'eval_accuracy']

@@ -6,8 +6,10 @@ import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.core import errors
+from fedjax_links.runner.program_cache import Programs
 from tests import refusals, tiers
 from tests.experiment.configs import last_files_of
+from tests.runner import running
 from tests.runner.test_same_bytes import CASES
 from tests.storage.flips import flip_bit
 
@@ -61,24 +63,26 @@ def test_a_run_in_one_piece_is_merged_only_with_all_lanes(case, tmp_path):
     assert refused > 2
 
 
-def test_an_algorithm_that_has_not_begun_is_named(tmp_path):
+@pytest.fixture(scope='module')
+def parts(tmp_path_factory):
+    """The folders of two shards, which shared none."""
+    folders = [tmp_path_factory.mktemp(name) / 'run' for name in ('first', 'second')]
+    planned = experiment.build(CASES['plain'])
+    programs = Programs(planned.plan)
+    for index, folder in enumerate(folders):
+        running.run(planned.shard(index, 2), folder, programs=programs)
+    return folders
+
+
+def test_an_algorithm_that_has_not_begun_is_named(parts, tmp_path):
     folder = tmp_path / 'run'
-    experiment.build(CASES['plain']).run(folder)
+    runs.merge(parts, folder)
     for path in (folder / runs.CHECKPOINTS).glob('main-fedpbc-*'):
         path.unlink()
     before = (folder / runs.METRICS).read_bytes()
     with pytest.raises(errors.InvalidError, match=r'without fedpbc on links\.$'):
         runs.merge(folder)
     assert (folder / runs.METRICS).read_bytes() == before
-
-
-@pytest.fixture(scope='module')
-def parts(tmp_path_factory):
-    """The folders of two shards, which shared none."""
-    folders = [tmp_path_factory.mktemp(name) / 'run' for name in ('first', 'second')]
-    for index, folder in enumerate(folders):
-        experiment.build(CASES['plain']).shard(index, 2).run(folder)
-    return folders
 
 
 def test_a_link_to_a_part_is_that_part(parts, tmp_path):
@@ -101,7 +105,7 @@ def test_a_damaged_file_of_a_part_is_named(parts, tmp_path):
 def test_the_folder_of_another_run_is_named_by_its_argument(parts, tmp_path):
     changed = {**CASES['plain'], 'client': {'learning_rate': 0.1, 'local_steps': 2}}
     other = tmp_path / 'other'
-    experiment.build(changed).shard(1, 2).run(other)
+    running.start(experiment.build(changed).shard(1, 2), other)
     words = 'config.client.learning_rate is 0.1 and not 0.05'
     with refusals.names('folders', words):
         runs.merge([parts[0], other], tmp_path / 'run')

@@ -136,6 +136,7 @@ def test_deep_values_of_an_archive_are_refused(copy):
         runs.read(copy)
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_a_run_that_is_not_spoilt_is_read_and_reported(copy):
     run = runs.read(copy)
     assert len(run.tuning[RATE]) == 2
