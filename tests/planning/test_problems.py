@@ -61,9 +61,8 @@ def test_a_dry_run_builds_the_problems_of_two_seeds_a_point(built):
 
 
 def test_a_run_builds_each_problem_once(built):
-    experiment.build(
-        unequal(num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
-    ).run()
+    algorithms = {'fedavg': {}, 'again': {'name': 'fedavg'}}
+    experiment.build(unequal(num_seeds=3, algorithms=algorithms)).run()
     assert len(built) == 3
 
 

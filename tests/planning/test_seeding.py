@@ -85,7 +85,8 @@ def test_one_program_of_each_algorithm_serves_all_seeds(monkeypatch):
         return compile(lowered, *options)
 
     monkeypatch.setattr(jax.stages.Lowered, 'compile', counted)
-    planned = experiment.build(config(num_seeds=4))
+    algorithms = {'fedavg': {}, 'again': {'name': 'fedavg'}}
+    planned = experiment.build(config(num_seeds=4, algorithms=algorithms))
     planned.run()
     assert len(compiled) == 4  # what begins lanes, and what advances them
     sizes = [
@@ -165,10 +166,12 @@ def test_tuning_has_draws_of_its_own():
         client={'local_steps': 1, 'batch_size': 4},
         tuning={
             'learning_rates': [0.1, 0.2],
+            'grow': 0,
             'pattern': 'links',
             'num_rounds': 2,
             'num_seeds': 1,
         },
+        algorithms={'fedavg': {}},
         num_seeds=2,
     )
     planned = experiment.build(settings)

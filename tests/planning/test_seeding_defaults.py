@@ -62,7 +62,7 @@ def test_a_seed_of_the_loader_fixes_the_data(name):
     }
     if name == 'images':
         section['dataset'] = 'synthetic_images'
-        section['data'] |= {'num_train': 40, 'num_test': 10}
+        section['data'] |= {'num_train': 40, 'num_test': 10, 'shape': (4, 4, 1)}
     loader = datasets.DATASETS[section.get('dataset', name)]
     equal = {'name': 'equal', 'value': 0.5}
     assert default_of(section, equal) == {'partition'}

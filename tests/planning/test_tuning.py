@@ -205,6 +205,7 @@ def test_a_column_grows_within_what_its_algorithm_takes(
 
 def test_main_lanes_at_values_not_chosen_are_refused():
     run = in_python(
+        algorithms={'fedpbc': in_python().algorithms['fedpbc']},
         grid={},
         tuning=experiment.Tuning(
             grid={'learning_rate': [0.1, 0.2]}, num_rounds=8, num_seeds=2, grow=0
@@ -213,18 +214,16 @@ def test_main_lanes_at_values_not_chosen_are_refused():
     ).run()
     trials.check_main_lanes(run.columns, run.facts)
     rates = run['learning_rate'].copy()
-    (chosen,) = {*rates[(run['stage'] == 'main') & (run['algorithm'] == 'fedpbc')]}
+    (chosen,) = {*rates[run['stage'] == 'main']}
     (other,) = {0.1, 0.2} - {chosen}
-    wrong = run['stage'] == 'main'
-    wrong &= run['algorithm'] == 'fedpbc'
-    wrong &= run['seed'] == 3
-    rates[wrong] = other
+    rates[(run['stage'] == 'main') & (run['seed'] == 3)] = other
     with names(
         'workdir', f'learning_rate {chosen}', f'fedpbc, some, seed 3 at {other}'
     ):
         trials.check_main_lanes({**run.columns, 'learning_rate': rates}, run.facts)
-    untuned = in_python(num_rounds=8).run()
-    trials.check_main_lanes(untuned.columns, untuned.facts)
+    trials.check_main_lanes(
+        {**run.columns, 'learning_rate': rates}, {**run.facts, 'tuning': None}
+    )
 
 
 def test_an_algorithm_before_its_tuning_has_no_trials():
