@@ -19,6 +19,7 @@ from fedjax_links.preview import (
 )
 from fedjax_links.preview.configured_links import from_experiment
 from tests.report import plans
+from tests.tiers import cases
 
 GAUSSIANS = {'name': 'gaussians', 'num_clients': 6, 'examples_per_client': 30}
 QUADRATIC = {'name': 'quadratic', 'targets': [[0.0], [4.0], [9.0]]}
@@ -86,15 +87,21 @@ def plain_function(probs):
 PROXIMAL = f'{__name__}:proximal'
 
 
-def test_the_client_mean_of_fedpbc_is_predicted_where_all_train():
+@pytest.fixture(scope='module')
+def plain_screen():
+    """All that is printed of plain local SGD over uplinks that lose uploads."""
+    return screen(UPLINKS)
+
+
+def test_the_client_mean_of_fedpbc_is_predicted_where_all_train(plain_screen):
     lines = plans.summary_lines(config(UPLINKS, GAUSSIANS))
     assert any('FedPBC at' in line for line in lines)
     assert not any('no end of FedPBC' in line for line in lines)
-    assert 'FedPBC, mean squared' in screen(UPLINKS)
-    assert 'Gossip:' in screen(UPLINKS)
+    assert 'FedPBC, mean squared' in plain_screen
+    assert 'Gossip:' in plain_screen
 
 
-@pytest.mark.parametrize('name', [*BIASED, 'active'])
+@pytest.mark.parametrize('name', cases([*BIASED, 'active'], ['some train', 'active']))
 def test_a_biased_client_mean_is_neither_predicted_nor_bounded(name):
     links = BIASED.get(name, UPLINKS)
     changes = {}
@@ -163,8 +170,8 @@ def test_a_users_client_program_has_no_exact_limits():
     'options',
     [{'client_steps': [1, 5, 5]}, {'optimizer': 'adam'}, {'name': PROXIMAL}],
 )
-def test_no_bias_is_exact_where_clients_step_otherwise(options):
-    assert 'exact for every step size' in screen(UPLINKS)
+def test_no_bias_is_exact_where_clients_step_otherwise(options, plain_screen):
+    assert 'exact for every step size' in plain_screen
     text = screen(UPLINKS, client={**CLIENT, **options})
     assert "FedAvg's bias: not known, " in text
     assert 'exact for every step size' not in text

@@ -16,7 +16,6 @@ from fedjax_links.preview.links import folding_period
 from tests.report import plans
 from tests.tiers import cases
 
-ROUNDS = 6400
 # Per coordinate of a Student t with 31 degrees of freedom; 3e-5 over all coordinates of a pattern.
 FALSE_ALARM = 2.5e-6
 BOUND = stats.t.isf(FALSE_ALARM / 2, 31)
@@ -39,9 +38,8 @@ def batch_t(values, exact):
     ),
 )
 def test_rates_and_weights_are_those_of_the_simulated_links(name):
-    plan = plans.plan(plans.KNOWN[name])
-    law = plan.law
-    active = np.asarray(base.participants(plans.record(plan, ROUNDS)))
+    law = plans.known_plan(name).law
+    active = np.asarray(base.participants(plans.known_record(name)))
     assert np.abs(batch_t(active, law.rates)).max() < BOUND
     result = analysis.effective_weights(masks=active)
     off = result.weights - law.weights
@@ -52,33 +50,30 @@ def test_rates_and_weights_are_those_of_the_simulated_links(name):
 
 
 def test_a_wrong_law_is_noticed():
-    plan = plans.plan(plans.KNOWN['separation'])
-    active = np.asarray(base.participants(plans.record(plan, ROUNDS)))
+    active = np.asarray(base.participants(plans.known_record('separation')))
     changed = {**plans.KNOWN['separation'], 'separation': 1}
-    wrong = link_law(bind_links(changed, plan.problem))
+    wrong = link_law(bind_links(changed, plans.known_plan('separation').problem))
     assert np.abs(batch_t(active, wrong.rates)).max() > BOUND
 
 
 @pytest.mark.parametrize('name', plans.UNKNOWN)
 def test_what_is_not_known_is_not_claimed(name):
-    plan = plans.plan(plans.UNKNOWN[name])
-    law = plan.law
+    law = plans.known_plan(name).law
     assert law.weights is None
     assert law.probs is None
     assert not law.memoryless
 
 
 def test_links_of_one_correlation_time_have_one_decay():
-    law = plans.plan(plans.KNOWN['markov_time']).law
+    law = plans.known_plan('markov_time').law
     np.testing.assert_allclose(law.up_rate / (law.up_rate + law.down_rate), law.probs)
     np.testing.assert_allclose(1 - law.up_rate - law.down_rate, np.exp(-1 / 4))
 
 
 def test_cyclic_rates_count_whole_cycles():
-    plan = plans.plan(plans.UNKNOWN['cyclic'])
-    law = plan.law
+    law = plans.known_plan('cyclic').law
     # All clients start down, once.
-    active = base.participants(plans.record(plan, 1010))[10:]
+    active = base.participants(plans.known_record('cyclic', 1010))[10:]
     np.testing.assert_allclose(active.mean(axis=0), law.rates, atol=1e-12)
     assert law.period == 10
 

@@ -49,6 +49,7 @@ def test_the_map_shows_shares_in_that_order():
     np.testing.assert_allclose(axes.images[0].get_array(), expected)
 
 
+@pytest.mark.usefixtures('unrendered')
 @pytest.mark.parametrize(
     'clients, labels',
     [

@@ -1,5 +1,9 @@
 """Small experiments over every kind of links that has a known law, and some that have none."""
 
+import functools
+
+import jax
+
 from fedjax_links import experiment
 from fedjax_links.preview import theory
 from fedjax_links.preview.configured_links import from_experiment
@@ -105,6 +109,22 @@ def plan(links, problem=None, **config):
 def record(built, num_rounds, seed=0):
     """The links of one seed."""
     return record_links(built.participation, num_rounds=num_rounds, seed=seed)
+
+
+@functools.cache
+def known_plan(name):
+    """Twelve clients over the links of a name above, built once."""
+    return plan(ALL[name])
+
+
+@functools.cache
+def _long_record(name):
+    return record(known_plan(name), 6400)
+
+
+def known_record(name, num_rounds=6400):
+    """The first rounds of a record of these links, which is sampled once."""
+    return jax.tree.map(lambda leaf: leaf[:num_rounds], _long_record(name))
 
 
 def summary_lines(config):
