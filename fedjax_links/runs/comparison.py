@@ -19,6 +19,8 @@ ONLY_FIRST = 'lanes of the first run alone'
 ONLY_SECOND = 'lanes of the second run alone'
 _MAX_LENGTH = 60
 _MAX_LANES = 3
+_MISSING = object()
+"""Stands for the value of a field that a description lacks."""
 
 
 class Difference(NamedTuple):
@@ -233,12 +235,8 @@ def field_differences(first: Section, second: Section) -> list[str]:
       A line for each field with both values, ``absent`` where there is none. A list has a line
       for the first entry that differs.
     """
-    first_leaves = dict(_leaves_of(first))
-    second_leaves = dict(_leaves_of(second))
     lines: dict[str, str] = {}
-    for path in dict.fromkeys((*first_leaves, *second_leaves)):
-        value = first_leaves.get(path, ABSENT)
-        other_value = second_leaves.get(path, ABSENT)
+    for path, value, other_value in _leaf_pairs(first, second):
         field, _, _ = path.partition('[')
         if value != other_value and field not in lines:
             line = f'{path}: {_shorten(value)} | {_shorten(other_value)}'
@@ -252,19 +250,39 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f'{text[: _MAX_LENGTH - 3]}...'
 
 
-def _leaves_of(value: object, path: str = '') -> Iterator[tuple[str, str]]:
-    """Yields path and JSON of each leaf of a description.
+def _leaf_pairs(
+    first: object, second: object, path: str = ''
+) -> Iterator[tuple[str, str, str]]:
+    """Yields the path of each leaf of two descriptions, and the JSON of both values.
 
-    In JSON, 1 differs from 1.0, and 0.0 from -0.0.
+    Two sections, or two lists, are compared entry by entry, where a missing one counts as empty.
+    Anything else is a leaf. In JSON, 1 differs from 1.0, and 0.0 from -0.0.
     """
-    if isinstance(value, Mapping) and value:
-        for name, entry in value.items():
-            yield from _leaves_of(entry, f'{path}.{name}'.removeprefix('.'))
-    elif isinstance(value, list | tuple) and value:
-        for index, entry in enumerate(value):
-            yield from _leaves_of(entry, f'{path}[{index}]')
-    else:
-        yield path, json.dumps(value)
+    present = [value for value in (first, second) if value is not _MISSING]
+    are_sections = all(isinstance(value, Mapping) for value in present)
+    are_lists = all(isinstance(value, list | tuple) for value in present)
+    if not (are_sections or are_lists) or not any(present):
+        yield path, _as_json(first), _as_json(second)
+        return
+    entries = _entries_by_path(first, path)
+    other_entries = _entries_by_path(second, path)
+    for entry_path in dict.fromkeys((*entries, *other_entries)):
+        entry = entries.get(entry_path, _MISSING)
+        other_entry = other_entries.get(entry_path, _MISSING)
+        yield from _leaf_pairs(entry, other_entry, entry_path)
+
+
+def _entries_by_path(value: object, path: str) -> dict[str, object]:
+    """Returns the entries of a section or a list; none of `_MISSING`."""
+    if isinstance(value, Mapping):
+        return {f'{path}.{name}'.removeprefix('.'): value[name] for name in value}
+    if isinstance(value, list | tuple):
+        return {f'{path}[{index}]': entry for index, entry in enumerate(value)}
+    return {}
+
+
+def _as_json(value: object) -> str:
+    return ABSENT if value is _MISSING else json.dumps(value)
 
 
 def _line_difference(

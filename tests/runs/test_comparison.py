@@ -230,3 +230,17 @@ def test_fields_are_named_by_dotted_path():
         'f: 0.0 | -0.0',
         'g: "' + 'x' * 56 + '... | "' + 'y' * 56 + '...',
     ]
+
+
+def test_a_value_in_place_of_a_section_or_a_list_is_not_absent():
+    one = {'a': None, 'b': [], 'c': {}, 'd': {'e': 1}, 'f': [1], 'g': {}, 'h': 0}
+    two = {'a': {'e': 1}, 'b': [1], 'c': {'e': 1}, 'd': [1], 'f': 1, 'h': {}}
+    assert comparison.field_differences(one, two) == [
+        'a: null | {"e": 1}',
+        'b[0]: absent | 1',
+        'c.e: absent | 1',
+        'd: {"e": 1} | [1]',
+        'f: [1] | 1',
+        'g: {} | absent',
+        'h: 0 | {}',
+    ]
