@@ -1,12 +1,13 @@
 """Says at the end of a report what ran: seeds, versions, data, and when."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedjax_links import runs
 from fedjax_links.core import errors
+from fedjax_links.results import dataset, recorded
 from fedjax_links.storage import descriptions, documents, run_files
 
 _MOST_DIGITS = 12
@@ -19,7 +20,9 @@ def lines(run: runs.Results) -> list[str]:
     Args:
       run: its folder is read, if it has one.
     """
-    texts = [f'Seeds: {_spans(run.facts["seeds"])}.']
+    # Those that ran: with seeds until decided, fewer than the facts list.
+    rows = recorded.rows_of(run.columns, run.facts, dataset.MAIN)
+    texts = [f'Seeds: {_spans(set(rows["seed"].tolist())) or "none"}.']
     if run.folder is not None:
         texts += _versions(run.folder)
         texts += _data(run.folder)
@@ -64,7 +67,7 @@ def _data(folder: Path) -> list[str]:
     return [f'Data ({", ".join(names)}): {text}.' for text, names in patterns.items()]
 
 
-def _spans(seeds: Sequence[int]) -> str:
+def _spans(seeds: Iterable[int]) -> str:
     """Returns seeds as spans: ``0 to 4, 7``."""
     spans: list[list[int]] = []
     for seed in sorted(seeds):

@@ -10,7 +10,7 @@ from fedjax_links import experiment, runs
 from fedjax_links.config import captions
 from fedjax_links.pages import tables
 from fedjax_links.planning import trials
-from fedjax_links.report import cells, layouts, run_view
+from fedjax_links.report import cells, layouts, provenance, run_view
 from fedjax_links.report.layouts.rates import edges
 from studies import depth
 from tests import ROOT
@@ -78,6 +78,20 @@ def test_a_caption_is_that_of_the_config(folder):
     gammas = {schedule['gamma'] for schedule in schedules if 'gamma' in schedule}
     if re.search(r'gamma (is )?0\.4', caption):
         assert gammas == {0.4}
+
+
+@pytest.mark.parametrize(
+    'folder', FOLDERS, ids=lambda path: str(path.relative_to(RECORDS))
+)
+def test_a_report_ends_with_the_seeds_that_ran(folder):
+    run = runs.read(folder)
+    line = provenance.lines(run)[0]
+    assert f'\n{line}\n' in (folder / 'report.md').read_text()
+    listed = set()
+    for span in line.removeprefix('Seeds: ').removesuffix('.').split(', '):
+        first, _, last = span.partition(' to ')
+        listed.update(range(int(first), int(last or first) + 1))
+    assert listed == set(run.columns['seed'][run.columns['stage'] == 'main'])
 
 
 @pytest.mark.parametrize('data', depth.DATA)
