@@ -165,6 +165,7 @@ class ComparedMap:
 
         rows: list[dict[str, str]] = []
         is_any_unfair = False
+        has_diverged = any(np.isnan(difference.mean) for difference in self.differences)
         for label, differences in self.compared.items():
             choices = self.cells.choices[label]
             texts = np.vectorize(text, otypes=[object])(differences, choices)
@@ -178,6 +179,11 @@ class ComparedMap:
             caption += (
                 f'; ± is {self.verdicts.interval}; '
                 f'{self.verdicts.caption(self.metric, has_verdicts=False)}'
+            )
+        if has_diverged:
+            caption += (
+                f' Empty where a run of the algorithm or of {self.baseline} diverged, or nothing '
+                'ran.'
             )
         if is_any_unfair:
             caption += (
@@ -222,7 +228,9 @@ class ComparedMap:
             'both converged'
         )
         if self.view.num_seeds > 1:
-            caption += f'; ± is {self.verdicts.interval}, in brackets with tuning'
+            caption += f'; ± is {self.verdicts.interval}'
+            if any('[' in row['all cells'] for row in rows):
+                caption += ', in brackets with tuning'
             caption += '; *: zero lies outside'
         caption += '. Cells share their seeds, so their counts are not independent.'
         return tables.from_rows(rows, caption)

@@ -95,6 +95,7 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(draw_page):
         ['0.5', 'fedavg 50.0 ~', 'fedpbc 60.0'],
         ['0.9', 'fedavg 50.0', 'fedpbc 80.0'],
     ]
+    assert 'Empty' not in differences.caption
     assert rows(differences) == [
         ['fedpbc', '0.5', '+0.0 ± 0.0 (50.0)', '+10.0 ± 0.0 ** (60.0)'],
         ['fedpbc', '0.9', '-20.0 ± 0.0 ** (30.0)', '+30.0 ± 0.0 ** (80.0)'],
@@ -168,6 +169,10 @@ def test_the_last_is_ahead_if_all_others_diverged(draw_page):
         ['0', *['fedpbc 50.0'] * 2],
         ['1', 'fedpbc 50.0', ''],
     ]
+    _, differences, in_one = page.tables
+    assert set(np.ravel([row[2:] for row in rows(differences)])) == {''}
+    assert 'Empty where a run of the algorithm or of fedavg div' in differences.caption
+    assert 'in brackets' not in in_one.caption
     axes = draw_page(page).axes[0]
     assert not hatched(axes)
     grey = matplotlib.colors.to_rgb('#dddddd')
