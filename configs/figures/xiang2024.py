@@ -1,4 +1,4 @@
-"""Redraws figures of Xiang et al. 2024: links, exact and drawn, and what one does to a limit."""
+"""Redraws figures of Xiang et al. 2024: traces and rates of links, weights, FedAvg's limit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -40,15 +40,17 @@ _PANELS = {
     'correlation of adjacent rounds': _QUANTITIES[3:4],
     'mean length of a stay, rounds': _QUANTITIES[4:],
 }
-_LISTED = 6
-_CLASSES = 10
-_FIRST = 0.5
+_NUM_CLASSES = 10
+_FIRST_PROB = 0.5
+"""Probability of the first client's link in `two_client_limit`."""
 _TARGETS = np.array([0.0, 100.0])
 _LIMIT_ROUNDS = 300
+_NUM_LISTED = 6
+"""About how many values of p_2 its table lists."""
 
 
 class _Panel(NamedTuple):
-    """Holds a section of a panel of `link_traces`."""
+    """Holds the options of a panel of `link_traces`."""
 
     links: Section
     rounds: int
@@ -58,8 +60,8 @@ def link_traces(*, panels: Mapping[str, Section], probs: Any) -> FigureResult:
     """Draws one link per probability and pattern, over time.
 
     Args:
-      panels: by label, ``links`` (a section for `link_sections.bind_links`) and ``rounds``.
-        The section is given the probabilities.
+      panels: by label, ``links`` (a section for `link_sections.bind_links`, without ``probs``)
+        and ``rounds``.
       probs: float[K], base probabilities, drawn from top to bottom.
 
     Returns:
@@ -102,8 +104,9 @@ def link_traces(*, panels: Mapping[str, Section], probs: Any) -> FigureResult:
             plot.link_map(
                 delivers(record), order=client_ids, num_rounds=len(record.mask), ax=axes
             )
-            for row, course in enumerate(record.prob.T):
-                axes.plot(row + 0.4 - 0.8 * course, color=plot.COLOURS[1], linewidth=1)
+            # Each link's probability over time: 0 at the lower edge of its row, 1 at the upper.
+            for row, prob in enumerate(record.prob.T):
+                axes.plot(row + 0.4 - 0.8 * prob, color=plot.COLOURS[1], linewidth=1)
             axes.set_yticks(client_ids, names)
             axes.set_title(label, fontsize=10)
 
@@ -134,9 +137,11 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
       Xiang et al. 2024, Figures 7 and 8.
     """
     checks.static_int('config.figure.num_links', num_links, minimum=2)
-    p = np.asarray(probs, np.float64)
-    checks.probabilities('config.figure.probs', p)
-    checks.positive('config.figure.probs', p * (1 - p))
+    checks.probabilities('config.figure.probs', probs, axis='link')
+    p = np.array(probs, np.float64)
+    for prob in p:
+        if prob in (0, 1):
+            raise errors.invalid('config.figure.probs', 'lie in (0, 1)', prob)
     pattern = markov(np.repeat(p, num_links), _UP_RATE)
     record = record_links(pattern, num_rounds=_LINK_ROUNDS, seed=0)
     links = np.reshape(record.mask, (_LINK_ROUNDS, p.size, num_links)).astype(np.int64)
@@ -148,6 +153,7 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
         fine = np.linspace(0.005, 0.995, 199)
         row = figure.subplots(1, len(_PANELS))
         for axes, (title, names) in zip(row, _PANELS.items(), strict=True):
+            # There are more colours than names.
             for colour, name in zip(plot.COLOURS, names, strict=False):
                 axes.plot(fine, _exact(fine)[name], color=colour)
                 mean, error = simulated[name]
@@ -235,26 +241,26 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
 
     Returns:
       Columns ``low`` and ``high`` (a bin), ``clients`` (how many on average fall into it),
-      ``standard_error`` of that over draws, and ``first_draw``.
+      ``standard_error`` of that over draws, and ``first_draw`` (how many in the draw of seed 0).
 
     References:
       Xiang et al. 2024, Figure 4.
     """
     checks.static_int('config.figure.num_draws', num_draws, minimum=2)
     shape = list(checks.numbers('config.figure.published', published).shape)
-    if shape != [_CLASSES]:
-        requirement = f'have shape [{_CLASSES}]'
+    if shape != [_NUM_CLASSES]:
+        requirement = f'have shape [{_NUM_CLASSES}]'
         raise errors.invalid('config.figure.published', requirement, shape)
     edges = np.linspace(0, 1, 21)
     counts = []
     below = []
     weights = []
     for seed in range(num_draws):
-        shares = partition.dirichlet_shares(100, _CLASSES, alpha=0.1, seed=seed)
+        shares = partition.dirichlet_shares(100, _NUM_CLASSES, alpha=0.1, seed=seed)
         probs = label_dependent_probs(shares, sigma=10.0, minimum=0.0, seed=seed)
         counts.append(np.histogram(probs, edges)[0])
         below.append(np.mean(probs < 0.1))
-        weights.append(probabilities.class_weights(_CLASSES, sigma=10.0, seed=seed))
+        weights.append(probabilities.class_weights(_NUM_CLASSES, sigma=10.0, seed=seed))
     clients = np.mean(counts, axis=0)
     error = stats.sem(counts)
     first = counts[0]
@@ -282,10 +288,14 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
         label_axes(right, '$p_i$', 'clients of 100', legend='best')
 
     second, largest = np.sort(weights, axis=1).T[-2:]
-    names = {'clients with p_i < 0.1': below, 'largest class weight': largest}
+    shares_by_name = {
+        'clients with p_i < 0.1': below,
+        'largest class weight': largest,
+        'second largest': second,
+    }
     rows = [
         [name, f'{np.mean(values):.3f} ± {1.96 * stats.sem(values):.3f}']
-        for name, values in {**names, 'second largest': second}.items()
+        for name, values in shares_by_name.items()
     ]
     caption = f'{num_draws} draws, m = 100, alpha = 0.1, sigma = 10, delta = 0.'
     table = tables.Table(['share', 'mean ± 1.96 standard errors'], rows, caption)
@@ -324,7 +334,7 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
     client = local_training.local_sgd(0.02, local_steps=5)
     result = sweeps.sweep(
         lambda: fedavg(client),
-        lambda second: bernoulli(jnp.stack([_FIRST, second])),
+        lambda second: bernoulli(jnp.stack([_FIRST_PROB, second])),
         problems.quadratic(_TARGETS[:, None]),
         seeds=range(num_seeds),
         grid={'participation': {'second': probs[1:]}},
@@ -339,7 +349,7 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
 
     def limits(probs: np.ndarray) -> np.ndarray:
         return np.array(
-            [analysis.fedavg_fixed_point([_FIRST, p], _TARGETS) for p in probs]
+            [analysis.fedavg_fixed_point([_FIRST_PROB, p], _TARGETS) for p in probs]
         )
 
     def draw(figure: Any) -> None:
@@ -355,7 +365,7 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
         label_axes(axes, '$p_2$', limit, legend='lower right', grid=True)
 
     exact = limits(probs)
-    step = max(num_points // _LISTED, 1)
+    step = max(num_points // _NUM_LISTED, 1)
     columns = {'second_prob': probs, 'exact': exact}
     columns |= {'simulated': simulated, 'standard_error': error}
     rows = [
@@ -363,7 +373,7 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
         for second, *others in np.transpose([*columns.values()])[step::step]
     ]
     caption = (
-        f'p1 = {_FIRST}, u = (0.0, 100.0), optimum {optimum:g}; {num_seeds:,} seeds x '
+        f'p1 = {_FIRST_PROB}, u = (0.0, 100.0), optimum {optimum:g}; {num_seeds:,} seeds x '
         f'{_LIMIT_ROUNDS} rounds; largest |z| over {num_points} points '
         f'{np.nanmax(np.abs(simulated - exact) / error):.2f}.'
     )

@@ -358,7 +358,11 @@ def test_an_option_out_of_range_is_named(options, message):
         ),
         (
             {'figure': {'name': f'{XIANG}:markov_links', 'probs': (0.5, 1.0)}},
-            '`config.figure.probs` must be positive',
+            '`config.figure.probs` must lie in (0, 1), got 1.0.',
+        ),
+        (
+            {'figure': {'name': f'{XIANG}:markov_links', 'probs': (0.5, 2.0)}},
+            '`config.figure.probs` must lie in [0, 1], got 2.0 at link 1.',
         ),
     ],
 )
