@@ -243,6 +243,30 @@ def test_fedavg_without_empty_rounds_is_exact_at_any_step(cohort_size, rate):
         np.testing.assert_allclose(limit.means['server'], [law @ targets], rtol=1e-9)
 
 
+def test_empty_rounds_and_memory_bias_fedavg_in_the_step():
+    """The bias from the implicit weights vanishes with the step, but not without one of both."""
+    targets = np.array([0.0, 100.0, 30.0])
+    for probs, up_rate, is_biased in (
+        ([0.5, 0.3, 0.4], 0.05, True),
+        ([0.5, 0.3, 0.4], None, False),
+        ([0.5, 0.3, 1.0], 0.05, False),
+    ):
+        chain = link_chains.independent(probs)
+        if up_rate is not None:
+            chain = link_chains.markov(probs, up_rate=up_rate)
+        weighted_mean = analysis.fedavg_weights(probs) @ targets
+        biases = [
+            analysis.linear_limit('fedavg', chain, targets, rate, 1).means['server']
+            - weighted_mean
+            for rate in (0.5, 0.001, 0.0005)
+        ]
+        if is_biased:
+            assert abs(biases[0]) > 1
+            assert biases[1] / biases[2] == pytest.approx(2, rel=0.05)
+        else:
+            np.testing.assert_allclose(biases, 0, atol=1e-8)
+
+
 def test_a_periodic_chain_is_the_product_over_its_period():
     """Three modes in turn: the affine map of a period has one fixed point."""
     turn = np.roll(np.eye(3), 1, axis=1)
