@@ -29,7 +29,7 @@ _MAX_MATRIX_CLIENTS = 1500
 _MAX_NEIGHBOURS = 1000
 """Most neighbours, over all clients, for which the contraction by edges is computed."""
 _FEW_PATTERNS = 4
-"""Up to so many patterns, each prediction has the full work budget; more patterns share it."""
+"""Patterns whose predictions each get a full work budget; more patterns share these budgets."""
 _WIDTH = 80
 _INDENT = ' ' * 9
 

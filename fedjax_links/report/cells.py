@@ -16,7 +16,7 @@ from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
 _DRAWS = 200
-"""Draws of other tuning seeds in a mean over cells; those of a `Choice` are ten times as many."""
+"""How many draws of a `Choice` a mean over cells takes, a tenth of them."""
 
 ROUND = 'round'
 """Name of an axis of rounds."""
@@ -27,9 +27,9 @@ class Cells(NamedTuple):
 
     Attributes:
       metric: the metric of the map.
-      choices: object[K, Y, X] by algorithm (panels, rows, columns), with a `Choice` in each cell,
-        of NaN if nothing ran. Before the last round there are no near ties.
-      num_values: int[K, Y, X] by algorithm, the number of values of which a cell's is the best.
+      choices: by algorithm, object[K, Y, X] over panels, rows and columns: the `Choice` of each
+        cell, of NaN if nothing ran. Over rounds, choices have no near ties.
+      num_values: by algorithm, int[K, Y, X]: from how many values each cell has the best.
       panels: pattern and value of the third column of each of the K panels.
       x: name and values of the horizontal axis.
       y: name and values of the vertical axis.
@@ -95,7 +95,7 @@ class Cells(NamedTuple):
     def by_seed(self, algorithm: str) -> np.ndarray:
         """Returns float[K, Y, X, S], NaN where nothing ran.
 
-        S is the number of first seeds that all cells have.
+        These are the first S seeds, as many as all cells have.
         """
         cells = self.choices[algorithm]
         num_seeds = min(choice.values.shape[1] for choice in cells.flat)
@@ -233,6 +233,8 @@ def _series_by_cell(
     names: tuple[str | None, str, str],
 ) -> Mapping[Any, list[str]]:
     """Returns the labels of the series at each cell, by algorithm and the cell's values.
+
+    A cell without a series has an empty list.
 
     Args:
       view: what ran.

@@ -1,4 +1,4 @@
-"""Reads how far a run is: finished series, tuning, and simulations that diverged."""
+"""Reads what reports say of a run: finished series, tuning, captions, what diverged."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ class FinishedSeries(NamedTuple):
     """Holds the part of a run that pages are made of.
 
     Attributes:
-      series: labels in the order of their algorithms, those of named ones first, see `in_order`.
+      series: labels; algorithms that the config's ``names`` lists come first, see `in_order`.
       tuning: the trials of tuning, by label of a tuned series.
       missing: labels of algorithms that are not finished; if in tuning, with the progress.
     """
@@ -94,7 +94,7 @@ def diverged(run: runs.Results, data: Any) -> list[str]:
       data: the series to report on, as an ``xarray.Dataset``.
 
     Returns:
-      A phrase for each round of a series and pattern, with all seeds of that round.
+      A phrase for each series, pattern and first bad round, with the seeds that diverged then.
     """
     if 'first_bad_round' not in run.columns:
         return []
@@ -121,7 +121,11 @@ def diverged(run: runs.Results, data: Any) -> list[str]:
 
 
 def redrawn_streams(run: runs.Results | None) -> list[str]:
-    """Returns the streams of data and link probabilities that each seed of a run redraws."""
+    """Returns the streams of data and link probabilities that each seed of a run redraws.
+
+    Args:
+      run: its metrics; None for data without a run, of which no stream is known.
+    """
     facts: RunFacts = {} if run is None else run.facts
     modes = facts.get('redraw', {})
     return [

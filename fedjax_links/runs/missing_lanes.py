@@ -1,7 +1,7 @@
-"""Finds lanes that a run in one piece lacks, by its description and the lanes that are there.
+"""Finds the lanes that a run in one piece lacks.
 
-Shards record the names of all lanes. A run in one piece does not, and its description does not say
-which columns of the grid a part takes. The lanes of an algorithm under a pattern say that.
+A shard records the names of all lanes. A run in one piece has only its description, which does not
+say which columns of the grid an algorithm or a pattern takes. Their lanes say that.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -26,20 +26,22 @@ def of_run_in_one_piece(
       facts: of the run.
 
     Returns:
-      Texts such as ``fedpbc on links, seed 1``. With seeds until decided, a series has no known
-      last seed, so only those before the last one here are expected. Near ties are expected with
-      all seeds, if with one.
+      Texts such as ``fedpbc on links, seed 1``. A near tie that has a lane needs one for each seed,
+      as a point of the grid does. With seeds until decided, the last seed of a series is not
+      known, so the seeds beyond the last one that is there do not count as missing.
     """
     missing: list[str] = []
     for algorithm in facts['algorithms']:
-        own = [lane for lane in lanes if lane.labels['algorithm'] == algorithm]
+        of_algorithm = [lane for lane in lanes if lane.labels['algorithm'] == algorithm]
         if facts['tuning']:
             tried = trials.read_trials(columns, facts, algorithm)
             if not trials.is_done(tried, len(tried)):
                 missing.append(f'a part of the tuning of {algorithm}')
         for pattern in facts['patterns']:
-            here = [lane for lane in own if lane.labels['pattern'] == pattern]
-            missing += _missing_at(here, facts, f'{algorithm} on {pattern}')
+            of_pattern = [
+                lane for lane in of_algorithm if lane.labels['pattern'] == pattern
+            ]
+            missing += _missing_at(of_pattern, facts, f'{algorithm} on {pattern}')
     return missing
 
 
@@ -82,7 +84,10 @@ def _missing_seeds(
 
 
 def _needed_seeds(present: Collection[int], facts: RunFacts) -> list[int]:
-    """Returns the seeds of a series: all, or those before its last until it is decided."""
+    """Returns the seeds that a series must have.
+
+    With seeds until decided they are the least number, and all up to the last one that is there.
+    """
     seeds = facts['seeds']
     if 'until' not in facts:
         return seeds

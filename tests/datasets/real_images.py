@@ -10,7 +10,7 @@ from fedjax_links.datasets import npz, publishers, system_copies
 
 @functools.cache
 def load(name, data_dir):
-    """Reads a fetched data set, or else the system's copy, which ``data_dir`` then keeps."""
+    """Reads a fetched data set, or the system's copy by way of ``data_dir``; None for neither."""
     if npz.npz_file(name).is_file():
         return datasets.published(name)
     file_names = publishers.RECIPES[name].file_names

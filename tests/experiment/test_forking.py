@@ -25,6 +25,15 @@ from tests.experiment.futures import (
 from tests.runner import running
 from tests.runner.made_in_python import in_python
 
+OTHER_RATE = {'learning_rate': 0.02, 'local_steps': 2, 'batch_size': 4}
+OUTAGE = {
+    'name': 'outage',
+    'pattern': MARKOV,
+    'start': 6,
+    'stop': 9,
+    'clients': [0, 1, 2],
+}
+
 
 @pytest.mark.slow
 @pytest.mark.usefixtures('unrendered')
@@ -159,16 +168,6 @@ def plain_evaluations(planned, states, num_rounds):
         run(jax.random.key(seed), state, problem, rate)
         for seed, state in zip(planned.seeds, states, strict=True)
     ]
-
-
-OTHER_RATE = {'learning_rate': 0.02, 'local_steps': 2, 'batch_size': 4}
-OUTAGE = {
-    'name': 'outage',
-    'pattern': MARKOV,
-    'start': 6,
-    'stop': 9,
-    'clients': [0, 1, 2],
-}
 
 
 @pytest.mark.parametrize(
@@ -309,7 +308,7 @@ def test_a_fork_that_cannot_be_is_refused_in_a_line(
 
 
 @pytest.mark.slow
-def test_lanes_are_matched_by_labels_or_the_only_one(tmp_path, past):
+def test_a_lane_is_matched_by_labels_or_as_the_only_one(tmp_path, past):
     renamed = {'mine': {'name': 'fedavg'}}
     patterns = {'burst': MARKOV, 'calm': {**MARKOV, 'up_rate': 0.2}}
     changed = experiment.build(small(algorithms=renamed, links=None, patterns=patterns))

@@ -37,7 +37,8 @@ class MomentMaps(NamedTuple):
       mean: maps ``E[v]``.
       second: maps ``E[v w^T]``.
       mean_part: server and rows among the moments of `mean`.
-      cross_part: server and rows with offsets, among the moments of `second`; maybe none.
+      cross_part: server and rows with offsets, among the moments of `second`; empty without
+        offsets.
       second_part: server and rows with server and rows.
       pairs: int64[pairs, 2], coordinates (a, b) of the models.
     """
@@ -148,7 +149,11 @@ def _coordinates(layout: LinkLayout, indices: _Indices) -> Coordinates:
 def _round_maps(
     layout: LinkLayout, rounds: ClassRounds, targets: Targets, indices: _Indices
 ) -> RoundMaps:
-    """Builds the maps of v, with an axis of the d coordinates of models in place of pairs."""
+    """Builds the maps of v, with an axis of the d coordinates of models in place of pairs.
+
+    Coefficients and h are those of the module `class_rounds`. A sum of targets is the number of
+    clients times their mean, plus the sum of their offsets.
+    """
     shape = layout.shape
     blocks = layout.class_blocks
     counts = layout.class_counts().astype(np.float64)
@@ -160,17 +165,19 @@ def _round_maps(
     target_sums = counts[..., None] * means
     common = np.zeros((*shape, dimension, num_classes, size))
     left = np.zeros((*shape, dimension, size, size))
+    # The constant one.
     left[..., 0, 0] = 1.0
+    # Server: x' = alpha x + sum_c (rho_c s_c + beta_c t_c).
     left[..., 1, 0] = np.einsum('...c,...cd->...d', rounds.beta, target_sums)
     left[..., 1, 1] = rounds.alpha[..., None]
-    classes = np.arange(num_classes)
-    counted = np.arange(num_classes - num_listed)
     if indices.offsets >= 0:
-        offsets = indices.offsets + counted
+        offsets = np.arange(indices.offsets, size)
         left[..., 1, offsets] = rounds.beta[..., None, num_listed:]
+        # Offsets stay as they are.
         left[..., offsets, offsets] = 1.0
     if indices.rows >= 0:
-        rows = indices.rows + classes
+        rows = indices.rows + np.arange(num_classes)
+        # h_c = gamma_c x + sum_d (epsilon_cd s_d + theta_cd t_d), and zeta_c times a mean target.
         constant = np.einsum('...ce,...ed->...dc', rounds.theta, target_sums)
         constant += np.swapaxes(rounds.zeta[..., None] * means, -1, -2)
         common[..., 0] = constant
@@ -179,11 +186,12 @@ def _round_maps(
         left[..., 1, rows] = rounds.rho[..., None, :]
         if indices.offsets >= 0:
             common[..., offsets] = rounds.theta[..., None, :, num_listed:]
+        # Sums of rows: s_c' = n_c h_c + kappa_c s_c + zeta_c t_c.
         left[..., rows, :] = counts[..., None, :, None] * common
         left[..., rows, rows] += rounds.kappa[..., None, :]
         if indices.offsets >= 0:
-            counted_rows = rows[num_listed:]
-            left[..., counted_rows, offsets] += rounds.zeta[..., None, num_listed:]
+            group_rows = rows[num_listed:]
+            left[..., group_rows, offsets] += rounds.zeta[..., None, num_listed:]
     noise, square_noise = _noise(rounds, counts, targets.noise[blocks], indices)
     common_of_groups = []
     own_of_groups = []
@@ -241,6 +249,7 @@ def _noise(
         response[..., rows, :] = counts[..., None] * rounds.theta
         response[..., rows, np.arange(num_classes)] += rounds.zeta
     products = (response * sum_variance[..., None, :]) @ np.swapaxes(response, -1, -2)
+    # The noise in a row is sum_d theta_cd t_d + zeta_c u_i. Its variances are summed over i in c.
     theta_own = np.diagonal(rounds.theta, axis1=-2, axis2=-1)
     squares = counts * np.einsum('...cd,...d->...c', rounds.theta**2, sum_variance)
     squares += (2.0 * rounds.zeta * theta_own + rounds.zeta**2) * sum_variance
