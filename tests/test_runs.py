@@ -10,11 +10,10 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import report, runs
+from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.runner import stores
 from fedjax_links.storage import atomic_files, checksummed_npz
-from tests.experiment.configs import last_files_of
 from tests.runner.identities import OneIdentity
 from tests.runner.made_in_python import in_python
 from tests.storage.flips import flip_bit
@@ -41,46 +40,10 @@ A, B, C, D = (f'main-fedavg-0000-some-{seed}' for seed in range(4))
 """Names of lanes, as `about` describes them."""
 
 
-@pytest.fixture(scope='module')
-def finished(tmp_path_factory):
-    """The folder and the results of a finished run that recorded its links."""
-    folder = tmp_path_factory.mktemp('finished') / 'run'
-    return folder, in_python(log=('links',)).run(folder)
-
-
-@pytest.fixture
-def copy(finished, tmp_path):
-    """A folder of that run which a test may change."""
-    return shutil.copytree(finished[0], tmp_path / 'run')
-
-
 def opened(folder, **changes):
     return stores.RunFolder(
         folder, facts={**FACTS, **changes}, identities=OneIdentity()
     )
-
-
-def test_a_folder_says_what_ran_where_and_with_what(finished):
-    folder, results = finished
-    names = {path.name for path in folder.iterdir()}
-    assert {
-        runs.EXPERIMENT,
-        runs.ENVIRONMENT,
-        runs.METRICS,
-        runs.LINKS,
-        runs.CHECKPOINTS,
-    } <= names
-    assert runs.CONFIG not in names  # it was made in Python
-    environment = json.loads((folder / runs.ENVIRONMENT).read_text())
-    assert {'versions', 'devices', 'threads', 'flags', 'python'} <= environment.keys()
-    assert runs.read(folder).facts == json.loads(json.dumps(results.facts))
-    # Seeds 0 and 3, 40 rounds of six clients. The entries of the first seed have no number.
-    with np.load(folder / runs.LINKS) as stored:
-        mask = np.unpackbits(stored['mask/some'], axis=-1, count=6)
-        assert stored['prob/some/3'].shape == (40, 6)
-    # Evaluations lie four rounds apart, and ten of them are of the first seed.
-    active = results['rounds/num_active'][(results['algorithm'] == 'fedavg')]
-    np.testing.assert_array_equal(mask.reshape(10, 4, 6).sum(axis=(1, 2)), active[:10])
 
 
 def test_fields_that_change_no_result_may_differ_and_are_kept(tmp_path):
@@ -126,22 +89,6 @@ def test_a_run_resumes_under_its_draws_and_rounding(tmp_path, name, value, there
     stores.RunFolder(
         tmp_path, facts=planned.plan.facts(), identities=OneIdentity()
     ).close()
-
-
-@pytest.mark.usefixtures('unrendered')
-def test_another_backend_is_refused_but_may_be_unknown(copy):
-    report.write(runs.read(copy))
-    written = (copy / 'report.md').read_bytes()
-    facts = in_python(log=('links',)).plan.facts()
-    other = {**facts, 'numerics': {**facts['numerics'], 'backend': 'gpu'}}
-    with pytest.raises(
-        ValueError, match=r"where config\.numerics\.backend is 'cpu' and not 'gpu'"
-    ):
-        stores.RunFolder(copy, facts=other, identities=OneIdentity())
-    del facts['numerics']
-    (copy / runs.EXPERIMENT).write_bytes(runs.as_json(facts))
-    report.write(runs.read(copy))
-    assert (copy / 'report.md').read_bytes() == written
 
 
 def about(*lanes, num_rounds=6):
@@ -215,17 +162,6 @@ def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
     assert lines_of(tmp_path) == ['a1', 'a2', 'b1', 'b2', 'c1', 'c2']
 
 
-@pytest.mark.usefixtures('unrendered')
-def test_changed_descriptions_and_links_are_refused(copy):
-    for name in (runs.EXPERIMENT, runs.LINKS):
-        full = (copy / name).read_bytes()
-        flip_bit(copy / name)
-        with pytest.raises(ValueError, match=f'{name}, which has changed'):
-            report.write(runs.read(copy))
-        (copy / name).write_bytes(full)
-    assert 'Wrote' in report.write(runs.read(copy))
-
-
 def test_one_process_works_in_a_folder(tmp_path):
     first = opened(tmp_path)
     program = (
@@ -240,33 +176,6 @@ def test_one_process_works_in_a_folder(tmp_path):
     assert 'by process ' in output
     first.close()
     opened(tmp_path).close()
-
-
-def test_changed_metrics_are_no_results_and_are_mended(finished, copy):
-    path = copy / runs.METRICS
-    full = path.read_bytes()
-    path.write_bytes(full.replace(b'"round": 28', b'"round": 29'))
-    np.testing.assert_array_equal(runs.read(copy)['round'], finished[1]['round'])
-    in_python(log=('links',)).run(copy)
-    assert path.read_bytes() == full
-
-
-@pytest.mark.parametrize('end', [True, False])
-def test_a_flipped_bit_in_a_lanes_file_is_found_and_mended(copy, capsys, end):
-    """Also in bytes that unpacking does not read."""
-    path = sorted((copy / runs.CHECKPOINTS).glob('main-fedpbc-*@40.npz'))[1]
-    size = path.stat().st_size
-    before = last_files_of(copy)
-    step = size // 40
-    for index in range(size - 80, size, 8) if end else range(0, size, step):
-        flip_bit(path, index)
-        with pytest.raises(errors.InvalidError, match=rf'{path.name}: it has changed'):
-            runs.read(copy)
-        flip_bit(path, index)
-    flip_bit(path, size - 1 if end else 12)
-    in_python(log=('links',)).run(copy)
-    assert capsys.readouterr().err.count(f'{path} is damaged') == 1
-    assert last_files_of(copy) == before
 
 
 def test_a_lane_whose_only_save_is_damaged_starts_again(tmp_path, capsys):
@@ -412,8 +321,3 @@ def test_a_line_that_no_lane_has_is_no_metric(tmp_path):
     assert columns['round'].tolist() == [1, 2]
     np.testing.assert_array_equal(columns['a'], [np.nan, 3.0])
     assert columns['stage'].tolist() == ['main', 'main']
-
-
-def test_an_unknown_column_is_named_with_the_nearest(finished):
-    with pytest.raises(KeyError, match='did you mean'):
-        finished[1]['server/distanse']

@@ -26,11 +26,10 @@ def _saved_after_every_period():
         yield
 
 
-@pytest.fixture(scope='module')
-def first(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('runs') / 'first'
-    experiment().run(folder)
-    return folder
+@pytest.fixture
+def first(standing_run):
+    """The folder that others are compared with; no test changes it."""
+    return standing_run
 
 
 def odd_alone(**odd):

@@ -13,7 +13,6 @@ from fedjax_links.runs import comparison, export
 from fedjax_links.storage import checksummed_npz
 from tests import refusals
 from tests.experiment.configs import values
-from tests.report import standing
 
 
 @pytest.fixture(scope='module')
@@ -22,14 +21,6 @@ def configured(tmp_path_factory):
     folder = tmp_path_factory.mktemp('runs') / 'configured'
     grid = {'client': {'learning_rate': (0.1, 0.2)}}
     experiment.build(values(algorithms={'fedpbc': {}}, grid=grid)).run(folder)
-    return folder
-
-
-@pytest.fixture(scope='module')
-def in_python(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('runs') / 'in_python'
-    algorithms = {'odd': standing.standing(nudge=(3,))}
-    standing.experiment(algorithms=algorithms, baseline='odd').run(folder)
     return folder
 
 
@@ -100,11 +91,11 @@ def test_links_are_plain_masks(configured, tmp_path):
     )
 
 
-def test_states_of_a_run_made_in_python_are_exported_too(in_python, tmp_path):
-    done = export.export(in_python, tmp_path)
-    assert len([name for name in done if name.startswith('states/')]) == 4
+def test_states_of_a_run_made_in_python_are_exported_too(standing_run, tmp_path):
+    done = export.export(standing_run, tmp_path)
+    assert len([name for name in done if name.startswith('states/')]) == 8
     leaves = opened(tmp_path / 'states/odd/some/level=2.0/3.npz')
-    state = stored(in_python, 1, 'some', 3, 'odd', 8)
+    state = stored(standing_run, 1, 'some', 3, 'odd', 8)
     assert_same_bits(leaves['algorithm.server'], state[".algorithm['server']"])
     assert_same_bits(leaves['links.mask'], state['.links.mask'])
     half = leaves['algorithm.half']  # npz has no bfloat16
@@ -139,22 +130,22 @@ def test_leaves_of_one_name_are_refused():
         export._by_dotted_path({'.a.b': np.zeros(1), "['a'].b": np.zeros(1)})
 
 
-def test_a_mistake_costs_one_line(in_python, tmp_path):
+def test_a_mistake_costs_one_line(standing_run, tmp_path):
     with pytest.raises(
         ValueError, match=r'`to` must be another folder than that of a run, got'
     ):
-        export.export(in_python, in_python)
+        export.export(standing_run, standing_run)
     with pytest.raises(ValueError, match=r'`folder` must hold a run'):
         export.export(tmp_path, tmp_path / 'to')
     (tmp_path / 'file').touch()
     with pytest.raises(
         ValueError, match=r'`to` must name a folder, got .*file is a file'
     ):
-        export.export(in_python, tmp_path / 'file')
+        export.export(standing_run, tmp_path / 'file')
     (tmp_path / 'links.npz').write_bytes(b'made by hand')
     before = sorted(tmp_path.rglob('*'))
     with pytest.raises(ValueError, match=r'`to` must hold no other links\.npz'):
-        export.export(in_python, tmp_path)
+        export.export(standing_run, tmp_path)
     assert sorted(tmp_path.rglob('*')) == before
 
 
