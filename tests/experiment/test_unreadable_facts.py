@@ -11,18 +11,13 @@ from tests import refusals
 CONTROL = 'red\x1b[31m'
 
 WRONG = [
-    ('title', 3),
     ('title', CONTROL),
     ('caption', 3),
     ('caption', CONTROL),
-    ('evaluate_start', 1),
     ('metric', 3),
-    ('names', 3),
     ('names', [('fedavg', CONTROL)]),
-    ('reports', 3),
     ('reports.comparison', {'comparison': 3}),
     ('seeds', {0, 1}),
-    ('eval_fn', 3),
     ('eval_fn', lambda params, key, problem: {}),
     ('eval_fn', lambda params, key, problem: {'m': 1j * params.sum()}),
     ('eval_fn', lambda params, key, problem: {CONTROL: params.sum()}),
