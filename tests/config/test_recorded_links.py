@@ -3,13 +3,13 @@
 import json
 import shutil
 
-import jax
 import numpy as np
 import pytest
 
-from fedjax_links import datasets, experiment, participation, runs, simulation
+from fedjax_links import datasets, experiment, participation, runs
 from fedjax_links.config import recorded_links, resolver
 from fedjax_links.participation import PARTICIPATION
+from fedjax_links.preview.links import record_links
 from tests import refusals
 from tests.experiment.configs import values
 
@@ -25,8 +25,7 @@ def build(**changes):
 
 def realised(planned, label, seed):
     """The links of all four rounds, as a simulation draws them."""
-    key = jax.random.key(seed)
-    return simulation.realised_links(key, planned.pattern_at(label, {}), num_rounds=4)
+    return record_links(planned.pattern_at(label, {}), num_rounds=4, seed=seed)
 
 
 @pytest.fixture(scope='module')
@@ -73,7 +72,7 @@ def test_replayed_links_give_the_same_run_to_the_bit(tmp_path):
 def test_masks_repeat_and_unrecorded_probabilities_are_nan(tmp_path):
     build(links=MARKOV).run(tmp_path)
     pattern = recorded_links.recorded(tmp_path, num_clients=8)
-    ours = simulation.realised_links(jax.random.key(7), pattern, num_rounds=8)
+    ours = record_links(pattern, num_rounds=8, seed=7)
     mask = realised(build(links=MARKOV), 'links', 0).mask
     np.testing.assert_array_equal(ours.mask, np.concatenate([mask, mask]))
     assert np.isnan(ours.prob).all()
@@ -89,10 +88,10 @@ def test_links_of_a_fork_stand_at_their_rounds(tmp_path):
     planned.run(tmp_path / 'run')
     planned.fork(tmp_path / 'run', 6, tmp_path / 'fork')
     links = [
-        simulation.realised_links(
-            jax.random.key(0),
+        record_links(
             recorded_links.recorded(tmp_path / name, num_clients=8),
             num_rounds=8,
+            seed=0,
         )
         for name in ('run', 'fork')
     ]
@@ -184,9 +183,8 @@ def test_a_trace_is_read_in_every_format(tmp_path, text, options):
     """Client i is up in rounds i to i + 2."""
     (tmp_path / 'log.csv').write_text(text)
     section = {'name': 'trace', 'path': str(tmp_path / 'log.csv'), 'tick': 1, **options}
-    mask = simulation.realised_links(
-        jax.random.key(0), build(links=section).pattern_at('links', {}), num_rounds=10
-    ).mask
+    pattern = build(links=section).pattern_at('links', {})
+    mask = record_links(pattern, num_rounds=10, seed=0).mask
     rounds = np.arange(10)[:, None] - np.arange(8)
     np.testing.assert_array_equal(mask, (rounds >= 0) & (rounds < 3))
 
@@ -216,10 +214,10 @@ def test_a_name_of_an_earlier_version_still_works(tmp_path):
     (tmp_path / 'log.csv').write_text('client,start,end\na,0,40000\nb,3600,90000\n')
     section = {'path': str(tmp_path / 'log.csv'), 'tick': 3600.0, 'rounds': 24}
     masks = [
-        simulation.realised_links(
-            jax.random.key(0),
+        record_links(
             build(links={'name': name, **section}).pattern_at('links', {}),
             num_rounds=48,
+            seed=0,
         ).mask
         for name in ('look_alike', 'synthetic_trace')
     ]
@@ -343,6 +341,6 @@ def test_a_factory_of_the_users_keeps_its_default_tick(tmp_path):
     for options in ({}, {'tick': 1.0}):
         planned = build(links={'name': name, 'path': str(path), **options})
         pattern = planned.pattern_at('links', {})
-        links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=30)
+        links = record_links(pattern, num_rounds=30, seed=0)
         masks.append(links.mask)
     np.testing.assert_array_equal(*masks)
