@@ -46,6 +46,12 @@ def tuned(**changes):
     return values(**{**base, **changes})
 
 
+def tuned_on_one_pattern(**changes):
+    """Returns such a config over Bernoulli links alone."""
+    patterns = {'bernoulli': tuned()['patterns']['bernoulli']}
+    return tuned(patterns=patterns, **changes)
+
+
 def files_of(folder):
     """Returns the files of a run by path, except those that say where and when it ran."""
     left_out = 'environment.json', '.lock'

@@ -132,9 +132,7 @@ def test_what_the_command_does_before_a_run_an_experiment_does(tmp_path):
 
 
 def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
-    planned = experiment.build(
-        tuned(tuning=None, client={'learning_rate': 0.1, 'local_steps': 1})
-    )
+    planned = experiment.build(values(num_rounds=8, eval_every=4))
     assert dataclasses.replace(planned).config is planned.config
     longer = dataclasses.replace(planned, num_rounds=12, title='Longer')
     assert longer.config == {**planned.config, 'num_rounds': 12, 'title': 'Longer'}
@@ -197,9 +195,10 @@ def test_what_reads_results_is_not_loaded_by_a_run():
 import sys
 from fedjax_links import experiment
 from tests import ROOT
-from tests.experiment.configs import tuned
+from tests.experiment.configs import tuned_on_one_pattern
+reports = {'comparison': {'name': 'comparison'}}
 changes = {'num_seeds': 1, 'algorithms': {'fedavg': {}}}
-experiment.build(tuned(reports={'comparison': {'name': 'comparison'}}, **changes)).run()
+experiment.build(tuned_on_one_pattern(reports=reports, **changes)).run()
 print(sorted({'xarray', 'matplotlib'} & sys.modules.keys()))
 """
     done = subprocess.run(

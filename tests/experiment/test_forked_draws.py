@@ -30,23 +30,29 @@ def build_tuned(**changes):
     )
 
 
+@pytest.fixture(scope='module')
+def by_default(tmp_path_factory):
+    """The folder of a run that says nothing of its draws."""
+    folder = tmp_path_factory.mktemp('by_default') / 'run'
+    build_tuned().run(folder)
+    return folder
+
+
 @pytest.mark.slow
-def test_links_resume_where_the_same_modes_are_written_otherwise(tmp_path):
-    build_tuned().run(tmp_path / 'by_default')
+def test_links_resume_where_the_same_modes_are_written_otherwise(by_default, tmp_path):
     explicit = build_tuned(redraw={'data': 'by_seed'})
-    explicit.fork(tmp_path / 'by_default', 2, tmp_path / 'fork')
-    assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'by_default', after=2)
+    explicit.fork(by_default, 2, tmp_path)
+    assert by_lane(tmp_path) == by_lane(by_default, after=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     'stream, is_resumed', [('links', False), ('batches', True), ('init', True)]
 )
-def test_links_begin_afresh_where_their_draws_change(stream, is_resumed, tmp_path):
-    build_tuned(num_seeds=2).run(tmp_path)
+def test_links_begin_afresh_where_their_draws_change(stream, is_resumed, by_default):
     # A fixed stream has the draws of the first seed.
-    other = build_tuned(num_seeds=2, redraw={'data': 'by_seed', stream: 'fixed'})
-    fork = running.fork(other, tmp_path, 2)
+    other = build_tuned(redraw={'data': 'by_seed', stream: 'fixed'})
+    fork = running.fork(other, by_default, 2)
     resumed = {}
     for lane in other.plan.schedule.main('fedpbc'):
         key = other.plan.draws.key_of('links', lane.seed, lane.point)

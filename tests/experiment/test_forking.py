@@ -12,7 +12,7 @@ from fedjax_links import experiment, runs, simulation
 from fedjax_links.runner import save_clock
 from fedjax_links.storage import checkpoints
 from tests import refusals
-from tests.experiment.configs import tuned
+from tests.experiment.configs import tuned_on_one_pattern
 from tests.experiment.futures import (
     MARKOV,
     assert_same_future,
@@ -237,7 +237,7 @@ def test_an_interrupted_fork_has_the_bytes_of_an_unbroken_one(
 
 @pytest.mark.slow
 def test_a_fork_of_a_tuned_run_is_the_run_itself(tmp_path):
-    planned = experiment.build(tuned())
+    planned = experiment.build(tuned_on_one_pattern(algorithms={'fedavg': {}}))
     planned.run(tmp_path / 'run')
     planned.fork(tmp_path / 'run', 4, tmp_path / 'fork')
     run_lanes = by_lane(tmp_path / 'run', after=4)
@@ -319,7 +319,7 @@ def test_a_lane_is_matched_by_labels_or_as_the_only_one(tmp_path, past):
     np.testing.assert_array_equal(
         results['server/eval_loss'][same], theirs['server/eval_loss'][late]
     )
-    changed.run(tmp_path / 'two')
+    running.start(changed, tmp_path / 'two')
     for wrong, message in (
         (
             {'patterns': {'burt': MARKOV}},

@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.runner.program_cache import Programs
-from tests.experiment.configs import tuned
+from tests.experiment.configs import tuned_on_one_pattern
 from tests.experiment.futures import assert_same_future, build, report_of
 from tests.runner import running
 from tests.runner.running import run_and_cut
@@ -17,7 +17,7 @@ from tests.runner.running import run_and_cut
 def whole(tmp_path_factory):
     """The folder of an unbroken run of sixteen rounds, with tuning."""
     folder = tmp_path_factory.mktemp('whole') / 'run'
-    experiment.build(tuned(num_rounds=16)).run(folder)
+    experiment.build(tuned_on_one_pattern(num_rounds=16)).run(folder)
     return folder
 
 
@@ -25,7 +25,7 @@ def whole(tmp_path_factory):
 @pytest.mark.usefixtures('unrendered')
 @pytest.mark.parametrize('finished', [True, False])
 def test_more_rounds_extend_to_the_bit_without_tuning_again(tmp_path, whole, finished):
-    short = experiment.build(tuned(num_rounds=8))
+    short = experiment.build(tuned_on_one_pattern(num_rounds=8))
     if finished:
         short.run(tmp_path / 'run')
     else:
@@ -37,7 +37,9 @@ def test_more_rounds_extend_to_the_bit_without_tuning_again(tmp_path, whole, fin
             if len(record) > 1:  # a finished lane reports its last round alone
                 advanced_stages.add(lane.stage)
 
-    experiment.build(tuned(num_rounds=16)).run(tmp_path / 'run', [Watch()])
+    experiment.build(tuned_on_one_pattern(num_rounds=16)).run(
+        tmp_path / 'run', [Watch()]
+    )
     assert 'main' in advanced_stages
     assert 'tuning' not in advanced_stages
     assert_same_future(tmp_path / 'run', whole, 16)
