@@ -183,7 +183,7 @@ def test_many_seeds_take_the_memory_of_few(tmp_path, monkeypatch):
     # A problem has 0.8 MB.
     monkeypatch.setattr(problem_families, 'MAX_BYTES', 2**20)
     heaviest = []
-    for num_seeds in (1, 2, 8):
+    for num_seeds in (1, 2, 5):
         listener = Heaviest()
         planned = experiment.build(
             values(problem=problem, num_seeds=num_seeds, num_rounds=2, eval_every=2)
@@ -191,10 +191,10 @@ def test_many_seeds_take_the_memory_of_few(tmp_path, monkeypatch):
         planned.run(callbacks=[listener], devices=1)
         heaviest.append(listener.most)
         del planned
-    one, two, eight = heaviest
+    one, two, five = heaviest
     assert one > 3000 * 256
     assert two < 2.2 * one  # that of the running seed, and that of the seed before
-    assert eight < 1.05 * two
+    assert five < 1.05 * two
 
 
 def test_the_cache_counts_each_array_once(monkeypatch):

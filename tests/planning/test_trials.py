@@ -8,7 +8,9 @@ import fedjax_links as fl
 from fedjax_links import algorithms, experiment, local_training, participation, problems
 from fedjax_links.planning import trials
 from fedjax_links.planning.tuning import search
+from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import last_files_of as files
+from tests.runner import running
 
 
 def search_to_the_end(scores, ranges, num_seeds):
@@ -187,11 +189,14 @@ def test_a_run_finds_a_rate_beyond_its_grid_on_every_pattern():
             1 / 32,
         ]
         assert entry.columns['learning_rate'][entry.best] == 1 / 16
-    alone = quadratic(grow=5, pattern='all').run()
-    assert set(alone['pattern'][alone['stage'] == 'tuning']) == {'all'}
-    assert set(alone['learning_rate'][alone['stage'] == 'main']) == {1 / 16}
-    bounded = quadratic(grow=2).run()
-    assert set(bounded['learning_rate'][bounded['stage'] == 'main']) == {1 / 8}
+
+
+def test_tuning_on_one_pattern_chooses_the_edge_of_its_growth_for_all():
+    run = quadratic(grow=2, pattern='all').run()
+    main = run['stage'] == 'main'
+    assert set(run['pattern'][~main]) == {'all'}
+    assert set(run['pattern'][main]) == {'all', 'also'}
+    assert set(run['learning_rate'][main]) == {1 / 8}
 
 
 def stop_after(count):
@@ -238,7 +243,8 @@ def test_interrupted_or_sharded_tuning_has_the_bytes_of_one_run(
     tmp_path,
 ):
     planned = racing_run()
-    planned.run(tmp_path / 'whole')
+    programs = Programs(planned.plan)
+    running.run(planned, tmp_path / 'whole', programs=programs)
     full = files(tmp_path / 'whole')
     run = fl.runs.read(tmp_path / 'whole')
     tuning = run['stage'] == 'tuning'
@@ -248,12 +254,14 @@ def test_interrupted_or_sharded_tuning_has_the_bytes_of_one_run(
     assert len(tried) > 4
     assert len(set(run['seed'][tuning])) > 2
     for after in (3, 9, 20):
+        folder = tmp_path / f'{after}'
         with pytest.raises(experiment.Stop):
-            planned.run(tmp_path / f'{after}', [stop_after(after)])
-        planned.run(tmp_path / f'{after}')
-        assert files(tmp_path / f'{after}') == full
+            running.run(planned, folder, [stop_after(after)], programs=programs)
+        running.run(planned, folder, programs=programs)
+        assert files(folder) == full
     for index in (2, 0, 1):
-        planned.shard(index, 3).run(tmp_path / 'shards')
+        part = planned.shard(index, 3)
+        running.run(part, tmp_path / 'shards', programs=programs)
     fl.runs.merge(tmp_path / 'shards')
     assert files(tmp_path / 'shards') == full
 

@@ -3,10 +3,11 @@
 import functools
 import re
 
+import jax
 import numpy as np
 import pytest
 
-from fedjax_links import analysis, base, experiment, report
+from fedjax_links import analysis, base, experiment, report, simulation
 from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.links import graphs
 from fedjax_links.preview import theory
@@ -31,7 +32,8 @@ def known_screen(name):
 
 
 @pytest.mark.parametrize(
-    'name', cases(plans.ALL, ['bernoulli', 'cyclic', 'duplex', 'markov', 'separation'])
+    'name',
+    cases(plans.ALL, ['bernoulli', 'cyclic', 'duplex', 'markov', 'separation_listed']),
 )
 def test_the_text_fits_one_screen(name):
     text = known_screen(name)
@@ -131,7 +133,13 @@ def test_noise_of_the_bias_is_its_spread_over_seeds():
         {**plans.KNOWN['markov'], 'schedule': {'name': 'jitter', 'width': 0.1}}
     )
     targets = np.asarray(plan.problem.data, np.float64)
-    records = [base.participants(plans.record(plan, 1600, seed)) for seed in range(40)]
+
+    @jax.jit
+    def active(key):
+        links = simulation.realised_links(key, plan.participation, num_rounds=1600)
+        return base.participants(links)
+
+    records = [np.asarray(active(jax.random.key(seed))) for seed in range(40)]
     limits = [analysis.effective_weights(masks=r).weights @ targets for r in records]
     noise = np.mean([batch_means(r, values=targets)[1] for r in records], axis=0)
     ratio = noise / np.std(limits, axis=0, ddof=1)
@@ -262,7 +270,7 @@ def test_one_of_several_patterns_is_named():
 def test_all_that_looks_at_a_problem_shares_one(tmp_path):
     """From the config to the report, as the command does, data are loaded and divided once."""
     config = {
-        'title': 'Three patterns',
+        'title': 'Two patterns',
         'problem': {
             'name': 'tests.experiment.parts:loaded',
             'num_clients': 6,
@@ -270,10 +278,10 @@ def test_all_that_looks_at_a_problem_shares_one(tmp_path):
         },
         'patterns': {
             name: {**plans.KNOWN[name], 'probs': {'name': 'label_dependent', 'seed': 0}}
-            for name in ('bernoulli', 'sine', 'markov')
+            for name in ('bernoulli', 'markov')
         },
         'client': {'learning_rate': 0.1, 'local_steps': 1},
-        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+        'algorithms': {'fedavg': {}},
         'num_rounds': 2,
         'eval_every': 2,
         'log': ('links',),
@@ -282,7 +290,7 @@ def test_all_that_looks_at_a_problem_shares_one(tmp_path):
     planned = experiment.build(config)
     report.check(planned)
     planned.describe()
-    assert len(theory.summary(planned).splitlines()) > 6
+    assert len(theory.summary(planned).splitlines()) > 4
     planned.check()
     report.write(planned.run(tmp_path / 'run'), planned)
     assert client_stats.read(tmp_path / 'run')['bernoulli'].expected
