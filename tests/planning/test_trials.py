@@ -191,7 +191,7 @@ def test_a_run_finds_a_rate_beyond_its_grid_on_every_pattern():
         assert entry.columns['learning_rate'][entry.best] == 1 / 16
 
 
-def test_tuning_on_one_pattern_chooses_the_edge_of_its_growth_for_all():
+def test_one_pattern_is_tuned_for_all_up_to_the_last_growth():
     run = quadratic(grow=2, pattern='all').run()
     main = run['stage'] == 'main'
     assert set(run['pattern'][~main]) == {'all'}
