@@ -38,28 +38,24 @@ def propagate(probs, targets, factor, start, num_rounds, step):
       Means [T + 1, N + 1, d] and second moments [T + 1, N + 1, d, N + 1, d].
     """
     size = len(probs) + 1
-    maps = [
-        (prob, *step(mask, factor)) for mask, prob in enumeration.active_sets(probs)
-    ]
+    sets = list(enumeration.active_sets(probs))
+    chances = np.array([prob for _, prob in sets])
+    linear, drive = map(
+        np.array, zip(*(step(mask, factor) for mask, _ in sets), strict=True)
+    )
+    push = drive @ targets
+    of_pairs = np.einsum('m,mik,mjl->ikjl', chances, linear, linear)
     mean = np.tile(start, (size, 1))
     second = np.einsum('ia,jb->iajb', mean, mean)
     means = [mean]
     seconds = [second]
     for _ in range(num_rounds):
-        new_mean = np.zeros_like(mean)
-        new_second = np.zeros_like(second)
-        for prob, linear, drive in maps:
-            push = drive @ targets
-            moved = linear @ mean
-            new_mean += prob * (moved + push)
-            new_second += prob * (
-                np.einsum('ik,jl,kalb->iajb', linear, linear, second)
-                + np.einsum('ia,jb->iajb', moved, push)
-                + np.einsum('ia,jb->iajb', push, moved)
-                + np.einsum('ia,jb->iajb', push, push)
-            )
-        mean = new_mean
-        second = new_second
+        moved = linear @ mean
+        cross = np.einsum('m,mia,mjb->iajb', chances, moved, push)
+        second = np.einsum('ikjl,kalb->iajb', of_pairs, second)
+        second += cross + cross.transpose(2, 3, 0, 1)
+        second += np.einsum('m,mia,mjb->iajb', chances, push, push)
+        mean = np.tensordot(chances, moved + push, axes=1)
         means.append(mean)
         seconds.append(second)
     return np.array(means), np.array(seconds)

@@ -24,10 +24,11 @@ def path_law(chain, num_rounds):
     for _ in range(num_rounds - 1):
         longer = {}
         for path, states in law.items():
-            for mode, prob in enumerate(states @ transition):
+            probs = states @ transition
+            for mode in np.flatnonzero(probs):
                 key = (*path, tuple(modes.masks[mode]))
                 after = longer.setdefault(key, np.zeros(len(modes.start)))
-                after[mode] += prob
+                after[mode] += probs[mode]
         law = longer
     return {path: states.sum() for path, states in law.items() if states.sum() > 0}
 

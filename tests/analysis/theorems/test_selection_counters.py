@@ -219,7 +219,9 @@ def test_lemma_2_is_false_as_printed():
     assert selection_counters.lemma2_order(1, rounds) == 1 / 40
 
 
-@pytest.mark.parametrize('rounds', [np.int16(200), np.int32(50_000)])
+@pytest.mark.parametrize(
+    'rounds', [np.int16(200), pytest.param(np.int32(50_000), marks=pytest.mark.slow)]
+)
 def test_rounds_whose_square_overflows_give_the_same_error(rounds):
     chain = analysis.minimum_separation_chain([1.0] * 3, 1)
     first = [1.0, 0.0, 0.0]
