@@ -30,7 +30,7 @@ def table(rng):
 @pytest.mark.parametrize('name', MASKS)
 def test_members_come_first_and_empty_slots_point_past_the_end(name):
     mask = MASKS[name]
-    cohort = cohorts.make_cohort(jnp.asarray(mask))
+    cohort = jax.jit(cohorts.make_cohort)(mask)
     members = np.flatnonzero(mask)
     assert cohort.ids.dtype == jnp.int32
     np.testing.assert_array_equal(
@@ -57,20 +57,30 @@ def test_computing_clients_follow_the_links():
     assert list(cohorts.computing(duplex).ids[:2]) == [N - 1, N]
 
 
+@jax.jit
+def gather_and_scatter(mask, rows, new):
+    cohort = cohorts.make_cohort(mask)
+    return cohorts.gather(cohort, rows), cohorts.scatter(cohort, rows, new)
+
+
 @pytest.mark.parametrize('name', MASKS)
 def test_gather_and_scatter_touch_the_members_rows_only(rng, name):
     mask = MASKS[name]
     rows = table(rng)
-    cohort = cohorts.make_cohort(jnp.asarray(mask))
-    gathered = cohorts.gather(cohort, rows)
-    np.testing.assert_array_equal(gathered['a'][: mask.sum()], rows['a'][mask])
     new = {'a': -np.ones((N, 3), np.float32), 'b': np.full(N, 99, np.int32)}
     new['a'][mask.sum() :] = np.nan  # whatever the empty slots computed
-    scattered = cohorts.scatter(cohort, jax.tree.map(jnp.asarray, rows), new)
+    gathered, scattered = gather_and_scatter(mask, rows, new)
+    members_rows = np.asarray(gathered['a'])[: mask.sum()]
+    np.testing.assert_array_equal(members_rows, rows['a'][mask])
     np.testing.assert_array_equal(
         scattered['a'], np.where(mask[:, None], -1, rows['a'])
     )
     np.testing.assert_array_equal(scattered['b'], np.where(mask, 99, rows['b']))
+
+
+@jax.jit
+def weighted_sum(mask, values, weights=None):
+    return cohorts.weighted_sum(cohorts.make_cohort(mask), {'v': values}, weights)
 
 
 @pytest.mark.parametrize('name', MASKS)
@@ -79,15 +89,12 @@ def test_weighted_sum_counts_members_and_never_reads_empty_slots(rng, name):
     size = mask.sum()
     values = rng.normal(size=(N, 2)).astype(np.float32)
     weights = rng.random(N).astype(np.float32)
-    cohort = cohorts.make_cohort(jnp.asarray(mask))
     expected = (weights[:size, None] * values[:size]).sum(axis=0)
     values[size:] = np.nan
     weights[size:] = np.nan
-    total = cohorts.weighted_sum(
-        cohort, {'v': jnp.asarray(values)}, jnp.asarray(weights)
-    )
+    total = weighted_sum(mask, values, weights)
     np.testing.assert_allclose(total['v'], expected, rtol=1e-6, atol=1e-7)
-    plain = cohorts.weighted_sum(cohort, {'v': jnp.asarray(values)})
+    plain = weighted_sum(mask, values)
     np.testing.assert_allclose(
         plain['v'], values[:size].sum(axis=0), rtol=1e-6, atol=1e-7
     )
@@ -111,10 +118,8 @@ def expected_of(mask, rows):
     return total, len(members), new
 
 
-WIDTHS = [(1, 2), (2, 3), (2, 3, N)]
-
-
-@pytest.mark.parametrize('chunk_size', [*range(1, N + 1), *WIDTHS])
+# One by one; all chunks full or not, for three members or seven; all at once; several widths.
+@pytest.mark.parametrize('chunk_size', [1, 3, 4, N, (1, 2), (2, 3, N)])
 def test_every_chunk_size_gives_the_same_sums_and_the_same_table(rng, chunk_size):
     rows = table(rng)
     run = jax.jit(
@@ -133,7 +138,7 @@ def test_every_chunk_size_gives_the_same_sums_and_the_same_table(rng, chunk_size
         np.testing.assert_array_equal(new['b'], expected_rows['b'])
 
 
-@pytest.mark.parametrize('chunk_size', [1, 2, 3, 4, 6, 7, 20, (2, 3)])
+@pytest.mark.parametrize('chunk_size', [1, 3, 4, 7, 20, (2, 3)])
 def test_everyone_in_chunks_of_any_size(rng, chunk_size):
     rows = table(rng)
     total, new = jax.jit(
@@ -150,26 +155,29 @@ def test_everyone_in_chunks_of_any_size(rng, chunk_size):
 
 @pytest.mark.parametrize('everyone', [True, False])
 @pytest.mark.parametrize('chunk_size', [1, 16, 1000])
-@pytest.mark.parametrize('dtype', [jnp.bfloat16, jnp.float16])
-def test_sums_over_clients_of_narrow_values_are_of_float32(dtype, chunk_size, everyone):
+def test_sums_over_clients_of_narrow_values_are_of_float32(chunk_size, everyone):
     """Added up in bfloat16, a thousand ones stay at 256; a sum of float16 may not fit into it."""
-    ones = jnp.ones((1000, 2), dtype)
-    largest = jnp.full((1000, 2), 100, dtype)
-    cohort = (
-        cohorts.all_clients(1000)
-        if everyone
-        else cohorts.make_cohort(jnp.ones(1000, bool))
-    )
-    total, rows = cohorts.map_reduce(
-        lambda i, row: (row, row), cohort, (ones, largest), chunk_size=chunk_size
-    )
+    ones = np.ones((1000, 2), jnp.bfloat16)
+    large = np.full((1000, 2), 100, np.float16)
+
+    @jax.jit
+    def run(mask, rows):
+        if everyone:
+            cohort = cohorts.all_clients(1000)
+        else:
+            cohort = cohorts.make_cohort(mask)
+        return cohorts.map_reduce(
+            lambda i, row: (row, row), cohort, rows, chunk_size=chunk_size
+        )
+
+    total, rows = run(np.ones(1000, bool), (ones, large))
     np.testing.assert_array_equal(total[0], np.full(2, 1000, np.float32))
     np.testing.assert_array_equal(total[1], np.full(2, 100_000, np.float32))
-    assert {leaf.dtype for leaf in jax.tree.leaves(total)} == {np.dtype(np.float32)}
-    assert rows[0].dtype == rows[1].dtype == dtype
+    assert [leaf.dtype for leaf in total] == [np.float32, np.float32]
+    assert [leaf.dtype for leaf in rows] == [jnp.bfloat16, np.float16]
 
 
-@pytest.mark.parametrize('chunk_size', [1, 2, 4, 7, (2, 3)])
+@pytest.mark.parametrize('chunk_size', [1, 4, 7, (2, 3)])
 def test_nan_of_absent_clients_never_leaks(chunk_size):
     """An empty slot repeats the last client's row, whose NaN must stay there."""
 
@@ -193,12 +201,17 @@ def test_nan_of_absent_clients_never_leaks(chunk_size):
 def test_clients_without_rows_contribute(rng):
     values = rng.normal(size=N).astype(np.float32)
     mask = MASKS['some']
-    total, nothing = cohorts.map_reduce(
-        lambda i, row: (jnp.asarray(values)[i], row),
-        cohorts.make_cohort(jnp.asarray(mask)),
-        (),
-        chunk_size=2,
-    )
+
+    @jax.jit
+    def run(mask):
+        return cohorts.map_reduce(
+            lambda i, row: (jnp.asarray(values)[i], row),
+            cohorts.make_cohort(mask),
+            (),
+            chunk_size=2,
+        )
+
+    total, nothing = run(mask)
     np.testing.assert_allclose(total, values[mask].sum(), rtol=1e-6)
     assert nothing == ()
 
@@ -299,9 +312,9 @@ def test_vmapped_lanes_equal_single_runs(rng, chunk_size):
         cohort = cohorts.make_cohort(mask)
         return cohorts.map_reduce(body, cohort, rows, chunk_size=chunk_size)
 
-    totals, tables = jax.jit(jax.vmap(run))(masks)
+    totals, tables = jax.tree.map(np.asarray, jax.jit(jax.vmap(run))(masks))
     for lane, mask in enumerate(masks):
-        total, new = run(jnp.asarray(mask))
+        total, new = run(mask)
         np.testing.assert_allclose(
             totals['sum'][lane], total['sum'], rtol=1e-6, atol=1e-6
         )

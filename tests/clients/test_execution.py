@@ -59,7 +59,7 @@ def test_without_names_or_on_a_cpu_it_does(name):
         assert 'while' in set(primitives(jax.make_jaxpr(round_of(name, links))().jaxpr))
 
 
-@pytest.mark.parametrize('name', cases(ALGORITHMS, ['fedavg', 'mifa']))
+@pytest.mark.parametrize('name', cases(ALGORITHMS, ['mifa']))
 def test_devices_of_all_kinds_compute_the_same(name, monkeypatch):
     """Up to the order of sums: wide and narrow, of known size and of unknown."""
     expected = jax.jit(round_of(name, NAMED))()
@@ -111,8 +111,16 @@ def test_the_device_is_the_one_that_settings_name():
         assert memory.platform() == 'cpu'
 
 
-@pytest.mark.parametrize('size', [1, 2, 4, 6])
-@pytest.mark.parametrize('chunk_size', [1, 2, 4, 9, (2, 3)])
+@pytest.mark.parametrize(
+    'size, chunk_size',
+    [
+        *((size, 1) for size in (1, 4, 6)),
+        *((size, 2) for size in (1, 4)),
+        *((size, 4) for size in (1, 4, 6)),
+        *((size, 9) for size in (4, 6)),
+        *((size, (2, 3)) for size in (1, 4, 6)),
+    ],
+)
 @pytest.mark.parametrize('platform', ['cpu', 'gpu'])
 def test_sums_and_rows_are_those_of_the_members(
     size, chunk_size, platform, monkeypatch
@@ -120,16 +128,19 @@ def test_sums_and_rows_are_those_of_the_members(
     """Of a cohort of known size: integers, so that the order of sums does not matter."""
     monkeypatch.setattr(memory, 'platform', lambda: platform)
     ids = np.sort(np.random.default_rng(size).choice(6, size, replace=False))
-    cohort = cohorts.Cohort(jnp.asarray(ids, jnp.int32), size, 6)
-    table = jnp.arange(60, 72).reshape(6, 2)
-    total, rows = cohorts.map_reduce(
-        lambda i, row: (i * row, row + 10 * i), cohort, table, chunk_size=chunk_size
-    )
-    expected = np.array(table)
+    table = np.arange(60, 72).reshape(6, 2)
+
+    @jax.jit
+    def run(ids, table):
+        cohort = cohorts.Cohort(ids, size, 6)
+        return cohorts.map_reduce(
+            lambda i, row: (i * row, row + 10 * i), cohort, table, chunk_size=chunk_size
+        )
+
+    total, rows = run(ids.astype(np.int32), table)
+    expected = table.copy()
     expected[ids] += 10 * ids[:, None]
-    np.testing.assert_array_equal(
-        total, (ids[:, None] * np.array(table)[ids]).sum(axis=0)
-    )
+    np.testing.assert_array_equal(total, (ids[:, None] * table[ids]).sum(axis=0))
     np.testing.assert_array_equal(rows, expected)
 
 

@@ -1,5 +1,6 @@
 """Rounds of a named cohort: what a mask gives, at the cost of the cohort."""
 
+import functools
 import re
 
 import jax
@@ -50,26 +51,27 @@ def test_a_named_cohort_is_treated_as_its_mask(name, monkeypatch):
 
 
 def test_a_sample_that_names_its_cohort_keeps_its_ids():
-    ids = jnp.array([1, 4, 6], jnp.int32)
-    links = base.cohort_links(ids, 6, 0.5, is_full=False)
-    assert links.size == 2
-    for cohort in (cohorts.participating(links), cohorts.delivering(links)):
+    @functools.partial(jax.jit, static_argnums=0)
+    def run(cohort_of, ids):
+        links = base.cohort_links(ids, 6, 0.5, is_full=False)
+        cohort = cohort_of(links)
         assert cohort.ids is ids
         assert cohort.num_clients == 6
         rows = jnp.arange(6.0)
-        new = jnp.array([-1.0, -2.0, -3.0])
-        np.testing.assert_array_equal(
-            cohorts.scatter(cohort, rows, new), [0, -1, 2, 3, -2, 5]
-        )
+        scattered = cohorts.scatter(cohort, rows, jnp.array([-1.0, -2.0, -3.0]))
         total, table = cohorts.map_reduce(
             lambda i, row: (row, row + i), cohort, rows, chunk_size=2
         )
-        assert total == 5
-        np.testing.assert_array_equal(table, [0, 2, 2, 3, 8, 5])
-    np.testing.assert_array_equal(
-        cohorts.count_participants(links, jnp.arange(6)), [0, 2, 2, 3, 5, 5]
-    )
-    np.testing.assert_array_equal(cohorts.computing(links).ids, np.arange(6))
+        counts = cohorts.count_participants(links, jnp.arange(6))
+        computing = cohorts.computing(links).ids
+        return links.size, scattered, total, table, counts, computing
+
+    expected = 2, [0, -1, 2, 3, -2, 5], 5, [0, 2, 2, 3, 8, 5]
+    expected = *expected, [0, 2, 2, 3, 5, 5], range(6)
+    for cohort_of in (cohorts.participating, cohorts.delivering):
+        results = run(cohort_of, np.array([1, 4, 6], np.int32))
+        for actual, values in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(actual, values)
 
 
 def test_no_client_is_active_before_the_first_round():

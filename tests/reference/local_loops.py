@@ -1,5 +1,7 @@
 """Local steps of linear regression as NumPy loops, on the batches that the key tree draws."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,9 +46,14 @@ def as_params(flat):
     return {'w': jnp.asarray(flat[:2]), 'b': jnp.asarray(flat[2])}
 
 
+@functools.partial(jax.jit, static_argnums=1)
+def random_bits(key, size):
+    return jax.random.bits(key, (size,), 'uint32')
+
+
 def sampled_rows(step_key, size, count):
     """Rows of a minibatch: 32 random bits each, scaled in 64-bit integers."""
-    bits = np.asarray(jax.random.bits(step_key, (size,), 'uint32'), np.uint64)
+    bits = np.asarray(random_bits(step_key, size), np.uint64)
     return (bits * np.uint64(count) >> np.uint64(32)).astype(int)
 
 
