@@ -193,7 +193,8 @@ def test_training_and_held_out_metrics_side_by_side(rng):
         eval_data=(np.float32(held_out), np.float32(held_out_labels)),
     )
     w = np.array([0.5, -1.5])
-    measured = evaluation.train_and_eval(jnp.float32(w), jax.random.key(0), problem)
+    measure = jax.jit(evaluation.train_and_eval)
+    measured = measure(np.float32(w), jax.random.key(0), problem)
     assert set(measured) == {'train_loss', 'eval_loss'}
     train = np.mean((features @ w - labels) ** 2)
     np.testing.assert_allclose(measured['train_loss'], train, rtol=1e-5)
@@ -230,7 +231,8 @@ def test_what_is_measured_on_training_data_is_called_so():
         assert set(measured) == names
     # Of the first 100 clients: (1 + 9) / 2 times the square of the client's index.
     expected = np.mean(5 * np.arange(100.0) ** 2)
-    result = evaluation.train_and_eval(jnp.zeros(1), jax.random.key(0), built)
+    measure = jax.jit(evaluation.train_and_eval)
+    result = measure(np.zeros(1, np.float32), jax.random.key(0), built)
     np.testing.assert_allclose(result['train_loss'], expected, rtol=1e-6)
     assert evaluation.direction(rising_loss, 'train_loss') == 'max'
     for other in (
@@ -319,7 +321,8 @@ def test_shipped_problems_state_which_way_is_better(make, metric, way):
 def test_many_narrow_gradients_have_the_norm_of_their_mean():
     problem = problems.quadratic(np.ones((2000, 1)))
     narrow = jnp.zeros(1, jnp.bfloat16)
-    norm = evaluation.squared_gradient_norm(narrow, jax.random.key(0), problem)
+    measure = jax.jit(evaluation.squared_gradient_norm)
+    norm = measure(narrow, jax.random.key(0), problem)
     assert float(norm) == pytest.approx(1.0, rel=1e-5)
 
 

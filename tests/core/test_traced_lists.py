@@ -52,7 +52,7 @@ def outputs(make_pattern, make_algorithm, values):
     return result.state.algorithm.server, result.state.links.mask
 
 
-@pytest.mark.parametrize('part', cases([*PATTERNS, *ALGORITHMS], ['rates', 'weights']))
+@pytest.mark.parametrize('part', cases([*PATTERNS, *ALGORITHMS], ['rates']))
 def test_a_list_of_tracers_is_an_array_of_them(part):
     make_pattern = PATTERNS.get(part, lambda v: UPLINKS)
     make_algorithm = ALGORITHMS.get(part, lambda v: algorithms.fedavg(CLIENT))

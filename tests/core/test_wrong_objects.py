@@ -189,11 +189,9 @@ def test_what_cannot_be_iterated_is_no_list(value):
 @pytest.mark.parametrize('value', [None, 'a', 0.5, [0.5], {}])
 def test_rounds_need_a_problem(value):
     key = jax.random.key(0)
-    fedavg = algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))
-    state = simulation.init(key, fedavg, PATTERN, PROBLEM)
     links = simulation.realised_links(key, PATTERN, num_rounds=2)
     with refusals.names('problem', 'problem'):
-        simulation.advance(state, key, links, fedavg, value)
+        simulation.advance(RESULT.state, key, links, FEDAVG, value)
 
 
 def test_a_state_needs_a_pattern_of_the_clients_of_the_problem():
