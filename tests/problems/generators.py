@@ -18,11 +18,17 @@ class SyntheticDraw(NamedTuple):
     centre_means: np.ndarray
 
 
+def draw_counts(rng, num_clients):
+    """Draws the numbers of examples of Synthetic(alpha, beta) before any cap."""
+    deviates = [rng.standard_normal() for _ in range(num_clients)]
+    return [int(np.exp(4 + 2 * deviate)) + 50 for deviate in deviates]
+
+
 def draw_synthetic(alpha=1.0, beta=1.0, *, num_clients=30, max_examples=None, seed=0):
     """Draws as Li et al. (MLSys 2020, section 5.1) describe; alpha and beta are deviations."""
     rng = np.random.default_rng([seed, 0x5341])
     clients = range(num_clients)
-    counts = [int(np.exp(4 + 2 * rng.standard_normal())) + 50 for _ in clients]
+    counts = draw_counts(rng, num_clients)
     model_means = [alpha * rng.standard_normal() for _ in clients]
     centre_means = [beta * rng.standard_normal() for _ in clients]
     weights = [mean + rng.standard_normal((60, 10)) for mean in model_means]

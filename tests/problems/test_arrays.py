@@ -1,5 +1,7 @@
 """Problems from arrays: who owns what, how it is evaluated, what is refused."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -187,26 +189,25 @@ def dense(params, features):
 def test_a_flax_module_with_cross_entropy():
     labels = np.arange(8) % 4
     features, problem = flax_problem(labels, module=Linear(4))
-    params = problem.init_params(jax.random.key(0))
+    params = jax.jit(problem.init_params)(jax.random.key(0))
     logits = dense(params, features)
     log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    measured = problem.metrics(params, problem.eval_data)
+    measured = jax.jit(problem.metrics)(params, problem.eval_data)
     expected = -log_probs[np.arange(8), labels].mean()
     np.testing.assert_allclose(measured['loss'], expected, rtol=1e-5)
     np.testing.assert_allclose(
         measured['accuracy'], np.mean(logits.argmax(axis=1) == labels)
     )
-    np.testing.assert_allclose(
-        problem.loss_fn(params, problem.data), expected, rtol=1e-5
-    )
+    loss = jax.jit(problem.loss_fn)(params, problem.data)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
 def test_a_flax_module_with_squared_error_or_any_loss():
     labels = np.random.default_rng(2).normal(size=(8, 2)).astype(np.float32)
     features, problem = flax_problem(labels, module=Linear(2), loss='squared_error')
-    params = problem.init_params(jax.random.key(0))
+    params = jax.jit(problem.init_params)(jax.random.key(0))
     error = dense(params, features) - labels
-    measured = problem.metrics(params, problem.eval_data)
+    measured = jax.jit(problem.metrics)(params, problem.eval_data)
     assert set(measured) == {'loss'}
     np.testing.assert_allclose(measured['loss'], np.mean(error**2), rtol=1e-5)
     _, other = flax_problem(
@@ -214,9 +215,8 @@ def test_a_flax_module_with_squared_error_or_any_loss():
         module=Linear(2),
         loss=lambda outputs, labels: jnp.mean(jnp.abs(outputs - labels)),
     )
-    np.testing.assert_allclose(
-        other.loss_fn(params, other.data), np.mean(np.abs(error)), rtol=1e-5
-    )
+    loss = jax.jit(other.loss_fn)(params, other.data)
+    np.testing.assert_allclose(loss, np.mean(np.abs(error)), rtol=1e-5)
 
 
 def test_modules_and_losses_that_do_not_fit_are_refused():
@@ -300,14 +300,18 @@ def test_an_evaluation_copies_no_data():
 def test_off_the_cpu_several_groups_are_measured_at_once(monkeypatch):
     """The groups are the same, so a loss that looks at a whole group is, too."""
     rows = np.random.default_rng(0).normal(size=(5_000, 3)).astype(np.float32)
-    examples = arrays.Batch(jnp.asarray(rows), jnp.zeros(5_000, jnp.int32))
+    examples = arrays.Batch(rows, np.zeros(5_000, np.int32))
 
     def spread(params, batch):
         return {'spread': jnp.std(batch.features @ params)}
 
-    expected = losses.measure(spread, jnp.ones(3), examples)['spread']
+    def measure():
+        run = jax.jit(functools.partial(losses.measure, spread))
+        return run(np.ones(3, np.float32), examples)['spread']
+
+    expected = measure()
     monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
-    result = losses.measure(spread, jnp.ones(3), examples)['spread']
+    result = measure()
     np.testing.assert_allclose(result, expected, rtol=1e-6)
     groups = np.split(rows.sum(axis=1), range(1024, 5_000, 1024))
     sizes = np.array([len(group) for group in groups])

@@ -118,18 +118,20 @@ def test_regression_on_fresh_draws_has_the_stated_error():
     vectors, shifts = draw_regression_clients(num_clients=50, seed=4, **settings)
     fit = analysis.best_linear_fit(vectors, shifts, sigma=0.3)
     x, y = (np.asarray(part, float) for part in problem.data)
+    measure = jax.jit(problem.metrics)
     for model in (fit.vector, np.zeros(3)):
         squares = np.square(x @ model - y)
-        result = problem.metrics(np.float32(model), problem.eval_data)
+        result = measure(np.float32(model), problem.eval_data)
         error = np.sqrt(np.mean(squares.reshape(50, -1).var(axis=1)) / len(y))
         assert abs(squares.mean() - result['loss']) < LIMIT * error
     assert float(problem.attainable['loss']) == pytest.approx(fit.error, rel=1e-12)
     np.testing.assert_allclose(
-        problem.metrics(np.float32(fit.vector), problem.eval_data)['loss'],
+        measure(np.float32(fit.vector), problem.eval_data)['loss'],
         fit.error,
         rtol=1e-6,
     )
-    gradient = jax.grad(problem.loss_fn)(np.float32(fit.vector), problem.data)
+    slope = jax.jit(jax.grad(problem.loss_fn))
+    gradient = np.asarray(slope(np.float32(fit.vector), problem.data))
     assert np.all(np.abs(gradient) < 0.1)  # w* is of the population
 
 
@@ -144,10 +146,11 @@ def test_what_is_known_is_printed_before_a_run():
         'eval_every': 2,
     }
     known = "The population's best model, exactly: accuracy 0.6000."
-    assert blank_view.blank(experiment.build(config)).caption == known
+    planned = experiment.build(config)
+    assert blank_view.blank(planned).caption == known
     line = "best     accuracy 0.6000 (the population's best model, exact)"
-    assert line in experiment.build(config).describe().splitlines()
-    links = configured_links.from_experiment(experiment.build(config))
+    assert line in planned.describe().splitlines()
+    links = configured_links.from_experiment(planned)
     assert line in theory.text(links, links.record(32)).splitlines()
 
 

@@ -1,6 +1,7 @@
 """Named data sets over clients: normalised inside the program, and augmented in training alone."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +43,17 @@ def train(problem, *, seed=5, batch_size=BATCH, num_rounds=NUM_ROUNDS):
         )
     )
     return run(jax.random.key(seed), problem).state.algorithm.server
+
+
+@functools.cache
+def trained(augment):
+    """A problem that augments its images so, and the server model after training on it."""
+    problem = build(augment=augment, normalise='fashion_mnist')
+    return problem, train(problem)
+
+
+def start_of(problem, seed=0):
+    return jax.jit(problem.init_params)(jax.random.key(seed))
 
 
 def apart(first, second):
@@ -97,7 +109,7 @@ def gradient(params, images, labels):
 def by_hand(problem, names, *, seed=5, normalise=None):
     """FedAvg with every client, step by step; keys as documented."""
     root = jax.random.key(seed)
-    server = dict(problem.init_params(prng.model_key(root))['Dense_0'])
+    server = dict(jax.jit(problem.init_params)(prng.model_key(root))['Dense_0'])
     images, labels = (np.asarray(a) for a in problem.data)
     images = images / np.float32(255)
     if normalise is not None:
@@ -132,32 +144,31 @@ def by_hand(problem, names, *, seed=5, normalise=None):
     [('crop', 'mirror'), pytest.param((together, 'crop'), marks=pytest.mark.slow)],
 )
 def test_training_is_the_loop_by_hand(names):
-    problem = build(augment=names, normalise='fashion_mnist')
+    problem, model = trained(names)
     expected = by_hand(problem, names, normalise='fashion_mnist')
-    trained = train(problem)['Dense_0']
-    assert apart(trained, expected) < 2e-4
-    others = {('mirror', 'crop'), ('crop', together), ()}
-    for other in others:
-        assert (
-            apart(by_hand(problem, other, normalise='fashion_mnist'), expected) > 2e-2
-        )
+    assert apart(model['Dense_0'], expected) < 2e-4
+    for others in (('mirror', 'crop'), ('crop', together), ()):
+        other = by_hand(problem, others, normalise='fashion_mnist')
+        assert apart(other, expected) > 2e-2
 
 
 def test_evaluation_sees_images_as_they_are():
     plain = build()
     augmented = build(augment=('crop', 'mirror'))
-    params = jax.tree.map(lambda a: a + 0.1, plain.init_params(jax.random.key(1)))
+    params = jax.tree.map(lambda a: np.asarray(a) + 0.1, start_of(plain, 1))
     assert plain.random_loss_fn is None
     np.testing.assert_array_equal(
-        augmented.loss_fn(params, augmented.data), plain.loss_fn(params, plain.data)
+        jax.jit(augmented.loss_fn)(params, augmented.data),
+        jax.jit(plain.loss_fn)(params, plain.data),
     )
+    measure = jax.jit(augmented.metrics)
+    measure_plain = jax.jit(plain.metrics)
     for part in ('data', 'eval_data'):
-        measured = augmented.metrics(params, getattr(augmented, part))
-        expected = plain.metrics(params, getattr(plain, part))
-        assert measured == expected
+        measured = measure(params, getattr(augmented, part))
+        assert measured == measure_plain(params, getattr(plain, part))
+    random_loss = jax.jit(augmented.random_loss_fn)
     losses = {
-        float(augmented.random_loss_fn(params, augmented.data, jax.random.key(i)))
-        for i in range(8)
+        float(random_loss(params, augmented.data, jax.random.key(i))) for i in range(8)
     }
     assert len(losses) == 8
 
@@ -184,8 +195,11 @@ def test_normalising_in_the_program_is_normalising_beforehand():
     np.testing.assert_array_equal(inside.eval_data.features, raw.test_features)
 
 
-def count_distinct(make_problem, key):
-    """Counts the different images that augmentation makes of a batch of equal ones."""
+@pytest.mark.parametrize('name, least', [('crop', 16), ('mirror', 2)])
+def test_images_of_a_minibatch_have_draws_of_their_own(name, least):
+    same = np.repeat(pixels(3, 1), 30, axis=0)
+    test = {'test_features': same, 'test_labels': np.zeros(30, int)}
+    data = datasets.Dataset(same, np.arange(30) % CLASSES, **test)
     seen = []
 
     class Probe(nn.Module):
@@ -194,23 +208,14 @@ def count_distinct(make_problem, key):
             jax.debug.callback(lambda batch: seen.append(np.asarray(batch)), features)
             return nn.Dense(CLASSES)(features.reshape(len(features), -1))
 
-    problem = make_problem(Probe())
-    problem.random_loss_fn(problem.init_params(jax.random.key(0)), problem.data, key)
-    jax.effects_barrier()
-    return len({image.tobytes() for image in seen[-1]})
-
-
-@pytest.mark.parametrize('name, least', [('crop', 16), ('mirror', 2)])
-def test_images_of_a_minibatch_have_draws_of_their_own(name, least):
-    same = np.repeat(pixels(3, 1), 30, axis=0)
-    test = {'test_features': same, 'test_labels': np.zeros(30, int)}
-    data = datasets.Dataset(same, np.arange(30) % CLASSES, **test)
-
-    def make_problem(module):
-        return build(data, model=module, augment=(name,))
-
-    counts = [count_distinct(make_problem, jax.random.key(i)) for i in range(3)]
-    assert min(counts) >= least  # of 81 windows, 30 draws show about 25
+    problem = build(data, model=Probe(), augment=(name,))
+    params = start_of(problem)
+    random_loss = jax.jit(problem.random_loss_fn)
+    for i in range(3):
+        random_loss(params, problem.data, jax.random.key(i))
+        jax.effects_barrier()
+        different = {image.tobytes() for image in seen[-1]}
+        assert len(different) >= least  # of 81 windows, 30 draws show about 25
 
 
 @pytest.mark.slow
@@ -231,7 +236,7 @@ def test_dropout_and_augmentation_each_have_half_of_the_key():
     module = models.CNN(CLASSES, channels=(2,), hidden=(8,), dropout_rate=0.5)
     both = build(model=module, augment=('mirror',))
     dropout = build(model=module)
-    params = both.init_params(jax.random.key(0))
+    params = start_of(both)
     batch = both.data
     images = batch.features / np.float32(255)
 
@@ -256,7 +261,7 @@ def test_dropout_and_augmentation_each_have_half_of_the_key():
 
 @pytest.mark.slow
 def test_lanes_side_by_side_are_runs_of_their_own():
-    problem = build(augment=('crop', 'mirror'), normalise='fashion_mnist')
+    problem, _ = trained(('crop', 'mirror'))
 
     def make_algorithm(learning_rate):
         program = local_training.local_sgd(
@@ -286,9 +291,8 @@ def test_pixels_take_a_quarter_of_the_memory():
         train_features=data.train_features / np.float32(255),
         test_features=data.test_features / np.float32(255),
     )
-    options = {'normalise': 'fashion_mnist', 'augment': ('crop',)}
-    small = build(data, **options)
-    large = build(floats, **options)
+    small, small_end = trained(('crop', 'mirror'))
+    large = build(floats, augment=('crop', 'mirror'), normalise='fashion_mnist')
     for part in ('data', 'eval_data'):
         stored = np.asarray(getattr(small, part).features)
         scaled = np.asarray(getattr(large, part).features)
@@ -296,6 +300,6 @@ def test_pixels_take_a_quarter_of_the_memory():
         assert 4 * stored.nbytes == scaled.nbytes
         np.testing.assert_array_equal(stored / np.float32(255), scaled)
     params = train(large)
-    assert apart(train(small), params) < 1e-4
-    measured = [p.metrics(params, p.eval_data) for p in (small, large)]
+    assert apart(small_end, params) < 1e-4
+    measured = [jax.jit(p.metrics)(params, p.eval_data) for p in (small, large)]
     np.testing.assert_allclose(measured[0]['loss'], measured[1]['loss'], rtol=1e-5)

@@ -1,5 +1,7 @@
 """Networks over tokens: the equations as float64 loops, what they can see, and that they learn."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,10 +22,15 @@ SMALL = {
 }
 
 
-def init(module, tokens, seed=0):
+SCORES = {name: jax.jit(module.apply) for name, module in SMALL.items()}
+TOKENS = np.random.default_rng(20231).integers(0, 5, (8, 6)).astype(np.uint8)
+
+
+@functools.cache
+def params_of(name):
     """Parameters, with biases that matter."""
-    params = jax.jit(module.init)(jax.random.key(seed), tokens)['params']
-    return jax.tree.map(lambda leaf: leaf + 0.1, params)
+    params = jax.jit(SMALL[name].init)(jax.random.key(0), TOKENS)
+    return jax.tree.map(lambda leaf: np.asarray(leaf) + np.float32(0.1), params)
 
 
 def dense(layer, x):
@@ -95,51 +102,53 @@ def numpy_transformer(params, tokens):
 @pytest.mark.parametrize(
     'name, loop', [('gru', numpy_gru), ('transformer', numpy_transformer)]
 )
-def test_the_network_is_the_loop(name, loop, rng):
-    tokens = rng.integers(0, 5, (3, 6)).astype(np.uint8)
-    params = init(SMALL[name], tokens)
-    scores = jax.jit(SMALL[name].apply)({'params': params}, tokens)
-    assert (scores.shape, scores.dtype) == ((3, 5), jnp.float32)
-    np.testing.assert_allclose(scores, loop(params, tokens), rtol=1e-4, atol=1e-5)
+def test_the_network_is_the_loop(name, loop):
+    params = params_of(name)
+    scores = SCORES[name](params, TOKENS)
+    assert (scores.shape, scores.dtype) == ((8, 5), jnp.float32)
+    expected = loop(params['params'], TOKENS)
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize('name', SMALL)
-def test_scores_after_every_token_see_no_later_one(name, rng):
-    tokens = rng.integers(0, 5, (2, 6)).astype(np.int32)
-    module = SMALL[name].clone(every_token=True)
-    params = {'params': init(module, tokens)}
-    scores = jax.jit(module.apply)(params, tokens)
-    assert scores.shape == (2, 6, 5)
-    last = jax.jit(SMALL[name].apply)(params, tokens)
+def test_scores_after_every_token_see_no_later_one(name):
+    params = params_of(name)
+    every_token = jax.jit(SMALL[name].clone(every_token=True).apply)
+    tokens = TOKENS.astype(np.int32)
+    scores = np.asarray(every_token(params, tokens))
+    assert scores.shape == (8, 6, 5)
+    last = SCORES[name](params, TOKENS)
     np.testing.assert_allclose(scores[:, -1], last, rtol=1e-5, atol=1e-6)
     later = tokens.copy()
     later[:, 4:] = (later[:, 4:] + 1) % 5
-    changed = jax.jit(module.apply)(params, later)
+    changed = np.asarray(every_token(params, later))
     np.testing.assert_array_equal(changed[:, :4], scores[:, :4])
     assert np.all(np.abs(changed[:, 4:] - scores[:, 4:]).max(-1) > 1e-4)
 
 
 @pytest.mark.parametrize('name', cases(SMALL, ['gru']))
-def test_in_bfloat16_parameters_gradients_and_scores_are_float32(name, rng):
-    tokens = rng.integers(0, 5, (8, 6)).astype(np.int32)
+def test_in_bfloat16_parameters_gradients_and_scores_are_float32(name):
+    params = params_of(name)
     half = SMALL[name].clone(dtype='bfloat16')
-    params = {'params': init(half, tokens)}
-    ours = jax.jit(half.apply)(params, tokens)
-    exact = jax.jit(SMALL[name].apply)(params, tokens)
+    program = jax.jit(half.apply).trace(params, TOKENS)
+    assert 'bf16' in str(program.jaxpr)
+    ours = program.lower().compile()(params, TOKENS)
+    exact = np.asarray(SCORES[name](params, TOKENS))
     assert ours.dtype == jnp.float32
     # A few dozen roundings of 2^-9 each, most of which average out.
     assert 0 < np.abs(ours - exact).max() <= 10 * 2**-9 * np.abs(exact).max()
+    start = jax.eval_shape(half.init, jax.random.key(0), TOKENS)
     slopes = jax.eval_shape(
-        jax.grad(lambda params: half.apply(params, tokens).sum()), params
+        jax.grad(lambda params: half.apply(params, TOKENS).sum()), params
     )
-    assert {slope.dtype for slope in jax.tree.leaves((params, slopes))} == {
+    assert {leaf.dtype for leaf in jax.tree.leaves((start, slopes))} == {
         jnp.dtype('float32')
     }
-    assert 'bf16' in str(jax.make_jaxpr(half.apply)(params, tokens))
+    wrong = half.clone(dtype='bfloat61')
     with pytest.raises(
         ValueError, match="`dtype` has no 'bfloat61'; did you mean 'bfloat16'"
     ):
-        half.clone(dtype='bfloat61').init(jax.random.key(0), tokens)
+        jax.eval_shape(wrong.init, jax.random.key(0), TOKENS)
 
 
 def echoes(every_token=False):

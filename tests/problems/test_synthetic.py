@@ -13,8 +13,13 @@ from scipy.optimize import approx_fprime
 
 from fedjax_links import problems
 from fedjax_links.problems.robust import robust_optimum
-from tests.problems.generators import draw_robust_regression, draw_synthetic
+from tests.problems.generators import (
+    draw_counts,
+    draw_robust_regression,
+    draw_synthetic,
+)
 from tests.refusals import refuses
+from tests.tiers import cases
 
 LIMIT = 4.5
 
@@ -52,7 +57,7 @@ def test_features_follow_their_law_in_every_coordinate(many):
 
 @pytest.mark.statistical
 def test_counts_are_lognormal_plus_fifty():
-    counts = draw_synthetic(num_clients=400, seed=2).counts
+    counts = np.array(draw_counts(np.random.default_rng([2, 0x5341]), 400))
     assert counts.min() >= 50
     for quantile in (10, 54, 200, 1000):  # int() rounds down
         above = np.mean(counts - 50 >= quantile)
@@ -80,7 +85,7 @@ def test_equal_clients_at_zero_differ_in_their_draws_only():
     assert (draw.weights[0] != draw.weights[1]).all()
 
 
-@pytest.mark.parametrize('max_examples', [333, 60, None])
+@pytest.mark.parametrize('max_examples', [333, None])
 def test_synthetic_splits_each_client_and_has_610_parameters(max_examples):
     """Counts, models and centres do not depend on the cap: the draws have them before it."""
     options = {'num_clients': 7, 'max_examples': max_examples, 'seed': 3}
@@ -89,18 +94,18 @@ def test_synthetic_splits_each_client_and_has_610_parameters(max_examples):
     np.testing.assert_array_equal(
         problem.counts, [int(np.floor(0.9 * n)) for n in draw.counts]
     )
+    features, labels = (np.asarray(leaf) for leaf in problem.data)
+    offsets = np.asarray(problem.offsets)
+    counts = np.asarray(problem.counts)
     start = 0
     test = []
-    for i, n in enumerate(draw.counts):
-        offset = int(problem.offsets[i])
-        count = int(problem.counts[i])
+    for offset, count, n in zip(offsets, counts, draw.counts, strict=True):
         rows = slice(start, start + count)
         np.testing.assert_array_equal(
-            problem.data.features[offset : offset + count],
-            np.float32(draw.features[rows]),
+            features[offset : offset + count], np.float32(draw.features[rows])
         )
         np.testing.assert_array_equal(
-            problem.data.labels[offset : offset + count], draw.labels[rows]
+            labels[offset : offset + count], draw.labels[rows]
         )
         test.append(np.arange(start + count, start + n))
         start += n
@@ -109,7 +114,7 @@ def test_synthetic_splits_each_client_and_has_610_parameters(max_examples):
         problem.eval_data.features, np.float32(draw.features[test])
     )
     np.testing.assert_array_equal(problem.eval_data.labels, draw.labels[test])
-    params = problem.init_params(jax.random.key(0))
+    params = jax.eval_shape(problem.init_params, jax.random.key(0))
     assert sum(leaf.size for leaf in jax.tree.leaves(params)) == 610
 
 
@@ -119,9 +124,8 @@ def test_synthetic_loss_gradient_and_metrics():
     kernel = rng.normal(size=(60, 10))
     bias = rng.normal(size=10)
     params = {'Dense_0': {'bias': np.float32(bias), 'kernel': np.float32(kernel)}}
-    assert jax.tree.structure(params) == jax.tree.structure(
-        problem.init_params(jax.random.key(0))
-    )
+    start = jax.eval_shape(problem.init_params, jax.random.key(0))
+    assert jax.tree.structure(params) == jax.tree.structure(start)
 
     def reference(batch):
         features = np.float64(batch.features)
@@ -204,7 +208,7 @@ def test_robust_loss_and_gradient(x64):
     assert measure(optimum, problem.eval_data)['distance'] == 0
 
 
-@pytest.mark.parametrize('seed', [0, 1])
+@pytest.mark.parametrize('seed', cases([0, 1], [0]))
 def test_robust_optimum_is_a_minimum_that_descent_reaches(seed, x64):
     """Plain gradient descent from near the reference point of the largest client ends there."""
     problem = problems.robust_regression(seed=seed)
@@ -212,7 +216,7 @@ def test_robust_optimum_is_a_minimum_that_descent_reaches(seed, x64):
     features = np.asarray(problem.data.features)
     labels = np.asarray(problem.data.labels)
     x = -draw.references[:5].mean(axis=0)
-    for _ in range(4000):
+    for _ in range(2000):
         residuals = features @ x + labels
         x = x - 2.0 * features.T @ (residuals / (1 + residuals**2 / 2)) / len(labels)
     measure = jax.jit(problem.metrics)
