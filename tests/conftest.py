@@ -13,6 +13,8 @@ import jax
 import numpy as np
 import pytest
 
+from tests import rendering
+
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 # Lines of source cost a twentieth.
 jax.config.update('jax_traceback_in_locations_limit', 0)
@@ -135,13 +137,10 @@ def x64():
 
 
 @pytest.fixture
-def unrendered(monkeypatch):
+def unrendered():
     """Has pictures drawn but not rendered, which takes longest: for tests that look at no pixel."""
-    blank = b'\x89PNG'
-    monkeypatch.setattr(
-        'matplotlib.figure.Figure.savefig',
-        lambda figure, file, **options: file.write(blank),
-    )
+    with rendering.skipped():
+        yield
 
 
 @pytest.fixture

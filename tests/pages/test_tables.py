@@ -11,6 +11,7 @@ import fedjax_links as fl
 from fedjax_links import experiment, report, runs
 from fedjax_links.pages import tables
 from fedjax_links.report import layouts
+from tests import rendering
 from tests.cli import command
 from tests.experiment.configs import tuned
 from tests.refusals import names
@@ -24,25 +25,34 @@ WITHOUT = {'curves', 'overview', 'clients'}
 """Pictures alone, and what takes clients with evaluation data of their own."""
 OF_LINKS = {'links': 'link_maps', 'participation': 'participation'}
 RATES = {'algorithms': {'fedpbc': {'server_lr': [0.5, 1.0]}}}
+PATTERNS = {
+    name: {'name': 'bernoulli', 'probs': prob}
+    for name, prob in (('often', 0.7), ('rarely', 0.3))
+}
 
 
 def write_run(folder, grid, pages, **changes):
     """Writes a run and its report, with pages of these layouts and those of the links."""
     reports = {page: {'name': page, **OPTIONS.get(page, {})} for page in pages}
     planned = experiment.build(tuned(reports=reports, grid=grid, **changes))
-    report.write(planned.run(folder))
+    with rendering.skipped():
+        report.write(planned.run(folder))
     return folder
 
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     """A tuned run over a grid."""
-    tuning = {'learning_rates': (0.05, 0.1), 'grow': 0, 'num_seeds': 2, 'most_seeds': 3}
+    tuning = {
+        'learning_rates': (0.05, 0.1),
+        'grow': 0,
+        'num_seeds': 2,
+        'most_seeds': 3,
+    }
     left_out = {'spread', 'clients', *OF_LINKS.values()}
     pages = [page for page in layouts.LAYOUTS if page not in left_out]
-    return write_run(
-        tmp_path_factory.mktemp('tables') / 'run', RATES, pages, tuning=tuning
-    )
+    folder = tmp_path_factory.mktemp('tables') / 'run'
+    return write_run(folder, RATES, pages, tuning=tuning, patterns=PATTERNS)
 
 
 @pytest.fixture(scope='module')
@@ -50,7 +60,8 @@ def redrawn(tmp_path_factory):
     """A run over a grid of the one stream that follows the seed."""
     algorithms = {'fedavg': {'client': {'learning_rate': 0.1}}}
     grid = {'redraw': ['init', 'batches']}
-    changes = {'tuning': None, 'algorithms': algorithms}
+    patterns = {'often': PATTERNS['often']}
+    changes = {'tuning': None, 'algorithms': algorithms, 'patterns': patterns}
     return write_run(
         tmp_path_factory.mktemp('redrawn') / 'run', grid, ['spread'], **changes
     )

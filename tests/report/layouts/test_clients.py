@@ -7,6 +7,7 @@ from flax import linen as nn
 
 import fedjax_links as fl
 from fedjax_links import datasets, evaluation, experiment, partition, report, runs
+from tests import rendering
 
 SEEDS = 2
 ROUNDS = 40
@@ -48,29 +49,37 @@ def finished(tmp_path_factory):
     """An experiment and the folder of its run, with the report."""
     folder = tmp_path_factory.mktemp('runs') / 'owners'
     built = experiment.build(config())
-    report.write(built.run(folder), built)
+    with rendering.skipped():
+        report.write(built.run(folder), built)
     return built, folder
 
 
-def simulated_clients(built, label, seed):
-    """Metrics of clients, and of their own models (None if they have none), from `simulate`."""
+def simulated_clients(built, label):
+    """Yields for every seed what `simulate` ends with.
+
+    Metrics of clients, and of their own models, None if they have none.
+    """
     problem = natural(**HELD_OUT)
     algorithm = built.algorithm_at(label, {})
-    result = jax.jit(
+    pattern = built.pattern_at('links', {})
+    simulate = jax.jit(
         lambda key, problem: fl.simulate(
-            key, algorithm, built.pattern_at('links', {}), problem, num_rounds=ROUNDS
+            key, algorithm, pattern, problem, num_rounds=ROUNDS
         )
-    )(jax.random.key(seed), problem)
-    state = result.state.algorithm
-    models = algorithm.models(state)
-    main_model = models.get('client_mean', models['server'])
-    metrics = dict(evaluation.by_client(main_model, problem))
-    metrics['participations'] = np.asarray(result.state.counters.participation_count)
-    personal = None
-    if algorithm.client_models is not None:
-        client_models = algorithm.client_models(state)
-        personal = evaluation.personal_model_metrics(client_models, problem)
-    return metrics, personal
+    )
+    for seed in range(SEEDS):
+        result = simulate(jax.random.key(seed), problem)
+        state = result.state.algorithm
+        models = algorithm.models(state)
+        main_model = models.get('client_mean', models['server'])
+        metrics = dict(evaluation.by_client(main_model, problem))
+        counts = result.state.counters.participation_count
+        metrics['participations'] = np.asarray(counts)
+        personal = None
+        if algorithm.client_models is not None:
+            client_models = algorithm.client_models(state)
+            personal = evaluation.personal_model_metrics(client_models, problem)
+        yield metrics, personal
 
 
 def test_clients_are_one_more_dimension(finished):
@@ -84,9 +93,8 @@ def test_clients_are_one_more_dimension(finished):
         'client': 15,
     }
     for label in ('fedavg', 'fedpbc'):
-        for seed in range(SEEDS):
+        for seed, (expected, personal) in enumerate(simulated_clients(built, label)):
             lane = result.sel(algorithm=label, pattern='links', seed=seed)
-            expected, personal = simulated_clients(built, label, seed)
             np.testing.assert_allclose(
                 lane['accuracy'], expected['accuracy'], atol=1e-6
             )
