@@ -67,22 +67,17 @@ def test_other_runs_have_none(change):
     assert exact_curves.for_pattern(plan, 'links', plan.plan.facts()) == {}
 
 
-@pytest.fixture(scope='module')
-def short_run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('exact') / 'run'
+@pytest.mark.usefixtures('unrendered')
+def test_a_report_draws_what_was_recorded(tmp_path):
     plan = experiment.build({**PAIR, 'algorithms': {'fedavg': {}}, 'num_seeds': 2})
-    report.write(plan.run(folder), plan)
-    return folder
-
-
-def test_a_report_draws_what_was_recorded(short_run):
-    stored = client_stats.read(short_run)['links'].exact['fedavg']['server']
+    report.write(plan.run(tmp_path), plan)
+    stored = client_stats.read(tmp_path)['links'].exact['fedavg']['server']
     exact = curve('fedavg', 20)
     loss = stored['loss'][0]
     mean_square = (exact.means['server'] - 50)[:, 0] ** 2
     mean_square += exact.covariances['server'][:, 0, 0]
     np.testing.assert_allclose(loss, mean_square[[5, 10, 15, 20]] / 2 + 1250)
-    view = run_view.from_run(runs.read(short_run))
+    view = run_view.from_run(runs.read(tmp_path))
     for page in (progress.overview(view), progress.curves(view, metrics=('loss',))):
         assert 'Black dashes, exact before the run' in page.caption
 
@@ -97,7 +92,7 @@ def coordinate():
 
 
 @pytest.mark.slow
-def test_a_run_ends_at_the_printed_bias(tmp_path):
+def test_a_run_ends_at_the_printed_bias():
     """A thousand seeds of a config, against the lines that it prints before the run."""
     config = {
         **PAIR,
@@ -110,7 +105,7 @@ def test_a_run_ends_at_the_printed_bias(tmp_path):
     }
     plan = experiment.build(config)
     lines = exact_limits.describe(from_experiment(plan))
-    run = plan.run(tmp_path / 'run')
+    run = plan.run()
     last = run.columns['round'] == 160
     for name in config['algorithms']:
         (line,) = [line for line in lines if line.startswith(f'  {name}: ')]

@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import html.parser
 import re
+import shutil
 import threading
 
 import numpy as np
@@ -13,8 +14,10 @@ from fedjax_links import experiment, runs
 from fedjax_links.report import live
 from fedjax_links.runner import save_clock
 from fedjax_links.storage import checkpoints, checksummed_npz
-from tests.experiment.configs import tuned, values
+from tests.experiment.configs import values
 from tests.storage.flips import flip_bit
+
+PATTERNS = {name: {'name': 'bernoulli', 'probs': 0.5} for name in ('some', 'others')}
 
 
 def run_until(folder, config, algorithm, seed, round):
@@ -29,13 +32,21 @@ def run_until(folder, config, algorithm, seed, round):
         experiment.build(config).run(folder, [StopAtRound()], devices=1)
 
 
-@pytest.fixture
-def half(tmp_path, monkeypatch):
+@pytest.fixture(scope='module')
+def half_run(tmp_path_factory):
     """A run in which two seeds of FedAvg are done, the third is at round 4 of 8."""
-    monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
+    folder = tmp_path_factory.mktemp('half') / 'run'
     config = values(num_rounds=8, num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
-    run_until(tmp_path, config, 'fedavg', seed=2, round=4)
-    return tmp_path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
+        run_until(folder, config, 'fedavg', seed=2, round=4)
+    return folder
+
+
+@pytest.fixture
+def half(half_run, tmp_path):
+    """A copy of that run, which a test may change."""
+    return shutil.copytree(half_run, tmp_path / 'run')
 
 
 def test_the_metric_is_that_of_the_round_most_seeds_completed(half):
@@ -57,22 +68,24 @@ def test_lines_say_how_many_diverged_lanes_they_leave_out(half):
     assert lines[-2:] == ['diverged phrase 39', 'diverged and 3 more']
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_a_pattern_of_undecided_seeds_may_not_have_started(tmp_path, monkeypatch):
     monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
-    config = tuned(
-        tuning=None,
-        client={'learning_rate': 0.1, 'local_steps': 1},
-        first_seed=None,
+    config = values(
+        links=None,
+        patterns=PATTERNS,
+        algorithms={'fedavg': {}, 'fedpbc': {}},
+        num_rounds=8,
         num_seeds=None,
         seeds={'until': 'decided', 'least': 2, 'most': 3},
     )
     run_until(tmp_path, config, 'fedavg', seed=0, round=4)
     result = live.read(tmp_path)
     rows = runs.read(tmp_path).to_pandas()
-    assert set(rows['pattern']) == {'bernoulli'}
+    assert set(rows['pattern']) == {'some'}
     expected = 100 * rows['server/eval_accuracy'].iloc[-1]
     assert list(live.progress_lines(result)) == [
-        f'metric   fedavg, bernoulli: eval accuracy {expected:.1f} % in round 4, '
+        f'metric   fedavg, some: eval accuracy {expected:.1f} % in round 4, '
         '1 of 1 seeds',
         'open     fedavg, fedpbc',
     ]
@@ -150,13 +163,11 @@ def test_a_live_page_is_one_file_that_reloads_until_the_end(half):
     assert 'refresh' not in (half / live.PAGE).read_text()
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_patterns_and_points_that_have_not_begun_are_left_blank(tmp_path):
     """Two patterns and two rates, of which the first rate is done under the first pattern."""
-    patterns = {
-        name: {'name': 'bernoulli', 'probs': 0.5} for name in ('some', 'others')
-    }
     grid = {'client': {'learning_rate': [0.1, 0.05]}}
-    config = values(links=None, patterns=patterns, grid=grid)
+    config = values(links=None, patterns=PATTERNS, grid=grid)
     run_until(tmp_path, config, 'fedavg', seed=1, round=4)
     result = live.read(tmp_path)
     first, *rest = live.progress_lines(result)
@@ -168,7 +179,18 @@ def test_patterns_and_points_that_have_not_begun_are_left_blank(tmp_path):
 
 
 def test_a_run_that_still_tunes_has_no_metric(tmp_path):
-    run_until(tmp_path, tuned(), 'fedavg', seed=10_000, round=4)
+    tuning = {
+        'learning_rates': (0.001, 0.1),
+        'grow': 0,
+        'num_rounds': 4,
+        'num_seeds': 2,
+    }
+    config = values(
+        client={'local_steps': 2, 'batch_size': 4},
+        algorithms={'fedavg': {}, 'fedpbc': {}},
+        tuning=tuning,
+    )
+    run_until(tmp_path, config, 'fedavg', seed=10_000, round=4)
     result = live.read(tmp_path)
     (line,) = live.progress_lines(result)
     assert re.fullmatch(r'open     fedavg( \(tuning: \d of 2 tried\))?, fedpbc', line)

@@ -17,8 +17,10 @@ UPLINKS = participation.bernoulli(np.full(N, 0.6))
 SPEEDS = {'step': 0.1, 'uplink': 100.0, 'downlink': 1000.0}
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """A run of links with edges and of links with durations, which kept both."""
+    folder = tmp_path_factory.mktemp('peers') / 'run'
     program = fl.local_training.local_sgd(0.1, local_steps=2)
     run = experiment.Experiment(
         title='peers and a quorum',
@@ -36,8 +38,8 @@ def folder(tmp_path):
         seeds=(3, 5),
         log=('links',),
     )
-    run.run(tmp_path / 'run')
-    return tmp_path / 'run'
+    run.run(folder)
+    return folder
 
 
 def sampled(pattern, seed):

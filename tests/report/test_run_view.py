@@ -121,6 +121,13 @@ def test_what_is_not_finite_diverged():
     assert np.isnan(accuracy_of(result)).all()
 
 
+def test_a_model_that_diverged_has_no_accuracy():
+    """Whose accuracy is that of guessing one class, which is a number."""
+    rows = [{**json.loads(line), 'finite': False} for line in lines('fedavg', level)]
+    result = view_of([json.dumps(row) + '\n' for row in rows])
+    assert np.isnan(accuracy_of(result)).all()
+
+
 def test_what_diverged_at_a_list_of_a_grid_is_named():
     probs = [(0.1, 0.2), (0.3, 0.4)]
     points = [{'probs': list(value)} for value in probs]

@@ -136,9 +136,9 @@ def test_a_target_costs_what_the_rounds_until_then_cost(folder):
 
 
 @pytest.mark.parametrize('against', ['hours', 'gigabytes'])
-def test_curves_are_drawn_against_cost(folder, against, draw_page):
+def test_curves_are_drawn_against_cost(folder, against, lay_out_page):
     view = run_view.from_run(runs.read(folder))
-    (axes,) = draw_page(cost(view, **SPEEDS, against=against)).axes
+    (axes,) = lay_out_page(cost(view, **SPEEDS, against=against)).axes
     expected = []
     for t in range(0, 13, 3):
         if against == 'hours':
@@ -152,8 +152,10 @@ def test_curves_are_drawn_against_cost(folder, against, draw_page):
     np.testing.assert_allclose(axes.lines[0].get_ydata(), values.mean(axis=0))
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_the_caption_counts_the_seeds_with_links(tmp_path):
-    planned = experiment.build({**CONFIG, 'reports': {'hours': COST}, 'num_rounds': 6})
+    changes = {'reports': {'hours': COST}, 'algorithms': {'fedavg': {}}}
+    planned = experiment.build({**CONFIG, **changes, 'num_rounds': 6})
     report.check(planned)
     planned.run(tmp_path)
     text = report.write(runs.read(tmp_path))
