@@ -85,7 +85,7 @@ def test_equivalent_is_not_undecided(draw_page):
     assert list(table.rows[0])[1:4] == ['2 of 8', '0 of 8', '4 of 8']
 
 
-def test_a_cell_is_the_paired_difference_to_the_baseline(draw_page):
+def test_a_cell_is_the_paired_difference_to_the_baseline(lay_out_page):
     ahead = {(0.0, 0.5): 0.0, (1.0, 0.5): 0.1, (0.0, 0.9): -0.2, (1.0, 0.9): 0.3}
     result = over(lambda a, x, y: lead(a, ahead[x, y]), x=(0.0, 1.0), y=(0.5, 0.9))
     page = heat_map(result, x=X, y=Y)
@@ -111,7 +111,7 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(draw_page):
             '+5.0 ± 0.0 *',
         ]
     ]
-    figure = draw_page(page)
+    figure = lay_out_page(page)
     leaders, image = images(figure)
     np.testing.assert_allclose(image, [[0, 10], [-20, 30]], atol=1e-9)
     first, second, *_ = figure.axes

@@ -82,9 +82,10 @@ def test_the_legend_of_patterns_shows_the_first_panels_lines(draw_page, rng):
         assert handle.get_color() == line.get_color()
 
 
-def test_levels_show_the_differences_between_equal_seeds(draw_page, rng):
+def test_levels_show_the_differences_between_equal_seeds(lay_out_page, rng):
     raw = {label: values(rng, patterns=4) for label in ('fedavg', 'mifa', 'fedpbc')}
-    figure = draw_page(comparison(results(raw, names={'pattern1': 'Second'}), tail=0.1))
+    view = results(raw, names={'pattern1': 'Second'})
+    figure = lay_out_page(comparison(view, tail=0.1))
     assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == [
         'pattern0',
         'Second',
@@ -259,13 +260,13 @@ def test_bars_have_the_heights_of_the_table(draw_page):
     cases(itertools.product([3, 7], [bars, curves]), [(3, curves), (7, bars)]),
 )
 def test_six_long_names_fit_on_the_page_without_overlap(
-    layout, num_algorithms, draw_page, rng
+    layout, num_algorithms, lay_out_page, rng
 ):
     many = {
         f'algorithm number {k}': values(rng, patterns=6) for k in range(num_algorithms)
     }
     result = results(many, names={f'pattern{k}': name for k, name in enumerate(SIX)})
-    figure = draw_page(layout(result))
+    figure = lay_out_page(layout(result))
     texts = [axes.title for axes in figure.axes]
     if layout is bars:
         texts = figure.axes[0].get_xticklabels()
@@ -285,11 +286,11 @@ def test_six_long_names_fit_on_the_page_without_overlap(
     )
 
 
-def test_link_maps_have_the_best_link_on_top(draw_page):
+def test_link_maps_have_the_best_link_on_top(lay_out_page):
     mask = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 1]], bool)
     links = {'pattern1': FirstSeedLinks(mask, np.full(3, np.nan))}
     result = results({'fedavg': np.zeros((2, 1, 1))}, links=links)
-    first = draw_page(link_maps(result)).axes[0]
+    first = lay_out_page(link_maps(result)).axes[0]
     np.testing.assert_array_equal(first.images[0].get_array(), mask.T[[2, 1, 0]])
     assert first.get_title() == 'pattern1'  # the only pattern with recorded links
 
@@ -419,7 +420,7 @@ def test_the_picture_of_levels_has_every_difference_of_the_table(draw_page, rng)
 
 @pytest.mark.parametrize('layout', [bars, overview])
 @pytest.mark.parametrize('num_series', [4, 24])
-def test_a_long_legend_leaves_room_for_the_axes(layout, num_series, draw_page, rng):
+def test_a_long_legend_leaves_room_for_the_axes(layout, num_series, lay_out_page, rng):
     models = ('server', 'client_mean')
     members = {
         f'fedavg (learning_rate {k}, dimension 3)': ('fedavg', {'client.rate': k})
@@ -433,8 +434,7 @@ def test_a_long_legend_leaves_room_for_the_axes(layout, num_series, draw_page, r
         members=members,
         links={'pattern0': FirstSeedLinks(np.ones((5, 2), bool), np.full(2, 0.9))},
     )
-    figure = draw_page(layout(view))
-    figure.draw_without_rendering()
+    figure = lay_out_page(layout(view))
     box = figure.legends[0].get_window_extent()
     for axes in figure.axes:
         assert not box.overlaps(axes.get_tightbbox())
