@@ -12,6 +12,7 @@ from fedjax_links.pages import figure
 from fedjax_links.problems import owners
 from studies.gaussian_accuracy import gaussian_accuracy
 from tests import refusals
+from tests.report.made import results
 
 AXES = {
     'bayes_accuracies': (0.5, 0.8),
@@ -131,26 +132,38 @@ def test_a_run_stands_beside_its_prediction(tmp_path):
     assert (tmp_path / figure.PICTURE).stat().st_size > 10_000
 
 
-def test_a_run_without_such_a_grid_is_refused(tmp_path):
-    grid = {
-        'problem': {'bayes_accuracy': [0.5, 0.8]},
-        'links': {'probs': {'sigma': [0.0, 1.0]}},
-    }
-    client = {'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 4}
-    changes = {
-        'grid': grid,
-        'client': client,
-        'algorithms': {'fedavg': {}},
-        'num_seeds': 1,
-    }
-    experiment.build(config(**changes)).run(tmp_path)
-    with refusals.one_line(r'`algorithm` has no .fedpbc.'):
+COLUMNS = ('problem.bayes_accuracy', 'links.probs.sigma', 'problem.alpha')
+
+
+@pytest.mark.parametrize(
+    'algorithms, columns, message',
+    [
+        (('fedavg',), COLUMNS, '`algorithm` has no .fedpbc.'),
+        (
+            ('fedavg', 'fedpbc'),
+            COLUMNS[:2],
+            '`folder` must have a grid of problem.bayes_accuracy, links.probs.sigma, '
+            'problem.alpha, got any.',
+        ),
+    ],
+)
+def test_a_run_without_such_a_map_is_refused(algorithms, columns, message, monkeypatch):
+    curves = {}
+    members = {}
+    for algorithm in algorithms:
+        for point in itertools.product((0.5, 0.8), repeat=len(columns)):
+            label = f'{algorithm} {point}'
+            curves[label] = np.full((1, 2, 1), 0.5)
+            members[label] = algorithm, dict(zip(columns, point, strict=True))
+    view = results(curves, members=members)
+    monkeypatch.setattr(predicted_map.runs, 'read', lambda folder: None)
+    monkeypatch.setattr(predicted_map.run_view, 'from_run', lambda run: view)
+    with refusals.one_line(message):
         predicted_map.predicted_map(
-            bayes_accuracies=(),
-            sigmas=(),
-            alphas=(),
-            folder=str(tmp_path),
-            best_over=(),
+            bayes_accuracies=(), sigmas=(), alphas=(), folder='any', best_over=()
         )
-    with pytest.raises(ValueError, match='`sigmas` must hold at least one value'):
+
+
+def test_a_map_without_values_is_refused():
+    with refusals.names('sigmas', 'hold at least one value'):
         predicted_map.predicted_map(bayes_accuracies=(0.5,), sigmas=(), alphas=(0.1,))
