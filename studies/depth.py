@@ -269,26 +269,31 @@ def interval(values: np.ndarray) -> str:
 def rows(points_of_table: Iterable[Point]) -> Iterator[str]:
     """Yields the lines of the table."""
     for point in points_of_table:
-        yield f'| {" | ".join([point.data, *cells(point)])} |'
+        yield f'| {" | ".join([point.data, *cells(point, population(point))])} |'
 
 
 def long_rows() -> Iterator[str]:
     """Yields the lines of the table of a long run: every rate after half and all of the rounds."""
     config = runs.read_json(FOLDER / 'long', runs.CONFIG)
     total = config['num_rounds']
+    # By model and size: limits depend on no rate and no number of rounds.
+    limits: dict[tuple[str, float], np.ndarray | None] = {}
     for rate in config['grid']['client']['learning_rate']:
         for rounds in (total // 2, total):
             for point in points('long', rounds=rounds, rate=rate):
-                yield f'| {" | ".join([f"{rounds:,}", *cells(point)])} |'
+                problem = point.model, point.examples
+                if problem not in limits:
+                    limits[problem] = population(point)
+                row = [f'{rounds:,}', *cells(point, limits[problem])]
+                yield f'| {" | ".join(row)} |'
 
 
-def cells(point: Point) -> list[str]:
-    """Returns all cells of a line but the first."""
+def cells(point: Point, limits: np.ndarray | None) -> list[str]:
+    """Returns all cells of a line but the first, with the limits of `population`."""
     levels = [
         f'{100 * level.accuracy.mean():.1f} ({level.rate}; {100 * level.training.mean():.1f})'
         for level in point.levels.values()
     ]
-    limits = population(point)
     theory = ['', '']
     if limits is not None:
         expected = 100 * (limits[1] - limits[0])

@@ -8,6 +8,7 @@ and, in brackets, including tuning. The second has the number of lanes that the 
 beside the least equal number of seeds for all pairs that gives as many verdicts.
 """
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ MAPS = 'space', 'rounds', 'correlation'
 TITLES = ('map', 'algorithm', 'minus FedAvg', 'accuracy, %', 'FedPBC minus it')
 
 
+@functools.cache
 def read(name: str) -> tuple[run_view.RunView, cells.Cells]:
     """Reads a recorded map and its cells."""
     run = runs.read(FOLDER / name)

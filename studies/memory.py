@@ -8,6 +8,7 @@ is 50, and FedAvg without memory ends near 35.
 """
 
 import csv
+import functools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -92,6 +93,7 @@ def chain(num_clients: int, time: float) -> link_chains.LinkChain:
     return link_chains.markov(probs, correlation_time=time)
 
 
+@functools.cache
 def end(algorithm: str, num_clients: int, time: float, rate: float = RATE) -> End:
     """Computes an exact limit. FedAU has the weights to which its estimates tend."""
     links = chain(num_clients, time)

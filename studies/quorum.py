@@ -6,7 +6,7 @@ Links are drawn again without training: the length of a round depends on seed an
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import jax
@@ -49,13 +49,15 @@ def _durations(
     return simulation.realised_links(key, pattern, num_rounds=num_rounds).duration
 
 
-def rows() -> Iterator[str]:
+def rows(view: run_view.RunView, minutes: Mapping[str, np.ndarray]) -> Iterator[str]:
     """Yields rows by algorithm and k: minutes of 1,000 rounds, accuracies by time and at the end.
 
     Means over the seeds with 95 % intervals.
+
+    Args:
+      view: of the recorded run.
+      minutes: its `clocks`.
     """
-    view = run_view.from_run(runs.read(RECORD))
-    minutes = clocks(view)
     metric = view.metric(None)
     titles = ' | '.join(f'{budget:g} min' for budget in BUDGETS)
     yield f'| algorithm | round ends with | 1,000 rounds, min | {titles} | at the end |'
@@ -78,4 +80,5 @@ def rows() -> Iterator[str]:
 
 
 if __name__ == '__main__':
-    print(*rows(), sep='\n')
+    recorded = run_view.from_run(runs.read(RECORD))
+    print(*rows(recorded, clocks(recorded)), sep='\n')

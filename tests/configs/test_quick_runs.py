@@ -173,6 +173,7 @@ WITH_THEIR_NETWORK = (TINY[2],)
 """The other settings take a network that compiles in no time."""
 
 
+@pytest.mark.usefixtures('unrendered')
 @pytest.mark.parametrize(
     'name, argument',
     cases(TINY, WITH_THEIR_NETWORK)

@@ -1,5 +1,7 @@
 """Tables by algorithm and pattern: the pages have them, and a cell is as counted from the lanes."""
 
+import functools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -22,10 +24,16 @@ PAGES = {
 }
 
 
+@functools.cache
+def table_rows(record):
+    """The lines of the table of a record, which tests share."""
+    return list(by_pattern.rows(record))
+
+
 @pytest.mark.parametrize('record', PAGES)
 def test_the_page_has_the_table(record):
     page = (ROOT / 'studies' / f'{PAGES[record]}.md').read_text()
-    assert '\n'.join(by_pattern.rows(record)) in page
+    assert '\n'.join(table_rows(record)) in page
 
 
 def test_the_page_of_outages_has_each_algorithm_against_itself():
@@ -43,7 +51,5 @@ def test_a_difference_is_that_of_paired_seeds():
         values = columns['server/eval_accuracy'][rows][order].reshape(10, 5)
         ends.append(100 * values.mean(axis=1))
     low, high = stats.ttest_rel(*ends).confidence_interval(0.95)
-    (line,) = (
-        row for row in by_pattern.rows('comparison') if row.startswith('| focus |')
-    )
+    (line,) = (row for row in table_rows('comparison') if row.startswith('| focus |'))
     assert f'{(low + high) / 2:+.1f} ± {(high - low) / 2:.1f} [' in line

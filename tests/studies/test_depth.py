@@ -1,5 +1,7 @@
 """Depth: the page's tables from the archives, a lane run again, limits by sampling."""
 
+import functools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,6 +13,12 @@ from tests import ROOT
 from tests.tiers import cases
 
 PAGE = (ROOT / 'studies' / 'depth.md').read_text().splitlines()
+
+
+@functools.cache
+def points(data):
+    """The points of an archive by model and size, which tests share."""
+    return {(p.model, round(p.examples)): p for p in depth.points(data)}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +37,19 @@ PAGE = (ROOT / 'studies' / 'depth.md').read_text().splitlines()
 def test_the_page_has_these_rows(data):
     assert f'| {" | ".join(depth.TITLES)} |' in PAGE
     recorded = [line for line in PAGE if line.startswith(f'| {data} |')]
-    assert recorded == list(depth.rows(list(depth.points(data))))
+    assert recorded == list(depth.rows(points(data).values()))
+
+
+@pytest.mark.parametrize('data', depth.DATA)
+def test_no_best_rate_is_at_an_edge(data):
+    at_edge = set()
+    for (model, size), point in points(data).items():
+        for name, level in point.levels.items():
+            if '↑' in level.rate or '↓' in level.rate:
+                at_edge.add((model, size, name))
+    # Classes of images hardly overlap for softmax regression: all large rates do equally well.
+    expected = {('softmax', 200, 'server')} if data == 'images' else set()
+    assert at_edge == expected
 
 
 def test_the_page_has_the_long_run():
@@ -41,15 +61,13 @@ def test_the_page_has_the_long_run():
 
 @pytest.mark.slow
 def test_the_page_has_the_limits_of_softmax():
-    for point in depth.points('gaussians'):
+    for point in points('gaussians').values():
         if point.model == 'softmax' and point.examples <= 200:
             assert depth.limit_row(point) in PAGE
 
 
 def test_a_point_has_the_best_rate_and_its_paired_interval():
-    point = next(
-        p for p in depth.points('gaussians') if (p.model, p.examples) == ('one', 60)
-    )
+    point = points('gaussians')['one', 60]
     columns = runs.read(depth.FOLDER / 'gaussians').columns
     here = (columns['pattern'] == 'one') & (
         columns['problem.examples_per_client'] == 60
@@ -75,9 +93,7 @@ def test_a_point_has_the_best_rate_and_its_paired_interval():
 
 
 def test_limits_of_gaussian_classes_are_those_of_bayes_rule(rng):
-    point = next(
-        p for p in depth.points('gaussians') if (p.model, p.examples) == ('two', 20)
-    )
+    point = points('gaussians')['two', 20]
     result = depth.population(point)
     seed = 3
     _, mix, implicit = depth.weights(point, seed)
@@ -119,8 +135,8 @@ def test_a_lane_of_the_archive():
 
 
 def test_sizes_are_the_clients():
-    assert {round(p.examples) for p in depth.points('gaussians')} == set(config.SIZES)
-    (digits,) = {p.examples for p in depth.points('digits')}
+    assert {size for _, size in points('gaussians')} == set(config.SIZES)
+    (digits,) = {point.examples for point in points('digits').values()}
     assert digits == pytest.approx(
         problems.digits(num_clients=20).data.labels.size / 20
     )

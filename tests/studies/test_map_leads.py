@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_links import runs
 from studies import map_leads
 from tests import ROOT
 
@@ -34,13 +33,14 @@ def at_best_rates(columns, label):
 
 @pytest.mark.parametrize('other', ['scaffold', 'focus'])
 def test_a_lead_is_the_mean_over_all_points_by_seed(other):
-    columns = runs.read(map_leads.FOLDER / 'rounds').columns
+    view, map_cells = map_leads.read('rounds')
+    columns = view.run.columns
     of_fedpbc = at_best_rates(columns, 'fedpbc').mean(axis=0)
     of_other = at_best_rates(columns, other).mean(axis=0)
     expected_lead = 100 * (of_fedpbc - of_other).mean()
     interval = stats.ttest_rel(of_fedpbc, of_other).confidence_interval(0.95)
     expected_half_width = 100 * (interval.high - interval.low) / 2
-    text = map_leads.lead_over_all_cells(map_leads.read('rounds')[1], 'fedpbc', other)
+    text = map_leads.lead_over_all_cells(map_cells, 'fedpbc', other)
     lead, half_width = map(float, re.findall(r'[+-]?\d+\.\d+', text))
     # The text has one decimal.
     np.testing.assert_allclose(

@@ -1,6 +1,7 @@
 """The page of quorums has the tables that its record gives, and times as order statistics say."""
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from fedjax_links import runs
@@ -12,13 +13,23 @@ from tests import ROOT
 PAGE = (ROOT / 'studies' / 'quorum.md').read_text()
 
 
-def test_the_page_has_the_tables():
-    assert '\n'.join(quorum.rows()) in PAGE
+@pytest.fixture(scope='module')
+def view():
+    return run_view.from_run(runs.read(quorum.RECORD))
+
+
+@pytest.fixture(scope='module')
+def minutes(view):
+    return quorum.clocks(view)
+
+
+def test_the_page_has_the_tables(view, minutes):
+    assert '\n'.join(quorum.rows(view, minutes)) in PAGE
     assert '\n'.join(by_pattern.against('quorum', 'first 50')) in PAGE
 
 
-def test_the_client_mean_is_behind_with_the_first_30_only():
-    (table,) = layouts.comparison(run_view.from_run(runs.read(quorum.RECORD))).tables
+def test_the_client_mean_is_behind_with_the_first_30_only(view):
+    (table,) = layouts.comparison(view).tables
     differences = {
         pattern: (difference, verdict)
         for pattern, _, model, _, difference, verdict in table.rows
@@ -34,9 +45,8 @@ def test_the_client_mean_is_behind_with_the_first_30_only():
     }
 
 
-def test_a_round_lasts_as_long_as_its_kth_arrival():
+def test_a_round_lasts_as_long_as_its_kth_arrival(minutes):
     """The mean of 10,000 rounds beside NumPy's own draws of these devices, in standard errors."""
-    minutes = quorum.clocks(run_view.from_run(runs.read(quorum.RECORD)))
     step = registries.lognormal(50, median=0.1, sigma=1.0)
     uplink = registries.lognormal(50, median=2e4, sigma=1.0, seed=1)
     rng = np.random.default_rng(0)

@@ -12,7 +12,6 @@ from fedjax_links.pages import tables
 from fedjax_links.planning import trials
 from fedjax_links.report import cells, layouts, provenance, run_view
 from fedjax_links.report.layouts.rates import edges
-from studies import depth
 from tests import ROOT
 from tests.experiment.configs import values
 
@@ -94,24 +93,16 @@ def test_a_report_ends_with_the_seeds_that_ran(folder):
     assert listed == set(run.columns['seed'][run.columns['stage'] == 'main'])
 
 
-@pytest.mark.parametrize('data', depth.DATA)
-def test_no_best_rate_of_the_study_of_depth_is_at_an_edge(data):
-    at_edge = set()
-    for point in depth.points(data):
-        for name, level in point.levels.items():
-            if '↑' in level.rate or '↓' in level.rate:
-                at_edge.add((point.model, round(point.examples), name))
-    # Classes of images hardly overlap for softmax regression: all large rates do equally well.
-    expected = {('softmax', 200, 'server')} if data == 'images' else set()
-    assert at_edge == expected
-
-
 def test_a_planted_edge_is_detected():
-    tuning = {'learning_rates': (1e-5, 1e-4), 'num_seeds': 1, 'grow': 0}
-    client = {'local_steps': 2, 'batch_size': 4}
-    run = experiment.build(
-        values(client=client, tuning=tuning, num_seeds=1, metric='eval_loss')
-    ).run()
+    config = values(
+        problem={'name': 'quadratic', 'targets': [[1.0], [3.0]]},
+        links='always',
+        client={'local_steps': 2},
+        tuning={'learning_rates': (1e-5, 1e-4), 'num_seeds': 1, 'grow': 0},
+        num_seeds=1,
+        metric='distance',
+    )
+    run = experiment.build(config).run()
     assert choices_at_edges(run) == [{'client.learning_rate': 1e-4}]
     (table,) = layouts.rates(run_view.from_run(run)).tables
     assert '↑' in np.ravel(table.rows)[1]
