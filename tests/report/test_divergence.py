@@ -10,6 +10,7 @@ from tests.report.made import ends, results
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 def test_the_report_names_diverged_lanes_and_their_round(tmp_path):
     config = values(
         algorithms={'fedavg': {}, 'fedpbc': {}},

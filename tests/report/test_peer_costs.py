@@ -9,6 +9,7 @@ from fedjax_links import experiment, participation, runs, simulation
 from fedjax_links.config import recorded_links
 from fedjax_links.links import graphs
 from fedjax_links.report import cost_model, layouts, run_view
+from tests.report.made import rows_of
 
 N = 6
 T = 8
@@ -79,7 +80,7 @@ def test_edges_cost_bytes_and_quorums_hours(folder):
         traffic={'s2s': {'peers': 1, 'everyone': True}, 'fedavg': {}},
     )
     (table,) = page.tables
-    rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+    rows = rows_of(table)
     num_edges = np.mean([edges.sum() for edges in saved.edges['peers'].values()])
     durations = saved.durations['quorum'].values()
     hours = np.mean([duration.sum() for duration in durations]) / 3600

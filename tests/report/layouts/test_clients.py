@@ -162,6 +162,7 @@ def regression(**held):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 @pytest.mark.parametrize(
     'metric, shown',
     [('eval_r2', 'loss'), ('eval_mae_spread', 'mae'), ('train_loss', 'loss')],
@@ -184,6 +185,7 @@ def test_a_metric_that_no_client_has_is_shown_as_the_loss(tmp_path, metric, show
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 def test_patterns_may_have_unequal_numbers_of_clients(tmp_path):
     """The second pattern holds out more clients than the first, or fewer."""
     values = config(reports={}, num_seeds=1)
@@ -212,6 +214,7 @@ def test_a_clients_report_without_owners_is_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 def test_evaluation_data_without_owners_have_no_clients(tmp_path):
     built = experiment.build(
         config(problem={'name': 'digits', 'num_clients': 12}, reports={})

@@ -206,6 +206,7 @@ def test_costs_leave_the_run_as_it_was(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 def test_the_command_takes_options_and_their_file(folder, tmp_path):
     options = json.dumps({**SPEEDS, 'against': 'gigabytes'})
     path = tmp_path / 'cost.json'
