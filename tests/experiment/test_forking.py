@@ -173,7 +173,6 @@ def plain_evaluations(planned, states, num_rounds):
 @pytest.mark.parametrize(
     'changes, keeps_carry',
     [
-        ({'client': OTHER_RATE}, True),
         pytest.param(
             {'links': {**MARKOV, 'up_rate': 0.2}}, False, marks=pytest.mark.slow
         ),
@@ -182,7 +181,7 @@ def plain_evaluations(planned, states, num_rounds):
             False,
             marks=pytest.mark.slow,
         ),
-        ({'links': OUTAGE}, True),
+        ({'client': OTHER_RATE, 'links': OUTAGE}, True),
     ],
 )
 def test_a_fork_is_the_plain_simulation_from_stored_states(

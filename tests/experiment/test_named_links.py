@@ -30,7 +30,7 @@ def test_lanes_and_kept_links_are_those_of_plain_simulations(
     monkeypatch.setattr(rejection_sampling, 'LARGEST_SHARE', 1.0)
     if side_by_side:
         monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
-    squares = {'name': 'counterexample', 'num_clients': 8, 'dimension': 2}
+    squares = {'name': 'quadratic', 'targets': [[float(i)] for i in range(8)]}
     planned = experiment.build(values(problem=squares, links=None, patterns=PATTERNS))
     results = planned.run(tmp_path / 'run')
     saved = runs.read_links(tmp_path / 'run')

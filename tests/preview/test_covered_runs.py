@@ -56,7 +56,7 @@ def links_of(*args, **changes):
 def screen(*args, **changes):
     """All that the command `theory` prints of such a config, in one line."""
     links = links_of(*args, **changes)
-    record = links.record(64)
+    record = plans.coins(links.problem.num_clients)
     lines = [theory.text(links, record), theorems.text(links, record)]
     return ' '.join('\n'.join(lines).split())
 

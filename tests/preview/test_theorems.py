@@ -6,6 +6,7 @@ import pytest
 
 from fedjax_links import experiment
 from fedjax_links.preview import configured_links, theorems
+from tests.report import plans
 
 QUADRATIC = {'name': 'quadratic', 'targets': [[0.0], [4.0], [9.0]]}
 LINEAR = {'num_clients': 3, 'examples_per_client': 6}
@@ -29,6 +30,14 @@ def screen(links, client=None, **problem):
     built = experiment.build(config(links, client, **problem))
     result = configured_links.from_experiment(built)
     return theorems.text(result, result.record(64))
+
+
+def coin_screen(client=None, **problem):
+    """The theorems beside three clients whose uploads arrive by fair coins."""
+    links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
+    built = experiment.build(config(links, client, **problem))
+    result = configured_links.from_experiment(built)
+    return theorems.text(result, plans.coins(3))
 
 
 def test_turns_are_regular_and_some_theorems_cover_them():
@@ -95,8 +104,7 @@ def test_the_first_point_of_the_grid_is_checked():
 
 
 def test_problems_without_constants_are_named():
-    links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
-    lines = screen(links, noise=1.0)
+    lines = coin_screen(noise=1.0)
     sentence = (
         'Theorems: not checked, their constants are known for quadratics and '
         'for linear models with an intercept only.'
@@ -109,8 +117,7 @@ def test_problems_without_constants_are_named():
     'options', [{'client_steps': [1, 2, 2]}, {'local_steps': 2, 'min_steps': 1}]
 )
 def test_unequal_steps_are_no_assumption_of_theirs(options):
-    links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
-    lines = screen(links, {'local_steps': 2, **options})
+    lines = coin_screen({'local_steps': 2, **options})
     assert lines.endswith('not checked, clients differ in their local steps.')
 
 
@@ -123,7 +130,7 @@ def test_an_algorithm_with_clients_of_its_own_is_named():
     ):
         values['algorithms'] = {'mine': {'name': 'fedpbc', **options}}
         links = configured_links.from_experiment(experiment.build(values))
-        text = ' '.join(theorems.text(links, links.record(64)).split())
+        text = ' '.join(theorems.text(links, plans.coins(3)).split())
         reason = '`config.algorithms.mine.client` differs from `config.client`.'
         assert text.endswith(f'not checked, {reason}') != is_checked
 
@@ -136,8 +143,7 @@ def test_an_algorithm_with_clients_of_its_own_is_named():
     ],
 )
 def test_other_steps_than_plain_sgd_are_no_assumption_of_theirs(options, named):
-    links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
-    lines = screen(links, {'local_steps': 2, **options})
+    lines = coin_screen({'local_steps': 2, **options})
     reason = f'steps with `config.client.{named}` are not plain SGD.'
     assert lines.endswith(f'not checked, {reason}')
 
@@ -183,17 +189,15 @@ def test_cyclic_participation_does_not_mix():
 
 
 def test_quadratics_of_unequal_curvature_are_checked():
-    links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
-    result = checks_of(screen(links, curvature=[1.0, 2.0, 4.0]))
+    result = checks_of(coin_screen(curvature=[1.0, 2.0, 4.0]))
     assert 'NO  gradient differences are bounded' in result['wang2022']
     assert 'nan' not in result['xiang2024']
 
 
 @pytest.mark.parametrize('batch_size', [None, 0, 2])
 def test_linear_models_are_checked(batch_size):
-    links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
     client = {'batch_size': batch_size}
-    result = checks_of(screen(links, client, name='gaussians', **LINEAR))
+    result = checks_of(coin_screen(client, name='gaussians', **LINEAR))
     for theorem in ('xiang2023', 'xiang2024', 'wang2022'):
         assert 'yes gradient noise is bounded' in result[theorem]
         assert 'nan' not in result[theorem]

@@ -25,6 +25,12 @@ def screen(links, problem=None, num_rounds=640):
     return plan, theory.text(plan, plans.record(plan, num_rounds))
 
 
+def screen_of_law(links, problem=None):
+    """The screen with a record of fair coins: for lines that follow from the law alone."""
+    plan = plans.plan(links, problem)
+    return plan, theory.text(plan, plans.coins(plan.problem.num_clients))
+
+
 @functools.cache
 def known_screen(name):
     """The screen of links of a name in `plans`, written once."""
@@ -97,7 +103,7 @@ def test_empty_rounds_are_counted_where_steps_must_be_small():
 
 def test_steps_may_be_large_where_a_client_is_always_active():
     probs = [1.0, *[0.3] * 11]
-    _, text = screen({'name': 'markov', 'probs': probs, 'up_rate': 0.2})
+    _, text = screen_of_law({'name': 'markov', 'probs': probs, 'up_rate': 0.2})
     assert ', exact for every step size\n' in text
     assert 'empty rounds change it' not in text
 
@@ -105,7 +111,7 @@ def test_steps_may_be_large_where_a_client_is_always_active():
 def test_only_quadratics_have_a_bias():
     assert "FedAvg's bias ||" in known_screen('bernoulli')
     medians = {'name': 'tests.experiment.parts:medians'}
-    _, text = screen(plans.KNOWN['bernoulli'], medians)
+    _, text = screen_of_law(plans.KNOWN['bernoulli'], medians)
     assert "FedAvg's bias" not in text
 
 
@@ -148,7 +154,7 @@ def test_noise_of_the_bias_is_its_spread_over_seeds():
 
 def test_label_mix_is_weighted_by_hand():
     problem = {'name': 'digits', 'num_clients': 12, 'alpha': 0.2, 'seed': 3}
-    plan, text = screen(plans.KNOWN['bernoulli'], problem)
+    plan, text = screen_of_law(plans.KNOWN['bernoulli'], problem)
     labels = np.asarray(plan.problem.data.labels)
     counts = np.asarray(plan.problem.counts)
     labels_by_client = np.split(labels, np.cumsum(counts)[:-1])
@@ -175,7 +181,7 @@ def test_groups_of_the_paper():
         'separation': 5,
     }
     problem = {'name': 'counterexample', 'num_clients': 100, 'dimension': 2}
-    _, text = screen(links, problem)
+    _, text = screen_of_law(links, problem)
     assert 'pi_R over 20 groups of 5: 0.0138 to 0.1521, L1 from uniform 0.6434' in text
     law = analysis.minimum_separation_stationary(np.arange(1.0, 21) ** -1.5, 5)
     scale = analysis.debiasing_weights(law)
@@ -185,7 +191,7 @@ def test_groups_of_the_paper():
 def test_memory_is_that_of_those_who_take_part():
     """Nine clients are rarely active and forget at once; three stay active for long."""
     probs = np.array([0.02] * 9 + [0.9] * 3)
-    _, text = screen({'name': 'markov', 'probs': probs.tolist()})
+    _, text = screen_of_law({'name': 'markov', 'probs': probs.tolist()})
     # These three have 2.7 of 2.88 participations a round.
     remaining = 1 - (0.05 + 0.05 * 0.1 / 0.9)
     scale = f'{-1 / np.log(remaining):.3g}'
@@ -209,7 +215,7 @@ def test_memory_is_that_of_those_who_take_part():
     ],
 )
 def test_how_long_links_remember(links, memory):
-    _, text = screen(links)
+    _, text = screen_of_law(links)
     assert f'\nmemory   {memory}\n' in text
 
 
@@ -248,7 +254,7 @@ def test_a_grid_is_predicted_at_its_first_point_and_says_so():
     )
     assert 'at num_clients 8, the first of 2 points of the grid' in result
     swept = from_experiment(plans.planned(config))
-    assert f'at {first}' in theory.text(swept, plans.record(swept, 64))
+    assert f'at {first}' in theory.text(swept, plans.coins(8))
 
 
 def test_one_of_several_patterns_is_named():
@@ -259,9 +265,9 @@ def test_one_of_several_patterns_is_named():
     planned = plans.planned({'problem': problem, 'patterns': patterns})
     for label in ('rare', 'often'):
         links = from_experiment(planned, label)
-        shown = theory.text(links, plans.record(links, 64))
+        shown = theory.text(links, plans.coins(4))
         assert f'links    {label}, one of 2 patterns: bernoulli, ' in shown
-    _, alone = screen(rare)
+    _, alone = screen_of_law(rare)
     assert 'one of' not in alone
 
 

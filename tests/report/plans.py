@@ -3,8 +3,9 @@
 import functools
 
 import jax
+import numpy as np
 
-from fedjax_links import experiment
+from fedjax_links import base, experiment
 from fedjax_links.preview import theory
 from fedjax_links.preview.configured_links import from_experiment
 from fedjax_links.preview.links import record_links
@@ -109,6 +110,12 @@ def plan(links, problem=None, **config):
 def record(built, num_rounds, seed=0):
     """The links of one seed."""
     return record_links(built.participation, num_rounds=num_rounds, seed=seed)
+
+
+def coins(num_clients, num_rounds=64):
+    """A record of fair coins, for what a screen says of any record."""
+    mask = np.random.default_rng(0).random((num_rounds, num_clients)) < 0.5
+    return base.LinkSample(mask, np.full(mask.shape, 0.5, np.float32))
 
 
 @functools.cache
