@@ -14,10 +14,7 @@ TESTED = np.array([3, 0, 4, 0, 1, 3, 3, 0, 4])
 
 
 def owned_problem(loss='cross_entropy', metrics=None):
-    """Returns a problem with owners of evaluation data, models and the evaluation data.
-
-    There is a model for each client that trains. The data are features and labels.
-    """
+    """Returns a problem with owners of evaluation data, and its features and labels."""
     rng = np.random.default_rng(3)
     tokens = loss == 'token_cross_entropy'
     shape = (4,) if tokens else ()
@@ -34,8 +31,14 @@ def owned_problem(loss='cross_entropy', metrics=None):
         metrics=metrics,
         eval_data=(features, labels, TESTED),
     )
+    return problem, features, labels
+
+
+def models_of(problem):
+    """Returns a model for each client that trains, and the first of them."""
     keys = jax.random.split(jax.random.key(0), 3)
-    return problem, jax.vmap(problem.init_params)(keys), features, labels
+    models = jax.vmap(problem.init_params)(keys)
+    return models, jax.tree.map(lambda a: a[0], models)
 
 
 @pytest.mark.slow
@@ -49,8 +52,8 @@ def owned_problem(loss='cross_entropy', metrics=None):
 )
 def test_every_client_is_measured_on_its_own(loss, metrics):
     """Against the problem's metrics on the examples of one client, one client at a time."""
-    problem, models, features, labels = owned_problem(loss, metrics)
-    first = jax.tree.map(lambda a: a[0], models)
+    problem, features, labels = owned_problem(loss, metrics)
+    models, first = models_of(problem)
     result = jax.jit(evaluation.by_client)(first, problem)
     personal = evaluation.personal_model_metrics(models, problem)
     expected_names = {'loss', *(metrics or ('accuracy',))}
@@ -88,8 +91,8 @@ def test_every_client_is_measured_on_its_own(loss, metrics):
 
 @pytest.mark.slow
 def test_clients_weighed_by_examples_give_the_pooled_metric():
-    problem, models, *_ = owned_problem()
-    first = jax.tree.map(lambda a: a[0], models)
+    problem, *_ = owned_problem()
+    _, first = models_of(problem)
     accuracies = evaluation.by_client(first, problem)['accuracy']
     counts = np.bincount(TESTED)
     pooled = problem.metrics(first, problem.eval_data)['accuracy']
@@ -99,12 +102,14 @@ def test_clients_weighed_by_examples_give_the_pooled_metric():
 
 
 def test_a_model_that_is_not_finite_for_a_client_has_no_summary():
-    problem, models, *_ = owned_problem()
-    first = jax.tree.map(lambda a: a[0], models)
-    losses = {'loss': evaluation.by_client(first, problem)['loss'].at[3].set(np.nan)}
-    assert all(
-        np.isnan(value) for value in evaluation.over_clients(losses, problem).values()
-    )
+    problem, *_ = owned_problem()
+    over_clients = jax.jit(evaluation.over_clients)
+    losses = jnp.array([0.5, 0.75, np.nan, 0.25, 0.5])  # the third has no examples
+    finite = over_clients({'loss': losses}, problem)
+    assert finite['loss_clients'] == 0.5
+    not_finite = over_clients({'loss': losses.at[3].set(np.nan)}, problem)
+    assert not_finite.keys() == finite.keys()
+    assert np.isnan([*not_finite.values()]).all()
 
 
 def test_what_has_no_owners_has_no_clients():
