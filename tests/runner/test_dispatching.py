@@ -52,7 +52,9 @@ def test_the_number_of_periods_in_a_dispatch_changes_no_bit(
 
 
 def test_lanes_of_several_patterns_have_the_links_of_their_own():
-    planned = in_python(patterns=MIXED)
+    """Two patterns share a structure and differ in arrays; the third has another structure."""
+    others = participation.bernoulli(np.linspace(0.9, 0.2, 6))
+    planned = in_python(patterns={**MIXED, 'others': others})
     lanes = interleaved(planned, 'fedavg')
     together = LaneBatch(Programs(planned.plan, side_by_side=True), lanes)
     alone = Programs(planned.plan, side_by_side=False)

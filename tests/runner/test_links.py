@@ -5,13 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import experiment, participation, runs, simulation
+from fedjax_links import experiment, runs, simulation
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.runner import compilation, hooks, realised_links
-from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import values
-from tests.runner.made_in_python import in_python, quadratic
+from tests.runner.made_in_python import quadratic
 from tests.tiers import cases
 
 PROBS = {'name': 'label_dependent', 'minimum': 0.2}
@@ -83,33 +82,6 @@ def test_links_are_those_of_the_pattern_to_the_bit(name):
         )
     result = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
     jax.tree.map(np.testing.assert_array_equal, result, expected)
-
-
-@pytest.mark.slow
-def test_lanes_side_by_side_have_links_of_their_own_patterns():
-    """Some share a structure and some a pattern; others have neither."""
-    probs = np.linspace(0.2, 0.9, 12, dtype=np.float32).reshape(2, 6)
-    patterns = {
-        'some': participation.bernoulli(probs[0]),
-        'others': participation.bernoulli(probs[1]),
-        'bursts': participation.markov(probs[0]),
-    }
-    planned = in_python(patterns=patterns)
-    lanes = planned.plan.schedule.main('fedavg')
-    lanes = [lane for lane in lanes if lane.point == lanes[0].point]
-    lanes.sort(key=lambda lane: (lane.seed, lane.pattern))
-    together = LaneBatch(Programs(planned.plan, side_by_side=True), lanes)
-    together.start()
-    together.dispatch(3)
-    alone = Programs(planned.plan, side_by_side=False)
-    for lane, state in zip(lanes, together.states(), strict=True):
-        batch = LaneBatch(alone, [lane])
-        batch.start()
-        batch.dispatch(3)
-        (expected,) = batch.states()
-        for part in ('links', 'counters', 'participation', 'round'):
-            pair = getattr(state, part), getattr(expected, part)
-            jax.tree.map(np.testing.assert_array_equal, *pair)
 
 
 def test_mean_probabilities_of_many_rounds_keep_their_digits():
