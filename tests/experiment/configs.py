@@ -19,6 +19,15 @@ def values(**changes):
     return {name: value for name, value in changed.items() if value is not None}
 
 
+def quadratic_values(**changes):
+    """Returns the config of `values` on quadratics, whose programs are the smallest."""
+    base = {
+        'problem': {'name': 'quadratic', 'targets': [[0.0], [1.0], [3.0], [4.0]]},
+        'client': {'learning_rate': 0.1, 'local_steps': 2},
+    }
+    return values(**{**base, **changes})
+
+
 def tuned(**changes):
     """Returns a config of two algorithms over two kinds of links, with tuned rates."""
     probs = {'name': 'label_dependent', 'seed': 1}

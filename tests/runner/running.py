@@ -45,8 +45,17 @@ def start(planned, folder):
         planned.run(folder, [StopAtStart()])
 
 
-def run_and_cut(planned, folder, *, algorithm, stage, round):
-    """Runs until a lane of an algorithm completed a round, and stops like a power cut."""
+def run_and_cut(planned, folder, *, algorithm, stage, round, programs=None):
+    """Runs until a lane of an algorithm completed a round, and stops like a power cut.
+
+    Args:
+      planned: the experiment.
+      folder: of the run.
+      algorithm: label of the lane.
+      stage: of the lane.
+      round: the last that it completes.
+      programs: those of the plan, if they exist already.
+    """
 
     class PowerCutError(Exception):
         pass
@@ -61,4 +70,4 @@ def run_and_cut(planned, folder, *, algorithm, stage, round):
                 raise PowerCutError
 
     with pytest.raises(PowerCutError):
-        planned.run(folder, [Cut()])
+        run(planned, folder, [Cut()], programs=programs)

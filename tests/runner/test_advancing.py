@@ -181,11 +181,18 @@ def by_lane(results):
     return results['server/loss'][order]
 
 
+@pytest.fixture(scope='module')
+def full():
+    """The metrics of four lanes in one group."""
+    return running.run(in_python(seeds=range(4), **ALONE), side_by_side=True)
+
+
 @pytest.mark.slow
-def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsys):
+def test_lanes_that_do_not_fit_together_run_in_smaller_groups(
+    full, monkeypatch, capsys
+):
     """Groups are halved until they fit; only a lane that does not fit alone is refused."""
     planned = in_python(seeds=range(4), **ALONE)
-    full = running.run(planned, side_by_side=True)
     lanes = planned.plan.schedule.main('fedavg')
     programs = Programs(planned.plan, side_by_side=True)
     groups = [LaneBatch(programs, lanes[:size]) for size in (1, 2, 4)]
@@ -204,10 +211,9 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
         running.run(planned, side_by_side=True)
 
 
-def test_a_compiler_out_of_memory_gets_smaller_groups(monkeypatch, capsys):
+def test_a_compiler_out_of_memory_gets_smaller_groups(full, monkeypatch, capsys):
     """A compiler for GPUs runs kernels while it compiles, and may lack memory for them."""
     planned = in_python(seeds=range(4), **ALONE)
-    full = running.run(planned, side_by_side=True)
     capsys.readouterr()
 
     def compile_few(programs, batches):
@@ -222,7 +228,7 @@ def test_a_compiler_out_of_memory_gets_smaller_groups(monkeypatch, capsys):
     np.testing.assert_allclose(by_lane(cut), by_lane(full), rtol=2e-5)
 
 
-def test_lanes_that_stopped_in_other_groups_resume(tmp_path):
+def test_lanes_that_stopped_in_other_groups_resume(full, tmp_path):
     """Two devices have two lanes each; on one device all four could run together."""
     planned = in_python(seeds=range(4), **ALONE)
     two = [DeviceSlot((jax.devices()[0],))] * 2
@@ -241,4 +247,4 @@ def test_lanes_that_stopped_in_other_groups_resume(tmp_path):
         with pytest.raises(experiment.Stop):
             running.run(planned, tmp_path, [End(last)], side_by_side=True, slots=two)
     ended = running.run(planned, tmp_path, side_by_side=True, slots=two[:1])
-    np.testing.assert_allclose(by_lane(ended), by_lane(planned.run()), rtol=2e-5)
+    np.testing.assert_allclose(by_lane(ended), by_lane(full), rtol=2e-5)

@@ -12,11 +12,10 @@ from fedjax_links import algorithms, experiment, runs
 from fedjax_links.core import errors, memory, reprs
 from fedjax_links.machines.compile_clock import CompileClock
 from fedjax_links.runner import dry_runs, lane_batch, program_cache, timing
-from tests.experiment.configs import tuned
+from tests.experiment.configs import quadratic_values, tuned
 
 CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
 PROBS = {'name': 'label_dependent', 'minimum': 0.2}  # by seed, but one program
-LINKS = {'name': 'bernoulli', 'probs': PROBS}
 PATTERNS = {
     'bernoulli': {'name': 'bernoulli', 'probs': PROBS},
     'markov': {'name': 'markov', 'probs': PROBS, 'up_rate': 0.3},
@@ -69,7 +68,7 @@ def test_several_accelerators_have_free_memory_each(
 
 def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
     monkeypatch.setattr(timing, '_TIMED_SECONDS', 0.0)  # one period of each program
-    planned = experiment.build(tuned())
+    planned = experiment.build(tuned(algorithms={'fedpbc': {}}, baseline='fedpbc'))
     lines = list(dry_runs.dry_run(planned.plan))
     text = '\n'.join(lines)
     assert 'config   num_rounds = 8' in text
@@ -81,8 +80,8 @@ def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
     )
     # Softmax regression on 64 pixels has 650 parameters; every one of 8 clients keeps them.
     assert 'server 2.5 KiB, clients 20.3 KiB' in text
-    assert len(re.findall(r'compiled in [\d.]+ s; [\d.,]+ rounds/s', text)) == 2
-    assert 'compiles 6 programs: 4 of training, 2 of links' in lines
+    assert len(re.findall(r'compiled in [\d.]+ s; [\d.,]+ rounds/s', text)) == 1
+    assert 'compiles 4 programs: 2 of training, 2 of links' in lines
     assert any(line.startswith('time     about ') for line in lines)
 
 
@@ -215,8 +214,7 @@ def test_a_folder_of_other_data_counts_where_allowed(monkeypatch, tmp_path):
 
 def test_a_folder_of_other_programs_is_refused_as_by_the_run(monkeypatch, tmp_path):
     """The config is the same; the algorithm that it names was edited since."""
-    config = tuned(tuning=None, client=CLIENT, links=LINKS, patterns=None)
-    config['algorithms'] = {'fedavg': {}}
+    config = quadratic_values()
     experiment.build(config).run(tmp_path)
     set_costs(monkeypatch, round=1.0)
     monkeypatch.setitem(algorithms.ALGORITHMS, 'fedavg', algorithms.ALGORITHMS['area'])

@@ -29,19 +29,10 @@ COVERED_BY = 'test_another_experiment_under_the_same_labels_is_refused'
 """The test whose default cases stand for the slow cases of all tests here until a release."""
 
 
-@pytest.fixture(scope='module')
-def finished(tmp_path_factory):
-    """A study that has run, and its folder; nobody changes them."""
-    folder = tmp_path_factory.mktemp('finished')
-    study = Study(folder / 'study')
-    study.run(folder / 'run')
-    return folder
-
-
 @pytest.fixture
-def finished_copy(finished, tmp_path):
+def finished_copy(finished_study, tmp_path):
     """A copy of the finished study and of its run folder."""
-    shutil.copytree(finished, tmp_path / 'copy')
+    shutil.copytree(finished_study, tmp_path / 'copy')
     study = Study(tmp_path / 'copy' / 'study')
     return study, tmp_path / 'copy' / 'run'
 
@@ -73,18 +64,12 @@ def test_a_harmless_change_resumes(name, finished_copy, monkeypatch):
     assert (run / runs.METRICS).read_bytes() == before
 
 
-@pytest.fixture(scope='module')
-def past(tmp_path_factory):
-    """A study and its run. Tests may change its files: building `Study` again restores them."""
-    folder = tmp_path_factory.mktemp('past')
-    Study(folder / 'study').run(folder / 'run')
-    return folder
-
-
 @pytest.mark.parametrize('name', cases(UNDER_THE_CONFIG, ['labels'], COVERED_BY))
-def test_a_fork_of_what_has_changed_since_is_refused(name, past, tmp_path, monkeypatch):
+def test_a_fork_of_what_has_changed_since_is_refused(
+    name, finished_study, tmp_path, monkeypatch
+):
     """What a fork's own config says may differ; what has changed under the same config may not."""
-    study = Study(past / 'study')
+    study = Study(finished_study / 'study')
     change, words = CHANGES[name]
     change(study, monkeypatch)
     planned = study.build(num_rounds=6)
@@ -92,7 +77,7 @@ def test_a_fork_of_what_has_changed_since_is_refused(name, past, tmp_path, monke
         resolver.importable(study.folder),
         pytest.raises(errors.InvalidError) as refused,
     ):
-        planned.fork(past / 'run', 2, tmp_path / 'fork', devices=1)
+        planned.fork(finished_study / 'run', 2, tmp_path / 'fork', devices=1)
     assert words in str(refused.value)
     assert not (tmp_path / 'fork').exists()
 
@@ -131,6 +116,19 @@ def test_an_experiment_of_python_grows(growth, tmp_path):
     assert len(grown['round']) == 4
 
 
+def test_parts_that_functions_make_are_the_same_parts(tmp_path):
+    planned = quadratic()
+    before = planned.run(tmp_path, devices=1)
+    by_makers = dataclasses.replace(
+        planned,
+        problem=lambda: planned.problem,
+        patterns={'links': lambda: planned.patterns['links']},
+        algorithms={'fedavg': lambda: planned.algorithms['fedavg']},
+    )
+    again = by_makers.run(tmp_path, devices=1)
+    np.testing.assert_array_equal(again['server/loss'], before['server/loss'])
+
+
 def test_a_grid_of_python_is_compared_at_every_point(tmp_path):
     client = local_training.local_sgd(0.1, local_steps=1)
 
@@ -155,8 +153,7 @@ def test_a_grid_of_python_is_compared_at_every_point(tmp_path):
 def test_a_lane_of_another_run_is_not_joined(tmp_path):
     for rate, folder in ((0.1, 'a'), (0.9, 'b')):
         quadratic(rate, seeds=[0, 1]).run(tmp_path / folder, devices=1)
-    stranger = next((tmp_path / 'b' / runs.CHECKPOINTS).glob('*-1@4.npz'))
-    shutil.copy(stranger, tmp_path / 'a' / runs.CHECKPOINTS / stranger.name)
+    put_lane_of_another_run(tmp_path / 'b', tmp_path / 'a', '*-1@4.npz')
     with pytest.raises(errors.InvalidError, match=r'differs from .* rounds of fedavg'):
         runs.merge(tmp_path / 'a')
 
@@ -236,6 +233,12 @@ def coin(probs, seeds=(0, 1), redraw='fixed'):
     )
 
 
+def put_lane_of_another_run(other, folder, pattern):
+    """Copies a save of a lane over the one of that name."""
+    stranger = next((other / runs.CHECKPOINTS).glob(pattern))
+    shutil.copy(stranger, folder / runs.CHECKPOINTS / stranger.name)
+
+
 def check_refused_by_all(planned, folder):
     """Checks that all that opens a folder refuses a lane of another run in it."""
     match = r'links|another run'
@@ -255,8 +258,7 @@ def test_a_lane_of_other_links_is_found_out(seed, redraw, tmp_path):
     """Links of the two runs differ in numbers alone, and no program of an algorithm does."""
     for probs, folder in (([0.5, 0.3], 'a'), ([0.5, 0.4], 'b')):
         coin(probs, redraw=redraw).run(tmp_path / folder, devices=1)
-    stranger = next((tmp_path / 'b' / runs.CHECKPOINTS).glob(f'*-{seed}@2.npz'))
-    shutil.copy(stranger, tmp_path / 'a' / runs.CHECKPOINTS / stranger.name)
+    put_lane_of_another_run(tmp_path / 'b', tmp_path / 'a', f'*-{seed}@2.npz')
     before = files_of(tmp_path / 'a')
     check_refused_by_all(coin([0.5, 0.3], redraw=redraw), tmp_path / 'a')
     assert files_of(tmp_path / 'a') == before
@@ -265,12 +267,11 @@ def test_a_lane_of_other_links_is_found_out(seed, redraw, tmp_path):
 def test_the_only_lane_of_another_run_is_found_out(tmp_path):
     for probs, folder in (([0.5, 0.3], 'a'), ([0.5, 0.4], 'b')):
         coin(probs, seeds=[0]).run(tmp_path / folder, devices=1)
-    stranger = next((tmp_path / 'b' / runs.CHECKPOINTS).glob('*@2.npz'))
-    shutil.copy(stranger, tmp_path / 'a' / runs.CHECKPOINTS / stranger.name)
+    put_lane_of_another_run(tmp_path / 'b', tmp_path / 'a', '*@2.npz')
     check_refused_by_all(coin([0.5, 0.3], seeds=[0]), tmp_path / 'a')
 
 
-def unequal_data(num_extra=0, seeds=(0, 1, 2)):
+def unequal_data(num_extra=0, seeds=(0, 1)):
     """An experiment whose seeds draw how many examples the clients have."""
     client = local_training.local_sgd(0.1, local_steps=1, batch_size=1)
 
@@ -302,7 +303,7 @@ def unequal_data(num_extra=0, seeds=(0, 1, 2)):
 def test_seeds_may_draw_how_many_examples_there_are(tmp_path):
     """Programs then differ by seed, and the folder is still one run."""
     expected = unequal_data().run().columns
-    unequal_data(seeds=[0, 1]).run(tmp_path, devices=1)
+    unequal_data(seeds=[0]).run(tmp_path, devices=1)
     unequal_data().run(tmp_path, devices=1)
     read = runs.read(tmp_path).columns
     assert read.keys() == expected.keys()
@@ -310,21 +311,31 @@ def test_seeds_may_draw_how_many_examples_there_are(tmp_path):
         np.testing.assert_array_equal(read[name], column)
 
 
+@pytest.fixture(scope='module')
+def runs_of_unequal_data(tmp_path_factory):
+    """Two runs, `a` and `b`, whose clients have other numbers of examples."""
+    folder = tmp_path_factory.mktemp('unequal')
+    for num_extra, name in ((0, 'a'), (1, 'b')):
+        unequal_data(num_extra).run(folder / name, devices=1)
+    return folder
+
+
 @pytest.mark.parametrize('seed', [0, 1])
-def test_a_lane_of_other_data_is_found_out(seed, tmp_path):
-    for num_extra, folder in ((0, 'a'), (1, 'b')):
-        planned = unequal_data(num_extra, seeds=[0, 1])
-        planned.run(tmp_path / folder, devices=1)
-    stranger = next((tmp_path / 'b' / runs.CHECKPOINTS).glob(f'*-{seed}@2.npz'))
-    shutil.copy(stranger, tmp_path / 'a' / runs.CHECKPOINTS / stranger.name)
+def test_a_lane_of_other_data_is_found_out(seed, runs_of_unequal_data, tmp_path):
+    shutil.copytree(runs_of_unequal_data / 'a', tmp_path / 'a')
+    put_lane_of_another_run(
+        runs_of_unequal_data / 'b', tmp_path / 'a', f'*-{seed}@2.npz'
+    )
     for use in (runs.read, runs.merge, fl.report.table):
         with pytest.raises(errors.InvalidError, match=r'program|another run'):
             use(tmp_path / 'a')
 
 
-def test_the_report_ends_with_seeds_versions_and_data(finished):
-    fl.report.write(runs.read(finished / 'run'))
-    last = (finished / 'run' / 'report.md').read_text().split('## What ran')[1]
+@pytest.mark.usefixtures('unrendered')
+def test_the_report_ends_with_seeds_versions_and_data(finished_copy):
+    _, run = finished_copy
+    fl.report.write(runs.read(run))
+    last = (run / 'report.md').read_text().split('## What ran')[1]
     assert 'Seeds: 0.' in last
     assert f'fedjax_links {fl.__version__}' in last
     assert 'npz, 48 examples of 4 clients, SHA-256 ' in last

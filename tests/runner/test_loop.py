@@ -11,15 +11,20 @@ from fedjax_links import experiment, participation, problems
 from fedjax_links.core import prng
 from fedjax_links.experiment import Callback
 from fedjax_links.runner import lane_batch, program_cache, save_clock
-from tests.experiment.configs import tuned, values
+from tests.experiment.configs import quadratic_values, tuned, values
 from tests.runner import running
-from tests.runner.made_in_python import in_python
+from tests.runner.made_in_python import in_python, quadratic
 from tests.runner.plain_lanes import assert_lanes_are_plain_simulations, rows
 
+QUADRATIC_PATTERNS = {
+    'bernoulli': {'name': 'bernoulli', 'probs': 0.5},
+    'cohort': {'name': 'uniform_cohort', 'cohort_size': 3},
+}
 
-def test_every_lane_is_the_plain_simulation_of_its_pattern():
+
+def test_every_lane_is_the_plain_simulation_of_its_pattern(tuned_run):
     planned = experiment.build(tuned())
-    results = planned.run()
+    results = fl.runs.read(tuned_run)
     tried = rows(results, stage='tuning', algorithm='fedpbc', round=8)
     assert tried['seed'].tolist() == [10_000, 10_001] * 2
     ends = np.maximum(tried['server/eval_accuracy'], tried['client_mean/eval_accuracy'])
@@ -32,8 +37,13 @@ def test_every_lane_is_the_plain_simulation_of_its_pattern():
 
 def test_a_grid_compiles_one_program_per_algorithm_and_links(caplog):
     planned = experiment.build(
-        tuned(
-            tuning=None,
+        quadratic_values(
+            links=None,
+            patterns=QUADRATIC_PATTERNS,
+            algorithms={'fedavg': {}, 'fedpbc': {}},
+            client={'local_steps': 2},
+            num_rounds=8,
+            eval_every=4,
             num_seeds=4,
             grid={'client': {'learning_rate': (0.1, 0.05, 0.01)}},
         )
@@ -96,14 +106,17 @@ def test_server_rates_are_tuned_where_there_is_one_to_tune():
 
 @pytest.mark.parametrize('direction, best', [('max', 0.001), ('min', 0.1), (None, 0.1)])
 def test_tuning_goes_the_way_that_the_metric_is_better(direction, best):
-    changes = {
-        'metric': 'eval_loss',
-        'direction': direction,
-        'algorithms': {'fedavg': {}},
-    }
-    results = experiment.build(tuned(**changes)).run()
-    tried = rows(results, stage='tuning', round=8)
-    losses = tried['server/eval_loss'].reshape(2, 2).mean(axis=1)
+    planned = experiment.build(
+        quadratic_values(
+            client={'local_steps': 2},
+            tuning={'learning_rates': (0.001, 0.1), 'grow': 0, 'num_seeds': 2},
+            metric='loss',
+            direction=direction,
+        )
+    )
+    results = planned.run()
+    tried = rows(results, stage='tuning', round=4)
+    losses = tried['server/loss'].reshape(2, 2).mean(axis=1)
     assert losses[1] < losses[0]
     assert set(rows(results)['client.learning_rate']) == {best}
 
@@ -270,10 +283,10 @@ def test_a_number_in_the_place_of_several_is_refused(field, form):
 
 
 def test_a_run_resumes_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
-    in_python().run(tmp_path)
+    quadratic().run(tmp_path)
     monkeypatch.setattr(prng, 'DRAWS_VERSION', prng.DRAWS_VERSION + 1)
     with pytest.raises(ValueError, match=r'where config\.draws is \d+ and not \d+'):
-        in_python().run(tmp_path)
+        quadratic().run(tmp_path)
 
 
 @pytest.mark.slow

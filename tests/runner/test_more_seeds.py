@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from tests.experiment.configs import files_of, last_files_of, tuned, values
+from tests.experiment.configs import (
+    files_of,
+    last_files_of,
+    quadratic_values,
+    tuned,
+    values,
+)
 from tests.refusals import names
 from tests.runner.made_in_python import quadratic
 
@@ -177,13 +183,13 @@ def test_seeds_in_any_order_grow_at_their_end_alone(tmp_path):
 
 
 def test_fewer_or_other_seeds_are_refused_in_one_line(tmp_path):
-    experiment.build(values(num_seeds=3)).run(tmp_path)
+    experiment.build(quadratic_values(num_seeds=3)).run(tmp_path)
     with names('num_seeds', 'be at least 3, the seeds of', 'got 2'):
-        experiment.build(values()).run(tmp_path)
+        experiment.build(quadratic_values()).run(tmp_path)
     with names('workdir', 'where config.first_seed is None and not 1'):
-        experiment.build(values(num_seeds=4, first_seed=1)).run(tmp_path)
+        experiment.build(quadratic_values(num_seeds=4, first_seed=1)).run(tmp_path)
     until = {'until': 'decided', 'least': 3, 'most': 5}
     algorithms = {'fedavg': {}, 'fedpbc': {}}
     with names('workdir', 'where config.'):
-        changed = values(num_seeds=None, seeds=until, algorithms=algorithms)
+        changed = quadratic_values(num_seeds=None, seeds=until, algorithms=algorithms)
         experiment.build(changed).run(tmp_path)

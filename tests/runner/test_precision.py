@@ -10,7 +10,7 @@ from fedjax_links import experiment
 from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import tuned
-from tests.runner.made_in_python import in_python
+from tests.runner.made_in_python import in_python, quadratic
 
 
 def products(planned):
@@ -50,13 +50,13 @@ def test_another_word_is_refused():
 
 
 def test_a_run_does_not_resume_with_another(tmp_path):
-    in_python().run(tmp_path)
+    quadratic().run(tmp_path)
     assert (
         json.loads((tmp_path / 'environment.json').read_text())['matmul_precision']
         == 'default'
     )
     with pytest.raises(ValueError, match='numerics'):
-        in_python(matmul_precision='high').run(tmp_path)
-    in_python(matmul_precision='high').run(tmp_path / 'high')
+        quadratic(matmul_precision='high').run(tmp_path)
+    quadratic(matmul_precision='high').run(tmp_path / 'high')
     environment = json.loads((tmp_path / 'high' / 'environment.json').read_text())
     assert environment['matmul_precision'] == 'high'

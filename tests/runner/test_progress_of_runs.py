@@ -7,12 +7,9 @@ import pytest
 
 from fedjax_links import experiment
 from tests import refusals
-from tests.experiment.configs import values
+from tests.experiment.configs import quadratic_values
 
-CONFIG = values(
-    problem={'name': 'quadratic', 'targets': [[0.0], [1.0]]},
-    client={'learning_rate': 0.1, 'local_steps': 1},
-)
+CONFIG = quadratic_values()
 
 
 @pytest.fixture

@@ -9,9 +9,11 @@ from fedjax_links import experiment, runs
 from fedjax_links.core import errors
 from fedjax_links.planning import trials
 from fedjax_links.runner import lane_batch, loop, shared_stores, stages
+from fedjax_links.runner.program_cache import Programs
 from fedjax_links.storage import file_locks
-from tests.experiment.configs import files_of, tuned, values
+from tests.experiment.configs import files_of, last_files_of, quadratic_values, tuned
 from tests.refusals import names
+from tests.runner import running
 
 COUNT = 3
 
@@ -24,19 +26,12 @@ def _saved_at_their_end_alone():
         yield
 
 
-@pytest.fixture(scope='module')
-def full_run(tmp_path_factory):
-    """The folder of the run in one process."""
-    folder = tmp_path_factory.mktemp('whole') / 'run'
-    experiment.build(tuned()).run(folder)
-    return folder
-
-
-def run_all(folder, config=None, count=COUNT, order=None, **options):
-    """Runs the shards one after the other, in one folder."""
+def run_all(folder, config=None, count=COUNT, order=None):
+    """Runs the shards one after the other, in one folder; they share programs alone."""
     planned = experiment.build(tuned() if config is None else config)
+    programs = Programs(planned.plan)
     for index in order or range(count):
-        planned.shard(index, count).run(folder, **options)
+        running.run(planned.shard(index, count), folder, programs=programs)
 
 
 def lanes_by_shard(folder):
@@ -49,49 +44,50 @@ def lanes_by_shard(folder):
 
 @pytest.mark.parametrize('order', ['012', pytest.param('201', marks=pytest.mark.slow)])
 def test_shards_of_one_folder_merge_to_the_bytes_of_one_process(
-    tmp_path, full_run, order
+    tmp_path, tuned_run, order
 ):
     folder = tmp_path / 'run'
     run_all(folder, order=map(int, order))
     assert not (folder / runs.METRICS).exists()
     results = runs.merge(folder)
-    assert files_of(folder) == files_of(full_run)
+    assert files_of(folder) == files_of(tuned_run)
     np.testing.assert_array_equal(
-        results.columns['round'], runs.read(full_run).columns['round']
+        results.columns['round'], runs.read(tuned_run).columns['round']
     )
 
 
 @pytest.mark.slow
-def test_shards_with_folders_of_their_own_merge_too(tmp_path, full_run):
+def test_shards_with_folders_of_their_own_merge_too(tmp_path, tuned_run):
     folders = [tmp_path / str(index) for index in range(COUNT)]
     planned = experiment.build(tuned())
     for index, folder in enumerate(folders):
         planned.shard(index, COUNT).run(folder)
     runs.merge(folders, tmp_path / 'run')
-    assert files_of(tmp_path / 'run') == files_of(full_run)
+    assert files_of(tmp_path / 'run') == files_of(tuned_run)
+
+
+def names_of_lanes(planned):
+    """Returns the lanes that are known to run before any result."""
+    plan = planned.plan
+    return [
+        lane.name for label in plan.algorithms for lane in plan.lanes_at_first(label)
+    ]
 
 
 def test_the_shards_have_each_lane_once():
     planned = experiment.build(tuned())
-    all_lanes = [
-        lane
-        for label in planned.algorithms
-        for lane in planned.plan.lanes_at_first(label)
-    ]
-    for count in (1, 2, 5, len(all_lanes) + 3):
-        names = [
-            lane.name
-            for index in range(count)
-            for label in planned.algorithms
-            for lane in planned.shard(index, count).plan.lanes_at_first(label)
-        ]
-        assert sorted(names) == sorted(lane.name for lane in all_lanes)
+    expected = sorted(names_of_lanes(planned))
+    for count in (1, 2, 5, len(expected) + 3):
+        names = []
+        for index in range(count):
+            names += names_of_lanes(planned.shard(index, count))
+        assert sorted(names) == expected
 
 
 def test_shards_have_few_programs_and_near_equal_rounds():
     labels = 'fedavg', 'fedpbc', 'mifa', 'fedau'
     planned = experiment.build(
-        values(algorithms={label: {} for label in labels}, num_seeds=6)
+        quadratic_values(algorithms={label: {} for label in labels}, num_seeds=6)
     )
     num_rounds = sum(planned.plan.count_rounds(label) for label in labels)
     for count in (2, 4, 8):
@@ -106,7 +102,7 @@ def test_shards_have_few_programs_and_near_equal_rounds():
 
 def test_by_seed_all_lanes_of_a_seed_are_in_one_shard():
     planned = experiment.build(
-        values(algorithms={'fedavg': {}, 'fedpbc': {}}, num_seeds=5)
+        quadratic_values(algorithms={'fedavg': {}, 'fedpbc': {}}, num_seeds=5)
     )
     seeds_of_shards = []
     for index in range(2):
@@ -121,7 +117,7 @@ def test_by_seed_all_lanes_of_a_seed_are_in_one_shard():
 
 
 def test_shard_n_of_n_is_shard_0():
-    planned = experiment.build(values())
+    planned = experiment.build(quadratic_values())
     assert planned.shard(3, 3) == planned.shard(0, 3)
     assert planned.shard(1, 3) != planned.shard(0, 3)
     with names('shard', 'at most 3, got 4'):
@@ -130,7 +126,8 @@ def test_shard_n_of_n_is_shard_0():
 
 def test_merging_names_lanes_that_are_missing(tmp_path):
     folder = tmp_path / 'run'
-    experiment.build(tuned()).shard(0, COUNT).run(folder)
+    config = quadratic_values(algorithms={'fedavg': {}, 'fedpbc': {}})
+    experiment.build(config).shard(0, COUNT).run(folder)
     left = [name for name in lanes_by_shard(folder)[1] if name.startswith('main-')]
     with pytest.raises(ValueError, match=f'{left[0]}.*of shards 1, 2 of 3'):
         runs.merge(folder)
@@ -147,14 +144,14 @@ def test_merging_is_refused_while_a_shard_runs(tmp_path):
                 runs.merge(folder)
             messages.append(str(error.value))
 
-    experiment.build(values()).shard(0, 2).run(folder, [Merge()])
+    experiment.build(quadratic_values()).shard(0, 2).run(folder, [Merge()])
     assert messages
     assert all('by process' in message for message in messages)
 
 
 def test_another_config_is_refused(tmp_path):
-    experiment.build(values()).shard(0, 2).run(tmp_path / 'a')
-    changed = values(client={'learning_rate': 0.2, 'local_steps': 2, 'batch_size': 4})
+    experiment.build(quadratic_values()).shard(0, 2).run(tmp_path / 'a')
+    changed = quadratic_values(client={'learning_rate': 0.2, 'local_steps': 2})
     with names('workdir', 'config.client.learning_rate is 0.1 and not 0.2'):
         experiment.build(changed).shard(1, 2).run(tmp_path / 'a')
     experiment.build(changed).shard(1, 2).run(tmp_path / 'b')
@@ -163,14 +160,14 @@ def test_another_config_is_refused(tmp_path):
 
 
 def test_another_division_is_refused(tmp_path):
-    planned = experiment.build(values())
+    planned = experiment.build(quadratic_values())
     planned.shard(0, 2).run(tmp_path)
     with names('workdir', 'into 4 shards by program', 'into 2 shards by program'):
         planned.shard(1, 4).run(tmp_path)
 
 
 def test_one_shard_twice_is_refused_by_name(tmp_path):
-    planned = experiment.build(values())
+    planned = experiment.build(quadratic_values())
 
     messages = []
 
@@ -186,34 +183,33 @@ def test_one_shard_twice_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_in_one_piece_resumes_from_shards(tmp_path, full_run):
+def test_a_run_in_one_piece_resumes_from_shards(tmp_path, tuned_run):
     experiment.build(tuned()).shard(0, COUNT).run(tmp_path / 'run')
     experiment.build(tuned()).run(tmp_path / 'run')
     assert (
-        runs.read(tmp_path / 'run').columns.keys() == runs.read(full_run).columns.keys()
+        runs.read(tmp_path / 'run').columns.keys()
+        == runs.read(tuned_run).columns.keys()
     )
     assert (tmp_path / 'run' / runs.METRICS).read_bytes() == (
-        full_run / runs.METRICS
+        tuned_run / runs.METRICS
     ).read_bytes()
 
 
 @pytest.mark.slow
 def test_a_merged_run_is_extended(tmp_path):
     folder = tmp_path / 'run'
-    full_run = tmp_path / 'whole'
-    run_all(folder, values(), 2)
+    whole = tmp_path / 'whole'
+    run_all(folder, quadratic_values(), 2)
     runs.merge(folder)
-    longer = values(num_rounds=8)
+    longer = quadratic_values(num_rounds=8)
     run_all(folder, longer, 2)
     runs.merge(folder)
-    experiment.build(longer).run(full_run)
-    assert (folder / runs.METRICS).read_bytes() == (
-        full_run / runs.METRICS
-    ).read_bytes()
+    experiment.build(longer).run(whole)
+    assert last_files_of(folder) == last_files_of(whole)
 
 
 def test_a_failed_lane_stops_no_other(tmp_path, monkeypatch):
-    planned = experiment.build(values(num_seeds=4))
+    planned = experiment.build(quadratic_values(num_seeds=4))
     bad = planned.plan.schedule.main('fedavg')[1]
     run = stages.LaneScheduler.run
 
@@ -240,7 +236,7 @@ def test_a_failed_lane_stops_no_other(tmp_path, monkeypatch):
 
 def test_a_lane_that_is_tried_again_has_each_line_once(tmp_path, monkeypatch):
     """A device fails once, when a lane has ended a period and nothing of it is saved."""
-    planned = experiment.build(values(num_rounds=8))
+    planned = experiment.build(quadratic_values(num_rounds=8))
     planned.run(tmp_path / 'whole')
     collect = lane_batch.LaneBatch.collect
     failed = []
@@ -264,14 +260,14 @@ def test_an_error_of_a_callback_ends_the_run_and_is_no_lanes(tmp_path):
         def on_period(self, lane, record):
             raise TypeError('of the callback')
 
-    planned = experiment.build(values(num_seeds=2))
+    planned = experiment.build(quadratic_values(num_seeds=2))
     with pytest.raises(TypeError, match='of the callback'):
         planned.shard(0, 1).run(tmp_path, [Broken()])
     assert not (tmp_path / runs.FAILURES).exists()
 
 
 def test_the_status_has_lanes_done_lost_and_running(tmp_path):
-    planned = experiment.build(values(num_seeds=4))
+    planned = experiment.build(quadratic_values(num_seeds=4))
     seen = []
 
     class ReadStatus(experiment.Callback):
@@ -299,7 +295,7 @@ def test_the_status_has_lanes_done_lost_and_running(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, full_run):
+def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, tuned_run):
     folder = tmp_path / 'run'
     run_all(folder)
     for name, files in runs.saves(folder).items():
@@ -308,7 +304,7 @@ def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, full_ru
     run_all(folder)
     runs.merge(folder)
     assert (folder / runs.METRICS).read_bytes() == (
-        full_run / runs.METRICS
+        tuned_run / runs.METRICS
     ).read_bytes()
 
 
@@ -384,7 +380,7 @@ def test_lanes_at_values_that_tuning_did_not_choose_are_refused(tmp_path, monkey
 
 
 def test_what_is_recorded_of_clients_is_merged_too(tmp_path):
-    experiment.build(values()).run(tmp_path / 'run')
+    experiment.build(quadratic_values()).run(tmp_path / 'run')
     recorded = b'losses and laws'
     (tmp_path / 'run' / 'clients.npz').write_bytes(recorded)
     runs.merge(tmp_path / 'run', tmp_path / 'copy')

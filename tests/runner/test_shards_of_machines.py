@@ -5,7 +5,7 @@ import json
 from fedjax_links import experiment, runs
 from fedjax_links.machines import environment
 from fedjax_links.storage import checkpoints
-from tests.experiment.configs import values
+from tests.experiment.configs import quadratic_values
 from tests.refusals import names
 
 
@@ -16,7 +16,7 @@ def elsewhere(monkeypatch, **changes):
 
 
 def test_another_kind_of_machine_is_refused(tmp_path, monkeypatch):
-    planned = experiment.build(values())
+    planned = experiment.build(quadratic_values())
     planned.shard(0, 2).run(tmp_path)
     cpu = environment.fingerprint()['cpu']
     elsewhere(monkeypatch, cpu='another CPU')
@@ -25,13 +25,13 @@ def test_another_kind_of_machine_is_refused(tmp_path, monkeypatch):
     ):
         planned.shard(1, 2).run(tmp_path)
     # Nor can such a machine extend the run.
-    longer = experiment.build(values(num_rounds=8))
+    longer = experiment.build(quadratic_values(num_rounds=8))
     with names('environment.cpu'):
         longer.shard(0, 2).run(tmp_path)
 
 
 def test_folders_of_different_machines_are_not_merged(tmp_path, monkeypatch):
-    planned = experiment.build(values())
+    planned = experiment.build(quadratic_values())
     planned.shard(0, 2).run(tmp_path / 'a')
     elsewhere(monkeypatch, cpu='another CPU')
     planned.shard(1, 2).run(tmp_path / 'b')
@@ -44,7 +44,7 @@ def test_folders_of_different_machines_are_not_merged(tmp_path, monkeypatch):
 
 def test_even_mixed_all_lanes_of_a_seed_are_of_one_kind(tmp_path, monkeypatch):
     planned = experiment.build(
-        values(algorithms={'fedavg': {}, 'fedpbc': {}}, num_seeds=1)
+        quadratic_values(algorithms={'fedavg': {}, 'fedpbc': {}}, num_seeds=1)
     )
     planned.shard(0, 2).run(tmp_path / 'a')
     elsewhere(monkeypatch, cpu='another CPU')
@@ -56,7 +56,7 @@ def test_even_mixed_all_lanes_of_a_seed_are_of_one_kind(tmp_path, monkeypatch):
 
 
 def test_what_a_lane_keeps_says_where_it_ran(tmp_path):
-    experiment.build(values()).run(tmp_path)
+    experiment.build(quadratic_values()).run(tmp_path)
     for files in runs.saves(tmp_path).values():
         about, _ = checkpoints.read(files[max(files)])
         assert about[runs.FINGERPRINT] == json.loads(

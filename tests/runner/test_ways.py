@@ -118,43 +118,60 @@ EACH_WAY = [
 
 
 @pytest.fixture(scope='module')
-def of_config(tmp_path_factory):
-    here = tmp_path_factory.mktemp('config')
-    study = Study(here / 'study')
+def fork_of_study(finished_study, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('config') / 'fork'
+    study = Study(finished_study / 'study')
     with resolver.importable(study.folder):
-        study.build().run(here / 'run', devices=1)
-        study.build(num_rounds=8).fork(here / 'run', 4, here / 'fork', devices=1)
-    return here
+        longer = study.build(num_rounds=8)
+        longer.fork(finished_study / 'run', 4, folder, devices=1)
+    return folder
 
 
 @pytest.fixture(scope='module')
-def of_python(tmp_path_factory):
-    here = tmp_path_factory.mktemp('python')
-    made.PythonStudy().build().run(here / 'run', devices=1)
+def run_of_objects(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('python') / 'run'
+    made.PythonStudy().build().run(folder, devices=1)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def fork_of_objects(run_of_objects, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('python') / 'fork'
     longer = made.PythonStudy().build(num_rounds=8)
-    longer.fork(here / 'run', 4, here / 'fork', devices=1)
-    return here
+    longer.fork(run_of_objects, 4, folder, devices=1)
+    return folder
 
 
 @pytest.fixture
-def study(of_config, tmp_path):
+def study(way, finished_study, tmp_path, request):
     """A copy of the study and of what has run, which a test may change."""
-    shutil.copytree(of_config, tmp_path / 'here')
-    return Study(tmp_path / 'here' / 'study'), tmp_path / 'here'
+    here = tmp_path / 'here'
+    shutil.copytree(finished_study, here)
+    if way == 'fork':
+        shutil.copytree(request.getfixturevalue('fork_of_study'), here / 'fork')
+    return Study(here / 'study'), here
 
 
 @pytest.fixture
-def objects(of_python, tmp_path):
+def objects(way, run_of_objects, tmp_path, request):
     """Parts of an experiment made in Python, and a copy of what has run."""
-    shutil.copytree(of_python, tmp_path / 'here')
-    return made.PythonStudy(), tmp_path / 'here'
+    here = tmp_path / 'here'
+    shutil.copytree(run_of_objects, here / 'run')
+    if way == 'fork':
+        shutil.copytree(request.getfixturevalue('fork_of_objects'), here / 'fork')
+    return made.PythonStudy(), here
+
+
+def files_of_runs(here):
+    """Returns the files of the run, and of its fork where a test has one."""
+    return {name: files_of(here / name) for name in ('run', 'fork')}
 
 
 def check_refused(way, subject, change, words, monkeypatch):
     """Checks that each refusal names what differs, and that nothing was written."""
     source, here = subject
     change(source, monkeypatch)
-    before = {name: files_of(here / name) for name in ('run', 'fork')}
+    before = files_of_runs(here)
     refusals = WAYS[way](source, here)
     assert refusals
     expected = [words]
@@ -165,7 +182,7 @@ def check_refused(way, subject, change, words, monkeypatch):
         expected += NO_FIRST_STATE
     for refusal in refusals:
         assert any(part in refusal for part in expected), refusal
-    assert {name: files_of(here / name) for name in ('run', 'fork')} == before
+    assert files_of_runs(here) == before
 
 
 @pytest.mark.parametrize('name', cases(changes.CHANGES, ['labels'], COVERED_BY))
@@ -211,6 +228,7 @@ def test_a_harmless_change_of_a_study_resumes_by_every_way(
     check_resumes(way, study, changes.HARMLESS[name], monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', cases(made.HARMLESS, ['parts by makers'], COVERED_BY))
 @pytest.mark.parametrize('way', EACH_WAY)
 def test_a_harmless_change_of_objects_resumes_by_every_way(
