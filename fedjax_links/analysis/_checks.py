@@ -126,20 +126,25 @@ def checked(
     return array
 
 
-def checked_vector(name: str, values: ArrayLike) -> np.ndarray:
-    """Returns `values` as a finite, non-empty float64 vector with one entry per client."""
+def checked_vector(name: str, values: ArrayLike, *, axis: str = 'client') -> np.ndarray:
+    """Returns `values` as a finite, non-empty float64 vector.
+
+    Args:
+      name: of the argument.
+      values: its value.
+      axis: what has an entry each, for the error.
+    """
     vector = as_doubles(name, values)
     is_valid = vector.ndim == 1 and vector.size > 0
     require(is_valid, name, 'be a non-empty vector', f'shape {vector.shape}')
-    return checked(name, vector, np.isfinite(vector), 'be finite', ' at client {}')
+    return checked(name, vector, np.isfinite(vector), 'be finite', f' at {axis} {{}}')
 
 
-def checked_probs(name: str, values: ArrayLike) -> np.ndarray:
-    """Returns `values` as a float64 vector of probabilities, one per client."""
-    vector = checked_vector(name, values)
-    return checked(
-        name, vector, (vector >= 0) & (vector <= 1), 'lie in [0, 1]', ' at client {}'
-    )
+def checked_probs(name: str, values: ArrayLike, *, axis: str = 'client') -> np.ndarray:
+    """Returns `values` as a float64 vector of probabilities, one for each of ``axis``."""
+    vector = checked_vector(name, values, axis=axis)
+    is_prob = (vector >= 0) & (vector <= 1)
+    return checked(name, vector, is_prob, 'lie in [0, 1]', f' at {axis} {{}}')
 
 
 def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
@@ -149,9 +154,9 @@ def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
     return vector
 
 
-def checked_law(name: str, values: ArrayLike) -> np.ndarray:
-    """Returns a probability law over clients: non-negative and summing to 1 up to rounding."""
-    vector = checked_probs(name, values)
+def checked_law(name: str, values: ArrayLike, *, axis: str = 'client') -> np.ndarray:
+    """Returns a probability law over ``axis``: non-negative and summing to 1 up to rounding."""
+    vector = checked_probs(name, values, axis=axis)
     total = float(vector.sum())
     require(abs(total - 1.0) <= 1e-6, name, 'sum to 1', total)
     return vector

@@ -180,7 +180,7 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
     """
     what = 'boundaries, as `gaussian_boundaries` makes them'
     _checks.checked_kind('boundaries', boundaries, Boundaries, what)
-    law = _checks.checked_vector('shares', shares)
+    law = _checks.checked_vector('shares', shares, axis='class')
     count = len(boundaries.mass)
     is_valid = law.size == count and np.all(law > 0)
     _checks.require(is_valid, 'shares', f'be positive, {count} of them', law)

@@ -195,7 +195,7 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
     Raises:
       ValueError: if an argument is out of range.
     """
-    law = _checks.checked_vector('shares', shares)
+    law = _checks.checked_vector('shares', shares, axis='class')
     _checks.require(np.all(law > 0), 'shares', 'be positive', law.min())
     _checks.require(law.size > 1, 'shares', 'have at least 2 entries', law.size)
     distance = _checks.checked_positive('distance', distance)

@@ -187,6 +187,31 @@ def test_a_model_may_be_lists():
     np.testing.assert_array_equal(flow(start=lists).intercept, flow().intercept)
 
 
+OTHER_AXES = {
+    'shares at class': lambda v: analysis.equidistant_skewed_accuracy(1.0, v),
+    'shares of boundaries at class': lambda v: analysis.skewed_loss(
+        analysis.gaussian_boundaries([[0.0], [3.0]]), v
+    ),
+    'initial_point at coordinate': lambda v: gradient_runs.quadratic_clients(
+        np.zeros((3, 2)), 0.5, 2, initial_point=v
+    ),
+    'start at mode': lambda v: analysis.link_chains.from_modes(
+        np.full((2, 2), 0.5), np.eye(2), start=v
+    ),
+    'stationary at state': lambda v: mixing_times.mixing_time(np.eye(2), v),
+    'start at state': lambda v: selection_counters.counter_bias(
+        COUNTERS, [1.0, 0, 0], v, num_rounds=2
+    ),
+}
+
+
+@pytest.mark.parametrize('case', OTHER_AXES)
+def test_an_entry_that_is_of_no_client_is_named_after_its_axis(case):
+    argument, axis = case.split()[0], case.split()[-1]
+    with refusals.names(argument, f'got nan at {axis} 1.'):
+        OTHER_AXES[case]([0.5, np.nan])
+
+
 LAW = [1.0, 0.5]
 
 

@@ -173,7 +173,7 @@ def from_modes(
     _checks.check_stochastic('transition', matrix, tolerance=1e-9)
     if start is None:
         start = _only_stationary_law(matrix)
-    law = _checks.checked_law('start', start)
+    law = _checks.checked_law('start', start, axis='mode')
     _checks.require(len(law) == size, 'start', f'have {size} entries', len(law))
     reported = np.full(is_up.shape, np.nan)
     if probs is not None:

@@ -65,7 +65,7 @@ def quadratics(
     h = _checks.checked_weights('curvatures', h)
     check_size('curvatures', h, num_clients)
     start = np.zeros(dimension) if initial_point is None else initial_point
-    start = _checks.checked_vector('initial_point', start)
+    start = _checks.checked_vector('initial_point', start, axis='coordinate')
     check_size('initial_point', start, dimension)
     return points, h, start
 

@@ -208,7 +208,7 @@ def _checked_chain(
     requirement = f'have at most {MAX_STATES:,} states'
     _checks.require(num_states <= MAX_STATES, 'transition', requirement, num_states)
     _checks.check_stochastic('transition', matrix, tolerance=1e-5)
-    law = _checks.checked_law('stationary', stationary)
+    law = _checks.checked_law('stationary', stationary, axis='state')
     _numbers.check_size('stationary', law, num_states)
     return matrix, law
 

@@ -292,7 +292,7 @@ def _checked_values(chain: MinimumSeparationChain, values: ArrayLike) -> np.ndar
 
 def _checked_start(chain: MinimumSeparationChain, start: ArrayLike) -> np.ndarray:
     """Returns a law of states as float64[S]."""
-    law = _checks.checked_law('start', start)
+    law = _checks.checked_law('start', start, axis='state')
     _numbers.check_size('start', law, len(chain.states))
     return law
 
