@@ -104,7 +104,7 @@ class Metric(NamedTuple):
         The half width has one significant digit, or two if the first is a 1, and the mean as many
         decimals. Fractions in per cent have at least one decimal. Where the half width is zero, at
         most a millionth, or a million or more, both are written as `number` does: the mean with
-        four digits, the half width with one.
+        four digits, the half width with one. So is a wider half width of a million or more.
 
         Args:
           interval: the mean and its interval, of a single number.
@@ -121,7 +121,7 @@ class Metric(NamedTuple):
             needed = -math.floor(math.log10(self.scale * half_width / 2))
             decimals = max(needed, 1 if self.is_fraction else 0)
             mean_text = f'{self.scale * mean:.{decimals}f}'
-            width_texts = [f'{self.scale * w:.{decimals}f}' for w in half_widths]
+            width_texts = [self._width_text(width, decimals) for width in half_widths]
         else:
             mean_text = self.number(mean)
             width_texts = [self.number(width, digits=1) for width in half_widths]
@@ -131,6 +131,11 @@ class Metric(NamedTuple):
             return mean_text
         text = f'{mean_text} ± {width_texts[0]}'
         return text if wide is None else f'{text} [{width_texts[1]}]'
+
+    def _width_text(self, half_width: float, decimals: int) -> str:
+        """Writes half a width with some decimals; one of a million or more with one digit."""
+        scaled = self.scale * half_width
+        return f'{scaled:.1g}' if scaled >= 1e6 else f'{scaled:.{decimals}f}'
 
     def difference(self, difference: HasDifference, *, survives: bool = False) -> str:
         """Writes a difference with its stars: ``+1.2 ± 0.4 *``; nothing if a run diverged.

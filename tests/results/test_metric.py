@@ -29,6 +29,21 @@ def test_an_interval_and_its_mean_have_the_same_decimals(mean, half, shown):
 
 
 @pytest.mark.parametrize(
+    'wide, shown',
+    [
+        (0.0123, '-0.028 ± 0.006 [0.012]'),
+        (80054583.288, '-0.028 ± 0.006 [8e+07]'),
+        (np.inf, '-0.028 ± 0.006 [inf]'),
+        (np.nan, '-0.028 ± 0.006 [nan]'),
+    ],
+)
+def test_a_wide_interval_of_millions_has_one_digit(wide, shown):
+    interval = Interval(-0.0281, 0.00611, 10)
+    wider = Interval(-0.0281, wide, 10)
+    assert Metric('distance').interval(interval, wide=wider) == shown
+
+
+@pytest.mark.parametrize(
     'mean, half, shown',
     [
         (0.933, 0.004, '+93.3 ± 0.4'),
