@@ -1,7 +1,7 @@
 """Describes objects in a few lines, for consoles and notebooks.
 
-Arrays and tracers are shown by dtype and shape alone, so that nothing is read from a device. A
-description never fails: it leaves out what it cannot say.
+Data and tracers are shown by dtype and shape alone: only metrics and counts are read from a device.
+A description never fails: if it cannot be made, the name of the class takes its place.
 """
 
 import functools
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 _Class = TypeVar('_Class', bound=type)
 
-_MOST_LETTERS = 160  # Of the leaves of a problem's data, two lines.
+_MAX_LETTERS = 160  # For the leaves of a problem's data: two lines.
 
 
 def described(text_of: Callable[[Any], str]) -> Callable[[_Class], _Class]:
@@ -118,7 +118,7 @@ def problem_text(problem: Any) -> str:
         'tests': tests_text(problem),
         'parameters': f'{num_parameters:,}',
         'metrics': ', '.join(metrics),
-        'data': textwrap.shorten(', '.join(leaves), _MOST_LETTERS, placeholder=' ...'),
+        'data': textwrap.shorten(', '.join(leaves), _MAX_LETTERS, placeholder=' ...'),
     }
     return block('Problem', rows)
 
@@ -147,7 +147,7 @@ def duration(seconds: float) -> str:
 
 
 def numbers(values: ArrayLike) -> str:
-    """Formats a number, or mean and range of several; dtype and shape of a tracer."""
+    """Formats a number, or mean and range of several; dtype and shape of all else."""
     if (
         isinstance(values, jax.core.Tracer)
         or np.asarray(values).dtype.kind not in 'fiub'
@@ -160,7 +160,7 @@ def numbers(values: ArrayLike) -> str:
 
 
 def _factory_of(function: Callable[..., object]) -> str:
-    """Returns the name of the function that defined a function; of its module if it is private."""
+    """Names the function that defined a function; if it is private, the module of the latter."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, '__qualname__', type(function).__name__).split(

@@ -117,6 +117,9 @@ def test_a_problem_counts_clients_examples_and_parameters():
 
     data_of(problem)
     assert traced[0] == text
+    for leaf in jax.tree.leaves((problem.data, problem.eval_data)):
+        leaf.delete()
+    assert repr(problem) == text
 
 
 @pytest.fixture(scope='module')
