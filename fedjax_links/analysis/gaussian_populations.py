@@ -21,9 +21,8 @@ from fedjax_links.analysis.linear_models import LinearModel
 
 # The normal density beyond is below 1e-31.
 _REACH = 12.0
-# A step of 0.005, which by the rule of `equidistant_skewed_accuracy` suffices for 19,700
-# classes. Another one would change the last bits of data whose means `equidistant_distance`
-# places.
+# Steps of 0.005. `equidistant_distance` places the means of data sets, whose last bits would
+# change with another number.
 _NODES = 4801
 # Here the accuracy is 1 in float64, whatever the number of classes.
 _FARTHEST = 60.0

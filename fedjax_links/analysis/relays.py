@@ -94,7 +94,8 @@ def colrel_variance(
       The variance.
 
     Raises:
-      ValueError: for values that are no probabilities, or edges that are not symmetric.
+      ValueError: for values that are no probabilities, edges that are not symmetric, weights
+        that are not finite, or a matrix that is not [N, N].
     """
     uplink = _checks.checked_probs('probs', probs)
     edges = _checked_edges(edge_probs, uplink.size)
@@ -141,10 +142,11 @@ def _colrel_variance(
 
 
 def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> float:
-    """Computes the probability of a step of CoGC, ``P(Bin(N, p q^r) >= N - r)``.
+    """Computes the probability that CoGC takes a step, ``P(Bin(N, p q^r) >= N - r)``.
 
-    A client's sum arrives if its uplink and its r edges are up. The formula is exact for
-    ``2 r < N``, where no two sums share an edge.
+    Each client uploads a sum over itself and r neighbours, and any N - r sums suffice. A sum
+    arrives if its uplink and its r edges are up. The formula is exact for ``2 r < N``, where
+    no two sums share an edge.
 
     Args:
       num_clients: N.

@@ -16,20 +16,23 @@ def describe(
       budget: what it may compute.
 
     Returns:
-      Lines, none where nothing can be predicted.
+      The predictions, or why there are none; no lines for a problem that is never predicted, or
+      if no client is ever active.
     """
-    required = prediction.hessian_work(links.problem)
-    reason = covered_runs.reason_unpredicted(links)
-    if required and reason:
-        return [f'no end predicted: {reason}']
+    hessian_work = prediction.hessian_work(links.problem)
+    if hessian_work == 0:
+        return []
+    why_unpredicted = covered_runs.reason_unpredicted(links)
+    if why_unpredicted:
+        return [f'no end predicted: {why_unpredicted}']
     predicted = prediction.for_links(links, budget)
     too_large = f'examples x parameters^2 above {budget.hessian:.2g}'
     if predicted is None:
-        is_large = required > budget.hessian
+        is_large = hessian_work > budget.hessian
         return [f'no accuracy predicted: {too_large}'] if is_large else []
-    reason = covered_runs.reason_client_mean_is_biased(links)
+    why_biased = covered_runs.reason_client_mean_is_biased(links)
     by_name = {'FedAvg': predicted.fedavg}
-    if not reason:
+    if not why_biased:
         by_name['FedPBC'] = predicted.fedpbc
     remark = '' if predicted.exact else ', simulated links'
     if links.differs_by_seed:
@@ -39,8 +42,8 @@ def describe(
         lines.append(f'no limit in the long run: {too_large}')
     else:
         lines += _limit_lines(by_name, remark)
-    if reason:
-        lines.append(f'no end of FedPBC predicted: {reason}')
+    if why_biased:
+        lines.append(f'no end of FedPBC predicted: {why_biased}')
     return lines
 
 
@@ -48,10 +51,10 @@ def _reached_lines(
     links: ConfiguredLinks, by_name: Mapping[str, prediction.Prediction], remark: str
 ) -> list[str]:
     """Describes where algorithms are after the run's rounds."""
-    if all(predicted.reached for predicted in by_name.values()):
+    reached = {name: predicted.reached for name, predicted in by_name.items()}
+    if all(reached.values()):
         rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
-        line = _ends_text({name: by_name[name].reached for name in by_name})
-        return [line, f'  {rounds}{remark}']
+        return [_ends_text(reached), f'  {rounds}{remark}']
     if links.flow_time is not None:
         time = f'{links.flow_time:.3g}'
         return [f'no end predicted: rate x steps x rounds = {time} takes too long']

@@ -83,7 +83,7 @@ class PairedDifference(NamedTuple):
       p_value: the p-value of a difference of zero, tuning included. If seeds are added until
         decided, it holds at any number of seeds, too.
       word: `evaluation.AHEAD` and the like, by the wider interval; '' if it is unknown which way
-        the metric is better.
+        the metric is better, or if a run diverged.
       compared: the pattern and the metrics of both; equal for two labels with the same numbers,
         which are one comparison. None for a comparison that equals no other.
     """
@@ -103,7 +103,9 @@ class PairedDifference(NamedTuple):
 
     def without_claim(self) -> 'PairedDifference':
         """Returns the same mean with an infinite interval, so that nothing is claimed."""
-        infinite = evaluation.Interval(np.asarray(self.mean), np.asarray(math.inf), 0)
+        infinite = evaluation.Interval(
+            np.asarray(self.mean), half_width=np.asarray(math.inf), num_seeds=0
+        )
         word = evaluation.UNDECIDED if self.word else ''
         return self._replace(wide=infinite, p_value=1.0, word=word)
 
@@ -124,12 +126,13 @@ def judge(
     margin: float,
     until: Section,
 ) -> PairedDifference:
-    """Judges differences by seed.
+    """Judges the difference of two algorithms from their paired differences by seed.
 
     Args:
       metric: which metric.
-      rows: float[J, S], for what tuning chose and then for what it might have chosen.
-      shares: float[J], how often each row comes out.
+      rows: float[J, S], the paired differences: a row for the values that tuning chose, then one
+        for each pair of values that it might have chosen.
+      shares: float[J], the probability of each row if tuning were repeated.
       margin: up to which differences are equivalent.
       until: how seeds are added until decided; empty if their number is fixed.
 
@@ -158,7 +161,7 @@ def judge(
 
 
 def _identity(difference: PairedDifference) -> Hashable:
-    """Identifies a comparison; rows of the same numbers have one identity."""
+    """Identifies a comparison; two labels with the same numbers are one comparison."""
     if difference.compared is None:
         return id(difference)
     return difference.compared

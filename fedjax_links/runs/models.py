@@ -34,14 +34,14 @@ def model(
       folder: of the run, finished or not. Or an npz: a state that ``export`` wrote, or arrays by
         dotted name, ``Dense_0.kernel``.
       lane: labels that only one lane has, ``{'algorithm': 'fedavg', 'seed': 0}``, or the lane's
-        name, as its files begin. May be left out where the run has one lane, and for an npz.
+        name, with which its files begin. May be left out if the run has one lane, and for an npz.
       name: ``'server'``, or ``'client_mean'`` where clients keep models: the mean over all clients.
       at_round: rounds completed at the save; the last save by default. A run keeps the last two.
 
     Returns:
       The parameters: NumPy arrays in nested dictionaries, as in flax, and lists; one array if the
-      model is one. A list of which an entry holds no array is a dictionary by index.
-      `problems.with_initial_params` takes all of these.
+      model is one. A list with an entry without arrays, such as an empty layer, becomes a
+      dictionary by index. `problems.with_initial_params` takes all of these.
 
     Raises:
       ValueError: if the folder holds no run, no such lane or save, or a file was changed.
@@ -79,7 +79,7 @@ def _lies_in(prefix: str, key: str) -> bool:
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    """Reads the arrays of an npz, by names that begin with a dot; a nameless one keeps none."""
+    """Reads the arrays of an npz by name, with a dot in front unless the name is empty."""
     requirement = 'be a folder of a run or a readable npz'
     if path.is_file() and not zipfile.is_zipfile(path):
         # NumPy would take it for a pickle, and propose to load that.
@@ -150,7 +150,7 @@ def _save_of(lane: LaneRecord, at_round: int | None) -> Path:
         raise errors.invalid('lane', 'have a saved state', lane.text())
     if at_round is None:
         return lane.states[max(lane.states)]
-    # A list takes what has no hash, such as a dictionary.
+    # `in` a dictionary would raise a TypeError for a value without a hash.
     rounds = list(lane.states)
     if np.ndim(at_round) or at_round not in rounds:
         requirement = f'be a round with a save: {", ".join(map(str, rounds))}'
@@ -198,13 +198,13 @@ def _key_of(step: re.Match[str]) -> str | int:
 
 
 def _part_of_another(path: str) -> errors.InvalidError:
-    """Builds the error for a leaf in another one, as ``a`` and ``a.b`` in a foreign npz."""
+    """Builds the error for names such as ``a`` and ``a.b``, of which one would be in the other."""
     requirement = 'hold arrays of which none is a part of another by its name'
     return errors.invalid('folder', requirement, path.removeprefix('.'))
 
 
 def _with_lists(nested: PyTree) -> PyTree:
-    """Replaces dictionaries whose keys are all the indices of a list by that list."""
+    """Replaces each dictionary whose keys are 0, 1, ... by a list."""
     if not isinstance(nested, dict):
         return nested
     parts = {key: _with_lists(part) for key, part in nested.items()}

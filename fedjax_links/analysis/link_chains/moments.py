@@ -2,8 +2,8 @@
 
 A round has two halves. First the models move: in each configuration of the links they are
 an affine map of server, rows and targets. Then the links move: clients go from state to
-state, and take their rows along, as the module `moment_columns` does. Before a round the
-moments are ``E[v w^T 1{k}]`` by configuration k, where v and w stack
+state, and take their rows along. This module has the first half, `moment_columns` the second.
+Before a round the moments are ``E[v w^T 1{k}]`` by configuration k, where v and w stack
 
 ``(1, server, sums of rows by class, sums of target offsets by class)``.
 
@@ -11,10 +11,10 @@ Models have several coordinates. Moments are kept for pairs (a, b) of them: v ha
 models and targets, w coordinate b. v has n entries, w has m. Classes, and the configurations
 [S, K_1, ..., K_G], are those of `layouts.LinkLayout`.
 
-Target offsets are differences between targets and their group's mean. By symmetry the
-moments of the server are those of offsets that are dealt out to the group's clients at
-random. A group also needs sums of squares over its clients, as they differ from squares of
-sums.
+Target offsets are differences between targets and their group's mean. Exchangeable clients may
+trade targets without a change in the server's moments. So the offsets of a group are given to its
+clients at random. A group also needs sums of squares over its clients, as they differ from squares
+of sums.
 """
 
 from typing import NamedTuple
@@ -25,12 +25,14 @@ from fedjax_links.analysis.link_chains.layouts import LinkLayout
 
 
 class Coordinates(NamedTuple):
-    """Says which client's state each coordinate of v involves, or of w.
+    """Says which coordinates of v, or of w, are sums over the clients of a group in one state.
+
+    A client has f fields: its row, its target offset, or both in this order.
 
     Attributes:
       size: the number of coordinates, n or m.
-      fields: for each group int64[f, states], the coordinates that sum a number of its clients over
-        those in a state. The numbers are a client's row, its target offset, or both.
+      fields: for each group int64[f, states], the coordinate that sums a field over the clients in
+        a state.
     """
 
     size: int
@@ -38,14 +40,14 @@ class Coordinates(NamedTuple):
 
     @property
     def rest(self) -> np.ndarray:
-        """Returns the coordinates that involve no client of a group."""
+        """Returns the coordinates that sum over no group."""
         is_rest = np.ones(self.size, bool)
         for fields in self.fields:
             is_rest[fields] = False
         return np.flatnonzero(is_rest)
 
     def restricted(self, coordinates: np.ndarray, fields: slice) -> 'Coordinates':
-        """Renumbers some coordinates, which have some of the fields of the clients."""
+        """Returns a part of the coordinates, numbered from 0, with some of the fields."""
         renumbered = tuple(
             np.searchsorted(coordinates, of_group[fields]) for of_group in self.fields
         )
@@ -57,9 +59,8 @@ class Moments(NamedTuple):
 
     Attributes:
       products: float64[S, K_1, ..., pairs, n, m], ``E[v w^T 1{k}]``.
-      squares: for each group float64[S, K_1, ..., pairs, states, f, g]. They sum, over the clients
-        in a state, the products of a client's row and target offset in v with those in w. Empty
-        where v or w involves no clients.
+      squares: for each group float64[S, K_1, ..., pairs, states, f, g], sums over the clients in
+        a state: each client's field f in v times its field g in w. Empty if v or w has no fields.
     """
 
     products: np.ndarray
@@ -84,7 +85,7 @@ class Moments(NamedTuple):
         products = self.products.copy()
         products[..., block.rows[:, None], block.columns] = values.products
         squares = tuple(square.copy() for square in self.squares)
-        # A block that involves no clients has no squares.
+        # A block without fields has no squares.
         for square, value in zip(squares, values.squares, strict=False):
             square[..., block.row_fields, block.column_fields] = value
         return Moments(products, squares)
@@ -101,8 +102,8 @@ class MomentBlock(NamedTuple):
     Attributes:
       rows: int64[...], coordinates of v.
       columns: int64[...], coordinates of w.
-      row_fields: which of a client's row and target offset are among the rows.
-      column_fields: the same of the columns.
+      row_fields: the fields of clients whose sums are among the rows.
+      column_fields: those among the columns.
     """
 
     rows: np.ndarray
@@ -116,16 +117,17 @@ class MomentBlock(NamedTuple):
 
 
 class SideMaps(NamedTuple):
-    """Holds how a round moves v in each configuration, or w.
+    """Holds how a round moves v, or w, in each configuration.
 
-    Axes of configurations and pairs that are missing or have length 1 stand for all of them.
+    A client's new row is h, which clients in one state have in common (`class_rounds`), plus a map
+    of its own fields. Axes of configurations and pairs that are missing or have length 1 stand for
+    all of them.
 
     Attributes:
       matrix: float64[S, K_1, ..., pairs, n, n], the map of v.
-      common: for each group float64[S, K_1, ..., pairs, states, n], h of the module `class_rounds`;
-        empty where v has no rows.
-      own: for each group float64[S, K_1, ..., 1, states, f, f], maps a client's row and offset,
-        apart from h.
+      common: for each group float64[S, K_1, ..., pairs, states, n], h as a function of v; empty if
+        v has no rows.
+      own: for each group float64[S, K_1, ..., 1, states, f, f], the map of a client's own fields.
     """
 
     matrix: np.ndarray
@@ -138,7 +140,7 @@ class SideMaps(NamedTuple):
         return SideMaps(self.matrix[..., index, :, :], common, self.own)
 
     def restricted(self, coordinates: np.ndarray, fields: slice) -> 'SideMaps':
-        """Returns the maps of some coordinates and fields of the first pair."""
+        """Returns the maps of some coordinates and fields, for the first pair alone."""
         first = self.of_pairs(slice(1))
         common: tuple[np.ndarray, ...] = ()
         if fields.start == 0:  # Rows are the first field.
@@ -154,9 +156,9 @@ class RoundMaps(NamedTuple):
       left: the maps of v.
       right: the maps of w.
       counts: for each group int64[S, K_1, ..., 1, states], the clients in a state.
-      noise: float64[S, K_1, ..., pairs, n, m], what noise adds per unit of probability; None
-        without noise.
-      noise_squares: for each group float64[S, K_1, ..., pairs, states], the same of the
+      noise: float64[S, K_1, ..., pairs, n, m], what noise adds to ``E[v w^T]`` given the
+        configuration; None without noise.
+      noise_squares: for each group float64[S, K_1, ..., pairs, states], what it adds to the
         squares of rows.
     """
 
@@ -174,8 +176,8 @@ class MomentMap(NamedTuple):
       layout: the configurations.
       left: coordinates of v.
       right: coordinates of w.
-      branches: maps of the outcomes of what a configuration leaves open, the links between
-        clients, with their probabilities.
+      branches: each outcome of the links between clients, which a configuration leaves open: its
+        probability and its maps.
       has_rows: whether the first field of v is a client's row.
     """
 
@@ -186,7 +188,7 @@ class MomentMap(NamedTuple):
     has_rows: bool
 
     def restricted(self, block: MomentBlock) -> 'MomentMap':
-        """Returns the map of a block of one pair's moments, where all others and noise are zero."""
+        """Returns the map of one block for one pair, as if other moments and noise were zero."""
         branches = []
         for prob, maps in self.branches:
             left = maps.left.restricted(block.rows, block.row_fields)
@@ -207,6 +209,7 @@ class MomentMap(NamedTuple):
             before = moments.products
             after = maps.left.matrix @ before @ np.swapaxes(maps.right.matrix, -1, -2)
             if maps.noise is not None:
+                # The first entry is E[1 1 1{k}], the probability of the configuration.
                 after += before[..., :1, :1] * maps.noise
             products = products + prob * after
             for group in range(len(squares)):
@@ -223,8 +226,8 @@ class MomentMap(NamedTuple):
         after = own_left @ moments.squares[group] @ np.swapaxes(own_right, -1, -2)
         if not self.has_rows:
             return after
-        # h of the module `class_rounds`, which clients of a class have in common, adds to each of
-        # their rows.
+        # A new row is h plus a map of its own fields, whose products are in `after`.
+        # Add the products with h.
         states = np.arange(maps.counts[group].shape[-1])
         before = moments.products
         forward = maps.left.common[group] @ before
