@@ -3,10 +3,10 @@
   python -m fedjax_links simulate --config=configs/connectivity.py --workdir=runs/connectivity
 
 50 clients lie on a ring, each with two neighbours on either side. An edge is up with the
-probability on the vertical axis. Uplink probabilities depend on the client's labels, and uplinks
-also lose the share on the horizontal axis. Gaussian classes have a Bayes accuracy of 70 %. Each
-algorithm has a tuned rate at each point. Four to 23 minutes on two CPU cores, by what else runs
-there; with --quick forty seconds. Results: studies/connectivity.md.
+probability on the vertical axis. The probability of an uplink depends on its client's labels. Of
+the uplinks that are up, the fraction on the horizontal axis is lost. Gaussian classes have a Bayes
+accuracy of 70 %. Each algorithm has a tuned rate at each point. Four to 23 minutes on two CPU
+cores, by what else runs there; with --quick forty seconds. Results: studies/connectivity.md.
 """
 
 from ml_collections import ConfigDict

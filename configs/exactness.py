@@ -100,9 +100,9 @@ def get_config(argument: str = '') -> ConfigDict:
             },
             'caption': (
                 'F_i = 0.5 ||x - u_i||^2, u_i around (i / 1000) 1, 40 clients, 10 dimensions, full '
-                'gradients, five local steps. Distance to the optimum in float32, whose rounding '
-                'is some 1e-7. Each seed draws its own u_i and links. FedPBC stands twice, with a '
-                'rate of its own for each of its models.'
+                'gradients, five local steps. Distance to the optimum in float32: below 2e-7 it is '
+                'rounding. Each seed draws its own u_i and links. FedPBC stands twice, with a rate '
+                'of its own for each of its models.'
             ),
             'quick': {
                 'tuning': {'learning_rates': (0.1, 0.01), 'num_seeds': 1, 'grow': 0},

@@ -53,8 +53,8 @@ def get_config() -> ConfigDict:
                 'grow': 5,
                 'model': {'fedpbc': 'client_mean'},
             },
-            # Shown under their labels, in this order.
-            'names': tuple((f'first {count}',) * 2 for count in QUORUMS),
+            # Labels of patterns and how pages show them: unchanged, in this order.
+            'names': tuple((f'first {k}', f'first {k}') for k in QUORUMS),
             'baseline': 'fedavg',
             'metric': 'eval_accuracy',
             'num_rounds': 1000,

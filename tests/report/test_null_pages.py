@@ -13,23 +13,26 @@ from fedjax_links.planning.sequential_seeds import looks
 from fedjax_links.report import run_view
 from fedjax_links.results.metric import Metric
 
-PAGES = 1000
-PAIRS = 4
-MOST = 12
+NUM_PAGES = 1000
+NUM_PAIRS = 4
+MAX_SEEDS = 12
 METRIC = Metric('eval_accuracy', 'max')
 
 
 def accuracies(rng, examples, spread):
-    """Accuracies of a baseline and others on a page, by seed: all have the same law.
+    """Draws the accuracies of a baseline and of other algorithms, all by one law.
 
     Args:
       rng: of NumPy.
-      examples: on which they are measured.
-      spread: standard deviation of an algorithm about what all have in common, in steps of
+      examples: the number of examples on which they are measured.
+      spread: standard deviation of an algorithm about the mean of its seed, in units of
         ``1 / examples``.
+
+    Returns:
+      float[algorithms, seeds], the baseline first.
     """
-    common = rng.normal(0.7, 0.03, MOST)
-    deviations = rng.normal(0.0, spread / examples, (1 + PAIRS, MOST))
+    common = rng.normal(0.7, 0.03, MAX_SEEDS)
+    deviations = rng.normal(0.0, spread / examples, (1 + NUM_PAIRS, MAX_SEEDS))
     return (
         (np.rint(examples * (common + deviations)) / examples)
         .astype(np.float32)
@@ -37,41 +40,47 @@ def accuracies(rng, examples, spread):
     )
 
 
-def page_of(levels, until):
-    """Differences and verdicts of a page, as reports make them."""
+def seeds_until_decided(values, baseline, until):
+    """Counts the seeds after which a pair is decided; all of them if it never is."""
+    for num_seeds in looks(until['least'], len(values)):
+        paired = student.paired(values[:num_seeds], baseline[:num_seeds])
+        if evaluation.decide(paired).word != evaluation.UNDECIDED:
+            return num_seeds
+    return len(values)
+
+
+def page_of(algorithms, until):
+    """Makes the differences and verdicts of a page, as reports make them."""
     page = run_view.RunView('title', '', types.SimpleNamespace(attrs={'until': until}))
-    base, *others = levels
-    results = []
+    baseline, *others = algorithms
+    differences = []
     for values in others:
         num_seeds = len(values)
         if until:
-            for num_seeds in looks(until['least'], len(values)):
-                paired = student.paired(values[:num_seeds], base[:num_seeds])
-                if evaluation.decide(paired).word != evaluation.UNDECIDED:
-                    break
-        one = tuning_uncertainty.of_series(values[:num_seeds])
-        other = tuning_uncertainty.of_series(base[:num_seeds])
-        results.append(page.difference(METRIC, one, other))
-    return results, page.verdicts(results)
+            num_seeds = seeds_until_decided(values, baseline, until)
+        choice = tuning_uncertainty.of_series(values[:num_seeds])
+        of_baseline = tuning_uncertainty.of_series(baseline[:num_seeds])
+        differences.append(page.difference(METRIC, choice, of_baseline))
+    return differences, page.verdicts(differences)
 
 
-def rates(pages):
-    """Measures how often false claims are made.
+def false_rates(pages):
+    """Measures how often pages claim a difference.
 
     Returns:
-      The fraction of pages with a ``**``; the fraction of verdicts with a side, corrected or "by
-      itself"; the fraction of pages with a corrected one.
+      The fraction of pages with a ``**``; the fraction of verdicts that say "ahead" or "behind",
+      "by itself" included; the fraction of pages with such a verdict that is corrected.
     """
     sides = evaluation.AHEAD, evaluation.BEHIND
     starred = []
     sided = []
-    bare = []
-    for result, verdicts in pages:
-        starred.append(any(map(verdicts.survives, result)))
-        words = [verdicts.word(each) for each in result]
-        bare.append(any(word in sides for word in words))
+    corrected = []
+    for differences, verdicts in pages:
+        starred.append(any(map(verdicts.survives, differences)))
+        words = [verdicts.word(difference) for difference in differences]
+        corrected.append(any(word in sides for word in words))
         sided += [word.startswith(sides) for word in words]
-    return np.mean(starred), np.mean(sided), np.mean(bare)
+    return np.mean(starred), np.mean(sided), np.mean(corrected)
 
 
 OF_A_RELEASE = pytest.mark.release(
@@ -101,24 +110,24 @@ CASES = [
 def test_until_decided_stars_and_verdicts_are_rarely_false(examples, spread, least):
     rng = np.random.default_rng(least)
     until = {'least': least, 'level': 0.95, 'margin': 0.0}
-    starred, sided, bare = rates(
-        page_of(accuracies(rng, examples, spread), until) for _ in range(PAGES)
+    starred, sided, corrected = false_rates(
+        page_of(accuracies(rng, examples, spread), until) for _ in range(NUM_PAGES)
     )
     assert starred <= 0.05
-    assert bare == starred
+    assert corrected == starred
     assert sided <= 0.05
 
 
 @pytest.mark.parametrize('examples, spread, num_seeds', CASES)
 def test_fixed_seeds_stars_and_verdicts_are_rarely_false(examples, spread, num_seeds):
     rng = np.random.default_rng(num_seeds)
-    starred, sided, bare = rates(
+    starred, sided, corrected = false_rates(
         page_of(accuracies(rng, examples, spread)[:, :num_seeds], {})
-        for _ in range(PAGES)
+        for _ in range(NUM_PAGES)
     )
-    # Of independent normal differences both are false with a probability of just 5 %: stars by
-    # Benjamini-Hochberg of a page without a difference, words by Student's t of one pair.
-    most = stats.binom.isf(1e-3, PAGES, 0.05) / PAGES
+    # For independent normal differences, both have a probability of 5 %: a page has stars by
+    # Benjamini-Hochberg, a verdict is ahead or behind by Student's t. Allow for the scatter.
+    most = stats.binom.isf(1e-3, NUM_PAGES, 0.05) / NUM_PAGES
     assert starred <= most
-    assert bare == starred
+    assert corrected == starred
     assert sided <= most
