@@ -11,6 +11,7 @@ from flax import linen as nn
 from fedjax_links import problems
 from fedjax_links.core import errors, memory
 from fedjax_links.problems import arrays, losses
+from tests.problems.drawn_params import draw_params
 
 OWNERS = np.array([2, 0, 1, 0, 2, 2, 1, 2])
 
@@ -189,7 +190,7 @@ def dense(params, features):
 def test_a_flax_module_with_cross_entropy():
     labels = np.arange(8) % 4
     features, problem = flax_problem(labels, module=Linear(4))
-    params = jax.jit(problem.init_params)(jax.random.key(0))
+    params = draw_params(problem.init_params)
     logits = dense(params, features)
     log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     measured = jax.jit(problem.metrics)(params, problem.eval_data)
@@ -205,7 +206,7 @@ def test_a_flax_module_with_cross_entropy():
 def test_a_flax_module_with_squared_error_or_any_loss():
     labels = np.random.default_rng(2).normal(size=(8, 2)).astype(np.float32)
     features, problem = flax_problem(labels, module=Linear(2), loss='squared_error')
-    params = jax.jit(problem.init_params)(jax.random.key(0))
+    params = draw_params(problem.init_params)
     error = dense(params, features) - labels
     measured = jax.jit(problem.metrics)(params, problem.eval_data)
     assert set(measured) == {'loss'}

@@ -19,6 +19,7 @@ from fedjax_links import (
 from fedjax_links.core import prng
 from fedjax_links.problems import augmentation, models
 from fedjax_links.simulation import simulate
+from tests.problems.drawn_params import draw_params
 from tests.problems.small_images import CLASSES, CLIENTS, SIZE, build, dataset, pixels
 from tests.reference.local_loops import sampled_rows
 
@@ -50,10 +51,6 @@ def trained(augment):
     """A problem that augments its images so, and the server model after training on it."""
     problem = build(augment=augment, normalise='fashion_mnist')
     return problem, train(problem)
-
-
-def start_of(problem, seed=0):
-    return jax.jit(problem.init_params)(jax.random.key(seed))
 
 
 def apart(first, second):
@@ -155,7 +152,7 @@ def test_training_is_the_loop_by_hand(names):
 def test_evaluation_sees_images_as_they_are():
     plain = build()
     augmented = build(augment=('crop', 'mirror'))
-    params = jax.tree.map(lambda a: np.asarray(a) + 0.1, start_of(plain, 1))
+    params = draw_params(plain.init_params)
     assert plain.random_loss_fn is None
     np.testing.assert_array_equal(
         jax.jit(augmented.loss_fn)(params, augmented.data),
@@ -189,7 +186,7 @@ def test_normalising_in_the_program_is_normalising_beforehand():
     params = train(before)
     assert apart(train(inside), params) < 1e-4
     assert apart(train(build(raw, augment=augment)), params) > 1e-2
-    measured = [p.metrics(params, p.eval_data) for p in (inside, before)]
+    measured = [jax.jit(p.metrics)(params, p.eval_data) for p in (inside, before)]
     np.testing.assert_allclose(measured[0]['loss'], measured[1]['loss'], rtol=1e-5)
     assert measured[0]['accuracy'] == measured[1]['accuracy']
     np.testing.assert_array_equal(inside.eval_data.features, raw.test_features)
@@ -209,7 +206,7 @@ def test_images_of_a_minibatch_have_draws_of_their_own(name, least):
             return nn.Dense(CLASSES)(features.reshape(len(features), -1))
 
     problem = build(data, model=Probe(), augment=(name,))
-    params = start_of(problem)
+    params = draw_params(problem.init_params)
     random_loss = jax.jit(problem.random_loss_fn)
     for i in range(3):
         random_loss(params, problem.data, jax.random.key(i))
@@ -236,7 +233,7 @@ def test_dropout_and_augmentation_each_have_half_of_the_key():
     module = models.CNN(CLASSES, channels=(2,), hidden=(8,), dropout_rate=0.5)
     both = build(model=module, augment=('mirror',))
     dropout = build(model=module)
-    params = start_of(both)
+    params = draw_params(both.init_params)
     batch = both.data
     images = batch.features / np.float32(255)
 

@@ -11,6 +11,7 @@ from flax import linen as nn
 
 from fedjax_links import problems
 from fedjax_links.problems import losses
+from tests.problems.drawn_params import draw_params
 from tests.problems.regressions import regression
 
 REGRESSION = ('mse', 'rmse', 'mae', 'r2')
@@ -22,10 +23,6 @@ class Tokens(nn.Module):
     @nn.compact
     def __call__(self, tokens):  # noqa: D102
         return nn.Embed(5, 5)(tokens)
-
-
-def start_of(problem, seed=0):
-    return jax.jit(problem.init_params)(jax.random.key(seed))
 
 
 def measured(problem, params, data):
@@ -53,7 +50,7 @@ def test_metrics_of_regression_are_those_of_all_examples(num_examples):
     problem, features, labels = regression(
         num_examples, loss='squared_error', metrics=REGRESSION
     )
-    params = start_of(problem, 1)
+    params = draw_params(problem.init_params)
     result = measured(problem, params, problem.eval_data)
     outputs = outputs_of(params, features)
     assert problem.larger_is_better == ('r2',)
@@ -152,7 +149,7 @@ def test_a_column_of_classes_is_a_vector_of_them():
     )
     vector = from_module(classes, outputs=2, loss='cross_entropy', metrics=None)
     np.testing.assert_array_equal(column.data.labels, vector.data.labels)
-    params = start_of(vector)
+    params = draw_params(vector.init_params)
     by_hand = problems.Batch(vector.data.features, vector.data.labels[:, None])
     expected = measured(vector, params, vector.eval_data)
     for problem, data in ((column, column.eval_data), (vector, by_hand)):
@@ -253,7 +250,9 @@ def test_a_vocabulary_that_is_too_small_is_refused():
         return problems.from_flax(tokens, labels, [0, 1], **options)
 
     result = problem(tokens, labels)
-    assert np.isfinite(jax.jit(result.loss_fn)(start_of(result), result.data))
+    assert np.isfinite(
+        jax.jit(result.loss_fn)(draw_params(result.init_params), result.data)
+    )
     for arguments, message in (
         (
             (tokens, labels + 1),
@@ -272,18 +271,26 @@ def test_a_vocabulary_that_is_too_small_is_refused():
 
 
 def test_losses_of_regression_by_hand():
-    outputs = jnp.array([1.0, 4.0, -2.0])
-    labels = jnp.array([1.5, 1.0, -2.0])
-    assert losses.absolute_error(outputs, labels) == pytest.approx(3.5 / 3)
-    assert losses.squared_error(outputs, labels) == pytest.approx(9.25 / 3)
-    assert losses.huber(outputs, labels) == pytest.approx((0.125 + 2.5) / 3)
-    r2 = losses.LOSSES['huber'].metrics['r2']
-    mae = losses.LOSSES['huber'].metrics['mae']
-    perfect = [
-        metric.finish(metric.means(labels, labels), labels) for metric in (r2, mae)
-    ]
-    assert perfect == [1, 0]
-    assert losses._r2(jnp.float32(2), jnp.ones(4)) == 0  # labels that do not vary
+    @jax.jit
+    def values(outputs, labels):
+        of_regression = losses.absolute_error, losses.squared_error, losses.huber
+        return [loss(outputs, labels) for loss in of_regression]
+
+    @jax.jit
+    def metrics(outputs, labels):
+        of_huber = losses.LOSSES['huber'].metrics
+        return [
+            metric.finish(metric.means(outputs, labels), labels)
+            for metric in (of_huber['r2'], of_huber['mae'])
+        ]
+
+    outputs = np.float32([1.0, 4.0, -2.0])
+    labels = np.float32([1.5, 1.0, -2.0])
+    by_hand = [3.5 / 3, 9.25 / 3, (0.125 + 2.5) / 3]
+    np.testing.assert_allclose(values(outputs, labels), by_hand, rtol=1e-6)
+    assert metrics(labels, labels) == [1, 0]
+    same = np.ones(3, np.float32)  # labels that do not vary
+    assert metrics(outputs, same)[0] == 0
 
 
 @pytest.mark.parametrize('num_examples', [7, 1_500])
@@ -296,7 +303,7 @@ def test_tokens_are_counted_where_their_labels_are(num_examples, rng):
     problem = problems.from_flax(
         tokens, labels, clients, module=Tokens(), loss='token_cross_entropy'
     )
-    params = start_of(problem)
+    params = draw_params(problem.init_params)
     result = measured(problem, params, problem.eval_data)
     tokens = np.asarray(problem.data.features)
     labels = np.asarray(problem.data.labels)
@@ -340,11 +347,10 @@ def test_arrays_take_a_loss_by_name_too():
         loss_fn='squared_error',
         metrics=('mae', 'r2'),
     )
-    params = start_of(flax)
+    params = draw_params(flax.init_params)
     assert plain.larger_is_better == ('r2',)
     result = measured(plain, params, plain.eval_data)
     other = measured(flax, params, flax.eval_data)
     np.testing.assert_allclose(list(result.values()), list(other.values()), rtol=1e-5)
-    assert plain.loss_fn(params, plain.data) == pytest.approx(
-        float(other['loss']), rel=1e-6
-    )
+    loss = jax.jit(plain.loss_fn)(params, plain.data)
+    assert loss == pytest.approx(float(other['loss']), rel=1e-6)

@@ -12,6 +12,7 @@ from fedjax_links import local_training, problems
 from fedjax_links.core import tree
 from fedjax_links.papers import architectures
 from fedjax_links.problems import models
+from tests.problems.drawn_params import draw_params
 from tests.tiers import cases
 
 CIFAR = (32, 32, 3)
@@ -143,11 +144,11 @@ def test_the_network_is_the_loop(rng, kernel_size, convolution):
         hidden=(6,),
         convolution=convolution,
     )
-    images = jnp.asarray(rng.standard_normal((2, 8, 8, 2), np.float32))
-    params = init(module, (8, 8, 2))
-    params = jax.tree.map(lambda a: np.asarray(a) + 0.1, params)  # biases that matter
-    logits = jax.jit(module.apply)({'params': params}, images)
-    np.testing.assert_allclose(logits, numpy_cnn(params, images), rtol=1e-4, atol=1e-5)
+    images = rng.standard_normal((2, 8, 8, 2), np.float32)
+    params = draw_params(module.init, images)
+    logits = jax.jit(module.apply)(params, images)
+    expected = numpy_cnn(params['params'], images)
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_batches_are_normalised_by_their_own_statistics(rng):
@@ -173,7 +174,7 @@ def classification(counts, module, shape=(6,)):
 def trainer(problem, **options):
     """``seed -> update``, one program for all seeds."""
     program = local_training.local_sgd(0.1, local_steps=3, **options)
-    start = jax.jit(problem.init_params)(jax.random.key(0))
+    start = draw_params(problem.init_params)
     run = jax.jit(
         lambda key, problem: program.run(
             start, jnp.int32(1), jnp.int32(0), key, problem
@@ -208,7 +209,7 @@ IMAGES = (4, 4, 1)
 
 def test_dropout_is_for_training_alone():
     problem = classification((4, 4), cnn_with_dropout(), IMAGES)
-    params = jax.jit(problem.init_params)(jax.random.key(0))
+    params = draw_params(problem.init_params)
     full = classification((4, 4), cnn_with_dropout(0.0), IMAGES)
     expected = jax.jit(full.loss_fn)(params, problem.data)
     np.testing.assert_array_equal(
