@@ -75,9 +75,10 @@ def test_lists_of_tracers_work_under_vmap_and_grad():
         return outputs(lambda v: UPLINKS, lambda v: algorithm, values)[0].sum()
 
     batch = jnp.stack([VALUES, 2 * VALUES])
-    single = [jax.jit(server)(row) for row in batch]
-    np.testing.assert_allclose(jax.vmap(server)(batch), single, rtol=1e-6)
-    assert jax.grad(server)(VALUES).shape == VALUES.shape
+    run = jax.jit(server)
+    single = [run(row) for row in batch]
+    np.testing.assert_allclose(jax.jit(jax.vmap(server))(batch), single, rtol=1e-6)
+    assert jax.eval_shape(jax.grad(server), VALUES).shape == VALUES.shape
 
 
 def test_lists_of_tracers_of_a_wrong_shape_are_named():

@@ -28,11 +28,22 @@ def assert_leaves(actual, expected, **kwargs):
 def test_arithmetic():
     x = sample(0)
     y = sample(1)
-    assert_leaves(tree.add_scaled(x, 0.5, y), {k: x[k] + 0.5 * y[k] for k in x})
-    assert_leaves(tree.subtract(x, y), {k: x[k] - y[k] for k in x})
-    assert_leaves(tree.scale(-2.0, x), {k: -2.0 * x[k] for k in x})
+
+    @jax.jit
+    def results(x, y):
+        return (
+            tree.add_scaled(x, 0.5, y),
+            tree.subtract(x, y),
+            tree.scale(-2.0, x),
+            tree.global_norm(x),
+        )
+
+    added, difference, scaled, norm = results(x, y)
+    assert_leaves(added, {k: x[k] + 0.5 * y[k] for k in x})
+    assert_leaves(difference, {k: x[k] - y[k] for k in x})
+    assert_leaves(scaled, {k: -2.0 * x[k] for k in x})
     flat = np.concatenate([a.ravel() for a in x.values()])
-    np.testing.assert_allclose(tree.global_norm(x), np.linalg.norm(flat), rtol=1e-6)
+    np.testing.assert_allclose(norm, np.linalg.norm(flat), rtol=1e-6)
     assert tree.size(x) == flat.size == 12
     assert tree.num_bytes(x) == flat.nbytes
     shapes = jax.eval_shape(lambda: jax.tree.map(jnp.asarray, x))
@@ -41,12 +52,10 @@ def test_arithmetic():
 
 @pytest.mark.parametrize('dtype', [jnp.bfloat16, jnp.float16, jnp.float32])
 def test_results_keep_the_dtype_of_the_first_tree(dtype):
-    x = jax.tree.map(lambda a: jnp.asarray(a, dtype), sample(0))
-    y = jax.tree.map(jnp.asarray, sample(1))
-    rows = jax.tree.map(lambda a: jnp.asarray(a, dtype), sample(2, clients=5))
-    count = jnp.int32(3)
+    x = sample(0, dtype=dtype)
+    y = sample(1)
+    rows = sample(2, clients=5, dtype=dtype)
 
-    @jax.jit
     def results(x, y, rows, count):
         return [
             tree.add_scaled(x, jnp.float32(0.1), y),
@@ -59,16 +68,17 @@ def test_results_keep_the_dtype_of_the_first_tree(dtype):
             tree.broadcast(x, 2),
         ]
 
-    for result in results(x, y, rows, count):
+    for result in jax.eval_shape(results, x, y, rows, np.int32(3)):
         assert {leaf.dtype for leaf in jax.tree.leaves(result)} == {jnp.dtype(dtype)}
 
 
 def test_division_by_a_count_of_zero_is_zero():
-    x = jax.tree.map(jnp.asarray, sample(0))
-    assert_leaves(tree.divide(x, jnp.int32(4)), {k: x[k] / 4 for k in x})
-    assert_leaves(tree.divide(x, jnp.int32(0)), tree.zeros_like(x))
-    slope = jax.grad(lambda x: tree.divide({'a': x}, jnp.int32(0))['a'])(1.0)
-    assert slope == 0
+    x = sample(0)
+    divide = jax.jit(tree.divide)
+    assert_leaves(divide(x, np.int32(4)), {k: x[k] / 4 for k in x})
+    assert_leaves(divide(x, np.int32(0)), {k: 0 * x[k] for k in x})
+    slope = jax.jit(jax.grad(lambda x: tree.divide({'a': x}, jnp.int32(0))['a']))
+    assert slope(1.0) == 0
 
 
 def test_rows_are_selected_and_never_multiplied():
@@ -83,41 +93,41 @@ def test_rows_are_selected_and_never_multiplied():
     for k in x:
         expected[k][mask] = x[k][mask]
     assert all(np.isfinite(leaf).all() for leaf in expected.values())
-    assert_leaves(tree.select_rows(jnp.asarray(mask), x, y), expected, rtol=0)
-    spoiled = jax.tree.map(lambda a: jnp.full_like(a, jnp.nan), x)
-    assert_leaves(tree.select(jnp.array(False), spoiled, y), y, rtol=0)
-    assert_leaves(tree.select(jnp.array(True), x, spoiled), x, rtol=0)
+    assert_leaves(jax.jit(tree.select_rows)(mask, x, y), expected, rtol=0)
+    spoiled = jax.tree.map(lambda a: np.full_like(a, np.nan), x)
+    select = jax.jit(tree.select)
+    assert_leaves(select(False, spoiled, y), y, rtol=0)
+    assert_leaves(select(True, x, spoiled), x, rtol=0)
 
 
 def test_filling_rows_leaves_the_others_alone():
     mask = np.array([False, True, True])
     table = sample(0, clients=3)
     value = sample(1)
-    filled = tree.fill_rows(jnp.asarray(mask), value, table)
+    filled = jax.jit(tree.fill_rows)(mask, value, table)
     for name, leaf in filled.items():
-        for i in range(3):
-            np.testing.assert_array_equal(
-                leaf[i], value[name] if mask[i] else table[name][i]
-            )
+        rows = [value[name] if mask[i] else table[name][i] for i in range(3)]
+        np.testing.assert_array_equal(leaf, rows)
 
 
 def test_broadcast_and_client_mean_undo_each_other():
     x = sample(0)
-    copies = tree.broadcast(jax.tree.map(jnp.asarray, x), 4)
+    copies = jax.jit(tree.broadcast, static_argnums=1)(x, 4)
     assert {leaf.shape[0] for leaf in jax.tree.leaves(copies)} == {4}
-    assert_leaves(tree.client_mean(copies), x)
+    client_mean = jax.jit(tree.client_mean)
+    assert_leaves(client_mean(copies), x)
     rows = sample(1, clients=6)
-    assert_leaves(
-        tree.client_mean(rows), {k: rows[k].mean(axis=0) for k in rows}, atol=1e-6
-    )
+    expected = {k: rows[k].mean(axis=0) for k in rows}
+    assert_leaves(client_mean(rows), expected, atol=1e-6)
 
 
 def test_means_of_many_narrow_rows_are_those_of_float32():
     rows = {
-        'ones': jnp.ones(1000, jnp.bfloat16),
-        'large': jnp.full(1000, 100, jnp.float16),
+        'ones': np.ones(1000, jnp.bfloat16),
+        'large': np.full(1000, 100, np.float16),
     }
-    assert_leaves(tree.client_mean(rows), {'ones': 1.0, 'large': 100.0}, rtol=0)
+    means = jax.jit(tree.client_mean)(rows)
+    assert_leaves(means, {'ones': 1.0, 'large': 100.0}, rtol=0)
 
 
 def test_a_vector_is_shaped_like_the_rows_it_weights():
@@ -126,14 +136,17 @@ def test_a_vector_is_shaped_like_the_rows_it_weights():
     assert tree.expand_dims_like(weights, jnp.zeros((3, 5, 2))).shape == (3, 1, 1)
 
 
+all_finite = jax.jit(tree.all_finite)
+
+
 @pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize('name', ['scalar', 'vector', 'matrix'])
 def test_a_single_bad_entry_is_noticed(name, bad):
     x = sample(0)
-    assert tree.all_finite(x)
+    assert all_finite(x)
     x[name] = np.array(x[name])
     x[name].flat[-1] = bad
-    assert not tree.all_finite(x)
+    assert not all_finite(x)
 
 
 def test_an_empty_tree_is_finite():
