@@ -20,21 +20,19 @@ def data(counts=COUNTS, dimension=2):
     return features, rng.normal(size=len(owners)).astype(np.float32), owners
 
 
+def init_params(key):
+    return {'w': jnp.zeros(2), 'b': jnp.zeros(())}
+
+
+def loss_fn(params, batch):
+    residual = batch.features @ params['w'] + params['b'] - batch.labels
+    return 0.5 * jnp.mean(jnp.square(residual))
+
+
 def regression(counts=COUNTS):
     """Linear regression with a bias: half the mean squared residual."""
-    features, labels, owners = data(counts)
-
-    def loss_fn(params, batch):
-        residual = batch.features @ params['w'] + params['b'] - batch.labels
-        return 0.5 * jnp.mean(jnp.square(residual))
-
-    return problems.from_arrays(
-        features,
-        labels,
-        owners,
-        init_params=lambda key: {'w': jnp.zeros(2), 'b': jnp.zeros(())},
-        loss_fn=loss_fn,
-    )
+    arrays = data(counts)
+    return problems.from_arrays(*arrays, init_params=init_params, loss_fn=loss_fn)
 
 
 START = {'w': jnp.array([0.7, -0.4]), 'b': jnp.array(0.2)}
@@ -67,17 +65,11 @@ def client_key(client, round=ROUND):
 
 
 def run(program, client, problem=None, start=START, **adjustments):
+    """What a client does in round `ROUND`; clients of a program share its compilation."""
+    fn = functools.partial(program.run, **adjustments) if adjustments else program.run
+    key = client_key(client)
     problem = problem or regression()
-    return jax.jit(
-        lambda start, problem: program.run(
-            start,
-            jnp.int32(client),
-            jnp.int32(ROUND),
-            client_key(client),
-            problem,
-            **adjustments,
-        )
-    )(start, problem)
+    return jax.jit(fn)(start, np.int32(client), np.int32(ROUND), key, problem)
 
 
 class Reference:
