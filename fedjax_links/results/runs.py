@@ -341,6 +341,8 @@ def _among(argument: str, selection: Any, valid: Sequence[Any]) -> list[Any]:
     is_sequence = isinstance(plain, Sequence) and not isinstance(plain, str)
     is_several = is_sequence and plain not in valid
     values = list(plain) if is_several else [plain]
+    if not values:
+        raise errors.invalid(argument, 'have at least one value', selection)
     for value in values:
         if value in valid:
             continue

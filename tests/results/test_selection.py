@@ -133,6 +133,9 @@ def test_before_the_first_evaluation_a_part_is_empty(run):
         ),
         ({}, {'patterns': ['link']}, "`patterns` has no 'link'; did you mean 'links'?"),
         ({}, {'seeds': 1_000}, '`seeds` must be among '),
+        ({}, {'seeds': []}, '`seeds` must have at least one value, got []'),
+        ({}, {'algorithms': ()}, '`algorithms` must have at least one value, got ()'),
+        ({SIGMA: []}, {}, f'`at.{SIGMA}` must have at least one value, got []'),
     ],
 )
 def test_mistakes_cost_one_line(run, at, labels, message):

@@ -203,7 +203,9 @@ def departures(code: str, *kinds: str, dataset: str = '') -> str:
     texts += [common.IMAGE_DEPARTURES.get(dataset), _DEPARTURES.get(code)]
     listed = ', '.join(filter(None, texts))
     if code == 'paper':
-        return f'As in the text. The released code differs: it has {listed}.'
+        return (
+            f'The rest is as in the text. The released code differs: it has {listed}.'
+        )
     return f'As in the released code, and not in the text: {listed}.'
 
 
