@@ -17,7 +17,8 @@ from fedjax_links.testing import federation
 NUM_CLIENTS = federation.NUM_CLIENTS
 NUM_ROUNDS = federation.NUM_ROUNDS
 PROBS = np.linspace(0.2, 0.8, NUM_CLIENTS)
-KEY = jax.random.key(31)
+SEED = 31
+KEY = jax.random.key(SEED)
 BERNOULLI = participation.bernoulli(PROBS)
 MARKOV = participation.markov(PROBS, 0.3)
 COHORTS = participation.uniform_cohort(NUM_CLIENTS, 2)

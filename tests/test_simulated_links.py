@@ -13,6 +13,7 @@ from fedjax_links import (
     simulation,
 )
 from fedjax_links.testing import federation
+from tests.participation.sampling import roll
 from tests.small_runs import (
     AS_USERS_COMPILE,
     BERNOULLI,
@@ -21,6 +22,7 @@ from tests.small_runs import (
     MARKOV,
     NUM_CLIENTS,
     NUM_ROUNDS,
+    SEED,
     assert_close,
     assert_identical,
     program,
@@ -39,8 +41,8 @@ from tests.tiers import cases
 )
 def test_counters_and_last_links_follow_from_the_masks(links):
     result = run(links=links)
-    sample = simulation.realised_links(KEY, links, num_rounds=NUM_ROUNDS)
-    mask = np.asarray(sample.mask)
+    sample = roll(links, NUM_ROUNDS, SEED)
+    mask = sample.mask
     counters = result.state.counters
     np.testing.assert_array_equal(counters.participation_count, mask.sum(axis=0))
     rounds = np.arange(NUM_ROUNDS)[:, None]
@@ -109,8 +111,13 @@ def test_replaying_realised_links_repeats_the_run():
 )
 def test_rounds_under_precomputed_links_equal_the_patterns(links):
     """To the bit, whole or in pieces, one of which is a single round."""
-    original = run(algorithms.mifa, links)
-    sampled_links = simulation.realised_links(KEY, links, num_rounds=NUM_ROUNDS)
+    original = run(algorithms.mifa, links, eval_every=2)
+    draw = jax.jit(
+        functools.partial(
+            simulation.realised_links, participation=links, num_rounds=NUM_ROUNDS
+        )
+    )
+    sampled_links = draw(KEY)
     algorithm = algorithms.mifa(program())
     problem = federation.problem()
 
@@ -118,40 +125,28 @@ def test_rounds_under_precomputed_links_equal_the_patterns(links):
     def advance(state, links, problem):
         return simulation.advance(state, KEY, links, algorithm, problem)
 
-    sample = jax.tree.map(lambda a: a[0], sampled_links)
-    initial = simulation.init(KEY, algorithm, sample, problem)
-    for cuts in ([], [1], [NUM_ROUNDS // 2]):
-        state = initial
-        rounds = []
-        for first, end in itertools.pairwise([0, *cuts, NUM_ROUNDS]):
-            piece = jax.tree.map(lambda a, i=first, j=end: a[i:j], sampled_links)
-            state, metrics = advance(state, piece, problem)
-            rounds.append(metrics)
-        assert state.participation == ()
-        assert_identical(state, original.state._replace(participation=()))
-        joined = jax.tree.map(lambda *parts: np.concatenate(parts), *rounds)
-        assert_identical(joined, jax.tree.map(np.asarray, original.rounds))
+    as_numpy = jax.tree.map(np.asarray, sampled_links)
+    sample = jax.tree.map(lambda a: a[0], as_numpy)
+    state = simulation.init(KEY, algorithm, sample, problem)
+    rounds = []
+    # Half of the rounds at once, the others one by one.
+    for first, end in itertools.pairwise([0, *range(NUM_ROUNDS // 2, NUM_ROUNDS + 1)]):
+        piece = jax.tree.map(lambda a, i=first, j=end: a[i:j], as_numpy)
+        state, metrics = advance(state, piece, problem)
+        rounds.append(metrics)
+    assert state.participation == ()
+    assert_identical(state, original.state._replace(participation=()))
+    joined = jax.tree.map(lambda *parts: np.concatenate(parts), *rounds)
+    assert_identical(joined, jax.tree.map(np.asarray, original.rounds))
     simulate = jax.jit(
         functools.partial(simulation.simulate, num_rounds=NUM_ROUNDS, eval_every=2),
         static_argnums=1,
     )
     simulated = simulate(KEY, algorithm, sampled_links, problem)
     assert_identical(simulated.state, state)
-    assert_identical(simulated.evals, run(algorithms.mifa, links, eval_every=2).evals)
+    assert_identical(simulated.evals, original.evals)
     with pytest.raises(ValueError, match=f'have 3 rounds of links, got {NUM_ROUNDS}'):
         simulation.simulate(KEY, algorithm, sampled_links, problem, num_rounds=3)
-
-
-def test_data_of_clients_that_are_never_active_leave_no_trace():
-    links = participation.replay(*federation.realised_links())
-    clean = run(links=links)
-    spoiled = run(
-        links=links, problem=federation.problem(spoil=federation.NEVER_ACTIVE)
-    )
-    assert bool(spoiled.state.finite)
-    assert_identical(spoiled, clean)
-    received = run(links=links, problem=federation.problem(spoil=0))
-    assert not received.state.finite
 
 
 @pytest.mark.slow

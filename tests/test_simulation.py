@@ -41,6 +41,18 @@ def params_of(params, key, problem):
     return params
 
 
+def params_and_draw(params, key, problem):
+    """An evaluation that keeps the model, and draws by its key."""
+    del problem
+    return {'params': params, 'draw': jax.random.uniform(key)}
+
+
+def evaluated():
+    """A run with three evaluations."""
+    return run(algorithms.fedpbc, MARKOV, eval_every=4, eval_fn=params_and_draw)
+
+
+ONE_BY_ONE = (1,) * NUM_ROUNDS
 PIECES = 5, *(1,) * (NUM_ROUNDS - 5)
 
 
@@ -51,7 +63,7 @@ def start(make=algorithms.fedavg, links=BERNOULLI):
 @pytest.mark.parametrize(
     'make, pieces',
     [
-        pytest.param(algorithms.fedavg, PIECES, id='5-and-one-by-one'),
+        pytest.param(algorithms.fedavg, ONE_BY_ONE, id='one-by-one'),
         pytest.param(
             algorithms.fedavg, PIECES, id='as-users-compile', marks=AS_USERS_COMPILE
         ),
@@ -94,14 +106,14 @@ def test_no_bit_depends_on_the_block_of_rounds_of_links(links, monkeypatch):
 
 
 def test_evaluations_hold_the_states_after_every_period():
-    result = run(algorithms.fedpbc, eval_every=4, eval_fn=params_of)
-    assert set(result.evals) == {'server', 'client_mean'}
+    evals = jax.tree.map(np.asarray, evaluated().evals)
+    assert set(evals) == {'server', 'client_mean'}
     models = algorithms.fedpbc(program()).models
-    state = start(algorithms.fedpbc)
+    state = start(algorithms.fedpbc, MARKOV)
     for index in range(NUM_ROUNDS // 4):
-        state = run(algorithms.fedpbc, num_rounds=4, state=state).state
+        state = run(algorithms.fedpbc, MARKOV, num_rounds=4, state=state).state
         for name, expected in models(state.algorithm).items():
-            ours = jax.tree.map(lambda a, k=index: a[k], result.evals[name])
+            ours = jax.tree.map(lambda a, k=index: a[k], evals[name]['params'])
             assert_close(ours, expected)
 
 
@@ -135,10 +147,7 @@ def test_the_problem_s_metrics_are_the_default():
 
 
 def test_evaluations_have_a_key_of_their_own_per_round():
-    def draw(params, key, problem):
-        return jax.random.uniform(key)
-
-    samples = run(eval_every=4, eval_fn=draw).evals['server']
+    samples = evaluated().evals['server']['draw']
     fold = jax.random.fold_in
     expected = [jax.random.uniform(fold(fold(KEY, 4), after)) for after in (4, 8, 12)]
     np.testing.assert_array_equal(samples, jnp.stack(expected))
@@ -280,7 +289,8 @@ def test_rounds_composed_by_hand_are_those_of_simulate():
         ctx = simulation.round_context(KEY, t, links)
         state, metrics = step(state, ctx, problem)
         losses.append(metrics.loss_sum)
-    result = run(algorithms.fedpbc, MARKOV, num_rounds=4)
+    initial = start(algorithms.fedpbc, MARKOV)
+    result = run(algorithms.fedpbc, MARKOV, num_rounds=4, state=initial)
     assert_close(state, result.state.algorithm)
     np.testing.assert_allclose(losses, result.rounds.loss_sum, rtol=1e-5)
 

@@ -10,29 +10,49 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import analysis, simulation
+from fedjax_links import analysis, base, simulation
 
 Z = 5.5
 
 
 def roll(pattern, num_rounds, seed=0):
-    """Returns the links of one run as NumPy arrays [T, N]."""
-    run = jax.jit(
-        lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds)
-    )
+    """Returns the links of one run as NumPy arrays [T, N], those of cohorts as masks."""
+    return roll_together([pattern], num_rounds, seed)[0]
+
+
+def roll_together(patterns, num_rounds, seed=0):
+    """Returns the links of each pattern in a run of its own, by one program."""
+
+    @jax.jit
+    def run(key):
+        return [
+            base.as_masks(
+                simulation.realised_links(key, pattern, num_rounds=num_rounds)
+            )
+            for pattern in patterns
+        ]
+
     return jax.tree.map(np.asarray, run(jax.random.key(seed)))
 
 
-def masks(pattern, num_rounds, num_seeds, start=0):
+def masks(pattern, num_rounds, num_seeds):
     """Returns the masks of independent runs, bool[S, T, N]."""
-    seeds = jnp.arange(start, start + num_seeds, dtype=jnp.uint32)
+    return masks_together([pattern], num_rounds, num_seeds)[0]
 
+
+def masks_together(patterns, num_rounds, num_seeds):
+    """Returns the masks of each pattern in runs of its own, by one program."""
+
+    @jax.jit
+    @jax.vmap
     def run(seed):
-        return simulation.realised_links(
-            jax.random.key(seed), pattern, num_rounds=num_rounds
-        ).mask
+        key = jax.random.key(seed)
+        return [
+            simulation.realised_links(key, pattern, num_rounds=num_rounds).mask
+            for pattern in patterns
+        ]
 
-    return np.asarray(jax.jit(jax.vmap(run))(seeds))
+    return [np.asarray(mask) for mask in run(np.arange(num_seeds, dtype=np.uint32))]
 
 
 def advance(pattern, carry, key, first, num_rounds):
@@ -44,6 +64,26 @@ def advance(pattern, carry, key, first, num_rounds):
 
     rounds = jnp.arange(first, first + num_rounds, dtype=jnp.int32)
     return jax.jit(lambda carry: jax.lax.scan(step, carry, rounds))(carry)
+
+
+def assert_resumes(pattern):
+    """Asserts that twelve rounds in two halves are twelve rounds at once, from any carry."""
+    key = jax.random.key(5)
+    rounds = np.arange(12, dtype=np.int32)
+
+    @jax.jit
+    def run(carry, rounds):
+        def step(carry, round):
+            carry, links = pattern.sample(carry, jax.random.fold_in(key, round), round)
+            return carry, links.mask
+
+        return jax.lax.scan(step, carry, rounds)
+
+    carry = jax.jit(pattern.init)(key)
+    _, full = run(carry, rounds)
+    middle, first = run(carry, rounds[:6])
+    _, second = run(middle, rounds[6:])
+    np.testing.assert_array_equal(np.concatenate([first, second]), full)
 
 
 def assert_frequencies(hits, probs, num_draws):

@@ -72,7 +72,7 @@ def test_patterns_of_all_kinds_have_no_carry():
     'name',
     cases(
         PATTERNS,
-        default=['uniform_cohort'],
+        default=['sine'],
         covered_by='test_blocks_of_rounds_have_the_bits_of_single_rounds',
     ),
 )

@@ -19,18 +19,22 @@ from tests.participation.sampling import (
     assert_frequencies,
     masks,
     roll,
+    roll_together,
 )
 
 SEEDS = 20_000
+RULES = ['uniform', 'permutation']
 
 
-@pytest.mark.parametrize('rule', ['uniform', 'permutation'])
-def test_cap_keeps_at_most_s_of_the_active(rule):
+def test_cap_keeps_at_most_s_of_the_active():
     inner = bernoulli(np.full(6, 0.5))
-    capped = roll(cap(inner, 2, rule=rule), 300).mask
-    active = roll(inner, 300).mask
-    assert not (capped & ~active).any()
-    np.testing.assert_array_equal(capped.sum(axis=1), np.minimum(active.sum(axis=1), 2))
+    capped = [cap(inner, 2, rule=rule) for rule in RULES]
+    alone, *by_rule = roll_together([inner, *capped], 300)
+    active = alone.mask
+    sizes = np.minimum(active.sum(axis=1), 2)
+    for rule, links in zip(RULES, by_rule, strict=True):
+        assert not (links.mask & ~active).any(), rule
+        np.testing.assert_array_equal(links.mask.sum(axis=1), sizes, rule)
 
 
 @pytest.mark.statistical
@@ -40,22 +44,21 @@ def test_cap_has_its_law():
     assert_frequencies(uniform.sum(axis=0), [2 / 3, 2 / 3, 0, 2 / 3], SEEDS)
 
 
-@pytest.mark.parametrize('rule', ['uniform', 'permutation'])
-def test_cap_counts_those_who_take_part(rule):
+def test_cap_counts_those_who_take_part():
     """Half of the clients upload without a broadcast: they do not count for the cap of five."""
     receives = np.arange(10) < 5
-    pattern = cap(duplex(uplink=always(10), downlink=replay([receives])), 5, rule=rule)
-    participants = base.participants(roll(pattern, 40))
-    np.testing.assert_array_equal(participants, np.tile(receives, (40, 1)))
+    inner = duplex(uplink=always(10), downlink=replay([receives]))
+    by_rule = roll_together([cap(inner, 5, rule=rule) for rule in RULES], 40)
+    for rule, links in zip(RULES, by_rule, strict=True):
+        participants = base.participants(links)
+        np.testing.assert_array_equal(participants, np.tile(receives, (40, 1)), rule)
 
 
 def test_a_permutation_continues_within_a_round():
-    sizes = {
-        'cap': roll(cap(always(5), 2, rule='permutation'), 6).mask.sum(axis=1),
-        'regularized': roll(regularized(5, 2), 6).mask.sum(axis=1),
-    }
-    np.testing.assert_array_equal(sizes['cap'], [2, 2, 2, 2, 2, 2])
-    np.testing.assert_array_equal(sizes['regularized'], [2, 2, 1, 2, 2, 1])
+    patterns = [cap(always(5), 2, rule='permutation'), regularized(5, 2)]
+    capped, dealt = roll_together(patterns, 6)
+    np.testing.assert_array_equal(capped.mask.sum(axis=1), [2, 2, 2, 2, 2, 2])
+    np.testing.assert_array_equal(dealt.mask.sum(axis=1), [2, 2, 1, 2, 2, 1])
 
 
 def test_permutation_rule_with_all_active_is_regularized():
@@ -91,7 +94,8 @@ def test_permutation_is_consumed_as_in_a_plain_loop(distinct):
     consume = jax.jit(
         subset_sampling.take_from_permutation, static_argnames=('size', 'distinct')
     )
-    order = subset_sampling.random_order(jax.random.key(0), num_clients)
+    shuffle = jax.jit(subset_sampling.random_order, static_argnums=1)
+    order = shuffle(jax.random.key(0), num_clients)
     orders = [np.argsort(order.position)]
     masks = []
     for t, available in enumerate(active):

@@ -10,7 +10,13 @@ from fedjax_links.core import prng
 from fedjax_links.participation import markov, sine
 from fedjax_links.participation.markov import _UP_RATE
 from fedjax_links.participation.schedules import jitter
-from tests.participation.sampling import assert_frequencies, masks, refuses, roll
+from tests.participation.sampling import (
+    advance,
+    assert_frequencies,
+    masks,
+    refuses,
+    roll,
+)
 
 PROBS = np.array([0.02, 0.05, 0.3, 0.5, 0.97])
 SEEDS = 20_000
@@ -115,26 +121,18 @@ def test_random_schedules_keep_their_range():
     assert 0 < links.mask[:, 0].mean() < links.mask[:, 1].mean() < 1
 
 
-def masks_of(pattern):
-    """The masks of six rounds, bool[6, N], by hand, so that parameters may be traced."""
-    carry = pattern.init(jax.random.key(0))
-    masks = []
-    for t in range(6):
-        carry, links = pattern.sample(carry, jax.random.key(t + 1), jnp.int32(t))
-        masks.append(links.mask)
-    return jnp.stack(masks)
-
-
 def test_traced_parameters_agree_with_concrete_ones():
     p = np.float32([[0.1, 0.7], [0.0, 1.0]])
     up = np.float32([0.05, 0.5])
-    swept = jax.jit(jax.vmap(lambda p, up: masks_of(markov(p, up))))(p, up)
-    alone = np.stack([masks_of(markov(p[g], up[g])) for g in range(2)])
+    key = jax.random.key(0)
+
+    def run(p, up):
+        pattern = markov(p, up)
+        return advance(pattern, pattern.init(key), key, 0, 6)[1]
+
+    swept = jax.jit(jax.vmap(run))(p, up)
+    alone = jax.jit(lambda: jnp.stack([run(p[g], up[g]) for g in range(2)]))()
     np.testing.assert_array_equal(swept, alone)
-
-
-def test_double_precision(x64):
-    assert roll(markov(PROBS), 2).prob.dtype == np.float64
 
 
 def test_errors():

@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, simulation
-from fedjax_links.base import ClientKinds, CohortLinkSample, LinkSample, prob_of
+from fedjax_links.base import (
+    ClientKinds,
+    CohortLinkSample,
+    LinkSample,
+    as_masks,
+    prob_of,
+)
+from fedjax_links.core import prng
 from fedjax_links.participation import (
     always,
     both,
@@ -29,14 +36,15 @@ from fedjax_links.participation import (
     uniform_cohort,
 )
 from tests.participation.sampling import (
-    advance,
     assert_frequencies,
+    assert_resumes,
     assert_second_cohort,
     assert_uniform_pairs,
     codes,
     law_of_sets,
     masks,
     roll,
+    roll_together,
 )
 from tests.tiers import cases
 
@@ -103,16 +111,18 @@ def test_a_record_of_cohorts_names_them(prob):
     mask = np.array(
         [[0, 1, 0, 0, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 1, 0, 1, 0]], bool
     )
-    links = roll(replay(mask, prob), 9)
+    named = replay(mask, prob)
+    others = [mask ^ (np.arange(4) == 2)[:, None], np.zeros_like(mask)]
+    links, *links_of_others = roll_together([named, *map(replay, others)], 9)
     np.testing.assert_array_equal(links.mask, np.tile(mask, (3, 1))[:9])
     np.testing.assert_array_equal(
         links.prob, np.full((9, 5), np.nan if prob is None else 0.4, 'f')
     )
-    assert isinstance(links, CohortLinkSample if prob is None else LinkSample)
-    for other in (mask ^ (np.arange(4) == 2)[:, None], np.zeros_like(mask)):
-        links = roll(replay(other), 4)
-        assert isinstance(links, LinkSample)
-        np.testing.assert_array_equal(links.mask, other)
+    kind = CohortLinkSample if prob is None else LinkSample
+    assert isinstance(simulation.sample_shapes(named), kind)
+    for other, links in zip(others, links_of_others, strict=True):
+        assert isinstance(simulation.sample_shapes(replay(other)), LinkSample)
+        np.testing.assert_array_equal(links.mask[:4], other)
 
 
 def test_small_cohorts_of_many_are_drawn_by_rejection():
@@ -248,14 +258,23 @@ def test_groups_wait_for_their_own_separations(rejecting):
 
 @pytest.mark.parametrize('num_clients, cohort_size', [(12, 4), (10, 4), (7, 7), (5, 1)])
 def test_the_deck_deals_everybody_once(num_clients, cohort_size):
-    links = roll(regularized(num_clients, cohort_size), 24)
+    pattern = regularized(num_clients, cohort_size)
+
+    @jax.jit
+    def run(key):
+        links = simulation.realised_links(key, pattern, num_rounds=24)
+        return links, links.size, as_masks(links)
+
+    named, size, links = run(jax.random.key(0))
     period = -(-num_clients // cohort_size)
-    turns = links.mask[: 24 // period * period].reshape(-1, period, num_clients)
+    turns = np.asarray(links.mask)[: 24 // period * period].reshape(
+        -1, period, num_clients
+    )
     np.testing.assert_array_equal(turns.sum(axis=1), 1)
     last = num_clients - (period - 1) * cohort_size
     sizes = np.where(np.arange(24) % period == period - 1, last, cohort_size)
-    assert links.is_full == (last == cohort_size)
-    np.testing.assert_array_equal(np.broadcast_to(links.size, 24), sizes)
+    assert named.is_full == (last == cohort_size)
+    np.testing.assert_array_equal(np.broadcast_to(size, 24), sizes)
     np.testing.assert_allclose(
         links.prob, np.tile(sizes[:, None] / num_clients, num_clients)
     )
@@ -271,14 +290,14 @@ def test_periodic_groups_are_available_in_turn_and_uniform(rejecting, mixed):
     pattern = periodic_groups(groups, active_rounds=2, cohort_size=2)
     assert rejects(pattern)
     links = roll(pattern, 24)
-    offset = int(pattern.init(jax.random.key(0)).offset)
-    for t in range(24):
-        group = groups[np.flatnonzero(links.mask[t])]
-        assert len(group) == 2
-        assert group[0] == group[1]
-        expected = np.where(group[0] == groups, 2 / (group[0] == groups).sum(), 0)
-        np.testing.assert_allclose(links.prob[t], expected, rtol=1e-6)
+    offset = int(pattern.init(prng.pattern_key(jax.random.key(0))).offset)
     assert 0 <= offset < 2
+    for t in range(24):
+        is_available = groups == (t + offset) // 2 % 3
+        assert links.mask[t].sum() == 2
+        assert not (links.mask[t] & ~is_available).any()
+        expected = np.where(is_available, 2 / is_available.sum(), 0)
+        np.testing.assert_allclose(links.prob[t], expected, rtol=1e-6)
     mask = masks(pattern, 1, SEEDS)[:, 0]
     assert_frequencies(mask.sum(axis=0), np.where(groups == 0, 0.5, 0), SEEDS)
 
@@ -292,12 +311,11 @@ def test_marginals_do_not_change_with_the_bound():
     assert_frequencies(counts, np.full(8, 1 / 8), 200 * 4 * 64)
 
 
-@pytest.mark.parametrize('kinds', [None, [0, 2, 2, 2, 1]])
-@pytest.mark.parametrize('num_kinds', [1, 5])
+@pytest.mark.parametrize(
+    'num_kinds, kinds', [(1, None), (5, None), (3, [0, 2, 2, 2, 1])]
+)
 def test_a_sample_reads_as_masks_and_probabilities(num_kinds, kinds):
-    chance = np.random.default_rng(0).random(
-        (3, num_kinds if kinds is None else 3), np.float32
-    )
+    chance = np.random.default_rng(0).random((3, num_kinds), np.float32)
     chance[1, 0] = np.nan
     links = CohortLinkSample(
         ids=jnp.array([[1, 3, 5], [0, 5, 5], [5, 5, 5]], jnp.int32),
@@ -333,12 +351,7 @@ def test_in_pieces_and_side_by_side(rejecting):
         minimum_separation(np.arange(1.0, 10), separation=1, cohort_size=3),
         periodic_groups(GROUPS, active_rounds=2, cohort_size=2),
     ):
-        key = jax.random.key(1)
-        carry = pattern.init(jax.random.key(0))
-        _, full = advance(pattern, carry, key, 0, 12)
-        middle, first = advance(pattern, carry, key, 0, 5)
-        _, second = advance(pattern, middle, key, 5, 7)
-        np.testing.assert_array_equal(np.concatenate([first, second]), full)
+        assert_resumes(pattern)
         together = masks(pattern, 6, 3)
         for seed in range(3):
             np.testing.assert_array_equal(together[seed], roll(pattern, 6, seed).mask)

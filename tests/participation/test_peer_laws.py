@@ -11,6 +11,7 @@ from fedjax_links import analysis, mixing, participation, simulation
 from fedjax_links.links import graphs
 from fedjax_links.participation import durations
 from tests import refusals
+from tests.participation.sampling import roll, roll_together
 from tests.tiers import cases
 
 NUM_SEEDS = 20_000
@@ -59,7 +60,8 @@ def test_semi_markov_links_have_their_stationary_correlation(name):
     up, down = LAWS[name]
     num_rounds = 12
     pattern = participation.semi_markov(up, down, num_clients=2)
-    mask = sample_links(pattern, num_rounds).mask.astype(float)
+    links = sample_links(pattern, num_rounds)
+    mask = links.mask.astype(float)
     prob = float(np.squeeze(analysis.semi_markov_stationary(up, down)))
     memory = analysis.semi_markov_autocorrelation(
         np.ravel(up), np.ravel(down), num_rounds - 1
@@ -70,18 +72,15 @@ def test_semi_markov_links_have_their_stationary_correlation(name):
     assert assert_means(pairs, np.stack([both, both], axis=1)) > 50
     # Clients are independent.
     assert assert_means(mask[..., 0] * mask[..., 1], np.full(num_rounds, prob**2)) > 5
-    init_key, key = jax.random.split(jax.random.key(0))
-    _, links = pattern.sample(pattern.init(init_key), key, 0)
-    np.testing.assert_allclose(links.prob, prob, rtol=1e-6)
+    np.testing.assert_allclose(links.prob[0, 0], prob, rtol=1e-6)
 
 
 def test_sojourns_have_their_law():
     """Lengths of whole sojourns up of a long record, against the law, in standard errors."""
     up, down = LAWS['lognormal, weibull']
     pattern = participation.semi_markov(up, down, num_clients=200)
-    links = simulation.realised_links(jax.random.key(1), pattern, num_rounds=3000)
     lengths = []
-    for column in np.asarray(links.mask).T:
+    for column in roll(pattern, 3000, seed=1).mask.T:
         turns = np.flatnonzero(np.diff(column.astype(int)) != 0)
         runs = np.diff(turns)
         lengths.append(runs[column[turns[:-1] + 1]])
@@ -196,21 +195,21 @@ def test_a_round_lasts_as_its_longest_part():
     always = participation.always(3)
     quick = participation.quorum(np.arange(3.0) + 1, quorum=3)
     slow = participation.quorum(np.arange(3.0) + 4, quorum=3)
-    for pattern, seconds in (
+    with_seconds = (
         (participation.duplex(uplink=always, compute=slow), 6),
         (participation.duplex(uplink=quick, compute=slow), 6),
         (participation.duplex(uplink=slow, downlink=quick), 6),
         (participation.quorum(np.ones(3), quorum=2, pattern=slow), 6),
         (participation.quorum(np.full(3, 9.0), quorum=2, pattern=slow), 9),
         (participation.unavailable(participation.duplex(uplink=quick)), 3),
-    ):
-        links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=2)
-        np.testing.assert_array_equal(links.duration, [seconds] * 2)
-    plain = participation.duplex(uplink=always)
-    assert (
-        simulation.realised_links(jax.random.key(0), plain, num_rounds=2).duration
-        is None
     )
+    plain = participation.duplex(uplink=always)
+    *timed, untimed = roll_together(
+        [*(pattern for pattern, _ in with_seconds), plain], 2
+    )
+    for (_, seconds), links in zip(with_seconds, timed, strict=True):
+        np.testing.assert_array_equal(links.duration, [seconds] * 2)
+    assert untimed.duration is None
 
 
 @pytest.mark.statistical
@@ -242,16 +241,15 @@ def test_grace_and_deadline():
     assert np.isnan(links.prob).all()
     assert (links.duration <= 2.0).all()
     fixed = participation.quorum([1.0, 1.2, 1.9, 4.0], quorum=1, grace=0.5)
-    sampled_links = simulation.realised_links(jax.random.key(0), fixed, num_rounds=1)
-    assert sampled_links.mask.tolist() == [[True, True, False, False]]
-    assert float(sampled_links.duration[0]) == 1.5
     few = participation.quorum(
         np.ones(4),
         quorum=3,
         pattern=participation.replay([[True, False, False, False]]),
     )
-    sampled_links = simulation.realised_links(jax.random.key(0), few, num_rounds=1)
-    assert sampled_links.mask.tolist() == [[True, False, False, False]]
+    two, one = roll_together([fixed, few], 1)
+    assert two.mask.tolist() == [[True, True, False, False]]
+    assert float(two.duration[0]) == 1.5
+    assert one.mask.tolist() == [[True, False, False, False]]
 
 
 @pytest.mark.statistical
@@ -361,10 +359,9 @@ def test_parts_with_peers_or_durations_go_inside():
         with refusals.names(part, 'around all others'):
             participation.duplex(**{'uplink': plain, part: ring})
     cut = participation.outage(ring, start=0, stop=2, clients=[0])
-    links = simulation.realised_links(jax.random.key(0), cut, num_rounds=4)
-    assert not links.edges[:2, 0].any()
-    assert not links.edges[:2, 1, 0].any()
     alone = participation.unavailable(participation.cap(ring, 2))
-    links = simulation.realised_links(jax.random.key(0), alone, num_rounds=4)
+    of_cut, links = roll_together([cut, alone], 4)
+    assert not of_cut.edges[:2, 0].any()
+    assert not of_cut.edges[:2, 1, 0].any()
     np.testing.assert_array_equal(links.mask, links.downlink)
     assert links.edges.shape == (4, 4, 2)

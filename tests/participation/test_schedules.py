@@ -16,7 +16,7 @@ from fedjax_links.participation import (
 )
 from fedjax_links.participation.schedules import as_schedule
 from tests import refusals
-from tests.participation.sampling import Z, refuses, roll
+from tests.participation.sampling import Z, refuses, roll, roll_together
 
 P = np.array([0.0, 0.05, 0.9, 1.0])
 
@@ -75,9 +75,9 @@ def test_diurnal_share_of_the_day_is_exact_far_out(rounds_per_day):
     schedule = diurnal(
         [0.8, 0.6], trough=[0.1, 0.0], rounds_per_day=rounds_per_day, up_hours=12
     )
-    start = 10_000 * rounds_per_day
-    rounds = jnp.arange(start, start + rounds_per_day, dtype=jnp.int32)
-    day = np.asarray(jax.vmap(schedule.mean)(rounds))
+    # Arrays of one shape for days of all lengths.
+    rounds = 10_000 * rounds_per_day + np.arange(1440, dtype=np.int32)
+    day = np.asarray(jax.vmap(schedule.mean)(rounds))[:rounds_per_day]
     up = (rounds_per_day + 1) // 2
     np.testing.assert_allclose(day[:up], np.tile([0.8, 0.6], (up, 1)), rtol=1e-6)
     np.testing.assert_allclose(
@@ -96,7 +96,7 @@ def test_schedules_take_tracers():
         return jnp.stack([jittered, modulated])
 
     swept = jax.jit(jax.vmap(both))(probs, widths)
-    alone = np.stack([both(p, width) for p, width in zip(probs, widths, strict=True)])
+    alone = jax.jit(lambda: jnp.stack([both(probs[g], widths[g]) for g in range(2)]))()
     np.testing.assert_allclose(swept, alone, rtol=1e-6)
 
 
@@ -122,13 +122,11 @@ def fleeting(key, round):
     'make, function', [(bernoulli, fleeting), (markov, jax.jit(fleeting))]
 )
 def test_a_random_functions_mean_is_unknown_unless_declared(make, function):
-    links = roll(make(function), 5)
+    mean = np.full(3, 0.5, np.float32)
+    declared = schedules.Schedule(function, lambda round: jnp.asarray(mean), 3)
+    links, known = roll_together([make(function), make(declared)], 5)
     assert np.isnan(links.prob).all()
     assert links.prob.dtype == np.float32
-    mean = np.full(3, 0.5, np.float32)
-    known = roll(
-        make(schedules.Schedule(function, lambda round: jnp.asarray(mean), 3)), 5
-    )
     np.testing.assert_array_equal(known.prob, np.tile(mean, (5, 1)))
     np.testing.assert_array_equal(known.mask, links.mask)
 

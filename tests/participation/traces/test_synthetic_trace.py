@@ -12,7 +12,13 @@ from fedjax_links.participation.traces.synthetic_trace import (
     losses,
     rounds_per_day,
 )
-from tests.participation.sampling import assert_frequencies, masks, refuses, roll
+from tests.participation.sampling import (
+    assert_frequencies,
+    masks,
+    refuses,
+    roll,
+    roll_together,
+)
 
 TICK = 3600.0
 DAY = 24
@@ -161,9 +167,11 @@ def test_without_a_day_each_client_has_its_own_availability():
 
 def test_any_number_of_clients_and_the_draw_of_them(log):
     small = as_intervals(log[0][:, :5])
-    first = roll(synthetic_trace(small, num_clients=1000, tick=TICK, seed=0), 2).prob[0]
-    again = roll(synthetic_trace(small, num_clients=1000, tick=TICK, seed=0), 2).prob[0]
-    other = roll(synthetic_trace(small, num_clients=1000, tick=TICK, seed=1), 2).prob[0]
+    patterns = [
+        synthetic_trace(small, num_clients=1000, tick=TICK, seed=seed)
+        for seed in (0, 0, 1)
+    ]
+    first, again, other = (links.prob[0] for links in roll_together(patterns, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     assert len(np.unique(first)) == 5

@@ -17,7 +17,7 @@ from fedjax_links.participation import (
     trace,
 )
 from tests import refusals
-from tests.participation.sampling import refuses, roll
+from tests.participation.sampling import refuses, roll, roll_together
 
 
 def random_log(rng, num_clients, span):
@@ -133,7 +133,7 @@ def test_late_times_are_as_exact_as_early_ones(tick):
     log = intervals([0, 0, 0], [0.0, *starts], [tick, *ends])
     pattern = trace(log, tick=tick, wrap=2 * first * tick)
     rounds = np.arange(first, first + 12)
-    sample = jax.vmap(lambda t: pattern.sample((), None, t)[1].mask[0])
+    sample = jax.jit(jax.vmap(lambda t: pattern.sample((), None, t)[1].mask[0]))
     # Rounds at ticks from the start on, the end not included.
     up = np.flatnonzero(sample(jnp.asarray(rounds)))
     np.testing.assert_array_equal(up, [5, 6, 9, 10])
@@ -144,7 +144,7 @@ def test_late_times_are_as_exact_as_early_ones(tick):
         [0, 0], [0.0, (3 * first + 7) * tick], [tick, (3 * first + 9) * tick]
     )
     pattern = trace(log, tick=tick, wrap=4 * first * tick)
-    late = jax.vmap(lambda t: pattern.sample((), None, t)[1].mask[0])
+    late = jax.jit(jax.vmap(lambda t: pattern.sample((), None, t)[1].mask[0]))
     up = np.flatnonzero(late(jnp.arange(3 * first, 3 * first + 12)))
     np.testing.assert_array_equal(up, [7, 8])
 
@@ -256,10 +256,8 @@ def test_rows_stand_for_a_recording():
     rows = [(0, 0, 3), (1, 2, 5), (0, 4, 5)]
     plain = trace(rows, tick=1.0)
     packed = trace(intervals([0, 1, 0], [0, 2, 4], [3, 5, 5]), tick=1.0)
-    for t in range(10):
-        _, ours = plain.sample((), None, t)
-        _, theirs = packed.sample((), None, t)
-        np.testing.assert_array_equal(ours.mask, theirs.mask)
+    ours, theirs = roll_together([plain, packed], 10)
+    np.testing.assert_array_equal(ours.mask, theirs.mask)
 
 
 @pytest.mark.parametrize(
