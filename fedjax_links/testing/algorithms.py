@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from fedjax_links import simulation
-from fedjax_links.base import Algorithm, LinkSample
+from fedjax_links.base import Algorithm, LinkSample, PyTree
 from fedjax_links.core import checks, errors, tree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
@@ -287,10 +288,8 @@ def state_type_is_stable(runs: Runs) -> None:
     mask = jnp.asarray(federation.masks()[0])
     sample = LinkSample(mask=mask, prob=jnp.full(federation.NUM_CLIENTS, 0.5))
     ctx = simulation.round_context(runs.key, 0, sample)
-    params = runs.problem.init_params(runs.key)
     for words, dtype in (('', None), (' (sums of bfloat16 are float32)', jnp.bfloat16)):
-        start = jax.tree.map(lambda a, dtype=dtype: a.astype(dtype or a.dtype), params)
-        state = runs.algorithm.init(start, runs.problem)
+        state = _initial_types(runs, dtype)
         for _ in range(2):  # A type that outlives one round outlives all.
             new_state, metrics = jax.eval_shape(compiled, state, ctx)
             message = (
@@ -303,6 +302,17 @@ def state_type_is_stable(runs: Runs) -> None:
     require(
         counts == {jnp.dtype('int32')}, '`num_active` and `num_computing` must be int32'
     )
+
+
+def _initial_types(runs: Runs, dtype: DTypeLike | None) -> PyTree:
+    """Returns the types of the initial state, for parameters of a dtype or of their own."""
+
+    def init() -> PyTree:
+        params = runs.problem.init_params(runs.key)
+        params = jax.tree.map(lambda a: a.astype(dtype or a.dtype), params)
+        return runs.algorithm.init(params, runs.problem)
+
+    return jax.eval_shape(init)
 
 
 @ALGORITHM_CHECKS.listed

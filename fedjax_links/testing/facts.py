@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import base, simulation
@@ -70,13 +69,17 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
     """
     check_entry('entry', entry)
     algorithm = entry(client_program(entry, 0.1, local_steps=2), **entry.example)
-    run = Rounds(algorithm, peers=entry.traffic.peers > 0)
+    return facts_of(Rounds(algorithm, peers=entry.traffic.peers > 0))
+
+
+def facts_of(run: 'Rounds') -> AlgorithmFacts:
+    """Reports what the rounds of an algorithm show, see `algorithm_facts`."""
     servers, num_computing = run.rounds()
     empty = run.servers(empty=True)
     computing = {_NUM_CLIENTS: 'all', run.num_active: 'active'}
     return AlgorithmFacts(
         needs_prob=_differ(servers, run.servers(prob=np.nan)),
-        **_memory(algorithm),
+        **_memory(run.algorithm),
         computing=computing.get(max(num_computing), 'selected'),
         receive_at=receive_time(run),
         inactive_receive=_differ(servers, run.servers(downlink_lost=_ABSENT_CLIENT)),
@@ -147,6 +150,7 @@ class Rounds:
 
     def __init__(self, algorithm: Algorithm, *, peers: bool = False) -> None:
         """Makes the program of a round."""
+        self.algorithm = algorithm
         self.peers = peers
         self.num_active = _NUM_ACTIVE_WITH_PEERS if peers else _NUM_ACTIVE
         problem = _problem(_NUM_CLIENTS, _DIMENSION)
@@ -184,8 +188,8 @@ class Rounds:
           mask_only: whether links hold only who is active, as a mask.
           named: whether they hold only that, as the names of a cohort.
         """
-        clients = jnp.arange(_NUM_CLIENTS)
-        probs = jnp.full(_NUM_CLIENTS, prob)
+        clients = np.arange(_NUM_CLIENTS)
+        probs = np.full(_NUM_CLIENTS, prob)
         state = self.start
         servers: list[np.ndarray] = []
         num_computing: list[int] = []
@@ -201,9 +205,9 @@ class Rounds:
             if mask_only:
                 links = base.LinkSample(active, probs)
             if named:
-                ids = jnp.flatnonzero(active).astype(jnp.int32)
+                ids = np.flatnonzero(active).astype(np.int32)
                 links = base.cohort_links(ids, _NUM_CLIENTS, prob)
-            state, metrics = self.step(state, jnp.int32(t), links)
+            state, metrics = self.step(state, np.int32(t), links)
             servers.append(np.asarray(self.models(state)['server']))
             num_computing.append(int(metrics.num_computing))
         return np.stack(servers), num_computing
@@ -215,15 +219,15 @@ class Rounds:
 
 def _with_ring(links: base.DuplexLinkSample, prob: float) -> base.PeerLinkSample:
     """Adds links between neighbours on a ring, all of them up."""
-    clients = jnp.arange(_NUM_CLIENTS)
-    both_sides = [jnp.roll(clients, 1), jnp.roll(clients, -1)]
-    neighbours = jnp.sort(jnp.stack(both_sides, axis=1), axis=1).astype(jnp.int32)
+    clients = np.arange(_NUM_CLIENTS, dtype=np.int32)
+    both_sides = [np.roll(clients, 1), np.roll(clients, -1)]
+    neighbours = np.sort(np.stack(both_sides, axis=1), axis=1)
     return base.PeerLinkSample(
         links.mask,
         links.prob,
         neighbours,
         neighbours >= 0,
-        jnp.full(neighbours.shape, prob),
+        np.full(neighbours.shape, prob),
         links.downlink,
         links.compute,
     )

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import base, simulation
-from fedjax_links.base import Array, Key, Links, Participation, PyTree
+from fedjax_links.base import Array, Key, Links, MaskLinks, Participation, PyTree
 from fedjax_links.core import checks, contracts, prng
 from fedjax_links.links import drawing
 from fedjax_links.testing.suites import Suite, identical, needs, require, same_types
@@ -61,21 +61,38 @@ def check_participation(
     PARTICIPATION_CHECKS.check(participation, Promises(cohort_size, prob_is_marginal))
 
 
+class _Draws(NamedTuple):
+    """Holds links as the pattern gives them, and as masks."""
+
+    links: Links
+    masks: MaskLinks
+
+
 @functools.lru_cache(maxsize=2)  # For the checks of one pattern.
 def _program(
     pattern: Participation, num_rounds: int = _NUM_ROUNDS
-) -> Callable[[Key], PyTree]:
-    """Compiles the links of one seed, ``key -> links``."""
-    return jax.jit(
-        lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds)
-    )
+) -> Callable[[Key], _Draws]:
+    """Compiles the links of one seed, ``key -> draws``."""
+
+    def draw(key: Key) -> _Draws:
+        links = simulation.realised_links(key, pattern, num_rounds=num_rounds)
+        return _Draws(links, base.as_masks(links))
+
+    return jax.jit(draw)
+
+
+def _draw(pattern: Participation, seed: int) -> _Draws:
+    """Draws the links of one seed, as NumPy arrays."""
+    draws: _Draws = jax.tree.map(np.asarray, _program(pattern)(jax.random.key(seed)))
+    return draws
 
 
 @functools.lru_cache(maxsize=1)
-def _side_by_side(pattern: Participation) -> PyTree:
+def _side_by_side(pattern: Participation) -> MaskLinks:
     """Samples the first rounds of many seeds, leaves [S, T, ...]."""
     program = _program(pattern, max(1, min(8, _MAX_ENTRIES // pattern.num_clients)))
-    return jax.tree.map(np.asarray, jax.vmap(program)(_seeds()))
+    links: MaskLinks = jax.tree.map(np.asarray, jax.vmap(program)(_seeds()).masks)
+    return links
 
 
 def _seeds() -> Array:
@@ -86,7 +103,7 @@ def _seeds() -> Array:
 def types_are_stable(pattern: Participation, promises: Promises) -> None:
     """Masks are bool[N], probabilities float[N], and the carry never changes type."""
     key = jax.random.key(1)
-    carry = pattern.init(key)
+    carry = jax.eval_shape(pattern.init, key)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         new_carry, links = pattern.sample(carry, key, round)
@@ -96,7 +113,7 @@ def types_are_stable(pattern: Participation, promises: Promises) -> None:
         sample, carry, jax.random.fold_in(key, 9), jnp.int32(0)
     )
     message = 'a round must leave shapes, dtypes and structure of the carry as they are'
-    same_types(new_carry, jax.tree.map(jnp.asarray, carry), message)
+    same_types(new_carry, carry, message)
     clients = jnp.zeros(pattern.num_clients)
     message = (
         '`mask` must be bool[N], and `prob` have this shape and the default float dtype'
@@ -107,9 +124,9 @@ def types_are_stable(pattern: Participation, promises: Promises) -> None:
 @PARTICIPATION_CHECKS.listed
 def probabilities_are_probabilities(pattern: Participation, promises: Promises) -> None:
     """Reported probabilities lie in [0, 1] or are NaN; certain clients obey theirs."""
-    links = _program(pattern)(jax.random.key(2))
-    active = np.asarray(base.participants(links))
-    prob = np.asarray(links.prob)
+    links = _draw(pattern, 2).masks
+    active = base.participants(links)
+    prob = links.prob
     known = prob[~np.isnan(prob)]
     needs(known.size > 0, 'the pattern reports no probabilities')
     is_inside = (known >= 0) & (known <= 1)
@@ -122,8 +139,7 @@ def probabilities_are_probabilities(pattern: Participation, promises: Promises) 
 def cohort_sizes_are_exact(pattern: Participation, promises: Promises) -> None:
     """Where the number of active clients is fixed, every round has it."""
     needs(promises.cohort_size is not None, 'the number of active clients is not fixed')
-    links = _program(pattern)(jax.random.key(3))
-    sizes = np.asarray(base.participants(links)).sum(axis=1)
+    sizes = base.participants(_draw(pattern, 3).masks).sum(axis=1)
     expected = promises.cohort_size
     message = f'cohorts must have {expected} clients, got {sizes}'
     require((sizes == expected).all(), message)
@@ -134,21 +150,21 @@ def key_and_round_decide(pattern: Participation, promises: Promises) -> None:
     """The same key gives the same links, at once and in pieces."""
     key = jax.random.key(4)
     piece = jax.jit(lambda carry, rounds: drawing.draw(carry, key, pattern, rounds))
-    carry = pattern.init(prng.pattern_key(key))
+    carry = jax.jit(pattern.init)(prng.pattern_key(key))
     pieces: Any = []
-    for rounds in jnp.arange(_NUM_ROUNDS, dtype=jnp.int32).reshape(-1, _PIECE):
+    for rounds in np.arange(_NUM_ROUNDS, dtype=np.int32).reshape(-1, _PIECE):
         carry, links = piece(carry, rounds)
         pieces.append(links)
-    pieces = jax.tree.map(lambda *a: jnp.concatenate(a), *pieces)
+    pieces = jax.tree.map(lambda *a: np.concatenate(a), *pieces)
     message = 'the same key and rounds must give the same links, in pieces too'
-    identical(pieces, _program(pattern)(key), message)
+    identical(pieces, _draw(pattern, 4).links, message)
 
 
 @PARTICIPATION_CHECKS.listed
 def vmap_equals_loop(pattern: Participation, promises: Promises) -> None:
     """Seeds side by side meet the links of seeds one by one."""
     together = _side_by_side(pattern).mask[:3]
-    alone = np.stack([_program(pattern)(key).mask for key in _seeds()[:3]])
+    alone = np.stack([_program(pattern)(key).masks.mask for key in _seeds()[:3]])
     identical(together, alone[:, : together.shape[1]], 'vmap must equal a loop')
 
 

@@ -11,6 +11,8 @@ from fedjax_links.clients import cohorts
 from fedjax_links.core import tree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import sum_updates
+from fedjax_links.testing.facts import facts_of
+from tests.conformance import shared
 
 NUMBERS = {'one': 1, 'two': 2, 'three': 3, 'four': 4, 'five': 5}
 # They divide by p_i.
@@ -42,7 +44,7 @@ MOVE_BY_THE_CLOCK = {'amplified_fedavg', 'amplified_scaffold', 'wait_for_all'}
 
 @functools.cache
 def facts(name):
-    return testing.algorithm_facts(ALGORITHMS[name])
+    return facts_of(shared.rounds(name))
 
 
 def stated_memory(docstring):

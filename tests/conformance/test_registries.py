@@ -7,7 +7,6 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import (
@@ -17,6 +16,8 @@ from fedjax_links.testing import (
     Promises,
     Runs,
 )
+from tests.conformance import shared
+from tests.participation.sampling import roll
 from tests.tiers import cases
 
 NUM_CLIENTS = 9
@@ -31,6 +32,7 @@ WITH_PROGRAMS_OF_THEIR_OWN = (
     'vmap_equals_loop',
     'jit_equals_eager',
     'double_precision_agrees',
+    'examples_weigh_wherever_they_lie',
 )
 """Checks that compile more than one run: by default of one algorithm of each kind."""
 
@@ -39,13 +41,17 @@ NEEDS_DEVICES = 'meshes_agree'
 ONE_OF_EACH_KIND = ('amplified_fedavg', 'fedpbc', 'scaffold')
 """A server and its clock, models, and control variates of the clients: these checks by default."""
 
+WEIGHED_BY_DEFAULT = 'fedprox', 'examples_weigh_wherever_they_lie'
+"""The others are compared with loops in `tests/algorithms/test_weights.py`."""
+
 
 def default_pairs():
     """Lists the algorithms and checks of the default run."""
     pairs = []
     for name, check in itertools.product(ALGORITHMS, ALGORITHM_CHECKS):
         is_cheap = check not in WITH_PROGRAMS_OF_THEIR_OWN
-        if check != NEEDS_DEVICES and (is_cheap or name in ONE_OF_EACH_KIND):
+        is_kept = name in ONE_OF_EACH_KIND or (name, check) == WEIGHED_BY_DEFAULT
+        if check != NEEDS_DEVICES and (is_cheap or is_kept):
             pairs.append((name, check))
     return pairs
 
@@ -54,14 +60,10 @@ def default_pairs():
 def runs(name):
     """One object for all checks of an algorithm, which then share its runs, and one of FedAvg."""
     result = Runs(ALGORITHMS[name])
+    result.rounds = shared.rounds(name)
     if ALGORITHMS[name].client_program is None:
-        result.fedavg_runs = fedavg_runs()
+        result.fedavg_runs = shared.fedavg_runs()
     return result
-
-
-@functools.cache
-def fedavg_runs():
-    return Runs(ALGORITHMS['fedavg'])
 
 
 @functools.cache
@@ -92,6 +94,7 @@ def other_pairs():
         pytest.param(name, check, marks=() if (i + j) % 3 == 0 else covered)
         for i, name in enumerate(others)
         for j, check in enumerate(WITH_PROGRAMS_OF_THEIR_OWN)
+        if (name, check) != WEIGHED_BY_DEFAULT
     ]
 
 
@@ -125,8 +128,7 @@ def test_participation_meets_the_same_links_in_double_precision(name):
 
     def realised():
         pattern = PARTICIPATION[name].example(NUM_CLIENTS)
-        links = simulation.realised_links(jax.random.key(8), pattern, num_rounds=40)
-        return np.asarray(links.mask)
+        return roll(pattern, 40, seed=8).mask
 
     single = realised()
     with jax.enable_x64(True):

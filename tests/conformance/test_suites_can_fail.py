@@ -25,6 +25,13 @@ from fedjax_links.clients import cohorts
 from fedjax_links.core import tree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import Contribution, train_cohort
+from tests.conformance import shared
+
+
+@pytest.fixture(autouse=True)
+def _one_fedavg(monkeypatch):
+    """Compares every algorithm with the same runs of FedAvg."""
+    monkeypatch.setattr(testing.Runs, 'fedavg_runs', shared.fedavg_runs())
 
 
 def with_other_key(run):
