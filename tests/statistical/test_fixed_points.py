@@ -43,24 +43,37 @@ SETTINGS = {
 
 
 @functools.cache
-def finals(name, factory='fedavg', num_rounds=None, **hyper_parameters):
-    """float64[seeds, d]: the server model after the last round of every seed."""
+def paths(name, factory='fedavg', num_rounds=None):
+    """float64[seeds, T, d]: the server models of every seed after each of these rounds.
+
+    By default the last one alone.
+    """
     (probs, targets), rate, steps, rounds = SETTINGS[name]
     program = local_training.local_sgd(rate, local_steps=steps)
-    algorithm = getattr(algorithms, factory)(program, **hyper_parameters)
+    algorithm = getattr(algorithms, factory)(program)
     links = participation.bernoulli(probs)
 
-    def final(key, problem):
-        result = simulation.simulate(
-            key, algorithm, links, problem, num_rounds=num_rounds or rounds
-        )
-        return result.state.algorithm.server
+    def path(key, problem):
+        return simulation.simulate(
+            key,
+            algorithm,
+            links,
+            problem,
+            num_rounds=num_rounds or rounds,
+            eval_every=None if num_rounds is None else 1,
+            eval_fn=lambda params, key, problem: params,
+        ).evals['server']
 
     keys = jax.vmap(jax.random.key)(np.arange(NUM_SEEDS, dtype=np.uint32))
-    lanes = jax.jit(jax.vmap(final, in_axes=(0, None)))(
+    lanes = jax.jit(jax.vmap(path, in_axes=(0, None)))(
         keys, problems.quadratic(targets)
     )
     return np.asarray(lanes, np.float64)
+
+
+def finals(name, factory='fedavg'):
+    """float64[seeds, d]: the server model after the last round of every seed."""
+    return paths(name, factory)[:, -1]
 
 
 def variance_scores(sample, expected):
@@ -125,7 +138,7 @@ def test_mean_and_variance_on_the_way(name, num_rounds):
     moments = analysis.fedavg_mean_and_covariance(
         probs, targets, rate, steps, num_rounds=num_rounds
     )
-    sample = finals(name, num_rounds=num_rounds)
+    sample = paths(name, num_rounds=10)[:, num_rounds - 1]
     assert np.abs(z_scores(sample, moments.mean[-1])).max() < BOUND
     assert np.abs(variance_scores(sample, moments.variance[-1])).max() < BOUND
     assert np.abs(z_scores(sample, moments.limit_mean)).max() > 3 * BOUND
