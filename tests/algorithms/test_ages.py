@@ -22,6 +22,7 @@ WITH_OPTIMIZERS = {
     'fedstale': {'stale_weight': 0.4},
     'focus': {},
 }
+SGD = optax.sgd(1.0)
 
 
 def histories():
@@ -38,69 +39,36 @@ def histories():
 @pytest.mark.parametrize('name', AGED)
 def test_ages_follow_the_listing(x64, name, max_age):
     settings = histories()
-    program = harness.client_program(settings[0])
-    algorithm = algorithms.ALGORITHMS[name](
-        program, server_lr=SERVER_LR, max_age=max_age
-    )
-    harness.follow_many(
-        settings, algorithm, [AGED[name](each, max_age) for each in settings]
-    )
+    paths = [AGED[name](setting, max_age) for setting in settings]
+    options = {'server_lr': SERVER_LR, 'max_age': max_age}
+    harness.follow_many(settings, getattr(algorithms, name), paths, **options)
 
 
 def test_an_age_in_gradients_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()._replace(server_lr=SERVER_LR)
-    algorithm = algorithms.mifa(
-        harness.client_program(setting),
-        server_lr=SERVER_LR,
-        memory='gradient',
-        max_age=4,
-    )
-    harness.follow_many(
-        [setting], algorithm, [peer_loops.aged_mifa(setting, 4, 'gradient')]
-    )
+    expected = peer_loops.aged_mifa(setting, 4, 'gradient')
+    options = {'server_lr': SERVER_LR, 'memory': 'gradient', 'max_age': 4}
+    harness.follow(setting, algorithms.mifa, expected, atol=1e-12, **options)
 
 
 @pytest.mark.parametrize('name', AGED)
 @pytest.mark.parametrize('seed', cases(range(3), [0]))
 def test_age_zero_is_fedavg_to_the_bit(x64, seed, name):
     setting = quadratic_loops.hard_setting(seed)
-    program = harness.client_program(setting)
-    aged = algorithms.ALGORITHMS[name](program, server_lr=1.3, max_age=0)
-    path, _ = harness.run(setting, aged)
-    expected, _ = harness.run(setting, algorithms.fedavg(program, server_lr=1.3))
+    aged = getattr(algorithms, name)
+    path, _ = harness.run(setting, aged, server_lr=1.3, max_age=0)
+    expected, _ = harness.run(setting, algorithms.fedavg, server_lr=1.3)
     np.testing.assert_array_equal(path, expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('name', AGED)
-def test_an_age_may_be_traced(name):
-    """Ages are swept in one program."""
-    setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting)
-
-    def end(max_age):
-        algorithm = algorithms.ALGORITHMS[name](program, max_age=max_age)
-        problem = problems.quadratic(setting.targets, initial_point=setting.start)
-        links = participation.replay(setting.mask)
-        state = simulation.simulate(
-            jax.random.key(0), algorithm, links, problem, num_rounds=80
-        ).state
-        return state.algorithm.server
-
-    together = jax.vmap(end)(jnp.array([0, 5]))
-    np.testing.assert_allclose(together, [end(0), end(5)], rtol=1e-5)
 
 
 @pytest.mark.parametrize('name', WITH_OPTIMIZERS)
 @pytest.mark.parametrize('seed', cases(range(3), [0]))
 def test_sgd_of_unit_rate_changes_no_bit_of_an_algorithm(x64, seed, name):
     setting = quadratic_loops.gentle_setting(seed)
-    program = harness.client_program(setting)
-    make = algorithms.ALGORITHMS[name]
+    make = getattr(algorithms, name)
     options = WITH_OPTIMIZERS[name]
-    with_sgd = make(program, **options, server_optimizer=optax.sgd(1.0))
-    path, _ = harness.run(setting, with_sgd)
-    expected, _ = harness.run(setting, make(program, **options))
+    path, _ = harness.run(setting, make, **options, server_optimizer=SGD)
+    expected, _ = harness.run(setting, make, **options)
     np.testing.assert_array_equal(path, expected)
 
 
@@ -150,9 +118,6 @@ def test_a_tuned_server_rate_skips_algorithms_with_optimizers():
 def test_momentum_on_remembered_updates(x64):
     """MIFA's step as the gradient of heavy-ball momentum, by hand."""
     setting = quadratic_loops.gentle_setting()
-    algorithm = algorithms.mifa(
-        harness.client_program(setting), server_optimizer=optax.sgd(0.5, momentum=0.9)
-    )
     x = setting.start.copy()
     trace = 0
     rows = np.zeros_like(setting.targets)
@@ -163,28 +128,24 @@ def test_momentum_on_remembered_updates(x64):
         trace = 0.9 * trace + rows.mean(axis=0)
         x = x + 0.5 * trace
         path.append(x)
-    harness.follow_many([setting], algorithm, [np.array(path)])
+    optimizer = optax.sgd(0.5, momentum=0.9)
+    options = {'server_optimizer': optimizer, 'atol': 1e-12}
+    harness.follow(setting, algorithms.mifa, np.array(path), **options)
 
 
 def test_mimic_follows_the_listing(x64):
     settings = histories()
-    algorithm = algorithms.mimic(
-        harness.client_program(settings[0]), server_lr=SERVER_LR
-    )
     paths, corrections = zip(*map(peer_loops.mimic, settings), strict=True)
-    for state, correction in zip(
-        harness.follow_many(settings, algorithm, paths), corrections, strict=True
-    ):
+    states = harness.follow_many(settings, algorithms.mimic, paths, server_lr=SERVER_LR)
+    for state, correction in zip(states, corrections, strict=True):
         np.testing.assert_allclose(state.corrections, correction, **TIGHT)
 
 
 def test_area_follows_the_listing(x64):
     settings = histories()
-    algorithm = algorithms.area(harness.client_program(settings[0]))
     paths, sent = zip(*map(peer_loops.area, settings), strict=True)
-    for state, models in zip(
-        harness.follow_many(settings, algorithm, paths), sent, strict=True
-    ):
+    states = harness.follow_many(settings, algorithms.area, paths)
+    for state, models in zip(states, sent, strict=True):
         np.testing.assert_allclose(state.clients, models, **TIGHT)
         np.testing.assert_allclose(state.server, state.clients.mean(axis=0), **TIGHT)
 
@@ -231,7 +192,7 @@ def test_the_printed_limits_come_out(x64, name):
 )
 def test_the_printed_distances_by_age_come_out(x64, age, distance):
     result, _ = limits.distance_and_spread(
-        algorithms.mifa(limits.program(), max_age=age)
+        algorithms.mifa(limits.program(), max_age=age), limits.mixed_links()
     )
     assert abs(result - distance) < 0.05 * distance + 0.004
 

@@ -13,10 +13,15 @@ from tests.reference import harness, limits, newer_loops, quadratic_loops
 def test_it_follows_the_listing(x64, period, chunk_size):
     """Windows of one round and of several, the last one open, and one that never ends."""
     setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting, chunk_size=chunk_size)
     expected, control, means = newer_loops.amplified_scaffold(setting, period, 1.2)
-    algorithm = algorithms.amplified_scaffold(program, period=period, amplification=1.2)
-    state = harness.follow(setting, algorithm, expected).state.algorithm
+    state = harness.follow(
+        setting,
+        algorithms.amplified_scaffold,
+        expected,
+        chunk_size=chunk_size,
+        period=period,
+        amplification=1.2,
+    ).state.algorithm
     np.testing.assert_allclose(state.control, control, rtol=0, atol=1e-9)
     _, mean_gradients = state.clients
     np.testing.assert_allclose(mean_gradients, means, rtol=0, atol=1e-9)

@@ -1,5 +1,6 @@
 """CA2FL against its listing and FedVARP, and its limit against the optimum."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -16,11 +17,16 @@ TIGHT = {'rtol': 0, 'atol': 1e-12}
 def test_it_follows_the_listing_on_ten_histories(x64, size, chunk_size):
     settings = [quadratic_loops.hard_setting(seed) for seed in range(10)]
     settings = [s._replace(start=np.zeros(3), server_lr=0.4) for s in settings]
-    program = harness.client_program(settings[0], chunk_size=chunk_size)
-    algorithm = algorithms.ca2fl(program, buffer_size=size, server_lr=0.4)
     results = [newer_loops.ca2fl(setting, size) for setting in settings]
     paths, models, rows = zip(*results, strict=True)
-    states = harness.follow_many(settings, algorithm, paths)
+    states = harness.follow_many(
+        settings,
+        algorithms.ca2fl,
+        paths,
+        chunk_size=chunk_size,
+        buffer_size=size,
+        server_lr=0.4,
+    )
     for state, expected, last in zip(states, models, rows, strict=True):
         np.testing.assert_allclose(state.clients, expected, **TIGHT)
         np.testing.assert_allclose(state.memory, last, **TIGHT)
@@ -32,9 +38,8 @@ def test_it_is_fedvarp_to_the_bit_where_no_client_returns_late(x64):
     last_round = np.array([3, 80, 10, 25, 80, 50, 80])
     mask = np.arange(80)[:, None] < last_round
     setting = setting._replace(mask=mask)
-    program = harness.client_program(setting)
-    ours, _ = harness.run(setting, algorithms.ca2fl(program, buffer_size=1))
-    theirs, _ = harness.run(setting, algorithms.fedvarp(program))
+    ours, _ = harness.run(setting, algorithms.ca2fl, buffer_size=1, server_lr=1.0)
+    theirs, _ = harness.run(setting, algorithms.fedvarp, server_lr=1.0)
     np.testing.assert_array_equal(ours, theirs)
     assert np.abs(ours[-1] - ours[-2]).max() > 0
 
@@ -47,9 +52,8 @@ def test_a_client_without_broadcast_keeps_its_model():
         table_dtype=jnp.bfloat16,
     )
     ctx = harness.round_with_partial_links()
-    state, metrics = algorithm.round_step(
-        algorithm.init(jnp.zeros(2), problem), ctx, problem
-    )
+    start = algorithm.init(jnp.zeros(2), problem)
+    state, metrics = jax.jit(algorithm.round_step)(start, ctx, problem)
     assert metrics.num_active == 2
     assert metrics.extra['num_server_steps'] == 1
     np.testing.assert_allclose(state.server, [0.1, 0.2], rtol=4e-3)

@@ -11,6 +11,13 @@ from tests import refusals
 from tests.reference import correlation_loops, harness, quadratic_loops
 
 PROGRAM = local_training.local_sgd(0.1, local_steps=1)
+DEFAULTS = {
+    'loss_memory': 0.0,
+    'tolerance': 0.0,
+    'bias_weight': 1.0,
+    'optimal_losses': 0.0,
+    'server_lr': 1.3,
+}
 TIGHT = {'rtol': 0, 'atol': 1e-12}
 LAGS = np.array([0.3, -0.9, 0.0, 0.5, 0.9, -0.2, 0.7])
 
@@ -32,13 +39,6 @@ def ten_settings():
 )
 def test_it_follows_the_listing_on_ten_histories(x64, memory, kappa, options):
     settings = ten_settings()
-    algorithm = algorithms.ca_fed(
-        harness.client_program(settings[0]),
-        loss_memory=memory,
-        bias_weight=kappa,
-        server_lr=1.3,
-        **options,
-    )
     results = [
         correlation_loops.ca_fed(setting, memory, kappa, **options)
         for setting in settings
@@ -47,7 +47,12 @@ def test_it_follows_the_listing_on_ten_histories(x64, memory, kappa, options):
     # Clients are dropped, and in many ways.
     assert not np.all(included)
     assert len(np.unique(np.concatenate(included), axis=0)) > 10
-    states = harness.follow_many(settings, algorithm, paths)
+    states = harness.follow_many(
+        settings,
+        algorithms.ca_fed,
+        paths,
+        **{**DEFAULTS, 'loss_memory': memory, 'bias_weight': kappa, **options},
+    )
     for state, expected in zip(states, losses, strict=True):
         np.testing.assert_allclose(state.losses, expected, **TIGHT)
 
@@ -55,8 +60,7 @@ def test_it_follows_the_listing_on_ten_histories(x64, memory, kappa, options):
 def test_the_numbers_of_included_and_available_are_reported(x64):
     setting = ten_settings()[0]
     _, _, included = correlation_loops.ca_fed(setting, 0.0, 1.0)
-    algorithm = algorithms.ca_fed(harness.client_program(setting), server_lr=1.3)
-    _, result = harness.run(setting, algorithm)
+    _, result = harness.run(setting, algorithms.ca_fed, **DEFAULTS)
     rounds = result.rounds
     is_active_round = setting.mask.any(axis=1)
     np.testing.assert_array_equal(
@@ -72,10 +76,10 @@ def test_the_numbers_of_included_and_available_are_reported(x64):
 
 def test_with_infinite_tolerance_it_is_known_p_fedavg_to_the_bit(x64):
     setting = quadratic_loops.gentle_setting()
-    program = harness.client_program(setting)
-    algorithm = algorithms.ca_fed(program, tolerance=np.inf, server_lr=1.3)
-    ours, _ = harness.run(setting, algorithm)
-    theirs, _ = harness.run(setting, algorithms.fedavg_known(program, server_lr=1.3))
+    ours, _ = harness.run(
+        setting, algorithms.ca_fed, **{**DEFAULTS, 'tolerance': np.inf}
+    )
+    theirs, _ = harness.run(setting, algorithms.fedavg_known, server_lr=1.3)
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -85,10 +89,7 @@ def last_step(mask, prob, **options):
     setting = quadratic_loops.Setting(
         np.asarray(problem.data), np.zeros(2), mask, lambda t: 1e-3, 1, 1.0, prob
     )
-    program = harness.client_program(setting)
-    path, _ = harness.run(
-        setting, algorithms.ca_fed(program, bias_weight=2.2, **options)
-    )
+    path, _ = harness.run(setting, algorithms.ca_fed, bias_weight=2.2, **options)
     return path[-1] - (path[-2] if len(path) > 1 else 0)
 
 
@@ -97,10 +98,10 @@ def test_of_equal_clients_the_most_correlated_is_dropped(x64):
     """The objective is 2.25 with all, 2.12 without one of the last two, 2.47 without both."""
     everyone = np.ones((1, 4), bool)
     prob = np.array([[0.5, 0.5, 0.5, 0.4]])
-    one, other = last_step(everyone, prob, correlations=[0.0, 0.0, 0.2, -0.9])
+    one, other = last_step(everyone, prob, correlations=np.array([0.0, 0.0, 0.2, -0.9]))
     assert one > 0
     assert other == 0
-    one, other = last_step(everyone, prob, correlations=[0.0, 0.0, 0.9, 0.2])
+    one, other = last_step(everyone, prob, correlations=np.array([0.0, 0.0, 0.9, 0.2]))
     assert one == 0
     assert other > 0
 

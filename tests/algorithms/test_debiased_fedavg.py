@@ -15,8 +15,8 @@ from tests.reference import (
 
 def test_it_follows_the_listing(x64):
     setting = quadratic_loops.gentle_setting()
-    algorithm = algorithms.debiased_fedavg(harness.client_program(setting))
-    result = harness.follow(setting, algorithm, interval_loops.debiased_fedavg(setting))
+    expected = interval_loops.debiased_fedavg(setting)
+    result = harness.follow(setting, algorithms.debiased_fedavg, expected)
     np.testing.assert_array_equal(
         result.state.algorithm.num_selected, result.state.counters.participation_count
     )
@@ -31,8 +31,7 @@ def test_cyclic_selection_is_unbiased_at_the_end_of_each_cycle(x64):
         start=np.zeros(2),
         prob=None,
     )
-    algorithm = algorithms.debiased_fedavg(harness.client_program(setting))
-    path, _ = harness.run(setting, algorithm)
+    path, _ = harness.run(setting, algorithms.debiased_fedavg)
     for t in (3, 7, 11):
         factor = (1 - setting.rate(t)) ** setting.local_steps
         expected = factor * path[t - 1] + (1 - factor) * statistics.TARGETS[3]

@@ -1,5 +1,7 @@
 """F3AST against sorted lists: who is chosen, how ties fall, and which rate weighs."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,11 +20,7 @@ from tests.reference import harness, interval_loops, quadratic_loops
 )
 def test_it_follows_the_listing(x64, budget, beta, first):
     setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting)
     options = {} if np.all(first == 1.0) else {'initial_rate': first}
-    algorithm = algorithms.f3ast(
-        program, budget=budget, beta=beta, server_lr=1.3, **options
-    )
     expected, rates = interval_loops.f3ast(setting, budget, beta, first)
     np.testing.assert_array_equal(
         f3ast_senders(setting.mask, {'budget': budget, 'beta': beta, **options}).sum(
@@ -30,7 +28,10 @@ def test_it_follows_the_listing(x64, budget, beta, first):
         ),
         np.minimum(setting.mask.sum(axis=1), budget),
     )
-    result = harness.follow(setting, algorithm, expected)
+    make = functools.partial(algorithms.f3ast, budget=budget)
+    result = harness.follow(
+        setting, make, expected, beta=beta, server_lr=1.3, **options
+    )
     np.testing.assert_allclose(result.state.algorithm.rate, rates, rtol=1e-12)
     active = setting.mask.sum(axis=1)
     np.testing.assert_array_equal(result.rounds.num_active, np.minimum(active, budget))
@@ -77,11 +78,12 @@ def test_ties_go_to_lowest_ids_then_to_the_longest_absent():
     )
     state = algorithm.init(jnp.zeros(2), problem)
     links = LinkSample(mask=jnp.arange(6) > 0, prob=jnp.full(6, 0.5))
+    round_step = jax.jit(algorithm.round_step)
     chosen = []
     for t in range(3):
         ctx = simulation.round_context(jax.random.key(0), t, links)
         faded = 0.5 * state.rate
-        state, _ = algorithm.round_step(state, ctx, problem)
+        state, _ = round_step(state, ctx, problem)
         chosen.append(np.flatnonzero(state.rate > faded).tolist())
     assert chosen == [[1, 2], [3, 4], [1, 5]]
 
@@ -89,8 +91,8 @@ def test_ties_go_to_lowest_ids_then_to_the_longest_absent():
 def test_with_a_budget_for_everyone_full_participation_is_fedavg(x64):
     setting = quadratic_loops.hard_setting()
     setting = setting._replace(mask=np.ones_like(setting.mask))
-    algorithm = algorithms.f3ast(harness.client_program(setting), server_lr=1.3)
-    harness.follow(setting, algorithm, quadratic_loops.fedavg(setting))
+    expected = quadratic_loops.fedavg(setting)
+    harness.follow(setting, algorithms.f3ast, expected, server_lr=1.3)
 
 
 @pytest.mark.parametrize('budget', [1, 3, 9, 20])

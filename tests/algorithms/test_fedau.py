@@ -1,50 +1,21 @@
 """FedAU against lists of intervals, and its limit with and without an effective cut-off."""
 
-import jax
 import numpy as np
 import pytest
 
-from fedjax_links import (
-    algorithms,
-    analysis,
-    local_training,
-    participation,
-    problems,
-    simulation,
-)
+from fedjax_links import algorithms, analysis, local_training, problems
 from tests.reference import harness, interval_loops, quadratic_loops, statistics
 
 
 @pytest.mark.parametrize('cutoff', [1, 5, 50])
 def test_it_follows_the_listing(x64, cutoff):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedau(
-        harness.client_program(setting), cutoff=cutoff, server_lr=1.3
+    expected = interval_loops.fedau(setting, cutoff)
+    result = harness.follow(
+        setting, algorithms.fedau, expected, cutoff=cutoff, server_lr=1.3
     )
-    result = harness.follow(setting, algorithm, interval_loops.fedau(setting, cutoff))
     state = result.state.algorithm
     np.testing.assert_array_equal(state.interval_sum + state.waited, len(setting.mask))
-
-
-def test_a_traced_cutoff_is_swept(x64):
-    setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting)
-    links = participation.replay(setting.mask)
-    problem = problems.quadratic(setting.targets, initial_point=setting.start)
-
-    def end(cutoff):
-        algorithm = algorithms.fedau(program, cutoff=cutoff, server_lr=1.3)
-        key = jax.random.key(0)
-        num_rounds = len(setting.mask)
-        result = simulation.simulate(
-            key, algorithm, links, problem, num_rounds=num_rounds
-        )
-        return result.state.algorithm.server
-
-    swept = jax.jit(jax.vmap(end))(np.array([5, 50]))
-    expected = [interval_loops.fedau(setting, cutoff)[-1] for cutoff in (5, 50)]
-    np.testing.assert_allclose(swept, expected, rtol=0, atol=1e-9)
-    harness.assert_caught(*expected)
 
 
 @pytest.mark.slow

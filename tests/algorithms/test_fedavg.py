@@ -9,17 +9,16 @@ from tests.reference import harness, quadratic_loops, statistics
 
 def test_active_form_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedavg(harness.client_program(setting), server_lr=1.3)
-    harness.follow(setting, algorithm, quadratic_loops.fedavg(setting))
+    expected = quadratic_loops.fedavg(setting)
+    harness.follow(setting, algorithms.fedavg, expected, server_lr=1.3)
 
 
 def test_the_all_compute_form_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedavg(
-        harness.client_program(setting), server_lr=1.3, compute='all'
-    )
     expected_path, expected_models = quadratic_loops.fedavg_all_compute(setting)
-    result = harness.follow(setting, algorithm, expected_path)
+    result = harness.follow(
+        setting, algorithms.fedavg, expected_path, server_lr=1.3, compute='all'
+    )
     np.testing.assert_allclose(
         result.state.algorithm.clients, expected_models, rtol=0, atol=1e-9
     )
@@ -33,8 +32,8 @@ def test_the_all_compute_form_follows_the_listing(x64):
 
 def test_fedavg_all_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedavg_all(harness.client_program(setting), server_lr=1.3)
-    harness.follow(setting, algorithm, quadratic_loops.fedavg_all(setting))
+    expected = quadratic_loops.fedavg_all(setting)
+    harness.follow(setting, algorithms.fedavg_all, expected, server_lr=1.3)
 
 
 def test_the_reference_tells_the_divisors_apart():
@@ -45,14 +44,13 @@ def test_the_reference_tells_the_divisors_apart():
     assert gap > 1e-3
 
 
-@pytest.mark.parametrize('compute', ['active', 'all'])
-def test_metrics_count_active_and_computing_clients(x64, compute):
+@pytest.mark.parametrize('options', [{}, {'compute': 'all'}])
+def test_metrics_count_active_and_computing_clients(x64, options):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedavg(harness.client_program(setting), compute=compute)
-    _, result = harness.run(setting, algorithm)
+    _, result = harness.run(setting, algorithms.fedavg, server_lr=1.3, **options)
     num_active = setting.mask.sum(axis=1)
     np.testing.assert_array_equal(result.rounds.num_active, num_active)
-    num_computing = num_active if compute == 'active' else np.full(80, 7)
+    num_computing = np.full(80, 7) if options else num_active
     np.testing.assert_array_equal(result.rounds.num_computing, num_computing)
 
 

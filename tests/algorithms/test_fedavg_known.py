@@ -10,15 +10,15 @@ from tests.reference import harness, interval_loops, quadratic_loops, statistics
 
 def test_it_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedavg_known(harness.client_program(setting), server_lr=1.3)
-    harness.follow(setting, algorithm, interval_loops.fedavg_known(setting))
+    expected = interval_loops.fedavg_known(setting)
+    harness.follow(setting, algorithms.fedavg_known, expected, server_lr=1.3)
 
 
 def test_it_follows_the_listing_on_lossy_links_both_ways(x64):
     setting, links = harness.split_links(quadratic_loops.gentle_setting())
-    algorithm = algorithms.fedavg_known(harness.client_program(setting), server_lr=1.3)
+    expected = interval_loops.fedavg_known(setting)
     harness.follow(
-        setting, algorithm, interval_loops.fedavg_known(setting), links=links
+        setting, algorithms.fedavg_known, expected, links=links, server_lr=1.3
     )
 
 

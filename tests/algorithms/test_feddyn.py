@@ -9,11 +9,8 @@ from tests.reference import harness, limits, newer_loops, quadratic_loops
 
 def test_it_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting)
     expected, h, gradients = newer_loops.feddyn(setting, 0.3)
-    state = harness.follow(
-        setting, algorithms.feddyn(program, alpha=0.3), expected
-    ).state
+    state = harness.follow(setting, algorithms.feddyn, expected, alpha=0.3).state
     np.testing.assert_allclose(state.algorithm.memory, gradients, rtol=0, atol=1e-9)
     num_clients = len(setting.targets)
     np.testing.assert_allclose(

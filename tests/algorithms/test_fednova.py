@@ -12,9 +12,14 @@ STEPS = np.array([1, 4, 2, 3, 4, 1, 2])
 
 def test_it_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting, client_steps=STEPS)
-    algorithm = algorithms.fednova(program, server_lr=1.3)
-    result = harness.follow(setting, algorithm, block_loops.fednova(setting, STEPS))
+    expected = block_loops.fednova(setting, STEPS)
+    result = harness.follow(
+        setting,
+        algorithms.fednova,
+        expected,
+        client={'client_steps': STEPS},
+        server_lr=1.3,
+    )
     np.testing.assert_array_equal(
         result.rounds.extra['num_local_steps'], setting.mask @ STEPS
     )
@@ -32,21 +37,18 @@ def test_more_steps_than_an_integer_holds_are_no_step_backwards():
     problem = problems.quadratic(np.ones((3, 2)))
     links = base.LinkSample(jnp.ones(3, bool), jnp.ones(3))
     ctx = simulation.round_context(jax.random.key(0), 0, links)
-    state, metrics = algorithm.round_step(
-        algorithm.init(jnp.zeros(2), problem), ctx, problem
-    )
+    start = algorithm.init(jnp.zeros(2), problem)
+    state, metrics = jax.jit(algorithm.round_step)(start, ctx, problem)
     np.testing.assert_allclose(state.server, [0.1, 0.1], rtol=1e-6)
     np.testing.assert_allclose(metrics.extra['num_local_steps'], 3 * many, rtol=1e-6)
 
 
 def test_equal_steps_give_fedavg(x64):
     setting = quadratic_loops.hard_setting()
-    for steps in (None, np.full(7, 4)):
-        program = harness.client_program(setting, client_steps=steps)
+    expected = quadratic_loops.fedavg(setting)
+    for client in (None, {'client_steps': np.full(7, 4)}):
         harness.follow(
-            setting,
-            algorithms.fednova(program, server_lr=1.3),
-            quadratic_loops.fedavg(setting),
+            setting, algorithms.fednova, expected, client=client, server_lr=1.3
         )
 
 
@@ -65,15 +67,16 @@ def test_full_participation_removes_bias_of_unequal_steps(x64):
     optimum = setting.targets.mean(axis=0)
     nova_limit = (gain / STEPS) @ setting.targets / (gain / STEPS).sum()
     avg_limit = gain @ setting.targets / gain.sum()
-    program = harness.client_program(setting, client_steps=STEPS)
     for factory, limit in (
         (algorithms.fednova, nova_limit),
         (algorithms.fedavg, avg_limit),
     ):
         harness.follow(
             setting._replace(start=limit),
-            factory(program),
+            factory,
             np.broadcast_to(limit, (80, 3)),
+            client={'client_steps': STEPS},
+            server_lr=1.0,
         )
     assert np.abs(nova_limit - optimum).max() < 3 * eta * np.abs(setting.targets).max()
     assert np.abs(avg_limit - optimum).max() > 0.1

@@ -22,12 +22,11 @@ from tests.reference import harness, local_loops, quadratic_loops, statistics
 @pytest.mark.parametrize('chunk_size', [None, 3])
 def test_fedpbc_follows_the_listing(x64, compute, chunk_size):
     setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting, chunk_size=chunk_size)
-    algorithm = algorithms.fedpbc(program, server_lr=1.3, compute=compute)
     expected_path, expected_models = quadratic_loops.fedpbc(
         setting, pause_inactive=compute == 'active'
     )
-    result = harness.follow(setting, algorithm, expected_path)
+    options = {'server_lr': 1.3, 'compute': compute, 'chunk_size': chunk_size}
+    result = harness.follow(setting, algorithms.fedpbc, expected_path, **options)
     np.testing.assert_allclose(
         result.state.algorithm.clients, expected_models, rtol=0, atol=1e-9
     )
@@ -102,7 +101,7 @@ def test_client_mean_contracts_by_the_same_factor_for_any_masks(x64, rng, densit
 
 def test_an_empty_round_keeps_the_server_while_clients_train(x64):
     setting = quadratic_loops.hard_setting()
-    _, result = harness.run(setting, algorithms.fedpbc(harness.client_program(setting)))
+    _, result = harness.run(setting, algorithms.fedpbc, server_lr=1.0, compute='all')
     server = result.evals['server']
     mean = result.evals['client_mean']
     assert not setting.mask[10:14].any()

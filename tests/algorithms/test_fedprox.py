@@ -7,26 +7,19 @@ from fedjax_links import algorithms, local_training
 from tests.reference import block_loops, harness, quadratic_loops
 
 
-def proximal(setting, **kwargs):
-    """The setting's local steps with a proximal term."""
-    schedule = harness.client_program(setting).learning_rate
-    return local_training.proximal_sgd(
-        schedule, local_steps=setting.local_steps, **kwargs
-    )
-
-
 @pytest.mark.parametrize('mu', [0.0, 0.7])
 def test_it_follows_the_listing(x64, mu):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedavg(proximal(setting, mu=mu), server_lr=1.3)
-    harness.follow(setting, algorithm, block_loops.fedprox(setting, mu))
+    expected = block_loops.fedprox(setting, mu)
+    client = {'make_client': local_training.proximal_sgd, 'client': {'mu': mu}}
+    harness.follow(setting, algorithms.fedavg, expected, server_lr=1.3, **client)
 
 
 @pytest.mark.parametrize('local_steps', [2, 30])
 def test_the_reported_loss_is_that_of_the_start(x64, local_steps):
     setting = quadratic_loops.hard_setting()._replace(local_steps=local_steps)
-    algorithm = algorithms.fedavg(proximal(setting, mu=5.0))
-    _, result = harness.run(setting, algorithm)
+    client = {'make_client': local_training.proximal_sgd, 'client': {'mu': 5.0}}
+    _, result = harness.run(setting, algorithms.fedavg, **client)
     first = setting.targets[setting.mask[0]]
     expected = 0.5 * ((setting.start - first) ** 2).sum()
     np.testing.assert_allclose(result.rounds.loss_sum[0], expected, rtol=1e-12)

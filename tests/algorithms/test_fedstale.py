@@ -10,38 +10,33 @@ from tests.reference import harness, limits, newer_loops, quadratic_loops, stati
 @pytest.mark.parametrize('beta', [0.4, 1.0])
 def test_it_follows_the_listing(x64, beta):
     setting = quadratic_loops.gentle_setting()
-    program = harness.client_program(setting)
     expected, rows = newer_loops.fedstale(setting, beta)
-    algorithm = algorithms.fedstale(program, stale_weight=beta, server_lr=1.3)
-    state = harness.follow(setting, algorithm, expected).state.algorithm
+    options = {'stale_weight': beta, 'server_lr': 1.3}
+    result = harness.follow(setting, algorithms.fedstale, expected, **options)
+    state = result.state.algorithm
     np.testing.assert_allclose(state.memory, rows, rtol=0, atol=1e-9)
     np.testing.assert_allclose(state.memory_sum, rows.sum(axis=0), rtol=0, atol=1e-12)
 
 
 def test_it_follows_the_listing_on_lossy_links_both_ways(x64):
     setting, links = harness.split_links(quadratic_loops.gentle_setting())
-    algorithm = algorithms.fedstale(
-        harness.client_program(setting), stale_weight=0.4, server_lr=1.3
-    )
-    harness.follow(
-        setting, algorithm, newer_loops.fedstale(setting, 0.4)[0], links=links
-    )
+    expected, _ = newer_loops.fedstale(setting, 0.4)
+    options = {'stale_weight': 0.4, 'server_lr': 1.3}
+    harness.follow(setting, algorithms.fedstale, expected, links=links, **options)
 
 
 def test_without_stale_updates_it_is_known_p_fedavg(x64):
     setting = quadratic_loops.gentle_setting()
-    program = harness.client_program(setting)
-    ours, _ = harness.run(
-        setting, algorithms.fedstale(program, stale_weight=0, server_lr=1.3)
-    )
-    theirs, _ = harness.run(setting, algorithms.fedavg_known(program, server_lr=1.3))
+    ours, _ = harness.run(setting, algorithms.fedstale, stale_weight=0.0, server_lr=1.3)
+    theirs, _ = harness.run(setting, algorithms.fedavg_known, server_lr=1.3)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-13)
 
 
 def test_an_upload_of_unknown_probability_makes_finite_false(x64):
-    setting = quadratic_loops.gentle_setting()._replace(prob=None)
-    algorithm = algorithms.fedstale(harness.client_program(setting), stale_weight=0.5)
-    _, result = harness.run(setting, algorithm)
+    setting = quadratic_loops.gentle_setting()
+    setting = setting._replace(prob=np.full_like(setting.prob, np.nan))
+    options = {'stale_weight': 0.5, 'server_lr': 1.3}
+    _, result = harness.run(setting, algorithms.fedstale, **options)
     assert not result.state.finite
     first_upload = np.argmax(setting.mask.any(axis=1))
     assert result.state.first_bad_round == first_upload

@@ -1,5 +1,6 @@
 """FedStaleAsync against its listing and FedStale, and its limit against the optimum."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ HINGES = {
     'late_decay': 0.2,
     'late_patience': 1,
 }
+NO_HINGES = dict.fromkeys(HINGES, 0.0)
 DECAY_AND_PATIENCE = ((0.3, 2), (0.2, 1))
 
 
@@ -23,21 +25,21 @@ DECAY_AND_PATIENCE = ((0.3, 2), (0.2, 1))
 def test_it_follows_the_listing_on_ten_histories(x64, decays, cutoff):
     settings = [quadratic_loops.gentle_setting(seed) for seed in range(10)]
     settings = [s._replace(start=np.zeros(3)) for s in settings]
-    hinges = HINGES if decays else {}
-    algorithm = algorithms.fedstale_async(
-        harness.client_program(settings[0]),
-        stale_weight=0.7,
-        server_lr=1.3,
-        cutoff=cutoff,
-        **hinges,
-    )
     pairs = DECAY_AND_PATIENCE if decays else ()
     results = [
         newer_loops.fedstale_async(setting, 0.7, *pairs, cutoff=cutoff)
         for setting in settings
     ]
     paths, rows = zip(*results, strict=True)
-    states = harness.follow_many(settings, algorithm, paths)
+    states = harness.follow_many(
+        settings,
+        algorithms.fedstale_async,
+        paths,
+        stale_weight=0.7,
+        server_lr=1.3,
+        cutoff=cutoff,
+        **(HINGES if decays else NO_HINGES),
+    )
     for state, expected in zip(states, rows, strict=True):
         np.testing.assert_allclose(state.memory, expected, **TIGHT)
 
@@ -48,10 +50,11 @@ def test_it_is_fedstale_where_no_client_returns_late(x64, beta):
     setting = quadratic_loops.gentle_setting()
     num_rounds = np.array([3, 80, 10, 25, 80, 50, 80])
     setting = setting._replace(mask=np.arange(80)[:, None] < num_rounds)
-    program = harness.client_program(setting)
     options = {'stale_weight': beta, 'server_lr': 1.3}
-    ours, _ = harness.run(setting, algorithms.fedstale_async(program, **options))
-    theirs, _ = harness.run(setting, algorithms.fedstale(program, **options))
+    ours, _ = harness.run(
+        setting, algorithms.fedstale_async, **options, cutoff=None, **NO_HINGES
+    )
+    theirs, _ = harness.run(setting, algorithms.fedstale, **options)
     np.testing.assert_allclose(ours, theirs, **TIGHT)
     assert np.abs(ours[-1] - ours[-2]).max() > 1e-3
 
@@ -62,9 +65,8 @@ def test_a_client_without_broadcast_keeps_its_model_and_ages():
         local_training.local_sgd(0.1, local_steps=1), stale_weight=0.5
     )
     ctx = harness.round_with_partial_links()
-    state, metrics = algorithm.round_step(
-        algorithm.init(jnp.zeros(2), problem), ctx, problem
-    )
+    start = algorithm.init(jnp.zeros(2), problem)
+    state, metrics = jax.jit(algorithm.round_step)(start, ctx, problem)
     assert metrics.num_active == 2
     np.testing.assert_allclose(state.server, [0.1, 0.2], rtol=1e-6)
     np.testing.assert_array_equal(state.clients[0], state.server)

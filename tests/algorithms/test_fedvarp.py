@@ -10,11 +10,9 @@ from tests.reference import harness, memory_loops, quadratic_loops, statistics
 @pytest.mark.parametrize('chunk_size', [None, 2])
 def test_it_follows_the_listing(x64, chunk_size):
     setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting, chunk_size=chunk_size)
     expected, rows = memory_loops.fedvarp(setting)
-    result = harness.follow(
-        setting, algorithms.fedvarp(program, server_lr=1.3), expected
-    )
+    options = {'server_lr': 1.3, 'chunk_size': chunk_size}
+    result = harness.follow(setting, algorithms.fedvarp, expected, **options)
     state = result.state.algorithm
     np.testing.assert_allclose(state.memory, rows, rtol=0, atol=1e-9)
     np.testing.assert_allclose(state.memory_sum, rows.sum(axis=0), rtol=0, atol=1e-12)

@@ -12,11 +12,9 @@ from tests.reference import harness, limits, newer_loops, quadratic_loops
 )
 def test_it_follows_the_listing(x64, server_lr, chunk_size):
     setting = quadratic_loops.gentle_setting()
-    program = harness.client_program(setting, chunk_size=chunk_size)
     expected, gradients = newer_loops.focus(setting, server_lr)
-    result = harness.follow(
-        setting, algorithms.focus(program, server_lr=server_lr), expected
-    )
+    options = {'server_lr': server_lr, 'chunk_size': chunk_size}
+    result = harness.follow(setting, algorithms.focus, expected, **options)
     state = result.state.algorithm
     np.testing.assert_allclose(state.memory, gradients, rtol=0, atol=1e-9)
     np.testing.assert_allclose(

@@ -11,10 +11,10 @@ from tests.reference import harness, memory_loops, quadratic_loops, statistics
 @pytest.mark.parametrize('chunk_size', [None, 2])
 def test_it_follows_the_listing(x64, memory, chunk_size):
     setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting, chunk_size=chunk_size)
-    algorithm = algorithms.mifa(program, server_lr=1.3, memory=memory)
     expected, rows = memory_loops.mifa(setting, memory)
-    state = harness.follow(setting, algorithm, expected).state.algorithm
+    options = {'server_lr': 1.3, 'memory': memory, 'chunk_size': chunk_size}
+    result = harness.follow(setting, algorithms.mifa, expected, **options)
+    state = result.state.algorithm
     np.testing.assert_allclose(state.memory, rows, rtol=0, atol=1e-9)
     np.testing.assert_allclose(state.memory_sum, rows.sum(axis=0), rtol=0, atol=1e-12)
 
@@ -26,15 +26,13 @@ def test_the_two_memories_differ_exactly_when_the_rate_varies(x64):
     harness.assert_caught(delta, gradient)
     constant = setting._replace(rate=lambda t: 0.1)
     expected = memory_loops.mifa(constant, 'delta')[0]
-    program = harness.client_program(constant)
-    harness.follow(
-        constant, algorithms.mifa(program, server_lr=1.3, memory='gradient'), expected
-    )
+    options = {'server_lr': 1.3, 'memory': 'gradient'}
+    harness.follow(constant, algorithms.mifa, expected, **options)
 
 
 def test_an_empty_round_moves_the_server(x64):
     setting = quadratic_loops.hard_setting()
-    path, _ = harness.run(setting, algorithms.mifa(harness.client_program(setting)))
+    path, _ = harness.run(setting, algorithms.mifa, server_lr=1.0, memory='delta')
     assert not setting.mask[10:14].any()
     assert (np.abs(np.diff(path[9:14], axis=0)).max(axis=1) > 1e-3).all()
 
@@ -67,5 +65,5 @@ def test_fedlaavg_is_mifa_of_gradients(x64):
                 y = y - setting.rate(t) * gradient
         x = x - setting.rate(t) * latest.mean(axis=0)
         path.append(x)
-    program = harness.client_program(setting)
-    harness.follow(setting, algorithms.mifa(program, memory='gradient'), np.array(path))
+    options = {'server_lr': 1.0, 'memory': 'gradient'}
+    harness.follow(setting, algorithms.mifa, np.array(path), **options)

@@ -52,9 +52,8 @@ def histories(make=quadratic_loops.hard_setting, *, prob=0.5, uplinks=None):
 
 def test_gossip_follows_the_listing(x64):
     settings, dense, between = histories()
-    algorithm = algorithms.gossip(harness.client_program(settings[0]))
     paths, models = zip(*map(peer_loops.gossip, settings, dense), strict=True)
-    states = harness.follow_many(settings, algorithm, paths, between)
+    states = harness.follow_many(settings, algorithms.gossip, paths, links=between)
     for state, expected in zip(states, models, strict=True):
         np.testing.assert_allclose(state.clients, expected, **TIGHT)
 
@@ -63,14 +62,15 @@ def test_gossip_follows_the_listing(x64):
 @pytest.mark.parametrize('name', ['s2s', 's2a'])
 def test_semi_decentralised_follows_the_listing(x64, name, period):
     settings, dense, between = histories()
-    make = algorithms.ALGORITHMS[name]
-    algorithm = make(harness.client_program(settings[0]), server_every=period)
+    make = getattr(algorithms, name)
     results = [
         peer_loops.semi_decentralised(*each, period, to_all=name == 's2a')
         for each in zip(settings, dense, strict=True)
     ]
     paths, models = zip(*results, strict=True)
-    states = harness.follow_many(settings, algorithm, paths, between)
+    states = harness.follow_many(
+        settings, make, paths, links=between, server_every=period
+    )
     for state, expected in zip(states, models, strict=True):
         np.testing.assert_allclose(state.clients, expected, **TIGHT)
 
@@ -78,11 +78,12 @@ def test_semi_decentralised_follows_the_listing(x64, name, period):
 def test_colrel_follows_the_listing_with_weights(x64):
     settings, dense, between = histories(quadratic_loops.gentle_setting)
     weights = np.random.default_rng(0).random((7, 7))
-    algorithm = algorithms.colrel(harness.client_program(settings[0]), weights=weights)
     paths = [
         peer_loops.colrel(*each, weights) for each in zip(settings, dense, strict=True)
     ]
-    harness.follow_many(settings, algorithm, paths, between)
+    harness.follow_many(
+        settings, algorithms.colrel, paths, links=between, weights=weights
+    )
 
 
 @pytest.mark.parametrize('seed', cases(range(3), [0]))
@@ -105,18 +106,18 @@ def test_colrel_follows_the_listing_with_reported_probs(x64, seed):
             if j != i:
                 dense[:, i, j] = sampled_links.edges[:, i, k]
                 edge_prob[i, j] = by_edge[graph.edge_ids[i, k]]
-    algorithm = algorithms.colrel(harness.client_program(setting))
-    path, _ = harness.run(setting, algorithm, links=links)
     expected = peer_loops.colrel(setting, dense, edge_prob=edge_prob)
-    np.testing.assert_allclose(path, expected, **TIGHT)
+    between = {
+        'neighbours': graph.neighbours,
+        'edges': sampled_links.edges,
+        'edge_prob': sampled_links.edge_prob,
+    }
+    harness.follow(setting, algorithms.colrel, expected, atol=1e-12, links=between)
 
 
 @pytest.mark.parametrize('tolerance', [0, 1, 2])
 def test_cogc_follows_the_listing(x64, tolerance):
     settings, dense, between = histories(prob=0.95, uplinks=0.9)
-    algorithm = algorithms.cogc(
-        harness.client_program(settings[0]), tolerance=tolerance
-    )
     paths = [
         peer_loops.cogc(*each, tolerance) for each in zip(settings, dense, strict=True)
     ]
@@ -124,16 +125,18 @@ def test_cogc_follows_the_listing(x64, tolerance):
         moved = (np.diff(path, axis=0) != 0).any(axis=1)
         assert moved.any()
         assert not moved.all()
-    harness.follow_many(settings, algorithm, paths, between)
+    make = functools.partial(algorithms.cogc, tolerance=tolerance)
+    harness.follow_many(settings, make, paths, links=between)
 
 
-@pytest.mark.parametrize('lost', [None, 'compute', 'downlink'])
-@pytest.mark.parametrize('name', ['fedpbc', 'gossip', 's2s'])
-def test_the_client_mean_needs_all_to_compute_and_receive(x64, name, lost):
-    pattern = participation.bernoulli([0.9, 0.9, 0.5, 0.3])
-    if lost is not None:
-        half = participation.bernoulli([0.9, 0.5, 0.3, 0.2])
-        pattern = participation.duplex(uplink=pattern, **{lost: half})
+@functools.partial(jax.jit, static_argnums=0)
+def client_mean_after_three_rounds(name, downlink, compute):
+    """The mean of the client models, from 0, after two steps in each round."""
+    pattern = participation.duplex(
+        uplink=participation.bernoulli([0.9, 0.9, 0.5, 0.3]),
+        downlink=participation.bernoulli(downlink),
+        compute=participation.bernoulli(compute),
+    )
     if name != 'fedpbc':
         pattern = participation.peers(pattern, graphs.ring(4), prob=0.8)
     client = local_training.local_sgd(0.1, local_steps=2)
@@ -144,9 +147,18 @@ def test_the_client_mean_needs_all_to_compute_and_receive(x64, name, lost):
         problems.quadratic([[0.0], [1.0], [2.0], [3.0]]),
         num_rounds=3,
     )
-    client_mean = np.mean(result.state.algorithm.clients)
-    # From 0, after three rounds of two steps. Gossip has no downlinks.
+    return jnp.mean(result.state.algorithm.clients)
+
+
+@pytest.mark.parametrize('lost', [None, 'compute', 'downlink'])
+@pytest.mark.parametrize('name', ['fedpbc', 'gossip', 's2s'])
+def test_the_client_mean_needs_all_to_compute_and_receive(x64, name, lost):
+    probs = {'compute': np.ones(4), 'downlink': np.ones(4)}
+    if lost is not None:
+        probs[lost] = np.array([0.9, 0.5, 0.3, 0.2])
+    client_mean = client_mean_after_three_rounds(name, **probs)
     error = abs(client_mean - 1.5 * (1 - 0.9**6))
+    # Gossip has no downlinks.
     is_exact = lost is None or (name, lost) == ('gossip', 'downlink')
     assert error < 1e-12 if is_exact else error > 0.005
 
@@ -154,18 +166,11 @@ def test_the_client_mean_needs_all_to_compute_and_receive(x64, name, lost):
 # Special cases, to the bit.
 
 
-def assert_same_path(setting, one, other, links=None):
-    path, _ = harness.run(setting, one, links=links)
-    expected, _ = harness.run(setting, other, links=links)
-    np.testing.assert_array_equal(path, expected)
-
-
 def no_edges(setting):
     """Neighbours, none of whose edges is ever up."""
-    neighbours, edges, _ = peer_links.history(
-        setting.mask.shape[1], len(setting.mask), 0
-    )
-    return peer_links.replayed(setting, neighbours, np.zeros_like(edges))
+    num_rounds, num_clients = setting.mask.shape
+    neighbours, edges, _ = peer_links.history(num_clients, num_rounds, 0)
+    return {'neighbours': neighbours, 'edges': np.zeros_like(edges)}
 
 
 @pytest.mark.parametrize('with_neighbours', [False, True])
@@ -173,9 +178,8 @@ def no_edges(setting):
 def test_s2s_without_edges_is_fedpbc(x64, seed, with_neighbours):
     setting = quadratic_loops.hard_setting(seed)
     links = no_edges(setting) if with_neighbours else None
-    program = harness.client_program(setting)
-    path, ours = harness.run(setting, algorithms.s2s(program), links=links)
-    expected, theirs = harness.run(setting, algorithms.fedpbc(program), links=links)
+    path, ours = harness.run(setting, algorithms.s2s, links=links, server_every=1)
+    expected, theirs = harness.run(setting, algorithms.fedpbc, links=links)
     np.testing.assert_array_equal(path, expected)
     np.testing.assert_array_equal(
         ours.state.algorithm.clients, theirs.state.algorithm.clients
@@ -186,19 +190,17 @@ def test_s2a_without_edges_is_fedavg_where_all_compute(x64):
     setting = quadratic_loops.hard_setting()
     mask = setting.mask.copy()
     mask[~mask.any(axis=1), 3] = True  # no round is empty
-    program = harness.client_program(setting)
     setting = setting._replace(mask=mask)
-    assert_same_path(
-        setting, algorithms.s2a(program), algorithms.fedavg(program, compute='all')
-    )
+    path, _ = harness.run(setting, algorithms.s2a)
+    expected, _ = harness.run(setting, algorithms.fedavg, compute='all')
+    np.testing.assert_array_equal(path, expected)
 
 
 def test_colrel_without_edges_is_fedavg_with_known_probabilities(x64):
     setting = quadratic_loops.gentle_setting()
-    program = harness.client_program(setting)
-    assert_same_path(
-        setting, algorithms.colrel(program), algorithms.fedavg_known(program)
-    )
+    path, _ = harness.run(setting, algorithms.colrel)
+    expected, _ = harness.run(setting, algorithms.fedavg_known, server_lr=1.0)
+    np.testing.assert_array_equal(path, expected)
 
 
 # Laws and limits.
@@ -209,11 +211,13 @@ def test_an_isolated_client_and_an_empty_round_are_left_alone(x64):
     pattern = participation.peers(
         participation.replay(np.zeros((1, 4), bool)), graph, prob=1.0
     )
-    links = jax.tree.map(
-        lambda a: a[0],
-        simulation.realised_links(jax.random.key(0), pattern, num_rounds=1),
-    )
-    mixed = peers.mix(links, jnp.array([[0.0], [4.0], [np.nan], [7.0]]))
+
+    @jax.jit
+    def mix(key, models):
+        _, links = pattern.sample(pattern.init(key), key, 0)
+        return peers.mix(links, models)
+
+    mixed = mix(jax.random.key(0), np.array([[0.0], [4.0], [np.nan], [7.0]]))
     np.testing.assert_array_equal(mixed, [[2.0], [2.0], [np.nan], [7.0]])
     assert not base.has_peers(
         participation.always(3).sample((), jax.random.key(0), 0)[1]
@@ -242,7 +246,9 @@ PRINTED = {
 @pytest.mark.parametrize('name', PRINTED)
 def test_the_printed_limits_come_out(x64, name):
     make, graph, model, distance, tolerance = PRINTED[name]
-    result, _ = limits.distance_and_spread(make(limits.program()), graph, model=model)
+    result, _ = limits.distance_and_spread(
+        make(limits.program()), limits.mixed_links(graph), model=model
+    )
     assert abs(result - distance) < tolerance
 
 
@@ -255,13 +261,18 @@ def test_relays_halve_the_spread(x64):
     variance = analysis.colrel_variance(limits.MIXED_PROBS, edges, weights)
     assert abs(variance - 20.5) < 0.05
     colrel = algorithms.colrel(limits.program(), weights=weights)
-    relayed = np.array(
-        [limits.distance_and_spread(colrel, RING, seed=seed) for seed in range(6)]
-    )
     known = algorithms.fedavg_known(limits.program())
-    alone = np.array(
-        [limits.distance_and_spread(known, seed=seed) for seed in range(6)]
-    )
+
+    def six_runs(algorithm, links):
+        return np.array(
+            [
+                limits.distance_and_spread(algorithm, links, seed=seed)
+                for seed in range(6)
+            ]
+        )
+
+    relayed = six_runs(colrel, limits.mixed_links(RING))
+    alone = six_runs(known, limits.mixed_links())
     assert relayed[:, 0].mean() < 0.01
     assert alone[:, 0].mean() < 0.02
     for spreads, expected in ((relayed[:, 1], 0.027), (alone[:, 1], 0.050)):
@@ -297,12 +308,12 @@ def test_colrel_without_weights_is_unbiased_on_directed_links():
 
 def test_what_does_not_fit_the_clients_is_refused():
     setting = quadratic_loops.gentle_setting()
-    program = harness.client_program(setting)
+    program = limits.program()
     with refusals.names('weights', '[7, 7]'):
-        harness.run(setting, algorithms.colrel(program, weights=np.eye(3)))
+        harness.run(setting, algorithms.colrel, weights=np.eye(3))
     with refusals.names('weights'):
         algorithms.colrel(program, weights=-np.eye(7))
     with refusals.names('tolerance', '6'):
-        harness.run(setting, algorithms.cogc(program, tolerance=7))
+        harness.run(setting, functools.partial(algorithms.cogc, tolerance=7))
     with refusals.names('server_every'):
         algorithms.s2s(program, server_every=0)

@@ -40,8 +40,7 @@ def test_it_is_two_runs_on_the_same_links(x64, name):
     setting = quadratic_loops.gentle_setting()._replace(server_lr=1.0)
     doubled = setting._replace(rate=lambda t: 2 * setting.rate(t))
     expected = 2 * server_path(name, setting) - server_path(name, doubled)
-    algorithm = extrapolated(name)(harness.client_program(setting))
-    path, result = harness.run(setting, algorithm)
+    path, result = harness.run(setting, extrapolated(name))
     np.testing.assert_allclose(path, expected, rtol=0, atol=1e-12)
     num_rounds, num_clients = setting.mask.shape
     num_computing = np.full(num_rounds, num_clients)

@@ -10,11 +10,9 @@ from tests.reference import harness, memory_loops, quadratic_loops, statistics
 @pytest.mark.parametrize('chunk_size', [None, 2])
 def test_it_follows_the_listing(x64, chunk_size):
     setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting, chunk_size=chunk_size)
     expected, controls = memory_loops.scaffold(setting)
-    result = harness.follow(
-        setting, algorithms.scaffold(program, server_lr=1.3), expected
-    )
+    options = {'server_lr': 1.3, 'chunk_size': chunk_size}
+    result = harness.follow(setting, algorithms.scaffold, expected, **options)
     state = result.state.algorithm
     np.testing.assert_allclose(state.client_controls, controls, rtol=0, atol=1e-9)
     np.testing.assert_allclose(state.control, controls.mean(axis=0), rtol=0, atol=1e-12)

@@ -16,9 +16,13 @@ STREAM = 0x554E  # `uniform_iterate._STREAM`
 @pytest.mark.parametrize('name', ['fedavg', 'fedpbc'])
 def test_it_is_one_of_the_models_so_far_and_changes_none(x64, name):
     setting = quadratic_loops.hard_setting()
-    plain = algorithms.ALGORITHMS[name](harness.client_program(setting))
-    expected, _ = harness.run(setting, plain)
-    path, result = harness.run(setting, algorithms.uniform_iterate(plain))
+    make = getattr(algorithms, name)
+    expected, _ = harness.run(setting, make, server_lr=1.0)
+
+    def with_uniform_iterate(client, **options):
+        return algorithms.uniform_iterate(make(client, **options))
+
+    path, result = harness.run(setting, with_uniform_iterate, server_lr=1.0)
     np.testing.assert_array_equal(path, expected)
 
     starts = np.concatenate([[setting.start], path])
@@ -48,7 +52,7 @@ def test_the_rule_draws_each_model_equally_often():
 
         return jax.vmap(draw)(np.arange(num_rounds))
 
-    uniform = np.asarray(jax.vmap(draws)(np.arange(num_seeds)))
+    uniform = np.asarray(jax.jit(jax.vmap(draws))(np.arange(num_seeds)))
     is_replaced = uniform * np.arange(1, num_rounds + 1) < 1
     last = num_rounds - 1 - np.argmax(is_replaced[:, ::-1], axis=1)
     counts = np.bincount(last, minlength=num_rounds)

@@ -10,17 +10,15 @@ from tests.reference import block_loops, harness, quadratic_loops
 @pytest.mark.parametrize('period, start_round', [(1, 0), (7, 0), (7, 9)])
 def test_it_follows_the_listing(x64, period, start_round):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.wait_for_all(
-        harness.client_program(setting), period=period, start_round=start_round
-    )
     expected = block_loops.wait_for_all(setting, period, start_round)
-    harness.follow(setting, algorithm, expected)
+    options = {'period': period, 'start_round': start_round}
+    harness.follow(setting, algorithms.wait_for_all, expected, **options)
 
 
 def test_only_the_last_round_of_a_block_trains_anybody(x64):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.wait_for_all(harness.client_program(setting), period=7)
-    path, result = harness.run(setting, algorithm)
+    options = {'period': 7, 'start_round': 0}
+    path, result = harness.run(setting, algorithms.wait_for_all, **options)
     num_rounds, num_clients = setting.mask.shape
     ends_block = np.arange(1, num_rounds + 1) % 7 == 0
     num_computing = np.where(ends_block, num_clients, 0)
@@ -32,5 +30,6 @@ def test_only_the_last_round_of_a_block_trains_anybody(x64):
 def test_a_period_of_one_is_fedavg_with_everybody(x64):
     setting = quadratic_loops.hard_setting()._replace(server_lr=1.0)
     everyone = setting._replace(mask=np.ones_like(setting.mask))
-    algorithm = algorithms.wait_for_all(harness.client_program(setting), period=1)
-    harness.follow(setting, algorithm, quadratic_loops.fedavg(everyone))
+    expected = quadratic_loops.fedavg(everyone)
+    options = {'period': 1, 'start_round': 0}
+    harness.follow(setting, algorithms.wait_for_all, expected, **options)

@@ -1,5 +1,6 @@
 """Clients that weigh by their examples, and epochs of clients of unequal size."""
 
+import functools
 import inspect
 
 import jax
@@ -12,7 +13,6 @@ from fedjax_links import (
     algorithms,
     experiment,
     local_training,
-    participation,
     problems,
     simulation,
 )
@@ -32,18 +32,19 @@ WEIGHTED = {
     'fedprox',
 }
 SETTING = quadratic_loops.hard_setting()
+IN_BATCHES = functools.partial(local_training.local_sgd, batch_size=2)
 
 
-def problem_of(setting, volumes, spread=1.0):
-    """A federation on the setting's quadratics.
+def problem_of(volumes, spread=1.0):
+    """A federation on the quadratics of `SETTING`.
 
     Client i owns ``volumes[i]`` examples, whose mean is its target. With spread 0 each example is
     the target.
     """
     rng = np.random.default_rng(11)
     owners = np.repeat(np.arange(len(volumes)), volumes)
-    features = np.zeros((len(owners), setting.targets.shape[1]))
-    for i, target in enumerate(setting.targets):
+    features = np.zeros((len(owners), SETTING.targets.shape[1]))
+    for i, target in enumerate(SETTING.targets):
         noise = spread * rng.normal(size=(volumes[i], len(target)))
         noise -= noise.mean(axis=0)
         features[owners == i] = target + noise
@@ -52,82 +53,63 @@ def problem_of(setting, volumes, spread=1.0):
         features,
         np.zeros(len(owners), int),
         owners,
-        init_params=lambda key: jnp.asarray(setting.start, features.dtype),
+        init_params=lambda key: jnp.asarray(SETTING.start, features.dtype),
         loss_fn=lambda x, batch: (
             0.5 * jnp.mean(jnp.sum(jnp.square(x[None] - batch.features), axis=-1))
         ),
     )
 
 
-def server_path(setting, algorithm, volumes=VOLUMES, spread=1.0):
-    problem = problem_of(setting, volumes, spread)
-    result = jax.jit(
-        lambda key, problem: simulation.simulate(
-            key,
-            algorithm,
-            participation.replay(setting.mask, setting.prob),
-            problem,
-            num_rounds=len(setting.mask),
-            eval_every=1,
-            eval_fn=lambda params, key, problem: params,
-        )
-    )(jax.random.key(0), problem)
-    return np.asarray(result.evals['server'])
-
-
-def follows(setting, algorithm, expected, **options):
-    path = server_path(setting, algorithm, **options)
-    np.testing.assert_allclose(path, expected, rtol=0, atol=1e-9)
+def follow(make, expected, *, spread=1.0, **options):
+    """Asserts that an algorithm with weights by examples has the expected path."""
+    problem = problem_of(VOLUMES, spread)
+    options['weights'] = 'examples'
+    harness.follow(SETTING, make, expected, problem=problem, **options)
 
 
 @pytest.mark.parametrize('compute', ['active', 'all'])
 def test_fedavg_weighs_by_the_examples_of_the_active(x64, compute):
-    program = harness.client_program(SETTING)
-    algorithm = algorithms.fedavg(
-        program, server_lr=1.3, compute=compute, weights='examples'
-    )
     expected = weighted_loops.fedavg(SETTING, VOLUMES)
-    follows(SETTING, algorithm, expected)
+    follow(algorithms.fedavg, expected, server_lr=1.3, compute=compute)
     harness.assert_caught(expected, quadratic_loops.fedavg(SETTING))
 
 
 @pytest.mark.parametrize('name', ['fedavg_all', 'fedavg_known', 'fedau'])
 def test_sums_over_n_weigh_by_shares_of_all_examples(x64, name):
-    program = harness.client_program(SETTING)
     options = {'cutoff': 9} if name == 'fedau' else {}
-    algorithm = ALGORITHMS[name](program, server_lr=1.3, weights='examples', **options)
     expected = getattr(weighted_loops, name)(SETTING, VOLUMES, **options)
-    follows(SETTING, algorithm, expected)
+    follow(getattr(algorithms, name), expected, server_lr=1.3, **options)
 
 
 def test_a_server_optimizer_takes_the_weighted_mean(x64):
+    expected = weighted_loops.fedavgm(SETTING, VOLUMES, 0.4, 0.8)
     optimizer = optax.sgd(0.4, momentum=0.8)
-    program = harness.client_program(SETTING)
-    algorithm = algorithms.fedopt(
-        program, server_optimizer=optimizer, weights='examples'
-    )
-    follows(SETTING, algorithm, weighted_loops.fedavgm(SETTING, VOLUMES, 0.4, 0.8))
+    follow(algorithms.fedopt, expected, server_optimizer=optimizer)
 
 
 def test_fednova_takes_both_means_by_examples(x64):
     steps = np.array([1, 4, 2, 3, 1, 2, 4])
-    program = harness.client_program(SETTING, client_steps=steps)
-    algorithm = algorithms.fednova(program, server_lr=1.3, weights='examples')
     expected = weighted_loops.fednova(SETTING, VOLUMES, steps)
-    follows(SETTING, algorithm, expected)
+    client = {'client_steps': steps}
+    follow(algorithms.fednova, expected, server_lr=1.3, client=client)
     harness.assert_caught(expected, weighted_loops.fednova(SETTING, [1] * 7, steps))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', sorted(WEIGHTED))
-def test_equal_volumes_weigh_as_equal_clients_to_the_bit(name):
+def test_equal_volumes_weigh_as_equal_clients_to_the_bit(x64, name):
     entry = ALGORITHMS[name]
-    ends = []
+    paths = []
     for weights in ('equal', 'examples'):
-        program = local_training.local_sgd(0.1, local_steps=2, batch_size=2)
-        algorithm = entry(program, **entry.example, weights=weights)
-        ends.append(server_path(SETTING, algorithm, [3] * 7)[-1])
-    np.testing.assert_array_equal(*ends)
+        path, _ = harness.run(
+            SETTING,
+            entry.factory,
+            problem=problem_of([3] * 7),
+            **entry.example,
+            weights=weights,
+        )
+        paths.append(path)
+    np.testing.assert_array_equal(*paths)
 
 
 def test_averages_of_updates_have_the_option():
@@ -187,48 +169,62 @@ def test_one_step_of_all_in_a_config_is_gradient_descent():
 def test_a_client_takes_as_many_steps_as_its_epochs_need(epochs, batch_size):
     program = local_training.local_sgd(0.1, local_epochs=epochs, batch_size=batch_size)
     assert program.local_steps is None
-    problem = problem_of(SETTING, VOLUMES)
+    problem = problem_of(VOLUMES)
     key = jax.random.key(0)
     run = jax.jit(program.run)
     start = jnp.zeros(3)
+    runs = {}
     for client, volume in enumerate(VOLUMES):
         steps = epochs
         if batch_size is not None:
             steps = int(np.ceil(epochs * volume / batch_size))
         update = run(start, client, jnp.int32(0), key, problem)
         assert int(update.num_steps) == steps
-        same = local_training.local_sgd(0.1, local_steps=steps, batch_size=batch_size)
-        expected = jax.jit(same.run)(start, client, jnp.int32(0), key, problem)
+        if steps not in runs:
+            same = local_training.local_sgd(
+                0.1, local_steps=steps, batch_size=batch_size
+            )
+            runs[steps] = jax.jit(same.run)
+        expected = runs[steps](start, client, jnp.int32(0), key, problem)
         np.testing.assert_allclose(update.params, expected.params, rtol=1e-6)
+
+
+def in_epochs(rate, *, local_steps, epochs, batch_size, **options):
+    """A client program whose length follows from epochs, in place of steps."""
+    return local_training.local_sgd(
+        rate, local_epochs=epochs, batch_size=batch_size, **options
+    )
 
 
 def test_fedavg_with_epochs_follows_a_loop_with_unequal_steps(x64):
     steps = np.ceil(2 * np.array(VOLUMES) / 3).astype(int)
     assert len(set(steps)) > 3
-    rates = jnp.asarray([SETTING.rate(t) for t in range(len(SETTING.mask))])
-    program = local_training.local_sgd(lambda t: rates[t], local_epochs=2, batch_size=3)
-    algorithm = algorithms.fedavg(program, server_lr=1.3, weights='examples')
-    follows(
-        SETTING, algorithm, weighted_loops.fedavg(SETTING, VOLUMES, steps), spread=0.0
-    )
-    algorithm = algorithms.fednova(program, server_lr=1.3, weights='examples')
-    follows(
-        SETTING, algorithm, weighted_loops.fednova(SETTING, VOLUMES, steps), spread=0.0
-    )
+    make_client = functools.partial(in_epochs, epochs=2, batch_size=3)
+    options = {'spread': 0.0, 'make_client': make_client, 'server_lr': 1.3}
+    follow(algorithms.fedavg, weighted_loops.fedavg(SETTING, VOLUMES, steps), **options)
+    expected = weighted_loops.fednova(SETTING, VOLUMES, steps)
+    follow(algorithms.fednova, expected, **options)
 
 
-def test_epochs_of_equal_clients_are_their_steps_to_the_bit():
-    ends = []
-    for length in ({'local_epochs': 3}, {'local_steps': 5}):
-        program = local_training.local_sgd(0.1, batch_size=2, **length)
-        ends.append(server_path(SETTING, algorithms.fedavg(program), [3] * 7)[-1])
-    np.testing.assert_array_equal(*ends)
+def test_epochs_of_equal_clients_are_their_steps_to_the_bit(x64):
+    options = {'problem': problem_of([3] * 7)}
+    three_epochs = functools.partial(in_epochs, epochs=3, batch_size=2)
+    path, _ = harness.run(
+        SETTING, algorithms.fedavg, make_client=three_epochs, **options
+    )
+    expected, _ = harness.run(
+        SETTING._replace(local_steps=5),
+        algorithms.fedavg,
+        make_client=IN_BATCHES,
+        **options,
+    )
+    np.testing.assert_array_equal(path, expected)
 
 
 def test_fedprox_takes_epochs():
     program = local_training.proximal_sgd(0.1, mu=0.5, local_epochs=2, batch_size=3)
-    update = program.run(
-        jnp.zeros(3), 3, jnp.int32(0), jax.random.key(0), problem_of(SETTING, VOLUMES)
+    update = jax.jit(program.run)(
+        jnp.zeros(3), 3, jnp.int32(0), jax.random.key(0), problem_of(VOLUMES)
     )
     assert int(update.num_steps) == 6
 
@@ -256,7 +252,7 @@ def test_over_a_million_steps_are_refused_for_known_clients():
             3,
             jnp.int32(0),
             jax.random.key(0),
-            problem_of(SETTING, VOLUMES),
+            problem_of(VOLUMES),
         )
 
 

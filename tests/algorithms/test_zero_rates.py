@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import fedjax_links as fl
-from fedjax_links import algorithms, local_training, participation, problems
+from fedjax_links import algorithms, local_training, participation, problems, simulation
 from tests.reference import harness, peer_loops, quadratic_loops
 
 MAKERS = {
@@ -28,15 +27,21 @@ def test_a_round_with_rate_zero_moves_nothing(x64, name):
         lambda round: jnp.where(round == 5, 0.0, 0.05), local_steps=2
     )
     algorithm = MAKERS[name](client)
-    links = participation.always(3)
+    key = jax.random.key(0)
+    pattern = participation.always(3)
+    links = simulation.realised_links(key, pattern, num_rounds=1)
+
+    @jax.jit
+    def advance(state):
+        return simulation.advance(state, key, links, algorithm, problem)
+
+    state = simulation.init(key, algorithm, pattern, problem)
     states = []
-    for num_rounds in (5, 6):
-        result = fl.simulate(
-            jax.random.key(0), algorithm, links, problem, num_rounds=num_rounds
-        )
-        assert result.state.finite
-        states.append(result.state.algorithm._asdict())
-    before, after = states
+    for _ in range(6):
+        state, _ = advance(state)
+        states.append(state.algorithm._asdict())
+    assert state.finite
+    before, after = states[-2:]
     before.pop('num_uploads', None)
     assert jnp.any(before['server'] != 0)
     close = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-14)
@@ -50,10 +55,6 @@ def test_a_rate_of_zero_renews_no_remembered_gradient(x64, max_age):
     setting = quadratic_loops.hard_setting()._replace(
         rate=lambda t: 0.0 if t % 7 == 3 else 0.1 / np.sqrt(t / 10 + 1)
     )
-    program = harness.client_program(setting)
-    algorithm = algorithms.mifa(
-        program, server_lr=1.3, memory='gradient', max_age=max_age
-    )
-    harness.follow(
-        setting, algorithm, peer_loops.aged_mifa(setting, max_age, 'gradient')
-    )
+    expected = peer_loops.aged_mifa(setting, max_age, 'gradient')
+    options = {'server_lr': 1.3, 'memory': 'gradient', 'max_age': max_age}
+    harness.follow(setting, algorithms.mifa, expected, **options)

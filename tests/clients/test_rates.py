@@ -107,15 +107,20 @@ def test_blocks_begin_where_the_warm_up_ends(x64):
     schedule = learning_rates.warmup(0.05, initial=0.3, rounds=9)
     expected = amplified_after_warmup(setting, 0.3, 9, 6, 1.5)
 
-    def algorithm(start_round):
-        return algorithms.amplified_fedavg(
-            local_training.local_sgd(schedule, local_steps=setting.local_steps),
+    def path_from(start_round):
+        path, _ = harness.run(
+            setting,
+            algorithms.amplified_fedavg,
+            make_client=lambda rate, **kwargs: local_training.local_sgd(
+                schedule, **kwargs
+            ),
             period=6,
             amplification=1.5,
             start_round=start_round,
         )
+        return path
 
-    harness.follow(setting, algorithm(9), expected)
+    np.testing.assert_allclose(path_from(9), expected, rtol=0, atol=1e-9)
     for start_round in (8, 10):
-        path, _ = harness.run(setting, algorithm(start_round))
+        path = path_from(start_round)
         harness.assert_caught(expected, path)

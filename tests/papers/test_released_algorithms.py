@@ -1,5 +1,7 @@
 """Departures of released code: each equals a loop of its program, and no loop of the algorithm."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -39,20 +41,15 @@ RELEASED = {
 
 def test_probs_of_the_last_client_alone_rescale_fedavg_all(x64):
     setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting)
+    algorithm = xiang2024.fedavg_known_last_client
     expected = interval_loops.fedavg_known(setting, wrong='last client')
-    harness.follow(
-        setting, xiang2024.fedavg_known_last_client(program, server_lr=1.3), expected
-    )
+    harness.follow(setting, algorithm, expected, server_lr=1.3)
     harness.assert_caught(interval_loops.fedavg_known(setting), expected)
     constant = setting._replace(
         prob=np.full_like(setting.prob, 0.25), server_lr=4 * 1.3
     )
-    harness.follow(
-        constant,
-        xiang2024.fedavg_known_last_client(program, server_lr=1.3),
-        quadratic_loops.fedavg_all(constant),
-    )
+    expected = quadratic_loops.fedavg_all(constant)
+    harness.follow(constant, algorithm, expected, server_lr=1.3)
 
 
 def test_probs_of_the_last_client_hold_for_named_cohorts():
@@ -71,12 +68,9 @@ def test_probs_of_the_last_client_hold_for_named_cohorts():
 @pytest.mark.parametrize('budget', [1, 3, 10])
 def test_positions_are_taken_for_ids(x64, budget):
     setting = quadratic_loops.hard_setting()
-    program = harness.client_program(setting)
-    algorithm = xiang2024.f3ast_positions_as_ids(
-        program, budget=budget, beta=0.05, server_lr=1.3
-    )
+    make = functools.partial(xiang2024.f3ast_positions_as_ids, budget=budget)
     expected, intruders = released_loops.f3ast_positions_as_ids(setting, budget, 0.05)
-    harness.follow(setting, algorithm, expected)
+    harness.follow(setting, make, expected, beta=0.05, server_lr=1.3)
     clean, _ = interval_loops.f3ast(setting, budget, 0.05)
     if budget < 10:
         assert intruders > 0  # clients trained that were not active
@@ -88,22 +82,17 @@ def test_positions_are_taken_for_ids(x64, budget):
 def test_the_first_fedpbc_commit_moves_everyone_twice(x64):
     setting = quadratic_loops.hard_setting()._replace(server_lr=1.0)
     expected = released_loops.fedpbc_doubled_steps(setting)
-    algorithm = xiang2024.fedpbc_doubled_steps(
-        harness.client_program(setting), server_lr=1.0
-    )
-    harness.follow(setting, algorithm, expected)
+    harness.follow(setting, xiang2024.fedpbc_doubled_steps, expected, server_lr=1.0)
     harness.assert_caught(quadratic_loops.fedpbc(setting)[0], expected)
 
 
 @pytest.mark.parametrize('groups', [None, GROUPS])
 def test_horizon_weights(x64, groups):
     setting = quadratic_loops.gentle_setting()._replace(rate=lambda t: 0.004)
-    algorithm = sun2025.debiased_fedavg_horizon(
-        harness.client_program(setting), num_rounds=80, groups=groups
-    )
+    make = functools.partial(sun2025.debiased_fedavg_horizon, groups=groups)
     groups = np.arange(7) if groups is None else groups
     expected = released_loops.debiased_fedavg_horizon(setting, 80, groups)
-    harness.follow(setting, algorithm, expected)
+    harness.follow(setting, make, expected, num_rounds=80)
     harness.assert_caught(interval_loops.debiased_fedavg(setting), expected)
 
 
@@ -114,10 +103,8 @@ def test_horizon_weights_are_the_papers_times_m_t_over_t_plus_1(x64):
         mask=np.eye(7, dtype=bool)[np.random.default_rng(1).integers(7, size=80)]
     )
     rescaled = clean._replace(rate=lambda t: clean.rate(t) * (t + 1) / (7 * 80))
-    algorithm = sun2025.debiased_fedavg_horizon(
-        harness.client_program(rescaled), num_rounds=80
-    )
-    harness.follow(rescaled, algorithm, interval_loops.debiased_fedavg(clean))
+    expected = interval_loops.debiased_fedavg(clean)
+    harness.follow(rescaled, sun2025.debiased_fedavg_horizon, expected, num_rounds=80)
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Where algorithms end on quadratics after many rounds with links from .05 to .9, in float64."""
 
+import functools
+
 import jax
 import numpy as np
 
@@ -32,36 +34,45 @@ def late_models(
     """A candidate after every tenth round of the second half of a run, [1000, d]."""
     problem = problems.quadratic(targets)
     links = links or participation.bernoulli(PROBS)
-    run = jax.jit(
-        lambda key, problem: simulation.simulate(
-            key,
-            algorithm,
-            links,
-            problem,
-            num_rounds=NUM_ROUNDS,
-            eval_every=10,
-            eval_fn=lambda params, key, problem: params,
-        ).evals[model]
-    )
-    path = np.asarray(run(jax.random.key(seed), problem))
+    models = _simulate(jax.random.key(seed), algorithm, links, problem)
+    path = np.asarray(models[model])
     assert path.dtype == np.float64
     return path[len(path) // 2 :]
 
 
+@functools.partial(jax.jit, static_argnames=('algorithm', 'links'))
+def _simulate(key, algorithm, links, problem):
+    """The candidates after every tenth round."""
+    return simulation.simulate(
+        key,
+        algorithm,
+        links,
+        problem,
+        num_rounds=NUM_ROUNDS,
+        eval_every=10,
+        eval_fn=lambda params, key, problem: params,
+    ).evals
+
+
+def mixed_links(graph=None):
+    """Links of `MIXED_PROBS`, and edges of a graph that are up half of the time."""
+    links = participation.bernoulli(MIXED_PROBS)
+    if graph is None:
+        return links
+    return participation.peers(links, graph, prob=0.5)
+
+
 def distance_and_spread(
-    algorithm, graph=None, *, model='server', seed=0
+    algorithm, links, *, model='server', seed=0
 ) -> tuple[float, float]:
     """Distance of the late mean from the optimum, and root mean square about the mean.
 
     Args:
-      algorithm: the one that runs, under links of ``MIXED_PROBS``.
-      graph: of edges that are up half of the time; None for no edges.
+      algorithm: the one that runs.
+      links: those of `mixed_links`.
       model: the name of the candidate.
       seed: of the run.
     """
-    links = participation.bernoulli(MIXED_PROBS)
-    if graph is not None:
-        links = participation.peers(links, graph, prob=0.5)
     ends = late_models(algorithm, links, model=model, targets=MIXED_TARGETS, seed=seed)
     mean = ends.mean(axis=0)
     spread = np.sqrt(((ends - mean) ** 2).sum(axis=1).mean())

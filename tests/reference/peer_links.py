@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from fedjax_links import participation
 from fedjax_links.links import graphs
 
 RING_DEGREE = 4
@@ -18,10 +17,3 @@ def history(num_clients: int, num_rounds: int, seed: int, prob: float = 0.5):
         dense[:, np.arange(num_clients), graph.neighbours[:, k]] |= edges[:, :, k]
     assert (dense == dense.transpose(0, 2, 1)).all()
     return graph.neighbours, edges, dense
-
-
-def replayed(setting, neighbours, edges):
-    """The pattern of a setting's links with these between clients."""
-    return participation.replay(
-        setting.mask, setting.prob, neighbours=neighbours, edges=edges
-    )

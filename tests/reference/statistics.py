@@ -36,34 +36,38 @@ def noisy_quadratic(targets: np.ndarray, spread: float = 1.0, points: int = 8):
     )
 
 
-def final_models(
+def final_models(algorithm, problem, **options) -> np.ndarray:
+    """The server model after the last round of the runs of `final_candidates`, [S, d]."""
+    return final_candidates(algorithm, problem, **options)['server']
+
+
+def final_candidates(
     algorithm,
     problem,
     *,
     num_rounds,
     num_seeds,
-    probs=PROBS,
     links=None,
     masks=None,
-    model='server',
     seed=5,
-) -> np.ndarray:
-    """The model after the last round of independent runs, [S, d].
+) -> dict[str, np.ndarray]:
+    """The candidate models after the last round of independent runs, [S, d] by name.
 
-    Links are Bernoulli(probs), or a given pattern, or the given masks, bool[S, T, N].
+    Links are Bernoulli(PROBS), or a given pattern, or the given masks, bool[S, T, N].
     """
-    known = links or participation.bernoulli(probs)
+    known = links or participation.bernoulli(PROBS)
 
     def run(key, mask):
         pattern = known if mask is None else participation.replay(mask)
         result = simulation.simulate(
             key, algorithm, pattern, problem, num_rounds=num_rounds
         )
-        return algorithm.models(result.state.algorithm)[model]
+        return algorithm.models(result.state.algorithm)
 
     keys = jax.random.split(jax.random.key(seed), num_seeds)
     axes = (0, None) if masks is None else (0, 0)
-    return np.asarray(jax.jit(jax.vmap(run, in_axes=axes))(keys, masks))
+    models = jax.jit(jax.vmap(run, in_axes=axes))(keys, masks)
+    return jax.tree.map(np.asarray, models)
 
 
 def z_scores(samples: np.ndarray, expected: np.ndarray) -> np.ndarray:
