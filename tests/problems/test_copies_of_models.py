@@ -11,7 +11,6 @@ import pytest
 
 from fedjax_links import algorithms, local_training, participation, problems, simulation
 from fedjax_links.problems import models
-from tests.tiers import cases
 
 NUM_CLIENTS = 24
 DIMENSION = 40
@@ -128,8 +127,9 @@ def test_local_steps_move_no_models(build, batch_size, name):
     assert moved(build(), name, batch_size) == []
 
 
+@pytest.mark.slow
 @pytest.mark.optimised
-@pytest.mark.parametrize('name', cases(NUM_LOOPS, ['fedavg']))
+@pytest.mark.parametrize('name', NUM_LOOPS)
 def test_the_count_of_moves_can_fail(name):
     """This loss, a mean over examples of a sum over features, makes XLA copy the models."""
 
