@@ -8,6 +8,7 @@ from scipy import sparse
 
 from fedjax_links import analysis
 from fedjax_links.analysis import link_chains
+from fedjax_links.analysis.link_chains import chains
 from tests import refusals
 from tests.analysis import enumeration
 
@@ -253,7 +254,6 @@ def test_a_start_is_needed_where_stationary_laws_differ():
     assert 0 < num_unique < 343
 
 
-@pytest.mark.slow
 def test_refusals():
     with refusals.names('probs'):
         link_chains.markov([1.5])
@@ -284,5 +284,12 @@ def test_refusals():
     with refusals.names('groups', '12', '16'):
         links = link_chains.independent(np.full(16, 0.5))
         link_chains.shared_shocks(links, np.arange(16), up_rate=0.1, down_rate=0.3)
-    with refusals.names('chain', '1,048,576 modes', '20 clients'):
-        link_chains.markov(np.linspace(0.1, 0.9, 20)).modes()
+    with refusals.names('chain', '1,771,561 modes', '6 clients'):  # 11^6
+        link_chains.b_min_sep(np.linspace(0.1, 0.9, 6), 10).modes()
+
+
+def test_too_many_transitions_of_few_modes_are_refused(monkeypatch):
+    monkeypatch.setattr(chains, 'MAX_TRANSITIONS', 4**6)
+    link_chains.markov(np.linspace(0.1, 0.9, 6)).modes()
+    with refusals.names('chain', '4,096 transitions', '128 modes', '7 clients'):
+        link_chains.markov(np.linspace(0.1, 0.9, 7)).modes()
