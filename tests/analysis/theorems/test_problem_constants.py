@@ -119,8 +119,7 @@ def client_gradients(features, labels, owners, l2, table):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('outputs', [1, 2])
-@pytest.mark.parametrize('l2', [0.0, 0.3])
+@pytest.mark.parametrize('outputs, l2', [(1, 0.3), (2, 0.0)])
 def test_least_squares_satisfy_their_constants_at_random_points(outputs, l2):
     rng = np.random.default_rng(2)
     for _ in range(1000):
