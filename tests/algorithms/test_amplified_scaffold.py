@@ -31,6 +31,7 @@ def test_it_follows_the_listing(x64, period, chunk_size):
     np.testing.assert_array_equal(state.num_uploads, uploads)
 
 
+@pytest.mark.slow
 def test_it_ends_at_the_optimum_under_unequal_links(x64):
     algorithm = algorithms.amplified_scaffold(
         limits.program(), period=20, amplification=1.5

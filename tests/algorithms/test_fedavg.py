@@ -1,10 +1,13 @@
-"""FedAvg in its two forms and its divisor-N variant, against the listing."""
+"""FedAvg in its two forms and its divisor-N variant, against the listing.
+
+Their limits are tested in `tests.statistical.test_fixed_points`.
+"""
 
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, analysis, local_training, problems
-from tests.reference import harness, quadratic_loops, statistics
+from fedjax_links import algorithms, local_training
+from tests.reference import harness, quadratic_loops
 
 
 def test_active_form_follows_the_listing(x64):
@@ -60,25 +63,3 @@ def test_an_unknown_compute_mode_is_refused_with_the_nearest():
         ValueError, match="`compute` has no 'activ'; did you mean 'active'"
     ):
         algorithms.fedavg(program, compute='activ')
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize('factory', [algorithms.fedavg, algorithms.fedavg_all])
-def test_the_mean_reaches_the_biased_limit_and_not_the_optimum(x64, factory):
-    """FedAvg's limit is Proposition 1's, FedAvg-all's the p-weighted mean; both are biased.
-
-    Two coordinates at 4.5 standard errors: false alarm 1.4e-5 each.
-    """
-    probs = statistics.PROBS
-    targets = statistics.TARGETS
-    finals = statistics.final_models(
-        factory(local_training.local_sgd(0.05, local_steps=4)),
-        problems.quadratic(targets),
-        num_rounds=200,
-        num_seeds=2000,
-    )
-    limit = probs @ targets / probs.sum()
-    if factory is algorithms.fedavg:
-        limit = analysis.fedavg_fixed_point(probs, targets)
-    assert np.abs(statistics.z_scores(finals, limit)).max() < statistics.BOUND
-    assert np.abs(statistics.z_scores(finals, statistics.OPTIMUM)).min() > 20

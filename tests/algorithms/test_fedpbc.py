@@ -80,18 +80,15 @@ def test_client_mean_contracts_by_the_same_factor_for_any_masks(x64, rng, densit
     steps = 3
     targets = rng.normal(size=(num_clients, 4))
     start = rng.normal(size=4)
-    algorithm = algorithms.fedpbc(local_training.local_sgd(eta, local_steps=steps))
-    result = jax.jit(
-        lambda key: simulation.simulate(
-            key,
-            algorithm,
-            participation.replay(rng.random((num_rounds, num_clients)) < density),
-            problems.quadratic(targets, initial_point=start),
-            num_rounds=num_rounds,
-            eval_every=1,
-            eval_fn=lambda params, key, problem: params,
-        )
-    )(jax.random.key(1))
+    setting = quadratic_loops.Setting(
+        targets=targets,
+        start=start,
+        mask=rng.random((num_rounds, num_clients)) < density,
+        rate=lambda t: eta,
+        local_steps=steps,
+        server_lr=1.0,
+    )
+    _, result = harness.run(setting, algorithms.fedpbc)
     factor = (1 - eta) ** (steps * np.arange(1, num_rounds + 1))
     expected = targets.mean(0) + factor[:, None] * (start - targets.mean(0))
     np.testing.assert_allclose(

@@ -22,5 +22,6 @@ def test_it_follows_the_listing(x64, server_lr, chunk_size):
     )
 
 
+@pytest.mark.slow
 def test_it_ends_at_the_optimum_under_unequal_links(x64):
     assert limits.distance(algorithms.focus(limits.program())) < limits.ROUNDING

@@ -14,7 +14,9 @@ from tests.tiers import cases
 
 NUM_CLIENTS = 50
 DIMENSION = 30
-WITH_TABLE = ['feddyn', 'fedstale', 'fedvarp', 'focus', 'mifa', 'scaffold']
+AS_MIFA = ['feddyn', 'fedstale', 'fedvarp', 'focus']
+"""They renew rows and their sum by the function that MIFA does it by."""
+WITH_TABLE = [*AS_MIFA, 'mifa', 'scaffold']
 LONG = 1000  # rounds
 OPTIONS = {
     'amplified_scaffold': {'period': 5, 'amplification': 1.2},
@@ -178,7 +180,11 @@ def test_a_bfloat16_table_sums_the_rounded_rows(name):
 
 
 @pytest.mark.parametrize('dtype', [jnp.bfloat16, jnp.float16])
-@pytest.mark.parametrize('name', cases(WITH_TABLE, ['mifa']))
+@pytest.mark.parametrize(
+    'name',
+    cases(['mifa', 'scaffold'], ['mifa'])
+    + cases(AS_MIFA, [], 'test_with_parameters_of_16_bits_the_sum_is_the_tables'),
+)
 def test_with_parameters_of_16_bits_the_sum_is_the_tables(name, dtype):
     """A running sum in bfloat16 would be off by the rounding of the sum in every round.
 
@@ -207,8 +213,10 @@ def test_with_a_bfloat16_table_a_run_ends_near_the_optimum(name):
 @pytest.mark.parametrize(
     'name',
     cases(
-        [*WITH_TABLE, 'fedawe', 'fedbuff', 'amplified_scaffold', 'ca2fl'], ['scaffold']
-    ),
+        ['scaffold', 'mifa', 'fedawe', 'fedbuff', 'amplified_scaffold', 'ca2fl'],
+        ['scaffold'],
+    )
+    + cases(AS_MIFA, [], 'test_a_round_neither_copies_nor_sums_the_table'),
 )
 def test_a_round_neither_copies_nor_sums_the_table(name):
     """Scratch memory of compiled rounds stays far below the table: cost follows the active."""
@@ -221,7 +229,10 @@ def test_a_round_neither_copies_nor_sums_the_table(name):
 @pytest.mark.optimised
 @pytest.mark.parametrize(
     'name',
-    cases([*WITH_TABLE, 'amplified_scaffold', 'fedpbc', 'fedavg_all'], ['fedpbc']),
+    cases(
+        ['scaffold', 'mifa', 'amplified_scaffold', 'fedpbc', 'fedavg_all'], ['fedpbc']
+    )
+    + cases(AS_MIFA, [], 'test_large_models_train_one_by_one_in_a_table_in_place'),
 )
 def test_large_models_train_one_by_one_in_a_table_in_place(name):
     """Of models that clients train one by one: a few in scratch memory, and no second table."""

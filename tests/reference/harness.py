@@ -55,7 +55,11 @@ def run(
         is_number = isinstance(value, int | float | np.ndarray)
         (numbers if is_number else others)[name] = value
     program = _Program(
-        make, make_client, setting.local_steps, chunk_size, tuple(others.items())
+        make,
+        make_client,
+        setting.local_steps,
+        chunk_size,
+        tuple(sorted(others.items())),
     )
     if problem is None:
         problem = problems.quadratic(setting.targets, initial_point=setting.start)
