@@ -240,7 +240,7 @@ def _caption(
     if has_targets:
         caption += (
             f' Columns of a target: hours, and gigabytes of all messages, until {metric.title} '
-            'reaches it; in brackets the range over seeds.'
+            'reaches it; in brackets the range over seeds.' + page.models_text(view)
         )
     return caption
 

@@ -61,6 +61,19 @@ def labels(view: RunView, key: FinalKey, *, model: bool = False) -> dict[str, st
     return cells
 
 
+def models_text(view: RunView) -> str:
+    """Says which models a table of main models is of; nothing if all are the servers'."""
+    exceptions: dict[str, None] = {}
+    for label, model in view.main_models.items():
+        if model != 'server':
+            algorithm, _ = view.members[label]
+            text = f'the {model.replace("_", " ")} of {view.name(algorithm)}'
+            exceptions[text] = None
+    if not exceptions:
+        return ''
+    return f' Of server models, but {", ".join(exceptions)}.'
+
+
 def rounds_of_map(view: RunView, num_rounds: int) -> str:
     """Says which rounds a map of a run's links shows, of so many, and of which lane."""
     which = 'all' if num_rounds <= MAP_ROUNDS else f'the first {MAP_ROUNDS}'

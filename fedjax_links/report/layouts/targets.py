@@ -8,7 +8,7 @@ from fedjax_links.core import checks, errors, reprs
 from fedjax_links.core.records import Section
 from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.report.comparisons import FinalKey, FinalMetrics
-from fedjax_links.report.layouts.page import Page, labels
+from fedjax_links.report.layouts.page import Page, labels, models_text
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
@@ -68,7 +68,7 @@ def first_rounds(
         rows.append(row)
     caption = (
         f'First evaluated round at which {shown_metric.title}, averaged over {view.seeds}, reaches '
-        'the target above; in brackets the range over seeds.'
+        'the target above; in brackets the range over seeds.' + models_text(view)
     )
     if shares:
         caption += f' Best: of all algorithms, {final_metrics.span}.'

@@ -19,6 +19,17 @@ def test_the_mean_over_seeds_reaches_a_target():
     assert row['80.0'] == '40 (40 to 50)'
 
 
+def test_the_caption_names_models_that_are_not_the_servers():
+    curves = np.full((1, 1, 2), 0.7)
+    by_model = {model: {'eval_accuracy': curves} for model in ('server', 'client_mean')}
+    of_servers = results({'fedavg': curves})
+    mixed = results({'fedavg': curves, 'fedpbc': by_model}, names={'fedpbc': 'FedPBC'})
+    (plain,) = first_rounds(of_servers, targets=(0.6,)).tables
+    (table,) = first_rounds(mixed, targets=(0.6,)).tables
+    assert 'model' not in plain.caption
+    assert 'Of server models, but the client mean of FedPBC.' in table.caption
+
+
 def test_a_seed_that_never_reaches_it_ends_the_range():
     result = results({'fedavg': [[[0.1, 0.9, 0.9], [0.1, 0.1, 0.3]]]})
     (row,) = rows_of(first_rounds(result, targets=(0.5,)).tables[0])
