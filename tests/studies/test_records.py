@@ -22,6 +22,22 @@ FOLDERS = sorted(path.parent for path in RECORDS.rglob('experiment.json'))
 NUM_PLATEAUS = {'maps/rounds': 2}
 
 
+def name_of(folder):
+    return str(folder.relative_to(RECORDS))
+
+
+@pytest.fixture(scope='module', params=FOLDERS, ids=name_of)
+def folder(request):
+    """An archive."""
+    return request.param
+
+
+@pytest.fixture(scope='module')
+def run(folder):
+    """The results of an archive, which tests share."""
+    return runs.read(folder)
+
+
 def choices_at_edges(run):
     """Returns what tuning chose, where it is the largest or smallest value of its grid."""
     chosen = []
@@ -47,14 +63,9 @@ def num_cells_at_edges(run):
     return total
 
 
-@pytest.mark.parametrize(
-    'folder', FOLDERS, ids=lambda path: str(path.relative_to(RECORDS))
-)
-def test_an_archive_has_no_rate_at_an_edge(folder):
-    run = runs.read(folder)
-    name = str(folder.relative_to(RECORDS))
+def test_an_archive_has_no_rate_at_an_edge(folder, run):
     assert not choices_at_edges(run)
-    assert num_cells_at_edges(run) == NUM_PLATEAUS.get(name, 0)
+    assert num_cells_at_edges(run) == NUM_PLATEAUS.get(name_of(folder), 0)
 
 
 def config_of(folder):
@@ -65,12 +76,10 @@ def config_of(folder):
 CAPTIONED = [folder for folder in FOLDERS if config_of(folder).get('caption')]
 
 
-@pytest.mark.parametrize(
-    'folder', CAPTIONED, ids=lambda path: str(path.relative_to(RECORDS))
-)
-def test_a_caption_is_that_of_the_config(folder):
+@pytest.mark.parametrize('folder', CAPTIONED, indirect=True, ids=name_of)
+def test_a_caption_is_that_of_the_config(folder, run):
     config = config_of(folder)
-    caption = runs.read(folder).facts['caption']
+    caption = run.facts['caption']
     assert caption == captions.fill_in(config['caption'], config)
     assert tables.as_markdown(caption) in (folder / 'report.md').read_text()
     schedules = [links.get('schedule', {}) for links in config['patterns'].values()]
@@ -79,11 +88,7 @@ def test_a_caption_is_that_of_the_config(folder):
         assert gammas == {0.4}
 
 
-@pytest.mark.parametrize(
-    'folder', FOLDERS, ids=lambda path: str(path.relative_to(RECORDS))
-)
-def test_a_report_ends_with_the_seeds_that_ran(folder):
-    run = runs.read(folder)
+def test_a_report_ends_with_the_seeds_that_ran(folder, run):
     line = provenance.lines(run)[0]
     assert f'\n{line}\n' in (folder / 'report.md').read_text()
     listed = set()
