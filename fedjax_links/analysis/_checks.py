@@ -84,7 +84,9 @@ def checked_contraction(learning_rate: object, local_steps: Any) -> float:
 
 def checked_kind(name: str, value: object, kind: type, what: str) -> None:
     """Raises unless ``value`` is of a class; ``what`` describes one."""
-    require(isinstance(value, kind), name, f'be {what}', errors.text_of(value))
+    # The text of a large chain takes long, so only an error makes it.
+    if not isinstance(value, kind):
+        raise errors.invalid(name, f'be {what}', errors.text_of(value))
 
 
 def checked_shape(

@@ -140,6 +140,16 @@ def test_rounds_that_hardly_end_are_refused_at_once(argument, value):
         ROUNDS[argument](value)
 
 
+def test_a_chain_is_printed_for_an_error_alone(monkeypatch):
+    """The text of its arrays takes longer than the theory of a small chain."""
+
+    def fail(chain):
+        pytest.fail('a chain was printed')
+
+    monkeypatch.setattr(type(CHAIN), '__repr__', fail)
+    analysis.linear_limit('fedavg', CHAIN, [0.0, 1.0], 0.1, 1)
+
+
 def test_a_chain_that_has_settled_takes_no_further_rounds():
     settled = sun2025.remembered_selection(COUNTERS, 2_000)
     assert settled == sun2025.remembered_selection(COUNTERS, 10**8)

@@ -46,6 +46,7 @@ def folder(tmp_path_factory):
     tuning = {
         'learning_rates': (0.05, 0.1),
         'grow': 0,
+        'pattern': 'often',
         'num_seeds': 2,
         'most_seeds': 3,
     }
