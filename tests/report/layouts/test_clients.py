@@ -188,7 +188,8 @@ def test_a_metric_that_no_client_has_is_shown_as_the_loss(tmp_path, metric, show
 @pytest.mark.usefixtures('unrendered')
 def test_patterns_may_have_unequal_numbers_of_clients(tmp_path):
     """The second pattern holds out more clients than the first, or fewer."""
-    values = config(reports={}, num_seeds=1)
+    only = {'algorithms': {'fedpbc': {}}, 'baseline': 'fedpbc'}
+    values = config(reports={}, num_seeds=1, **only)
     del values['links']
     values['patterns'] = {
         'a': {'name': 'bernoulli', 'probs': 0.5},
