@@ -16,14 +16,9 @@ REFUSED = [
     ({'num_rounds': 4.0}, '`config.num_rounds` must be a whole number, got 4.0.'),
     ({'num_rounds': '4'}, "`config.num_rounds` must be a whole number, got '4'."),
     ({'num_seeds': True}, '`config.num_seeds` must be a whole number, got True.'),
-    ({'num_rounds': []}, '`config.num_rounds` must be a whole number, got [].'),
     (
         client(local_steps=5.0),
         'client.local_steps` must be a whole number or None, got 5.0.',
-    ),
-    (
-        client(batch_size='4'),
-        "client.batch_size` must be a whole number or None, got '4'.",
     ),
     (
         client(batch_size=False),
@@ -36,14 +31,6 @@ REFUSED = [
     (
         {'algorithms': {'fedavg': {'server_lr': '1'}}},
         'server_lr` must be a number, got',
-    ),
-    (
-        {'algorithms': {'fedavg': {'server_lr': [1.0]}}},
-        'server_lr` must be a number, got [1.0].',
-    ),
-    (
-        {'algorithms': {'fedavg': {'server_lr': True}}},
-        'server_lr` must be a number, got True.',
     ),
     (
         {'algorithms': {'fedavg': None}},

@@ -10,7 +10,7 @@ import pytest
 from jax.typing import ArrayLike
 
 from fedjax_links import experiment, simulation
-from fedjax_links.core import checks, errors, type_hints
+from fedjax_links.core import errors, type_hints
 from fedjax_links.planning import validation
 from tests import refusals
 from tests.experiment.configs import tuned, values
@@ -120,14 +120,6 @@ def test_what_a_factory_cannot_use_is_a_mistake_in_its_section(changes, message)
     with pytest.raises(errors.InvalidError) as caught:
         experiment.build({**values(), **changes})
     assert str(caught.value).startswith(message)
-
-
-def test_arrays_are_refused_before_they_are_made():
-    checks.fits('num_clients', 3, 1_000)
-    with pytest.raises(
-        ValueError, match=r'^`num_clients` must fit into memory, got 9: 9,.* MiB, where'
-    ):
-        checks.fits('num_clients', 9, 1e16)
 
 
 @pytest.mark.parametrize(

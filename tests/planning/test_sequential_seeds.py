@@ -11,6 +11,7 @@ from fedjax_links import evaluation, experiment, runs
 from fedjax_links.planning import sequential_seeds
 from tests import refusals
 from tests.experiment.configs import last_files_of, values
+from tests.tiers import cases
 
 CONFIG = {
     'title': 'Until decided',
@@ -239,7 +240,7 @@ def test_a_number_of_seeds_as_well_is_refused():
         experiment.build(values(seeds={'until': 'decided'}))
 
 
-@pytest.mark.parametrize('heavy', [False, True])
+@pytest.mark.parametrize('heavy', cases([False, True], [False]))
 def test_few_of_a_thousand_equal_sweeps_get_a_verdict(heavy):
     """At most 50 of 1,000 pairs with equal means, each tested until it is decided."""
     rng = np.random.default_rng(0)
