@@ -9,8 +9,7 @@ from fedjax_links import algorithms, local_training, problems
 from tests.reference import harness, interval_loops, quadratic_loops, statistics
 
 
-@pytest.mark.parametrize('clip', [None, 0.2])
-@pytest.mark.parametrize('chunk_size', [None, 3])
+@pytest.mark.parametrize('clip, chunk_size', [(None, None), (0.2, 3)])
 def test_it_follows_the_listing(x64, clip, chunk_size):
     setting = quadratic_loops.gentle_setting()
     expected, models, tau = interval_loops.fedawe(setting, clip=clip)

@@ -18,8 +18,9 @@ from fedjax_links import (
 from tests.reference import harness, local_loops, quadratic_loops, statistics
 
 
-@pytest.mark.parametrize('compute', ['all', 'active'])
-@pytest.mark.parametrize('chunk_size', [None, 3])
+@pytest.mark.parametrize(
+    'compute, chunk_size', [('all', None), ('all', 3), ('active', None)]
+)
 def test_fedpbc_follows_the_listing(x64, compute, chunk_size):
     setting = quadratic_loops.hard_setting()
     expected_path, expected_models = quadratic_loops.fedpbc(

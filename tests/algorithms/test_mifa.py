@@ -7,8 +7,9 @@ from fedjax_links import algorithms
 from tests.reference import harness, memory_loops, quadratic_loops, statistics
 
 
-@pytest.mark.parametrize('memory', ['delta', 'gradient'])
-@pytest.mark.parametrize('chunk_size', [None, 2])
+@pytest.mark.parametrize(
+    'memory, chunk_size', [('delta', None), ('delta', 2), ('gradient', None)]
+)
 def test_it_follows_the_listing(x64, memory, chunk_size):
     setting = quadratic_loops.hard_setting()
     expected, rows = memory_loops.mifa(setting, memory)

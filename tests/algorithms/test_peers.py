@@ -179,7 +179,8 @@ def test_s2s_without_edges_is_fedpbc(x64, seed, with_neighbours):
     setting = quadratic_loops.hard_setting(seed)
     links = no_edges(setting) if with_neighbours else None
     path, ours = harness.run(setting, algorithms.s2s, links=links, server_every=1)
-    expected, theirs = harness.run(setting, algorithms.fedpbc, links=links)
+    options = {'links': links, 'server_lr': 1.0, 'compute': 'all'}
+    expected, theirs = harness.run(setting, algorithms.fedpbc, **options)
     np.testing.assert_array_equal(path, expected)
     np.testing.assert_array_equal(
         ours.state.algorithm.clients, theirs.state.algorithm.clients
@@ -192,7 +193,8 @@ def test_s2a_without_edges_is_fedavg_where_all_compute(x64):
     mask[~mask.any(axis=1), 3] = True  # no round is empty
     setting = setting._replace(mask=mask)
     path, _ = harness.run(setting, algorithms.s2a)
-    expected, _ = harness.run(setting, algorithms.fedavg, compute='all')
+    options = {'server_lr': 1.0, 'compute': 'all'}
+    expected, _ = harness.run(setting, algorithms.fedavg, **options)
     np.testing.assert_array_equal(path, expected)
 
 
