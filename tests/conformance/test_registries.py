@@ -41,17 +41,26 @@ NEEDS_DEVICES = 'meshes_agree'
 ONE_OF_EACH_KIND = ('amplified_fedavg', 'fedpbc', 'scaffold')
 """A server and its clock, models, and control variates of the clients: these checks by default."""
 
-WEIGHED_BY_DEFAULT = 'fedprox', 'examples_weigh_wherever_they_lie'
-"""The others are compared with loops in `tests/algorithms/test_weights.py`."""
+BY_DEFAULT_OF_ONE = {
+    'examples_weigh_wherever_they_lie': 'fedprox',
+    'jit_equals_eager': 'scaffold',
+}
+"""Checks that compile most, by default of one algorithm.
+
+`tests/algorithms/test_weights.py` compares the others that weigh with loops.
+"""
 
 
 def default_pairs():
     """Lists the algorithms and checks of the default run."""
     pairs = []
     for name, check in itertools.product(ALGORITHMS, ALGORITHM_CHECKS):
-        is_cheap = check not in WITH_PROGRAMS_OF_THEIR_OWN
-        is_kept = name in ONE_OF_EACH_KIND or (name, check) == WEIGHED_BY_DEFAULT
-        if check != NEEDS_DEVICES and (is_cheap or is_kept):
+        names = ALGORITHMS
+        if check in BY_DEFAULT_OF_ONE:
+            names = [BY_DEFAULT_OF_ONE[check]]
+        elif check in WITH_PROGRAMS_OF_THEIR_OWN:
+            names = ONE_OF_EACH_KIND
+        if check != NEEDS_DEVICES and name in names:
             pairs.append((name, check))
     return pairs
 
@@ -84,18 +93,19 @@ def test_algorithm(name, check):
 
 
 def other_pairs():
-    """Makes parameters for the other algorithms.
+    """Makes parameters for the pairs that are not in the default run.
 
     A third of the pairs is slow; every algorithm and every check is among them. A release has all.
     """
     covered = pytest.mark.release('test_algorithm_with_programs_of_its_own')
-    others = [name for name in ALGORITHMS if name not in ONE_OF_EACH_KIND]
-    return [
-        pytest.param(name, check, marks=() if (i + j) % 3 == 0 else covered)
-        for i, name in enumerate(others)
-        for j, check in enumerate(WITH_PROGRAMS_OF_THEIR_OWN)
-        if (name, check) != WEIGHED_BY_DEFAULT
-    ]
+    default = set(default_pairs())
+    parameters = []
+    for i, name in enumerate(ALGORITHMS):
+        for j, check in enumerate(WITH_PROGRAMS_OF_THEIR_OWN):
+            if (name, check) not in default:
+                marks = () if (i + j) % 3 == 0 else covered
+                parameters.append(pytest.param(name, check, marks=marks))
+    return parameters
 
 
 @pytest.mark.slow
