@@ -110,23 +110,22 @@ def test_lanes_from_before_an_allowed_change_resume(change, finished_copy, monke
 
 
 @pytest.mark.parametrize('growth', [{'rounds': 8}, {'seeds': [0, 1]}])
-def test_an_experiment_of_python_grows(growth, tmp_path):
-    quadratic().run(tmp_path, devices=1)
-    grown = quadratic(**growth).run(tmp_path, devices=1)
+def test_an_experiment_of_python_grows(growth, quadratic_copy):
+    grown = quadratic(**growth).run(quadratic_copy, devices=1)
     assert len(grown['round']) == 4
 
 
-def test_parts_that_functions_make_are_the_same_parts(tmp_path):
+def test_parts_that_functions_make_are_the_same_parts(quadratic_copy):
     planned = quadratic()
-    before = planned.run(tmp_path, devices=1)
+    before = files_of(quadratic_copy)
     by_makers = dataclasses.replace(
         planned,
         problem=lambda: planned.problem,
         patterns={'links': lambda: planned.patterns['links']},
         algorithms={'fedavg': lambda: planned.algorithms['fedavg']},
     )
-    again = by_makers.run(tmp_path, devices=1)
-    np.testing.assert_array_equal(again['server/loss'], before['server/loss'])
+    by_makers.run(quadratic_copy, devices=1)
+    assert files_of(quadratic_copy) == before
 
 
 def test_a_grid_of_python_is_compared_at_every_point(tmp_path):
@@ -150,12 +149,12 @@ def test_a_grid_of_python_is_compared_at_every_point(tmp_path):
         planned(1.0).run(tmp_path, devices=1)
 
 
-def test_a_lane_of_another_run_is_not_joined(tmp_path):
-    for rate, folder in ((0.1, 'a'), (0.9, 'b')):
-        quadratic(rate, seeds=[0, 1]).run(tmp_path / folder, devices=1)
-    put_lane_of_another_run(tmp_path / 'b', tmp_path / 'a', '*-1@4.npz')
+def test_a_lane_of_another_run_is_not_joined(quadratic_copy, tmp_path):
+    quadratic(seeds=[0, 1]).run(quadratic_copy, devices=1)
+    quadratic(0.9, seeds=[0, 1]).run(tmp_path / 'other', devices=1)
+    put_lane_of_another_run(tmp_path / 'other', quadratic_copy, '*-1@4.npz')
     with pytest.raises(errors.InvalidError, match=r'differs from .* rounds of fedavg'):
-        runs.merge(tmp_path / 'a')
+        runs.merge(quadratic_copy)
 
 
 def test_what_a_point_of_the_grid_refuses_changes_no_file(tmp_path):
@@ -300,17 +299,6 @@ def unequal_data(num_extra=0, seeds=(0, 1)):
     )
 
 
-def test_seeds_may_draw_how_many_examples_there_are(tmp_path):
-    """Programs then differ by seed, and the folder is still one run."""
-    expected = unequal_data().run().columns
-    unequal_data(seeds=[0]).run(tmp_path, devices=1)
-    unequal_data().run(tmp_path, devices=1)
-    read = runs.read(tmp_path).columns
-    assert read.keys() == expected.keys()
-    for name, column in expected.items():
-        np.testing.assert_array_equal(read[name], column)
-
-
 @pytest.fixture(scope='module')
 def runs_of_unequal_data(tmp_path_factory):
     """Two runs, `a` and `b`, whose clients have other numbers of examples."""
@@ -318,6 +306,17 @@ def runs_of_unequal_data(tmp_path_factory):
     for num_extra, name in ((0, 'a'), (1, 'b')):
         unequal_data(num_extra).run(folder / name, devices=1)
     return folder
+
+
+def test_seeds_may_draw_how_many_examples_there_are(runs_of_unequal_data, tmp_path):
+    """Programs then differ by seed, and the folder is still one run."""
+    expected = runs.read(runs_of_unequal_data / 'a').columns
+    unequal_data(seeds=[0]).run(tmp_path, devices=1)
+    unequal_data().run(tmp_path, devices=1)
+    read = runs.read(tmp_path).columns
+    assert read.keys() == expected.keys()
+    for name, column in expected.items():
+        np.testing.assert_array_equal(read[name], column)
 
 
 @pytest.mark.parametrize('seed', [0, 1])

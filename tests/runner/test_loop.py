@@ -44,8 +44,7 @@ def test_a_grid_compiles_one_program_per_algorithm_and_links(caplog):
             client={'local_steps': 2},
             num_rounds=8,
             eval_every=4,
-            num_seeds=4,
-            grid={'client': {'learning_rate': (0.1, 0.05, 0.01)}},
+            grid={'client': {'learning_rate': (0.1, 0.05)}},
         )
     )
     with jax.log_compiles():
@@ -57,8 +56,8 @@ def test_a_grid_compiles_one_program_per_algorithm_and_links(caplog):
             m for m in compiled if m.startswith('Compiling') and f'jit({program})' in m
         ]
         assert len(started) == count, started
-    assert len(results['round']) == 2 * 3 * 2 * 4 * 2
-    for rate in (0.1, 0.05, 0.01):
+    assert len(results['round']) == 2 * 2 * 2 * 2 * 2
+    for rate in (0.1, 0.05):
         lanes = rows(results, **{'client.learning_rate': rate}, round=8)
         assert sorted({*zip(lanes['algorithm'], lanes['pattern'], strict=True)}) == [
             (a, p) for a in ('fedavg', 'fedpbc') for p in ('bernoulli', 'cohort')
@@ -282,11 +281,10 @@ def test_a_number_in_the_place_of_several_is_refused(field, form):
         in_python(**{field: 5})
 
 
-def test_a_run_resumes_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
-    quadratic().run(tmp_path)
+def test_a_run_resumes_only_with_the_draws_it_began_with(quadratic_copy, monkeypatch):
     monkeypatch.setattr(prng, 'DRAWS_VERSION', prng.DRAWS_VERSION + 1)
     with pytest.raises(ValueError, match=r'where config\.draws is \d+ and not \d+'):
-        quadratic().run(tmp_path)
+        quadratic().run(quadratic_copy)
 
 
 @pytest.mark.slow

@@ -49,14 +49,11 @@ def test_another_word_is_refused():
         in_python(matmul_precision='hihg')
 
 
-def test_a_run_does_not_resume_with_another(tmp_path):
-    quadratic().run(tmp_path)
-    assert (
-        json.loads((tmp_path / 'environment.json').read_text())['matmul_precision']
-        == 'default'
-    )
+def test_a_run_does_not_resume_with_another(quadratic_copy, tmp_path):
+    environment = json.loads((quadratic_copy / 'environment.json').read_text())
+    assert environment['matmul_precision'] == 'default'
     with pytest.raises(ValueError, match='numerics'):
-        quadratic(matmul_precision='high').run(tmp_path)
+        quadratic(matmul_precision='high').run(quadratic_copy)
     quadratic(matmul_precision='high').run(tmp_path / 'high')
     environment = json.loads((tmp_path / 'high' / 'environment.json').read_text())
     assert environment['matmul_precision'] == 'high'

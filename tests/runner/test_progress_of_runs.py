@@ -19,9 +19,12 @@ def notebook(monkeypatch):
     monkeypatch.setitem(sys.modules, 'IPython', shell)
 
 
-def test_a_script_shows_nothing(capsys):
-    experiment.build(CONFIG).run()
+def test_a_script_shows_what_is_asked_for(capsys):
+    planned = experiment.build(CONFIG)
+    planned.run()
     assert capsys.readouterr() == ('', '')
+    planned.run(progress=True)
+    assert 'fedavg 1/1: 8 of 8 rounds' in capsys.readouterr().out
 
 
 def test_ipython_without_a_shell_is_a_script(capsys, monkeypatch):
@@ -38,13 +41,11 @@ def test_a_notebook_shows_one_live_line(capsys, notebook):
     assert '8/8 rounds' in output.rsplit('\r', 1)[-1]
 
 
-def test_what_is_asked_for_decides(capsys, notebook, tmp_path):
+def test_a_notebook_shows_nothing_where_that_is_asked_for(capsys, notebook, tmp_path):
     planned = experiment.build(CONFIG)
     planned.run(tmp_path, progress=False)
     planned.fork(tmp_path, 2, progress=False)
     assert capsys.readouterr() == ('', '')
-    planned.fork(tmp_path, 2, progress=True)
-    assert 'rounds' in capsys.readouterr().out
     with refusals.names('progress'):
         planned.run(progress='yes')
 

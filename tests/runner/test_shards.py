@@ -34,6 +34,13 @@ def run_all(folder, config=None, count=COUNT, order=None):
         running.run(planned.shard(index, count), folder, programs=programs)
 
 
+def tuned_quadratic():
+    """Returns an experiment of FedAvg on quadratics, whose learning rate is tuned."""
+    tuning = {'learning_rates': (0.001, 0.1), 'grow': 0, 'ties': 0, 'num_seeds': 1}
+    config = quadratic_values(client={'local_steps': 2}, tuning=tuning, metric='loss')
+    return experiment.build(config)
+
+
 def lanes_by_shard(folder):
     division = runs.read_division(folder)
     return [
@@ -60,8 +67,9 @@ def test_shards_of_one_folder_merge_to_the_bytes_of_one_process(
 def test_shards_with_folders_of_their_own_merge_too(tmp_path, tuned_run):
     folders = [tmp_path / str(index) for index in range(COUNT)]
     planned = experiment.build(tuned())
+    programs = Programs(planned.plan)
     for index, folder in enumerate(folders):
-        planned.shard(index, COUNT).run(folder)
+        running.run(planned.shard(index, COUNT), folder, programs=programs)
     runs.merge(folders, tmp_path / 'run')
     assert files_of(tmp_path / 'run') == files_of(tuned_run)
 
@@ -311,7 +319,7 @@ def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, tuned_r
 @pytest.mark.slow
 def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     """A lane of tuning is another process's when this one comes to need it."""
-    planned = experiment.build(tuned())
+    planned = tuned_quadratic()
     lane = planned.plan.schedule.first_trials('fedavg')[0]
     (tmp_path / runs.CLAIMS).mkdir()
     held = file_locks.acquire(runs.lane_lock(tmp_path, lane.name))
@@ -335,7 +343,7 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_lane_that_another_process_ran_is_not_run_again(tmp_path, monkeypatch):
     """It was free when all were looked at, and is again when this one takes it."""
-    planned = experiment.build(tuned())
+    planned = tuned_quadratic()
     lane = planned.plan.schedule.first_trials('fedavg')[0]
     there = runs.checkpoint_file(tmp_path / 'run', lane.name, lane.num_rounds)
     planned.shard(0, 1).run(tmp_path / 'other')
@@ -367,8 +375,7 @@ def test_a_division_is_read_back_as_it_was_written(tmp_path):
 @pytest.mark.slow
 def test_lanes_at_values_that_tuning_did_not_choose_are_refused(tmp_path, monkeypatch):
     """Shards without a common disk tune apart; a near tie may fall otherwise in one of them."""
-    tuning = {'learning_rates': (0.001, 0.1), 'grow': 0, 'ties': 0, 'num_seeds': 1}
-    planned = experiment.build(tuned(algorithms={'fedavg': {}}, tuning=tuning))
+    planned = tuned_quadratic()
     planned.shard(0, 2, by='seed').run(tmp_path / 'a', devices=1)
     scores = trials._scores
     monkeypatch.setattr(trials, '_scores', lambda *arguments: -scores(*arguments))
