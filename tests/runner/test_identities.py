@@ -83,6 +83,7 @@ def test_a_fork_of_what_has_changed_since_is_refused(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 def test_an_allowed_change_resumes_and_the_report_says_so(finished_copy, monkeypatch):
     study, run = finished_copy
     relabel(study, monkeypatch)
