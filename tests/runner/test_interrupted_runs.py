@@ -13,13 +13,14 @@ from tests.runner import running
 
 
 @pytest.mark.parametrize(
-    'saving', [pytest.param('always', marks=pytest.mark.slow), 'never']
+    'saving', ['always', pytest.param('never', marks=pytest.mark.slow)]
 )
 def test_an_interrupted_run_has_the_bytes_of_an_unbroken_one(
     tuned_run, tmp_path, monkeypatch, saving
 ):
     """Cut in tuning, in the main part, and in the middle of a line.
 
+    Lanes that were cut resume from their last save, or begin again where there is none.
     Only programs are kept from cut to cut, as to trace and compile them takes most of the time.
     """
     monkeypatch.setattr(
