@@ -27,7 +27,7 @@ CONFIG = {
     'problem': {'name': 'counterexample', 'num_clients': 20, 'dimension': 50},
     'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
     'client': {'local_steps': 3},
-    'algorithms': {'fedavg': {}, 'fedpbc': {}},
+    'algorithms': {'fedavg': {}, 'fedpbc': {}, 'mifa': {}},
     'tuning': {'learning_rates': (0.05, 0.1), 'num_rounds': 200, 'num_seeds': 2},
     'num_rounds': 2000,
     'eval_every': 20,
