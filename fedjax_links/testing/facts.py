@@ -188,8 +188,8 @@ class Rounds:
           mask_only: whether links hold only who is active, as a mask.
           named: whether they hold only that, as the names of a cohort.
         """
-        clients = np.arange(_NUM_CLIENTS)
-        probs = np.full(_NUM_CLIENTS, prob)
+        clients: Any = np.arange(_NUM_CLIENTS)
+        probs: Any = np.full(_NUM_CLIENTS, prob)
         state = self.start
         servers: list[np.ndarray] = []
         num_computing: list[int] = []
@@ -205,7 +205,7 @@ class Rounds:
             if mask_only:
                 links = base.LinkSample(active, probs)
             if named:
-                ids = np.flatnonzero(active).astype(np.int32)
+                ids: Any = np.flatnonzero(active).astype(np.int32)
                 links = base.cohort_links(ids, _NUM_CLIENTS, prob)
             state, metrics = self.step(state, np.int32(t), links)
             servers.append(np.asarray(self.models(state)['server']))
@@ -221,13 +221,14 @@ def _with_ring(links: base.DuplexLinkSample, prob: float) -> base.PeerLinkSample
     """Adds links between neighbours on a ring, all of them up."""
     clients = np.arange(_NUM_CLIENTS, dtype=np.int32)
     both_sides = [np.roll(clients, 1), np.roll(clients, -1)]
-    neighbours = np.sort(np.stack(both_sides, axis=1), axis=1)
+    neighbours: Any = np.sort(np.stack(both_sides, axis=1), axis=1)
+    edge_prob: Any = np.full(neighbours.shape, prob)
     return base.PeerLinkSample(
         links.mask,
         links.prob,
         neighbours,
         neighbours >= 0,
-        np.full(neighbours.shape, prob),
+        edge_prob,
         links.downlink,
         links.compute,
     )

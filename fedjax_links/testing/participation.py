@@ -139,7 +139,7 @@ def probabilities_are_probabilities(pattern: Participation, promises: Promises) 
 def cohort_sizes_are_exact(pattern: Participation, promises: Promises) -> None:
     """Where the number of active clients is fixed, every round has it."""
     needs(promises.cohort_size is not None, 'the number of active clients is not fixed')
-    sizes = base.participants(_draw(pattern, 3).masks).sum(axis=1)
+    sizes = np.asarray(base.participants(_draw(pattern, 3).masks)).sum(axis=1)
     expected = promises.cohort_size
     message = f'cohorts must have {expected} clients, got {sizes}'
     require((sizes == expected).all(), message)
