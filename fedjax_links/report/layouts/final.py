@@ -17,6 +17,7 @@ from fedjax_links.report.layouts.page import (
     PAPER_SCALE,
     Page,
     labels,
+    models_text,
 )
 from fedjax_links.report.layouts.rates import edge
 from fedjax_links.report.run_view import RunView
@@ -102,6 +103,7 @@ def best(
     if view.num_seeds > 1:
         caption += ' No interval includes the choice of the best point.'
     caption += ' An arrow marks a value at the upper (↑) or lower (↓) edge of the grid.'
+    caption += models_text(view)
     return Page('Best points of the grid', [tables.from_rows(rows, caption)])
 
 
@@ -239,7 +241,7 @@ def spread(
         'column that stream alone follows the seed and all others are those of the first seed; '
         f'under {by_seed}, all do. The relative standard error of a column is '
         f'{100 * relative_error:.0f} % for normal values; squares add up only where streams do not '
-        'interact.'
+        'interact.' + models_text(view)
     )
     table = tables.from_rows([*rows.values()], caption)
     return Page('Spread by stream of draws', [table])

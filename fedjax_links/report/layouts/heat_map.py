@@ -19,7 +19,12 @@ from fedjax_links.report.layouts.map_comparison import (
     short_name,
     words,
 )
-from fedjax_links.report.layouts.page import Page, with_panels
+from fedjax_links.report.layouts.page import (
+    Page,
+    models_text,
+    other_models,
+    with_panels,
+)
 from fedjax_links.report.run_view import RunView
 
 # Sizes in inches.
@@ -96,7 +101,8 @@ def heat_map(
         cell_width=panel_width / num_columns,
         letters=letters,
     )
-    page = Page('Who is ahead where', compared_map.tables(caption), caption=caption)
+    shown_tables = compared_map.tables(caption + models_text(view))
+    page = Page('Who is ahead where', shown_tables, caption=caption)
     return with_panels(
         page,
         map_panels,
@@ -267,10 +273,4 @@ def _legend_title(compared_map: ComparedMap) -> str:
     if compared_map.has_equivalent:
         margin_text = compared_map.metric.margin_text(compared_map.margin)
         hatched += f', dotted where it lies within {margin_text}'
-    models = {}
-    for label, (algorithm, _) in compared_map.view.members.items():
-        model = compared_map.view.main_models[label]
-        if model != 'server':
-            name = compared_map.view.name(algorithm)
-            models[algorithm] = f'{name} at its {model.replace("_", " ")}'
-    return '; '.join([*parts, hatched, *models.values()])
+    return '; '.join([*parts, hatched, *other_models(compared_map.view)])

@@ -61,17 +61,22 @@ def labels(view: RunView, key: FinalKey, *, model: bool = False) -> dict[str, st
     return cells
 
 
-def models_text(view: RunView) -> str:
-    """Says which models a table of main models is of; nothing if all are the servers'."""
-    exceptions: dict[str, None] = {}
-    for label, model in view.main_models.items():
+def other_models(view: RunView) -> list[str]:
+    """Says of each algorithm at which model it is shown, if not at the server's."""
+    texts: dict[str, str] = {}
+    for label, (algorithm, _) in view.members.items():
+        model = view.main_models[label]
         if model != 'server':
-            algorithm, _ = view.members[label]
-            text = f'the {model.replace("_", " ")} of {view.name(algorithm)}'
-            exceptions[text] = None
-    if not exceptions:
-        return ''
-    return f' Of server models, but {", ".join(exceptions)}.'
+            texts[algorithm] = (
+                f'{view.name(algorithm)} at its {model.replace("_", " ")}'
+            )
+    return list(texts.values())
+
+
+def models_text(view: RunView) -> str:
+    """Ends a caption with the models that are not the servers'."""
+    texts = other_models(view)
+    return f' {"; ".join(texts)}.' if texts else ''
 
 
 def rounds_of_map(view: RunView, num_rounds: int) -> str:
