@@ -61,7 +61,8 @@ class FedpbcMoments(NamedTuple):
       server_mean: float64[T + 1, d], ``E[x^t]``.
       server_mean_square: float64[T + 1], ``E ||x^t - x*||^2``.
       limit_server_mean: float64[d], limit of ``E[x^t]``.
-      limit_server_mean_square: its limit, the noise floor of the server model squared.
+      limit_server_mean_square: limit of ``server_mean_square``, the squared noise floor of the
+        server model.
     """
 
     client_mean: np.ndarray
@@ -330,20 +331,28 @@ def _fedpbc_limit_mean_square(system: _FedpbcSystem, clients: np.ndarray) -> flo
     """
     size = len(system.offsets)
 
-    def residual_map(vector: np.ndarray) -> np.ndarray:
-        covariance = vector.reshape(size, size)
+    def left_side(vector: np.ndarray) -> np.ndarray:
+        # `gossip` maps symmetric matrices. Rounding errors that are not symmetric would grow.
+        covariance = _symmetric_part(vector.reshape(size, size))
         mixed = system.gossip(covariance)
-        return (covariance - system.contraction**2 * mixed).ravel()
+        return _symmetric_part(covariance - system.contraction**2 * mixed).ravel()
 
     trained = system.trained(clients)
     operator = sparse_linalg.LinearOperator(
-        (size**2, size**2), residual_map, dtype=np.float64
+        (size**2, size**2), left_side, dtype=np.float64
     )
-    right_side = (system.gossip(trained @ trained.T) - clients @ clients.T).ravel()
-    solution, _ = sparse_linalg.cg(operator, right_side, rtol=1e-13, maxiter=10_000)
+    right_side = system.gossip(trained @ trained.T) - clients @ clients.T
+    solution, _ = sparse_linalg.cg(
+        operator, _symmetric_part(right_side).ravel(), rtol=1e-13, maxiter=10_000
+    )
     moment = system.second_moment(solution.reshape(size, size), trained)
     # Rounding may leave it slightly below zero.
     return max(0.0, float(np.sum(system.pairs * moment)) / system.non_empty)
+
+
+def _symmetric_part(matrix: np.ndarray) -> np.ndarray:
+    """Returns the mean of a matrix and its transpose."""
+    return 0.5 * (matrix + matrix.T)
 
 
 def _checked(
@@ -356,7 +365,7 @@ def _checked(
 
 
 def _checked_rounds(num_rounds: int, targets: np.ndarray) -> int:
-    """Checks the number of rounds, whose results have two numbers by coordinate of the targets."""
+    """Checks the number of rounds. Each has two results per coordinate of the targets."""
     num_bytes = 16 * targets.shape[1]
     return _checks.checked_rounds(
         'num_rounds', num_rounds, minimum=0, num_bytes=num_bytes

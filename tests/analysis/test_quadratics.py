@@ -158,6 +158,35 @@ def test_fedpbc_moments_equal_enumeration(rng, probs):
     np.testing.assert_allclose(moments.limit_server_mean_square, square[-1], atol=1e-9)
 
 
+@pytest.mark.parametrize('learning_rate', [1e-3, 1e-4, 1e-5])
+def test_fedpbc_limit_for_small_steps_and_rare_links(learning_rate):
+    """Rounding errors once grew in the solve, and the limit was off or zero."""
+    probs = np.array([1.2e-5, 3e-1, 1e-1, 2e-3, 7e-4, 6e-5])
+    targets = np.array([[1.0], [-0.5], [2.0], [0.3], [-1.2], [-1.6]])
+    factor = 1.0 - learning_rate
+    limit = analysis.fedpbc_fixed_point(probs, targets, learning_rate, 1)
+    trained = factor * limit.clients + (1.0 - factor) * targets
+
+    def kron(mask):
+        matrix = enumeration.mixing(mask)
+        return np.kron(matrix, matrix)
+
+    def pairs(mask):
+        return np.outer(mask, mask) / max(mask.sum(), 1) ** 2
+
+    mapped = enumeration.expected(probs, kron)
+    right_side = mapped @ (trained @ trained.T).ravel()
+    right_side -= (limit.clients @ limit.clients.T).ravel()
+    covariance = np.linalg.solve(np.eye(36) - factor**2 * mapped, right_side)
+    moment = factor**2 * covariance.reshape(6, 6) + trained @ trained.T
+    expected = np.sum(enumeration.expected(probs, pairs) * moment)
+    expected /= 1.0 - np.prod(1.0 - probs)
+    moments = analysis.fedpbc_mean_and_covariance(
+        probs, targets, learning_rate, 1, num_rounds=0
+    )
+    np.testing.assert_allclose(moments.limit_server_mean_square, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize('probs', [*CASES, [1e-6, 1e-4, 1e-5, 0.9]])
 def test_second_moment_maps_equal_enumeration(rng, probs):
     values = rng.normal(size=(len(probs), 3))
