@@ -61,7 +61,7 @@ def digest_of(content: bytes) -> str:
 
 
 def rows(path: Path, name: str, first: int, stop: int) -> np.ndarray:
-    """Reads some rows of an array in a file that was not compressed, and no others.
+    """Reads some rows of an array, without loading the whole array.
 
     Args:
       path: of the file.

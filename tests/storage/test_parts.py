@@ -1,5 +1,7 @@
 """Saves that several processes divide: parts, and what is read of them."""
 
+import tracemalloc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -159,6 +161,21 @@ def test_rows_of_an_array_in_fortran_order_are_refused(tmp_path):
         ValueError, match=r"`columns` must be in C's order, got Fortran"
     ):
         checksummed_npz.rows(path, 'columns', 2, 5)
+
+
+def test_rows_are_read_without_loading_the_array(tmp_path):
+    path = tmp_path / 'table.npz'
+    table = np.zeros((64, 2**20), np.uint8)
+    path.write_bytes(checksummed_npz.npz({'table': table}, compress=False))
+    tracemalloc.start()
+    try:
+        rows = checksummed_npz.rows(path, 'table', 62, 63)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(rows, table[62:63], strict=True)
+    # The file is read up to the rows, in chunks.
+    assert peak_bytes < 0.75 * table.nbytes
 
 
 @pytest.mark.parametrize('dtype', [np.complex64, np.complex128, np.float16, np.bool_])
