@@ -16,7 +16,18 @@ from tests.attacks.junk import JUNK, KEYS, STRANGE_NAMES
 Config = everyday.Config
 Path_ = tuple[Any, ...]
 
-_SHOWN = 'names', 'names', 'title', 'caption'
+# What `_call` renames. Repeated entries here and below are chosen more often.
+_NAMED = (
+    'algorithms',
+    'algorithms',
+    'patterns',
+    'patterns',
+    'reports',
+    'names',
+    'names',
+    'title',
+    'caption',
+)
 
 
 def nodes(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
@@ -74,15 +85,17 @@ def mutated(seed: int) -> Case:
     rng = random.Random(seed)
     # Bases on files are cheap, so they come more often.
     base = rng.choice([*sorted(everyday.BASES), *everyday.ON_FILES * 4])
+    is_on_files = base in everyday.ON_FILES
     config = everyday.BASES[base](rng)
     done = [base]
-    files = made_files.write(rng) if base in everyday.ON_FILES else {}
-    values = (0, 0, 0, 1) if base in everyday.ON_FILES else (0, 1, 1, 1, 2)
-    for _ in range(rng.choice(values)):
+    files = made_files.write(rng) if is_on_files else {}
+    num_mistakes = rng.choice((0, 0, 0, 1) if is_on_files else (0, 1, 1, 1, 2))
+    for _ in range(num_mistakes):
         config, what = rng.choice(MISTAKES)(config, rng)
         done.append(what)
-    names = (0, 1, 1) if base in everyday.ON_FILES or len(done) == 1 else (0, 0, 0, 1)
-    for _ in range(rng.choice(names)):
+    needs_name = is_on_files or not num_mistakes
+    num_names = rng.choice((0, 1, 1) if needs_name else (0, 0, 0, 1))
+    for _ in range(num_names):
         config, what = _call(config, rng)
         done.append(what)
     return Case(config, '; '.join(done), files)
@@ -155,6 +168,7 @@ def _swap(config: Config, rng: random.Random) -> tuple[Config, str]:
 
 
 def _rename(config: Config, rng: random.Random) -> tuple[Config, str]:
+    """Replaces a text by the name of another thing, or spells it differently."""
     named = [(path, value) for path, value in nodes(config) if isinstance(value, str)]
     if not named:
         return _replace(config, rng)
@@ -173,6 +187,7 @@ def _rename(config: Config, rng: random.Random) -> tuple[Config, str]:
 
 
 def _misspell(config: Config, rng: random.Random) -> tuple[Config, str]:
+    """Misspells the name of a field."""
     keyed = [path for path, _ in nodes(config) if isinstance(path[-1], str)]
     path = rng.choice(keyed)
     owner = get(config, path[:-1])
@@ -210,9 +225,7 @@ def _copy(config: Config, rng: random.Random) -> tuple[Config, str]:
 def _call(config: Config, rng: random.Random) -> tuple[Config, str]:
     """Renames an algorithm, a pattern, a report or the experiment."""
     name = rng.choice(STRANGE_NAMES)
-    field = rng.choice(
-        ['algorithms', 'algorithms', 'patterns', 'patterns', 'reports', *_SHOWN]
-    )
+    field = rng.choice(_NAMED)
     if field in ('title', 'caption'):
         return {**config, field: name}, f'{field} = {name!r:.60}'
     labelled = config.get('algorithms' if field == 'names' else field)

@@ -53,6 +53,7 @@ def test_a_flag_gives_a_field_its_value(path, field, text, new, old):
     assert result == new
     assert type(result) is type(new)
     if first == 'title':
+        # It changes no result, so no caption is added.
         assert 'caption' not in values
     else:
         caption = f'Changed from the config: {field} = {new} ({old}).'
