@@ -3,7 +3,7 @@
 python -m fedjax_links figure --config=configs/sun2025_figure1.py --workdir=runs/figure1
 
 Without --workdir it writes to runs/NAME of the config. --quick shows the same with less
-computation, by the config's section quick.
+computation, by the config's section quick, and writes to runs/NAME-quick.
 """
 
 from pathlib import Path

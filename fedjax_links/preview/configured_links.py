@@ -17,7 +17,7 @@ from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
 _MAX_ROUNDS = 10**7
-"""Rounds of a run whose local rates are summed: more than anyone means."""
+"""Most rounds of a run whose local rates are summed."""
 PLAIN_SGD_OPTIONS = {
     'learning_rate',
     'decay',
@@ -40,7 +40,8 @@ class ConfiguredLinks(NamedTuple):
       participation: the pattern.
       law: its exact law, as far as that is known.
       flow_time: the sum of the local rates over all local steps of a client: the time of the
-        gradient flow that small steps follow. None unless FedAvg and FedPBC run plain local SGD.
+        gradient flow that small steps follow. None unless FedAvg and FedPBC run plain local SGD,
+        and for more than ten million rounds.
       grid_point: the grid point in words; empty if the grid does not change the links.
     """
 
@@ -127,7 +128,8 @@ def describe_first_point(experiment: Experiment, maker: parametrized.Maker) -> s
 
     Args:
       experiment: the experiment.
-      maker: of the part, such as a pattern; columns of the grid that it does not take are left out.
+      maker: what makes the part, such as a pattern. Columns of the grid that it does not take are
+        left out.
     """
     columns = {
         name: values

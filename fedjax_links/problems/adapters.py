@@ -48,10 +48,10 @@ def from_columns(
     """Makes examples of columns, and numbers their owners.
 
     Args:
-      features: E of them, of one shape: an array, a list of arrays, tensors or images of Pillow, a
+      features: E rows of one shape: an array, a list of arrays, tensors or images of Pillow, a
         ``pandas`` frame or series, a column of Hugging Face's `datasets`. Images become pixels, see
         `columns.stack_rows`.
-      labels: E of them, of one shape.
+      labels: E rows of one shape.
       owners: E names, all texts or all numbers; clients are numbered in the sorted order of these.
       names: what the first clients are called, by number: the ``names`` of the examples to train
         on, so that examples to test on have the same clients. Owners that are not among these
