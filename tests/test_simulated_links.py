@@ -9,6 +9,7 @@ import pytest
 
 from fedjax_links import (
     algorithms,
+    base,
     participation,
     simulation,
 )
@@ -53,6 +54,21 @@ def test_counters_and_last_links_follow_from_the_masks(links):
     np.testing.assert_array_equal(result.state.links.mask, mask[-1])
     np.testing.assert_array_equal(result.state.links.prob, sample.prob[-1])
     assert int(result.state.round) == NUM_ROUNDS
+
+
+def test_an_upload_counts_only_if_its_client_can_compute():
+    algorithm = algorithms.fedavg(program())
+    problem = federation.problem()
+    state = simulation.init(KEY, algorithm, BERNOULLI, problem)
+    everyone = np.ones(NUM_CLIENTS, bool)
+    compute = np.arange(NUM_CLIENTS) != 1
+    unknown = np.full(NUM_CLIENTS, np.nan, np.float32)
+    links = base.DuplexLinkSample(everyone, unknown, everyone, compute)
+    state, metrics = simulation.run_round(state, KEY, algorithm, links, problem)
+    counters = state.counters
+    np.testing.assert_array_equal(counters.participation_count, compute)
+    np.testing.assert_array_equal(counters.last_active, np.where(compute, 0, -1))
+    assert int(metrics.num_active) == compute.sum()
 
 
 def test_before_the_first_round_nobody_was_active():

@@ -142,7 +142,7 @@ def count_rounds(
 def _count_uploads(
     counters: base.ParticipationCounters, links: Links, rounds: Array
 ) -> base.ParticipationCounters:
-    """Counts the uploads of rounds int32[T] that arrived."""
+    """Counts the uploads that arrived in T rounds, whose indices are ``rounds``."""
     count, last_active = counters
     if isinstance(links, base.CohortLinkSample):
         # In place, at the cost of the cohorts rather than of all clients.
@@ -150,8 +150,9 @@ def _count_uploads(
         count = count.at[links.ids].add(1, mode='drop')
         last_active = last_active.at[links.ids].max(round_of_slot, mode='drop')
     else:
-        count += jnp.sum(links.mask, axis=0, dtype=jnp.int32)
-        active_rounds = jnp.where(links.mask, rounds[:, None], -1)
+        delivered = base.delivers(links)
+        count += jnp.sum(delivered, axis=0, dtype=jnp.int32)
+        active_rounds = jnp.where(delivered, rounds[:, None], -1)
         last_active = jnp.maximum(last_active, jnp.max(active_rounds, axis=0))
     return base.ParticipationCounters(count, last_active)
 
