@@ -4,6 +4,7 @@ import shlex
 
 import pytest
 
+from fedjax_links.config import registries
 from tests.cli import command
 from tests.docs import pages
 
@@ -41,6 +42,12 @@ def test_code_runs_and_prints_what_is_shown(page):
     for block in pages.blocks(page):
         text = pages.printed(block.source, namespace)
         assert text == (block.shown or '')
+
+
+def test_the_page_on_patterns_names_all_formats_of_logs():
+    page = (pages.DOCS / 'howto' / 'add_a_pattern.md').read_text()
+    names = ', '.join(f'`{name}`' for name in registries.TRACE_FORMATS)
+    assert f'({names})' in page
 
 
 @pytest.mark.parametrize('words', list(cases()))
