@@ -204,7 +204,7 @@ WITHOUT_CHAIN = {
 
 @pytest.mark.parametrize('name', sorted(WITHOUT_CHAIN))
 def test_a_pattern_without_chain_is_refused(name):
-    plan = plans.known_plan(name)
+    plan = plans.named_plan(name)
     with pytest.raises(NotExactError, match=r'no link chain|must be positive'):
         link_chain(configured_links.bound_links(plan.experiment, plan.label))
 
@@ -212,7 +212,7 @@ def test_a_pattern_without_chain_is_refused(name):
 @pytest.mark.parametrize('name', sorted(plans.ALL.keys() - WITHOUT_CHAIN))
 def test_chain_of_a_pattern_has_its_rates(name):
     """The law of participation, or frequencies in a record, are independent of the chain."""
-    plan = plans.known_plan(name)
+    plan = plans.named_plan(name)
     chain = link_chain(configured_links.bound_links(plan.experiment, plan.label))
     rates = []
     for client in range(chain.num_clients):
@@ -221,7 +221,7 @@ def test_chain_of_a_pattern_has_its_rates(name):
     if plan.law.rates is not None:
         np.testing.assert_allclose(rates, plan.law.rates, rtol=1e-6)
     else:
-        active = np.asarray(plans.known_record(name, 4000).mask).mean(axis=0)
+        active = np.asarray(plans.named_record(name, 4000).mask).mean(axis=0)
         np.testing.assert_allclose(rates, active, atol=0.08)
 
 

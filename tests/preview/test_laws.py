@@ -38,8 +38,8 @@ def batch_t(values, exact):
     ),
 )
 def test_rates_and_weights_are_those_of_the_simulated_links(name):
-    law = plans.known_plan(name).law
-    active = np.asarray(base.participants(plans.known_record(name)))
+    law = plans.named_plan(name).law
+    active = np.asarray(base.participants(plans.named_record(name)))
     assert np.abs(batch_t(active, law.rates)).max() < BOUND
     result = analysis.effective_weights(masks=active)
     off = result.weights - law.weights
@@ -50,30 +50,30 @@ def test_rates_and_weights_are_those_of_the_simulated_links(name):
 
 
 def test_a_wrong_law_is_noticed():
-    active = np.asarray(base.participants(plans.known_record('separation')))
+    active = np.asarray(base.participants(plans.named_record('separation')))
     changed = {**plans.KNOWN['separation'], 'separation': 1}
-    wrong = link_law(bind_links(changed, plans.known_plan('separation').problem))
+    wrong = link_law(bind_links(changed, plans.named_plan('separation').problem))
     assert np.abs(batch_t(active, wrong.rates)).max() > BOUND
 
 
 @pytest.mark.parametrize('name', plans.UNKNOWN)
 def test_what_is_not_known_is_not_claimed(name):
-    law = plans.known_plan(name).law
+    law = plans.named_plan(name).law
     assert law.weights is None
     assert law.probs is None
     assert not law.memoryless
 
 
 def test_links_of_one_correlation_time_have_one_decay():
-    law = plans.known_plan('markov_time').law
+    law = plans.named_plan('markov_time').law
     np.testing.assert_allclose(law.up_rate / (law.up_rate + law.down_rate), law.probs)
     np.testing.assert_allclose(1 - law.up_rate - law.down_rate, np.exp(-1 / 4))
 
 
 def test_cyclic_rates_count_whole_cycles():
-    law = plans.known_plan('cyclic').law
+    law = plans.named_plan('cyclic').law
     # All clients start down, once.
-    active = base.participants(plans.known_record('cyclic', 1010))[10:]
+    active = base.participants(plans.named_record('cyclic', 1010))[10:]
     np.testing.assert_allclose(active.mean(axis=0), law.rates, atol=1e-12)
     assert law.period == 10
 

@@ -18,8 +18,8 @@ HOUR = 3600.0
     'name', cases(plans.ALL, ['bernoulli', 'cyclic', 'duplex', 'markov', 'separation'])
 )
 def test_the_text_fits(name):
-    record = plans.known_record(name, 400)
-    text = links.text('title', record, plans.known_plan(name).law)
+    record = plans.named_record(name, 400)
+    text = links.text('title', record, plans.named_plan(name).law)
     assert max(map(len, text.splitlines())) <= 80
     assert len(text.splitlines()) <= 30
 
@@ -60,12 +60,12 @@ def test_bands_of_many_clients_fit_into_a_line():
 
 
 def test_deliveries_and_receipts_are_counted_apart():
-    record = plans.known_record('duplex', 400)
+    record = plans.named_record('duplex', 400)
     active = base.participants(record)
     delivers = base.delivers(record)
     np.testing.assert_array_equal(active, delivers & record.downlink & record.compute)
     assert not np.array_equal(active, delivers)
-    text = links.text('t', record, plans.known_plan('duplex').law)
+    text = links.text('t', record, plans.named_plan('duplex').law)
     assert (
         f'delivers {delivers.mean():.3f}, receives {record.downlink.mean():.3f}' in text
     )
@@ -77,8 +77,8 @@ def test_deliveries_and_receipts_are_counted_apart():
     cases(['markov', 'duplex', 'always', 'sine', 'separation'], ['markov', 'duplex']),
 )
 def test_the_picture_is_written(name, tmp_path):
-    record = plans.known_record(name, 300)
-    law = plans.known_plan(name).law
+    record = plans.named_record(name, 300)
+    law = plans.named_plan(name).law
     links.picture(tmp_path / 'a.png', 'title', record, law)
     assert (tmp_path / 'a.png').read_bytes()[:4] == b'\x89PNG'
 

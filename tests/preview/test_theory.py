@@ -34,7 +34,7 @@ def screen_of_law(links, problem=None):
 @functools.cache
 def known_screen(name):
     """The screen of links of a name in `plans`, written once."""
-    return theory.text(plans.known_plan(name), plans.known_record(name, 640))
+    return theory.text(plans.named_plan(name), plans.named_record(name, 640))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_links_that_never_deliver_have_a_screen(links):
 
 def test_a_long_title_fits_the_screen():
     plan = plans.plan(plans.KNOWN['bernoulli'], title='long ' * 30)
-    text = theory.text(plan, plans.known_record('bernoulli', 100))
+    text = theory.text(plan, plans.named_record('bernoulli', 100))
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -80,7 +80,7 @@ def number(text, pattern):
 
 
 def test_exact_predictions_are_those_of_the_analysis():
-    plan = plans.known_plan('bernoulli')
+    plan = plans.named_plan('bernoulli')
     text = known_screen('bernoulli')
     targets = np.asarray(plan.problem.data, np.float64)
     fixed_point = analysis.fedavg_fixed_point(plan.law.probs, targets)
@@ -96,7 +96,7 @@ def test_exact_predictions_are_those_of_the_analysis():
 
 def test_empty_rounds_are_counted_where_steps_must_be_small():
     text = known_screen('markov')
-    empty = np.prod([1 - prob for prob in plans.known_plan('markov').law.probs])
+    empty = np.prod([1 - prob for prob in plans.named_plan('markov').law.probs])
     assert ', exact for small steps\n' in text
     assert f'\n  larger steps: empty rounds change it, {empty:.2g} of all\n' in text
 

@@ -1,4 +1,4 @@
-"""Small experiments over every kind of links that has a known law, and some that have none."""
+"""Small experiments over links whose weights are known exactly, and some whose are not."""
 
 import functools
 
@@ -89,7 +89,7 @@ ALL = {**KNOWN, **UNKNOWN}
 
 
 def planned(config):
-    """The experiment of a config that need not say what runs."""
+    """The experiment of a config, which may leave out algorithms and rounds."""
     rounds = config.get('num_rounds', 10)
     runs = {
         'title': 'test',
@@ -113,27 +113,27 @@ def record(built, num_rounds, seed=0):
 
 
 def coins(num_clients, num_rounds=64):
-    """A record of fair coins, for what a screen says of any record."""
+    """A record of fair coins, where any record will do."""
     mask = np.random.default_rng(0).random((num_rounds, num_clients)) < 0.5
     return base.LinkSample(mask, np.full(mask.shape, 0.5, np.float32))
 
 
 @functools.cache
-def known_plan(name):
+def named_plan(name):
     """Twelve clients over the links of a name above, built once."""
     return plan(ALL[name])
 
 
 @functools.cache
 def _long_record(name):
-    return record(known_plan(name), 6400)
+    return record(named_plan(name), 6400)
 
 
-def known_record(name, num_rounds=6400):
+def named_record(name, num_rounds=6400):
     """The first rounds of a record of these links, which is sampled once."""
     return jax.tree.map(lambda leaf: leaf[:num_rounds], _long_record(name))
 
 
 def summary_lines(config):
-    """Lines of the prediction for a config that need not say what runs."""
+    """Lines of the prediction for a config, completed as in `planned`."""
     return theory.summary(planned(config)).splitlines()
