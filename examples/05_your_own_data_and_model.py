@@ -13,7 +13,7 @@
 # # Data and a model of your own
 #
 # A problem is arrays, an owner for each example, a way to draw parameters and a loss. So any
-# library of models fits that has a pure function in it. Here is one network in four forms: flax
+# library fits whose models can be called as pure functions. Here is one network in four forms: flax
 # linen, flax nnx, a plain function, and a pair (init, apply) as Haiku's `transform` returns it.
 
 # %%
@@ -51,7 +51,7 @@ print(partition.report(owners, train[1]))
 # %% [markdown]
 # ## flax linen
 #
-# The short way: `from_flax` takes the module, its loss and metrics are those of classification.
+# The short way: `from_flax` takes the module. Loss and metrics are those of classification.
 
 
 # %%
@@ -165,7 +165,7 @@ class Transformed(NamedTuple):
 
 
 def init(rng, x):
-    """Draws kernels by He's law, as Haiku has its modules in a dictionary."""
+    """Draws kernels by He's law, in a dictionary of modules as Haiku has it."""
     first, second = jax.random.split(rng)
     draw = jax.nn.initializers.he_normal()
     return {
@@ -188,8 +188,8 @@ haiku_like = classifier(
 # %% [markdown]
 # ## Trained
 #
-# FedPBC over links that favour some clients, four seeds. Linen and the plain function are the same
-# numbers, so their curves lie on each other; the other two draw their own first parameters.
+# FedPBC over links that favour some clients, four seeds. Linen and the plain function give the same
+# numbers, so their curves coincide. The other two draw their own first parameters.
 
 # %%
 client = local_training.local_sgd(0.05, local_steps=5, batch_size=16)
