@@ -46,7 +46,7 @@ def configs() -> dict[str, dict[str, str]]:
 
 
 def _docstrings(paths: Iterable[Path], *, defining: str) -> dict[str, str]:
-    """Returns the docstrings, by name, of the modules that define a function."""
+    """Returns the docstrings, by name, of the modules with a function named ``defining``."""
     docstrings: dict[str, str] = {}
     for path in paths:
         module = ast.parse(path.read_text(encoding='utf-8'))

@@ -55,8 +55,8 @@ def amplified_fedavg(
       local_train: the client program L_i.
       period: P, rounds per block, at least 1; 500 in the paper.
       amplification: eta, positive; at least 1 in the paper.
-      start_round: rounds of plain FedAvg before the first block (warm-up): x_ref and the clock
-        start there.
+      start_round: rounds of plain FedAvg before the first block (warm-up), which starts from the
+        model that they end with.
 
     Returns:
       The algorithm; models: ``server``.

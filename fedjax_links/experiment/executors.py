@@ -35,7 +35,7 @@ class Shardable(Protocol):
 
     @property
     def plan(self) -> Plan:
-        """Returns what running it takes."""
+        """Returns what it runs, lane by lane."""
 
     def shard(self, index: int, count: int, *, by: str) -> 'Shardable':
         """Returns the same experiment with one shard of its lanes."""
@@ -145,7 +145,7 @@ def run(
 
 
 def _num_jobs(plan: Plan, jobs: int | None, devices: int | None) -> int:
-    """Returns the number of jobs: one per lane, up to ``jobs``."""
+    """Checks both numbers; returns that of the jobs: one per lane, up to ``jobs``."""
     for name, number in (('jobs', jobs), ('devices', devices)):
         if number is not None:
             checks.static_int(name, number)
@@ -224,7 +224,7 @@ class _Reporter:
     Attributes:
       store: the folder.
       listeners: the callbacks.
-      reported: rounds that were reported, by lane.
+      reported: the last round that was reported, by lane.
       stages: pairs of algorithm and stage that were reported.
     """
 

@@ -36,8 +36,8 @@ def duplex(
       have a duration: `quorum` for ``compute`` is a deadline of training.
 
     Raises:
-      ValueError: if the numbers of clients differ, or a part has links between clients, or
-        separate masks itself; `both` joins patterns that have these.
+      ValueError: if the numbers of clients differ, or a part has links between clients (`peers`
+        goes around all other patterns) or separate masks (`both` joins patterns with these).
 
     Example:
       >>> import jax
@@ -118,7 +118,7 @@ def unavailable(pattern: Participation) -> Participation:
 
 
 def duplex_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Returns the exact law of `duplex`, if its parts are independent over clients and rounds."""
+    """Returns the exact law of `duplex`: that of its only part, else as for `both`."""
     if len(inputs.parts) == 1:
         (law,) = inputs.parts.values()
     else:
@@ -127,5 +127,5 @@ def duplex_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
 
 
 def unavailable_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Returns the exact law of `unavailable`: that of its pattern."""
+    """Returns the exact law of `unavailable`: that of its pattern, with one mask for all."""
     return inputs.parts['pattern']._replace(is_duplex=False)

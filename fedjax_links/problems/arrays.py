@@ -102,17 +102,17 @@ def from_arrays(
       metrics: ``(params, batch) -> {name: []}``, means over a `Batch`; the loss alone by default.
         For a loss by name, as in `from_flax`.
       predict: ``(params, features) -> outputs``, [B, ...] each, for a loss by name.
-      eval_data: a pair (features, labels) to evaluate on, or with the owners of these examples a
-        triple, so that models are evaluated over clients too (`evaluation.over_clients`); owners
+      eval_data: a pair (features, labels) to evaluate on; or a triple with the owners of these
+        examples, so that models are evaluated over clients too (`evaluation.over_clients`). Owners
         from N on are clients that do not train. By default the clients' own data, and what
         experiments measure there is called ``train_...``.
-      random_loss_fn: ``(params, batch, key) -> []``, to train on instead of ``loss_fn``; the key is
-        of the seed, round, client and local step.
+      random_loss_fn: ``(params, batch, key) -> []``, to train on instead of ``loss_fn``; each seed,
+        round, client and local step has another key.
       larger_is_better: names of the ``metrics`` that are better when larger; all others are then
         better when smaller. None: not stated.
       objective: states that ``loss_fn`` is that of a linear model, so that limits and accuracies
         can be predicted; None: not stated.
-      client_names: what the data call each of the N clients, by number, such as
+      client_names: what the data call each client, then each owner from N on, by number, such as
         `adapters.from_columns` returns; by these names logs of availability find their clients.
 
     Returns:
@@ -120,8 +120,8 @@ def from_arrays(
 
     Raises:
       ValueError: if lengths differ, an owner is not a client id, a client owns nothing, or
-        ``larger_is_better`` names what is not measured; for an unknown loss or metric, one by name
-        without ``predict``, or beside labels that it does not read, and ``predict`` without one.
+        ``larger_is_better`` names what is not measured. For a loss by name: if it or a metric is
+        unknown, labels do not fit or ``predict`` is missing; a function must not have it.
     """
     owners = checks.ids('clients', clients)
     counts = _counts(owners, client_names)
@@ -135,10 +135,10 @@ def from_arrays(
     user_functions.check_random_loss(random_loss_fn)
     if isinstance(loss_fn, str):
         name = loss_fn
-        loss_fn, measure, outputs = _by_name(name, metrics, predict, params, rows)
-        targets = losses.fit_labels(name, 'labels', targets, outputs)
+        loss_fn, measure, shape = _by_name(name, metrics, predict, params, rows)
+        targets = losses.fit_labels(name, 'labels', targets, shape)
         if held_out:
-            held_out[1] = losses.fit_labels(name, 'eval_data', held_out[1], outputs)
+            held_out[1] = losses.fit_labels(name, 'eval_data', held_out[1], shape)
         if larger_is_better is None:
             larger_is_better = [
                 metric_name for metric_name, metric in measure.metrics if metric.larger
@@ -215,12 +215,12 @@ def _by_name(
         raise errors.invalid('predict', 'be given for a loss by name', None)
     if callable(metrics):
         raise errors.invalid('metrics', 'be names for a loss by name', metrics)
-    of_outputs, measured = losses.look_up(loss, metrics)
+    outputs_loss, metrics_by_name = losses.look_up(loss, metrics)
     outputs, _, by_batch = model_outputs.eval_outputs(
         'predict', predict, params, {'features': rows}
     )
-    measure = losses.ByName(tuple(measured.items()), predict, by_batch)
-    return Partial(loss_of_outputs, of_outputs, predict), measure, outputs.shape[1:]
+    measure = losses.ByName(tuple(metrics_by_name.items()), predict, by_batch)
+    return Partial(loss_of_outputs, outputs_loss, predict), measure, outputs.shape[1:]
 
 
 def _by_function(
@@ -279,11 +279,12 @@ def generated(
     checks.optional_functions(metrics=metrics)
     key = jax.random.key(seed)
     make = Partial(_make, examples)
-    shapes = jax.tree.leaves(jax.eval_shape(make, key, jnp.int32(0)))
-    lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in shapes}
+    batch = jax.eval_shape(make, key, jnp.int32(0))
+    leaves = jax.tree.leaves(batch)
+    lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in leaves}
     length = min(lengths, default=0)
     if len(lengths) != 1 or not length:
-        got = [list(leaf.shape) for leaf in shapes]
+        got = [list(leaf.shape) for leaf in leaves]
         raise errors.invalid('examples', 'give leaves of one length, at least 1', got)
     evaluates_training_data = eval_data is None
     if evaluates_training_data:
@@ -292,7 +293,6 @@ def generated(
         eval_data = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), by_client)
     measure = metrics or Partial(loss_alone, loss_fn)
     params = jax.eval_shape(init_params, key)
-    batch = jax.eval_shape(make, key, jnp.int32(0))
     user_functions.check_results(loss_fn, metrics, params, batch, eval_data)
     return Problem(
         data=key,

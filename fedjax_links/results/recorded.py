@@ -30,7 +30,7 @@ def rounds_of(facts: RunFacts) -> np.ndarray:
 
 
 def point_key(point: Point) -> PointKey:
-    """Returns a key for a grid point, however the numbers are written."""
+    """Returns a key for a grid point, equal for 1 and 1.0, and for a list and a tuple."""
     items: set[tuple[str, object]] = set()
     for name, value in point.items():
         comparable = dataset.as_tuple(value)
@@ -78,7 +78,7 @@ def final_metrics(
       stage: `MAIN`; or `TIE`, whose points have the columns that are tuned too.
       metric: that of the run by default.
       model: the one to show by default.
-      tail: fraction of the evaluations, the last ones, that each lane is averaged over.
+      tail: the last evaluations, which each lane is averaged over, as a fraction of all.
 
     Returns:
       By `cell_key` of pattern and point, a number for each seed; NaN where a lane diverged.
@@ -90,7 +90,8 @@ def final_metrics(
         name: rows[name].tolist() for name in _grid_names(facts, stage) if name in rows
     }
     shown_model = model or main_models(facts)[label]
-    column = f'{shown_model}/{metric or facts["metric"]}'  # absent before any line
+    # Before the first line there is no such column, and no row.
+    column = f'{shown_model}/{metric or facts["metric"]}'
     patterns = rows['pattern'].tolist()
     finite = is_finite(rows)
     evaluations: dict[CellKey, dict[int, list[float]]] = {}
@@ -144,8 +145,8 @@ class SeriesRows(NamedTuple):
     Attributes:
       members: the algorithm and the point of each series, in the order of algorithms and of the
         grid.
-      rows: those of the run. A lane whose pattern lacks a column of the grid belongs to the series
-        of each of its values, so its rows are repeated.
+      rows: of the stage. A lane whose pattern lacks a column of the grid belongs to the series of
+        each of its values, so its rows are repeated.
       series: int[rows], the index of the series of each row.
     """
 
@@ -239,7 +240,7 @@ def _is_missing(value: object) -> bool:
 
 
 def _points(rows: Columns, facts: RunFacts, stage: str) -> list[Point]:
-    """Returns the grid points, in the columns that some row has a value of."""
+    """Returns the points of a stage, in the columns that some row has a value of."""
     main_names = _recorded_names(rows, facts['grid'])
     points = grids.project(grids.points(facts['grid'], facts['grid_mode']), main_names)
     if stage != TUNING:
