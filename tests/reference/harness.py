@@ -125,10 +125,12 @@ def follow_many(settings, make, expected, *, links=None, **options) -> list:
       The final algorithm state of each.
     """
     links = links or [None for _ in settings]
+    num_programs = _simulate._cache_size()
     states = []
     for setting, path, others in zip(settings, expected, links, strict=True):
         result = follow(setting, make, path, atol=1e-12, links=others, **options)
         states.append(result.state.algorithm)
+    assert _simulate._cache_size() <= num_programs + 1
     return states
 
 
