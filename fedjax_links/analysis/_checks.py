@@ -20,6 +20,13 @@ def require(is_valid: object, name: str, requirement: str, got: object) -> None:
         raise errors.invalid(name, requirement, got)
 
 
+def require_value(is_valid: object, name: str, requirement: str, value: object) -> None:
+    """Raises an error that shows a value of any size unless a condition holds."""
+    # The text of a large chain or list takes long, so only an error makes it.
+    if not is_valid:
+        raise errors.invalid(name, requirement, errors.text_of(value))
+
+
 def as_array(name: str, values: object, requirement: str) -> np.ndarray:
     """Converts values of any kind to an array; raises for ragged rows."""
     try:
@@ -49,7 +56,7 @@ def _has_numbers(dtype: np.dtype) -> bool:
 def checked_number(name: str, value: object) -> float:
     """Returns one real number as a float."""
     array = as_doubles(name, value)
-    require(array.ndim == 0, name, 'be one number', errors.text_of(value))
+    require_value(array.ndim == 0, name, 'be one number', value)
     return float(array)
 
 
@@ -84,9 +91,7 @@ def checked_contraction(learning_rate: object, local_steps: Any) -> float:
 
 def checked_kind(name: str, value: object, kind: type, what: str) -> None:
     """Raises unless ``value`` is of a class; ``what`` describes one."""
-    # The text of a large chain takes long, so only an error makes it.
-    if not isinstance(value, kind):
-        raise errors.invalid(name, f'be {what}', errors.text_of(value))
+    require_value(isinstance(value, kind), name, f'be {what}', value)
 
 
 def checked_shape(
@@ -193,7 +198,7 @@ def checked_client_weights(name: str, values: ArrayLike) -> np.ndarray:
 def checked_rate(name: str, values: ArrayLike) -> np.ndarray:
     """Returns transition probabilities of any shape as float64."""
     array = as_doubles(name, values)
-    require(array.size, name, 'hold numbers', errors.text_of(values))
+    require_value(array.size, name, 'hold numbers', values)
     return checked(name, array, (array >= 0) & (array <= 1), 'lie in [0, 1]')
 
 
@@ -269,14 +274,14 @@ def checked_rounds(name: str, value: Any, *, minimum: int, num_bytes: int = 0) -
     rounds = checked_int(name, value, minimum=minimum, maximum=None)
     check_memory(name, value, num_bytes * rounds)
     requirement = f'be at most {_MAX_ROUNDS:,}, as rounds run one after another'
-    require(rounds <= _MAX_ROUNDS, name, requirement, errors.text_of(value))
+    require_value(rounds <= _MAX_ROUNDS, name, requirement, value)
     return rounds
 
 
 def checked_flag(name: str, value: object) -> bool:
     """Returns True or False as a Python bool; raises for any other value."""
     is_flag = isinstance(value, bool | np.bool_)
-    require(is_flag, name, 'be True or False', errors.text_of(value))
+    require_value(is_flag, name, 'be True or False', value)
     return bool(value)
 
 

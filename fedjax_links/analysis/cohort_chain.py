@@ -15,7 +15,6 @@ from scipy.sparse import csgraph
 from scipy.sparse import linalg as sparse_linalg
 
 from fedjax_links.analysis import _checks
-from fedjax_links.core import errors
 
 MAX_COHORTS = 200_000  # They take 0.1 s for each state of a chain.
 _MAX_ORDERED = 10  # Clients of a cohort, whose 10! orders take half a minute.
@@ -209,17 +208,18 @@ def cohort_draws(
 ) -> CohortDraws:
     """Lists the draws of minimum separation, arguments as in `minimum_separation_chain`."""
     weights, waits, size = _checked_separation(weights, separation, cohort_size)
+    requirement = (
+        f'leave `cohort_size` {size} of {weights.size} clients selectable '
+        'in every round'
+    )
+    all_waits = waits.tolist()
     states = [(0,) * weights.size]
     index_of_state = {states[0]: 0}
     transitions = []
     for source, state in enumerate(states):  # The list grows meanwhile.
         eligible = np.flatnonzero(np.equal(state, 0))
-        requirement = (
-            f'leave `cohort_size` {size} of {weights.size} clients selectable '
-            'in every round'
-        )
         has_cohort = len(eligible) >= size
-        _checks.require(has_cohort, 'separation', requirement, waits.tolist())
+        _checks.require(has_cohort, 'separation', requirement, all_waits)
         law = cohort_law(weights[eligible], size, design)
         cohorts = eligible[law.cohorts]
         # Waits fall by one; those of the selected clients start again.
@@ -268,7 +268,7 @@ def _checked_separation(
     waits = _checks.as_array('separation', separation, requirement)
     are_counts = waits.dtype.kind in 'iu' and np.all(waits >= 0)
     is_valid = are_counts and waits.shape in ((), weights.shape)
-    _checks.require(is_valid, 'separation', requirement, errors.text_of(separation))
+    _checks.require_value(is_valid, 'separation', requirement, separation)
     waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     return weights, waits, size

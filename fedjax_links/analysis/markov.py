@@ -60,7 +60,7 @@ def markov_autocorrelation(
     requirement = 'hold integers of at least 0'
     lags = _checks.as_array('lag', lag, requirement)
     is_valid = lags.dtype.kind in 'iu' and np.all(lags >= 0)
-    _checks.require(is_valid, 'lag', requirement, errors.text_of(lag))
+    _checks.require_value(is_valid, 'lag', requirement, lag)
     lag_one = 1.0 - up - down
     try:
         np.broadcast_shapes(lag_one.shape, lags.shape)

@@ -77,3 +77,18 @@ def test_public_names_document_their_formula_or_fields():
     for name in analysis.__all__:
         text = getattr(analysis, name).__doc__
         assert 'Returns:' in text or 'Attributes:' in text, name
+
+
+def test_checks_make_the_text_of_a_value_only_in_errors():
+    """`_checks.require_value` does; an argument of `_checks.require` is made in each call."""
+    for path in FOLDER.rglob('*.py'):
+        for call in calls_of('require', ast.parse(path.read_text())):
+            eager = [*calls_of('text_of', call), *calls_of('repr', call)]
+            assert not eager, f'{path}:{call.lineno}'
+
+
+def calls_of(name, tree):
+    """Yields the calls of functions of a name within a piece of code."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(name):
+            yield node

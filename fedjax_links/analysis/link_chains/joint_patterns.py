@@ -244,5 +244,5 @@ def _labels(groups: ArrayLike, num_groups: int | None = None) -> np.ndarray:
         is_valid = np.array_equal(used, np.arange(count))
     if num_groups is not None:
         requirement = f'have labels 0 to {num_groups - 1}, each of them used'
-    _checks.require(is_valid, 'groups', requirement, errors.text_of(groups))
+    _checks.require_value(is_valid, 'groups', requirement, groups)
     return labels.astype(np.int64)

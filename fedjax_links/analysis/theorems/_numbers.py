@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
-from fedjax_links.core import errors
 
 _BISECTIONS = 200
 
@@ -28,7 +27,7 @@ def at_least_one(name: str, value: int) -> int:
     """Returns ``value`` as an integer of at least 1, of nearly any size, or raises."""
     number = _checks.checked_int(name, value, minimum=1, maximum=None)
     # Divisions convert it to a float.
-    _checks.require(number <= 1e300, name, 'be at most 1e300', errors.text_of(value))
+    _checks.require_value(number <= 1e300, name, 'be at most 1e300', value)
     return number
 
 
@@ -40,7 +39,7 @@ def check_size(name: str, vector: np.ndarray, size: int) -> None:
 def client_vectors(name: str, values: ArrayLike) -> np.ndarray:
     """Returns values float[N, d] or float[N], of any N, as float64[N, d]."""
     array = _checks.as_doubles(name, values)
-    _checks.require(array.size, name, 'hold numbers', errors.text_of(values))
+    _checks.require_value(array.size, name, 'hold numbers', values)
     num_clients = len(np.atleast_1d(array))
     vectors = _checks.checked_targets(name, array, num_clients)
     return vectors.reshape(num_clients, -1)

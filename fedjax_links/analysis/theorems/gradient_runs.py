@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks, linear_models
 from fedjax_links.analysis.theorems import _numbers
-from fedjax_links.core import errors
 
 
 class TrainedClients(NamedTuple):
@@ -163,7 +162,7 @@ def client_objectives(
     ids = _checks.as_array('owners', owners, fits)
     _checks.require(ids.shape == (len(rows),), 'owners', fits, f'shape {ids.shape}')
     are_ids = ids.dtype.kind in 'iu' and ids.min(initial=0) >= 0
-    _checks.require(are_ids, 'owners', 'be int[E], from 0', errors.text_of(owners))
+    _checks.require_value(are_ids, 'owners', 'be int[E], from 0', owners)
     fits = f'have one row per example ({len(rows)})'
     targets = _checks.as_array('labels', labels, fits)
     has_rows = targets.shape[:1] == (len(rows),)
