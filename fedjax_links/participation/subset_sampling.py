@@ -1,10 +1,7 @@
 """Draws random subsets of eligible clients, from which patterns are built.
 
-Each ``*_subset`` function returns ids int32[B] of exactly ``size`` = B of the ``eligible`` clients,
-bool[N], in increasing order. If fewer are eligible it returns all of them, and an empty slot holds
-N. ``weights``, float[N], are relative to the largest (`relative_weights`), and those of eligible
-clients are positive. Draws that take the best of N priorities cost O(N): priorities are float32,
-for which XLA selects the top entries without a full sort.
+Draws that take the best of N priorities cost O(N): priorities are float32, for which XLA selects
+the top entries without a full sort.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +22,17 @@ SMALLEST_WEIGHT = 1e-30
 
 
 def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
-    """Draws ``size`` of the eligible clients, uniformly without replacement."""
+    """Draws some of the eligible clients, uniformly without replacement.
+
+    Args:
+      key: random key.
+      eligible: bool[N].
+      size: B, from 0 to N.
+
+    Returns:
+      int32[B], ids in increasing order. If fewer clients are eligible, all of them, and N in each
+      empty slot.
+    """
     bits = jax.random.bits(key, eligible.shape, 'uint32')
     # Positive floats are ordered as their bits. These have 30 random bits and are normal.
     float_bits = (bits >> 2) + np.uint32(1 << 23)
@@ -37,6 +44,16 @@ def successive_subset(key: Key, eligible: Array, weights: Array, size: int) -> A
     """Draws clients one after the other, by weight among the rest (Plackett-Luce).
 
     The B clients with the largest ``log w_i + Gumbel_i`` have this law, so no loop is needed.
+
+    Args:
+      key: random key.
+      eligible: bool[N].
+      weights: float[N], relative to the largest (`relative_weights`), positive where eligible.
+      size: B, from 1 to N.
+
+    Returns:
+      int32[B], ids in increasing order. If fewer clients are eligible, all of them, and N in each
+      empty slot.
 
     References:
       Efraimidis & Spirakis, Weighted random sampling with a reservoir, 2006.
@@ -57,6 +74,16 @@ def product_subset(key: Key, eligible: Array, weights: Array, size: int) -> Arra
     ``R_k <= R_{k-1}`` makes the recursion's relative derivatives sum to at most one.
 
     It costs O(N B) time and memory, in 2 N sequential steps.
+
+    Args:
+      key: random key.
+      eligible: bool[N].
+      weights: float[N], relative to the largest (`relative_weights`), positive where eligible.
+      size: B, from 1 to N.
+
+    Returns:
+      int32[B], ids in increasing order. If fewer clients are eligible, all of them, and N in each
+      empty slot.
 
     References:
       Chen, Dempster & Liu, Weighted finite population sampling to maximize entropy, 1994.
@@ -89,6 +116,16 @@ def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
     """Draws one client by weight and the others uniformly among the rest (Midzuno).
 
     ``P(S)`` is proportional to ``sum_{i in S} w_i``.
+
+    Args:
+      key: random key.
+      eligible: bool[N].
+      weights: float[N], relative to the largest (`relative_weights`), positive where eligible.
+      size: B, from 1 to N.
+
+    Returns:
+      int32[B], ids in increasing order. If fewer clients are eligible, all of them, and N in each
+      empty slot.
 
     References:
       Midzuno, On the sampling system with probability proportionate to sum of sizes, 1952.
