@@ -81,7 +81,7 @@ class Table(NamedTuple):
 
         header = line([shown(title) for title in self.header])
         rule = f'|{" --- |" * len(self.header)}'
-        rows = self._rows(shown, lambda cell: f'**{cell}**')
+        rows = self._rows(shown, _bold_markdown)
         lines = [header, rule, *map(line, rows), ''] if self.header else []
         return '\n'.join([*lines, as_markdown(self.caption), ''])
 
@@ -215,6 +215,13 @@ def _escape_prose(text: str) -> str:
     shown = re.sub(r'<(?=[A-Za-z/!?])', r'\\<', text)
     shown = re.sub(r'\*+(?=\w)|(?<![\w`])_+(?=\w)', _with_backslashes, shown)
     return re.sub(r'\](?=[(:\[])', r'\\]', shown)
+
+
+def _bold_markdown(cell: str) -> str:
+    """Returns a cell of Markdown in bold, with its stars as letters, which would end it."""
+    parts = re.split('(`[^`]+`)', cell)  # code at the odd indices
+    parts[::2] = [re.sub(r'(?<!\\)\*', r'\\*', part) for part in parts[::2]]
+    return f'**{"".join(parts)}**'
 
 
 def _with_backslashes(match: re.Match[str]) -> str:

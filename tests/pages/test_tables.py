@@ -357,6 +357,20 @@ def test_markdown_shows_a_text_as_it_is(text, shown):
     assert caption == shown
 
 
+def test_stars_of_bold_cells_are_shown():
+    cells = ['+84.3 ± 0.4 [0.9] **', '-1.5 *', 'FedAvg* of `a*b`', '*mine* ↑']
+    table = tables.Table(
+        ['a'], [[cell] for cell in cells], '', [(k, 0) for k in range(4)]
+    )
+    rows = table.markdown().splitlines()[2:6]
+    assert rows[0] == r'| **+84.3 ± 0.4 [0.9] \*\*** |'
+    markdown_it = pytest.importorskip('markdown_it')
+    page = markdown_it.MarkdownIt('commonmark').enable('table').render(table.markdown())
+    for cell in cells:
+        code = cell.replace('`a*b`', '<code>a*b</code>')
+        assert f'<strong>{code}</strong>' in page
+
+
 def test_a_table_without_columns_is_its_caption():
     table = tables.from_rows([], 'No links & rounds.')
     assert table.text() == 'No links & rounds.'
