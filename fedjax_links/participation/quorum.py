@@ -140,4 +140,5 @@ def quorum_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
         return link_laws.LinkLaw('the first that arrive')
     size = np.size(times.median)
     description = 'the first that arrive, times of one law'
-    return link_laws.exchangeable(description, size, options['quorum'] / size)
+    rate = options['quorum'] / size
+    return link_laws.exchangeable(description, size, rate, memoryless=True)

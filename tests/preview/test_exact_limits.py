@@ -189,6 +189,7 @@ def test_theory_is_named_where_the_first_order_law_fails(curvature):
 
 
 WITHOUT_CHAIN = {
+    'quorum',
     'regularized',
     'separation_zero_weight',
     'unavailable',

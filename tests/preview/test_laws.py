@@ -49,6 +49,16 @@ def test_rates_and_weights_are_those_of_the_simulated_links(name):
     assert not (law.never_empty and (active.sum(axis=1) == 0).any())
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize('name', ['bernoulli', 'draws', 'quorum', 'uniform_cohort'])
+def test_rounds_of_a_law_without_memory_are_uncorrelated(name):
+    law = plans.named_plan(name).law
+    assert law.memoryless
+    active = np.asarray(base.participants(plans.named_record(name)))
+    deviations = active - law.rates
+    assert np.abs(batch_t(deviations[1:] * deviations[:-1], 0)).max() < BOUND
+
+
 def test_a_wrong_law_is_noticed():
     active = np.asarray(base.participants(plans.named_record('separation')))
     changed = {**plans.KNOWN['separation'], 'separation': 1}

@@ -26,6 +26,18 @@ KNOWN = {
     'markov': {'name': 'markov', 'probs': _HALVES, 'up_rate': 0.3},
     'markov_time': {'name': 'markov', 'probs': _HALVES, 'correlation_time': 4.0},
     'uniform_cohort': {'name': 'uniform_cohort', 'cohort_size': 4},
+    'quorum': {
+        'name': 'quorum',
+        'times': {
+            'name': 'devices',
+            'step': 1.0,
+            'uplink': 1e6,
+            'downlink': 1e6,
+            'local_steps': 1,
+            'sigma': 0.5,
+        },
+        'quorum': 4,
+    },
     'regularized': {'name': 'regularized', 'cohort_size': 5},
     'periodic_groups': {
         'name': 'periodic_groups',
