@@ -139,20 +139,12 @@ def check_theorem(
 
 
 def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> _Findings:
-    cap = math.nan
-    bound = math.nan
-    if run.mixing_rate is not None:
-        shared_arguments = _fedpbc_arguments(problem, run)
-        cap = xiang2023.step_size_cap(slope=problem.slope, **shared_arguments)
-        if math.isfinite(problem.noise):
-            bound = xiang2023.theorem1_terms(
-                run.num_rounds,
-                num_clients=problem.num_clients,
-                initial_gap=problem.initial_gap,
-                offset=problem.offset,
-                noise=problem.noise,
-                **shared_arguments,
-            ).total
+    def bound_of(**arguments: Any) -> float:
+        return xiang2023.theorem1_terms(
+            num_clients=problem.num_clients, **arguments
+        ).total
+
+    cap, bound = _fedpbc_cap_and_bound(problem, run, xiang2023.step_size_cap, bound_of)
     stated = xiang2023.theorem1_learning_rate(
         run.num_rounds, num_clients=problem.num_clients, local_steps=run.local_steps
     )
@@ -172,20 +164,10 @@ def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> _Findings:
 
 
 def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> _Findings:
-    cap = math.nan
-    bound = math.nan
-    if run.mixing_rate is not None:
-        shared_arguments = _fedpbc_arguments(problem, run)
-        cap = xiang2024.step_size_cap(slope=problem.slope, **shared_arguments)
-        if math.isfinite(problem.noise):
-            bound = xiang2024.theorem1_bound(
-                run.learning_rate,
-                num_rounds=run.num_rounds,
-                initial_gap=problem.initial_gap,
-                offset=problem.offset,
-                noise=problem.noise,
-                **shared_arguments,
-            )
+    bound_of = functools.partial(
+        xiang2024.theorem1_bound, learning_rate=run.learning_rate
+    )
+    cap, bound = _fedpbc_cap_and_bound(problem, run, xiang2024.step_size_cap, bound_of)
     smoothness = problem.smoothness
     assumptions = (
         Assumption('L >= 1', smoothness >= 1, f'L = {smoothness:.4g}'),
@@ -304,13 +286,31 @@ def _check_sun2025(
     return assumptions, cap, bound
 
 
-def _fedpbc_arguments(problem: ProblemConstants, run: TheoremRun) -> dict[str, Any]:
-    """Returns what cap and bound of both FedPBC theorems take."""
-    return {
+def _fedpbc_cap_and_bound(
+    problem: ProblemConstants,
+    run: TheoremRun,
+    step_size_cap: Callable[..., float],
+    bound_of: Callable[..., float],
+) -> tuple[float, float]:
+    """Returns the rate cap and the bound of a FedPBC theorem; NaN where they are not known."""
+    if run.mixing_rate is None:
+        return math.nan, math.nan
+    arguments: dict[str, Any] = {
         'smoothness': problem.smoothness,
         'local_steps': run.local_steps,
         'mixing_rate': run.mixing_rate,
     }
+    cap = step_size_cap(slope=problem.slope, **arguments)
+    if not math.isfinite(problem.noise):
+        return cap, math.nan
+    bound = bound_of(
+        num_rounds=run.num_rounds,
+        initial_gap=problem.initial_gap,
+        offset=problem.offset,
+        noise=problem.noise,
+        **arguments,
+    )
+    return cap, bound
 
 
 def _bounded_differences(problem: ProblemConstants) -> Assumption:
