@@ -11,16 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.sparse import csgraph
-from scipy.sparse import linalg as sparse_linalg
 
-from fedjax_links.analysis import _checks
+from fedjax_links.analysis import _checks, long_run_laws
 
 MAX_COHORTS = 200_000  # They take 0.1 s for each state of a chain.
 _MAX_ORDERED = 10  # Clients of a cohort, whose 10! orders take half a minute.
-_MAX_STATES_SOLVED = 2_000  # by a linear system, whose time grows fast
-_MAX_STEPS = 10_000  # A chain that needs more is left to the linear system.
-_ROUNDING = 1e-6  # more than this is no rounding error of a law
 
 
 class CohortLaw(NamedTuple):
@@ -164,7 +159,7 @@ def minimum_separation_chain(
         (draws.probs, (draws.sources, draws.targets)), shape=shape
     )
     first_state = (np.arange(len(states)) == 0).astype(np.float64)
-    long_run = long_run_law(matrix, first_state, argument='weights')
+    long_run = long_run_laws.long_run_law(matrix, first_state, argument='weights')
     recurs = np.flatnonzero(long_run)
     stationary = long_run[recurs]
     selection = selection[recurs]
@@ -272,102 +267,6 @@ def _checked_separation(
     waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     return weights, waits, size
-
-
-def closed_classes(transition: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the classes of states that no run leaves.
-
-    A chain has a stationary law for each of them, and no others but their mixtures.
-
-    Args:
-      transition: sparse float64[S, S], row-stochastic, without stored zeros.
-
-    Returns:
-      int64[S], the class of each state: states of a class can reach each other. And int64[...],
-      the closed classes, at least one, in increasing order.
-    """
-    _, label = csgraph.connected_components(transition, connection='strong')
-    sources, targets = transition.nonzero()
-    is_exit = label[sources] != label[targets]
-    return label, np.setdiff1d(label, label[sources[is_exit]])
-
-
-def long_run_law(
-    transition: sparse.csr_array, start: np.ndarray, *, argument: str = 'transition'
-) -> np.ndarray:
-    """Computes the long-run fraction of rounds in each state.
-
-    It is zero for transient states. A chain of many states is followed until its law stands still.
-    Otherwise one linear system determines two things: the visits to transient states, which balance
-    with the start, and the laws within closed classes. Each class has one equation too many. So the
-    balance of its first state is replaced: the law's total is the probability with which a run
-    reaches the class.
-
-    Args:
-      transition: sparse float64[S, S], row-stochastic.
-      start: float64[S], law of the first state.
-      argument: the argument that made the chain, for errors.
-
-    Returns:
-      float64[S].
-
-    Raises:
-      ValueError: if rounding errors leave no law.
-    """
-    size = transition.shape[0]
-    label, classes = closed_classes(transition)
-    recurs = np.isin(label, classes)
-    # Recurring states keep a positive probability, however small.
-    least = np.finfo(np.float64).tiny
-    if size > _MAX_STATES_SOLVED:
-        law = _limit_of_steps(transition, start)
-        if law is not None:
-            return np.where(recurs, np.maximum(law, least), 0.0)
-    _, firsts = np.unique(label, return_index=True)
-    stays = sparse.diags_array(recurs.astype(np.float64))
-    flow = transition.T.tocsr()
-    entering = stays @ flow @ (sparse.eye_array(size) - stays)
-    balance = sparse.eye_array(size) - flow + entering
-    others = np.setdiff1d(np.arange(size), firsts[classes])
-    member = sparse.csr_array((np.ones(size), (label, np.arange(size))))[classes]
-    system = sparse.vstack(
-        [balance.tocsr()[others], member @ (stays - entering)], format='csc'
-    )
-    right = np.append((start * ~recurs)[others], member @ start)
-    law = sparse_linalg.spsolve(system, right)
-    total = law[recurs].sum()
-    is_law = law.min() > -_ROUNDING and abs(total - 1.0) < _ROUNDING
-    requirement = 'have probabilities that float64 can tell apart in the long run'
-    got = f'probabilities of at least {law.min():.2g}, {total:.6g} in all'
-    _checks.require(is_law, argument, requirement, got)
-    return np.where(recurs, np.maximum(law, least), 0.0)
-
-
-def _limit_of_steps(
-    transition: sparse.csr_array, start: np.ndarray
-) -> np.ndarray | None:
-    """Follows a run that stays where it is in half of the rounds, until its law stands still.
-
-    Half of the steps end in the same long-run law, and a period is gone. A law that a step changes
-    by rounding errors alone is of the accuracy of a linear system's solution in float64.
-
-    Args:
-      transition: sparse float64[S, S], row-stochastic.
-      start: float64[S], law of the first state.
-
-    Returns:
-      float64[S]; None if it still moves after `_MAX_STEPS`.
-    """
-    flow = transition.T.tocsr()
-    law = start
-    for _ in range(_MAX_STEPS):
-        next_law = (law + flow @ law) / 2
-        next_law /= next_law.sum()
-        change = np.abs(next_law - law).sum()
-        law = next_law
-        if change <= 2 * np.finfo(np.float64).eps:
-            return law
-    return None
 
 
 def _product_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:

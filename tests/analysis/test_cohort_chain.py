@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fedjax_links import analysis
-from fedjax_links.analysis import cohort_chain
+from fedjax_links.analysis import long_run_laws
 from tests.analysis import enumeration
 from tests.refusals import refuses
 
@@ -189,8 +189,8 @@ def test_many_states_followed_have_the_law_of_the_linear_system(
         return chain.stationary
 
     followed = law()
-    assert len(followed) > cohort_chain._MAX_STATES_SOLVED
-    monkeypatch.setattr(cohort_chain, '_MAX_STEPS', 1)  # too few to stand still
+    assert len(followed) > long_run_laws._MAX_STATES_SOLVED
+    monkeypatch.setattr(long_run_laws, '_MAX_STEPS', 1)  # too few to stand still
     np.testing.assert_allclose(followed, law(), rtol=1e-9, atol=1e-15)
 
 

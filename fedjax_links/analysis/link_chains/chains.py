@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from scipy.sparse import csgraph
 
-from fedjax_links.analysis import _checks, cohort_chain
+from fedjax_links.analysis import _checks, long_run_laws
 from fedjax_links.core import errors
 
 MAX_MODES = 100_000
@@ -206,14 +207,14 @@ def shared_links(is_up: np.ndarray, prob: np.ndarray) -> ClientLinks:
 
 def _only_stationary_law(transition: sparse.csr_array) -> np.ndarray:
     """Computes the stationary law of a chain; raises if it has several."""
-    _, classes = cohort_chain.closed_classes(transition)
+    _, classes = long_run_laws.closed_classes(transition)
     if len(classes) > 1:
         requirement = f'be given, as runs end in one of {len(classes)} classes of modes'
         raise errors.invalid('start', requirement, None)
     # Every run ends in the one class, so any start leads to its law.
     first_mode = np.zeros(transition.shape[0])
     first_mode[0] = 1.0
-    return cohort_chain.long_run_law(transition, first_mode)
+    return long_run_laws.long_run_law(transition, first_mode)
 
 
 def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
@@ -267,7 +268,7 @@ def joint_modes(chain: LinkChain, clients: np.ndarray) -> LinkModes:
         probs[:, position] = kind.prob[shared]
     stationary = start
     if np.abs(start @ matrix - start).max() > _STATIONARY_TOLERANCE:
-        stationary = cohort_chain.long_run_law(matrix, start)
+        stationary = long_run_laws.long_run_law(matrix, start)
     return LinkModes(matrix, masks, probs, start, stationary, shared, states)
 
 
@@ -285,9 +286,14 @@ def _check_sizes(chain: LinkChain, num_modes: int, num_transitions: int) -> None
 
 def _reached(start: np.ndarray, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Finds the modes that a run can enter, bool[M]."""
-    is_reached = start > 0
-    while True:
-        entered = targets[is_reached[sources]]
-        if is_reached[entered].all():
-            return is_reached
-        is_reached[entered] = True
+    size = len(start)
+    starts = np.flatnonzero(start > 0)
+    # One more node, from which a run enters the modes that it can start in.
+    rows = np.append(sources, np.full(starts.size, size))
+    columns = np.append(targets, starts)
+    shape = (size + 1, size + 1)
+    graph = sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
+    entered = csgraph.breadth_first_order(graph, size, return_predecessors=False)
+    is_reached = np.zeros(size + 1, bool)
+    is_reached[entered] = True
+    return is_reached[:-1]
