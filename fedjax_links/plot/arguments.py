@@ -1,6 +1,6 @@
 """Checks what pictures are drawn of; an error names the argument and its value."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,56 @@ def by_label(argument: str, values: Any) -> dict[str, Any]:
     if not is_by_label or not len(values):
         raise errors.invalid(argument, 'be values by label', errors.text_of(values))
     return {str(label): values[label] for label in values}
+
+
+def check_by_label(
+    argument: str,
+    by_label: object,
+    shape: tuple[int, ...],
+    labels: Collection[str],
+    models: Collection[str] | None = None,
+) -> Mapping[str, Any]:
+    """Checks a mapping from labels to arrays, and returns it; an empty one for None.
+
+    Args:
+      argument: its name.
+      by_label: numbers of one shape by label.
+      shape: that of each.
+      labels: those that there are.
+      models: the candidate models that there are, if each label has a mapping from them to such
+        numbers.
+
+    Raises:
+      ValueError: for what is no mapping, an unknown label or model, another shape, or entries that
+        are no numbers.
+    """
+    if by_label is None:
+        return {}
+    if not isinstance(by_label, Mapping):
+        raise errors.invalid(argument, 'be values by label', errors.text_of(by_label))
+    for label, values in by_label.items():
+        checks.choice(argument, label, labels)
+        if models is None:
+            _check_shape(argument, label, values, shape)
+            continue
+        if not isinstance(values, Mapping):
+            got = f'{errors.text_of(values)} for {label!r}'
+            raise errors.invalid(argument, 'be values by label and model', got)
+        for model, entry in values.items():
+            checks.choice(argument, model, models)
+            _check_shape(argument, label, entry, shape)
+    return by_label
+
+
+def _check_shape(
+    argument: str, label: str, values: object, shape: tuple[int, ...]
+) -> None:
+    """Raises unless the values of a label are numbers of some shape."""
+    array = checks.numbers(argument, values)
+    if array.shape != shape:
+        requirement = f'have shape {list(shape)} for each label'
+        got = f'shape {list(array.shape)} for {label!r}'
+        raise errors.invalid(argument, requirement, got)
 
 
 def titles(**values: object) -> None:

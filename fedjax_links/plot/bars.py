@@ -83,7 +83,7 @@ def metric_bars(
     axes.grid(axis='y', alpha=0.25)
     axes.set_axisbelow(True)
     if legend:
-        panels.legend(axes, outside=True)
+        panels.legend(axes, outside=True, widens=ax is None)
     return axes
 
 

@@ -76,7 +76,7 @@ def participation_loss(
             **points,
         )
     if legend:
-        panels.legend(axes, outside=True)
+        panels.legend(axes, outside=True, widens=ax is None)
     x_name = 'rounds in which the client took part'
     panels.label_axes(axes, x_name, value_name, integers='x', grid=True)
     if rounds.max(initial=0) > _CROWDED * max(1.0, float(np.median(rounds))):

@@ -109,9 +109,11 @@ def learning_curves(
     num_evals = results.sizes['round']
     labels = results['series'].values.tolist()
     models = results['model'].values.tolist()
-    predictions = panels.check_by_label('levels', levels, (), labels)
-    positions = panels.check_by_label('against', against, (num_evals,), labels)
-    exact_curves = panels.check_by_label('exact', exact, (3, num_evals), labels, models)
+    predictions = arguments.check_by_label('levels', levels, (), labels)
+    positions = arguments.check_by_label('against', against, (num_evals,), labels)
+    exact_curves = arguments.check_by_label(
+        'exact', exact, (3, num_evals), labels, models
+    )
     shown_metric = Metric(results.attrs['metric'])
     shown_names = dataset.names(results)
     curves_of_patterns = dataset.curves(results, model)
@@ -154,7 +156,7 @@ def learning_curves(
         _name_axes(axes, x_name, shown_metric.words, above)
         _scale_axes(axes, log, log_rounds, shown_metric.is_fraction)
     if legend:
-        panels.legend(axes_of_panels[-1], panels=axes_of_panels)
+        panels.legend(axes_of_panels[-1], panels=axes_of_panels, widens=ax is None)
     return panels.as_returned(axes_of_panels)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from fedjax_links import evaluation
 from fedjax_links.core import checks, errors, student
 from fedjax_links.core.records import Section
-from fedjax_links.plot import panels, styles
+from fedjax_links.plot import arguments, panels, styles
 from fedjax_links.plot.panels import Axes
 from fedjax_links.results import conversion, dataset
 from fedjax_links.results.metric import Metric
@@ -113,7 +113,7 @@ def _check_wide(
     wide: Mapping[str, float] | None, members: dataset.Members
 ) -> Mapping[str, float]:
     """Returns the half widths of second intervals by label, none of which may be negative."""
-    half_widths = panels.check_by_label('wide', wide, (), list(members))
+    half_widths = arguments.check_by_label('wide', wide, (), list(members))
     for label, half_width in half_widths.items():
         if half_width < 0:
             value = f'{half_width} for {label!r}'

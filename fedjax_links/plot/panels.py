@@ -3,12 +3,12 @@
 import math
 import re
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fedjax_links.core import checks, errors
+from fedjax_links.core import errors
 from fedjax_links.results import dataset
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _LETTER = 0.085
 _HANDLE = 0.42  # of an entry in a legend
 _COLUMN_GAP = 0.28
 _LEGEND_ROW = 0.22
+_LEGEND_SHARE = 1 / 3  # of a figure's width that a legend beside the axes may take
 _NAME_MARGIN = 4.5
 _LABEL_HEIGHT = 0.8  # of the ticks and the name of the horizontal axis
 _FIGURE_MARGIN = 0.6
@@ -141,56 +142,6 @@ def _literal_line(text: str) -> str:
     except ValueError:
         return re.sub(r'(?<!\\)\$', r'\\$', text)
     return text
-
-
-def check_by_label(
-    argument: str,
-    by_label: object,
-    shape: tuple[int, ...],
-    labels: Collection[str],
-    models: Collection[str] | None = None,
-) -> Mapping[str, Any]:
-    """Checks a mapping from labels to arrays, and returns it; an empty one for None.
-
-    Args:
-      argument: its name.
-      by_label: numbers of one shape by label.
-      shape: that of each.
-      labels: those that there are.
-      models: the candidate models that there are, if each label has a mapping from them to such
-        numbers.
-
-    Raises:
-      ValueError: for what is no mapping, an unknown label or model, another shape, or entries that
-        are no numbers.
-    """
-    if by_label is None:
-        return {}
-    if not isinstance(by_label, Mapping):
-        raise errors.invalid(argument, 'be values by label', errors.text_of(by_label))
-    for label, values in by_label.items():
-        checks.choice(argument, label, labels)
-        if models is None:
-            _check_shape(argument, label, values, shape)
-            continue
-        if not isinstance(values, Mapping):
-            got = f'{errors.text_of(values)} for {label!r}'
-            raise errors.invalid(argument, 'be values by label and model', got)
-        for model, entry in values.items():
-            checks.choice(argument, model, models)
-            _check_shape(argument, label, entry, shape)
-    return by_label
-
-
-def _check_shape(
-    argument: str, label: str, values: object, shape: tuple[int, ...]
-) -> None:
-    """Raises unless the values of a label are numbers of some shape."""
-    array = checks.numbers(argument, values)
-    if array.shape != shape:
-        requirement = f'have shape {list(shape)} for each label'
-        got = f'shape {list(array.shape)} for {label!r}'
-        raise errors.invalid(argument, requirement, got)
 
 
 def name_of(name: str, model: str, *, always: bool = False) -> str:
@@ -304,7 +255,11 @@ def logarithmic(axis: Axis, *, per_cent: bool = False) -> None:
 
 
 def legend(
-    axes: Axes, *, outside: bool = False, panels: Sequence[Axes] | None = None
+    axes: Axes,
+    *,
+    outside: bool = False,
+    panels: Sequence[Axes] | None = None,
+    widens: bool = False,
 ) -> None:
     """Draws a legend; beside the axes if it is long, or if asked for.
 
@@ -315,6 +270,7 @@ def legend(
       outside: whether to draw a short one beside the axes, too.
       panels: axes with the artists to name; a name in several panels is shown once. By default
         ``axes`` alone.
+      widens: whether the figure grows where a legend beside the axes would leave them little room.
     """
     handles: list[Any] = []
     names: list[str] = []
@@ -331,7 +287,18 @@ def legend(
     if (outside or is_long) and axes.figure.get_layout_engine() is not None:
         columns = math.ceil(len(names) / _MAX_LEGEND_ROWS)
         where = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1), 'ncols': columns}
-    axes.legend(handles, names, frameon=False, fontsize='small', **where)
+    shown = axes.legend(handles, names, frameon=False, fontsize='small', **where)
+    if widens and where:
+        _make_room(axes.figure, shown)
+
+
+def _make_room(figure: Any, legend: Any) -> None:
+    """Enlarges a figure by what a legend beside its axes needs beyond a share of the width."""
+    width, height = figure.get_size_inches()
+    box = legend.get_window_extent()
+    missing_width = max(0.0, box.width / figure.dpi - _LEGEND_SHARE * width)
+    needed_height = box.height / figure.dpi + _LEGEND_ROW
+    figure.set_size_inches(width + missing_width, max(height, needed_height))
 
 
 def legend_width(figure: Figure) -> float:
@@ -347,9 +314,20 @@ def wrap(text: str, figure: Figure) -> str:
     return textwrap.fill(text, int(legend_width(figure) / _LETTER))
 
 
+def wrap_names(names: Sequence[str], width: float) -> list[str]:
+    """Wraps names of a legend in `FONT` to lines that fit into ``width`` inches."""
+    letters = max(1, int((width - _HANDLE) / _LETTER))
+    wrapped = []
+    for name in names:
+        lines = [textwrap.fill(line, letters) for line in name.split('\n')]
+        wrapped.append('\n'.join(lines))
+    return wrapped
+
+
 def legend_columns(names: Sequence[str], width: float) -> int:
     """Returns how many columns of a legend in `FONT` fit into ``width`` inches."""
-    entry_widths = np.array([_HANDLE + _LETTER * len(name) for name in names])
+    letters = [max(map(len, name.split('\n'))) for name in wrap_names(names, width)]
+    entry_widths = _HANDLE + _LETTER * np.array(letters)
     for num_columns in range(len(names), 1, -1):
         columns = np.array_split(entry_widths, num_columns)
         gaps = _COLUMN_GAP * (num_columns - 1)
@@ -369,7 +347,10 @@ def legend_height(
       has_room_for: the number of rows that it has room for already.
     """
     num_rows = math.ceil(len(names) / legend_columns(names, width))
-    return _LEGEND_ROW * max(0, num_rows - has_room_for)
+    # Of a name on several lines; the tallest ones may stand in different rows.
+    heights = sorted(name.count('\n') + 1 for name in wrap_names(names, width))
+    num_lines = sum(heights[-num_rows:])
+    return _LEGEND_ROW * max(0, num_lines - has_room_for)
 
 
 def legend_below(figure: Figure, names: Sequence[str]) -> None:
@@ -384,12 +365,13 @@ def legend_below(figure: Figure, names: Sequence[str]) -> None:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handle_of.setdefault(label, handle)
     handles = [handle_of[name] for name in names]
+    width = legend_width(figure)
     figure.legend(
         handles,
-        names,
+        wrap_names(names, width),
         frameon=False,
         loc='outside lower center',
-        ncols=legend_columns(names, legend_width(figure)),
+        ncols=legend_columns(names, width),
     )
 
 

@@ -67,3 +67,24 @@ def test_a_legend_has_a_limit_that_counts_predictions(num_predictions):
     values.popitem()
     axes = plot.learning_curves(values, 'loss', levels=levels)
     assert len(axes.get_legend().get_texts()) == 60
+
+
+@pytest.mark.parametrize('count, letters', [(60, 25), (22, 60), (3, 150)])
+def test_a_figure_has_room_for_the_letters_of_its_legend(count, letters):
+    """Lines keep at least three inches of a new figure, and no name is cut."""
+    names = [f'{index} '.ljust(letters, 'x') for index in range(count)]
+    values = {name: [0.1, 0.2] for name in names}
+    pictures = [plot.learning_curves(values, 'loss')]
+    if count <= 22:
+        heights = {name: [[0.1, 0.2]] for name in names}
+        pictures.append(plot.metric_bars(heights, ['one']))
+    for axes in pictures:
+        axes.figure.draw_without_rendering()
+        box = axes.get_legend().get_window_extent()
+        page = axes.figure.bbox
+        assert page.x0 <= box.x0
+        assert box.x1 <= page.x1
+        assert page.y0 <= box.y0
+        assert box.y1 <= page.y1
+        inches = axes.get_window_extent().width / axes.figure.dpi
+        assert inches > 3

@@ -236,13 +236,14 @@ def _explain(figure: Figure, *, compared_map: ComparedMap) -> None:
         )
         figure.colorbar(images[-1], ax=last_column, label=label, fraction=0.06)
     patches = _legend_patches(compared_map)
+    width = panels.legend_width(figure)
     figure.legend(
         patches.values(),
-        map(panels.literal, patches),
+        map(panels.literal, panels.wrap_names(list(patches), width)),
         fontsize='small',
         title_fontsize='small',
         frameon=False,
-        ncols=panels.legend_columns(list(patches), panels.legend_width(figure)),
+        ncols=panels.legend_columns(list(patches), width),
         loc='outside lower center',
         title=panels.literal(panels.wrap(_legend_title(compared_map), figure)),
     )

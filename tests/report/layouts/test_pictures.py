@@ -368,3 +368,20 @@ def test_the_picture_of_levels_has_every_difference_of_the_table(draw_page, rng)
     ]
     starred = [cell.endswith('*') for cell in cells.values()]
     assert [point.get_markerfacecolor() != 'white' for point in points] == starred
+
+
+@pytest.mark.parametrize('layout', [bars, curves, overview])
+def test_long_names_stay_within_the_picture(layout, draw_page, rng):
+    page_names = {name: f'{name} ' + 30 * 'a word ' for name in ('fedavg', 'mifa')}
+    run = changed(results({name: values(rng) for name in page_names}), names=page_names)
+    figure = draw_page(layout(run))
+    figure.draw_without_rendering()
+    (shown,) = figure.legends or [figure.axes[0].get_legend()]
+    box = shown.get_window_extent()
+    page = figure.bbox
+    assert page.x0 <= box.x0
+    assert box.x1 <= page.x1
+    assert page.y0 <= box.y0
+    for axes in figure.axes:
+        assert axes.get_window_extent().height > 0.15 * page.height
+        assert not axes.get_window_extent().overlaps(box)
