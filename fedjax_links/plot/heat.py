@@ -12,6 +12,7 @@ from fedjax_links import analysis
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import arguments, panels
 from fedjax_links.plot.panels import Axes
+from fedjax_links.results.metric import format_values
 
 # Colour maps that colour-blind readers can tell apart.
 _DIVERGING = 'RdBu'
@@ -347,6 +348,6 @@ def _label_axis(axis: Any, name: str, values: Sequence[object]) -> None:
     """Names an axis and writes the values of its cells."""
     step = math.ceil(len(values) / _MAX_TICK_LABELS)
     ticks = range(0, len(values), step)
-    shown = [f'{v:g}' if isinstance(v, float) else str(v) for v in values]
+    shown = format_values(values)
     axis.set_ticks(ticks, [shown[tick] for tick in ticks], fontsize='small')
     axis.set_label_text(name, fontsize='small')

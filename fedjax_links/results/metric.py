@@ -1,6 +1,7 @@
 """Describes metrics: which way they are better, their unit, and how their numbers are written."""
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -166,5 +167,13 @@ class Metric(NamedTuple):
 
 
 def format_value(value: object) -> str:
-    """Writes a value of a grid, as short as it can be."""
+    """Writes a value of a grid, with six digits at most."""
     return f'{value:g}' if isinstance(value, float) else str(value)
+
+
+def format_values(values: Iterable[object]) -> list[str]:
+    """Writes the values of a column, with all digits if six do not tell them apart."""
+    column = list(values)
+    short = [format_value(value) for value in column]
+    exact = [str(value) for value in column]
+    return short if len(set(short)) == len(set(exact)) else exact

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.evaluation import Interval
-from fedjax_links.results.metric import Metric
+from fedjax_links.results.metric import Metric, format_values
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,10 @@ def test_a_difference_has_a_star_where_zero_is_outside():
     assert loss.difference(Interval(-0.1063, 0.02519, 3)) == '-0.11 ± 0.03 *'
     assert loss.difference(Interval(0.1, 0.2, 3)) == '+0.1 ± 0.2'
     assert loss.difference(Interval(np.nan, np.nan, 3)) == ''
+
+
+def test_values_have_six_digits_if_these_tell_them_apart():
+    assert format_values([0.1 + 1e-9, 1 / 3, 2, 'x']) == ['0.1', '0.333333', '2', 'x']
+    assert format_values([0.1, 0.1 + 1e-9]) == ['0.1', '0.100000001']
+    assert format_values(np.array([0.1, 0.1])) == ['0.1', '0.1']
+    assert format_values([(1, 2), None]) == ['(1, 2)', 'None']

@@ -22,7 +22,7 @@ from fedjax_links.report.layouts.page import (
 from fedjax_links.report.layouts.rates import edge
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
-from fedjax_links.results.metric import Metric, format_value
+from fedjax_links.results.metric import Metric, format_values
 
 _MOST_INCHES = 15.0
 """Width of a picture whose letters can still be read on a page."""
@@ -113,8 +113,9 @@ def _point(view: RunView, label: str) -> str:
     points = [at for owner, at in view.members.values() if owner == algorithm]
     texts = []
     for name, value in point.items():
-        arrow = edge(value, [other[name] for other in points])
-        texts.append(f'{name} = {format_value(value)}{arrow}')
+        column = [other[name] for other in points]
+        arrow = edge(value, column)
+        texts.append(f'{name} = {format_values(column)[column.index(value)]}{arrow}')
     return ', '.join(texts)
 
 

@@ -13,7 +13,7 @@ from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.report.cells import Cells
 from fedjax_links.report.comparisons import PairedDifference, checked_margin
 from fedjax_links.report.run_view import RunView
-from fedjax_links.results.metric import format_value
+from fedjax_links.results.metric import format_values
 
 means = np.vectorize(operator.attrgetter('mean'), otypes=[float])
 """Means of choices or differences."""
@@ -81,7 +81,9 @@ class ComparedMap:
         if len(self.view.patterns) > 1:
             cells['pattern'] = self.view.name(pattern)
         if self.cells.third:
-            cells[short_name(self.cells.third)] = format_value(third_value)
+            third_values = [value for _, value in self.cells.panels]
+            index = third_values.index(third_value)
+            cells[short_name(self.cells.third)] = format_values(third_values)[index]
         return cells
 
     def _rank(self) -> None:
@@ -277,4 +279,4 @@ def short_name(name: str) -> str:
 
 def _axis_texts(name: str, values: Sequence[object]) -> tuple[str, list[str]]:
     """Returns the short name of a column and its values as texts."""
-    return short_name(name), list(map(format_value, values))
+    return short_name(name), format_values(values)

@@ -10,7 +10,7 @@ from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.run_view import RunView
-from fedjax_links.results.metric import Metric, format_value
+from fedjax_links.results.metric import Metric, format_value, format_values
 
 _TIE = ' ≈'
 EDGE_CAPTION = (
@@ -68,7 +68,7 @@ def _fixed_rates(view: RunView, label: str) -> str:
     rates = np.unique(column[~np.isnan(column)])
     if not rates.size:
         return ''
-    return f'{", ".join(f"{rate:g}" for rate in rates)} (not tuned)'
+    return f'{", ".join(format_values(rates))} (not tuned)'
 
 
 def _chosen(tried: TuningTrials) -> str:
@@ -77,18 +77,20 @@ def _chosen(tried: TuningTrials) -> str:
         return 'diverged'
     prefixes = {RATE: '', SERVER_LR: 'server '}
     arrows = edges(tried)
-    return ', '.join(
-        f'{prefixes.get(name, f"{name} ")}{format_value(value)}{arrows[name]}'
-        for name, value in tried.chosen.items()
-    )
+    texts = []
+    for name in tried.chosen:
+        value_text = format_values(tried.columns[name])[tried.best]
+        texts.append(f'{prefixes.get(name, f"{name} ")}{value_text}{arrows[name]}')
+    return ', '.join(texts)
 
 
 def _scores(metric: Metric, tried: TuningTrials) -> str:
     """Lists the scores of all points that were tried, statistical ties marked."""
     num_seeds = tried.search.planned.shape[-1]
+    texts_of_columns = [format_values(column) for column in tried.columns.values()]
     texts = []
     for index, score in enumerate(tried.scores.tolist()):
-        values = [format_value(column[index]) for column in tried.columns.values()]
+        values = [column[index] for column in texts_of_columns]
         # One seed cannot tell points apart.
         is_tie = num_seeds > 1 and tried.statistical_ties[index] and index != tried.best
         mark = _TIE if is_tie else ''

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from fedjax_links import plot
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.planning.tuning import SearchState
-from fedjax_links.report.layouts import comparison, rates
+from fedjax_links.report.layouts import best, comparison, rates
 from tests.report.made import ends, results, rows_of
 
 
@@ -108,3 +109,30 @@ def test_rates_show_the_choice_and_whether_it_is_at_an_edge():
     assert rows['server']['chosen'] == '0.1, server 1 ↑'
     assert rows['server']['scores'] == '0.1/0.5: 10.0, 0.1/1: 20.0'
     assert 'paper' not in rates(result).tables[0].header
+
+
+NEAR = (0.1, 0.1 + 1e-9)
+"""Two rates that six digits do not tell apart."""
+
+
+def test_near_values_have_all_digits_in_every_table():
+    grid = {'client.learning_rate': np.array([*NEAR, 1.0])}
+    result = results(
+        {'fedavg': ends(0.5, 0.52)}, tuning={'fedavg': [tried(grid, [0.1, 0.3, 0.2])]}
+    )
+    (row,) = rows_of(rates(result).tables[0])
+    assert row['chosen'] == '0.100000001'
+    assert [text.split(':')[0] for text in row['scores'].split(', ')] == [
+        '0.1',
+        '0.100000001',
+        '1.0',
+    ]
+    members = {f'at {rate!r}': ('fedavg', {'rate': rate}) for rate in NEAR}
+    of_grid = results({label: ends(0.5, 0.52) for label in members}, members=members)
+    (row,) = rows_of(best(of_grid).tables[0])
+    assert row['best point'] == 'rate = 0.1 ↓'
+
+
+def test_near_values_have_all_digits_along_axes():
+    ax = plot.heat_map([[1.0, 2.0]], x=('rate', NEAR), y=('', ['a']))
+    assert [text.get_text() for text in ax.get_xticklabels()] == ['0.1', '0.100000001']
