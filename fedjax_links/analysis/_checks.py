@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from fedjax_links.core import errors
-from fedjax_links.core.values import has_flag
+from fedjax_links.core.values import has_flag, has_hidden_entries
 
 _LARGEST_INT = 2**63 - 1
 _MAX_ROUNDS = 10**8  # A loop of so many takes a quarter of an hour or more.
@@ -28,7 +28,9 @@ def require_value(is_valid: object, name: str, requirement: str, value: object) 
 
 
 def as_array(name: str, values: object, requirement: str) -> np.ndarray:
-    """Converts values of any kind to an array; raises for ragged rows."""
+    """Converts values of any kind to an array; raises for ragged rows and masked entries."""
+    if has_hidden_entries(values):
+        raise errors.invalid(name, errors.NO_MASKED_ENTRIES, errors.text_of(values))
     try:
         return np.asarray(values)
     except ValueError:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import errors, memory
-from fedjax_links.core.values import has_flag
+from fedjax_links.core.values import has_flag, has_hidden_entries
 
 Entry = TypeVar('Entry')
 
@@ -38,14 +38,23 @@ def array_module(*values: object) -> types.ModuleType:
 
 def shape(argument: str, value: Any) -> tuple[int, ...]:
     """Returns the shape of a number, a list or an array, traced or not; raises for ragged rows."""
+    no_hidden_entries(argument, value)
     try:
         return np.shape(value) if is_concrete(value) else jnp.asarray(value).shape
     except (TypeError, ValueError):
         raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
 
 
+def no_hidden_entries(argument: str, value: object) -> None:
+    """Raises for a masked array that masks an entry, whose mask a conversion would drop."""
+    if has_hidden_entries(value):
+        got = errors.text_of(value)
+        raise errors.invalid(argument, errors.NO_MASKED_ENTRIES, got)
+
+
 def numbers(argument: str, value: object) -> np.ndarray:
     """Converts a concrete number, list or array to an array; raises for anything else."""
+    no_hidden_entries(argument, value)
     if isinstance(value, int) and abs(value) > LARGEST_INT:
         # JAX takes no larger Python integer.
         bound = f'most {LARGEST_INT}' if value > 0 else f'least {-LARGEST_INT}'
@@ -262,6 +271,7 @@ def seed(argument: str, value: object) -> None:
 
 def vector(argument: str, value: ArrayLike) -> np.ndarray:
     """Converts a concrete vector to an array; raises for an empty one or another shape."""
+    no_hidden_entries(argument, value)
     try:
         array = np.asarray(value)
     except ValueError:  # Rows of unequal length.

@@ -24,6 +24,8 @@ from typing import Any, NoReturn
 # The most letters of a value, and of a message that lists many names.
 _MAX_VALUE_LENGTH = 100
 _MAX_MESSAGE_LENGTH = 1_500
+NO_MASKED_ENTRIES = 'have no masked entries, as `.filled(0)` returns'
+"""What every array must be: a conversion drops a mask and keeps the numbers under it."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LIBRARIES = {
     Path(sysconfig.get_path(name)).resolve()

@@ -19,6 +19,19 @@ def has_flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
+def has_hidden_entries(value: object) -> bool:
+    """Returns whether a value is a masked array of NumPy's that masks an entry.
+
+    Example:
+      >>> import numpy as np
+      >>> from fedjax_links.core import values
+      >>> print(values.has_hidden_entries(np.ma.masked_less([-1.0, 0.5], 0)))
+      True
+    """
+    is_masked_array = hasattr(value, 'filled') and hasattr(value, 'mask')
+    return is_masked_array and bool(value.mask.any())
+
+
 def is_missing(name: object) -> bool:
     """Returns whether a name of a client is missing: None, NaN, or the like of pandas."""
     return name is None or repr(name) in ('<NA>', 'NaT') or name != name

@@ -30,8 +30,9 @@ def as_array(argument: str, value: object) -> np.ndarray:
     """Converts to an array in the byte order of this machine, which JAX needs.
 
     Raises:
-      ValueError: naming the argument, for rows of unequal length.
+      ValueError: naming the argument, for rows of unequal length or masked entries.
     """
+    checks.no_hidden_entries(argument, value)
     try:
         array = np.asarray(value)
     except ValueError:

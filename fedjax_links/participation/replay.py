@@ -141,6 +141,7 @@ def _probs_of_row(table: ArrayLike | None, row: Array, is_up: Array) -> Array:
 def _as_masks(argument: str, value: ArrayLike) -> Any:
     """Checks recorded masks and returns them as booleans."""
     requirement = 'be boolean, or integers 0 and 1'
+    checks.no_hidden_entries(argument, value)
     try:
         masks = checks.array_module(value).asarray(value)
     except ValueError:  # Rows of unequal length.
