@@ -20,7 +20,7 @@ from fedjax_links.base import (
     RoundContext,
     Step,
 )
-from fedjax_links.clients import cohorts
+from fedjax_links.clients import cohorts, gradient_steps
 from fedjax_links.core import checks, errors, meshes, tree
 from fedjax_links.local_training import ClientProgram, Contribution, LocalUpdate, Train
 
@@ -265,7 +265,9 @@ def apply_server_update(
     if optimizer is None:
         return state._replace(server=tree.add_scaled(state.server, scale, direction))
     gradient = tree.scale(-scale, tree.cast_like(direction, state.server))
-    updates, optimizer_state = optimizer.update(gradient, state.optimizer, state.server)
+    updates, optimizer_state = gradient_steps.optimizer_update(
+        'server_optimizer', optimizer, gradient, state.optimizer, state.server
+    )
     server = tree.add_scaled(state.server, 1, updates)
     return state._replace(server=server, optimizer=optimizer_state)
 

@@ -11,15 +11,16 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
-from fedjax_links.clients import chunk_widths, step_counts
+from fedjax_links.clients import chunk_widths, gradient_steps, step_counts
 from fedjax_links.clients.batches import client_data
 from fedjax_links.clients.chunk_widths import ChunkSize
 from fedjax_links.clients.rates import RateSchedule, constant
-from fedjax_links.core import checks, errors, reprs, tree
+from fedjax_links.core import checks, contracts, errors, reprs, tree
 from fedjax_links.core.references import cite
 
 Rate = Number | RateSchedule
@@ -171,7 +172,8 @@ def local_sgd(
         batches, batch_loss = client_data(
             problem, client, key, most_steps, batch_size, resample=resample
         )
-        local_optimizer = make_optimizer(rate(round) * lr_scale)
+        gradient_steps.check_parameters(start)
+        local_optimizer = make_optimizer(_one_rate(rate, round) * lr_scale)
         if not isinstance(local_optimizer, optax.GradientTransformation):
             requirement = 'return an optax transformation of the learning rate'
             raise errors.invalid(
@@ -194,8 +196,8 @@ def local_sgd(
                 grad = tree.add_scaled(grad, 1, correction)
             if proximal is not None:
                 grad = tree.add_scaled(grad, proximal, tree.subtract(params, start))
-            updates, optimizer_state = local_optimizer.update(
-                grad, optimizer_state, params
+            updates, optimizer_state = gradient_steps.optimizer_update(
+                'optimizer', local_optimizer, grad, optimizer_state, params
             )
             params = tree.add_scaled(params, 1, updates)
             new_carry = (params, optimizer_state, last_gradient)
@@ -294,6 +296,15 @@ def proximal_sgd(
         )
 
     return sgd._replace(run=run)
+
+
+def _one_rate(rate: RateSchedule, round: Array) -> Array:
+    """Returns the rate of a round; raises unless a schedule gives one number."""
+    value = rate(round)
+    if np.shape(value):
+        requirement = 'return one number, the rate of all clients'
+        raise errors.invalid('learning_rate', requirement, contracts.kind_of(value))
+    return value
 
 
 def _as_optimizer(optimizer: Optimizer | None) -> MakeOptimizer:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedjax_links import base
 from fedjax_links.base import Array, Params, PyTree
-from fedjax_links.core import checks, client_names, errors, meshes
+from fedjax_links.core import checks, client_names, errors, meshes, tree
 
 SAMPLES = (
     base.LinkSample,
@@ -330,7 +330,8 @@ def check_advance(
         return
 
     def init(key: base.Key, problem: base.Problem) -> PyTree:
-        return algorithm.init(problem.init_params(key), problem)
+        params = tree.as_arrays(problem.init_params(key))
+        return algorithm.init(params, problem)
 
     expected = jax.eval_shape(init, key, problem)
     requirement = 'fit `algorithm` and `problem`'

@@ -162,6 +162,6 @@ def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
 
     def make(key: Key) -> Params:
         # The body of a loop that runs once uses the key once.
-        return init_params(jax.random.clone(key))
+        return tree.as_arrays(init_params(jax.random.clone(key)))
 
     return meshes.isolate_from_fusion(make)(prng.model_key(key))

@@ -3,12 +3,25 @@
 Results keep the dtypes of their first pytree, so a scan's carry never changes type.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Array, PyTree
 from fedjax_links.core import meshes
+
+
+def as_arrays(x: PyTree) -> PyTree:
+    """Converts leaves that are numbers or arrays of NumPy's to arrays of dtypes that JAX has."""
+
+    def as_array(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array):
+            return leaf
+        return jnp.asarray(leaf, jnp.result_type(leaf))
+
+    return jax.tree.map(as_array, x)
 
 
 def add_scaled(x: PyTree, scale: Array | float, y: PyTree) -> PyTree:
