@@ -321,10 +321,17 @@ def innermost_user_frame(
 
 
 def is_users(function: Any) -> bool:
-    """Returns whether a function is a user's: neither of this package nor of an installed one."""
+    """Returns whether a function is a user's: neither of this package nor of an installed one.
+
+    It may be an object with ``__call__``, or stand in a notebook, whose cells are no files.
+    """
     function = inspect.unwrap(getattr(function, 'func', function))
+    if not hasattr(function, '__code__'):
+        function = type(function).__call__
     code = getattr(function, '__code__', None)
-    return code is not None and is_users_file(Path(code.co_filename))
+    if code is None:
+        return False
+    return function.__module__ == '__main__' or is_users_file(Path(code.co_filename))
 
 
 def is_users_file(path: Path) -> bool:

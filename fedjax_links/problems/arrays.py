@@ -132,7 +132,6 @@ def from_arrays(
     held_out = examples_held_out(eval_data, rows, num_clients=counts.size)
     checks.function('init_params', init_params, 'key')
     params = jax.eval_shape(init_params, jax.random.key(0))
-    user_functions.check_random_loss(random_loss_fn)
     if isinstance(loss_fn, str):
         name = loss_fn
         loss_fn, measure, shape = _by_name(name, metrics, predict, params, rows)
@@ -151,6 +150,7 @@ def from_arrays(
     data, owned = _by_owner(rows, targets, owners)
     examples, eval_owned = _evaluation_examples(data, held_out, counts.size)
     user_functions.check_results(loss_fn, metrics, params, data, examples)
+    user_functions.check_random_loss(random_loss_fn, params, data)
     names = () if client_names is None else tuple(client_names)
     return Problem(
         data=data,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from fedjax_links.base import Array, Params, PyTree
 from fedjax_links.core import checks, contracts, errors
@@ -27,17 +28,35 @@ def check_results(
     """
     checks.function('loss_fn', loss_fn, 'params', 'batch')
     if errors.is_users(loss_fn):
-        loss: Any = jax.eval_shape(loss_fn, params, batch)
-        if getattr(loss, 'shape', None) != ():
-            got = contracts.kind_of(loss)
-            raise errors.invalid('loss_fn', 'return one number, the mean loss', got)
+        _check_loss('loss_fn', jax.eval_shape(loss_fn, params, batch))
     if callable(metrics) and errors.is_users(metrics):
         checks.function('metrics', metrics, 'params', 'batch')
         measured = jax.eval_shape(metrics, params, eval_data)
         contracts.check_numbers_by_name('metrics', 'return numbers by name', measured)
 
 
-def check_random_loss(random_loss_fn: object) -> None:
-    """Raises unless it is None or a function of parameters, a batch and a key."""
-    if random_loss_fn is not None:
-        checks.function('random_loss_fn', random_loss_fn, 'params', 'batch', 'key')
+def check_random_loss(random_loss_fn: Any, params: Params, batch: PyTree) -> None:
+    """Raises unless it is None, or returns a number for parameters, a batch and a key.
+
+    Args:
+      random_loss_fn: the loss.
+      params: shapes of the parameters.
+      batch: what the loss reads; arrays or shapes.
+    """
+    if random_loss_fn is None:
+        return
+    checks.function('random_loss_fn', random_loss_fn, 'params', 'batch', 'key')
+    if errors.is_users(random_loss_fn):
+        key = jax.random.key(0)
+        loss = jax.eval_shape(random_loss_fn, params, batch, key)
+        _check_loss('random_loss_fn', loss)
+
+
+def _check_loss(argument: str, loss: Any) -> None:
+    """Raises unless a loss, by its shape, is one number that has a gradient."""
+    requirement = 'return one number, the mean loss'
+    if getattr(loss, 'shape', None) != ():
+        raise errors.invalid(argument, requirement, contracts.kind_of(loss))
+    if not jnp.issubdtype(loss.dtype, jnp.floating):
+        requirement = 'return a real number with a decimal point, the mean loss'
+        raise errors.invalid(argument, requirement, loss.dtype)
