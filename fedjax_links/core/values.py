@@ -1,5 +1,7 @@
 """Tells plain values of users apart; needs no library, so that exact theory may use it too."""
 
+from typing import Any
+
 
 def has_flag(value: object) -> bool:
     """Returns whether a value, or one in nested lists, is True or False.
@@ -19,7 +21,7 @@ def has_flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def has_hidden_entries(value: object) -> bool:
+def has_hidden_entries(value: Any) -> bool:
     """Returns whether a value is a masked array of NumPy's that masks an entry.
 
     Example:
