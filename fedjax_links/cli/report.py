@@ -19,7 +19,7 @@ from typing import Any
 from absl import flags
 
 from fedjax_links.cli import app, paths
-from fedjax_links.core import checks, errors
+from fedjax_links.core import errors
 
 _FLAGS = ('allow_imports', 'form', 'page', 'run')
 """Arguments of `report.table` that are no options of a layout."""
@@ -64,6 +64,7 @@ def main(args: flags.FlagValues) -> None:
         requirement = 'name the folder of a run, such as runs/first'
         raise errors.invalid('workdir', requirement, None)
     from fedjax_links import report, runs
+    from fedjax_links.core import checks
     from fedjax_links.core.registry import current_name
 
     _check_flags(args)
@@ -97,6 +98,8 @@ def main(args: flags.FlagValues) -> None:
 
 def _check_flags(args: flags.FlagValues) -> None:
     """Refuses flags that would have no effect."""
+    from fedjax_links.core import checks
+
     if args.cost is not None and (args.table or args.form):
         requirement = 'be left out with `table` or `form`, which write no report'
         raise errors.invalid('cost', requirement, args.cost)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from fedjax_links.cli import app, paths
-from fedjax_links.core import checks, errors, reprs
+from fedjax_links.core import errors
 
 if TYPE_CHECKING:
     from fedjax_links.runs import ShardStatus, Status
@@ -40,10 +40,12 @@ def main(args: flags.FlagValues) -> None:
     if args.workdir is None:
         requirement = 'name the folder of a run, such as runs/map'
         raise errors.invalid('workdir', requirement, None)
+    from fedjax_links import runs
+    from fedjax_links.core import checks
+    from fedjax_links.report import live
+
     if args.watch is not None:
         checks.positive('watch', args.watch)
-    from fedjax_links import runs
-    from fedjax_links.report import live
 
     while True:
         with app.name_flags(folder='workdir'):
@@ -72,6 +74,8 @@ def _time_line(seconds: float | None) -> str:
 
 def _status_lines(status: 'Status', is_done: bool) -> Iterator[str]:
     """Yields the lines about the lanes and shards of a run."""
+    from fedjax_links.core import reprs
+
     yield f'run      {", ".join(status.holders) or _next_step(status, is_done)}'
     # An archive has no lanes, and neither has a folder before its first save.
     if status.lanes:
@@ -98,6 +102,8 @@ def _next_step(status: 'Status', is_done: bool) -> str:
 
 def _shard_line(shard: 'ShardStatus', num_shards: int) -> str:
     """Says how far an unfinished shard is, and who runs it."""
+    from fedjax_links.core import reprs
+
     progress = f'{shard.done:,} of {shard.lanes:,} lanes'
     if shard.hours_left is not None:
         progress += f', {reprs.duration(3600 * shard.hours_left)} left'

@@ -88,25 +88,3 @@ def _untouched():
         absl_logging.set_verbosity(verbosity)
         os.environ.clear()
         os.environ.update(environment)
-
-
-_PRINT_LOADED = """
-import contextlib, io, sys
-import fedjax_links.__main__ as front
-
-with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-    front.main([sys.argv[1], '--help'])
-print(*sorted({*sys.argv[2:]} & sys.modules.keys()))
-"""
-
-
-def loaded_for_help(name, *libraries):
-    """Returns which of these libraries a command loads to print its help."""
-    done = subprocess.run(
-        [sys.executable, '-c', _PRINT_LOADED, name, *libraries],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split()
