@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedjax_links.participation.link_laws import LinkLaw
     from fedjax_links.preview.configured_links import ConfiguredLinks
 
-
+_PICTURE = 'links.png'
 _LOG_FLAGS = (
     'format',
     'clients',
@@ -82,8 +82,11 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
     from fedjax_links.core import checks
     from fedjax_links.planning import description
     from fedjax_links.preview import configured_links, links
+    from fedjax_links.storage import outputs
 
     _check_flags(args)
+    if args.workdir is not None:
+        outputs.check('workdir', Path(args.workdir), [_PICTURE])
     if args.rounds is not None:
         checks.static_int('rounds', args.rounds, minimum=2)
     if values is None:
@@ -98,7 +101,7 @@ def main(values: Section | None, args: flags.FlagValues) -> None:
         law = configured.law
     print(links.text(title, record, law))
     if args.workdir is not None:
-        path = Path(args.workdir) / 'links.png'
+        path = Path(args.workdir) / _PICTURE
         links.picture(path, title, record, law)
         print(f'Wrote {path}')
 

@@ -17,6 +17,7 @@ from fedjax_links.core.records import Section
 if TYPE_CHECKING:
     from fedjax_links.experiment import Experiment
 
+_PICTURE = 'partition.png'
 _HIDDEN_OPTIONS = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')
 """Options of a problem that do not belong to the title."""
 
@@ -26,7 +27,10 @@ def main(values: Section, args: flags.FlagValues) -> None:
     from fedjax_links import experiment
     from fedjax_links.preview import partitions
     from fedjax_links.problems.classification import partition_of
+    from fedjax_links.storage import outputs
 
+    if args.workdir is not None:
+        outputs.check('workdir', Path(args.workdir), [_PICTURE])
     planned = experiment.build(values)
     pattern = next(iter(planned.patterns))
     problem = planned.problem_at(pattern, planned.plan.points[0])
@@ -34,7 +38,7 @@ def main(values: Section, args: flags.FlagValues) -> None:
     title = _title(planned, values, pattern)
     print(partitions.text(title, report))
     if args.workdir is not None:
-        path = Path(args.workdir) / 'partition.png'
+        path = Path(args.workdir) / _PICTURE
         partitions.picture(path, title, report)
         print(f'Wrote {path}')
 
