@@ -1,7 +1,7 @@
 """Access to run folders: files of others stay as they are, and a live run excludes all others."""
 
 import errno
-import hashlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -67,14 +67,10 @@ NAMES = (
 )
 
 
-def digests(folder):
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(
-            path.read_bytes()
-        ).hexdigest()
-        for path in folder.rglob('*')
-        if path.is_file()
-    }
+def contents(folder):
+    """All files in a folder, by path."""
+    files = (path for path in folder.rglob('*') if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 @pytest.fixture
@@ -89,9 +85,16 @@ def foreign(tmp_path):
 
 @pytest.fixture(scope='module')
 def finished(tmp_path_factory):
+    """The folder of a finished run, which tests do not change."""
     folder = tmp_path_factory.mktemp('finished') / 'run'
     quadratic().run(folder, devices=1)
     return folder
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(finished, tmp_path / 'run')
 
 
 COMMANDS = {
@@ -122,12 +125,12 @@ COMMANDS = {
 
 @pytest.mark.parametrize('name', COMMANDS)
 def test_a_foreign_folder_is_left_as_it_is(name, foreign, finished):
-    before = digests(foreign)
+    before = contents(foreign)
     ours = files_of(finished)
     with pytest.raises(errors.InvalidError) as refused:
         COMMANDS[name](foreign, finished)
     assert str(foreign) in str(refused.value)
-    assert digests(foreign) == before
+    assert contents(foreign) == before
     assert files_of(finished) == ours
 
 
@@ -138,22 +141,20 @@ def test_one_foreign_file_is_enough(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ['notes.txt']
 
 
-@pytest.mark.parametrize(
-    'left', ['checkpoints', '.lock', '.experiment.json.77-0123abcd.partial', 'claims']
-)
-def test_a_start_that_was_killed_early_resumes(left, tmp_path):
-    if '.' in left:
-        (tmp_path / left).write_text('')
-    else:
-        (tmp_path / left).mkdir()
+def test_a_start_that_was_killed_early_resumes(tmp_path):
+    """It may leave each of these files and folders."""
+    for name in ('.lock', '.experiment.json.77-0123abcd.partial'):
+        (tmp_path / name).touch()
+    for name in ('checkpoints', 'claims'):
+        (tmp_path / name).mkdir()
     quadratic().run(tmp_path, devices=1)
     assert not list(tmp_path.rglob('*.partial'))
 
 
-def test_two_runs_are_joined_in_neither_order(tmp_path):
-    for name, rate in (('a', 0.1), ('b', 0.9)):
-        quadratic(rate).run(tmp_path / name, devices=1)
-    before = digests(tmp_path)
+def test_two_runs_are_joined_in_neither_order(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / 'a')
+    quadratic(rate=0.9).run(tmp_path / 'b', devices=1)
+    before = contents(tmp_path)
     for first, second in ('ab', 'ba'):
         for parts, target in (
             ([first], second),
@@ -162,16 +163,14 @@ def test_two_runs_are_joined_in_neither_order(tmp_path):
         ):
             with pytest.raises(errors.InvalidError, match='rounds of fedavg'):
                 runs.merge([tmp_path / part for part in parts], tmp_path / target)
-    assert digests(tmp_path) == before
+    assert contents(tmp_path) == before
     assert not (tmp_path / 'new').exists()
 
 
 @pytest.mark.parametrize(
     'lock', ['.lock', 'claims/shard-1-of-2.lock', 'claims/a-lane.lock']
 )
-def test_what_runs_is_not_set_aside(lock, tmp_path):
-    run = tmp_path / 'run'
-    quadratic().run(run, devices=1)
+def test_what_runs_is_not_set_aside(lock, run, tmp_path):
     (run / 'claims').mkdir()
     held = file_locks.acquire(run / lock)
     assert held is not None
@@ -183,9 +182,7 @@ def test_what_runs_is_not_set_aside(lock, tmp_path):
 
 
 @pytest.mark.parametrize('path', ['.', '..', 'run/..'])
-def test_a_folder_without_a_name_is_not_set_aside(path, tmp_path, monkeypatch):
-    run = tmp_path / 'run'
-    quadratic().run(run, devices=1)
+def test_a_folder_without_a_name_is_not_set_aside(path, run, tmp_path, monkeypatch):
     monkeypatch.chdir(run)
     with refusals.names('workdir', 'by its name', f'got {path}.'):
         run_access.set_aside('workdir', Path(path))
