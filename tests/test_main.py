@@ -11,14 +11,13 @@ import pytest
 import fedjax_links.__main__ as front
 from fedjax_links.core import errors
 from tests import ROOT
+from tests.cli import command
 
-COMMAND = [sys.executable, '-m', 'fedjax_links']
 
-
-def run(*arguments, command=COMMAND, cwd=ROOT, env=None):
-    """Runs a command of the package, and returns its status and output."""
+def run(*arguments, program=command.COMMAND, cwd=ROOT, env=None):
+    """Runs a command in a process of its own, and returns its status and output."""
     return subprocess.run(
-        [*command, *arguments],
+        [*program, *arguments],
         cwd=cwd,
         env=env,
         capture_output=True,
@@ -62,9 +61,7 @@ def test_commands_and_registries_are_listed(arguments, capsys):
     sections = dict(
         part.split('\n', 1) for part in listed.out.strip().split('\n\n')[1:]
     )
-    configs = {
-        f'configs of {command}': names for command, names in front.configs().items()
-    }
+    configs = {f'configs of {name}': names for name, names in front.configs().items()}
     expected = {'commands': front.commands(), **configs, **front.tables()}
     assert sections.keys() == expected.keys()
     for title, names in expected.items():
@@ -84,21 +81,24 @@ def test_commands_and_registries_are_listed(arguments, capsys):
     assert '  xiang2024_figure2 ' in sections['configs of figure']
 
 
-@pytest.mark.parametrize('flag', ['-h', '--help'])
-def test_help_lists_commands_and_configs_without_jax(flag):
+def test_help_lists_commands_and_configs_without_jax():
     """JAX, and all that needs it, costs most of the start."""
     code = (
         'import sys; import fedjax_links.__main__ as front; status = front.main(sys.argv[1:]); '
-        "assert not {'jax', 'numpy'} & sys.modules.keys(); sys.exit(status)"
+        "assert not {'jax', 'numpy', 'absl'} & sys.modules.keys(); sys.exit(status)"
     )
     done = subprocess.run(
-        [sys.executable, '-c', code, flag], capture_output=True, text=True, check=False
+        [sys.executable, '-c', code, '--help'],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    for command in front.commands():
-        assert f'\n  {command} ' in done.stdout
+    for name in front.commands():
+        assert f'\n  {name} ' in done.stdout
     assert '\n  quickstart ' in done.stdout
     assert 'Without arguments' in done.stdout
+    assert command.run('-h').stdout == done.stdout
 
 
 def test_an_entry_with_a_client_program_is_described_by_it():
@@ -106,19 +106,17 @@ def test_an_entry_with_a_client_program_is_described_by_it():
 
 
 def test_help_of_a_name_is_that_of_the_command():
-    assert run('help', 'status').stdout == run('status', '--help').stdout
+    printed = command.run('status', '--help').stdout
+    assert '--watch' in printed
+    assert command.run('help', 'status').stdout == printed
 
 
 @pytest.mark.parametrize(
     'arguments', [['simulat', '--config=configs/quickstart.py'], ['help', 'simulat']]
 )
 def test_an_unknown_command_costs_one_line(arguments):
-    done = run(*arguments)
-    assert (done.returncode, done.stdout) == (2, '')
-    assert (
-        done.stderr
-        == f'error: {errors.unknown_name("command", "simulat", ["simulate"])}\n'
-    )
+    expected = errors.unknown_name('command', 'simulat', ['simulate'])
+    assert command.refused(*arguments) == f'error: {expected}\n'
 
 
 @pytest.mark.parametrize(
@@ -128,35 +126,28 @@ def test_an_unknown_command_costs_one_line(arguments):
             ['--config=configs/quickstart.py', '--dry_run', '--config.num_seed=2'],
             marks=pytest.mark.slow,
         ),
-        ['--config=configs/quickstrat.py', '--dry_run'],
         ['--config=configs/quickstart.py', 'extra'],
     ],
 )
 def test_a_command_runs_as_by_its_own_module(arguments):
     result = run('simulate', *arguments)
     module = [sys.executable, '-m', 'fedjax_links.cli.simulate']
-    expected = run(*arguments, command=module)
+    expected = run(*arguments, program=module)
     assert result.returncode == 2
     assert (result.stdout, result.stderr) == (expected.stdout, expected.stderr)
     assert result.stderr.count('\n') == 1
 
 
-def test_the_help_of_a_command_needs_neither_jax_nor_a_second():
-    program = (
-        'import sys, fedjax_links.__main__ as front; front.commands(); '
-        'print({"jax", "numpy", "absl"} & sys.modules.keys())'
-    )
-    result = subprocess.run(
-        [sys.executable, '-c', program], capture_output=True, text=True
-    )
-    assert result.stdout.strip() == 'set()'
-    times = []
+def test_the_help_of_a_command_needs_no_second():
+    """On a busy machine, one of three."""
     for _ in range(3):
         began = time.perf_counter()
         done = run('simulate', '--help')
-        times.append(time.perf_counter() - began)
+        seconds = time.perf_counter() - began
         assert 'workdir' in done.stdout
-    assert min(times) < 1
+        if seconds < 1:
+            break
+    assert seconds < 1
 
 
 def test_the_console_command_is_the_same(tmp_path):
@@ -175,7 +166,7 @@ def test_the_console_command_is_the_same(tmp_path):
     of_user = {'cwd': tmp_path, 'env': {**os.environ, 'PYTHONPATH': str(ROOT)}}
     for words in (['simulat'], ['simulate', '--config=configs/mine.py']):
         by_module = run(*words, **of_user)
-        by_script = run(*words, command=[sys.executable, str(script)], **of_user)
+        by_script = run(*words, program=[sys.executable, str(script)], **of_user)
         assert by_module.returncode == by_script.returncode != 0
         assert by_module.stdout == by_script.stdout
         assert by_module.stderr == by_script.stderr
@@ -185,7 +176,11 @@ def test_the_console_command_is_the_same(tmp_path):
 @pytest.mark.slow
 def test_a_reader_who_leaves_early_costs_no_traceback():
     listing = subprocess.Popen(
-        COMMAND, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command.COMMAND,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     listing.stdout.close()
     assert listing.stderr.read() == ''
