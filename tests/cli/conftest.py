@@ -1,6 +1,8 @@
-"""A command that takes no time."""
+"""Commands that take no time."""
 
 import pytest
+
+from fedjax_links.runner import dry_runs, preflight
 
 PLAIN = """
 from ml_collections import ConfigDict
@@ -26,3 +28,10 @@ def plain(tmp_path_factory):
     path = tmp_path_factory.mktemp('config') / 'plain.py'
     path.write_text(PLAIN)
     return ['simulate', f'--config={path}']
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """Has dry runs describe a run, and neither trace nor compile its programs."""
+    monkeypatch.setattr(preflight, 'check', lambda *arguments: None)
+    monkeypatch.setattr(dry_runs, 'dry_run', lambda *arguments: [])

@@ -1,5 +1,7 @@
 """The commands compare and export as a user meets them."""
 
+import shutil
+
 import pytest
 
 from tests.cli import command
@@ -8,9 +10,10 @@ from tests.report.standing import experiment
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """Three runs: one, its copy and one with a nudged entry."""
+    """Three runs: one, its copy with a caption, and one with a nudged entry."""
     folder = tmp_path_factory.mktemp('runs')
     experiment().run(folder / 'one')
+    shutil.copytree(folder / 'one', folder / 'again')
     experiment(caption='The same.').run(folder / 'again')
     experiment(odd={'nudge': (3,)}).run(folder / 'odd')
     return folder

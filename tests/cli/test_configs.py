@@ -131,11 +131,6 @@ def test_what_has_a_to_dict_is_a_config(tmp_path):
             ['--config.baseline=fedpcb'],
             "`config.baseline` has no 'fedpcb'; did you mean",
         ),
-        (
-            'simulate',
-            ['--config.client.learning_rat=1'],
-            "did you mean 'learning_rate'?",
-        ),
         ('simulate', ['--config.links.schedul=sine'], "did you mean 'schedule'?"),
         (
             'simulate',
@@ -148,18 +143,11 @@ def test_what_has_a_to_dict_is_a_config(tmp_path):
             ['--config.num_rounds.x=1'],
             "`config.num_rounds` must be a section, to have 'x'",
         ),
-        ('simulate', ['--config.=1'], 'must be reached by names and indices'),
         (
-            'simulate',
-            ['--config.num_rounds', '--dry_run'],
-            '`config.num_rounds` must be given a value',
-        ),
-        (
-            'theory',
-            ['--config.num_ronds=5'],
+            'partition',
+            ['--config.num_ronds', '5'],
             "`config` has no 'num_ronds'; did you mean 'num_rounds'?",
         ),
-        ('partition', ['--config.num_ronds', '5'], "did you mean 'num_rounds'?"),
         ('figure', [], 'which `python -m fedjax_links simulate` runs.'),
         ('report', ['--config.num_rounds=5'], 'Unknown command line flag'),
     ],
@@ -195,6 +183,7 @@ def test_a_command_without_a_folder_has_one_of_its_configs_name(config, quick, f
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 def test_the_default_folder_is_printed_and_holds_one_experiment(plain, tmp_path):
     first = run(*plain, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
@@ -206,6 +195,7 @@ def test_the_default_folder_is_printed_and_holds_one_experiment(plain, tmp_path)
     assert 'runs/plain, where config.client.local_steps is 3 and not 2' in other.stderr
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_a_figure_without_a_folder_has_one_too(tmp_path):
     done = run('figure', '--config=xiang2024_figure2', '--quick', cwd=tmp_path)
     assert done.returncode == 0, done.stderr

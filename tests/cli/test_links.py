@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from tests.cli.command import refused, run
 
@@ -26,6 +27,7 @@ def test_without_a_folder_nothing_is_written():
     assert 'Wrote' not in done.stdout
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_a_figure_is_one_command(tmp_path):
     done = run(
         'figure',
@@ -42,6 +44,7 @@ def test_a_figure_is_one_command(tmp_path):
     assert 'lognormal draws, sigma 1' in done.stdout
 
 
+@pytest.mark.usefixtures('unrendered')
 def test_a_log_is_shown_without_a_config(tmp_path):
     rng = np.random.default_rng(0)
     timers = {}
@@ -68,7 +71,7 @@ def test_a_log_is_shown_without_a_config(tmp_path):
     assert 'clients 12, rounds 336, empty rounds ' in done.stdout
     assert max(map(len, lines[:-1])) <= 80
     assert lines[-1] == f'Wrote {folder}/links.png'
-    assert (folder / 'links.png').read_bytes().startswith(b'\x89PNG')
+    assert (folder / 'links.png').exists()
     few = run(*log, '--clients=3', '--rounds=100', '--tick=1000')
     assert '100 rounds of 1000 s (1.16 days)' in few.stdout
     assert 'clients 3, rounds 100, ' in few.stdout

@@ -51,17 +51,7 @@ def test_an_installation_has_its_configs_inside_the_package(tmp_path, monkeypatc
     [
         (
             'theory',
-            ['--config=quickstart', '--rounds=100'],
-            'Digits over label-dependent uplinks',
-        ),
-        (
-            'theory',
-            ['--config', 'quickstart', '--rounds=100'],
-            'label-dependent uplinks',
-        ),
-        (
-            'theory',
-            ['--config=quickstart', '--config.title=Mine', '--rounds=100'],
+            ['--config', 'quickstart', '--config.title=Mine', '--rounds=100'],
             'Mine',
         ),
         pytest.param(
@@ -73,7 +63,6 @@ def test_an_installation_has_its_configs_inside_the_package(tmp_path, monkeypatc
         pytest.param(
             'partition', ['--config=quickstart'], 'digits', marks=pytest.mark.slow
         ),
-        ('figure', ['--config=xiang2024_networks', '--workdir=figure'], 'networks'),
         pytest.param(
             'theory',
             ['--config=exactness:cyclic', '--rounds=100'],

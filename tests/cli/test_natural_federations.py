@@ -9,6 +9,7 @@ from fedjax_links import runs
 from tests.cli.command import run
 from tests.datasets import owned
 
+pytestmark = pytest.mark.usefixtures('unrendered')
 TICK = 600
 DAY = 144
 

@@ -3,6 +3,7 @@
 import io
 import itertools
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -76,17 +77,28 @@ def test_what_a_shard_helps_with_counts_too(tmp_path):
     assert ' 16/16 rounds [' in last_words(screen.getvalue())
 
 
-def test_rounds_done_before_count_as_done_and_not_as_speed(tmp_path):
-    class EnoughError(Exception):
-        pass
+@pytest.fixture(scope='module')
+def stopped(tmp_path_factory):
+    """The folder of a run that was stopped between its two algorithms."""
 
-    class Cut(Callback):
-        def on_period(self, lane, record):
-            if lane.algorithm == 'fedpbc':
-                raise EnoughError
+    class StopBeforeFedPBC(Callback):
+        def on_stage(self, algorithm, stage, num_rounds):
+            if algorithm == 'fedpbc':
+                raise Stop
 
-    with pytest.raises(EnoughError):
-        planned().run(tmp_path, [Cut()])
+    folder = tmp_path_factory.mktemp('stopped')
+    with pytest.raises(Stop):
+        planned().run(folder, [StopBeforeFedPBC()])
+    return folder
+
+
+@pytest.fixture
+def folder(stopped, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(stopped, tmp_path / 'run')
+
+
+def test_rounds_done_before_count_as_done_and_not_as_speed(folder):
     progress = Progress(Terminal())
 
     class Watch(Callback):
@@ -98,7 +110,7 @@ def test_rounds_done_before_count_as_done_and_not_as_speed(tmp_path):
             self.seen.append((lane.algorithm, bar.n, bar.initial))
 
     watch = Watch()
-    planned().run(tmp_path, [progress, watch])
+    planned().run(folder, [progress, watch])
     assert watch.seen[:3] == [('fedavg', 4, 4), ('fedavg', 8, 8), ('fedavg', 16, 16)]
     assert watch.seen[-1] == ('fedpbc', 24, 16)
     text = 'Resumes after 16 rounds.\n'
@@ -126,18 +138,11 @@ def test_a_file_has_a_line_at_each_stage_and_once_a_minute():
 
 
 @pytest.mark.usefixtures('slow')
-def test_a_file_says_where_a_run_resumes(tmp_path):
-    class Cut(Callback):
-        def on_stage(self, algorithm, stage, num_rounds):
-            if algorithm == 'fedpbc':
-                raise Stop
-
-    with pytest.raises(Stop):
-        planned().run(tmp_path, [Cut()])
+def test_a_file_says_where_a_run_resumes(folder):
     # The second time nothing is left to run.
     for expected in (['Resumes after 16 rounds.'], []):
         file = io.StringIO()
-        planned().run(tmp_path, [Progress(file)])
+        planned().run(folder, [Progress(file)])
         lines = file.getvalue().splitlines()
         assert [line for line in lines if 'Resumes' in line] == expected
 

@@ -4,7 +4,7 @@ import pytest
 
 from fedjax_links import runs
 from tests.cli.command import run
-from tests.experiment.configs import values
+from tests.experiment.configs import quadratic_values
 
 ARRAY = {
     'SLURM_ARRAY_TASK_ID': '1',
@@ -17,11 +17,12 @@ ARRAY = {
 def config(tmp_path):
     """A file of a config with two lanes."""
     path = tmp_path / 'config.py'
-    path.write_text(f'def get_config():\n    return {values()!r}\n')
+    path.write_text(f'def get_config():\n    return {quadratic_values()!r}\n')
     return path
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 def test_a_task_of_an_array_runs_all_lanes_and_names_the_flag(
     tmp_path, config, monkeypatch
 ):
@@ -37,6 +38,7 @@ def test_a_task_of_an_array_runs_all_lanes_and_names_the_flag(
     assert len(runs.lanes(folder)) == 2
 
 
+@pytest.mark.usefixtures('uncompiled')
 def test_auto_is_the_shard_of_the_task(tmp_path, config, monkeypatch):
     for name, value in {**ARRAY, 'SLURM_ARRAY_TASK_COUNT': '2'}.items():
         monkeypatch.setenv(name, value)

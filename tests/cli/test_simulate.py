@@ -75,12 +75,9 @@ def test_only_the_main_thread_imports_while_it_loads(tmp_path):
             ['--config.links.probs.minimum=1.5'],
             '`config.links.probs.minimum` must lie in [0, 1], got 1.5.',
         ),
-        (['--confg=x'], "Unknown command line flag 'confg'. Did you mean: config ?"),
-        (['extra'], "unexpected argument 'extra'"),
         (['--config.num_seeds=0'], '`config.num_seeds` must be at least 1, got 0.'),
         (['--devices=0'], '`devices` must be at least 1, got 0.'),
         (['--mesh=runs:2'], '`mesh` must read clients:N, N at least 1, got runs:2.'),
-        (['--mesh=4'], '`mesh` must read clients:N, N at least 1, got 4.'),
         (
             ['--mesh=clients:0'],
             '`mesh` must read clients:N, N at least 1, got clients:0.',
@@ -99,10 +96,6 @@ def test_only_the_main_thread_imports_while_it_loads(tmp_path):
             '`dry_run` must be left out with --coordinator, got True.',
         ),
         (['--workdir='], '`workdir` must name a folder for the run'),
-        (
-            ['--workdir=README.md'],
-            '`workdir` must name a folder, got README.md, where README.md is a',
-        ),
         (
             ['--workdir=README.md/x'],
             '`workdir` must name a folder, got README.md/x, where README.md',
@@ -128,6 +121,7 @@ def test_a_mistake_costs_one_line(arguments, message):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 def test_a_killed_run_resumes_and_ends_like_an_unbroken_one(plain, tmp_path):
     # 500 evaluations of two algorithms and two seeds: 2000 lines.
     small = [*plain, '--config.num_rounds=2000', '--config.eval_every=4']
@@ -160,6 +154,7 @@ def test_a_killed_run_resumes_and_ends_like_an_unbroken_one(plain, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 def test_a_run_is_extended_and_forked_but_takes_no_other_config(plain, tmp_path):
     done = run(*plain, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
@@ -234,6 +229,7 @@ def get_config():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 def test_a_finished_comparison_takes_another_title_at_once(tmp_path):
     config = tmp_path / 'few.py'
     folder = tmp_path / 'run'

@@ -16,7 +16,7 @@ from fedjax_links.runs import export
 from fedjax_links.storage import file_locks
 from tests import ROOT
 from tests.cli.command import COMMAND, refused, run
-from tests.experiment.configs import values
+from tests.experiment.configs import quadratic_values, values
 
 
 def lines_of(*arguments):
@@ -84,7 +84,7 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
 
 def test_lanes_that_never_save_count_as_running(tmp_path):
     """Short lanes are saved at their end alone; two of them run on two devices."""
-    planned = experiment.build(values(num_rounds=4, eval_every=2, num_seeds=3))
+    planned = experiment.build(quadratic_values(num_seeds=3))
     recorder = StatusRecorder(tmp_path)
     planned.run(tmp_path, [recorder], devices=2)
     assert all(result.running >= 1 for result, _ in recorder.statuses[:-1])
@@ -97,7 +97,7 @@ def test_lanes_that_never_save_count_as_running(tmp_path):
 
 
 def test_an_archive_is_finished_and_has_no_lanes(tmp_path):
-    experiment.build(values()).run(tmp_path / 'run', devices=1)
+    experiment.build(quadratic_values()).run(tmp_path / 'run', devices=1)
     export.archive(tmp_path / 'run', tmp_path / 'archive')
     run_line, *metrics = lines_of(f'--workdir={tmp_path / "archive"}')
     assert run_line == 'run      finished; report makes tables and pictures of it'
