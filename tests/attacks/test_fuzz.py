@@ -44,11 +44,7 @@ def test_many_spoilt_configs_run_or_end_in_one_line(seed):
 
 
 @pytest.mark.parametrize(
-    'base',
-    cases(
-        everyday.BASES,
-        ['quickstart', 'comparison', 'quadratic', 'images', 'npz', 'leaf', 'logged'],
-    ),
+    'base', cases(everyday.BASES.keys() - {'quadratic again'}, ['logged', 'npz'])
 )
 def test_the_unspoilt_configs_run(base):
     files = made_files.intact(random.Random(1))
@@ -57,6 +53,7 @@ def test_the_unspoilt_configs_run(base):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures('unrendered')
 @pytest.mark.parametrize('base', everyday.ON_FILES)
 def test_configs_of_files_run_and_are_reported(base):
     rng = random.Random(3)

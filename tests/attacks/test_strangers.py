@@ -4,13 +4,14 @@ import importlib
 import inspect
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
 from fedjax_links import experiment, report, runs
 from fedjax_links.config import bound, resolver
 from fedjax_links.core import errors
-from tests import tiers
+from tests import rendering, tiers
 from tests.attacks import strangers
 from tests.cli.command import refused, run
 
@@ -57,7 +58,8 @@ def honest(tmp_path_factory):
     """The folder of a run, and all that commands import for it."""
     folder = tmp_path_factory.mktemp('honest') / 'run'
     built = experiment.build(CONFIG)
-    report.write(built.run(folder), built)
+    with rendering.skipped():
+        report.write(built.run(folder), built)
     return folder
 
 
@@ -79,9 +81,10 @@ def stranger(honest, tmp_path, monkeypatch, unrendered):
 
 
 def outside(folder):
-    """The names of files outside the folders that commands may write to."""
+    """What lies where no command may write: beside its folders, above them, and in `/tmp`."""
     folders = ('stranger', 'honest', 'exported', 'archived', 'elsewhere')
-    return {path.name for path in folder.iterdir() if path.name not in folders}
+    beside = {path for path in folder.iterdir() if path.name not in folders}
+    return beside.union(folder.parent.iterdir(), Path('/tmp').glob('outside*'))
 
 
 @pytest.mark.parametrize(
@@ -161,17 +164,25 @@ def printed():
 """
 
 
-@pytest.fixture
-def owned(tmp_path, monkeypatch, unrendered):
-    """The folder of a run with a module of the user's own, which lies in the working folder."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / 'own_module.py').write_text(OWN)
+@pytest.fixture(scope='module')
+def users_folder(tmp_path_factory):
+    """A folder with a module of the user's own and a run with it, which tests do not change."""
+    folder = tmp_path_factory.mktemp('own')
+    (folder / 'own_module.py').write_text(OWN)
     printed = {'name': 'comparison', 'published': {'name': 'own_module:printed'}}
     pages = {'own': 'own_module:page', 'comparison': printed}
     algorithms = {'own': {'name': 'own_module:algorithm'}, 'fedpbc': {}}
-    with resolver.importable(tmp_path):
+    with rendering.skipped(), resolver.importable(folder):
         built = experiment.build({**CONFIG, 'algorithms': algorithms, 'reports': pages})
-        report.write(built.run(tmp_path / 'run'), built)
+        report.write(built.run(folder / 'run'), built)
+    return folder
+
+
+@pytest.fixture
+def owned(users_folder, tmp_path, monkeypatch, unrendered):
+    """A copy of the run; its module lies in the working folder."""
+    shutil.copytree(users_folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path / 'run'
 
 
