@@ -59,12 +59,17 @@ def test_counters_and_last_links_follow_from_the_masks(links):
 def test_an_upload_counts_only_if_its_client_can_compute():
     algorithm = algorithms.fedavg(program())
     problem = federation.problem()
-    state = simulation.init(KEY, algorithm, BERNOULLI, problem)
     everyone = np.ones(NUM_CLIENTS, bool)
     compute = np.arange(NUM_CLIENTS) != 1
     unknown = np.full(NUM_CLIENTS, np.nan, np.float32)
+
+    @jax.jit
+    def first_round(links, problem):
+        state = simulation.init(KEY, algorithm, BERNOULLI, problem)
+        return simulation.run_round(state, KEY, algorithm, links, problem)
+
     links = base.DuplexLinkSample(everyone, unknown, everyone, compute)
-    state, metrics = simulation.run_round(state, KEY, algorithm, links, problem)
+    state, metrics = first_round(links, problem)
     counters = state.counters
     np.testing.assert_array_equal(counters.participation_count, compute)
     np.testing.assert_array_equal(counters.last_active, np.where(compute, 0, -1))

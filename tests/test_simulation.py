@@ -1,5 +1,7 @@
 """The driver: pieces, evaluations, divergence, rounds by hand."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -135,7 +137,7 @@ def test_without_a_cadence_an_eval_fn_is_applied_once_at_the_end():
     ):
         assert a.shape == (1, *b.shape)
         np.testing.assert_array_equal(a[0], b)
-    assert run().evals == {}
+    assert run(links=MARKOV).evals == {}
 
 
 def test_the_problem_s_metrics_are_the_default():
@@ -236,12 +238,11 @@ def test_a_diverging_run_names_the_round_in_which_a_number_broke():
     assert int(result.state.first_bad_round) == expected
 
 
-def unsteady(bad_rounds, where):
-    """An algorithm whose loss or model is infinite in the given rounds and finite in the others."""
+def unsteady(is_bad, where):
+    """An algorithm whose loss or model is infinite in the rounds of a mask, bool[T]."""
 
     def round_step(state, ctx, problem):
-        bad = jnp.isin(ctx.round, jnp.array(bad_rounds, jnp.int32))
-        value = jnp.where(bad, jnp.inf, 1.0)
+        value = jnp.where(is_bad[ctx.round], jnp.inf, 1.0)
         count = jnp.int32(0)
         loss = value if where == 'loss' else jnp.float32(0)
         state = jnp.full_like(state, value if where == 'model' else 0)
@@ -257,21 +258,25 @@ def unsteady(bad_rounds, where):
     )
 
 
+@functools.partial(jax.jit, static_argnums=1)
+def five_rounds(is_bad, where, state=None):
+    """Five rounds of such an algorithm, from a state or from the start."""
+    return simulation.simulate(
+        KEY,
+        unsteady(is_bad, where),
+        participation.always(2),
+        problems.quadratic(np.zeros((2, 2))),
+        num_rounds=5,
+        initial_state=state,
+    ).state
+
+
 @pytest.mark.parametrize('where', ['loss', 'model'])
-@pytest.mark.parametrize('bad_rounds, first', [((3, 6), 3), ((0,), 0), ((), -1)])
+@pytest.mark.parametrize('bad_rounds, first', [([3, 6], 3), ([0], 0), ([], -1)])
 def test_the_first_bad_round_is_remembered(where, bad_rounds, first):
-    problem = problems.quadratic(np.zeros((2, 2)))
-    state = None
-    algorithm = unsteady(bad_rounds, where)
-    for _ in range(2):  # the second piece starts finite and must not forget
-        state = simulation.simulate(
-            KEY,
-            algorithm,
-            participation.always(2),
-            problem,
-            num_rounds=5,
-            initial_state=state,
-        ).state
+    is_bad = np.isin(np.arange(10), bad_rounds)
+    state = five_rounds(is_bad, where)
+    state = five_rounds(is_bad, where, state)  # starts finite and must not forget
     assert int(state.first_bad_round) == first
     assert bool(state.finite) == (first < 0)
 
