@@ -275,9 +275,8 @@ def test_peer_links(kind):
     )
     assert (dense == dense.transpose(0, 2, 1)).all()
     matrices = analysis.metropolis_matrix(dense)
-    weights = jax.vmap(mixing.metropolis_weights)(
-        links.neighbours[:, 1], links.edges[:, 1]
-    )
+    weigh = jax.jit(jax.vmap(mixing.metropolis_weights))
+    weights = weigh(links.neighbours[:, 1], links.edges[:, 1])
     placed = np.take_along_axis(matrices, links.neighbours[:, 1], axis=2)
     np.testing.assert_allclose(weights, placed, rtol=0, atol=1e-6)
     np.testing.assert_allclose(matrices.sum(axis=1), 1, rtol=0, atol=1e-12)

@@ -90,10 +90,13 @@ def test_every_client_is_measured_by_the_statistics_of_all(size, loss):
         eval_data=(features, labels, owners),
     )
     params = params_of(problem)
-    result = jax.jit(
-        lambda p: evaluation.train_and_eval(p, jax.random.key(0), problem)
-    )(params)
-    each = jax.jit(lambda p: evaluation.by_client(p, problem))(params)
+
+    @jax.jit
+    def measure(params):
+        pooled = evaluation.train_and_eval(params, jax.random.key(0), problem)
+        return pooled, evaluation.by_client(params, problem)
+
+    result, each = measure(params)
     expected = metrics_in_float64(outputs_in_float64(params, features), labels)
     tolerance = 1e-5 if size == 1500 else 0.05
     counts = np.bincount(owners)
