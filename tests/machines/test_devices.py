@@ -1,5 +1,7 @@
 """Lanes and rounds over devices, in another process that has four of them."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -58,7 +60,6 @@ def test_the_number_of_devices_changes_no_bit_of_a_sweep():
             ['cpu'],
             r"^`devices` must hold different devices among \[.*\], got \['cpu'\]\.$",
         ),
-        ([jax.Device] * 2, '^`devices` must hold different devices among'),
         (True, '`devices` must be'),
     ],
 )
@@ -134,10 +135,10 @@ def bits(result):
     return [a.tobytes() for a in jax.tree.leaves(result)]
 
 for name in sys.argv[1:]:
-    results = {n: result(name, n) for n in (None, 1, 2, 4)}
-    print(name, [bits(results[n]) == bits(results[1]) for n in (2, 4)], all(
+    on_no_mesh, on_one, on_four = (result(name, n) for n in (None, 1, 4))
+    print(name, bits(on_four) == bits(on_one), all(
         np.allclose(a, b, rtol=1e-4, atol=1e-6)
-        for a, b in zip(jax.tree.leaves(results[None]), jax.tree.leaves(results[1]))
+        for a, b in zip(jax.tree.leaves(on_no_mesh), jax.tree.leaves(on_one))
     ))
 """
 
@@ -160,9 +161,8 @@ for name in sys.argv[1:]:
     ],
 )
 def test_meshes_agree_to_the_bit_and_with_none_up_to_rounding(names):
-    assert in_a_process(MESHES, *names) == [
-        f'{name} [True, True] True' for name in names
-    ]
+    """Runs on meshes of two and three are compared by `test_divided_saves`."""
+    assert in_a_process(MESHES, *names) == [f'{name} True True' for name in names]
 
 
 REGISTERED = """
@@ -262,16 +262,15 @@ def bytes_of(name, clients, num_devices):
     ]
     return rows, sizes.alias_size_in_bytes, sizes.temp_size_in_bytes
 
-for name, sizes in {'fedpbc': (1, 4), 'scaffold': (2,)}.items():
-    for n in sizes:
-        rows, state, work = bytes_of(name, 64, n)
-        more_rows, larger_state, larger_work = bytes_of(name, 128, n)
-        row = 4 * SIZE
-        growth = larger_state - state
-        print(
-            name, n, rows, more_rows, 64 * row / n <= growth <= 64 * row / n + 1024,
-            larger_work - work < row,
-        )
+for name, n in {'fedpbc': 4, 'scaffold': 2}.items():
+    rows, state, work = bytes_of(name, 64, n)
+    more_rows, larger_state, larger_work = bytes_of(name, 128, n)
+    row = 4 * SIZE
+    growth = larger_state - state
+    print(
+        name, n, rows, more_rows, 64 * row / n <= growth <= 64 * row / n + 1024,
+        larger_work - work < row,
+    )
 print(bytes_of('fedpbc', 6, 4)[0])
 """
 
@@ -282,7 +281,7 @@ def test_client_tables_are_divided():
     assert in_a_process(MEMORY) == [
         *(
             f'{name} {count} [{64 // count}] [{128 // count}] True True'
-            for name, count in (('fedpbc', 1), ('fedpbc', 4), ('scaffold', 2))
+            for name, count in (('fedpbc', 4), ('scaffold', 2))
         ),
         '[2]',
     ]
@@ -292,19 +291,14 @@ def test_client_tables_are_divided():
 def test_a_mesh_with_other_axes_is_refused(axes):
     shape = (1,) * len(axes)
     mesh = jax.sharding.Mesh(np.array(jax.local_devices()[:1]).reshape(shape), axes)
-    problem = fl.problems.quadratic(np.zeros((2, 1)))
-    algorithm = fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(0.1, local_steps=1))
-    with pytest.raises(
-        ValueError, match="`mesh` must have the one axis 'clients', got"
-    ):
-        fl.simulate(
-            jax.random.key(0),
-            algorithm,
-            fl.participation.always(2),
-            problem,
-            num_rounds=1,
-            mesh=mesh,
-        )
+    parts = (
+        fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(0.1, local_steps=1)),
+        fl.participation.always(2),
+        fl.problems.quadratic(np.zeros((2, 1))),
+    )
+    for run in (functools.partial(fl.simulate, num_rounds=1), fl.simulation.init):
+        with pytest.raises(ValueError, match="`mesh` must have the one axis 'clients'"):
+            run(jax.random.key(0), *parts, mesh=mesh)
 
 
 MADE_BY_JAX = """
@@ -336,15 +330,3 @@ print(explicit == bits(jax.sharding.Mesh(np.array(jax.devices()), ('clients',)))
 def test_a_mesh_of_explicit_axes_is_like_any_other():
     """Tables of ten clients have padding on four devices."""
     assert in_a_process(MADE_BY_JAX, as_users_compile=False) == ['True']
-
-
-def test_a_mesh_of_other_axes_is_refused_by_init():
-    client = fl.local_training.local_sgd(0.1, local_steps=1)
-    parts = (
-        fl.ALGORITHMS['fedavg'](client),
-        fl.participation.bernoulli(np.full(2, 0.5)),
-        fl.problems.quadratic(np.ones((2, 1))),
-    )
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ('data',))
-    with pytest.raises(ValueError, match='`mesh` must have the one axis'):
-        fl.simulation.init(jax.random.key(0), *parts, mesh=mesh)

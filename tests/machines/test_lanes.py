@@ -13,7 +13,7 @@ from tests.machines.four_devices import in_a_process
 from tests.machines.xla_messages import OUT_OF_MEMORY
 
 
-def test_outputin_turn_are_the_first_ones():
+def test_lanes_in_turn_have_the_results_of_lanes_together():
     keys = jax.random.split(jax.random.key(0), 4)
     rows = {'shift': np.arange(4.0, dtype=np.float32), 'key': keys}
 
@@ -85,7 +85,7 @@ def bytes_of(width):
     'fitting, widths',
     [(5, [5]), (4, [5, 3]), (2, [5, 3, 2]), (0, [5, 3, 2, 1]), (None, [5])],
 )
-def test_outputbeyond_memory_run_in_groups_of_one_width(monkeypatch, fitting, widths):
+def test_lanes_beyond_memory_run_in_groups_of_one_width(monkeypatch, fitting, widths):
     """A lane that does not fit alone is left to the device."""
     free = None
     if fitting == 0:
@@ -115,7 +115,7 @@ def test_a_compiler_that_runs_out_of_memory_gets_fewer_lanes(monkeypatch, side_b
         widths_of(monkeypatch, side_by_side=False)
 
 
-def test_outputin_turn_need_the_memory_of_one(monkeypatch):
+def test_lanes_in_turn_need_the_memory_of_one(monkeypatch):
     monkeypatch.setattr(memory, 'available_bytes', lambda: 1)
     assert widths_of(monkeypatch, side_by_side=False) == [5]
 
