@@ -1,4 +1,4 @@
-"""Everything that README.md and the pages on the start and on commands show is executed."""
+"""What README.md and the page on the start show is executed; the numbers of pages are right."""
 
 import os
 import re
@@ -17,7 +17,6 @@ from tests.experiment.several import environment
 
 README = (ROOT / 'README.md').read_text()
 START = (ROOT / 'docs/start.md').read_text()
-COMMANDS = (ROOT / 'docs/commands.md').read_text()
 BESIDE = (ROOT / 'docs/beside.md').read_text()
 SOFTWARE_PAPER = (ROOT / 'docs/paper.md').read_text()
 
@@ -28,7 +27,9 @@ def one_line(page):
 
 
 INSTALL_AND_RUN, TEST = pages.code(README, 'bash')
-OTHER_COMMANDS = pages.code(COMMANDS, 'bash')[0].strip().splitlines()
+(REPORT,) = [
+    line for line in pages.commands(pages.DOCS / 'commands.md') if 'report' in line
+]
 
 
 def test_the_example_recovers_the_exact_bias():
@@ -81,7 +82,7 @@ def test_the_first_command_prints_the_table_that_the_start_shows(tmp_path):
     assert above in one_line(START)
     for name in re.findall(r'`(\w+\.(?:png|jsonl|json|npz|md))`', START):
         assert (tmp_path / 'run' / name).exists() or (ROOT / name).exists(), name
-    (again,) = (shlex.split(c) for c in OTHER_COMMANDS if 'report' in c)
+    again = shlex.split(REPORT)
     assert again[-1] == words[-1]  # the same folder
     done = command.run(*again[3:-1], f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
@@ -164,25 +165,3 @@ def test_links_lead_somewhere():
     prose = re.sub(r'```.*?```', '', README, flags=re.DOTALL)
     for target in re.findall(r'\]\(([^)]+)\)', prose):
         assert (ROOT / target).exists(), target
-
-
-def cases():
-    """Yields the other commands, except for the report of a run that they do not make."""
-    for line in OTHER_COMMANDS:
-        if 'report' not in line:
-            is_slow = {'simulate', 'figure', 'links'} & set(line.split())
-            yield pytest.param(line, marks=pytest.mark.slow if is_slow else ())
-
-
-@pytest.mark.parametrize('line', list(cases()))
-def test_the_other_commands_run(line, tmp_path):
-    """As shown, except for the interpreter and the folder; simulations are dry runs."""
-    python, module, package, *words = shlex.split(line)
-    assert [python, module, package] == ['python', '-m', 'fedjax_links']
-    if words and words[-1].startswith('--workdir='):
-        words[-1] = f'--workdir={tmp_path}'
-    if 'simulate' in words:
-        words.append('--dry_run')
-    done = command.run(*words)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) >= 3
