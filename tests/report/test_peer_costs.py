@@ -15,6 +15,10 @@ N = 6
 T = 8
 TIMES = participation.Times(np.linspace(1, 3, N), sigma=0.4, fixed=0.5)
 UPLINKS = participation.bernoulli(np.full(N, 0.6))
+PATTERNS = {
+    'peers': participation.peers(UPLINKS, graphs.ring(N, 4), prob=0.5),
+    'quorum': participation.quorum(TIMES, quorum=3),
+}
 SPEEDS = {'step': 0.1, 'uplink': 100.0, 'downlink': 1000.0}
 
 
@@ -26,10 +30,7 @@ def folder(tmp_path_factory):
     run = experiment.Experiment(
         title='peers and a quorum',
         problem=fl.problems.quadratic(np.eye(N)),
-        patterns={
-            'peers': participation.peers(UPLINKS, graphs.ring(N, 4), prob=0.5),
-            'quorum': participation.quorum(TIMES, quorum=3),
-        },
+        patterns=PATTERNS,
         algorithms={
             's2s': lambda: fl.ALGORITHMS['s2s'](program),
             'fedavg': lambda: fl.ALGORITHMS['fedavg'](program),
@@ -43,20 +44,23 @@ def folder(tmp_path_factory):
     return folder
 
 
-def sampled(pattern, seed):
-    return simulation.realised_links(jax.random.key(seed), pattern, num_rounds=T)
+def sampler(pattern):
+    """Returns ``seed -> links``, which compiles once."""
+    draw = jax.jit(lambda key: simulation.realised_links(key, pattern, num_rounds=T))
+    return lambda seed: draw(jax.random.key(seed))
 
 
 def test_edges_and_durations_are_saved(folder):
     saved = runs.links(folder)
+    peers, quorum = (sampler(PATTERNS[label]) for label in ('peers', 'quorum'))
     for seed in (3, 5):
-        links = sampled(participation.peers(UPLINKS, graphs.ring(N, 4), prob=0.5), seed)
+        links = peers(seed)
         np.testing.assert_array_equal(saved.masks['peers'][seed], links.mask)
         np.testing.assert_array_equal(saved.edges['peers'][seed], links.edges)
         np.testing.assert_array_equal(
             saved.neighbours['peers'][seed], links.neighbours[0]
         )
-        timed = sampled(participation.quorum(TIMES, quorum=3), seed)
+        timed = quorum(seed)
         np.testing.assert_array_equal(saved.durations['quorum'][seed], timed.duration)
     assert not saved.durations.get('peers')
     assert not saved.edges.get('quorum')
@@ -64,7 +68,7 @@ def test_edges_and_durations_are_saved(folder):
 
 def test_recorded_links_are_replayed_to_the_bit(folder):
     pattern = recorded_links.recorded(folder, num_clients=N, pattern='peers', seed=5)
-    replayed = sampled(pattern, 0)
+    replayed = sampler(pattern)(0)
     saved = runs.links(folder)
     np.testing.assert_array_equal(replayed.mask, saved.masks['peers'][5])
     np.testing.assert_array_equal(replayed.edges, saved.edges['peers'][5])
