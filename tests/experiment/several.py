@@ -55,7 +55,7 @@ def get_config():
         'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
         'client': {'local_steps': 2, 'learning_rate': 0.1},
         'algorithms': {'mifa': {}, 'fedpbc': {}},
-        'num_rounds': 400,
+        'num_rounds': 200,
         'eval_every': 1,
         'num_seeds': 1,
     }
@@ -85,7 +85,7 @@ class StopAtFirst(experiment.Callback):
 
 
 values = runpy.run_path(config)['get_config']()
-shorter = experiment.build({**values, 'num_rounds': 200})
+shorter = experiment.build({**values, 'num_rounds': 100})
 try:
     # The callback of one process stops all of them, and they continue.
     shorter.run(folder, [StopAtFirst()] if index == '1' else [], mesh=4)

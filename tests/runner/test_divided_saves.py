@@ -12,7 +12,7 @@ from tests import ROOT
 from tests.experiment import several
 from tests.storage.flips import flip_bit
 
-HALF = '--config.num_rounds=150'
+HALF = '--config.num_rounds=80'
 NUM_LANES = 2
 NUM_CLIENTS = 18
 # Of four devices, three have five clients each and the last has three. A process has two devices.
@@ -29,7 +29,7 @@ def full_run(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def original_half(tmp_path_factory):
-    """Runs the first 150 rounds in two processes."""
+    """Runs the first 80 rounds in two processes."""
     folder = tmp_path_factory.mktemp('both') / 'run'
     assert several.wait_for_end(several.start(folder, HALF)) == ([0, 0], ['', ''])
     return folder
@@ -37,7 +37,7 @@ def original_half(tmp_path_factory):
 
 @pytest.fixture
 def half(original_half, tmp_path):
-    """Copies the folder of the first 150 rounds."""
+    """Copies the folder of the first 80 rounds."""
     return shutil.copytree(original_half, tmp_path / 'run')
 
 
@@ -72,16 +72,16 @@ def test_one_process_resumes_on_a_mesh_of_any_size(half, full_run, mesh_size):
     several.run_alone(half, f'--mesh=clients:{mesh_size}')
     assert several.saved_files(half) == full_run
     parted = {path.name.partition('.part')[0] for path in half.rglob('*.part*')}
-    assert parted <= {path.stem for path in saves(half) if path.stem.endswith('@150')}
+    assert parted <= {path.stem for path in saves(half) if path.stem.endswith('@80')}
 
 
 @pytest.mark.slow
 def test_two_processes_resume_before_a_damaged_part(half, full_run):
     for files in runs.saves(half).values():
-        flip_bit(checkpoints.part_file(files[150], 1))
+        flip_bit(checkpoints.part_file(files[80], 1))
     statuses, output = several.wait_for_end(several.start(half))
     assert statuses == [0, 0]
-    warning = '@150.npz is damaged; resuming from the save before it\n'
+    warning = '@80.npz is damaged; resuming from the save before it\n'
     assert output[0].count(warning) == NUM_LANES
     assert several.saved_files(half) == full_run
     assert len(list(half.rglob('*.part*'))) == 2 * 2 * NUM_LANES
@@ -101,7 +101,7 @@ def test_merged_and_forked_saves_equal_those_of_one_process(half, tmp_path):
     lines = []
     for origin in (merged, half):
         fork = tmp_path / f'from-{origin.name}'
-        flags = [f'--fork_from={origin}', '--at_round=150', '--config.num_rounds=160']
+        flags = [f'--fork_from={origin}', '--at_round=80', '--config.num_rounds=90']
         without_mesh = [
             f for f in several.command(fork, *flags) if not f.startswith('--mesh')
         ]

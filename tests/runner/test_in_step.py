@@ -68,7 +68,7 @@ def test_processes_that_the_caller_connected_are_joined(tmp_path, full_run):
 @pytest.mark.slow
 def test_where_one_is_killed_the_other_names_it_and_they_resume(tmp_path, full_run):
     folder = tmp_path / 'run'
-    for killed, num_lines in ((1, 80), (0, 160)):
+    for killed, num_lines in ((1, 80), (0, 240)):
         both = several.start(folder)
         several.wait_for(folder, num_lines, both)
         both[killed].kill()
