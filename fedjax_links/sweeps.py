@@ -247,6 +247,7 @@ def _numbers(name: str, values: ArrayLike) -> np.ndarray:
 
 def _array(name: str, values: ArrayLike, requirement: str) -> np.ndarray:
     """Converts a column to an array; raises without entries, or if their shapes differ."""
+    checks.no_hidden_entries(name, values)
     try:
         array = np.asarray(values)
     except ValueError:

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import analysis, participation, partition, problems
+from fedjax_links import analysis, participation, partition, problems, sweeps
 from fedjax_links.problems import adapters
 from tests import refusals
 
@@ -45,6 +45,11 @@ CALLS = {
         'labels',
         CLASSES,
         lambda v: partition.dirichlet(v, num_clients=2, alpha=1.0, seed=0),
+    ),
+    'product': (
+        'learning_rate',
+        [0.1, 0.2],
+        lambda v: sweeps.product(algorithm={'learning_rate': v}),
     ),
     'fedavg_weights': ('probs', [0.1, 0.5], analysis.fedavg_weights),
 }
