@@ -330,7 +330,7 @@ def init(
     contracts.check_parts(algorithm, participation, problem)
     make = functools.partial(_init, algorithm, participation)
     if mesh is None:
-        return make(problem, key)
+        return rounds.with_own_buffers(make(problem, key))
     return mesh_layouts.Layout(make, mesh, problem, key).make(problem, key)
 
 

@@ -21,7 +21,7 @@ from fedjax_links.base import (
     RoundMetrics,
     Step,
 )
-from fedjax_links.core import contracts, meshes, prng, tree
+from fedjax_links.core import checks, contracts, meshes, prng, tree
 
 
 def round_context(key: Key, round: Array | int, links: Links) -> RoundContext:
@@ -165,3 +165,19 @@ def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
         return tree.as_arrays(init_params(jax.random.clone(key)))
 
     return meshes.isolate_from_fusion(make)(prng.model_key(key))
+
+
+def with_own_buffers(state: FederationState) -> FederationState:
+    """Copies the arrays of a state that are in it twice, so that all of it can be donated.
+
+    XLA donates a buffer once. Under `jax.jit` the state has buffers of its own anyway.
+    """
+    seen: set[int] = set()
+
+    def copy_if_seen(leaf: Any) -> Any:
+        if id(leaf) in seen and checks.is_concrete(leaf):
+            return jnp.copy(leaf)
+        seen.add(id(leaf))
+        return leaf
+
+    return jax.tree.map(copy_if_seen, state)
