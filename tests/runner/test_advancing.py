@@ -22,6 +22,7 @@ from pathlib import Path
 
 from fedjax_links import experiment
 from fedjax_links.runner import save_clock
+from fedjax_links.runner.program_cache import Programs
 from fedjax_links.machines.devices import device_slots
 from tests.runner import running
 from tests.experiment.configs import files_of, tuned
@@ -30,6 +31,8 @@ folder = Path(sys.argv[1])
 saving = sys.argv[2]
 save_clock.SaveClock.is_due = lambda clock: saving == 'always'
 planned = experiment.build(tuned(num_seeds=3, num_rounds=12))
+# To trace and compile them takes most of the time.
+programs = {n: Programs(planned.plan, slots=device_slots(n)) for n in (1, 2, 3, 4)}
 
 class End(experiment.Callback):
     '''Ends the run once lanes are under way: in an orderly way, or like a power cut.'''
@@ -47,7 +50,7 @@ class End(experiment.Callback):
 
 def run(name, devices, *callbacks):
     try:
-        running.run(planned, folder / name, callbacks, slots=device_slots(devices))
+        running.run(planned, folder / name, callbacks, programs=programs[devices])
     except (experiment.Stop, InterruptedError) as error:
         print(name, type(error).__name__)
 
