@@ -54,12 +54,14 @@ def finished(tmp_path_factory):
     return built, folder
 
 
-def simulated_clients(built, label):
+measure = jax.jit(evaluation.by_client)
+
+
+def simulated_clients(built, label, problem):
     """Yields for every seed what `simulate` ends with.
 
     Metrics of clients, and of their own models, None if they have none.
     """
-    problem = natural(**HELD_OUT)
     algorithm = built.algorithm_at(label, {})
     pattern = built.pattern_at('links', {})
     simulate = jax.jit(
@@ -72,7 +74,7 @@ def simulated_clients(built, label):
         state = result.state.algorithm
         models = algorithm.models(state)
         main_model = models.get('client_mean', models['server'])
-        metrics = dict(evaluation.by_client(main_model, problem))
+        metrics = dict(measure(main_model, problem))
         counts = result.state.counters.participation_count
         metrics['participations'] = np.asarray(counts)
         personal = None
@@ -92,8 +94,10 @@ def test_clients_are_one_more_dimension(finished):
         'seed': SEEDS,
         'client': 15,
     }
+    problem = natural(**HELD_OUT)
     for label in ('fedavg', 'fedpbc'):
-        for seed, (expected, personal) in enumerate(simulated_clients(built, label)):
+        simulated = simulated_clients(built, label, problem)
+        for seed, (expected, personal) in enumerate(simulated):
             lane = result.sel(algorithm=label, pattern='links', seed=seed)
             np.testing.assert_allclose(
                 lane['accuracy'], expected['accuracy'], atol=1e-6
