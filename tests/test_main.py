@@ -14,19 +14,6 @@ from tests import ROOT
 from tests.cli import command
 
 
-def run(*arguments, program=command.COMMAND, cwd=ROOT, env=None):
-    """Runs a command in a process of its own, and returns its status and output."""
-    return subprocess.run(
-        [*program, *arguments],
-        cwd=cwd,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 def test_commands_are_the_modules_with_a_main(tmp_path, monkeypatch):
     (tmp_path / 'wave.py').write_text(
         '"""Waves.\n\nMore."""\n\n\ndef main():\n    pass\n'
@@ -130,9 +117,9 @@ def test_an_unknown_command_costs_one_line(arguments):
     ],
 )
 def test_a_command_runs_as_by_its_own_module(arguments):
-    result = run('simulate', *arguments)
+    result = command.in_a_process('simulate', *arguments)
     module = [sys.executable, '-m', 'fedjax_links.cli.simulate']
-    expected = run(*arguments, program=module)
+    expected = command.in_a_process(*arguments, program=module)
     assert result.returncode == 2
     assert (result.stdout, result.stderr) == (expected.stdout, expected.stderr)
     assert result.stderr.count('\n') == 1
@@ -142,7 +129,7 @@ def test_the_help_of_a_command_needs_no_second():
     """On a busy machine, one of three."""
     for _ in range(3):
         began = time.perf_counter()
-        done = run('simulate', '--help')
+        done = command.in_a_process('simulate', '--help')
         seconds = time.perf_counter() - began
         assert 'workdir' in done.stdout
         if seconds < 1:
@@ -164,9 +151,10 @@ def test_the_console_command_is_the_same(tmp_path):
     (tmp_path / 'configs').mkdir()
     (tmp_path / 'configs' / 'mine.py').write_text(config)
     of_user = {'cwd': tmp_path, 'env': {**os.environ, 'PYTHONPATH': str(ROOT)}}
+    program = [sys.executable, str(script)]
     for words in (['simulat'], ['simulate', '--config=configs/mine.py']):
-        by_module = run(*words, **of_user)
-        by_script = run(*words, program=[sys.executable, str(script)], **of_user)
+        by_module = command.in_a_process(*words, **of_user)
+        by_script = command.in_a_process(*words, program=program, **of_user)
         assert by_module.returncode == by_script.returncode != 0
         assert by_module.stdout == by_script.stdout
         assert by_module.stderr == by_script.stderr

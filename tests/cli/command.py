@@ -48,17 +48,25 @@ def run(*arguments, cwd=ROOT):
 def refused(*arguments, cwd=ROOT):
     """Runs a command that must fail, and returns its one-line error."""
     done = run(*arguments, cwd=cwd)
-    assert (done.returncode, done.stdout) == (2, ''), done.stderr
-    assert done.stderr.startswith('error: ')
+    line = one_line(done)
+    assert done.stdout == ''
+    assert line.startswith('error: ')
+    return line
+
+
+def one_line(done):
+    """Returns the one line with which a command ended, as at a user's mistake."""
+    assert done.returncode == 2, done.stderr
     assert done.stderr.count('\n') == 1, done.stderr
     return done.stderr
 
 
-def in_a_process(*arguments, cwd=ROOT):
-    """Runs the same in a process of its own."""
+def in_a_process(*arguments, program=COMMAND, cwd=ROOT, env=None):
+    """Runs the same, or another program, in a process of its own."""
     return subprocess.run(
-        [*COMMAND, *arguments],
+        [*program, *arguments],
         cwd=cwd,
+        env=env,
         capture_output=True,
         text=True,
         timeout=300,

@@ -85,7 +85,7 @@ def test_one_of_two_processes_works_and_the_other_names_it(config, tmp_path):
         second = command.in_a_process(
             'simulate', f'--config={config}', f'--workdir={tmp_path}'
         )
-        message = one_line(second)
+        message = command.one_line(second)
         assert f'by process {first.pid} on ' in message
         assert first.poll() is None
         stop(first, tmp_path, signal.SIGTERM, 143)
@@ -112,13 +112,6 @@ def test_ctrl_c_before_the_run_says_nothing(tmp_path):
     assert not (tmp_path / 'run').exists()
 
 
-def one_line(done):
-    """The one line of a command that ended with status 2."""
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.count('\n') == 1, done.stderr
-    return done.stderr
-
-
 @pytest.mark.slow
 def test_a_disk_that_is_full_costs_one_line_and_no_earlier_data(config, tmp_path):
     """A limit on the size of files stands in for the disk."""
@@ -138,7 +131,7 @@ def test_a_disk_that_is_full_costs_one_line_and_no_earlier_data(config, tmp_path
         timeout=120,
         check=False,
     )
-    message = one_line(done)
+    message = command.one_line(done)
     assert 'cannot be used: File too large' in message
     assert str(tmp_path) in message
     process = started(config, tmp_path)  # without the limit it resumes
@@ -165,7 +158,7 @@ def test_start_over_sets_the_folder_aside(plain, tmp_path):
     assert first.returncode == 0, first.stderr
     before = (folder / 'metrics.jsonl').read_bytes()
     other = command.run(*simulate)
-    assert 'must be new or hold a run with the same config' in one_line(other)
+    assert 'must be new or hold a run with the same config' in command.one_line(other)
     assert other.stdout == ''  # before problem and links are described
     done = command.run(*simulate, '--start_over')
     assert done.returncode == 0, done.stderr
@@ -175,7 +168,9 @@ def test_start_over_sets_the_folder_aside(plain, tmp_path):
 
 def test_a_folder_of_something_else_is_not_set_aside(plain, tmp_path):
     (tmp_path / 'experiment.json').write_text('{"title": "something else"}')
-    message = one_line(command.run(*plain, f'--workdir={tmp_path}', '--start_over'))
+    message = command.one_line(
+        command.run(*plain, f'--workdir={tmp_path}', '--start_over')
+    )
     assert 'must name a new folder, an empty one, or that of a run' in message
     assert (tmp_path / 'experiment.json').read_text() == '{"title": "something else"}'
 
