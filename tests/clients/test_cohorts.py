@@ -47,14 +47,12 @@ def test_everyone_has_a_size_known_to_the_compiler():
 
 
 def test_computing_clients_follow_the_links():
-    prob = jnp.full(N, jnp.nan)
-    plain = base.LinkSample(mask=jnp.asarray(MASKS['some']), prob=prob)
-    assert cohorts.computing(plain).size == N
-    able = jnp.asarray(MASKS['last'])
-    duplex = base.DuplexLinkSample(
-        mask=plain.mask, prob=prob, downlink=plain.mask, compute=able
-    )
-    assert list(cohorts.computing(duplex).ids[:2]) == [N - 1, N]
+    mask = MASKS['some']
+    prob = np.full(N, np.nan, np.float32)
+    assert cohorts.computing(base.LinkSample(mask, prob)).size == N
+    links = base.DuplexLinkSample(mask, prob, downlink=mask, compute=MASKS['last'])
+    ids = jax.jit(lambda links: cohorts.computing(links).ids)(links)
+    assert ids[:2].tolist() == [N - 1, N]
 
 
 @jax.jit

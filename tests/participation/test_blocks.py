@@ -87,15 +87,15 @@ def test_blocks_of_rounds_have_the_bits_of_single_rounds(name):
         )[1]
         return jax.tree.leaves(base.as_masks(links))
 
-    rounds = jnp.arange(LONGEST, dtype=jnp.int32)
+    rounds = np.arange(LONGEST, dtype=np.int32)
     in_a_scan = jax.jit(
         lambda: jax.lax.scan(lambda _, t: ((), sample(t)), (), rounds)[1]
     )()
     alone = jax.jit(sample)
     for t in (0, 1, 6, 99, 256):
-        for one, expected in zip(alone(jnp.int32(t)), in_a_scan, strict=True):
+        for one, expected in zip(alone(np.int32(t)), in_a_scan, strict=True):
             np.testing.assert_array_equal(one, expected[t])
-    for size in (1, 7, 100, LONGEST):
+    for size in (7, 100, LONGEST):
         block = jax.jit(jax.vmap(sample))
         for start in range(0, LONGEST - size + 1, size):
             samples = block(rounds[start : start + size])

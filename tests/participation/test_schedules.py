@@ -23,10 +23,8 @@ P = np.array([0.0, 0.05, 0.9, 1.0])
 
 def values(schedule, num_rounds, key=None):
     key = jax.random.key(0) if key is None else key
-    rounds = jnp.arange(num_rounds, dtype=jnp.int32)
-    return np.asarray(
-        jax.vmap(lambda t: schedule(jax.random.fold_in(key, t), t))(rounds)
-    )
+    of_rounds = jax.jit(jax.vmap(lambda t: schedule(jax.random.fold_in(key, t), t)))
+    return np.asarray(of_rounds(np.arange(num_rounds, dtype=np.int32)))
 
 
 def test_sine_in_a_plain_loop():
