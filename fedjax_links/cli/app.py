@@ -109,7 +109,7 @@ def run(
             reason = errors.describe(error).rpartition('Unable to open flagfile: ')[2]
             fail(errors.invalid('flagfile', requirement, reason))
         except (flags.Error, errors.InvalidError) as error:
-            fail(error)
+            fail(_mistake_in_flag(error))
 
     def run_with_config(kind: str) -> None:
         """Runs the command with its config, or with None in place of one."""
@@ -209,6 +209,27 @@ def allow_imports(is_allowed: bool) -> Iterator[None]:
 
 
 # Errors: a mistake ends in one line, a bug with its traceback.
+
+_REQUIREMENTS = {
+    'bool': 'be true or false',
+    'int': 'be a whole number',
+    'float': 'be a number',
+}
+"""What values of a flag must do, by type of the flag."""
+
+
+def _mistake_in_flag(error: Exception) -> Exception:
+    """Words the error of an illegal value, absl's ``flag --NAME=VALUE: REASON``, as others are."""
+    if not isinstance(error, flags.IllegalFlagValueError):
+        return error
+    name, _, rest = str(error).removeprefix('flag --').partition('=')
+    reason = error.__context__
+    if isinstance(reason, errors.InvalidError):
+        return reason.at(name)
+    requirement = _REQUIREMENTS.get(flags.FLAGS[name].flag_type())
+    if requirement is None:
+        return error
+    return errors.invalid(name, requirement, rest.removesuffix(f': {reason}'))
 
 
 @contextlib.contextmanager

@@ -7,6 +7,8 @@ import os
 
 from absl import flags
 
+from fedjax_links.core import errors
+
 flags.disclaim_key_flags()
 
 
@@ -16,7 +18,13 @@ class _PathParser(flags.ArgumentParser):
     syntactic_help = 'a path'
 
     def parse(self, argument: str) -> str:
-        """Replaces ``~`` by the home."""
+        """Replaces ``~`` by the home.
+
+        Raises:
+          ValueError: for no path at all, as in ``--workdir=$NAME`` if the shell has no NAME.
+        """
+        if not argument:
+            raise errors.invalid('path', 'name a file or folder', argument)
         return os.path.expanduser(argument)
 
     def flag_type(self) -> str:

@@ -65,6 +65,22 @@ def test_an_unknown_flag_names_the_nearest_one(flag, near):
     assert line.endswith(f'. Did you mean: {near} ?\n')
 
 
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (('simulate', '--devices=two'), '`devices` must be a whole number, got two.'),
+        (('simulate', '--devices='), "`devices` must be a whole number, got ''."),
+        (('theory', '--rounds=1e3'), '`rounds` must be a whole number, got 1e3.'),
+        (('links', '--tick=a: b'), '`tick` must be a number, got a: b.'),
+        (('figure', '--quick=maybe'), '`quick` must be true or false, got maybe.'),
+        (('figure', '--workdir='), "`workdir` must name a file or folder, got ''."),
+        (('export', '--to='), "`to` must name a file or folder, got ''."),
+    ],
+)
+def test_a_value_that_is_none_for_its_flag_is_named(arguments, message):
+    assert refused(*arguments) == f'error: {message}\n'
+
+
 def test_quick_needs_a_config():
     assert '`config` must name a config' in refused('certify', '--quick')
 

@@ -95,7 +95,7 @@ def test_only_the_main_thread_imports_while_it_loads(tmp_path):
             [*OF_TWO, '--process_id=0', '--mesh=clients:2', '--dry_run'],
             '`dry_run` must be left out with --coordinator, got True.',
         ),
-        (['--workdir='], '`workdir` must name a folder for the run'),
+        (['--workdir='], "`workdir` must name a file or folder, got ''."),
         (
             ['--workdir=README.md/x'],
             '`workdir` must name a folder, got README.md/x, where README.md',
