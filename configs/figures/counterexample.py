@@ -355,7 +355,9 @@ def _draw_curve(axes: Axes, curve: _Curve, colour: str) -> None:
         axes.plot(rounds, curve['client_mean'], ':', color=colour, linewidth=1.2)
     marks: dict[str, Any] = {'color': plot.EXACT, 'clip_on': False, 'zorder': 4}
     step = max(len(rounds) // _NUM_EXACT_MARKS, 1)
-    marked = slice(step - 1, None, step)
+    marked = np.arange(step - 1, len(rounds), step)
+    # Marks are not clipped, so that the last one is whole. None may lie left of the axes.
+    marked = marked[rounds[marked] >= _FIRST_SHOWN]
     last = slice(-1, None)
     is_known = np.isfinite(curve['exact_rms']).all()
     if is_known:

@@ -19,11 +19,16 @@ def config(name, *, size=nested.quick, **changes):
     return values
 
 
+def drawn(name, *, size=nested.quick, **changes):
+    """Computes a shipped figure, and what draws it."""
+    with resolver.importable(CONFIGS):
+        return figure.build(config(name, size=size, **changes))
+
+
 @functools.cache
 def numbers(name, *, size=nested.quick, **changes):
     """Computes the columns of a shipped figure once; callers share them."""
-    with resolver.importable(CONFIGS):
-        return figure.build(config(name, size=size, **changes)).columns
+    return drawn(name, size=size, **changes).columns
 
 
 def half_a_unit(text):

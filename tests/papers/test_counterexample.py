@@ -8,12 +8,13 @@ import itertools
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 
 from configs.figures.paused_fedpbc import paused_means
 from fedjax_links import analysis, problems
 from fedjax_links.config import nested
-from tests.papers.shipped import half_a_unit, numbers
+from tests.papers.shipped import drawn, half_a_unit, numbers
 
 BOUND = 4.5
 SMALL = {'num_clients': 40, 'dimension': 40}
@@ -83,6 +84,19 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
     assert noise < 0.01 * bias
     error = result['deviation'][-1] / np.sqrt(num_seeds)
     assert abs(result['mean'][-1] - bias) < bound * error + noise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', SETTINGS)
+def test_no_mark_of_the_exact_law_lies_outside_the_axes(name):
+    picture = Figure()
+    drawn(name, num_seeds=2, **SMALL).draw(picture)
+    for axes in picture.axes:
+        first, last = axes.get_xlim()
+        for line in axes.lines:
+            rounds = np.asarray(line.get_xdata(), float)
+            if not line.get_clip_on() and rounds.size:
+                assert first <= rounds.min() <= rounds.max() <= last
 
 
 @pytest.mark.statistical
