@@ -131,16 +131,17 @@ def check_same(
       ValueError: naming what differs.
     """
     check_kind(argument, path, there, here)
-    if may_grow:
-        _check_growth(path, there, here)
     ignored = _ignored_fields(there.facts, may_grow=may_grow)
     config_clauses = _config_differences(there, here, ignored)
+    is_shorter = False
+    if may_grow:
+        is_shorter = _is_shorter(path, there, here, is_alone=not config_clauses)
 
     # Labels, metrics, grid, seeds and lengths decide what runs: they must agree.
     facts = _facts_to_compare(there.facts, here.facts, may_grow=may_grow)
     fact_clause = _first_fact_difference(there.facts, facts, ignored)
-    if fact_clause is not None:
-        shown = config_clauses[:_MAX_CLAUSES] or [fact_clause]
+    if fact_clause is not None or is_shorter:
+        shown = config_clauses[:_MAX_CLAUSES] or [str(fact_clause)]
         requirement = 'be new or hold a run with the same config'
         raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
 
@@ -254,8 +255,20 @@ def check_kind(
     raise errors.invalid(argument, requirement, f'{path}, of {there_kind}')
 
 
-def _check_growth(path: Path, there: Description, here: Description) -> None:
-    """Refuses fewer rounds or seeds than the folder has."""
+def _is_shorter(
+    path: Path, there: Description, here: Description, *, is_alone: bool
+) -> bool:
+    """Returns whether the run has fewer rounds or seeds than the folder.
+
+    Args:
+      path: of the folder.
+      there: what the folder says.
+      here: what is to run.
+      is_alone: whether nothing else differs.
+
+    Raises:
+      ValueError: if this alone differs. Another experiment is refused as such.
+    """
     pairs = [(there.facts, here.facts), (there.config or {}, here.config or {})]
     for name, words in MAY_GROW.items():
         for old, new in pairs:
@@ -263,9 +276,12 @@ def _check_growth(path: Path, there: Description, here: Description) -> None:
                 continue  # Seeds counted in another way are no fewer seeds.
             minimum = old.get(name, 1)
             value = new.get(name, 1)
-            if value < minimum:
+            if value < minimum and is_alone:
                 requirement = f'be at least {minimum}, the {words} of {path}'
                 raise errors.invalid(name, requirement, value)
+            if value < minimum:
+                return True
+    return False
 
 
 def first_difference(

@@ -186,6 +186,11 @@ def test_fewer_or_other_seeds_are_refused_in_one_line(tmp_path):
     experiment.build(quadratic_values(num_seeds=3)).run(tmp_path)
     with names('num_seeds', 'be at least 3, the seeds of', 'got 2'):
         experiment.build(quadratic_values()).run(tmp_path)
+    # Another experiment is named as such: fewer rounds and seeds are no way to it.
+    with names('workdir', 'where config.client.learning_rate is', 'got'):
+        other = quadratic_values(num_rounds=2)
+        other['client'] = {**other['client'], 'learning_rate': 0.5}
+        experiment.build(other).run(tmp_path)
     with names('workdir', 'where config.first_seed is None and not 1'):
         experiment.build(quadratic_values(num_seeds=4, first_seed=1)).run(tmp_path)
     until = {'until': 'decided', 'least': 3, 'most': 5}
