@@ -7,15 +7,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
 
 from fedjax_links import simulation
-from fedjax_links.base import Algorithm, LinkSample, PyTree
+from fedjax_links.base import Algorithm, LinkSample
 from fedjax_links.core import checks, errors, tree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.machines import devices
-from fedjax_links.testing import facts, federation
+from fedjax_links.testing import facts, federation, round_checks
 from fedjax_links.testing.federation import Runs, simulate
 from fedjax_links.testing.suites import (
     Suite,
@@ -142,6 +141,12 @@ def lost_broadcasts_matter(runs: Runs) -> None:
         not facts.trains_unavailable_clients(runs.rounds),
         'clients that cannot train must not: see `base.computes` and `cohorts.computing`',
     )
+
+
+ALGORITHM_CHECKS.listed(round_checks.unable_clients_stay_out)
+ALGORITHM_CHECKS.listed(round_checks.counts_match_the_data_used)
+ALGORITHM_CHECKS.listed(round_checks.keys_are_used_once)
+ALGORITHM_CHECKS.listed(round_checks.keys_come_from_the_round)
 
 
 @ALGORITHM_CHECKS.listed
@@ -289,7 +294,7 @@ def state_type_is_stable(runs: Runs) -> None:
     sample = LinkSample(mask=mask, prob=jnp.full(federation.NUM_CLIENTS, 0.5))
     ctx = simulation.round_context(runs.key, 0, sample)
     for words, dtype in (('', None), (' (sums of bfloat16 are float32)', jnp.bfloat16)):
-        state = _initial_types(runs, dtype)
+        state = runs.initial_types(dtype)
         for _ in range(2):  # A type that outlives one round outlives all.
             new_state, metrics = jax.eval_shape(compiled, state, ctx)
             message = (
@@ -302,17 +307,6 @@ def state_type_is_stable(runs: Runs) -> None:
     require(
         counts == {jnp.dtype('int32')}, '`num_active` and `num_computing` must be int32'
     )
-
-
-def _initial_types(runs: Runs, dtype: DTypeLike | None) -> PyTree:
-    """Returns the types of the initial state, for parameters of a dtype or of their own."""
-
-    def init() -> PyTree:
-        params = runs.problem.init_params(runs.key)
-        params = jax.tree.map(lambda a: a.astype(dtype or a.dtype), params)
-        return runs.algorithm.init(params, runs.problem)
-
-    return jax.eval_shape(init)
 
 
 @ALGORITHM_CHECKS.listed
@@ -353,6 +347,8 @@ def metrics_are_counts(runs: Runs) -> None:
             (active <= federation.masks().sum(axis=1)).all(),
             'more active than delivered',
         )
+    extras = jax.tree.leaves(rounds.extra)
+    require(all(np.isfinite(rows).all() for rows in extras), '`extra` must be finite')
     require((losses[active == 0] == 0).all(), 'the loss of an empty round must be zero')
     require(
         (losses[active > 0] > 0).all(), 'the loss of active clients must be counted'
@@ -364,11 +360,19 @@ def double_precision_agrees(runs: Runs) -> None:
     """Under x64 the same run has float64 models and agrees with float32 to float32 rounding."""
     single = runs.full_batches.evals['server']
     with jax.enable_x64(True):
-        double = Runs(runs.traits).full_batches.evals['server']
+        double = jax.device_get(Runs(runs.traits).full_batches.evals['server'])
     dtypes = {leaf.dtype for leaf in jax.tree.leaves(double)}
     require(dtypes == {np.dtype('float64')}, 'under x64 models must be float64')
-    close(
-        jax.tree.map(lambda a: np.asarray(a, np.float32), double),
-        single,
-        'float32 and float64',
+    rounded = jax.tree.map(np.float32, double)
+    message = (
+        'a run must be the same under x64, up to rounding; draw random numbers in float32, as '
+        '`prng.uniform` does'
+    )
+    close(rounded, single, message)
+    paths = jax.tree.leaves(double)
+    needs(any((path != path[0]).any() for path in paths), 'the server does not move')
+    pairs = zip(paths, jax.tree.leaves(rounded), strict=True)
+    require(
+        any((path != other).any() for path, other in pairs),
+        'under x64 models must have the digits of float64, none of float32 alone',
     )

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from fedjax_links import simulation
@@ -29,7 +30,7 @@ from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram
 from fedjax_links.participation.replay import replay
 from fedjax_links.problems.arrays import from_arrays
-from fedjax_links.testing import facts
+from fedjax_links.testing import facts, influence
 
 NUM_CLIENTS = 6
 NUM_ROUNDS = 12
@@ -244,6 +245,16 @@ class Runs:
         algorithm = self._make(program._replace(chunk_size=chunk_size), **options)
         return facts.Rounds(algorithm, peers=self.peers)
 
+    def initial_types(self, dtype: DTypeLike | None) -> PyTree:
+        """Returns the types of the initial state, for parameters of a dtype or of their own."""
+
+        def init() -> PyTree:
+            params = self.problem.init_params(self.key)
+            params = jax.tree.map(lambda a: a.astype(dtype or a.dtype), params)
+            return self.algorithm.init(params, self.problem)
+
+        return jax.eval_shape(init)
+
     @functools.cached_property
     def fedavg_runs(self) -> 'Runs':
         """Returns the runs of FedAvg with the same client program."""
@@ -253,6 +264,11 @@ class Runs:
     def rounds(self) -> facts.Rounds:
         """Runs a few rounds on quadratics, under any kind of links."""
         return self.rounds_with()
+
+    @functools.cached_property
+    def influence(self) -> influence.Influence:
+        """Returns whose data matter in a round with a lost uplink and an unable client."""
+        return influence.of_later_round(self.rounds.algorithm)
 
     @functools.cached_property
     def standard(self) -> simulation.SimulationResult:

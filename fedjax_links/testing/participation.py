@@ -7,12 +7,22 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import base, simulation
 from fedjax_links.base import Array, Key, Links, MaskLinks, Participation, PyTree
-from fedjax_links.core import checks, contracts, prng
+from fedjax_links.core import checks, contracts, errors, prng
 from fedjax_links.links import drawing
-from fedjax_links.testing.suites import Suite, identical, needs, require, same_types
+from fedjax_links.participation.replay import replay
+from fedjax_links.testing.suites import (
+    DoesNotApply,
+    Suite,
+    identical,
+    needs,
+    require,
+    same_types,
+    uses_keys_once,
+)
 
 _NUM_ROUNDS = 24
 _PIECE = 4  # Rounds.
@@ -122,6 +132,15 @@ def types_are_stable(pattern: Participation, promises: Promises) -> None:
 
 
 @PARTICIPATION_CHECKS.listed
+def keys_are_used_once(pattern: Participation, promises: Promises) -> None:
+    """No two draws of a round, or of the first carry, have the same key."""
+    key = jax.random.key(1)
+    uses_keys_once(pattern.init, key)
+    carry = jax.eval_shape(pattern.init, key)
+    uses_keys_once(pattern.sample, carry, key, jnp.int32(0))
+
+
+@PARTICIPATION_CHECKS.listed
 def probabilities_are_probabilities(pattern: Participation, promises: Promises) -> None:
     """Reported probabilities lie in [0, 1] or are NaN; certain clients obey theirs."""
     links = _draw(pattern, 2).masks
@@ -175,11 +194,57 @@ def marginals_match(pattern: Participation, promises: Promises) -> None:
     needs(promises.prob_is_marginal, over_time)
     links = _side_by_side(pattern)
     active = np.asarray(base.participants(links), float)
-    prob = links.prob.astype(float)
-    excess = (active - prob).mean(axis=0)
-    variance = (prob * (1 - prob)).mean(axis=0) / _NUM_SEEDS
-    is_known = ~np.isnan(prob).any(axis=0) & (variance > 0)
-    needs(is_known.any(), 'no client has a known probability between 0 and 1')
-    z = np.abs(excess[is_known]) / np.sqrt(variance[is_known])
+    z = _z_scores(active, np.asarray(links.prob))
+    needs(z.size, 'no client has a known probability between 0 and 1')
     message = f'activity departs from `prob` by {z.max():.1f} standard errors'
     require(z.max() < _Z_BOUND, message)
+
+
+@PARTICIPATION_CHECKS.listed
+def edges_join_two_clients(pattern: Participation, promises: Promises) -> None:
+    """Edges are those of one graph, the same for both ends, and up as often as said (z-test)."""
+    links = _draw(pattern, 5).masks
+    many = _side_by_side(pattern)
+    if not (base.has_peers(links) and base.has_peers(many)):
+        raise DoesNotApply('there are no links between clients')
+    graph = links.neighbours[0]
+    message = '`neighbours` must be the same in all rounds'
+    require((links.neighbours == graph).all(), message)
+    try:
+        replay(links.mask, links.prob, neighbours=graph, edges=links.edges)
+    except errors.InvalidError as refused:
+        raise AssertionError(str(refused)) from None
+    if many.edge_prob is None or not promises.prob_is_marginal:
+        raise DoesNotApply('edges have no probabilities of a round')
+    is_up = np.asarray(many.edges, float)
+    own = np.arange(pattern.num_clients)[:, None]
+    prob = np.where(graph == own, np.nan, _of_edges(many.edge_prob, is_up.shape))
+    z = _z_scores(is_up, prob)
+    message = f'edges depart from `edge_prob` by {z.max(initial=0):.1f} standard errors'
+    require(z.max(initial=0) < _Z_BOUND, message)
+
+
+def _of_edges(edge_prob: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    """Broadcasts one probability for each round, or one for each edge of a round."""
+    probs = np.asarray(edge_prob)
+    if probs.ndim == 2:
+        probs = probs[..., None, None]
+    return np.broadcast_to(probs, shape)
+
+
+def _z_scores(occurs: np.ndarray, prob: np.ndarray) -> np.ndarray:
+    """Compares frequencies over seeds with probabilities, where these are known.
+
+    Args:
+      occurs: float[S, ...], 1 for what occurred and 0 for what did not.
+      prob: float[S, ...], its probability; NaN if unknown.
+
+    Returns:
+      Absolute differences in standard errors, one for each entry with a probability between 0 and
+      1.
+    """
+    prob = prob.astype(float)
+    excess = (occurs - prob).mean(axis=0)
+    variance = (prob * (1 - prob)).mean(axis=0) / len(prob)
+    is_known = ~np.isnan(prob).any(axis=0) & (variance > 0)
+    return np.abs(excess[is_known]) / np.sqrt(variance[is_known])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import chex
+import jax
 
 from fedjax_links.base import PyTree
 
@@ -75,3 +76,18 @@ def same_types(actual: PyTree, expected: PyTree, message: str) -> None:
     """Raises an AssertionError that begins with the message, unless shapes and dtypes agree."""
     with naming(message):
         chex.assert_trees_all_equal_shapes_and_dtypes(actual, expected)
+
+
+def uses_keys_once(function: Callable[..., PyTree], *args: PyTree) -> None:
+    """Raises an AssertionError if a function draws twice from one key, without running it.
+
+    Args:
+      function: draws from keys among its arguments, or from keys that it makes.
+      *args: its arguments, or their types.
+    """
+    with jax.debug_key_reuse(True):
+        try:
+            jax.eval_shape(function, *args)
+        except jax.errors.KeyReuseError as error:
+            promise = 'no key may be used twice: split it, or fold in a number'
+            raise AssertionError(f'{promise}\n\n{error}') from None
