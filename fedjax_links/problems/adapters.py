@@ -64,29 +64,39 @@ def from_columns(
       ValueError: if there are none, an owner is missing, owners are named by texts and numbers,
         lengths differ or shapes do.
     """
-    return _from_columns('owners', features, labels, owners, names)
+    arguments = 'features', 'labels', 'owners'
+    return _from_columns(arguments, features, labels, owners, names)
 
 
 def _from_columns(
-    owner_argument: str,
+    arguments: tuple[str, str, str],
     features: Any,
     labels: Any,
     owners: Any,
     names: Sequence[object],
 ) -> Examples:
-    """Makes the examples of `from_columns`; errors name the owners as the caller does."""
-    clients, known = columns.number_owners(owner_argument, owners, names)
-    for argument, column in (('features', features), ('labels', labels)):
+    """Makes the examples of `from_columns`.
+
+    Args:
+      arguments: what errors name for the features, the labels and the owners.
+      features: as in `from_columns`.
+      labels: likewise.
+      owners: likewise.
+      names: likewise.
+    """
+    features_argument, labels_argument, owners_argument = arguments
+    clients, known = columns.number_owners(owners_argument, owners, names)
+    for argument, column in ((features_argument, features), (labels_argument, labels)):
         if not _has_length(column):
             requirement = 'be a column, such as a list or an array'
             raise errors.invalid(argument, requirement, errors.text_of(column))
         if len(column) != len(clients):
             requirement = (
-                f'have one row per entry of `{owner_argument}` ({len(clients)})'
+                f'have one row per entry of `{owners_argument}` ({len(clients)})'
             )
             raise errors.invalid(argument, requirement, len(column))
-    inputs = columns.stack_features(features)
-    targets = columns.stack_labels(labels)
+    inputs = columns.stack_rows(features_argument, features)
+    targets = columns.stack_rows(labels_argument, labels)
     return Examples(inputs, targets, clients, known)
 
 
@@ -111,7 +121,8 @@ def from_pandas(
     _check_has('frame', frame, 'columns', 'a data frame of pandas')
     _check_named(frame.columns, features=features, label=label, client=client)
     owners = frame[client]
-    return _from_columns('client', frame[features], frame[label], owners, names)
+    arguments = 'features', 'label', 'client'
+    return _from_columns(arguments, frame[features], frame[label], owners, names)
 
 
 def from_hugging_face(
@@ -138,7 +149,8 @@ def from_hugging_face(
     # The NumPy format does not decode images.
     is_image = type(dataset.features[features]).__name__ == 'Image'
     inputs = plain[features] if is_image else arrays[features]
-    return _from_columns('client', inputs, arrays[label], plain[client], names)
+    arguments = 'features', 'label', 'client'
+    return _from_columns(arguments, inputs, arrays[label], plain[client], names)
 
 
 def from_torch(
@@ -174,7 +186,8 @@ def from_torch(
             raise errors.invalid('dataset', requirement, got)
         inputs.append(item[0])
         labels.append(item[1])
-    return _from_columns('clients', inputs, labels, clients, names)
+    arguments = 'dataset.features', 'dataset.label', 'clients'
+    return _from_columns(arguments, inputs, labels, clients, names)
 
 
 def _has_length(value: Any) -> bool:
@@ -226,9 +239,13 @@ def from_leaf(
         functools.partial(_encode, 'features', features),
         functools.partial(_encode, 'labels', label),
     )
-    read = encoding.read(path)
+    try:
+        read = encoding.read(path)
+    except errors.InvalidError as error:
+        raise error.at('label' if error.path == 'labels' else error.path) from None
+    arguments = 'features', 'label', 'path'
     return _from_columns(
-        'clients', read['features'], read['labels'], read['clients'], names
+        arguments, read['features'], read['labels'], read['clients'], names
     )
 
 

@@ -99,11 +99,15 @@ def test_leaf_of_texts(tmp_path):
         ('{"user_data": {}}', '`path` must hold examples'),
         (
             '{"user_data": {"u": {"x": [1], "y": ["a"]}}}',
-            '`labels` must hold numbers, as np.unique(',
+            '`label` must hold numbers, as np.unique(',
         ),
         (
             '{"user_data": {"u": {"x": [[1], [1, 2]], "y": [0, 1]}}}',
             '`features` must have one sha',
+        ),
+        (
+            '{"user_data": {"u": {"x": [1], "y": [0]}, "v": {"x": [1], "y": [[0]]}}}',
+            '`label` must have one shape',
         ),
     ],
 )
@@ -208,7 +212,7 @@ class Pairs(list):
         (
             Pairs([(1.0, 2)]),
             [0, 1],
-            r'`features` must have one row per entry of `clients` \(2\), got 1\.',
+            r'`dataset.features` must have one row per entry of `clients` \(2\), got 1\.',
         ),
         (
             iter([]),
@@ -234,7 +238,7 @@ class Pairs(list):
         (
             Pairs([(1, 2**40)]),
             [0],
-            '`labels` must fit into int32, got 1099511627776.',
+            '`dataset.label` must fit into int32, got 1099511627776.',
         ),
     ],
 )
@@ -345,6 +349,13 @@ def test_owners_that_are_missing_are_named(none):
     ):
         adapters.from_columns(X[:3], Y[:3], owners)
     assert adapters.from_columns(X[:2], Y[:2], owners[:2]).names == ('None', 'nan')
+
+
+def test_errors_name_the_label_as_a_caller_of_pandas_does():
+    pandas = pytest.importorskip('pandas')
+    frame = pandas.DataFrame({'who': [0, 1], 'x': [1.0, 2.0], 'y': ['a', 'b']})
+    with refusals.names('label', 'hold numbers'):
+        adapters.from_pandas(frame, client='who', features='x', label='y')
 
 
 WRONG_KINDS = {
