@@ -65,6 +65,10 @@ def test_an_exported_state_holds_the_same_model(first, tmp_path):
     (path,) = tmp_path.glob('states/fedpbc/links/*/1.npz')
     result = runs.model(path)
     jax.tree.map(np.testing.assert_array_equal, result, runs.model(folder, FEDPBC))
+    with refusals.names('at_round', 'be left out for an npz', '4'):
+        runs.model(path, at_round=4)
+    with refusals.names('lane', 'be left out for an npz'):
+        runs.model(path, FEDPBC)
 
 
 @pytest.mark.parametrize(

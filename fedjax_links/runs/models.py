@@ -34,9 +34,11 @@ def model(
       folder: of the run, finished or not. Or an npz: a state that ``export`` wrote, or arrays by
         dotted name, ``Dense_0.kernel``.
       lane: labels that only one lane has, ``{'algorithm': 'fedavg', 'seed': 0}``, or the lane's
-        name, with which its files begin. May be left out if the run has one lane, and for an npz.
+        name, with which its files begin. May be left out if the run has one lane, and must be for
+        an npz.
       name: ``'server'``, or ``'client_mean'`` where clients keep models: the mean over all clients.
-      at_round: rounds completed at the save; the last save by default. A run keeps the last two.
+      at_round: rounds completed at the save; the last save by default. A run keeps the last two. To
+        be left out for an npz.
 
     Returns:
       The parameters: NumPy arrays in nested dictionaries, as in flax, and lists; one array if the
@@ -49,6 +51,10 @@ def model(
     checks.choice('name', name, _STATE_FIELDS)
     path = paths.as_path(folder)
     if path.suffix == '.npz' and not path.is_dir():
+        for argument, value in (('lane', lane), ('at_round', at_round)):
+            if value is not None:
+                requirement = 'be left out for an npz, which holds one model'
+                raise errors.invalid(argument, requirement, errors.text_of(value))
         leaves = _read_npz(path)
     else:
         record = _find_lane(path, lane)
