@@ -19,17 +19,17 @@ def describe(
       The predictions, or why there are none; no lines for a problem that is never predicted, or
       if no client is ever active.
     """
-    hessian_work = prediction.hessian_work(links.problem)
-    if hessian_work == 0:
+    if prediction.hessian_work(links.problem) == 0:
         return []
     why_unpredicted = covered_runs.reason_unpredicted(links)
     if why_unpredicted:
         return [f'no end predicted: {why_unpredicted}']
-    predicted = prediction.for_links(links, budget)
     too_large = f'examples x parameters^2 above {budget.hessian:.2g}'
+    if not prediction.is_affordable(links, budget):
+        return [f'no accuracy predicted: {too_large}']
+    predicted = prediction.for_links(links, budget)
     if predicted is None:
-        is_large = hessian_work > budget.hessian
-        return [f'no accuracy predicted: {too_large}'] if is_large else []
+        return []
     why_biased = covered_runs.reason_client_mean_is_biased(links)
     by_name = {'FedAvg': predicted.fedavg}
     if not why_biased:

@@ -295,7 +295,7 @@ def for_links(links: ConfiguredLinks, budget: Budget = QUICK) -> Predictions | N
       examples or take unequal numbers of steps. That of FedPBC is empty if the mean of its
       client models may be biased.
     """
-    if not _is_affordable(links, budget) or covered_runs.reason_unpredicted(links):
+    if not is_affordable(links, budget) or covered_runs.reason_unpredicted(links):
         return None
     predicted = _cache.setdefault(links.experiment.plan, {})
     key = links.label, budget
@@ -307,7 +307,7 @@ def for_links(links: ConfiguredLinks, budget: Budget = QUICK) -> Predictions | N
     return predicted[key]
 
 
-def _is_affordable(links: ConfiguredLinks, budget: Budget) -> bool:
+def is_affordable(links: ConfiguredLinks, budget: Budget) -> bool:
     """Returns whether anything can be predicted, by a Hessian or by a flow."""
     work = hessian_work(links.problem)
     if work == 0:

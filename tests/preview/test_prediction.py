@@ -281,6 +281,9 @@ def test_large_problems_are_left_alone():
     (line,) = predicted_lines.describe(plan, prediction.Budget(hessian=1e6, flow=1e6))
     assert line == 'no accuracy predicted: examples x parameters^2 above 1e+06'
     assert predicted_lines.describe(plans.plan(plans.KNOWN['bernoulli'])) == []
+    # Whatever the size, nothing is predicted for clients that are never active.
+    never = plans.plan({'name': 'bernoulli', 'probs': 0.0}, DIGITS)
+    assert predicted_lines.describe(never, prediction.QUICK._replace(hessian=1)) == []
 
 
 def test_a_flow_is_followed_where_no_hessian_is_affordable():
