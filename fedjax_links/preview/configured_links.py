@@ -12,7 +12,7 @@ from fedjax_links.core import checks
 from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation import PARTICIPATION, link_laws, schedules
-from fedjax_links.planning import parametrized, validation
+from fedjax_links.planning import parametrized, seeding, validation
 from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
@@ -174,11 +174,17 @@ def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
 
 
 def is_redrawn(experiment: Experiment, label: str) -> bool:
-    """Returns whether each seed redraws a pattern's problem or the quality of its links."""
+    """Returns whether each seed redraws a pattern's problem or the quality of its links.
+
+    The answer is that for the first point of the grid.
+    """
     plan = experiment.plan
-    redrawn = plan.draws.columns(None, plan.points[0]).keys()
+    modes = plan.draws.modes(plan.points[0])
     columns = plan.problems[label].columns.keys() | plan.patterns[label].columns.keys()
-    return bool(redrawn & columns)
+    return any(
+        column in columns and modes[stream] == seeding.BY_SEED
+        for stream, column in seeding.COLUMNS.items()
+    )
 
 
 def link_law(links: BoundFactory) -> link_laws.LinkLaw:

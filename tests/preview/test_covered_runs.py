@@ -261,7 +261,11 @@ def test_a_first_seed_is_named_if_seeds_redraw_the_pattern():
     links = {label: from_experiment(planned, label) for label in planned.patterns}
     assert not links['fixed'].differs_by_seed
     assert links['redrawn'].differs_by_seed
-    # A grid of streams redraws the data too.
-    grid = {'redraw': ['data', 'batches']}
-    swept = plans.planned(config(fixed, GAUSSIANS, num_seeds=3, grid=grid))
-    assert from_experiment(swept).differs_by_seed
+    # At the first point of a grid of streams, one stream is by seed.
+    for streams, is_redrawn in (
+        (['data', 'batches'], True),
+        (['batches', 'data'], False),
+    ):
+        grid = {'redraw': streams}
+        swept = plans.planned(config(fixed, GAUSSIANS, num_seeds=3, grid=grid))
+        assert from_experiment(swept).differs_by_seed == is_redrawn
