@@ -12,7 +12,6 @@ python -m fedjax_links report --workdir=runs/quickstart --cost='{"targets": [0.8
   "uplink": {"name": "lognormal", "median": 2e5, "sigma": 1}, "downlink": 1e6}'
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -122,12 +121,14 @@ def _check_flags_without_table(args: flags.FlagValues) -> None:
 
 def _options(name: str, flag: str | None) -> dict[str, Any]:
     """Reads the JSON of a flag, or of the file that it names."""
+    from fedjax_links.storage import documents
+
     if flag is None:
         return {}
     is_json = flag.lstrip().startswith('{')
     try:
         text = flag if is_json else Path(flag).read_text()
-        options = json.loads(text)
+        options = documents.parse_json(text)
     except (ValueError, RecursionError) as error:
         raise errors.invalid(name, 'be JSON', f'{flag}: {error}') from None
     if not isinstance(options, dict):

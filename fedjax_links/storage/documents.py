@@ -22,6 +22,28 @@ def as_json(values: Section) -> bytes:
     return f'{text}\n'.encode()
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Parses JSON that a user may have written.
+
+    Args:
+      text: of the file or flag.
+
+    Raises:
+      ValueError: for other text, and for a name that stands twice in a section.
+    """
+    return json.loads(text, object_pairs_hook=_section_of)
+
+
+def _section_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Makes a section of its names and values; raises for a name that stands there twice."""
+    section: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in section:
+            raise ValueError(f'{name!r} stands there twice')
+        section[name] = value
+    return section
+
+
 def read_json(folder: Path, name: str) -> Any:
     """Reads a JSON file.
 

@@ -121,6 +121,10 @@ def test_a_table_takes_options(folder):
         (['--options={}'], '`table` must name a layout, for `options`'),
         (['--table=final', '--options={'], '`options` must be JSON'),
         (
+            ['--table=final', '--options={"best": "bold", "best": "none"}'],
+            '`options` must be JSON, got {"best": "bold", "best": "none"}: \'best\' stands',
+        ),
+        (
             ['--table=final', f'--options={{"x": {"[" * 10**4}'],
             '`options` must be JSON',
         ),
