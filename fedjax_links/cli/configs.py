@@ -8,7 +8,6 @@ removes a field. Fields that refer to it follow, as with the flags of ``ml_colle
 import ast
 import difflib
 import inspect
-import json
 import os
 import re
 import sys
@@ -22,6 +21,7 @@ from absl import flags
 from fedjax_links.config import captions, nested, shipped
 from fedjax_links.core import errors
 from fedjax_links.core.records import Section
+from fedjax_links.storage import documents
 
 _PREFIX = 'config.'
 _OVERRIDE = re.compile(
@@ -29,11 +29,20 @@ _OVERRIDE = re.compile(
 )
 _FLAG = re.compile(r'--?[A-Za-z]|--$')
 _PART = re.compile(
-    r"""\[(?P<index>\d+)\]
+    r"""\[(?P<index>\d{1,9})\]
     | \[(?P<quote>["'])(?P<key>.+?)(?P=quote)\]
     | (^|\.)(?P<name>[^.\[\]]*)""",
     re.VERBOSE,
 )
+_NO_VALUE = (
+    ValueError,
+    SyntaxError,
+    TypeError,
+    MemoryError,
+    RecursionError,
+    OverflowError,
+)
+"""What Python raises for a text that stands for no value."""
 _SWITCHES = {'true': True, 'false': False}
 _STAYS_TEXT: Mapping[type[object], Any] = {str: (int, float), int: tuple, float: tuple}
 """By type of the value that is replaced, what is no value for it: 1,000 is a tuple in Python."""
@@ -296,14 +305,15 @@ def parse_value(text: str, value_type: type[object] = types.NoneType) -> Any:
         return _SWITCHES[text]
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        repr(value)  # Raises for an int of more digits than Python writes.
+        if value_type is float and type(value) is int:
+            value = float(value)
+    except _NO_VALUE:
         return text
     if isinstance(value, _STAYS_TEXT.get(value_type, ())):
         return text
     if value_type is bool and value in (0, 1):
         return bool(value)
-    if value_type is float and type(value) is int:
-        return float(value)
     return value
 
 
@@ -375,7 +385,7 @@ def _read_json(path: str, source: bytes, words: Sequence[str]) -> Section:
         requirement = 'have no word after a colon, as a file of JSON'
         raise errors.invalid('config', requirement, ':'.join([path, *words]))
     try:
-        values = json.loads(source)
+        values = documents.parse_json(source)
     except (ValueError, RecursionError) as error:
         raise errors.invalid(
             'config', 'name a readable file of JSON', f'{path}: {error}'

@@ -68,7 +68,7 @@ class InvalidError(ValueError):
     def clause(self) -> str:
         """Returns the line without its path and full stop."""
         # Formatted without `str`, float32 -0.1 is -0.10000000149011612. An empty text has quotes.
-        text = str(self.value)
+        text = _written(str, self.value)
         value = text if text.strip() else repr(text)
         return self.message or f'must {self.requirement}, got {value}'
 
@@ -178,9 +178,17 @@ def _nearest(text: str, names: Iterable[str]) -> str | None:
     return by_folded[near[0]] if near else None
 
 
+def _written(write: Callable[[object], str], value: object) -> str:
+    """Returns the text of a value; its type where Python does not write it."""
+    try:
+        return write(value)
+    except ValueError:  # An int of more than 4,300 digits.
+        return f'a value of type {type(value).__name__} too long to write'
+
+
 def text_of(value: object) -> str:
     """Formats a value for an error: short, and on one line."""
-    text = ' '.join(repr(value).split())
+    text = ' '.join(_written(repr, value).split())
     return text if len(text) <= _MAX_VALUE_LENGTH else f'{text[:_MAX_VALUE_LENGTH]}...'
 
 

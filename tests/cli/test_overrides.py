@@ -200,6 +200,24 @@ def test_a_number_with_a_comma_stays_as_it_was_written(kind):
     assert configs.parse_value('1,000') == (1, 0)
 
 
+@pytest.mark.parametrize('kind', [int, float, type(None)])
+def test_an_int_that_python_does_not_write_is_no_value(kind):
+    for text in ('1' * 5000, '0x' + 'f' * 5000, '[0x' + 'f' * 5000 + ']'):
+        assert configs.parse_value(text, kind) == text
+
+
+def test_an_int_beyond_all_floats_is_no_value_of_a_float():
+    assert configs.parse_value('9' * 400, float) == '9' * 400
+    assert configs.parse_value('9' * 300, float) == float('9' * 300)
+
+
+def test_an_index_of_many_digits_costs_a_line():
+    flag = f'--config.seeds[{"1" * 5000}]=3'
+    assert '`config` must be reached by names' in refused(
+        'theory', '--config=quickstart', flag
+    )
+
+
 def test_the_short_version_moves_what_refers_to_it(tmp_path):
     path = tmp_path / 'quick.py'
     path.write_text(
