@@ -215,6 +215,8 @@ def layout_of(
             f'{entries:,.0f} for {chain.num_clients} clients in {num_groups} groups '
             'of exchangeable ones'
         )
+        if num_pairs > 1:
+            got += f', and {num_pairs:,} squares and products of coordinates'
         raise errors.invalid('chain', requirement, got)
     listed = _listed_clients(chain, groups)
     modes = joint_modes(chain, listed)

@@ -7,6 +7,8 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis import link_chains
+from fedjax_links.analysis.link_chains import layouts
+from tests import refusals
 from tests.refusals import refuses
 from tests.tiers import cases
 
@@ -84,3 +86,13 @@ def test_clients_that_depend_on_each_other_are_listed():
     np.testing.assert_allclose(
         curve.means['server'][-1], limit.means['server'], atol=1e-9
     )
+
+
+def test_an_error_for_too_many_moments_counts_their_squares(monkeypatch):
+    monkeypatch.setattr(layouts, 'MAX_ENTRIES', 10)
+    chain = link_chains.independent(np.full(6, 0.5))
+    targets = np.arange(18.0).reshape(6, 3)
+    # Three coordinates have six squares and products.
+    words = 'need at most 10 numbers', 'and 6 squares and products of coordinates.'
+    with refusals.names('chain', *words):
+        analysis.linear_limit('fedavg', chain, targets, 0.1, 1)
