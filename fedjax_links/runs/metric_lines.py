@@ -69,7 +69,10 @@ def check_columns(
         if column.dtype == object and not all(map(_is_cell, column.tolist())):
             requirement = f'hold plain values as {errors.text_of(name)}'
             raise errors.invalid('folder', requirement, where)
-        if not is_text(name) or ('/' in name and not is_number):
+        if not is_text(name):
+            requirement = f'name no column {errors.text_of(name)}'
+            raise errors.invalid('folder', requirement, where)
+        if '/' in name and not is_number:
             requirement = f'hold numbers as {errors.text_of(name)}'
             raise errors.invalid('folder', requirement, where)
     _check_tuning_lines(where, columns, facts)

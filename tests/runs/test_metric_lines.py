@@ -111,6 +111,10 @@ LINES = {
         spoiling.facts_with(models={'fedavg': ['other']}),
         "hold 'other/distance' of fedavg",
     ),
+    'a name of control characters': (
+        spoiling.rows_with(**{'a\x07': 1}),
+        r"name no column 'a\x07'",
+    ),
     'deep values': (spoiling.rows_with(x=nested(DEEP)), 'readable lines of metrics'),
     'deep facts': (spoiling.facts_with(grid={'x': nested(DEEP)}), 'plain values'),
     'endless facts': (
