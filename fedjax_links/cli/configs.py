@@ -21,7 +21,6 @@ from absl import flags
 from fedjax_links.config import captions, nested, shipped
 from fedjax_links.core import errors
 from fedjax_links.core.records import Section
-from fedjax_links.storage import documents
 
 _PREFIX = 'config.'
 _OVERRIDE = re.compile(
@@ -381,6 +380,8 @@ def _check_words(
 
 def _read_json(path: str, source: bytes, words: Sequence[str]) -> Section:
     """Reads the config that a run or an archive recorded, ``FOLDER/config.json``."""
+    from fedjax_links.storage import documents
+
     if words:
         requirement = 'have no word after a colon, as a file of JSON'
         raise errors.invalid('config', requirement, ':'.join([path, *words]))
