@@ -1,6 +1,6 @@
-"""Checks what a caller's own parts pass in: types and shapes, while a program is traced.
+"""Checks types and shapes in users' algorithms, patterns and problems, while these are traced.
 
-No check reads values, so nothing of a check is left in a compiled program.
+No check reads a traced value, so nothing of a check is left in a compiled program.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _NEEDED_FIELDS = ('mask', 'prob')
 
 
 def check_algorithm(algorithm: Any) -> None:
-    """Raises unless it has the functions of an algorithm, which take what they are given."""
+    """Raises unless it has the functions of an algorithm, with their arguments."""
     parts = 'init', 'round_step', 'models'
     if not all(hasattr(algorithm, part) for part in parts):
         requirement = (
@@ -169,11 +169,11 @@ def check_links(
 def _check_cohort_links(
     argument: str, links: base.CohortLinkSample, lead: tuple[int, ...]
 ) -> None:
-    """Raises unless there are ids [..., B] and chances [..., K] of the kinds of clients."""
+    """Raises unless ids are [..., B], chances [..., K] and kinds of clients below K."""
     num_clients = links.num_clients
-    num_slots = (np.shape(links.ids) or (0,))[-1]
+    num_slots = _last_axis(links.ids)
     _check_field(argument, 'ids', links.ids, 'int', (*lead, num_slots))
-    num_kinds = (np.shape(links.chance) or (0,))[-1]
+    num_kinds = _last_axis(links.chance)
     if links.kinds is None and num_kinds not in (1, num_clients):
         requirement = f'draw `chance` of 1 or {num_clients} kinds of clients'
         raise errors.invalid(argument, requirement, num_kinds)
@@ -191,13 +191,17 @@ def _check_cohort_links(
 def _check_peer_links(
     argument: str, links: base.PeerLinkSample, lead: tuple[int, ...], num_clients: int
 ) -> None:
-    """Raises unless neighbours, edges and their probabilities have one shape [..., N, K]."""
-    width = (np.shape(links.neighbours) or (0,))[-1]
-    shape = (*lead, num_clients, width)
+    """Raises unless neighbours and edges are [..., N, K], and probabilities that or [...]."""
+    shape = (*lead, num_clients, _last_axis(links.neighbours))
     _check_field(argument, 'neighbours', links.neighbours, 'int', shape)
     _check_field(argument, 'edges', links.edges, 'bool', shape)
     if links.edge_prob is not None and np.shape(links.edge_prob) != lead:
         _check_field(argument, 'edge_prob', links.edge_prob, 'float', shape)
+
+
+def _last_axis(array: Array) -> int:
+    """Returns the length of the last axis; 0 for a scalar."""
+    return (np.shape(array) or (0,))[-1]
 
 
 def _check_field(
@@ -344,7 +348,8 @@ def check_fit(state: PyTree, expected: PyTree, *, has_pattern: bool) -> None:
     Args:
       state: the state of a federation.
       expected: the state before round 0, by shapes.
-      has_pattern: whether a pattern samples the links. Precomputed links leave its carry as it is.
+      has_pattern: whether a pattern samples the links. Rounds with precomputed links only pass its
+        carry on, so it is not checked.
     """
     parts = {'algorithm': 'algorithm', 'counters': 'problem'}
     if has_pattern:

@@ -67,7 +67,7 @@ class InvalidError(ValueError):
     @property
     def clause(self) -> str:
         """Returns the line without its path and full stop."""
-        # Formatted without `str`, float32 -0.1 is -0.10000000149011612. An empty text has quotes.
+        # An f-string alone writes a NumPy float32 of -0.1 as -0.10000000149011612.
         text = _written(str, self.value)
         value = text if text.strip() else repr(text)
         return self.message or f'must {self.requirement}, got {value}'
@@ -77,7 +77,8 @@ class InvalidError(ValueError):
 
         Args:
           prefix: the section's path: under ``config.links`` a mistake in ``cohort_size`` is one in
-            ``config.links.cohort_size``. A path from the prefix's own root, and a file, stay.
+            ``config.links.cohort_size``. Files, and paths that begin like the prefix, such as
+            ``config.seeds``, stay as they are.
 
         Returns:
           Another error, so that it can be raised from this one.
@@ -99,7 +100,7 @@ class UnknownOptionError(InvalidError):
     """Reports an option that a function does not take; ``path`` is the name of the function."""
 
     def under(self, prefix: str) -> InvalidError:
-        """Turns it into an unknown field of the section whose options the function got.
+        """Names the section, from which the function got its options, in place of the function.
 
         Args:
           prefix: the section's path.
@@ -307,11 +308,11 @@ def innermost_user_frame(
 
     Args:
       error: whatever was raised.
-      called: whether errors of this package count, too, if the user's code called it.
+      called: whether to find, for an error of this package, the line that called it.
 
     Returns:
-      File and line of the innermost frame outside of libraries, if it is a user's: neither of this
-      package nor of an installed one. None for an error of this package.
+      File and line of the innermost frame in a user's file, which is neither of this package nor of
+      an installed one. None if there is none, and for an error of this package unless ``called``.
     """
     if (
         isinstance(error, SyntaxError)

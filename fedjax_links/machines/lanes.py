@@ -1,7 +1,7 @@
-"""Runs independent lanes on several device slots, in groups of one width.
+"""Runs lanes, which are independent simulations, on several device slots.
 
-Lanes exchange nothing. One compiled program serves all groups of a device, and all threads of a
-CPU.
+Lanes run in groups of equally many. One compiled program serves all groups of a device, and all
+threads of a CPU.
 """
 
 import itertools
@@ -27,16 +27,16 @@ def scan_first(
     count: Array | int,
     max_count: int,
 ) -> tuple[PyTree, PyTree]:
-    """Runs the first steps of a scan, whose number is an argument of the program.
+    """Runs the first ``count`` steps of a scan over ``max_count``.
 
-    So one program serves any number of steps, and a single step has the bits that it has among
-    several.
+    The count may be traced, so one program serves all counts. A step computes the same bits in a
+    loop of one as in a loop of several.
 
     Args:
       step: ``(carry, index) -> (carry, output)``.
       carry: before the first step.
-      count: how many steps to run.
-      max_count: K, at least as many.
+      count: how many steps to run, at most K.
+      max_count: K.
 
     Returns:
       The carry after them, and the outputs, leaves [K, ...]; zero for steps that did not run.
@@ -111,7 +111,7 @@ def spread(
       lanes: NumPy leaves [L, ...].
       shared: the argument that all lanes share; each device gets one copy.
       slots: device slots, at least one, none of them a mesh.
-      shape: of the L lanes.
+      shape: leading axes of the outputs, with L entries in all.
       side_by_side: whether the lanes of a group run side by side. Groups, one for each slot, are
         then halved until they fit into memory.
 
@@ -135,6 +135,7 @@ def spread(
         return group, shared_at[home], count
 
     def compile_groups() -> tuple[Any, dict[jax.Device, Any]]:
+        # The outputs of several groups are joined before they get their shape.
         lead_axes = shape if width == num_lanes else (width,)
 
         @jax.jit
@@ -154,6 +155,7 @@ def spread(
         )
         return free is None or needed is None or needed <= free
 
+    # The functions above read the width, which this loop halves.
     while True:
         can_be_halved = side_by_side and width > 1
         try:
@@ -170,7 +172,7 @@ def spread(
     def run_all() -> PyTree:
         outputs = []
         for first, slot in zip(range(0, num_lanes, width), itertools.cycle(slots)):
-            # The jitted function finds the compiled program, and can name the origin of a NaN.
+            # `run` finds its compiled program. Unlike that, it can name the origin of a NaN.
             program = run if slot.thread is None else programs[slot.first_device]
             inputs = group_inputs(slot.first_device, first)
             outputs.append(slot.start(program, *inputs))

@@ -21,9 +21,9 @@ def duplex(
 ) -> Participation:
     """Combines independent patterns for uplinks, downlinks and the ability to train.
 
-    A result reaches the server if the uplink is up and the client computes. Whether the
-    client received the server's message does not matter here: an algorithm whose clients
-    keep models can use a result that is not based on this round's message.
+    A result reaches the server if the uplink is up and the client computes, whether or not
+    the client received the server's message. An algorithm whose clients keep models can use a
+    result that is not based on this round's message.
 
     Args:
       uplink: whose upload can reach the server.
@@ -31,9 +31,9 @@ def duplex(
       compute: who can train; all clients by default.
 
     Returns:
-      The pattern. ``prob``, the probability of taking part, is the product of all three,
-      exact as they are independent. A round takes as long as the longest of the parts that
-      have a duration: `quorum` for ``compute`` is a deadline of training.
+      The pattern. ``prob`` is the probability that a client receives, trains and delivers: the
+      product of the three. A round takes as long as the longest part that has a duration.
+      With `quorum` as ``compute``, training has a deadline.
 
     Raises:
       ValueError: if the numbers of clients differ, or a part has links between clients (`peers`
@@ -118,7 +118,7 @@ def unavailable(pattern: Participation) -> Participation:
 
 
 def duplex_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Returns the exact law of `duplex`: that of its only part, else as for `both`."""
+    """Returns the exact law of `duplex`: that of the uplink if it is alone, else as for `both`."""
     if len(inputs.parts) == 1:
         (law,) = inputs.parts.values()
     else:
@@ -127,5 +127,5 @@ def duplex_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
 
 
 def unavailable_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Returns the exact law of `unavailable`: that of its pattern, with one mask for all."""
+    """Returns the exact law of `unavailable`: that of its pattern, with three equal masks."""
     return inputs.parts['pattern']._replace(is_duplex=False)

@@ -11,7 +11,7 @@ from fedjax_links.core import checks, errors
 
 # Keeps these draws independent of a partition with the same seed.
 _STREAM = 0x4C50
-# Draws times this are finite, and so are their differences.
+# Normal draws times this are finite, as are differences of two.
 _LARGEST_SIGMA = 1e300
 
 
@@ -20,13 +20,12 @@ def class_weights(
 ) -> NDArray[np.float64]:
     """Draws a random weight of each class, by which examples of the class improve a link.
 
-    ``r_c = exp(z_c) / sum_k exp(z_k)`` with ``z_c ~ N(0, sigma^2)``: normalised log-normals, whose
-    mean would cancel. At ``sigma = 10`` one class usually has nearly all of the weight.
+    ``r_c = exp(z_c) / sum_k exp(z_k)`` with ``z_c ~ N(0, sigma^2)``. These are log-normals divided
+    by their sum. At ``sigma = 10`` one class usually has nearly all of the weight.
 
     Args:
       num_classes: C, at least 1.
-      sigma: standard deviation of the LOGARITHM, in [0, 1e300]: the root of the second parameter
-        if a paper writes lognormal(0, sigma^2).
+      sigma: standard deviation of z, in [0, 1e300].
       seed: integer in ``[0, 2**32)``.
 
     Returns:
@@ -48,15 +47,14 @@ def label_dependent_probs(
 ) -> NDArray[np.float64]:
     """Computes link probabilities that grow with the share of favoured classes in a client's data.
 
-    ``p_i = max(minimum, <r, nu_i>)`` with ``r = class_weights(C, sigma=sigma, seed=seed)`` and the
-    class shares nu_i of client i. They are those of its examples (`partition.class_mix`, as in the
-    released code) or those from which they were drawn (`partition.dirichlet_shares`, as in the
-    paper's text).
+    ``p_i = max(minimum, <r, nu_i>)`` with ``r = class_weights(C, sigma=sigma, seed=seed)``. The
+    class shares nu_i of client i are those of its examples (`partition.class_mix`), as in the
+    released code. In the paper's text they are those that its examples were drawn from
+    (`partition.dirichlet_shares`).
 
     Args:
       class_mix: float[N, C], class shares nu; rows sum to one.
-      sigma: standard deviation of the logarithm of the unnormalised weights, in
-        [0, 1e300].
+      sigma: as in `class_weights`, in [0, 1e300].
       minimum: lower clip in [0, 1], called delta in the papers. A schedule modulates the result
         after the clip.
       seed: integer in ``[0, 2**32)``; equal seeds here and in a partitioner are independent draws.

@@ -36,7 +36,10 @@ class Plan(Specification):
 
     @functools.cached_property
     def schedule(self) -> LaneSchedule:
-        """Returns a schedule that lists lanes; each run has one of its own, see `new_schedule`."""
+        """Returns a schedule to list lanes with.
+
+        A schedule caches what its run measured, so each run takes a `new_schedule`.
+        """
         return self.new_schedule()
 
     def new_schedule(self) -> LaneSchedule:
@@ -44,7 +47,7 @@ class Plan(Specification):
         return LaneSchedule(self)
 
     def lanes_at_first(self, label: str) -> list[Lane]:
-        """Lists the lanes of an algorithm in this shard, before anything is measured."""
+        """Lists the lanes of an algorithm here that are known before anything is measured."""
         lanes = self.schedule.first_trials(label) + self.schedule.first_main(label)
         return [lane for lane in lanes if self.owns(lane)]
 
@@ -61,6 +64,7 @@ class Plan(Specification):
 
     def max_extra_rounds(self, label: str) -> int:
         """Bounds the further rounds that results may ask for, beyond `count_rounds`."""
+        # At most, tuning tries all values, and main lanes run at the best and each near tie.
         main_rounds = self._rounds_here(self.schedule.main(label))
         tuning_rounds = self._rounds_here(self.schedule.possible_tuning(label))
         num_choices = 1 + self.schedule.num_ties(label)
@@ -90,7 +94,7 @@ class Plan(Specification):
         return self.divide(shard.count, shard.by)
 
     def divide(self, count: int, by: str) -> runs.RunDivision:
-        """Divides the lanes: first trials, first main lanes and optional lanes one after the other.
+        """Divides the lanes into shards, by stage: first trials, first main lanes, all others.
 
         Args:
           count: number of shards.
@@ -99,8 +103,8 @@ class Plan(Specification):
         Raises:
           ValueError: for `UntilDecided` seeds that are divided by seed.
         """
-        # Seeds until decided are added by the results of all shards, which must come from machines
-        # of one kind. Only with `allow_mixed` are lanes divided by seed, for machines of several.
+        # Lanes are divided by seed for machines of several kinds (`allow_mixed`). The results that
+        # decide on further seeds must come from machines of one kind.
         if by == lane_shards.SEED and isinstance(
             self.seeds, sequential_seeds.UntilDecided
         ):
@@ -114,6 +118,6 @@ class Plan(Specification):
             lanes = [lane for label in self.algorithms for lane in lanes_of(label)]
             new_lanes = [lane for lane in lanes if lane.name not in shards]
             shards |= lane_shards.assign(new_lanes, count, by, shard_of_seed)
-        # The last new lanes are those that only results may ask for.
+        # Those of the last stage run only if results ask for them.
         optional = [lane.name for lane in new_lanes]
         return runs.RunDivision(count, by, shards, optional)

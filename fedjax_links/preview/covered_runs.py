@@ -1,4 +1,4 @@
-"""Says which configured runs meet what predictions and theorems assume of clients and links."""
+"""Says which configs satisfy what predictions and theorems assume of clients and links."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,10 @@ UNEQUAL = 'clients weigh or step unequally, by more than their links'
 
 
 def config_at_first_point(links: ConfiguredLinks) -> Section:
-    """Returns the config with the clients' and algorithms' values at the first grid point."""
+    """Returns the config at the first grid point, for which predictions are made.
+
+    Only the sections of clients and algorithms get the point's values.
+    """
     config = links.experiment.config or {}
     for name, value in links.experiment.plan.points[0].items():
         section, *path = name.split('.')
@@ -87,12 +90,14 @@ def _is_unequal(links: ConfiguredLinks) -> bool:
     for value in config.get('algorithms', {}).values():
         section = nested.section(value)
         sections += [section, nested.section(section.get('client', {}))]
+    # Names of options, without those of their sections.
     swept = {column.rpartition('.')[2] for column in links.experiment.plan.columns}
     options = swept.union(*sections)
     if not options.isdisjoint({'client_steps', 'min_steps'}):
         return True
     if links.problem.min_examples == links.problem.max_examples:
         return False
-    # Epochs and weights by examples differ among clients of unequal size.
-    weights = {str(section.get('weights')) for section in sections}
-    return 'local_epochs' in options or 'weights' in swept or 'examples' in weights
+    # Among clients of unequal size, epochs have unequally many steps.
+    if 'local_epochs' in options or 'weights' in swept:
+        return True
+    return any(section.get('weights') == 'examples' for section in sections)

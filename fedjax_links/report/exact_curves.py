@@ -1,4 +1,4 @@
-"""Computes exact curves of metrics on quadratics, which reports draw over simulated ones."""
+"""Computes exact curves of metrics on quadratics, which reports draw with simulated ones."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,11 @@ from fedjax_links.results import recorded
 ExactCurves = Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 """By algorithm, model and metric, float64[3, E]: the mean, and the ends of the band."""
 
+# Work is counted in moments: the numbers that mean and covariance of the models consist of.
 _ROUND_OVERHEAD = 350
-"""Moments that take as long as the rest of a round, measured."""
+"""As many moments take as long as all else in a round, as measured."""
 _MOST_WORK = 3_000_000
-"""Moments, over all rounds and patterns, that are computed in some seconds."""
+"""As many moments, over all rounds and patterns, take some seconds."""
 
 
 def for_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCurves:
@@ -28,8 +29,8 @@ def for_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactC
       facts: of the run, with its rounds.
 
     Returns:
-      The curves of algorithms for which they are known and take some seconds; no curves if a
-      grid, seeds or a fork change problem, links or start.
+      The curves of algorithms for which they are known and take some seconds. There are none for
+      a grid, a fork or an experiment without a config, nor if seeds change problem or links.
     """
     is_swept = len(experiment.plan.points) > 1
     if experiment.config is None or is_swept or 'forked_from' in facts:

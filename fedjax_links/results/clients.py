@@ -17,7 +17,7 @@ SEED = 'seed'
 CLIENT = 'client'
 PARTICIPATIONS = 'participations'
 ClientArrays: TypeAlias = Mapping[str, np.ndarray]
-"""float[S, M] by metric, S seeds and M owners of evaluation data; `SEED` [S] and `CLIENT` [M]."""
+"""By metric, float[S, M] for S seeds and M owners of evaluation data; `SEED` [S], `CLIENT` [M]."""
 
 _DIMS = ('algorithm', 'pattern', SEED, CLIENT)
 
@@ -92,7 +92,7 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, dict[str, Any
       num_rounds: of the run. What was recorded before it was extended is left out. Any by default.
 
     Returns:
-      Arrays and numbers, nested by pattern, kind and further labels.
+      By pattern, the fields of `report.client_stats.Clients`: arrays and numbers, some by label.
     """
     stored: dict[str, dict[str, Any]] = {}
     file = folder / CLIENTS
@@ -104,20 +104,20 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, dict[str, Any
         np.load(file, allow_pickle=False) as arrays,
     ):
         for name, array in arrays.items():
-            kind, pattern, *labels = str(name).split('/')
-            keys = [pattern, kind, *labels]
+            field, pattern, *labels = str(name).split('/')
+            keys = [pattern, field, *labels]
             branch: dict[str, Any] = stored
             for key in keys[:-1]:
                 branch = branch.setdefault(key, {})
             branch[keys[-1]] = array if array.ndim else array.item()
-        for by_kind in stored.values():
-            for measured in by_kind.get('measured', {}).values():
+        for fields in stored.values():
+            for measured in fields.get('measured', {}).values():
                 _check_shapes(measured)
         return {
-            pattern: by_kind
-            for pattern, by_kind in stored.items()
+            pattern: fields
+            for pattern, fields in stored.items()
             # Older versions did not record the number of rounds.
-            if num_rounds is None or by_kind.get('num_rounds', num_rounds) == num_rounds
+            if num_rounds is None or fields.get('num_rounds', num_rounds) == num_rounds
         }
 
 
