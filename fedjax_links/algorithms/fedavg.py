@@ -33,17 +33,18 @@ def fedavg(
 ) -> Algorithm:
     """Runs FedAvg: the server adds the mean update of the active clients.
 
-    ``x^{t+1} = x^t + eta_g * mean_{i in A}(L_i(x^t) - x^t)``. Clients count equally, however many
-    examples they own, as in Xiang et al. The objective is the mean of the F_i. With
+    ``x^{t+1} = x^t + eta_g * mean_{i in A} Delta_i`` over the active clients A, with
+    ``Delta_i = L_i(x^t) - x^t`` of the client program L_i. Clients count equally, however many
+    examples they own, as in Xiang et al. The objective is the mean of their losses F_i. With
     ``weights='examples'`` client i weighs by its n_i examples, as in McMahan et al. The mean is
     then ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``, and the objective
     ``sum_i n_i F_i / sum_i n_i``, the mean over all examples.
 
     Under links of unequal quality it minimises ``sum_i w_i F_i`` with
     ``w_i = E[1{i in A} / |A|  given A not empty]`` instead of the mean of the F_i. On quadratics of
-    equal curvature the expected server model tends exactly to their minimiser, at any rate. This
-    holds if rounds are independent, or if none is empty, as under a minimum separation. Empty
-    rounds of links with memory add a bias of first order in the rate.
+    equal curvature the expected server model tends to exactly its minimiser, at every learning
+    rate. This holds if rounds are independent, or if no round is empty. Empty rounds of links
+    with memory add a bias of first order in the learning rate.
 
     Link semantics: with ``compute='active'`` a client computes, uploads and receives only in rounds
     in which its uplink delivers. All active clients start from x^t. With ``compute='all'`` the
@@ -69,7 +70,7 @@ def fedavg(
       >>> import jax
       >>> import fedjax_links as fl
       >>> from fedjax_links import algorithms, local_training, participation, problems
-      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5, E x tends to 0.18
       >>> links = participation.bernoulli([0.9, 0.3])
       >>> client = local_training.local_sgd(0.1, local_steps=2)
       >>> algorithm = algorithms.fedavg(client)
@@ -79,7 +80,7 @@ def fedavg(
 
     References:
       Xiang et al. 2023, Algorithm 1 and Proposition 1; McMahan et al. 2017, Algorithm 1, for
-      weights by examples, there divided by the examples of the selected clients.
+      weights by examples.
     """
     checks.positive_number('server_lr', server_lr)
     checks.choice('compute', compute, ('active', 'all'))
@@ -105,10 +106,11 @@ def fedavg_all(
 ) -> Algorithm:
     """Runs FedAvg with absent clients counted as zero: the sum of the updates is divided by N.
 
-    ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i``. In expectation client i counts
-    proportionally to p_i. So the fixed point on quadratics of equal curvature is the p-weighted
-    mean of the targets: it is biased although its divisor is fixed. Links with memory move it by a
-    term of first order in the rate (`analysis.first_order_mean`).
+    ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i``, in the symbols of `fedavg`. In expectation
+    client i counts proportionally to the probability p_i of its uplink. So the fixed point on
+    quadratics of equal curvature is the p-weighted mean of the targets: it is biased although
+    its divisor is fixed. Links with memory move it by a term of first order in the learning rate
+    (`analysis.first_order_mean`).
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. An empty round keeps x.
@@ -131,7 +133,7 @@ def fedavg_all(
       >>> import jax
       >>> import fedjax_links as fl
       >>> from fedjax_links import algorithms, local_training, participation, problems
-      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5, E x tends to 0.25
       >>> links = participation.bernoulli([0.9, 0.3])
       >>> client = local_training.local_sgd(0.1, local_steps=2)
       >>> algorithm = algorithms.fedavg_all(client)

@@ -1,12 +1,12 @@
-"""Turns a run folder into tables and pictures: report.md, finished or not.
+"""Turns a run folder, finished or not, into report.md with tables and pictures.
 
 python -m fedjax_links report --workdir=runs/comparison
 
 It reads only the folder, and names what has not run yet. --table=comparison prints that table
 alone, as CSV or with --form=latex as LaTeX. --form=pdf saves the pictures for a paper,
 each with its caption in a file of its own, --width=3.3 inches wide. --cost adds what the
-run would have cost on devices of given speeds. Its value is the options of the layout
-cost, as JSON or as a file of JSON:
+run would have cost on devices of given speeds. It takes options of the report layout
+`cost`, as JSON or as a file of JSON:
 
 python -m fedjax_links report --workdir=runs/quickstart --cost='{"targets": [0.85], "step": 0.1,
   "uplink": {"name": "lognormal", "median": 2e5, "sigma": 1}, "downlink": 1e6}'
@@ -20,7 +20,7 @@ from absl import flags
 from fedjax_links.cli import app, paths
 from fedjax_links.core import errors
 
-_FLAGS = ('allow_imports', 'form', 'page', 'run')
+_TABLE_ARGUMENTS = ('allow_imports', 'form', 'page', 'run')
 """Arguments of `report.table` that are no options of a layout."""
 
 
@@ -39,8 +39,8 @@ def define_flags() -> None:
     flags.DEFINE_string(
         'form',
         None,
-        'Of --table, csv (the default) or latex; without it, pdf, svg or png: the pictures are '
-        'saved for a paper, and no report is written.',
+        'With --table, csv (the default) or latex. Without it, pdf, svg or png saves the pictures '
+        'for a paper and writes no report.',
     )
     flags.DEFINE_float(
         'width', None, 'Of pictures for a paper, in inches, such as 3.3 for a column.'
@@ -90,6 +90,7 @@ def main(args: flags.FlagValues) -> None:
             added = {}
             if args.cost is not None:
                 options = {'name': 'cost', **_options('cost', args.cost)}
+                # The options may name their layout, also as version 0.1.0 did.
                 checks.choice('cost.name', current_name(options['name']), ['cost'])
                 added['cost'] = options
             print(report.write(run, added=added, allow_imports=may_import))
@@ -134,7 +135,7 @@ def _options(name: str, flag: str | None) -> dict[str, Any]:
     if not isinstance(options, dict):
         raise errors.invalid(name, 'hold options by name', errors.text_of(options))
     for option in options:
-        if option in _FLAGS:
+        if option in _TABLE_ARGUMENTS:
             requirement = 'hold options of the layout, which are no flags'
             raise errors.invalid(name, requirement, repr(option))
     return options

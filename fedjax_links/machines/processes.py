@@ -33,8 +33,8 @@ _NOTICE_SECONDS = 5  # in which the others learn that a process has ended
 _HEARTBEAT_SECONDS = 10**6  # JAX aborts all processes if one stands still for longer
 _LARGEST_PORT = 65_535
 _NAME_BYTES = 255  # the longest name of a machine
-_PIECE_BYTES = 2**26  # of a message with a part of longer content
-_LENGTH_BYTES = 8  # with the length of the content, before its first piece
+_PIECE_BYTES = 2**26  # sent by one message of `broadcast_bytes`
+_LENGTH_BYTES = 8  # for the length of the content, before its first piece
 # The connections of this process while it is joined to others.
 _open: connections.Connections | None = None
 
@@ -83,8 +83,9 @@ def adopt(*common_errors: type[Exception]) -> AbstractContextManager[None]:
     """Joins the processes that the caller connected by `jax.distributed.initialize`, for a run.
 
     Args:
-      *common_errors: kinds of errors that all processes raise together, so that their caller may
-        catch one and continue. After any other error a process is gone for the others.
+      *common_errors: kinds of errors that all processes raise together. They leave the context as
+        after a return, so a caller may catch one and continue. After any other error a process is
+        gone for the others.
 
     Returns:
       A context in which they are joined, as that of `join`. It does nothing for a process alone, or
@@ -154,7 +155,7 @@ def _joined(
             yield
         except common_errors as error:
             common_error = error
-        all_gather(lambda: b'')
+        all_gather(lambda: b'')  # waits for all
         _open.leave(together=True)
     except BaseException as error:
         if isinstance(error, jax.errors.JaxRuntimeError):
@@ -176,6 +177,7 @@ def _initialize_jax(host: str, count: int, process_id: int) -> None:
     port = broadcast_from_leader(lambda: ports.free_port(host))
     options: dict[str, Any] = {'heartbeat_timeout_seconds': _HEARTBEAT_SECONDS}
     if process_id:
+        # JAX aborts a process whose connection ends. The relay hides that from it.
         address = f'127.0.0.1:{connections.relay(host, port)}'
     else:
         addresses = ports.addresses(host)

@@ -59,12 +59,13 @@ def test_gaps_are_counted_and_their_law_is_geometric(ax, rng):
     rounds = 4000
     p = 0.6
     mask = rng.uniform(size=(rounds, 2)) < p
-    plot.gap_law(mask, (np.full(2, p), 1 - p), ax=ax)
+    plot.gap_law(mask, rates=(np.full(2, p), 1 - p), ax=ax)
     gaps = np.concatenate([np.diff(np.flatnonzero(column)) for column in mask.T])
     shares = np.bincount(gaps)[1:] / gaps.size
     np.testing.assert_allclose([bar.get_height() for bar in ax.patches], shares)
     k = np.arange(1, shares.size + 1)
     all_gaps = np.arange(1, rounds)
+    # A gap of g rounds has T - g places in a record of T rounds.
     law = (1 - p) ** (all_gaps - 1) * p * (rounds - all_gaps)
     shares_by_law = law[: shares.size] / law.sum()
     np.testing.assert_allclose(ax.lines[0].get_ydata(), shares_by_law, rtol=1e-9)
@@ -72,11 +73,11 @@ def test_gaps_are_counted_and_their_law_is_geometric(ax, rng):
     assert ax.get_yscale() == 'log'
 
 
-def test_the_law_of_gaps_counts_those_longer_than_the_record_has(ax):
+def test_the_law_counts_gaps_longer_than_any_in_the_record(ax):
     mask = np.zeros((1000, 1), bool)
     mask[[100, 110, 125]] = True
     p = 0.02
-    plot.gap_law(mask, (p, 1 - p), ax=ax)
+    plot.gap_law(mask, rates=(p, 1 - p), ax=ax)
     gaps = np.arange(1, 1000)
     law = (1 - p) ** (gaps - 1) * p * (1000 - gaps)
     np.testing.assert_allclose(ax.lines[0].get_ydata(), law[:15] / law.sum())
@@ -311,6 +312,7 @@ def test_each_edge_is_drawn_once_between_its_clients():
         segments, [positions.T[[0, 1]], positions.T[[0, 2]]], atol=1e-12
     )
     np.testing.assert_allclose(axes.collections[0].get_alpha(), [0.25, 1.0])
+    # 6 + 60 * rate
     assert axes.collections[1].get_sizes().tolist() == [6, 36, 66]
     with pytest.raises(ValueError, match=r'`edge_rates` must have shape \[3, 2\]'):
         plot.peer_graph(neighbours, [[1.0]])
