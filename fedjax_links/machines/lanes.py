@@ -1,6 +1,6 @@
 """Runs lanes, which are independent simulations, on several device slots.
 
-Lanes run in groups of equally many. One compiled program serves all groups of a device, and all
+All groups have equally many lanes. One compiled program serves all groups of a device, and all
 threads of a CPU.
 """
 

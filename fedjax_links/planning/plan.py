@@ -47,7 +47,7 @@ class Plan(Specification):
         return LaneSchedule(self)
 
     def lanes_at_first(self, label: str) -> list[Lane]:
-        """Lists the lanes of an algorithm here that are known before anything is measured."""
+        """Lists an algorithm's lanes in this shard that are known before anything is measured."""
         lanes = self.schedule.first_trials(label) + self.schedule.first_main(label)
         return [lane for lane in lanes if self.owns(lane)]
 
