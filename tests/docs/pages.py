@@ -15,6 +15,16 @@ PAPER = DOCS / 'howto' / 'paper.md'
 PAGES = sorted(
     {*(DOCS / f'{name}.md' for name in _BEGIN), *DOCS.glob('howto/*.md')} - {PAPER}
 )
+WRITTEN = sorted(
+    {
+        *ROOT.glob('*.md'),
+        *DOCS.glob('*.md'),
+        *DOCS.glob('howto/*.md'),
+        *STUDIES.glob('*.md'),
+        *(ROOT / name / 'README.md' for name in ('configs', 'examples')),
+    }
+)
+"""All pages that people write."""
 
 
 class Block(NamedTuple):
@@ -46,7 +56,13 @@ def commands(page):
 
 
 def name(page):
+    """Returns the path of a page from the folder of the site."""
     return str(page.relative_to(DOCS))
+
+
+def path(page):
+    """Returns the path of a page from the root of the project, without its ending."""
+    return str(page.relative_to(ROOT).with_suffix(''))
 
 
 def printed(source, namespace):

@@ -225,7 +225,7 @@ def test_without_examples_there_is_an_index_still(tmp_path):
     assert 'none so far' in (tmp_path / 'made' / 'index.md').read_text()
 
 
-@pytest.mark.parametrize('page', HAND_WRITTEN, ids=lambda page: page.stem)
+@pytest.mark.parametrize('page', pages.WRITTEN, ids=pages.path)
 def test_links_between_files_lead_somewhere(page):
     """Where the repository is hosted too; Sphinx checks those to pages that a build makes."""
     prose = re.sub(r'```.*?```|`[^`\n]*`', '', page.read_text(), flags=re.DOTALL)

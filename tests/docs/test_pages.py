@@ -1,5 +1,6 @@
 """The code and the commands on the site's pages run and print what they show."""
 
+import re
 import shlex
 
 import pytest
@@ -36,6 +37,17 @@ def test_code_runs_and_prints_what_is_shown(page):
     for block in pages.blocks(page):
         text = pages.printed(block.source, namespace)
         assert text == (block.shown or '')
+
+
+def test_comments_of_the_page_on_cost_say_what_it_prints(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {'__name__': '__main__'}
+    sources = pages.code((pages.DOCS / 'cost.md').read_text(), 'python')
+    assert sources
+    for source in sources:
+        expected = re.findall(r'^\s*print\(.*\)\s+# (.*)$', source, flags=re.MULTILINE)
+        assert expected
+        assert pages.printed(source, namespace).splitlines() == expected
 
 
 def test_the_page_on_patterns_names_all_formats_of_logs():

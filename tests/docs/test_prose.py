@@ -5,19 +5,10 @@ import re
 import pytest
 
 from tests import ROOT
-from tests.docs.pages import DOCS, STUDIES
+from tests.docs import pages
 
 MOST_CHARACTERS = 120
 MOST_WORDS = 25
-PAGES = sorted(
-    {
-        *ROOT.glob('*.md'),
-        *DOCS.glob('*.md'),
-        *DOCS.glob('howto/*.md'),
-        *STUDIES.glob('*.md'),
-        *(ROOT / name / 'README.md' for name in ('configs', 'examples')),
-    }
-)
 LISTS_OF_NAMES = {ROOT / 'CHANGELOG.md'}
 """Pages whose entries may name more things than a sentence has words."""
 
@@ -39,9 +30,7 @@ def sentences(text):
             yield from re.split(r'(?<=[.!?])[)*"]*\s+', ' '.join(block.split()))
 
 
-@pytest.mark.parametrize(
-    'page', PAGES, ids=lambda page: str(page.relative_to(ROOT).with_suffix(''))
-)
+@pytest.mark.parametrize('page', pages.WRITTEN, ids=pages.path)
 def test_lines_and_sentences_are_short(page):
     text = prose(page)
     lines = [line for line in text.splitlines() if not line.startswith('|')]

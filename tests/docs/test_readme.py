@@ -159,9 +159,3 @@ def test_pages_repeat_what_was_measured(number):
     if number in SPEED_FACTORS:
         row = rf'\| {value} times[\w ]* \({re.escape(spread)}\) \|'
         assert re.search(row, BESIDE)
-
-
-def test_links_lead_somewhere():
-    prose = re.sub(r'```.*?```', '', README, flags=re.DOTALL)
-    for target in re.findall(r'\]\(([^)]+)\)', prose):
-        assert (ROOT / target).exists(), target
