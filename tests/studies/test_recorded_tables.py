@@ -190,6 +190,7 @@ def test_a_cell_of_the_predicted_map():
     np.testing.assert_allclose(again, numbers(recorded), atol=0.06)
 
 
+@pytest.mark.release('test_the_simulated_cell')
 def test_a_point_of_the_predictions():
     setting = predicted_points.SETTINGS[3]
     pattern = 'markov'

@@ -15,6 +15,7 @@ def test_the_page_has_the_ends_of_the_script():
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_the_last_rows_of_debiasing_are_those_of_the_script')
 def test_the_page_has_the_rounds_of_the_script():
     assert separation.rounds_table() in PAGE
     for (name, rate), steps in separation.random_steps().items():
