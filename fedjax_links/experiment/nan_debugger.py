@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import runs, simulation
+from fedjax_links import base, runs, simulation
 from fedjax_links.base import (
     Array,
     FederationState,
@@ -216,7 +216,12 @@ class _Rounds:
         bad = _name_first_bad(after.algorithm)
         if bad:
             clients = "all clients' losses and gradients are finite"
-            return f'{clients}, but the state after the round is not: {bad}'
+            text = f'{clients}, but the state after the round is not: {bad}'
+            ids = jnp.arange(self._problem.num_clients)
+            if np.isnan(base.prob_of(after.links, ids)).any():
+                text += '; the pattern does not know the probabilities of its links, by'
+                text += ' which some algorithms divide'
+            return text
         if not np.isfinite(metrics.loss_sum).all():
             return 'the sum of the losses is not finite, while all else is'
         return f'everything is finite ({count(num_computing, "client")} trained)'

@@ -265,6 +265,25 @@ def test_a_step_that_overflows_shows_in_the_next_one(tmp_path):
     assert f'client 0, local step 1: {model}; 1 more client too: 1' in line
 
 
+def test_links_of_unknown_probability_are_named(tmp_path):
+    """A quorum of clients of several speeds; a known probability is not named."""
+    client = fl.local_training.local_sgd(0.1, local_steps=1)
+    built = planned(
+        problems.quadratic(np.arange(3.0)[:, None]),
+        patterns={
+            'quorum': participation.quorum([1.0, 2.0, 3.0], quorum=2),
+            'known': participation.bernoulli([0.5, 1.0, 1.0]),
+        },
+        algorithms={'fedavg_known': fl.ALGORITHMS['fedavg_known'](client)},
+        num_rounds=2,
+        seeds=(0,),
+    )
+    built.run(tmp_path)
+    (line,) = nan_debugger.debug_round(built, tmp_path, 0)
+    assert line.startswith('fedavg_known, quorum, ')
+    assert 'the pattern does not know the probabilities of its links' in line
+
+
 @pytest.mark.slow
 def test_debugging_a_tuned_run_names_the_trial_that_diverged(tmp_path):
     """Tuning tries a rate that diverges, and chooses another one."""
