@@ -149,6 +149,8 @@ def test_parameters_of_another_model_are_refused(first, tmp_path):
         (np.zeros(3), 'hold float32[2], got'),
         (np.zeros(2, int), 'hold float32[2]'),
         ({'w': np.zeros(2)}, 'be one array'),
+        (np.array([0.0, np.nan]), 'be finite, got nan'),
+        (np.array([1e300, 0.0]), 'be finite, got inf'),
     ],
 )
 def test_what_a_problem_cannot_begin_with(params, words):

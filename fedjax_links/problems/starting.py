@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.core import contracts, errors, tree
+from fedjax_links.core import checks, contracts, errors, tree
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -58,7 +58,8 @@ def with_initial_params(problem: Problem, params: Params) -> Problem:
       The problem.
 
     Raises:
-      ValueError: naming the first leaf that is missing, unknown or of another shape.
+      ValueError: naming the first leaf that is missing, unknown, of another shape or not finite, as
+        those of a model that diverged.
 
     Example:
       >>> import fedjax_links as fl, jax
@@ -107,3 +108,9 @@ def _check_leaf(
     expects_float = jnp.issubdtype(expected.dtype, jnp.floating)
     if shape != expected.shape or is_float != expects_float:
         raise errors.invalid('params', requirement, f'{dtype}{list(shape)}')
+    if checks.is_concrete(leaf) and is_float:
+        with np.errstate(over='ignore'):
+            numbers = np.asarray(leaf).astype(expected.dtype)
+        if not np.isfinite(numbers).all():
+            first = numbers[~np.isfinite(numbers)][0]
+            raise errors.invalid('params', f'be finite{where}', first)
