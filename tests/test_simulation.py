@@ -354,3 +354,11 @@ def test_data_travel_as_arguments_not_inside_the_program():
     large = lowered_size(20_000, True)
     assert large < 1.1 * small < 200_000
     assert lowered_size(20_000, False) > large + 100_000  # what a closure would cost
+
+
+def test_an_evaluation_takes_parameters_a_key_and_the_problem():
+    def of_two(params, problem):
+        return params
+
+    with refusals.names('eval_fn', 'take (params, key, problem)', '(params, problem)'):
+        run(eval_fn=of_two)
