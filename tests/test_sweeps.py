@@ -291,11 +291,11 @@ def test_without_a_grid_there_is_one_point():
         ),
         (
             {'grid': {'participation': {'p': [[0.1, 1.1, 0.1, 0.1, 0.1]]}}},
-            r'^`p` must lie in \[0, 1\], got 1\.1 at client 1 at point 0 of `grid`\.$',
+            r'^`schedule` must lie in \[0, 1\], got 1\.1 at client 1 at point 0 of `grid`\.$',
         ),
         (
             {'grid': {'participation': {'p': np.array([PROBS, 2 * PROBS], 'f')}}},
-            r'^`p` must lie in \[0, 1\], got 1\.\d* at client 2 at point 1 of `grid`\.$',
+            r'^`schedule` must lie in \[0, 1\], got 1\.\d* at client 2 at point 1 of `grid`\.$',
         ),
         (
             {'grid': {'algorithm': {'server_lr': [[1.0, 2.0]]}}},

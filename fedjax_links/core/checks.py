@@ -173,7 +173,8 @@ def per_client(argument: str, value: ArrayLike, *, axis: str = 'client') -> None
     sizes = shape(argument, value)
     if len(sizes) != 1 or not sizes[0]:
         requirement = f'be a vector with one entry per {axis}'
-        raise errors.invalid(argument, requirement, f'shape {sizes}')
+        got = f'shape {sizes}' if sizes else errors.text_of(value)
+        raise errors.invalid(argument, requirement, got)
 
 
 def one_or_each(argument: str, value: object, num_clients: int) -> None:

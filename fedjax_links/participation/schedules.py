@@ -196,7 +196,8 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
         _check_schedule(schedule)
         return schedule
     if not callable(schedule):
-        return constant(schedule)
+        probs = as_probs(schedule, 'schedule')
+        return _deterministic(lambda round: jnp.asarray(probs), probs)
     checks.function('schedule', schedule, 'key', 'round')
     shape = jax.eval_shape(schedule, *_shapes_of_arguments())
     if len(getattr(shape, 'shape', ())) != 1:

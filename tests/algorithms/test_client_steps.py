@@ -78,7 +78,7 @@ def test_traced_steps_are_accepted():
         (np.array([1, 5]), r'`client_steps` must lie in \[1, 4\], got 5 at client 1'),
         (np.array([0, 4]), r'`client_steps` must lie in \[1, 4\], got 0 at client 0'),
         (np.array([1.0, 2.0]), '`client_steps` must hold integers, got dtype float'),
-        (3, '`client_steps` must be a vector with one entry per client, got shape'),
+        (3, '`client_steps` must be a vector with one entry per client, got 3'),
     ],
 )
 def test_impossible_steps_are_refused(steps, message):

@@ -42,7 +42,7 @@ TOO_LARGE = 'be at most 2147483647 or have a decimal point'
         (
             checks.probabilities,
             0.5,
-            'be a vector with one entry per client, got shape ()',
+            'be a vector with one entry per client, got 0.5',
         ),
         (
             checks.probabilities,

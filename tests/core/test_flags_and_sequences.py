@@ -65,7 +65,7 @@ NUMBERS = {
         dissimilarity=0.0,
         remembered=v,
     ),
-    'p': lambda v: participation.bernoulli(v),
+    'schedule': lambda v: participation.bernoulli(v),
     'up_rate of links': lambda v: participation.markov(PROBS, v),
     'sigma': lambda v: participation.label_dependent_probs(
         [[0.5, 0.5]], sigma=v, seed=0

@@ -158,5 +158,5 @@ def test_what_is_out_of_range_stands_at_its_own_axis():
     pattern = participation.bernoulli([0.5, 0.5])
     with refusals.names('at_rounds', 'got -1 at entry 0'):
         participation.switch([pattern] * 3, [-1, 5])
-    with refusals.names('p', 'got 2.0 at client 1'):
+    with refusals.names('schedule', 'got 2.0 at client 1'):
         participation.bernoulli([0.5, 2.0])

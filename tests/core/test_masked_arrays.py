@@ -39,7 +39,7 @@ CALLS = {
         lambda v: adapters.from_columns(ROWS, v, OWNERS),
     ),
     'quadratic': ('targets', ROWS, problems.quadratic),
-    'bernoulli': ('p', [0.1, 0.5], participation.bernoulli),
+    'bernoulli': ('schedule', [0.1, 0.5], participation.bernoulli),
     'replay': ('mask', [[1, 0], [0, 1]], participation.replay),
     'dirichlet': (
         'labels',

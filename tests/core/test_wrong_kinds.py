@@ -258,7 +258,7 @@ ROWS = {
     'masks': lambda v: analysis.participation_report(v),
     'mask': lambda v: participation.replay(v),
     'probs': lambda v: participation.cyclic(v),
-    'p': lambda v: participation.bernoulli(v),
+    'schedule': lambda v: participation.bernoulli(v),
 }
 
 

@@ -158,4 +158,7 @@ def test_errors():
         lambda: markov([0.5], correlation_time=[1.0, 2.0]),
         '`correlation_time` must be one number or a list of 1, got shape (2,).',
     )
-    refuses(lambda: markov([0.5, 1.5]), '`p` must lie in [0, 1], got 1.5 at client 1.')
+    refuses(
+        lambda: markov([0.5, 1.5]),
+        '`schedule` must lie in [0, 1], got 1.5 at client 1.',
+    )
