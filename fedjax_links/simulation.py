@@ -385,7 +385,7 @@ def evaluate(
     """
     prng.check(key)
     contracts.check_federation(state, algorithm, problem)
-    contracts.check_eval_fn(eval_fn)
+    checks.evaluation(eval_fn)
     eval_fn = eval_fn or problem_metrics
     eval_key = prng.round_key(key, 'eval', state.round)
     models = algorithm.models(state.algorithm)

@@ -258,6 +258,12 @@ def optional_functions(**values: object) -> None:
             function(argument, value)
 
 
+def evaluation(eval_fn: object) -> None:
+    """Raises unless it is None or a function of a model, a key and a problem."""
+    if eval_fn is not None:
+        function('eval_fn', eval_fn, 'params', 'key', 'problem')
+
+
 def flags(**values: object) -> None:
     """Raises unless every argument, by name, is True or False; texts would count as True."""
     for argument, value in values.items():

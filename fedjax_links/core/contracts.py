@@ -122,15 +122,9 @@ def _check_num_clients(
         raise errors.invalid(argument, requirement, num_clients)
 
 
-def check_eval_fn(eval_fn: object) -> None:
-    """Raises unless it is None or a function of a model, a key and a problem."""
-    if eval_fn is not None:
-        checks.function('eval_fn', eval_fn, 'params', 'key', 'problem')
-
-
 def check_evaluations(eval_fn: object, eval_every: int | None, num_rounds: int) -> None:
     """Raises unless evaluations are by a function and divide the rounds evenly."""
-    check_eval_fn(eval_fn)
+    checks.evaluation(eval_fn)
     if eval_every is None:
         return
     checks.static_int('eval_every', eval_every)
