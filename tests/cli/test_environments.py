@@ -114,9 +114,7 @@ def get_config():
     (tmp_path / 'own' / 'helper.py').write_text('')
     where = tmp_path / 'own' if cwd == 'inside' else tmp_path
     config = 'html.py' if cwd == 'inside' else 'own/html.py'
-    done = run_in_process(
-        'simulate', f'--config={config}', '--workdir=x', '--dry_run', cwd=where
-    )
+    done = run_in_process('theory', f'--config={config}', '--rounds=32', cwd=where)
     assert done.returncode == 0, done.stderr
 
 
