@@ -47,14 +47,16 @@ def test_a_model_is_the_one_that_was_measured(first, name):
     assert loss_of(built, params) == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_lane_has_a_name_and_earlier_saves(first):
+def test_a_lane_has_a_name_and_rounds_with_saves(first):
     _, folder, _ = first
     lane = next(
         lane for lane in runs.lanes(folder) if lane.labels['algorithm'] == 'fedavg'
     )
     by_name = runs.model(folder, lane.name)
     labels = {'algorithm': 'fedavg', 'seed': lane.labels['seed']}
-    jax.tree.map(np.testing.assert_array_equal, by_name, runs.model(folder, labels))
+    for options in ({}, {'at_round': 4}):
+        model = runs.model(folder, labels, **options)
+        jax.tree.map(np.testing.assert_array_equal, by_name, model)
     with refusals.names('at_round', 'round with a save'):
         runs.model(folder, labels, at_round=3)
 
