@@ -6,6 +6,7 @@ import numpy as np
 
 from fedjax_links import plot
 from fedjax_links.core import errors
+from fedjax_links.core.grids import Point
 from fedjax_links.pages import tables
 from fedjax_links.planning import seeding
 from fedjax_links.plot import panels
@@ -219,16 +220,16 @@ def spread(
             'num_seeds', 'be at least 2 to show a spread', view.num_seeds
         )
     rows: dict[tuple[str, str], dict[str, str]] = {}
+    series_names = _names_without_streams(view)
     for key in view.rows():
-        algorithm, point = view.members[key.series]
+        _, point = view.members[key.series]
         if seeding.REDRAW_COLUMN not in point:
             streams = ', '.join((*seeding.STREAMS, seeding.BY_SEED))
             requirement = f"have a column 'redraw' of several of {streams}"
             raise errors.invalid('grid', requirement, point)
-        rest = {**point}
-        stream = rest.pop(seeding.REDRAW_COLUMN).replace('_', ' ')
+        stream = point[seeding.REDRAW_COLUMN].replace('_', ' ')
         pattern_name = view.name(key.pattern)
-        series_name = dataset.label(view.name(algorithm), rest)
+        series_name = series_names[key.series]
         row = rows.setdefault(
             (pattern_name, series_name),
             {'pattern': pattern_name, 'algorithm': series_name},
@@ -246,6 +247,20 @@ def spread(
     )
     table = tables.from_rows([*rows.values()], caption)
     return Page('Spread by stream of draws', [table])
+
+
+def _names_without_streams(view: RunView) -> dict[str, str]:
+    """Names each series; those that differ by the redrawn stream alone have one name."""
+    member_of = {}
+    for label, (algorithm, point) in view.members.items():
+        rest = {k: v for k, v in point.items() if k != seeding.REDRAW_COLUMN}
+        member_of[label] = (view.name(algorithm), rest)
+    distinct: list[tuple[str, Point]] = []
+    for member in member_of.values():
+        if member not in distinct:
+            distinct.append(member)
+    names = dataset.labels(distinct)
+    return {label: names[distinct.index(member)] for label, member in member_of.items()}
 
 
 def _deviation_text(metric: Metric, deviation: float) -> str:

@@ -5,7 +5,7 @@ import numpy as np
 from fedjax_links import plot
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.planning.tuning import SearchState
-from fedjax_links.report.layouts import best, comparison, rates
+from fedjax_links.report.layouts import best, comparison, rates, spread
 from tests.report.made import ends, results, rows_of
 
 
@@ -136,3 +136,17 @@ def test_near_values_have_all_digits_in_every_table():
 def test_near_values_have_all_digits_along_axes():
     ax = plot.heat_map([[1.0, 2.0]], x=('rate', NEAR), y=('', ['a']))
     assert [text.get_text() for text in ax.get_xticklabels()] == ['0.1', '0.100000001']
+
+
+def test_near_values_have_rows_of_their_own_in_spreads():
+    points = {
+        f'{rate!r} {stream}': ('fedavg', {'rate': rate, 'redraw': stream})
+        for rate in NEAR
+        for stream in ('links', 'by_seed')
+    }
+    levels = {label: ends(0.5, 0.52 + k / 100) for k, label in enumerate(points)}
+    rows = rows_of(spread(results(levels, members=points)).tables[0])
+    names = [row['algorithm'] for row in rows]
+    assert names == ['fedavg (rate 0.1)', 'fedavg (rate 0.100000001)']
+    assert [row['links'] for row in rows] == ['1.41', '2.83']
+    assert [row['by seed'] for row in rows] == ['2.12', '3.54']
