@@ -130,6 +130,9 @@ def _options(name: str, flag: str | None) -> dict[str, Any]:
     try:
         text = flag if is_json else Path(flag).read_text()
         options = documents.parse_json(text)
+    except OSError as error:
+        value = f'{flag}: {error.strerror}'
+        raise errors.invalid(name, 'be JSON or name its file', value) from None
     except (ValueError, RecursionError) as error:
         raise errors.invalid(name, 'be JSON', f'{flag}: {error}') from None
     if not isinstance(options, dict):

@@ -125,6 +125,10 @@ def test_a_table_takes_options(folder):
             '`options` must be JSON, got {"best": "bold", "best": "none"}: \'best\' stands',
         ),
         (
+            ['--table=final', '--options=best=bold'],
+            '`options` must be JSON or name its file, got best=bold: No such file',
+        ),
+        (
             ['--table=final', f'--options={{"x": {"[" * 10**4}'],
             '`options` must be JSON',
         ),
