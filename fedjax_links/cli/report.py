@@ -6,7 +6,7 @@ It reads only the folder, and names what has not run yet. --table=comparison pri
 alone, as CSV or with --form=latex as LaTeX. --form=pdf saves the pictures for a paper,
 each with its caption in a file of its own, --width=3.3 inches wide. --cost adds what the
 run would have cost on devices of given speeds. It takes options of the report layout
-`cost`, as JSON or as a file of JSON:
+cost, as JSON or as a file of JSON:
 
 python -m fedjax_links report --workdir=runs/quickstart --cost='{"targets": [0.85], "step": 0.1,
   "uplink": {"name": "lognormal", "median": 2e5, "sigma": 1}, "downlink": 1e6}'
