@@ -215,7 +215,7 @@ def raises_itself(num_clients):
         ),
         (
             {'links': "'own:links'", 'prob': 2.0},
-            '`config.links.p` must lie in [0, 1], ',
+            '`config.links.schedule` must lie in [0, 1], ',
         ),
         (
             {'links': "'owm:links'"},
