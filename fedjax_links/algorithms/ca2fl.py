@@ -30,11 +30,11 @@ class Ca2flState(NamedTuple):
 
     Attributes:
       server: the server model x.
-      clients: z_i, the model that each client received last, leaves [N, ...], in the table's dtype.
-      memory: h_i, the last update of each client, leaves [N, ...], in the table's dtype.
-      memory_sum: the sum of the rows of ``memory`` when x moved last.
-      buffer: the sum of the calibrated updates that wait, by which the rows have changed since.
-      num_buffered: int32[], how many they are.
+      clients: z_i, the model that each client received last, leaves [N, ...], in ``table_dtype``.
+      memory: h_i, the last update of each client, leaves [N, ...], in ``table_dtype``.
+      memory_sum: the sum of all h_i when x moved last.
+      buffer: the sum of the calibrated updates ``Delta_i - h_i`` in the buffer.
+      num_buffered: int32[], how many updates it holds.
     """
 
     server: Params
@@ -59,7 +59,7 @@ def ca2fl(
     last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. On arrival ``Delta_i - h_i`` enters
     the buffer B and ``h_i <- Delta_i``, where h_i is zero at first. At the end of a round with at
     least K updates in the buffer, ``v = hbar + mean(B)`` and ``x <- x + eta_g v``, and the buffer
-    is emptied. hbar is the mean of all N rows when x moved last. In every round the clients that
+    is emptied. hbar is the mean of all N h_i when x moved last. In every round the clients that
     arrived receive x, whether it moved or not. Several clients may arrive in one round, so a buffer
     may hold more than K updates.
 
@@ -68,13 +68,12 @@ def ca2fl(
     mean update, so on quadratics of equal curvature the resting point is the optimum.
 
     What is open: some code divides hbar by the number of clients seen so far. Here it is N, as in
-    the paper. The two agree once all clients have arrived. A client that arrives twice before x
-    moves is relative to its own first arrival the second time.
+    the paper. The two agree once all clients have arrived. If a client arrives twice before x
+    moves, its second update is relative to its first.
 
     Link semantics: only clients whose uplink delivers count, from the model that they hold. Their
-    update does not depend on when they compute it, so it is computed on arrival, with the rate and
-    batches of that round. A client that delivers but does not receive keeps its model. An empty
-    round keeps x.
+    update is computed on arrival, with the rate and batches of that round. A client that delivers
+    but does not receive keeps its model. An empty round keeps x.
 
     Memory: 3 + 2N models; half of the 2N with ``table_dtype=jnp.bfloat16``. A client then trains
     from the rounded model, and its update is rounded before the server uses it.
@@ -152,7 +151,7 @@ def ca2fl(
         new_server = tree.add_scaled(state.server, server_lr, v)
         server = tree.select(is_full, new_server, state.server)
 
-        # Server: the rows have changed by the buffer; empty it.
+        # Server: if x moves, add to the sum of all h_i what the buffer changed in it.
         new_sum = tree.add_scaled(state.memory_sum, 1, buffer)
 
         # Broadcast: the clients that arrived receive x.

@@ -29,8 +29,8 @@ class FedAUState(NamedTuple):
     Attributes:
       server: the server model x^t.
       waited: int32[N], rounds since the client's last interval was closed.
-      num_intervals: int32[N], closed intervals.
-      interval_sum: int32[N], rounds they cover; their mean is exact whatever their number.
+      num_intervals: int32[N], how many intervals the client has closed.
+      interval_sum: int32[N], the sum of their lengths, in rounds.
     """
 
     server: Params
@@ -51,7 +51,7 @@ def fedau(
 
     ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``, where w_i is the mean of client i's
     closed intervals, 1 before the first. A participation closes an interval, and so does a length
-    of ``cutoff`` rounds. The interval enters the mean after the round has used its weight. Under
+    of K = ``cutoff`` rounds. A round uses its weights before it closes intervals. Under
     Bernoulli(p_i) links w_i tends to ``(1 - (1 - p_i)^K) / p_i``, so the limit weighs F_i by
     ``1 - (1 - p_i)^K``. That is close to the mean objective if K is well above all 1/p_i. With
     K = 1 all w_i are 1, as in `algorithms.fedavg_all`. Links with memory lead to other weights

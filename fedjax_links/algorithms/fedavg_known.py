@@ -28,8 +28,8 @@ def fedavg_known(
 
     Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. p_i^t is ``links.prob``. If a pattern does not know it (NaN), an active client
-    makes the server model NaN, as a compiled program cannot raise an error. The
-    federation's ``finite`` turns false in that round. An empty round keeps x.
+    makes the server model NaN, as a compiled program cannot raise an error. In that round
+    `base.FederationState.finite` turns false. An empty round keeps x.
 
     Memory: one model.
 

@@ -49,10 +49,11 @@ def fedawe(
 ) -> Algorithm:
     """Runs FedAWE: the server averages stale client models and adds their scaled updates.
 
-    ``x^{t+1} = mean_A x_i + eta_g mean_A tau_i Delta_i``, received by A. An active client trains
-    from its last model, ``Delta_i = L_i(x_i) - x_i``. Its update counts for the tau_i rounds since
-    it was last active (adaptive innovation echoing). The base is the mean of the participants'
-    stale models and not x^t (implicit gossip). Then tau_i = 1 on A and tau_i + 1 elsewhere.
+    ``x^{t+1} = mean_A x_i + eta_g mean_A tau_i Delta_i``, received by the active clients A. Each
+    trains from its last model, ``Delta_i = L_i(x_i) - x_i``. Its update counts for the tau_i rounds
+    since it was last active: its innovation is ``tau_i Delta_i`` (adaptive innovation echoing). The
+    base is the mean of the participants' stale models and not x^t (implicit gossip). Then tau_i = 1
+    on A and tau_i + 1 elsewhere.
 
     The mean of all client models moves by ``(eta_g / N) sum_A tau_i Delta_i``. Under independent
     links with constant probabilities tau_i averages 1/p_i over the active rounds. So on

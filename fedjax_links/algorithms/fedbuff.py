@@ -30,7 +30,7 @@ class FedBuffState(NamedTuple):
 
     Attributes:
       server: the server model x.
-      clients: the model that each client received last, leaves [N, ...], in the table's dtype.
+      clients: the model that each client received last, leaves [N, ...], in ``table_dtype``.
       versions: int32[N], ``version`` at the time when the client received its model.
       buffer: the weighted sum of the updates in the buffer.
       num_buffered: int32[], how many updates it holds.
@@ -57,18 +57,17 @@ def fedbuff(
 
     A delivering uplink is an arrival. Client i trains from the model z_i that it received when it
     last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. On arrival
-    ``(1 + tau_i)^{-1/2} Delta_i`` enters the buffer B, where tau_i is how often x has moved since.
-    At the end of a round with at least K updates in it, x moves by their mean,
-    ``x <- x + (eta_g / |B|) sum_B (1 + tau_i)^{-1/2} Delta_i``, and the buffer is emptied. In every
+    ``(1 + tau_i)^{-1/2} Delta_i`` enters the buffer B, where tau_i is how often x has moved since
+    client i received z_i. At the end of a round with at least K updates in B, x moves by their
+    mean, ``x <- x + (eta_g / |B|) sum_B (1 + tau_i)^{-1/2} Delta_i``, and B is emptied. In every
     round the clients that arrived receive x, whether it moved or not. Several clients may arrive in
-    one round, so a buffer may hold more than K updates.
+    one round, so B may hold more than K updates.
 
     Clients that arrive often count often. The limit is biased towards them, as FedAvg's is.
 
     Link semantics: only clients whose uplink delivers count, from the model that they hold. Their
-    update does not depend on when they compute it, so it is computed on arrival, with the rate and
-    batches of that round. A client that delivers but does not receive keeps its model and its
-    version. An empty round keeps x.
+    update is computed on arrival, with the rate and batches of that round. A client that delivers
+    but does not receive keeps its model and its version. An empty round keeps x.
 
     Memory: 2 + N models and one integer per client. With ``table_dtype=jnp.bfloat16`` the N
     take half the space. A client then trains from its rounded model, and its update is the
@@ -105,7 +104,8 @@ def fedbuff(
     """
     checks.integer('buffer_size', buffer_size)
     checks.positive_number('server_lr', server_lr)
-    common.check_table_dtype(table_dtype, min_bits=8)  # Rows are cast before use.
+    # Clients cast their rows before they train, so 8 bits are enough.
+    common.check_table_dtype(table_dtype, min_bits=8)
 
     def init(params: Params, problem: Problem) -> FedBuffState:
         clients = common.table_of(params, problem, table_dtype)

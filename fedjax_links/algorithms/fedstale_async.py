@@ -92,12 +92,11 @@ def fedstale_async(
     which x would be biased.
 
     Link semantics: only clients whose uplink delivers count, from the model that they hold. Their
-    update does not depend on when they compute it, so it is computed on arrival, with the rate and
-    batches of that round. A client that delivers but does not receive keeps its model. p_i is
-    ``links.prob`` of the round: where a pattern does not know it (NaN), an active client makes the
-    server model NaN. With a ``cutoff`` of K rounds p_i is estimated instead: one over the mean of
-    the client's intervals between arrivals, this one included, each at most K. No weight is
-    clipped.
+    update is computed on arrival, with the rate and batches of that round. A client that delivers
+    but does not receive keeps its model. p_i is ``links.prob`` of the round: where a pattern does
+    not know it (NaN), an active client makes the server model NaN. With a ``cutoff`` of K rounds
+    p_i is estimated instead: one over the mean of the client's intervals between arrivals, this one
+    included, each at most K. No weight is clipped.
 
     Memory: 1 + 2N models and four numbers per client; six with a cut-off. A round reads all rows.
     With ``table_dtype=jnp.bfloat16`` models and rows take half the space. A client then trains from

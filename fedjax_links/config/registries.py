@@ -1,8 +1,9 @@
 """Holds tables of what a config can name besides algorithms, patterns and problems.
 
-Each table maps a name to a function. Its arguments are the options of the section that has the
-name. Some tables give their functions a further argument, which the table's docstring names. A name
-with a colon, ``module:factory``, stands for a user's function with the same arguments.
+Each table maps a name to a function. A section of a config has the name, and its other fields are
+the function's arguments. Some tables give their functions a first argument too, which the table's
+docstring names. A name with a colon, ``module:factory``, stands for a user's function with the same
+arguments.
 """
 
 import math
@@ -43,7 +44,7 @@ _SPEEDS_STREAM = 0x5052
 """Keeps speeds of devices apart from other draws that use the same seed."""
 
 _MAX_SIGMA = 100
-"""More than anyone means; factors ``exp(sigma z)`` are finite in float64 up to z = 7."""
+"""Largest sigma: factors ``exp(sigma z)`` are finite in float64 up to z = 7."""
 
 OPTIMIZERS = optimizers.OPTIMIZERS
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, with the client's rate as the
@@ -76,7 +77,7 @@ EVAL_FNS: Factories = Registry(
 
 
 def _check_clients(problem: object) -> None:
-    """Raises unless the argument is a problem, or a stand-in that counts edges as clients."""
+    """Raises unless the argument is a problem, or counts edges in place of clients."""
     if not hasattr(problem, 'num_clients'):
         contracts.check_problem(problem)
 
@@ -154,7 +155,7 @@ def _power(
     Args:
       problem: the problem, with N clients.
       exponent: how fast they fall; negative ones let them rise.
-      count: how many, such as the number of groups, from 1 to N; N by default.
+      count: how many weights, such as one for each group, from 1 to N; N by default.
     """
     _check_clients(problem)
     if count is None:
@@ -226,7 +227,7 @@ def _device_times(
     sigma: Any = 0.0,
     model_bytes: float | None = None,
 ) -> Times:
-    """Times local steps, which vary, and the transfer of a model to a client and back.
+    """Makes `Times` of local steps, which vary, and of sending a model to a client and back.
 
     Args:
       problem: the problem.
@@ -334,7 +335,7 @@ PROBLEM_TABLES: Mapping[str, Factories] = {
     'times': TIMES,
     'weights': WEIGHTS,
 }
-"""By option of a pattern, what its sections name. The first argument is the problem."""
+"""The table of each option of a pattern. The first argument of functions is the problem."""
 
 CLIENT_COUNT_TABLES: Mapping[str, Factories] = {
     'graph': GRAPHS,
@@ -344,7 +345,7 @@ CLIENT_COUNT_TABLES: Mapping[str, Factories] = {
     'step': DEVICE_SPEEDS,
     'uplink': DEVICE_SPEEDS,
 }
-"""By option of a pattern, or of its times, what its sections name. Functions with an argument
+"""The table of each option of a pattern, or of its times. Functions with an argument
 ``num_clients`` get N."""
 
 LINKS: Factories = Registry({'recorded': recorded_links.recorded})

@@ -18,7 +18,7 @@ _WITHOUT_EFFECT = '--xla_force_host_platform_device_count', '--xla_dump'
 
 
 def present() -> dict[str, object]:
-    """Returns versions, devices, precision and the flags of this process, as plain values."""
+    """Returns versions, devices, precision and the command's flags, as plain values."""
     devices = jax.devices()
     return {
         **fingerprint(),
@@ -54,12 +54,12 @@ def fingerprint() -> dict[str, object]:
 
 
 def version() -> str:
-    """Returns the version of this package, installed or on Python's path alone."""
+    """Returns the version of this package, which need not be installed."""
     return str(importlib.import_module('fedjax_links').__version__)
 
 
 def warnings() -> list[str]:
-    """Returns why a run with this compiler should not be trusted without a certificate."""
+    """Returns the mistakes that this compiler is known to make on this backend."""
     version = metadata.version('jaxlib')
     numbers = tuple(int(part) for part in version.split('.')[:3] if part.isdecimal())
     if jax.default_backend() != 'gpu' or numbers >= _FIXED_VERSION:
@@ -72,7 +72,7 @@ def warnings() -> list[str]:
 
 
 def numerics() -> dict[str, object]:
-    """Returns what draws and rounding depend on besides the experiment, by JAX's names."""
+    """Returns the backend and the options of JAX that change random numbers or rounding."""
     names = (
         'jax_default_matmul_precision',
         'jax_default_prng_impl',

@@ -13,15 +13,14 @@ from fedjax_links.core import checks, contracts, errors
 from fedjax_links.participation import combining, link_laws, schedules
 from fedjax_links.participation.always import always
 
-# Seconds, more than anyone means.
-_LONGEST = 1e30
+_LONGEST = 1e30  # seconds, finite in float32
 
 
 class Times(NamedTuple):
     """Describes how long clients take from the round's start until their result arrives.
 
     Client i takes ``fixed_i + median_i exp(sigma_i z)`` seconds, with a standard normal z drawn
-    in each round. The first term is constant, such as a payload over a rate. The second varies,
+    in each round. The first term is constant, such as the time of a transfer. The second varies,
     such as the time of local steps.
 
     Attributes:
@@ -59,8 +58,8 @@ def quorum(
         least that long.
 
     Returns:
-      The pattern. ``prob`` is ``k / N`` where that is exact: all times have one law that varies,
-      and there is no pattern, grace or deadline. Otherwise it is NaN.
+      The pattern. ``prob`` is ``k / N`` where that is exact: the times of all clients vary and have
+      the same law, and there is no pattern, grace or deadline. Otherwise it is NaN.
 
     Raises:
       ValueError: for a value out of range, or a pattern of another number of clients.
@@ -119,7 +118,7 @@ def quorum(
 
 
 def _is_exchangeable(times: Times, grace: float) -> bool:
-    """Returns whether all clients have one law of times, which varies, and no grace."""
+    """Returns whether all clients have the same law of times, which varies, without a grace."""
     for values in times:
         if not checks.is_concrete(values) or np.ptp(np.asarray(values)) > 0:
             return False

@@ -1,10 +1,10 @@
 """Runs a plan, or a shard of it: all lanes that its schedule asks for, until it asks for no more.
 
-Several processes may run shards in one folder. Each first runs the lanes of tuning of its shard,
-and then those that no other process runs. Once all are done, it knows which values did best, and
-runs the lanes of its shard that follow. It waits only for lanes that another process holds. If a
-process is lost, the others tune what it left. Processes in step (`machines.processes`) are no
-shards: together they run what one process would.
+Several processes may run shards in one folder. Each first runs its shard's lanes of tuning, then
+helps with the tuning of other shards. Once tuning is done, each runs the main lanes of its shard at
+the chosen values. It waits only for lanes that another process holds. If a process is lost, the
+others tune what it left. Processes in step (`machines.processes`) are no shards: together they run
+what one process would.
 """
 
 import dataclasses
@@ -75,8 +75,8 @@ def run(
         that run one after the other have the bits of `simulation.simulate`.
       initial_states: where lanes begin, see `forking`; before their first round by default.
       slots: the devices or meshes (`devices.device_slots`) that lanes of an algorithm advance on at
-        the same time; all devices of this process by default. Unless lanes run side by side, their
-        number and the size of meshes change no result.
+        the same time; all devices of this process by default. Unless lanes run side by side,
+        results depend neither on the number of slots nor on the size of meshes.
       programs: those of the plan, if they exist already. Their slots are then used.
       allow_mixed: as in `Experiment.run`.
       allow_changed: likewise.
@@ -169,7 +169,7 @@ def _save_links(
     store: shared_stores.Store,
     path: Path,
 ) -> None:
-    """Saves the realised links if the folder lacks them, or may hold those before a change."""
+    """Saves the realised links, unless the folder has those of the experiment as it is now."""
     is_changed = run_files.CHANGED in store.facts
     if is_changed or not realised_links.has_record(programs, initial_states, path):
         store.save_links(realised_links.record_links(programs, initial_states))
@@ -194,7 +194,7 @@ class _AlgorithmLoop:
     initial_states: hooks.InitialStates
 
     def __post_init__(self) -> None:
-        """Reads from plan and store whether lanes are shared, and seeds added until decided."""
+        """Makes the scheduler and a schedule; nothing is done or failed yet."""
         self._scheduler = LaneScheduler(
             self.programs, self.store, self.listeners, self.initial_states
         )
@@ -207,7 +207,7 @@ class _AlgorithmLoop:
         self._awaited = self._awaited_tuning()
 
     def _awaited_tuning(self) -> set[str]:
-        """Returns the algorithms for whose tuning a main lane of this shard waits."""
+        """Returns the algorithms whose tuning the main lanes of this shard wait for."""
         if not self._is_shared or self._schedule.is_fixed:
             return set()
         return {
@@ -225,12 +225,12 @@ class _AlgorithmLoop:
           Stop: if a callback raised it, after all was saved.
         """
         running: str | None = None
-        # Lanes of a shard or of further seeds come back to an algorithm.
-        comes_back = self._is_shared or self._adds_seeds
+        # With shards or further seeds, an algorithm may have lanes to run again later.
+        needs_programs_later = self._is_shared or self._adds_seeds
         groups = self._next_groups()
         while groups:
             label = groups[0][0].algorithm
-            if running not in (None, label) and not comes_back:
+            if running not in (None, label) and not needs_programs_later:
                 self.programs.forget(running)
             running = label
             self._finish(groups[0], self._coming(groups))

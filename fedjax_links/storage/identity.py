@@ -1,8 +1,8 @@
 """Identifies a run by its programs, its data and links, and the version that runs them.
 
 A run folder keeps an identity of the full run, and each saved lane keeps its own. They are compared
-before a run is resumed, merged or forked, and before anything is written. Titles, captions, names,
-reports, numbers of rounds and seeds, and paths of files are no part of an identity.
+before a run is resumed, merged or forked, and before anything is written. Titles, captions, display
+names, reports, numbers of rounds and seeds, and paths of files are no part of an identity.
 
 * ``version``: of this package.
 * ``machine``: what decides how a program is traced. Programs of different machines do not compare.
@@ -24,7 +24,7 @@ from fedjax_links.core import digests
 from fedjax_links.core.records import Section
 
 RowDigests = Mapping[str, np.ndarray]
-"""uint64[E] by name of a part of the data: what tells one example from another."""
+"""By name of a part of the data, uint64[E]: a hash of each example."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +37,9 @@ class LaneIdentity:
       programs: digests by name, in the order in which a difference is looked for.
       columns: numbers by name that the lane's programs take.
       data: digests of the arrays of its problem and of the names of its clients, by name.
-      series: digest of the same lane at the first seed of its run. Lanes that differ in their seeds
-        alone share it, whatever follows the seed. Empty in what it is the digest of.
+      series: digest of the same lane at the first seed of its run, computed with an empty
+        ``series``. Lanes that differ in their seeds alone share it, even where seeds change the
+        data or links.
     """
 
     version: str
@@ -59,7 +60,8 @@ class RunIdentity:
 
     Attributes:
       lanes: by algorithm and pattern, ``fedavg on links``, the identity of their first lane.
-      sizes: of the data, by pattern: ``examples``, ``clients``, ``name`` and ``digest``.
+      sizes: by pattern, the ``name`` and ``digest`` of the data, and how many ``examples`` and
+        ``clients`` they have.
       modules: digests of the user's own files of code, by name.
       rows: by pattern, a hash of each example of the first seed.
     """
@@ -76,7 +78,7 @@ class RunIdentity:
         return {'lanes': lanes, 'sizes': sizes, 'modules': dict(self.modules)}
 
     def digest(self) -> str:
-        """Returns one digest of all fields."""
+        """Returns one digest of all but the rows."""
         return digests.hash_json(self.as_plain())
 
     def rows_as_arrays(self) -> dict[str, np.ndarray]:
@@ -213,12 +215,12 @@ def lane_differences(
 def refused_differences(
     there: LaneIdentity, here: LaneIdentity, allowed: Collection[str]
 ) -> list[str]:
-    """Returns the clauses of `lane_differences` that no change which a user allowed covers.
+    """Returns the clauses of `lane_differences` that the user has not allowed.
 
     Args:
       there: of the saved lane.
       here: of the lane that would run.
-      allowed: clauses from `run_differences`, which count the examples that differ.
+      allowed: clauses from `run_differences` that the user allowed.
     """
     return [
         clause
@@ -228,7 +230,8 @@ def refused_differences(
 
 
 def _is_allowed(part: str, clause: str, allowed: Collection[str]) -> bool:
-    """Returns whether allowed changes cover a difference in a part of a lane."""
+    """Returns whether allowed clauses cover a difference in a part of a lane."""
+    # A clause that counts examples begins with their part, as in "data: 3 of 9 examples differ".
     starts = {part, PARTITION} if part == DATA else {part}
     return clause in allowed or any(
         other.partition(':')[0] in starts for other in allowed
@@ -266,7 +269,7 @@ def run_differences(there: RunIdentity, here: RunIdentity) -> list[str]:
 
     Returns:
       Clauses, such as ``data: 3,200 of 60,000 examples differ`` and ``the module mine.py differs``;
-      none where both are of the same programs and data.
+      none where both have the same version, programs, numbers and data.
     """
     data_clauses = _row_differences(there, here)
     lane_clauses: list[str] = []

@@ -1,5 +1,7 @@
 """What tells one run from another."""
 
+import dataclasses
+
 import numpy as np
 
 from fedjax_links.storage.identity import (
@@ -31,6 +33,19 @@ def test_data_of_every_pattern_are_compared_in_order():
         'evaluation data: 2 of 2 examples differ',
     ]
     assert run_differences(there, there) == []
+
+
+def test_a_digest_of_a_run_leaves_out_its_rows():
+    assert of_rows(p={'data': [1]}).digest() == of_rows(p={'data': [2]}).digest()
+
+
+def test_runs_of_two_versions_differ():
+    lane = LaneIdentity('1', 'here', {}, {}, {})
+    there = RunIdentity({'fedavg on links': lane}, {}, {})
+    here = RunIdentity(
+        {'fedavg on links': dataclasses.replace(lane, version='2')}, {}, {}
+    )
+    assert run_differences(there, here) == ['fedjax_links is 1 and not 2']
 
 
 def test_numbers_that_differ_are_written_differently():

@@ -1,4 +1,4 @@
-"""Leads over the recorded maps: as counted from their columns, and as studies/map.md has them."""
+"""Mean accuracy differences over recorded maps agree with the records and with studies/map.md."""
 
 import re
 
@@ -9,9 +9,11 @@ from scipy import stats
 from studies import map_leads
 from tests import ROOT
 
+NUM_SEEDS = 5
+
 
 def at_best_rates(columns, label):
-    """Accuracies [points, seeds] of a map over rounds, each point at its rate of best mean."""
+    """Accuracies [points, seeds] of the map over rounds, at each point's best learning rate."""
     model = 'client_mean' if label == 'fedpbc' else 'server'
     rows = {
         name: column[columns['algorithm'] == label] for name, column in columns.items()
@@ -26,13 +28,13 @@ def at_best_rates(columns, label):
                 rates = rows['client.learning_rate'][at_point]
                 order = np.lexsort((rows['seed'][at_point], rates))
                 accuracies = rows[f'{model}/eval_accuracy'][at_point][order]
-                by_rate = accuracies.reshape(-1, 5)
+                by_rate = accuracies.reshape(-1, NUM_SEEDS)
                 results.append(by_rate[by_rate.mean(axis=1).argmax()])
     return np.array(results)
 
 
 @pytest.mark.parametrize('other', ['scaffold', 'focus'])
-def test_a_lead_is_the_mean_over_all_points_by_seed(other):
+def test_a_lead_is_the_mean_difference_over_all_points(other):
     view, map_cells = map_leads.read('rounds')
     columns = view.run.columns
     of_fedpbc = at_best_rates(columns, 'fedpbc').mean(axis=0)
@@ -49,7 +51,7 @@ def test_a_lead_is_the_mean_over_all_points_by_seed(other):
 
 
 @pytest.mark.parametrize('which', map_leads.MAPS)
-def test_the_page_has_these_rows(which):
+def test_the_page_has_the_rows_of_the_records(which):
     page = (ROOT / 'studies' / 'map.md').read_text().splitlines()
     assert f'| {" | ".join(map_leads.TITLES)} |' in page
     recorded = [line for line in page if line.startswith(f'| {which} |')]

@@ -3,18 +3,17 @@
 A round has two halves. First the models move: in each configuration of the links they are
 an affine map of server, rows and targets. Then the links move: clients go from state to
 state, and take their rows along. This module has the first half, `moment_columns` the second.
-Before a round the moments are ``E[v w^T 1{k}]`` by configuration k, where v and w stack
+For a pair (a, b) of model coordinates,
 
-``(1, server, sums of rows by class, sums of target offsets by class)``.
+``v = (1, server, sums of rows by class, sums of target offsets by class)``
 
-Models have several coordinates. Moments are kept for pairs (a, b) of them: v has coordinate a of
-models and targets, w coordinate b. v has n entries, w has m. Classes, and the configurations
+holds coordinate a, and w the same for coordinate b. v has n entries, w has m. Before a round the
+moments are ``E[v w^T 1{k}]`` by configuration k. Classes, and the configurations
 [S, K_1, ..., K_G], are those of `layouts.LinkLayout`.
 
-Target offsets are differences between targets and their group's mean. Exchangeable clients may
-trade targets without a change in the server's moments. So the offsets of a group are given to its
-clients at random. A group also needs sums of squares over its clients, as they differ from squares
-of sums.
+A target offset is a client's target minus the mean of its group. The server's moments stay the
+same if the exchangeable clients of a group trade targets, so the expectation is also over random
+trades. A group also needs sums of squares over its clients, as they differ from squares of sums.
 """
 
 from typing import NamedTuple
@@ -25,14 +24,14 @@ from fedjax_links.analysis.link_chains.layouts import LinkLayout
 
 
 class Coordinates(NamedTuple):
-    """Says which coordinates of v, or of w, are sums over the clients of a group in one state.
+    """Says which entries of v, or of w, are sums over the clients of a group in one state.
 
     A client has f fields: its row, its target offset, or both in this order.
 
     Attributes:
-      size: the number of coordinates, n or m.
-      fields: for each group int64[f, states], the coordinate that sums a field over the clients in
-        a state.
+      size: the number of entries, n or m.
+      fields: for each group int64[f, states], the index of the entry that sums a field over the
+        clients in a state.
     """
 
     size: int
@@ -40,14 +39,19 @@ class Coordinates(NamedTuple):
 
     @property
     def rest(self) -> np.ndarray:
-        """Returns the coordinates that sum over no group."""
+        """Returns the indices of the entries that sum over no group."""
         is_rest = np.ones(self.size, bool)
         for fields in self.fields:
             is_rest[fields] = False
         return np.flatnonzero(is_rest)
 
     def restricted(self, coordinates: np.ndarray, fields: slice) -> 'Coordinates':
-        """Returns a part of the coordinates, numbered from 0, with some of the fields."""
+        """Keeps some entries and fields, and numbers the entries from 0.
+
+        Args:
+          coordinates: sorted indices of the entries to keep.
+          fields: the fields to keep.
+        """
         renumbered = tuple(
             np.searchsorted(coordinates, of_group[fields]) for of_group in self.fields
         )
@@ -71,7 +75,7 @@ class Moments(NamedTuple):
         return self.products.sum(axis=tuple(range(self.products.ndim - 3)))
 
     def part(self, block: 'MomentBlock') -> 'Moments':
-        """Returns moments of some coordinates of v and w."""
+        """Returns moments of some entries of v and w."""
         products = self.products[..., block.rows[:, None], block.columns]
         squares = []
         for square in self.squares:
@@ -81,7 +85,7 @@ class Moments(NamedTuple):
         return Moments(products, tuple(squares))
 
     def with_part(self, block: 'MomentBlock', values: 'Moments') -> 'Moments':
-        """Returns moments with other values for some coordinates of v and w."""
+        """Returns moments with other values for some entries of v and w."""
         products = self.products.copy()
         products[..., block.rows[:, None], block.columns] = values.products
         squares = tuple(square.copy() for square in self.squares)
@@ -97,11 +101,11 @@ class Moments(NamedTuple):
 
 
 class MomentBlock(NamedTuple):
-    """Names some coordinates of v and of w.
+    """Names some entries of v and of w.
 
     Attributes:
-      rows: int64[...], coordinates of v.
-      columns: int64[...], coordinates of w.
+      rows: int64[...], indices of entries of v.
+      columns: int64[...], indices of entries of w.
       row_fields: the fields of clients whose sums are among the rows.
       column_fields: those among the columns.
     """
@@ -140,7 +144,7 @@ class SideMaps(NamedTuple):
         return SideMaps(self.matrix[..., index, :, :], common, self.own)
 
     def restricted(self, coordinates: np.ndarray, fields: slice) -> 'SideMaps':
-        """Returns the maps of some coordinates and fields, for the first pair alone."""
+        """Returns the maps of some entries and fields, for the first pair alone."""
         first = self.of_pairs(slice(1))
         common: tuple[np.ndarray, ...] = ()
         if fields.start == 0:  # Rows are the first field.
@@ -174,10 +178,10 @@ class MomentMap(NamedTuple):
 
     Attributes:
       layout: the configurations.
-      left: coordinates of v.
-      right: coordinates of w.
-      branches: each outcome of the links between clients, which a configuration leaves open: its
-        probability and its maps.
+      left: the entries of v.
+      right: the entries of w.
+      branches: the probability and the maps of each outcome of the links between clients, which
+        are no part of a configuration.
       has_rows: whether the first field of v is a client's row.
     """
 
@@ -188,7 +192,7 @@ class MomentMap(NamedTuple):
     has_rows: bool
 
     def restricted(self, block: MomentBlock) -> 'MomentMap':
-        """Returns the map of one block for one pair, as if other moments and noise were zero."""
+        """Returns the map from a block to itself, for the first pair and without noise."""
         branches = []
         for prob, maps in self.branches:
             left = maps.left.restricted(block.rows, block.row_fields)
@@ -226,8 +230,8 @@ class MomentMap(NamedTuple):
         after = own_left @ moments.squares[group] @ np.swapaxes(own_right, -1, -2)
         if not self.has_rows:
             return after
-        # A new row is h plus a map of its own fields, whose products are in `after`.
-        # Add the products with h.
+        # A new row is h plus a map of its own fields. `after` has the products of those maps.
+        # Add the products of h in v with the fields of w, and the reverse, and of h with h.
         states = np.arange(maps.counts[group].shape[-1])
         before = moments.products
         forward = maps.left.common[group] @ before
