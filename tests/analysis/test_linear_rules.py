@@ -31,7 +31,7 @@ TARGETS = np.random.default_rng(0).normal(size=(SIZE, 2)) + 2 * PROBS[:, None]
 CURVATURE = np.array([0.5, 2.0, 1.0, 0.3, 1.5])
 RING = graphs.ring(SIZE)
 WEIGHTS = np.random.default_rng(1).uniform(0.2, 0.6, (SIZE, SIZE))
-RUN_LONGER_THAN_THEY_COMPILE = {'cogc'}
+RUN_LONGER_THAN_THEY_COMPILE = {'cogc', 'feddyn'}
 NUM_SEEDS = 4000
 
 
