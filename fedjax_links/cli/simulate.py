@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from fedjax_links.runner.program_cache import Programs
     from fedjax_links.runs import Results
 
+_DRY_RUN = 'dry run  compiles each program twice, times a few lanes, keeps nothing'
+
 
 def define_flags() -> None:
     """Defines the flags of the command."""
@@ -305,7 +307,7 @@ def _dry_run(values: Section, args: flags.FlagValues, folder: Path) -> None:
                 time_report=report_timer.time_report,
             )
         for line in dry_runs.dry_run(experiment.plan, prepared.programs, options):
-            print(line)
+            print(line, flush=True)
 
 
 def _set_aside(folder: Path) -> None:
@@ -360,6 +362,8 @@ def _describe(experiment: 'Experiment', args: flags.FlagValues, folder: Path) ->
 
     for warning in environment.warnings():
         print(f'warning: {warning}', file=sys.stderr)
+    if args.dry_run:
+        print(_DRY_RUN, flush=True)
     print(experiment.describe())
     note = None if args.dry_run else certificates.note()
     if note:

@@ -31,6 +31,7 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, monkeypatch):
         f'--workdir={tmp_path / "run"}',
     )
     assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith('dry run  ')
     assert (
         '3 algorithms x 1 pattern x 2 seeds x 200 rounds: 1,200 rounds' in done.stdout
     )
