@@ -32,9 +32,8 @@ _SPREAD = (
     "{title} of final models on every client's own evaluation data (the clients' mean model where "
     'clients keep models, unless the server was tuned; first point of a grid). Each client counts '
     'the same. Mean, {quantile} and standard deviation (spread) are over clients. Took part least, '
-    'most: means over the training clients with participations up to the lower quartile, and from '
-    "the upper one on. Own: of every client's own model. {interval}Drawn: the first seed, clients "
-    'that do not train at 0.'
+    'most: means over the training clients with at most the lower quartile of participations, and '
+    "with at least the upper one. Own: the same at every client's own model.{interval}"
 )
 
 
@@ -45,8 +44,8 @@ def link_maps(view: RunView) -> Page:
       view: what ran, with the links that were recorded.
 
     Returns:
-      Maps of the first rounds, and a table over all rounds. It has the distance of FedAvg's weights
-      from equal ones, realised and by their exact law.
+      Maps of the first rounds, and a table over all rounds. It has the distance from equal weights
+      to FedAvg's: to the realised ones, and to the expected ones where their law is exact.
     """
 
     def draw(axes: Axes, pattern: str) -> None:
@@ -55,9 +54,9 @@ def link_maps(view: RunView) -> Page:
 
     rows = [_link_row(view, label) for label in view.links]
     caption = (
-        f"{lane_of_links(view).capitalize()}, all rounds. Distance: from FedAvg's weights, for "
-        'client i the mean of 1{i in A} / |A| over rounds, to equal ones (L1); exact: the same for '
-        'the expected weights'
+        f'{lane_of_links(view).capitalize()}, all rounds. Distance: L1, from equal weights to the '
+        'realised ones of FedAvg, for client i the mean of 1{i in A} / |A| over rounds. Exact: to '
+        'their expected values'
     )
     if not view.clients:
         caption += (
@@ -277,7 +276,7 @@ def clients(view: RunView) -> Page:
     quantile = (
         'tenth percentile' if metric.direction == 'max' else 'ninetieth percentile'
     )
-    interval = f'± is {SEED_INTERVAL}. ' if view.num_seeds > 1 else ''
+    interval = f' ± is {SEED_INTERVAL}.' if view.num_seeds > 1 else ''
     caption = _SPREAD.format(title=metric.title, quantile=quantile, interval=interval)
     picture_caption = (
         f'A point is a client, with its rounds and its {metric.title}; '
@@ -314,7 +313,7 @@ def _client_metric(
             recorded_names |= metrics.keys()
     name = re.sub('^(train|eval)_|_(clients|p10|p90|spread)$', '', view.metric().name)
     if name not in recorded_names:
-        name = 'loss'  # Clients have no metric of all examples alone, such as r2.
+        name = 'loss'  # A metric over all examples together, such as r2, has no client values.
     directions = dataset.read_attribute(view.data, 'directions')
     return Metric(name, directions.get(f'eval_{name}'))
 
@@ -343,7 +342,7 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
 
     def mean_over(group: np.ndarray) -> str:
         means = by_seed.where(group.T).mean()
-        # Each seed needs a value in the group, unless it has none at all.
+        # Each seed needs a value in the group, unless it diverged.
         is_complete = (means.notna() | has_diverged).all()
         if not group.any() or not is_complete:
             return ''

@@ -24,8 +24,8 @@ class Page(NamedTuple):
       draw: draws the picture on an empty matplotlib figure; None without a picture.
       size: width and height of the picture, inches.
       caption: says what the picture's points, bars and bands are.
-      of_links: whether the picture shows links or clients, so that the caption of a run's results
-        does not belong to it.
+      of_links: whether the picture shows links or clients, which the caption of a run's results
+        does not describe.
       resize: rearranges the panels for a width in inches, with fonts of `PAPER_FONT`; None for
         a picture that has one arrangement.
     """
@@ -42,11 +42,12 @@ class Page(NamedTuple):
 PAPER_FONT = 8.0
 """Size of letters in pictures for a paper, in points; in reports it is `panels.FONT`."""
 PAPER_SCALE = PAPER_FONT / panels.FONT
-_NARROWEST_PANEL = 0.5  # in a paper, of its width in a report
+_NARROWEST_PANEL = 0.5
+"""Least width of a panel in a paper, as a fraction of its width in a report."""
 MOST_SERIES = 24
 """Curves of a picture that can be told apart (chosen by eye)."""
 _SECTIONS_WITHOUT_LINKS = ('algorithms', 'client', SERVER_LR)
-"""Where a config has the columns of a grid that only algorithms take."""
+"""Sections and fields of a config that do not change the links."""
 MOST_LEGEND_ROWS = 6
 """Rows of a legend for which a picture of fixed height has room (chosen by eye)."""
 _NARROWEST = 6.4
@@ -80,13 +81,13 @@ def models_text(view: RunView) -> str:
 
 
 def rounds_of_map(view: RunView, num_rounds: int) -> str:
-    """Says which rounds a map of a run's links shows, of so many, and of which lane."""
+    """Says which of ``num_rounds`` rounds a map of a run's links shows, and of which lane."""
     which = 'all' if num_rounds <= MAP_ROUNDS else f'the first {MAP_ROUNDS}'
     return f'{which} rounds of the {lane_of_links(view)}'
 
 
 def lane_of_links(view: RunView) -> str:
-    """Says which lane's links pages show: of the first seed, and of a grid the first point."""
+    """Names the lane whose links pages show: first seed, and first point of a grid."""
     columns = {name for _, point in view.members.values() for name in point}
     if any(may_change_links(view, name) for name in columns):
         return 'first seed, first point of the grid'
@@ -96,8 +97,8 @@ def lane_of_links(view: RunView) -> str:
 def may_change_links(view: RunView, column: str) -> bool:
     """Returns whether links may differ between values of a column of the grid.
 
-    The experiment knows it. Of its folder, the path in a config tells; the name of a column of a
-    run made in Python tells nothing.
+    The experiment knows. A folder alone has just the name of the column, which in a run of a config
+    begins with a section. Columns of a run made in Python may all change links.
     """
     if view.experiment is not None:
         plan = view.experiment.plan
@@ -203,7 +204,7 @@ def limit_series(
     Args:
       view: what ran.
       heading: the heading of the page.
-      final_metrics: those that compare the points, of a metric that the page draws.
+      final_metrics: those of the metric that says which point is best.
       patterns: the patterns over which they are averaged; all by default.
 
     Returns:
