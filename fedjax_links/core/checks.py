@@ -46,7 +46,7 @@ def shape(argument: str, value: Any) -> tuple[int, ...]:
 
 
 def no_hidden_entries(argument: str, value: object) -> None:
-    """Raises for a masked array that masks an entry, whose mask a conversion would drop."""
+    """Raises for a masked array that masks an entry: a conversion would drop the mask."""
     if has_hidden_entries(value):
         got = errors.text_of(value)
         raise errors.invalid(argument, errors.NO_MASKED_ENTRIES, got)
@@ -81,7 +81,7 @@ def on_host(value: Any) -> Any:
       value: of an argument that only Python and NumPy compute with.
 
     Returns:
-      The float; any other value, and an integer beyond the range of floats, as it is.
+      The float. Any other value is returned as it is, as is an integer too large for a float.
     """
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     if is_integer and abs(value) < 2**1023:
@@ -90,7 +90,7 @@ def on_host(value: Any) -> Any:
 
 
 def number(argument: str, value: Any) -> None:
-    """Raises unless ``value``, traced or not, is one number: it scales whole models."""
+    """Raises unless ``value``, traced or not, is one number, as a factor of models must be."""
     if not is_concrete(value):
         traced_shape = shape(argument, value)
         if traced_shape:
@@ -143,7 +143,7 @@ def within(
       argument: its name.
       value: a number or an array.
       low: the least valid number.
-      high: the largest one.
+      high: the largest valid number.
       axis: what the last axis is over, for the error.
     """
     if is_concrete(value):
@@ -194,7 +194,7 @@ def probabilities(argument: str, value: ArrayLike, *, axis: str = 'client') -> N
 def static_int(
     argument: str, value: Any, *, minimum: int = 1, maximum: int = LARGEST_INT
 ) -> None:
-    """Raises unless ``value`` is a Python integer in range: it sets a shape or a loop length."""
+    """Raises unless ``value`` is a Python integer in range, as shapes and loop lengths need."""
     if not is_concrete(value):
         requirement = (
             'be a Python integer: it sets shapes or loops and cannot be swept or traced'
@@ -259,7 +259,7 @@ def optional_functions(**values: object) -> None:
 
 
 def evaluation(eval_fn: object) -> None:
-    """Raises unless it is None or a function of a model, a key and a problem."""
+    """Raises unless ``eval_fn`` is None or a function of a model, a key and a problem."""
     if eval_fn is not None:
         function('eval_fn', eval_fn, 'params', 'key', 'problem')
 
@@ -297,8 +297,8 @@ def ids(
     Args:
       argument: what to name in an error.
       value: the vector, which must be concrete.
-      limit: all numbers lie below it, since arrays have an entry for each number. By default the
-        length of the vector, and at least 2^20.
+      limit: all numbers must lie below this limit, since arrays get an entry for each number. By
+        default the length of the vector, or 2^20 if that is larger.
 
     Raises:
       ValueError: for another shape or dtype, or a number out of range.
@@ -339,13 +339,13 @@ def entry(argument: str, name: str, table: Mapping[str, Entry]) -> Entry:
 
 
 def fits(argument: str, value: object, num_bytes: float) -> None:
-    """Raises, before anything is allocated, if arrays on the host exceed its free memory.
+    """Raises, before anything is allocated, if arrays exceed the host's free memory.
 
-    Small arrays always fit: to read what is free takes longer than to make them.
+    Small arrays always fit: reading the free memory would take longer than making the arrays.
 
     Args:
-      argument: the argument that makes them so large.
-      value: its value.
+      argument: the argument that makes the arrays so large.
+      value: the argument's value.
       num_bytes: the size of the arrays.
     """
     if num_bytes <= _SMALL_BYTES:
@@ -361,7 +361,7 @@ def fits(argument: str, value: object, num_bytes: float) -> None:
 def is_text(value: object) -> bool:
     """Returns whether a value is a text without control characters but tabs and line breaks.
 
-    A terminal obeys such characters.
+    A terminal obeys control characters.
     """
     if not isinstance(value, str):
         return False

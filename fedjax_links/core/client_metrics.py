@@ -1,4 +1,8 @@
-"""Measures models on each client's own evaluation data, in one pass over the examples."""
+"""Measures models on each client's own evaluation data, in one pass over the examples.
+
+Evaluation data have owners if the problem's ``eval_owned`` says which rows belong to which client.
+Some owners train, others are held out (see `base.Problem`).
+"""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -22,8 +26,9 @@ def by_client(params: Params, problem: Problem) -> Mapping[str, Array]:
       problem: a problem whose evaluation data have owners.
 
     Returns:
-      float[M] by metric, for M clients: first the N that train, then those that do not. Clients
-      without evaluation data have NaN. There is no ``r2``, which needs all examples.
+      float[M] by metric, for the M owners: first the N clients that train, then the owners that do
+      not train. An owner without evaluation data has NaN. Metrics that need all examples together,
+      such as ``r2``, are left out.
 
     Raises:
       ValueError: if the evaluation data have no owners.
@@ -34,7 +39,7 @@ def by_client(params: Params, problem: Problem) -> Mapping[str, Array]:
 def pooled_and_per_client_metrics(
     params: Params, problem: Problem
 ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
-    """Computes the metrics of all evaluation data together, [] each, and those of `by_client`."""
+    """Computes metrics over all evaluation data, [] each, and the metrics of `by_client`."""
     rows = eval_rows(problem)
     num_owners = rows.counts.size
     means_of, finish = _means_and_finish(problem)
@@ -51,7 +56,7 @@ def pooled_and_per_client_metrics(
     means = jax.tree.map(lambda v: jnp.sum(v, axis=0) / num_examples, sums)
     metrics_of_client = functools.partial(_metrics_of_sums, finish)
     per_client: Mapping[str, Array] = jax.vmap(metrics_of_client)(sums, rows.counts)
-    # With labels it adds the metrics that need those of all examples, such as ``r2``.
+    # Given the labels, `finish` adds the metrics that need all labels together, such as ``r2``.
     pooled = finish(means, getattr(problem.eval_data, 'labels', None))
     return pooled, per_client
 
@@ -66,7 +71,7 @@ def personal_model_metrics(
       problem: a concrete problem whose evaluation data have owners.
 
     Returns:
-      float[N] by metric, of the clients that train.
+      float[N] by metric, for the N clients that train.
 
     Raises:
       ValueError: if the evaluation data have no owners, or if the models normalise by their batch:
@@ -83,7 +88,7 @@ def personal_model_metrics(
 def _personal_model_metrics(
     client_models: Params, problem: Problem, max_examples: int
 ) -> Mapping[str, Array]:
-    """Computes `personal_model_metrics`; ``max_examples`` is the most of any client."""
+    """Computes `personal_model_metrics`; ``max_examples`` is the largest number of a client."""
     rows = eval_rows(problem)
     slots = jnp.arange(max_examples)
     means_of, finish = _means_and_finish(problem)
@@ -104,7 +109,7 @@ def _personal_model_metrics(
 
 
 def is_by_batch(problem: Problem) -> bool:
-    """Returns whether a model's outputs for an example depend on the others of its batch."""
+    """Returns whether a model's outputs for an example depend on the rest of its batch."""
     return bool(getattr(problem.metrics, 'by_batch', False))
 
 
@@ -112,7 +117,7 @@ def eval_rows(problem: Problem) -> Rows:
     """Returns which rows of the evaluation data belong to which client.
 
     Raises:
-      ValueError: if they have no owners.
+      ValueError: if the evaluation data have no owners.
     """
     if problem.eval_owned is None:
         raise errors.invalid('problem', 'have evaluation data with owners', problem)
@@ -122,10 +127,10 @@ def eval_rows(problem: Problem) -> Rows:
 def _means_and_finish(
     problem: Problem,
 ) -> tuple[Callable[..., PyTree], Callable[..., Mapping[str, Array]]]:
-    """Returns what is averaged over examples, and what makes metrics of the means.
+    """Returns the function to average over examples, and the one that turns means into metrics.
 
-    Metrics by name have both as methods, see `problems.losses.ByName`. A user's function of
-    parameters and examples is averaged itself.
+    Metrics of `problems.losses.ByName` have both functions as methods. The values of a user's own
+    function of parameters and examples are averaged as they are.
     """
     metrics = problem.metrics
     return getattr(metrics, 'means', metrics), getattr(metrics, 'finish', _unchanged)
@@ -142,7 +147,7 @@ def _unchanged(
 def _per_example(
     means_of: Callable[[Params, PyTree], PyTree], params: Params, examples: PyTree
 ) -> PyTree:
-    """Computes what is averaged for each example, leaves [E, ...]."""
+    """Computes, for each example, the values to average: leaves [E, ...]."""
 
     def of_example(example: PyTree) -> PyTree:
         return means_of(params, jax.tree.map(lambda a: a[None], example))

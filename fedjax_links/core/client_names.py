@@ -1,4 +1,4 @@
-"""Checks that recorded clients and those of the data are the same, by name."""
+"""Checks by name that the clients of a recording of links are the clients of the data."""
 
 import collections
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ def check_names(
     expected: Sequence[str],
     others: Sequence[object] = (),
 ) -> None:
-    """Refuses names of recorded clients that are not those of the data.
+    """Refuses a recording of links whose clients are not the clients of the data.
 
     Args:
       argument: the argument that holds the recording, for errors.
@@ -23,7 +23,8 @@ def check_names(
       others: names of owners in the data who do not train. The recording may have them, too.
 
     Raises:
-      ValueError: with the first names that either side misses, or a name that stands twice.
+      ValueError: if clients are missing on either side, with the first of their names; or for a
+        name that occurs twice.
     """
     for names in (known, expected):
         _check_unique(argument, names)
@@ -49,7 +50,7 @@ def _check_unique(argument: str, names: Sequence[str]) -> None:
 
 
 def check_order(argument: str, known: Sequence[str], expected: Sequence[str]) -> None:
-    """Refuses recorded clients that are not those of the data, in their order.
+    """Refuses recorded clients that are not the clients of the data, in the same order.
 
     Args:
       argument: the argument that holds the recording, for errors.
@@ -57,7 +58,7 @@ def check_order(argument: str, known: Sequence[str], expected: Sequence[str]) ->
       expected: names of the clients of the data; empty if they have none.
 
     Raises:
-      ValueError: as `check_names`; or for another order.
+      ValueError: as `check_names`; or if the clients have another order.
     """
     if not known or not expected or list(known) == list(expected):
         return

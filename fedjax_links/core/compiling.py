@@ -1,8 +1,9 @@
-"""Compiles functions of objects and arrays once for the same objects, as long as these live.
+"""Compiles functions of objects and arrays once for the same objects, while the objects live.
 
-Repeated calls with the same functions inside should not compile again. So programs are cached by
-the functions that they were made of. The cache refers to these weakly: no program keeps an
-algorithm, a pattern or a user's function alive, and a program goes when one of them does.
+A second call with the same algorithm, pattern and other functions should not compile again. So
+compiled programs are cached by the functions that they were made from. The cache refers to these
+functions weakly: no program keeps an algorithm, a pattern or a user's function alive. When one of
+its functions is gone, a program is dropped.
 """
 
 import concurrent.futures
@@ -25,10 +26,10 @@ _PROGRAMS: dict[Hashable, '_Program'] = {}
 
 
 class _Program:
-    """Holds a jitted function, which refers to its objects only while it is called and traced.
+    """Holds a jitted function that refers to its objects only during a call.
 
     Attributes:
-      references: weak references to the functions that it was made of.
+      references: weak references to the functions that the program was made from.
       compiled: ``arrays -> result``.
     """
 
@@ -54,7 +55,7 @@ class _Program:
 def call(
     fn: Callable[..., _Result], objects: tuple[object, ...], *arrays: PyTree
 ) -> _Result:
-    """Calls ``fn(*objects, *arrays)``, compiled unless the caller compiles.
+    """Calls ``fn(*objects, *arrays)``, compiled unless the caller is being traced.
 
     Args:
       fn: a function of a module.
@@ -63,8 +64,8 @@ def call(
       *arrays: pytrees of arrays.
 
     Returns:
-      What the function returns. It is called uncompiled inside a trace, and with objects or arrays
-      that no cache can be looked up by.
+      What ``fn`` returns. Inside a trace ``fn`` is called uncompiled. It is also called uncompiled
+      with objects or arrays that the cache cannot hold, such as bound methods.
     """
     leaves = list(_leaves_of(objects))
     functions = [leaf for leaf in leaves if callable(leaf)]
@@ -111,7 +112,7 @@ def _leaves_of(objects: Iterable[object]) -> Iterator[object]:
 
 
 def _are_lasting(functions: Sequence[object]) -> bool:
-    """Returns whether functions live as long as their owner; each access makes a new method."""
+    """Returns whether no function is a method, of which each access makes a new object."""
     temporary = types.MethodType | types.BuiltinMethodType
     return not any(isinstance(function, temporary) for function in functions)
 
@@ -128,7 +129,7 @@ def _are_passable(arrays: PyTree) -> bool:
 
 @functools.cache
 def _state_outside_trace() -> object:
-    """Returns JAX's trace state outside of any trace, in which a new thread begins."""
+    """Returns JAX's trace state outside of any trace: the state in which a new thread begins."""
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         return executor.submit(get_opaque_trace_state).result()
 

@@ -32,7 +32,7 @@ _NEEDED_FIELDS = ('mask', 'prob')
 
 
 def check_algorithm(algorithm: Any) -> None:
-    """Raises unless it has the functions of an algorithm, with their arguments."""
+    """Raises unless ``algorithm`` has the functions of an algorithm, with their arguments."""
     parts = 'init', 'round_step', 'models'
     if not all(hasattr(algorithm, part) for part in parts):
         requirement = (
@@ -46,7 +46,7 @@ def check_algorithm(algorithm: Any) -> None:
 
 
 def check_parts(algorithm: object, participation: Any, problem: Any) -> None:
-    """Raises unless these are an algorithm, a pattern or a sample of links, and a problem.
+    """Raises unless the arguments are an algorithm, a pattern or a sample of links, and a problem.
 
     A pattern must have the clients of the problem.
     """
@@ -58,14 +58,14 @@ def check_parts(algorithm: object, participation: Any, problem: Any) -> None:
 
 
 def check_problem(problem: object) -> None:
-    """Raises unless it has clients and parameters."""
+    """Raises unless ``problem`` has clients and parameters."""
     if not (hasattr(problem, 'num_clients') and hasattr(problem, 'init_params')):
         requirement = 'be a problem, as those of `fl.problems` make one'
         raise errors.invalid('problem', requirement, kind_of(problem))
 
 
 def check_pattern(participation: Any, argument: str = 'participation') -> None:
-    """Raises unless it is a pattern."""
+    """Raises unless ``participation`` is a pattern."""
     if not isinstance(participation, base.Participation):
         form = 'be a pattern, as `participation.bernoulli(probs)` makes one'
         requirement = f'{form}, or `participation.replay(mask)` of a mask'
@@ -89,7 +89,7 @@ def check_rounds(
     num_rounds: int | None = None,
     argument: str = 'links',
 ) -> None:
-    """Raises unless links are those of several rounds and of the problem's clients.
+    """Raises unless ``links`` hold the links of the problem's clients, round by round.
 
     Args:
       links: leaves [T, ...].
@@ -123,7 +123,7 @@ def _check_num_clients(
 
 
 def check_evaluations(eval_fn: object, eval_every: int | None, num_rounds: int) -> None:
-    """Raises unless evaluations are by a function and divide the rounds evenly."""
+    """Raises unless ``eval_fn`` is a function or None, and ``eval_every`` divides the rounds."""
     checks.evaluation(eval_fn)
     if eval_every is None:
         return
@@ -140,13 +140,13 @@ def check_evaluations(eval_fn: object, eval_every: int | None, num_rounds: int) 
 def check_links(
     links: object, num_clients: int, *lead: int, argument: str = 'participation'
 ) -> None:
-    """Raises unless links, by shapes, are a sample of N clients.
+    """Raises unless ``links`` have the type and shapes of a sample of N clients.
 
     Args:
       links: the sample; leaves are arrays or shapes.
       num_clients: N.
-      *lead: leading axes of its leaves, such as rounds.
-      argument: what drew it.
+      *lead: lengths of the leading axes of the sample's leaves, such as rounds.
+      argument: the argument that drew the sample, for errors.
     """
     if not isinstance(links, SAMPLES):
         raise errors.invalid(argument, 'draw a LinkSample', kind_of(links))
@@ -169,7 +169,7 @@ def check_links(
 def _check_cohort_links(
     argument: str, links: base.CohortLinkSample, lead: tuple[int, ...]
 ) -> None:
-    """Raises unless ids are [..., B], chances [..., K] and kinds of clients below K."""
+    """Raises unless ``ids`` are [..., B], ``chance`` [..., K] and kinds of clients below K."""
     num_clients = links.num_clients
     num_slots = _last_axis(links.ids)
     _check_field(argument, 'ids', links.ids, 'int', (*lead, num_slots))
@@ -191,7 +191,7 @@ def _check_cohort_links(
 def _check_peer_links(
     argument: str, links: base.PeerLinkSample, lead: tuple[int, ...], num_clients: int
 ) -> None:
-    """Raises unless neighbours and edges are [..., N, K], and probabilities that or [...]."""
+    """Raises unless neighbours and edges are [..., N, K], and ``edge_prob`` the same or [...]."""
     shape = (*lead, num_clients, _last_axis(links.neighbours))
     _check_field(argument, 'neighbours', links.neighbours, 'int', shape)
     _check_field(argument, 'edges', links.edges, 'bool', shape)
@@ -261,10 +261,10 @@ def check_numbers_by_name(
     """Raises unless metrics are real numbers by name.
 
     Args:
-      argument: what returned them.
-      requirement: what it must do.
+      argument: the argument that returned the metrics.
+      requirement: what that argument must do.
       measured: the metrics, arrays or shapes.
-      *lead: leading axes of each number, such as rounds.
+      *lead: lengths of the leading axes of each number, such as rounds.
     """
     if not isinstance(measured, Mapping):
         raise errors.invalid(argument, requirement, kind_of(measured))
@@ -299,14 +299,14 @@ def server_of(models: object) -> Params:
 
 
 def check_state(state: object, argument: str = 'initial_state') -> None:
-    """Raises unless it is the state of a federation."""
+    """Raises unless ``state`` is the state of a federation."""
     if not isinstance(state, base.FederationState):
         requirement = 'be a FederationState, such as `result.state`'
         raise errors.invalid(argument, requirement, kind_of(state))
 
 
 def check_federation(state: object, algorithm: object, problem: object) -> None:
-    """Raises unless these are the state of a federation, an algorithm and a problem."""
+    """Raises unless the arguments are the state of a federation, an algorithm and a problem."""
     check_state(state, 'state')
     check_algorithm(algorithm)
     check_problem(problem)
@@ -319,14 +319,14 @@ def check_advance(
     links: base.Links,
     problem: base.Problem,
 ) -> None:
-    """Raises unless rounds can follow a state under these links.
+    """Raises unless further rounds can run from a state under these links.
 
     Args:
       state: the state of a federation.
       key: any key.
       algorithm: the algorithm that made the state.
-      links: those of the rounds, leaves [T, ...].
-      problem: the problem that both belong to.
+      links: the links of these rounds, leaves [T, ...].
+      problem: the problem that state and links belong to.
     """
     check_federation(state, algorithm, problem)
     check_rounds(links, problem)
@@ -348,8 +348,8 @@ def check_fit(state: PyTree, expected: PyTree, *, has_pattern: bool) -> None:
     Args:
       state: the state of a federation.
       expected: the state before round 0, by shapes.
-      has_pattern: whether a pattern samples the links. Rounds with precomputed links only pass its
-        carry on, so it is not checked.
+      has_pattern: whether a pattern samples the links. Under precomputed links the pattern's carry
+        is unused, and is not checked.
     """
     parts = {'algorithm': 'algorithm', 'counters': 'problem'}
     if has_pattern:
@@ -381,7 +381,7 @@ def _leaves(tree: PyTree) -> dict[str, str]:
 
 
 def _is_real(value: object) -> bool:
-    """Returns whether it is an array of booleans or real numbers, or the shape of one."""
+    """Returns whether a value is an array of booleans or real numbers, or such an array's shape."""
     dtype = getattr(value, 'dtype', None)
     if dtype is None:
         return False

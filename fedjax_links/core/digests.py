@@ -1,9 +1,9 @@
 """Computes digests of what a run is made of: arrays, and programs as JAX traces them.
 
-Equal digests mean equal content, but for collisions of `row_hashes`. A digest of a program covers
-its operations, their parameters and the constants that it holds. It does not depend on names of
-functions, on comments, or on where in memory anything lies. Digests of programs compare under one
-version of JAX.
+Equal digests mean equal content, but for collisions of `row_hashes`. The digest of a program covers
+the program's operations, the parameters of each operation, and the program's constants. The digest
+does not depend on names of functions, on comments, or on where in memory anything lies. Digests of
+programs compare under one version of JAX.
 """
 
 import functools
@@ -89,8 +89,8 @@ def row_hashes(array: ArrayOrNumber) -> np.ndarray:
         padded = np.zeros((len(rows), 8 * num_words), np.uint8)
         padded[:, :row_bytes] = row_content
         words = padded.view(np.uint64)
-        # A weighted sum alone is linear, so many rows that differ in few bits would collide.
-        # Shifts before and after the product leave few that do.
+        # A weighted sum alone is linear, so many rows that differ in few bits would collide. Shifts
+        # before and after the product leave few rows that collide.
         mixed = (words ^ (words >> np.uint64(31))) * weights
         mixed = mixed ^ (mixed >> np.uint64(29))
         hashes[first : first + chunk_rows] = mixed.sum(axis=1, dtype=np.uint64)
@@ -129,7 +129,7 @@ def hash_structure(jaxpr: jax_core.Jaxpr) -> str:
 
 
 class _ProgramDigests:
-    """Computes digests of jaxprs, of each only once if it occurs several times."""
+    """Computes digests of jaxprs, only once for a jaxpr that occurs several times."""
 
     def __init__(self) -> None:
         # Jaxprs and their digests, by id. Holding the jaxprs keeps ids from being reused.
@@ -193,14 +193,14 @@ class _ProgramDigests:
         if isinstance(value, str | int | float | complex | bool | type(None)):
             return repr(value)
         if callable(value) and not isinstance(value, type):
-            # Its operations are traced into the program where it is called.
+            # A function's operations are traced into the program where the function is called.
             return 'function'
         return _ADDRESS.sub('', repr(value))
 
     def _describe_collection(
         self, values: Mapping[str, object] | Collection[object]
     ) -> str:
-        """Describes several parameters; those of a set in sorted order."""
+        """Describes several parameters; the parameters of a set in sorted order."""
         if isinstance(values, Mapping):
             return str(
                 {str(key): self._describe(entry) for key, entry in values.items()}
@@ -219,7 +219,7 @@ class _HostCode:
         self._seen: dict[int, tuple[int, object]] = {}
 
     def describe(self, value: object) -> str:
-        """Describes a function, or a value that one refers to."""
+        """Describes a function, or a value that a function refers to."""
         if isinstance(value, np.ndarray | np.generic | jax.Array):
             return hash_array(value)
         if isinstance(value, str | bytes | int | float | complex | bool | type(None)):
@@ -253,7 +253,7 @@ class _HostCode:
         return f'object {self.describe([methods, _state_of(value)])}'
 
     def _describe_function(self, function: types.FunctionType) -> str:
-        """Describes a user's function by its code, and by what that refers to."""
+        """Describes a user's function by its code, and by the values that the code refers to."""
         code = function.__code__
         variables = inspect.getclosurevars(function)
         parts = [
@@ -269,7 +269,7 @@ class _HostCode:
 
 
 def _globals_of(function: types.FunctionType) -> dict[str, object]:
-    """Returns the globals that a function and those within it refer to."""
+    """Returns the globals that a function, or a function inside it, refers to."""
     remaining_codes = [function.__code__]
     values: dict[str, object] = {}
     while remaining_codes:
@@ -287,7 +287,7 @@ def _state_of(value: object) -> dict[str, object]:
     slots: list[str] = []
     for base in type(value).__mro__:
         for name, entry in vars(base).items():
-            # Their names are those of the attributes, also for slots such as `__scale`.
+            # The slot's name is the attribute's name, also for slots such as `__scale`.
             if isinstance(entry, types.MemberDescriptorType):
                 slots.append(name)
     state = {name: getattr(value, name) for name in slots if hasattr(value, name)}
@@ -298,7 +298,7 @@ def _is_of_user(value: object) -> bool:
     """Returns whether a value is an instance of a class in the user's code."""
     if isinstance(value, type | types.ModuleType):
         return False
-    # Its class is of the library, but what it holds is the user's.
+    # The class of a namespace is Python's, but what the namespace holds is the user's.
     if isinstance(value, types.SimpleNamespace):
         return True
     module = sys.modules.get(type(value).__module__)

@@ -1,8 +1,8 @@
 """Builds the one error for users' mistakes: a line with argument, value and the nearest choice.
 
-`InvalidError` is what a user can mend. The commands print it as one line. They also print as one
-line what the operating system refuses and what a user's own code raises. Everything else is a bug
-of this package and keeps its traceback.
+`InvalidError` reports what a user can mend. The commands print such an error as one line. They also
+print as one line what the operating system refuses and what a user's own code raises. Any other
+error is a bug of this package and keeps its traceback.
 """
 
 import contextlib
@@ -73,12 +73,12 @@ class InvalidError(ValueError):
         return self.message or f'must {self.requirement}, got {value}'
 
     def under(self, prefix: str) -> 'InvalidError':
-        """Turns a mistake in an argument into one in a field of a section.
+        """Turns a mistake in an argument into a mistake in a field of a config section.
 
         Args:
-          prefix: the section's path: under ``config.links`` a mistake in ``cohort_size`` is one in
-            ``config.links.cohort_size``. Files, and paths that begin like the prefix, such as
-            ``config.seeds``, stay as they are.
+          prefix: the section's path. Under ``config.links`` the argument ``cohort_size`` becomes
+            ``config.links.cohort_size``. The path of a file stays as it is. So does a path with the
+            same first name as the prefix, such as ``config.seeds``.
 
         Returns:
           Another error, so that it can be raised from this one.
@@ -91,7 +91,7 @@ class InvalidError(ValueError):
     def at(self, path: str) -> 'InvalidError':
         """Returns the same mistake under another name, for the caller to raise.
 
-        It keeps its class, by which handlers know it.
+        The error keeps its class, by which handlers recognise it.
         """
         return type(self)(path, self.requirement, self.value, self.message)
 
@@ -100,7 +100,7 @@ class UnknownOptionError(InvalidError):
     """Reports an option that a function does not take; ``path`` is the name of the function."""
 
     def under(self, prefix: str) -> InvalidError:
-        """Names the section, from which the function got its options, in place of the function.
+        """Names the config section that holds the options, in place of the function.
 
         Args:
           prefix: the section's path.
@@ -108,7 +108,7 @@ class UnknownOptionError(InvalidError):
         return self.at(prefix)
 
     def at(self, path: str) -> InvalidError:
-        """Returns the same mistake under another name, which need not be that of a function."""
+        """Returns the same mistake under another name, which need not be a function's."""
         return InvalidError(path, self.requirement, self.value, self.message)
 
 
@@ -129,8 +129,8 @@ def unknown_name(
       near: the name that was meant, where the caller knows better than the spelling.
 
     Returns:
-      The error, with the nearest valid name where one is close and all of them otherwise. For None
-      it says that a name must be given.
+      The error, with the nearest valid name if one is close, and with all valid names otherwise.
+      For a ``value`` of None the error says that a name must be given.
     """
     names = sorted(valid)
     if near is None:
@@ -155,7 +155,7 @@ def unknown_option(
       function: its name.
       option: the unknown option.
       valid: every valid option.
-      condition: when these are valid, such as ``'with this partition'``.
+      condition: when the valid options apply, such as ``'with this partition'``.
 
     Returns:
       The error, with the nearest option where one is close; else with the condition and all valid
@@ -171,7 +171,7 @@ def unknown_option(
 
 
 def _nearest(text: str, names: Iterable[str]) -> str | None:
-    """Finds the name that a text comes near, in whatever capitals; None if none is close."""
+    """Finds the name nearest to a text, whatever the capitals; None if no name is close."""
     by_folded = {name.casefold().strip(): name for name in reversed(list(names))}
     near = difflib.get_close_matches(
         text.casefold().strip(), by_folded, n=1, cutoff=0.5
@@ -180,7 +180,7 @@ def _nearest(text: str, names: Iterable[str]) -> str | None:
 
 
 def _written(write: Callable[[object], str], value: object) -> str:
-    """Returns the text of a value; its type where Python does not write it."""
+    """Returns the text of a value, or its type if Python does not write the value."""
     try:
         return write(value)
     except ValueError:  # An int of more than 4,300 digits.
@@ -225,7 +225,7 @@ def causes(error: BaseException) -> list[BaseException]:
 
 @contextlib.contextmanager
 def context(where: str) -> Iterator[None]:
-    """Makes a mistake in an argument one in a field of the section ``where``."""
+    """Turns a mistake in an argument into a mistake in a field of the section ``where``."""
     try:
         yield
     except InvalidError as error:
@@ -237,7 +237,7 @@ def on_disk(path: object) -> Iterator[None]:
     """Turns what the operating system says of a file into one line.
 
     Args:
-      path: what was being worked on, named where the system names nothing.
+      path: the file or folder in use, which the error names if the system names none.
 
     Raises:
       ValueError: with path and reason, for a full disk, a missing right, a vanished folder, ...
@@ -249,7 +249,7 @@ def on_disk(path: object) -> Iterator[None]:
 
 
 def from_os_error(error: OSError, path: object = 'a file') -> InvalidError:
-    """Builds the error for what the operating system refuses; ``path`` if it names no file."""
+    """Builds the error for what the operating system refuses; it names its file, else ``path``."""
     where = str(error.filename or path)
     reason = str(error.strerror or error)
     return InvalidError(where, 'be usable', reason, f'cannot be used: {reason}')
@@ -311,8 +311,9 @@ def innermost_user_frame(
       called: whether to find, for an error of this package, the line that called it.
 
     Returns:
-      File and line of the innermost frame in a user's file, which is neither of this package nor of
-      an installed one. None if there is none, and for an error of this package unless ``called``.
+      File and line of the innermost frame in a user's file. A user's file belongs neither to this
+      package nor to an installed one. None if no frame is in a user's file. Also None for an error
+      of this package, unless ``called`` is true.
     """
     if (
         isinstance(error, SyntaxError)
@@ -332,7 +333,8 @@ def innermost_user_frame(
 def is_users(function: Any) -> bool:
     """Returns whether a function is a user's: neither of this package nor of an installed one.
 
-    It may be an object with ``__call__``, or stand in a notebook, whose cells are no files.
+    The function may be an object with ``__call__``. It may also come from a notebook, whose cells
+    are no files.
     """
     function = inspect.unwrap(getattr(function, 'func', function))
     if not hasattr(function, '__code__'):

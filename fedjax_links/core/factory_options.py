@@ -18,8 +18,9 @@ def check(
 
     Args:
       argument: where the options stand, such as their path in a config.
-      factory: a factory, or the entry of one in a registry. What a ``functools.partial`` has bound
-        is checked, too. A factory itself checks the keywords that it collects by ``**``.
+      factory: a factory, or its entry in a registry. Options that a ``functools.partial`` has bound
+        are checked, too. Keywords that the factory collects by ``**`` are not: the factory checks
+        them.
       values: the options.
       *args: positional arguments, which are no options.
 
@@ -94,7 +95,7 @@ def check_types(where: str, factory: Callable[..., Any], values: Section) -> Non
     Args:
       where: where the options stand, such as their path in a config; may be empty.
       factory: takes the options.
-      values: the options; those that the factory does not have are passed over.
+      values: the options; an option that the factory does not have is skipped.
 
     Raises:
       ValueError: naming the option and what it has to be.
@@ -112,6 +113,6 @@ def annotations(factory: Callable[..., Any]) -> dict[str, Any]:
     """Returns the annotations of a factory's parameters by their names."""
     try:
         parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    except Exception:  # An annotation may name anything that is not there.
+    except Exception:  # An annotation may name something that does not exist.
         return {}
     return {p.name: p.annotation for p in _named(parameters)}

@@ -33,11 +33,11 @@ class Declaration:
 
     Attributes:
       name: the field's name.
-      meaning: what it is, as a sentence for the documentation.
-      kind: the type of its values, without their items and without None.
+      meaning: what the field is, as a sentence for the documentation.
+      kind: the type of the field's values: without the type of items, and without None.
       default: its value if it is not set; `REQUIRED` for none.
       example: a value as a config writes it.
-      check: raises for a value that it cannot have; None if the type is check enough.
+      check: raises for a value that the field cannot have; None if a check of the type is enough.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Declaration:
 
 
 _RUNTIME_TYPES: Mapping[Any, Any] = {Sequence: (list, tuple), float: (int, float)}
-"""By declared type, the types of its values in a config, if they differ."""
+"""By declared type, the types that values have in a config, if these differ from it."""
 
 
 def declare(
@@ -106,7 +106,7 @@ def declared(settings: type[Any]) -> dict[str, Declaration]:
 
 
 def _outer_kind(kind: Any) -> Any:
-    """Returns a type without its items, and a union without None."""
+    """Returns a type without the type of its items, and a union without None."""
     is_union = get_origin(kind) in (Union, types.UnionType)
     members = get_args(kind) if is_union else (kind,)
     outer = [get_origin(member) or member for member in members]

@@ -1,4 +1,7 @@
-"""Converts grids of values: nested like a config, to columns, to points."""
+"""Converts a grid of values, nested like a config, to columns and to points.
+
+A column is the list of values of one config field. A point has one value for each column.
+"""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,15 +19,15 @@ def flatten(grid: Section, where: str = 'grid') -> dict[str, list[Any]]:
 
     Args:
       grid: lists of values at its leaves, nested like the config.
-      where: its path, for errors.
+      where: the grid's path, for errors.
 
     Returns:
       The values by dotted path.
 
     Raises:
-      ValueError: for what is no mapping, or a column that is named twice (``a.b`` and ``b`` within
-        ``a``). For a leaf that is no list, is empty or holds objects: values are written to each
-        line of metrics, and tell programs apart.
+      ValueError: if the grid is no mapping, or a column is named twice (``a.b`` and ``b`` within
+        ``a``). Also if a leaf is no list, is empty, or holds objects: values must be plain, since
+        each line of metrics has them and they tell programs apart.
     """
     if not isinstance(grid, Mapping):
         requirement = "be lists of values by name, such as {'learning_rate': [0.1]}"
@@ -64,7 +67,7 @@ def _column(path: str, values: object) -> list[Any]:
 
 
 def _plain_value(path: str, value: object) -> Any:
-    """Converts an entry of a column from an array, if it is one; raises if it is not plain."""
+    """Returns an entry of a column as a plain value, also an array; raises for anything else."""
     plain = value.tolist() if hasattr(value, 'tolist') else value
     if not _is_plain(plain):
         requirement = 'hold numbers, names or lists'
@@ -87,7 +90,7 @@ def points(columns: GridColumns, mode: str) -> list[Point]:
         point per row.
 
     Returns:
-      The points; a single empty one for no columns.
+      The points; a single empty point if there are no columns.
 
     Raises:
       ValueError: for an unknown mode, columns of unequal length, or a point that comes twice.

@@ -1,6 +1,7 @@
 """Separates traced functions from the arrays that they close over.
 
-Two functions of equal structure compute the same with other numbers, so one program serves both.
+Two functions of equal structure run the same operations on other arrays, so one compiled program
+serves both.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -18,8 +19,8 @@ class Traced(NamedTuple):
     """Holds a traced function.
 
     Attributes:
-      structure: equal for functions that differ only in the arrays that they close over.
-      constants: those arrays.
+      structure: what the function does, equal for functions that differ only in closed-over arrays.
+      constants: the arrays that the function closes over.
       shapes: shapes and dtypes of the outputs.
       bind: ``constants -> function``, the traced function with other arrays.
     """
@@ -37,7 +38,7 @@ def trace(function: Callable[..., PyTree], *inputs: PyTree) -> Traced:
 
     Args:
       function: of pytrees, without side effects.
-      *inputs: what it takes, or the shapes.
+      *inputs: the function's inputs, or their shapes.
 
     Returns:
       The traced function. ``bind(constants)`` is a function to be called within other traced

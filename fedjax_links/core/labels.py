@@ -8,11 +8,11 @@ from fedjax_links.base import ExampleGenerator, Problem
 def class_labels(problem: Problem) -> np.ndarray | None:
     """Returns the class of each stored example; None where examples have no single class.
 
-    That is so without labels, with real numbers or several tokens as labels, and where an
-    `ExampleGenerator` makes the examples.
+    Examples have no single class if there are no labels, or if labels are real numbers or several
+    tokens. The same holds if an `ExampleGenerator` makes the examples.
 
     Args:
-      problem: the problem, or what stands in for one and has ``data``.
+      problem: the problem, or an object with the same ``data`` and ``owned``.
 
     Returns:
       int[E], or None.

@@ -49,13 +49,13 @@ def host_bytes(root: Path = Path('/')) -> int | None:
 
 
 class _GroupFiles(NamedTuple):
-    """Names the files with the memory of control groups, which differ by version.
+    """Names the files that hold the memory of control groups; the names differ by version.
 
     Attributes:
-      mount: of the groups, below ``sys/fs/cgroup``.
+      mount: the folder of the groups, below ``sys/fs/cgroup``.
       limit: the file with the limit.
       usage: the file with the memory in use.
-      droppable: the field of ``memory.stat`` with the part of it that can be dropped, caches.
+      droppable: the field of ``memory.stat`` with the memory in use that can be dropped: caches.
     """
 
     mount: str
@@ -107,10 +107,10 @@ def peak_bytes(
     Args:
       compiled: the program, as one device runs it.
       num_copies: how many devices or threads run it at the same time in one memory.
-      num_outputs: how many outputs of each are in memory at once.
+      num_outputs: how many outputs of each copy are in memory at once.
 
     Returns:
-      Bytes of that memory.
+      Bytes, for all copies together.
     """
     sizes = compiled.memory_analysis()
     if not sizes:
@@ -134,7 +134,7 @@ def refuse_if_above(available: int | None, needed: int, user: str) -> None:
     Args:
       available: free bytes; None if unknown, which raises nothing.
       needed: bytes.
-      user: what needs them, for the error.
+      user: what needs the bytes, for the error.
 
     Raises:
       ValueError: naming both numbers.
@@ -148,11 +148,11 @@ def refuse_if_above(available: int | None, needed: int, user: str) -> None:
 
 
 def lanes_that_fit(lane_bytes: int, num_lanes: int) -> int:
-    """Returns how many lanes fit into free memory side by side, at least one.
+    """Returns how many lanes (single simulations) fit into free memory at once, at least one.
 
     Args:
       lane_bytes: bytes of a lane's state; a round is assumed to need twice as much in addition.
-      num_lanes: the largest number.
+      num_lanes: the largest number to return.
     """
     free = available_bytes()
     if free is None:

@@ -1,8 +1,8 @@
 """Describes how a pytree with client tables lies on a mesh, as seen from outside of it.
 
-Inside a mesh each device has a `meshes.TableShard` of K rows. Outside, the D devices together have
-an array of D * K rows, of which the last D * K - N are padding. On the host of one of several
-processes there are the `LocalRows` of its devices.
+A client table has a row for each of the N clients. Inside a mesh of D devices, each device has a
+`meshes.TableShard` of K rows. From outside, a table is one array of D * K rows, and all rows after
+the first N are padding. With several processes, each host has the `LocalRows` of its own devices.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ class LocalRows:
 
     Attributes:
       rows: [k, ...], of consecutive clients.
-      first: the first of these clients.
+      first: the id of the first of these clients.
       num_clients: N, of the full table.
     """
 
@@ -47,7 +47,7 @@ class LocalRows:
         """Returns a part of the table.
 
         Args:
-          index: slices of the full table without steps, whose rows are held here.
+          index: slices of the full table, without steps, whose rows are all held here.
         """
         row_slice, *other_slices = index
         start = None if row_slice.start is None else row_slice.start - self.first
@@ -62,14 +62,14 @@ TableLeaf: TypeAlias = jax.Array | np.ndarray | LocalRows
 class Layout:
     """Shards a pytree with client tables, such as a federation's state, on a mesh.
 
-    From outside, its tables have leaves [N, ...], or [D * K, ...] with the padding of all shards.
-    Only the latter can stay sharded if the D devices do not divide the N clients.
+    From outside, tables have leaves [N, ...], or leaves [D * K, ...] with the padding of all
+    shards. If D does not divide N, only tables with padding can stay sharded.
     """
 
     def __init__(
         self, make: Callable[..., PyTree], mesh: jax.sharding.Mesh, *arguments: PyTree
     ) -> None:
-        """Finds the tables by tracing.
+        """Finds the tables of the pytree by tracing ``make``.
 
         Args:
           make: makes the pytree, outside and inside a mesh.
@@ -77,7 +77,7 @@ class Layout:
           *arguments: of ``make``, replicated; arrays or their shapes.
 
         Raises:
-          ValueError: for what is no mesh, or other axes.
+          ValueError: if ``mesh`` is no mesh, or has other axes.
         """
         if not isinstance(mesh, jax.sharding.Mesh):
             requirement = 'be a mesh, such as `machines.devices.mesh(2)`'
@@ -119,16 +119,17 @@ class Layout:
     def advance(
         self, run: Callable[..., tuple[PyTree, ...]], values: PyTree, *arguments: PyTree
     ) -> tuple[PyTree, ...]:
-        """Runs a function of such a pytree on the mesh.
+        """Runs a function of the pytree on the mesh.
 
         Args:
           run: ``(pytree, *arguments) -> (new pytree, output, further output)``, inside the mesh.
-          values: the pytree from outside, its tables with N or D * K rows; None for ``run`` to make
-            the pytree.
+          values: the pytree as seen from outside, with tables of N or D * K rows. If None, ``run``
+            makes the pytree.
           *arguments: replicated.
 
         Returns:
-          What ``run`` returns. Tables have as many rows as those of ``values``, N by default.
+          What ``run`` returns. Tables have as many rows as the tables of ``values``; N rows if
+          ``values`` is None.
         """
 
         def run_on_device(
@@ -176,7 +177,8 @@ class Layout:
 
         Args:
           leaves: from inside, tables with D * K rows.
-          is_padded: whether tables keep their padding; otherwise they get N rows.
+          is_padded: whether tables keep their padding. Otherwise only the N rows of clients are
+            left.
         """
         if not is_padded:
             leaves = self._map_tables(self._without_padding, leaves)
@@ -200,7 +202,7 @@ class Layout:
     def _map_tables(
         self, change: Callable[[Any, int], TableLeaf], values: PyTree
     ) -> list[TableLeaf]:
-        """Returns the leaves of a pytree, with ``change(leaf, N)`` in place of those of tables."""
+        """Returns the leaves of a pytree, with ``change(leaf, N)`` for leaves of tables."""
         pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
         return [
             a if num_clients is None else change(a, num_clients)

@@ -1,9 +1,10 @@
 """Stores client tables on a mesh of devices, and moves rows between them.
 
 A program runs inside a mesh if it is the body of a `jax.shard_map` over an axis ``'clients'``, as
-in `simulation.simulate`. Client tables are sharded: a device stores a `TableShard` of each. All
-other arrays are replicated. Devices exchange rows and never add them up on the way, so no sum
-depends on the number of devices. `mesh_layouts` has the view from outside of the mesh.
+in `simulation.simulate`. A client table has a row for each client. Tables are sharded: each device
+stores a `TableShard` of every table. All other arrays are replicated. Devices exchange rows and
+never add them up on the way, so no sum depends on the number of devices. `mesh_layouts` has the
+view from outside of the mesh.
 """
 
 import dataclasses
@@ -70,7 +71,7 @@ def rows_of(table: PyTree) -> PyTree:
 
 
 def paired(one: PyTree, other: PyTree) -> PyTree:
-    """Joins two client tables, or this device's shards of them, into one of pairs of rows."""
+    """Joins two client tables, or this device's shards of both, into one table of paired rows."""
     if not isinstance(one, TableShard):
         return one, other
     return TableShard((one.rows, other.rows), one.num_clients)
@@ -97,7 +98,7 @@ def _local_slice(values: jax.Array, size: int) -> jax.Array:
 
 
 def _local_indices(ids: jax.Array, num_clients: int) -> jax.Array:
-    """Returns the rows in which this device stores clients; K for clients of other devices."""
+    """Returns the indices of clients' rows in this device's shard; K for other devices' clients."""
     size = _shard_size(num_clients)
     indices = ids - jax.lax.axis_index(AXIS) * size
     is_here = (indices >= 0) & (indices < size) & (ids < num_clients)
@@ -105,11 +106,11 @@ def _local_indices(ids: jax.Array, num_clients: int) -> jax.Array:
 
 
 def fetch_rows(ids: jax.Array, shard: TableShard) -> PyTree:
-    """Fetches the rows of clients that train here from the devices that store them.
+    """Fetches the rows of the clients that train on this device from the storing devices.
 
     Args:
       ids: int32[D * w], below N: w clients that train on each of the D devices.
-      shard: of this device.
+      shard: this device's shard of the table.
 
     Returns:
       Leaves [w, ...], the rows of the w clients that train here.
@@ -123,7 +124,8 @@ def fetch_rows(ids: jax.Array, shard: TableShard) -> PyTree:
         return jax.lax.all_to_all(a, AXIS, 0, 0)
 
     received = _in_one_buffer(exchange, sent, leading_axes=1)
-    # Each device has sent a row for each client; take that of the device that stores it.
+    # Each device has sent a row for each client. Take the row from the device that stores the
+    # client.
     storing_device = _local_slice(ids, width) // _shard_size(shard.num_clients)
     slots = jnp.arange(width)
     return barrier(jax.tree.map(lambda a: a[storing_device, slots], received))
@@ -140,7 +142,7 @@ def store_rows(shard: TableShard, ids: jax.Array, new_rows: PyTree) -> TableShar
 
 
 def gather(values: PyTree) -> PyTree:
-    """Gathers values of all devices: leaves [D, ...] of leaves [...]."""
+    """Gathers the values of all devices: leaves [...] become leaves [D, ...]."""
 
     def gather_leaf(a: jax.Array) -> jax.Array:
         return jax.lax.all_gather(a, AXIS)
@@ -171,7 +173,8 @@ def mean(shard: TableShard, dtypes: PyTree) -> PyTree:
         by_column = jax.lax.all_to_all(flat, AXIS, 1, 0, tiled=True)
         total = by_column[:num_clients].astype(dtype)
         while total.shape[0] > 1:
-            # Add the rows behind the largest power of two below their number to the first ones.
+            # `half` is the largest power of two below the number of rows. Add the rows behind it to
+            # the first rows.
             half = 2 ** ((total.shape[0] - 1).bit_length() - 1)
             num_pairs = total.shape[0] - half
             sums = total[:num_pairs] + total[half:]

@@ -84,7 +84,7 @@ def step_keys(key: Key, num_steps: int) -> Key:
 def uniform(key: Key, shape: tuple[int, ...] = ()) -> Array:
     """Draws uniform numbers in [0, 1), float32 whatever the default precision.
 
-    So a run in double precision meets the links of the run in single precision.
+    So a run in double precision has the same links as the run in single precision.
     """
     return jax.random.uniform(key, shape, 'float32')
 
@@ -92,9 +92,9 @@ def uniform(key: Key, shape: tuple[int, ...] = ()) -> Array:
 def integers(key: Key, shape: tuple[int, ...], count: Array | int) -> Array:
     """Draws uniform integers from ``0, ..., count - 1``, int32 whatever the default precision.
 
-    It computes ``floor(bits * count / 2^32)`` of 32 random bits, exactly. So it draws bits once,
-    where `jax.random.randint` splits the key and draws twice. The probability of a number differs
-    from ``1 / count`` by less than 2^-32.
+    The result is ``floor(bits * count / 2^32)`` of 32 random bits, computed exactly. Bits are drawn
+    once, while `jax.random.randint` splits the key and draws twice. The probability of a number
+    differs from ``1 / count`` by less than 2^-32.
 
     Args:
       key: the draw's key.
@@ -139,8 +139,8 @@ def seed_column(seeds: Iterable[int]) -> np.ndarray:
 
     Raises:
       ValueError: if ``seeds`` is a set, empty, or cannot be iterated over. If a seed is outside
-        ``[0, 2**32)``, in place of which JAX silently takes a small one. If a seed occurs twice, as
-        its results are one sample.
+        ``[0, 2**32)``, as JAX would silently use a smaller seed. If a seed occurs twice, as both
+        results are the same sample.
     """
     is_list = np.iterable(seeds) and not isinstance(seeds, set | frozenset)
     if not is_list:

@@ -1,6 +1,7 @@
 """Names the records of plain values that configs, plans and run folders pass on.
 
-Their values are what JSON holds: None, flags, numbers, texts, lists and further records.
+Values of a record are what JSON holds: None, flags, numbers, texts, lists and further records. A
+lane is one simulation of a run, see `planning.lanes.Lane`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ Labels of algorithms and patterns, candidate models, metrics and their direction
 seeds and numbers of rounds: all that reports need.
 """
 LaneLabels: TypeAlias = Mapping[str, Any]
-"""What identifies a lane: ``stage``, ``algorithm``, ``pattern``, ``seed``, columns of its point."""
+"""What identifies a lane: ``stage``, ``algorithm``, ``pattern``, ``seed``, values of its point."""
 MetricsRow: TypeAlias = Mapping[str, Any]
 """What one evaluation of a lane measured: ``round``, and a number by metric."""
 
@@ -24,9 +25,9 @@ class LaneMetadata(TypedDict):
     """Holds what a store records about a lane.
 
     Attributes:
-      labels: with the stage.
+      labels: what identifies the lane, with its stage.
       position: the indices of the lane's series and of its seed.
-      num_rounds: its length.
+      num_rounds: the lane's length.
     """
 
     labels: LaneLabels

@@ -55,8 +55,8 @@ def cite(*references: str) -> Callable[[_Factory], _Factory]:
     r"""Marks a factory with its sources: ``@cite('mcmahan2017communication')``.
 
     Args:
-      *references: the source of the method first, then what else the code follows. Keys of this
-        package's bibliography, or BibTeX entries in the form of `Reference`.
+      *references: the source of the method first, then what else the code follows. Each is a key of
+        this package's bibliography, or a BibTeX entry in the form of `Reference`.
 
     Returns:
       A decorator that returns the same factory.

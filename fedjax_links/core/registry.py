@@ -20,7 +20,7 @@ _FORMER_NAMES = {
 
 
 def current_name(name: Any) -> Any:
-    """Returns the present name of an entry that is named as before; others stay as they are."""
+    """Returns the present name for an entry's former name; any other name stays as it is."""
     return _FORMER_NAMES.get(name, name) if isinstance(name, str) else name
 
 
@@ -41,7 +41,7 @@ def entry_known_as(name: object, entries: Mapping[str, Any]) -> str | None:
 
     Args:
       name: what the user wrote; case and punctuation do not count.
-      entries: those of a registry.
+      entries: the entries of a registry.
 
     Returns:
       The name under which the entry is registered; None if there is no such entry.
@@ -72,12 +72,12 @@ class Traffic(NamedTuple):
     """Describes what the clients of an algorithm send, receive and compute.
 
     Attributes:
-      up: models that a client sends when its uplink delivers.
-      down: models that it receives.
-      peers: models that it sends over each of its edges that are up.
-      everyone: whether clients whose upload does not arrive train, too. None for an algorithm
-        with the option ``compute``: they train if it is ``'all'``.
-      default: what ``compute`` is by default, ``'active'`` or ``'all'``.
+      up: how many models a client sends when its uplink delivers.
+      down: how many models a client receives.
+      peers: how many models a client sends over each edge to a neighbour that is up.
+      everyone: whether clients whose upload does not arrive train, too. None for an algorithm with
+        the option ``compute``: such clients train if ``compute`` is ``'all'``.
+      default: the default of ``compute``, ``'active'`` or ``'all'``.
       awaits_compute: whether a round lasts as long as its local steps. False if a client trains
         before the round in which its update arrives.
       senders: ``(mask bool[T, N], options) -> bool[T, N]``, the clients that send and receive.
@@ -98,20 +98,21 @@ class AlgorithmEntry(NamedTuple):
     """Describes a registered algorithm; calling the entry calls its factory.
 
     Attributes:
-      factory: ``(local_train, **hyper_parameters) -> Algorithm``.
+      factory: ``(local_train, **hyper_parameters) -> Algorithm``, where ``local_train`` is a client
+        program: the local training of one client.
       example: values for the factory's required hyper-parameters.
       full_participation_is_fedavg: with every client active in every round, the server's trajectory
         is FedAvg's.
       empty_round_keeps_server: a round without active clients leaves the server model as it is.
       uses_links: only clients whose uplink delivers influence the server.
-      trains_on_batches: clients look at no examples but those their program draws.
+      trains_on_batches: clients read only the examples that their client program draws.
       client_program: factory of the client program that the algorithm is defined with, called as
         ``(learning_rate, *, local_steps, batch_size, **client_example)``; None for
         `local_training.local_sgd`.
       client_example: values for that factory's further required hyper-parameters.
       traffic: what its clients send, receive and compute.
-      also_known_as: names of methods that it is, or is with other options. They are no entries:
-        the error for one of them names the algorithm.
+      also_known_as: names of methods that this algorithm is, or is with other options. The registry
+        has no entries under these names: the error for one names this algorithm.
     """
 
     factory: Callable[..., Algorithm]
@@ -152,15 +153,15 @@ class ParticipationEntry(NamedTuple):
     Attributes:
       factory: the pattern's factory.
       example: ``num_clients -> Participation``, a typical instance.
-      cohort_size: ``num_clients -> int``, active clients of every round of the example, where that
-        number is fixed.
-      prob_is_marginal: over seeds, clients of the example are active as often as ``prob`` says in
-        every single round. False if that holds only over time, as for a cycle that begins with
-        an inactive phase.
-      carries_pattern: whether the carry is that of the argument ``pattern``, an inner pattern, or
-        differs from it only by the order in which a cap selects.
-      law: what is known exactly of who takes part, `participation.link_laws.LawInputs` to
-        `participation.link_laws.LinkLaw`; None for what is only simulated.
+      cohort_size: ``num_clients -> int``, how many clients are active in every round of the
+        example; None if their number varies.
+      prob_is_marginal: whether, in every single round, ``prob`` is the probability over seeds that
+        a client of the example is active. False if ``prob`` holds only over time, as for a cycle
+        that begins with an inactive phase.
+      carries_pattern: whether the carry is that of an inner pattern, the argument ``pattern``. A
+        carry that differs only by the order in which a cap selects clients counts, too.
+      law: the exact law of who takes part, a function from `participation.link_laws.LawInputs` to
+        `participation.link_laws.LinkLaw`. None for a pattern that can only be simulated.
     """
 
     factory: Callable[..., Participation]

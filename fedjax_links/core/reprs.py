@@ -45,10 +45,10 @@ def described(text_of: Callable[[Any], str]) -> Callable[[_Class], _Class]:
 
 
 def described_by(field: str) -> Callable[[_Class], _Class]:
-    """Describes an object of a few functions by the factory that defined one of them.
+    """Gives a tuple of functions a ``repr``: the factory that defined one of the functions.
 
     Args:
-      field: names the function; the factory defines it for each object.
+      field: the name of this function, which the factory defines anew for each object.
     """
 
     def text_of(instance: object) -> str:
@@ -124,7 +124,7 @@ def problem_text(problem: Any) -> str:
 
 
 def tests_text(problem: Any) -> str:
-    """Counts the evaluation examples and their clients; '' where they have no owners."""
+    """Counts the evaluation examples and their clients; '' if the examples have no owners."""
     if problem.eval_owned is None:
         return ''
     counts = np.asarray(problem.eval_owned.counts)
@@ -134,7 +134,7 @@ def tests_text(problem: Any) -> str:
 
 
 def span(least: str, most: str) -> str:
-    """Formats a range: ``3 to 5``, or one of them where they are equal."""
+    """Formats a range: ``3 to 5``, or a single number where both are equal."""
     return least if least == most else f'{least} to {most}'
 
 
@@ -160,7 +160,7 @@ def numbers(values: ArrayLike) -> str:
 
 
 def _factory_of(function: Callable[..., object]) -> str:
-    """Names the function that defined a function; if it is private, the module of the latter."""
+    """Names the factory that defined a function, or the function's module if it is private."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, '__qualname__', type(function).__name__).split(

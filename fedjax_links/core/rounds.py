@@ -99,7 +99,7 @@ def algorithm_step(
       ctx: the round.
 
     Returns:
-      Its next state; the metrics, and whether the server model and the loss are finite.
+      The algorithm's next state; the metrics, and whether server model and loss are finite.
     """
     output = algorithm.round_step(state, ctx, problem)
     contracts.check_round(state, output)
@@ -115,7 +115,8 @@ def count_rounds(
     """Updates everything but the states of algorithm and pattern for T rounds.
 
     Args:
-      state: the federation, with these two states after the rounds, all else before them.
+      state: the federation. The states of algorithm and pattern are from after the T rounds, all
+        else is from before them.
       links: the links of these rounds, leaves [T, ...].
       is_finite: bool[T], whether server model and loss were finite after each round.
 
@@ -145,7 +146,7 @@ def _count_uploads(
     """Counts the uploads that arrived in T rounds, whose indices are ``rounds``."""
     count, last_active = counters
     if isinstance(links, base.CohortLinkSample):
-        # In place, at the cost of the cohorts rather than of all clients.
+        # Update the counts in place: the cost follows the size of the cohorts, not N.
         round_of_slot = jnp.broadcast_to(rounds[:, None], links.ids.shape)
         count = count.at[links.ids].add(1, mode='drop')
         last_active = last_active.at[links.ids].max(round_of_slot, mode='drop')
@@ -168,7 +169,7 @@ def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
 
 
 def with_own_buffers(state: FederationState) -> FederationState:
-    """Copies the arrays of a state that are in it twice, so that all of it can be donated.
+    """Copies every array that occurs twice in a state, so that the whole state can be donated.
 
     XLA donates a buffer once. Under `jax.jit` the state has buffers of its own anyway.
     """

@@ -19,7 +19,7 @@ def scan(
     """Runs `jax.lax.scan` over rounds, with the same bits for any length.
 
     The compiler unrolls a loop that it knows to run once, and then rounds differently than in a
-    longer loop. So its bound is hidden behind the round counter, which is never below zero.
+    longer loop. So the loop's bound is hidden behind the round counter, which is never below zero.
     """
     if length > 1:
         return jax.lax.scan(step, state, inputs, length=length)
@@ -36,5 +36,5 @@ def scan(
 
 
 def flat(outputs: PyTree) -> PyTree:
-    """Joins blocks of rounds: leaves [T, ...] of leaves [blocks, length, ...]."""
+    """Joins blocks of rounds: leaves [blocks, length, ...] become leaves [T, ...]."""
     return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), outputs)

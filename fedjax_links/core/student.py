@@ -1,4 +1,4 @@
-"""Judges means by Student's t, also by mixtures of its law and where values are equal."""
+"""Judges means by Student's t, by mixtures of t distributions, and where values are equal."""
 
 import math
 
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 EFFECT_VARIANCE = 4.0
 """Variance of the effect sizes over which `likelihood_ratio` averages.
 
-They are large, so that four seeds can show them.
+Such effects are large enough for four seeds to show.
 """
 # Chosen: metrics are float32, and a mean over examples may round several times.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
@@ -19,7 +19,7 @@ def mixture_cdf(
 ) -> float:
     """Returns the probability that a mixture puts below a point.
 
-    Its k-th component is the Student-t law of the mean of row k.
+    The k-th component of the mixture is the Student-t distribution of the mean of row k.
 
     Args:
       rows: float[K, S], row k holds the values of component k; rows with NaN have no probability.
@@ -42,8 +42,8 @@ def mixture_cdf(
 def mixture_p_value(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
     """Returns the two-sided p-value of zero under the mixture of `mixture_cdf`.
 
-    Rows that diverged may lie on either side of zero. So may rows of equal values, with the chance
-    that as many fair signs agree.
+    A row that diverged, with NaN, counts on both sides of zero. A row of equal values also counts
+    on both sides, but only times `chance_of_equal`.
 
     Args:
       rows: float[K, S], as in `mixture_cdf`.
@@ -61,7 +61,7 @@ def mixture_p_value(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> 
 
 
 def likelihood_ratio(t: float, count: int) -> float:
-    """Returns the likelihood averaged over effect sizes, divided by that of one mean.
+    """Returns the likelihood averaged over effect sizes, divided by the likelihood of one mean.
 
     The effect sizes are normal, with mean zero and variance `EFFECT_VARIANCE`.
     `evaluation.decide` has the formula.
@@ -106,7 +106,7 @@ def are_equal(values: ArrayLike, axis: int = 0) -> NDArray[np.bool_]:
 
     Args:
       values: float[..., S, ...].
-      axis: that of the S values.
+      axis: the axis of the S values.
     """
     values = np.asarray(values, np.float64)
     return _is_rounding(values, np.abs(values), axis)
@@ -115,8 +115,8 @@ def are_equal(values: ArrayLike, axis: int = 0) -> NDArray[np.bool_]:
 def chance_of_equal(count: int) -> float:
     """Returns the chance that ``count`` fair signs agree.
 
-    Equal values have no spread to judge their mean by, so their signs have to do. Under a symmetric
-    law around zero, all of them agree with this probability or less.
+    Equal values have no spread to judge their mean by, so only their signs count. Under a
+    distribution that is symmetric around zero, all signs agree with this probability or less.
     """
     return 2.0 ** (1 - count)
 
@@ -129,20 +129,21 @@ def equal_values_suffice(count: int, level: float) -> bool:
 def divergence_suffices(num_diverged: int, num_seeds: int) -> bool:
     """Returns whether diverged runs distinguish an algorithm from one whose runs all converged.
 
-    Suppose that both diverge with the same chance q. Then one of them alone diverges k times or
-    more with a probability of at most ``2 (1 - q)^S P(Binomial(S, q) >= k)``. For all q this is
-    below 4.1 % if k is at least four, or if all of three runs diverged.
+    Suppose that a run of either algorithm diverges with the same probability q. The probability
+    that only one of the algorithms diverges, and does so k times or more, is at most
+    ``2 (1 - q)^S P(Binomial(S, q) >= k)``. For all q this bound is below 4.1 % if k is at least
+    four, or if all of three runs diverged.
 
     Args:
-      num_diverged: k, how many runs of the one diverged.
-      num_seeds: S, the runs of each.
+      num_diverged: k, how many runs of the one algorithm diverged.
+      num_seeds: S, the number of runs of each algorithm.
     """
     least = 3 if num_seeds == 3 else 4
     return num_diverged >= least
 
 
 def paired(values: ArrayLike, baseline: ArrayLike) -> NDArray[np.float64]:
-    """Returns differences of single-precision numbers; equal ones get the same bits.
+    """Returns differences of single-precision numbers; equal differences get the same bits.
 
     Differences such as 0.84 - 0.83 and 0.75 - 0.74 differ by the rounding of their terms alone.
 
@@ -163,12 +164,13 @@ def paired(values: ArrayLike, baseline: ArrayLike) -> NDArray[np.float64]:
 def _is_rounding(
     results: NDArray[np.float64], magnitudes: NDArray[np.float64], axis: int
 ) -> NDArray[np.bool_]:
-    """Returns where results differ by no more than the rounding of what they come from.
+    """Returns where results differ by no more than the rounding of the numbers behind them.
 
     Args:
-      results: float64[..., S, ...], values or differences; those that are not finite differ.
+      results: float64[..., S, ...], values or differences; a result that is not finite differs from
+        all others.
       magnitudes: float64[..., S, ...], the largest number that each of them comes from.
-      axis: that of the S results.
+      axis: the axis of the S results.
     """
     largest = magnitudes.max(axis=axis)
     with np.errstate(invalid='ignore'):

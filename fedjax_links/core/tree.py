@@ -34,8 +34,8 @@ def add_compensated(
 ) -> PyTree:
     """Computes ``x + scale * y`` of a long running sum by Kahan's summation.
 
-    What a step loses to rounding is made up for in the next. So the sum stays within a few units in
-    the last place, however many steps there are.
+    The rounding error of a step is corrected in the next step. So the sum stays within a few units
+    in the last place, however many steps there are.
 
     Args:
       x: the sum so far.
@@ -103,13 +103,14 @@ def round_to(x: PyTree, like: PyTree) -> PyTree:
         new = jnp.finfo(b.dtype)  # type: ignore[no-untyped-call]
         if new.nmant >= old.nmant and new.nexp >= old.nexp:
             return a
-        # Of float16's own subnormal numbers it would keep too few digits.
+        # In float16, `reduce_precision` would keep too few digits of subnormal numbers.
         wide = a.astype(sum_dtype(a.dtype))
         rounded = jax.lax.reduce_precision(
             wide, exponent_bits=new.nexp, mantissa_bits=new.nmant
         )
         if new.nexp < jnp.finfo(wide.dtype).nexp:  # type: ignore[no-untyped-call]
-            # It replaces by zero what is subnormal in the new dtype, which a cast keeps.
+            # `reduce_precision` makes numbers zero that are subnormal in the new dtype; a cast
+            # keeps them.
             step = float(new.smallest_subnormal)
             is_subnormal = jnp.abs(wide) < float(new.smallest_normal)
             rounded = jnp.where(is_subnormal, jnp.round(wide / step) * step, rounded)
@@ -146,7 +147,7 @@ def cast_like(x: PyTree, like: PyTree) -> PyTree:
 def select(condition: Array, x: PyTree, y: PyTree) -> PyTree:
     """Selects ``x`` where a scalar condition holds, else ``y``.
 
-    It never multiplies, so NaN in the other one cannot leak.
+    Nothing is multiplied, so NaN in the pytree that is not selected cannot leak.
     """
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b.astype(a.dtype)), x, y)
 

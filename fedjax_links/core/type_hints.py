@@ -32,7 +32,7 @@ def matches_annotation(value: object, annotation: Any) -> bool:
 
     Args:
       value: anything; a value that is not plain always matches.
-      annotation: that of the parameter.
+      annotation: the parameter's annotation.
     """
     # Parts of experiments are named tuples and have fields.
     is_plain = isinstance(value, _PLAIN) and not hasattr(value, '_fields')

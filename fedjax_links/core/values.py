@@ -1,10 +1,10 @@
-"""Tells plain values of users apart; needs no library, so that exact theory may use it too."""
+"""Tells users' plain values apart. The module needs no library, so exact theory can use it too."""
 
 from typing import Any
 
 
 def has_flag(value: object) -> bool:
-    """Returns whether a value, or one in nested lists, is True or False.
+    """Returns whether a value, or an entry of nested lists, is True or False.
 
     In a list with numbers, NumPy converts True and False to 1 and 0.
 
