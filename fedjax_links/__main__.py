@@ -19,7 +19,7 @@ _COMMANDS = Path(__file__).parent / 'cli'
 
 
 def commands() -> dict[str, str]:
-    """Lists the commands: the modules of their folder that define ``main``.
+    """Lists the commands: the modules of the folder ``cli`` that define ``main``.
 
     Returns:
       What each command does, by name. Modules are read and not imported.
@@ -32,8 +32,8 @@ def configs() -> dict[str, dict[str, str]]:
     """Lists the configs that ``--config`` takes by name.
 
     Returns:
-      For each command that a config's docstring names, what its configs run, by name. Modules
-      are read and not imported.
+      By command, then by name of a config: what the config runs. The docstring of a config names
+      its command. Modules are read and not imported.
     """
     from fedjax_links.config import shipped
 
@@ -62,7 +62,7 @@ def registries() -> dict[str, Mapping[str, Any]]:
     """Lists the tables of names that a config can use.
 
     Returns:
-      Factories by name, by the field or section that takes the name.
+      By title of a table, its factories by name.
     """
     from fedjax_links import algorithms, datasets, participation, problems
     from fedjax_links.config import registries as config_registries
@@ -73,7 +73,7 @@ def registries() -> dict[str, Mapping[str, Any]]:
     config_tables: dict[str, Mapping[str, Any]] = {}
     for name, table in vars(config_registries).items():
         is_public = name.isupper() and not name.startswith('_')
-        # A name that ends so is a collection of tables, each of which is listed itself.
+        # A name that ends so is a collection of tables. Each of these tables is listed itself.
         if is_public and not name.endswith('_TABLES'):
             config_tables[name.lower().replace('_', ' ')] = table
     return {
@@ -90,7 +90,7 @@ def registries() -> dict[str, Mapping[str, Any]]:
 
 
 def tables() -> dict[str, dict[str, str]]:
-    """Describes each name of `registries` in a line, and those that ``log`` takes."""
+    """Describes in a line each name of `registries`, and each name that ``log`` takes."""
     from fedjax_links.core import reprs
     from fedjax_links.runner import hooks
 
@@ -106,8 +106,8 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command that the first argument names, or lists commands and names.
 
     Args:
-      argv: the command line without the program; by default that of this process, which then
-        ends at an interrupt or when its output pipe closes.
+      argv: the command line without the program. By default the command line of this process. The
+        process then ends at an interrupt, or when its output pipe closes.
 
     Returns:
       Exit status: 0, or 2 for an unknown command.

@@ -41,7 +41,7 @@ Key = jax.Array
 Number = float | Array
 """A hyper-parameter: a Python number, or an array of shape [] that may be a tracer."""
 Numbers = Number | np.ndarray
-"""The same, or one for each client, float[N]."""
+"""A `Number`, or one number for each client, float[N]."""
 PyTree = Any
 Params = PyTree
 
@@ -93,8 +93,8 @@ class Rows(NamedTuple):
 
     Attributes:
       offsets: int32[N], first row of each client.
-      counts: int32[N], number of rows of each client: at least one if they are training examples,
-        perhaps none if they are for evaluation.
+      counts: int32[N], number of rows of each client: at least one for training examples, perhaps
+        none for evaluation examples.
     """
 
     offsets: Array
@@ -116,7 +116,7 @@ class ExampleGenerator:
 
 
 class LinearObjective(NamedTuple):
-    """States that the loss of a problem is that of a linear model, so its limits can be computed.
+    """States that a problem's loss is a linear model's, so that limits of training are computable.
 
     The scores of an example with inputs x are ``B^T x + b``. B and b are all parameters.
 
@@ -143,8 +143,8 @@ class ClientNames:
 
     Attributes:
       clients: names of the N clients, in order; empty if the data have none.
-      others: names of owners that do not train: first those that are held out, in the order of
-        evaluation data, then those that are left out.
+      others: names of owners that do not train. First come the owners held out for evaluation, in
+        the order of evaluation data, then the owners whose examples are left out.
     """
 
     def __init__(
@@ -180,8 +180,9 @@ class Problem:
 
     Examples are stored once, sorted by owner: client i owns rows ``offsets[i]`` to
     ``offsets[i] + counts[i]`` of each leaf of ``data``, so imbalance costs no memory. Or an
-    `ExampleGenerator` makes them whenever a client trains, and nothing is stored per client. Build
-    one with the constructors in `fedjax_links.problems`, which validate.
+    `ExampleGenerator` makes the examples whenever a client trains, and nothing is stored per
+    client. Build a problem with the constructors in `fedjax_links.problems`, which check their
+    arguments.
 
     Attributes:
       data: pytree with leaves [E, ...], E examples over all clients; or what an
@@ -199,13 +200,14 @@ class Problem:
       larger_is_better: names of the metrics that are better when larger; all others are then
         better when smaller. None: not stated, so only ``loss`` and ``distance`` have a known
         direction (smaller).
-      attainable: the best value that any model can have, float64[] on the host, for those metrics
-        where it is known.
+      attainable: by metric, the best value that any model can have, float64[] on the host. Metrics
+        whose best value is unknown are absent.
       objective: the form of the loss, from which limits are predicted; None if unknown.
-      held_out: True if ``eval_data`` are examples like those of ``data`` on which no client trains;
-        False if they are the clients' training examples; None if they are something else.
-      eval_owned: the rows of ``eval_data`` of each client, which may be none, and after them those
-        of owners that do not train; None if evaluation data have no owners.
+      held_out: True if ``eval_data`` are examples of the same form as ``data``, on which no client
+        trains. False if ``eval_data`` are the clients' training examples. None if ``eval_data`` are
+        something else.
+      eval_owned: which rows of ``eval_data`` each owner has: first the N clients, then the owners
+        that do not train. An owner may have no rows. None if evaluation data have no owners.
       named: names of the clients, by which recorded links are matched.
     """
 
@@ -253,7 +255,7 @@ class Problem:
 
     @property
     def offsets(self) -> Array:
-        """Returns int32[N], the first row of each client; all zero where none are stored."""
+        """Returns int32[N], the first row of each client; all zero where no examples are stored."""
         if isinstance(self.owned, ExampleGenerator):
             return jnp.zeros(self.num_clients, jnp.int32)
         return self.owned.offsets
@@ -280,10 +282,10 @@ class Algorithm(NamedTuple):
     Attributes:
       init: ``(params, problem) -> state``.
       round_step: ``(state, context, problem) -> (state, RoundMetrics)``.
-      models: ``state -> {name: params}``; always ``'server'``, and ``'client_mean'`` if clients
-        keep models. All of them are evaluated.
+      models: ``state -> {name: params}``, the candidate models, which are all evaluated. There is
+        always ``'server'``, and ``'client_mean'``, the clients' mean, if clients keep models.
       client_models: ``state -> params``, the clients' own trained models, leaves [N, ...]; None if
-        they keep none, or only models of the server.
+        clients keep no models, or only copies of the server's.
     """
 
     init: Callable[[Params, Problem], PyTree]
@@ -300,12 +302,14 @@ class Participation(NamedTuple):
       init: ``key -> carry`` (Markov states, clocks, offsets; ``()`` when memoryless).
       sample: ``(carry, key, round) -> (carry, links)``, see `Links`.
       num_clients: N.
-      cycle: rounds after which links, or their probabilities, repeat; None if they do not.
-        Evaluations at a multiple of it would all see the same part of the cycle.
-      combinators: names of the combinators around it that pass its key on, from the inside out.
-        They keep apart the random streams of nested combinators (``participation.combining``).
-      client_names: names of the N clients of a recording, () if it numbers them; None for links
-        that belong to no particular clients.
+      cycle: number of rounds after which links, or their probabilities, repeat; None if they do not
+        repeat. Evaluations every multiple of ``cycle`` rounds would all see the same part of the
+        cycle.
+      combinators: names of the combinators (patterns made of patterns) around this pattern that
+        pass its key on, from the inside out. The names keep apart the random streams of nested
+        combinators (``participation.combining``).
+      client_names: names of the N clients of a recording of links; () if the recording numbers its
+        clients. None for links that belong to no particular clients.
     """
 
     init: Callable[[Key], PyTree]

@@ -35,12 +35,12 @@ def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, A
     Args:
       params: one candidate model.
       key: unused.
-      problem: a problem whose metrics take batches of examples, as those from arrays do.
+      problem: a problem whose metrics take batches of examples, as problems from arrays do.
 
     Returns:
-      ``{'train_<metric>': [], 'eval_<metric>': []}``; training examples count equally. Without
-      ``eval_`` where the problem is evaluated on its clients' own examples; with the summaries of
-      `over_clients` where evaluation data have owners.
+      ``{'train_<metric>': [], 'eval_<metric>': []}``; training examples count equally. There is no
+      ``eval_`` entry if the problem is evaluated on its clients' training examples. If evaluation
+      data have owners, the summaries of `over_clients` are added.
     """
     del key
     has_only_client_data = problem.held_out is False
@@ -66,11 +66,11 @@ def squared_gradient_norm(params: Params, key: Key, problem: Problem) -> Array:
     """Computes the squared norm of the gradient of the clients' mean loss.
 
     ``|| (1 / N) sum_i grad F_i(x) ||^2``, where F_i is the mean loss over client i's own training
-    examples, so that clients count equally. Each call passes once over all of them.
+    examples, so that clients count equally. Each call passes once over all of these examples.
 
     Args:
       params: x, one candidate model.
-      key: the randomness of the loss, such as that of dropout.
+      key: the randomness of the loss, such as dropout.
       problem: the problem with the N clients.
 
     Returns:
@@ -107,8 +107,8 @@ def with_gradient_norm(
       problem: any problem.
 
     Returns:
-      ``squared_gradient_norm``, and what `train_and_eval` returns, or the problem's own metrics if
-      it is not evaluated on examples.
+      ``squared_gradient_norm``, and the metrics of `train_and_eval`. A problem that is not
+      evaluated on examples has its own metrics in place of the latter.
     """
     measure = for_problem(problem)
     if measure is None:
@@ -166,11 +166,11 @@ def direction(problem: Problem, metric: str) -> str | None:
 
     Args:
       problem: the problem whose ``larger_is_better`` decides.
-      metric: as the problem names it, or with the ``train_`` or ``eval_`` of `train_and_eval`, or
-        the endings of `over_clients`.
+      metric: the name that the problem has for the metric. The name may have the ``train_`` or
+        ``eval_`` of `train_and_eval`, and an ending of `over_clients`.
 
     Returns:
-      ``'max'`` or ``'min'``. Where the problem does not state it, ``'min'`` for ``loss``,
+      ``'max'`` or ``'min'``. If the problem states no directions, ``'min'`` for ``loss``,
       ``distance`` and spreads, and None for other metrics.
     """
     names: set[str] = set()

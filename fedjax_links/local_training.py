@@ -1,6 +1,8 @@
 """Runs client programs over a cohort.
 
-`clients.programs` defines client programs. Its names can be imported from here, too.
+A client program is the local training of one client. `clients.programs` defines such programs, and
+its names can be imported from here, too. A cohort lists the clients that compute in a round
+(`clients.cohorts`). A chunk is a group of a cohort's clients that train in parallel.
 """
 
 import math
@@ -37,12 +39,12 @@ _CHUNK_SIZE = 10
 # On a CPU, models with at least this many parameters train one by one: there it was two to three
 # times as fast.
 _ONE_BY_ONE_PARAMETERS = 2**14
-# On a CPU, bounds of a chunk if all clients train: clients, and their parameters together. Not
-# measured.
+# On a CPU, if all clients train, a chunk has at most so many clients, and its clients together have
+# at most so many parameters. Not measured.
 _WIDE_CHUNK_SIZE = 128
 _WIDE_CHUNK_PARAMETERS = 2**18
-# On an accelerator a chunk takes at most one of this many parts of the memory, and as many of the
-# clients if the size of the cohort varies. Not measured.
+# On an accelerator a chunk takes at most the memory divided by this number. If the size of the
+# cohort varies, the largest size is divided by this number, too. Not measured.
 _PARTS = 8
 # Copies of the parameters while a client trains: start, model, gradient, update.
 _COPIES = 4
@@ -108,9 +110,10 @@ def train_cohort(
       cohort: who trains.
       ctx: the round.
       problem: data and loss.
-      per_client: the body of the loop, written for one client: ``(train, client, row) ->
-        (Contribution, new row)``. ``train`` is a `Train` that returns its `LocalUpdate`,
-        ``client`` its id, and ``row`` its row of ``client_tree``.
+      per_client: the body of the loop, written for one client:
+        ``(train, client, row) -> (Contribution, new row)``. ``train`` is the client's `Train`,
+        which returns a `LocalUpdate`. ``client`` is the client's id, and ``row`` the client's row
+        of ``client_tree``.
       client_tree: leaves [N, ...], what clients keep between rounds; ``()`` for nothing.
 
     Returns:
@@ -150,7 +153,7 @@ def sum_updates(
       ctx: the round.
       problem: data and loss.
       start: the model that all clients start from, usually the server's.
-      weights: float[N], w_i, or ``client id -> w_i``; one by default.
+      weights: float[N], w_i, or ``client id -> w_i``; all are 1 by default.
 
     Returns:
       The weighted sum of the updates and the sum of the losses, zeros if the cohort is empty, in
@@ -181,10 +184,10 @@ def _default_chunk_size(cohort: Cohort, problem: Problem) -> int:
 
 
 def _width_on_cpu(num_parameters: int, is_everyone: bool) -> int:
-    """Returns the width on a CPU.
+    """Returns the width of a chunk on a CPU: how many clients train in parallel.
 
-    Large models train one by one, as they gain nothing in parallel. Chunks are small if the size
-    of the cohort varies, since empty slots cost as much as clients.
+    Clients with large models train one by one, as parallel training gains nothing there. Chunks are
+    small if the size of the cohort varies, since empty slots cost as much as clients.
     """
     if num_parameters >= _ONE_BY_ONE_PARAMETERS:
         return 1
@@ -197,15 +200,15 @@ def _width_on_cpu(num_parameters: int, is_everyone: bool) -> int:
 def _width_on_accelerator(
     num_slots: int, size: Array | int, client_bytes: int, device_bytes: int | None
 ) -> int:
-    """Returns the width on an accelerator: the cohort, or an eighth of it if its size varies.
+    """Returns the width on an accelerator: the cohort's size, or an eighth of it if that varies.
 
-    It is less if an eighth of the memory would not hold it. This counts all memory, not what is
-    free: the width is an order of additions, and a run that resumes on a busier device has to keep
-    its bits.
+    The width is less if the chunk would need more than an eighth of the memory. All memory counts,
+    not only free memory: the width decides the order of additions, and a run that resumes on a
+    busier device has to keep its bits.
 
     Args:
       num_slots: the largest possible size of the cohort.
-      size: of the cohort; an int if it is fixed.
+      size: the size of the cohort; an int if the size is fixed.
       client_bytes: memory of a client while it trains.
       device_bytes: memory of the device; None if unknown.
     """

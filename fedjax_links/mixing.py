@@ -1,10 +1,10 @@
 """Mixes client models by the matrix W of a participation mask: dense, or factored in O(N).
 
-``W_ij = 1/|A|`` for i, j in the active set A, and the identity elsewhere: the clients that the
-server reaches average their models, the others keep theirs. W is symmetric, doubly
-stochastic and a projection; an empty or single-client round gives the identity.
+``W_ij = 1/|A|`` for i, j in the active set A, and W is the identity elsewhere. So active clients
+average their models, and each other client keeps its own. W is symmetric, doubly stochastic and a
+projection; an empty or single-client round gives the identity.
 
-Weights of links between clients are here, too.
+This module also has the weights of links between clients, `metropolis_weights`.
 
 References: Xiang et al. 2023, section IV (the matrix before eq. 3).
 """
@@ -68,7 +68,7 @@ def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
 
 
 def mix(mask: Array, client_tree: PyTree) -> PyTree:
-    """Applies W without building it: active rows become their mean, the others stay; O(N).
+    """Applies W without building it: active rows become their mean, other rows stay; O(N).
 
     Args:
       mask: bool[N].
@@ -90,11 +90,11 @@ def metropolis_weights(neighbours: Array, edges: Array) -> Array:
     """Computes Metropolis weights of edges that are up: ``1 / (1 + max(d_i, d_j))``, d degrees.
 
     With the rest of every row on the diagonal, ``M_ii = 1 - sum_j M_ij``, the matrix is symmetric
-    and doubly stochastic, whatever is up.
+    and doubly stochastic, whichever edges are up.
 
     Args:
       neighbours: int32[N, K], see `fedjax_links.base.PeerLinkSample`.
-      edges: bool[N, K], which are up, symmetric.
+      edges: bool[N, K], whether each edge is up; symmetric.
 
     Returns:
       float[N, K], M_ij for j the k-th neighbour of i; zero where the edge is down.
@@ -120,7 +120,7 @@ def metropolis_weights(neighbours: Array, edges: Array) -> Array:
 
 
 def _check_mask(mask: object) -> None:
-    """Raises unless it is an array bool[N], or one of zeros and ones."""
+    """Raises unless ``mask`` is an array bool[N], or an array [N] of zeros and ones."""
     kind, ndim = _kind(mask) or ('', 0)
     if kind not in 'biuf' or ndim != 1:
         raise errors.invalid('mask', 'be an array bool[N]', contracts.kind_of(mask))
@@ -134,14 +134,14 @@ def _check_leaves(client_tree: PyTree, num_clients: int) -> None:
         if not hasattr(leaf, 'shape') or leaf.shape[:1] != (num_clients,):
             requirement = f'have arrays [{num_clients}, ...] as leaves'
             raise errors.invalid('client_tree', requirement, contracts.kind_of(leaf))
-        # The mean of integers, cast back to them, would be cut.
+        # The mean of integers, cast back to integers, would be cut.
         if not jnp.issubdtype(leaf.dtype, jnp.inexact):
             requirement = 'have leaves of floating-point numbers'
             raise errors.invalid('client_tree', requirement, contracts.kind_of(leaf))
 
 
 def _check_edges(neighbours: Array, edges: Array) -> None:
-    """Raises unless these are arrays int[N, K], of clients, and bool[N, K]."""
+    """Raises unless ``neighbours`` is int[N, K] of client ids, and ``edges`` bool[N, K]."""
     if _kind(neighbours) not in {('i', 2), ('u', 2)}:
         got = contracts.kind_of(neighbours)
         raise errors.invalid('neighbours', 'be an array int[N, K]', got)

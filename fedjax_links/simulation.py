@@ -64,8 +64,8 @@ def simulate(
 ) -> SimulationResult:
     """Runs ``num_rounds`` rounds. Pure: the caller may jit, vmap, or map it.
 
-    Outside of `jax.jit` it compiles once for the same algorithm, pattern and ``eval_fn``. Make
-    these before a loop over keys. As under `jax.jit`, what they read from outside is read once.
+    Outside of `jax.jit`, calls with the same algorithm, pattern and ``eval_fn`` compile once. Make
+    these before a loop over keys. As under `jax.jit`, they read outside values once.
 
     Args:
       key: the run's key; links, batches and initial model depend on nothing else.
@@ -75,14 +75,14 @@ def simulate(
       num_rounds: T, at least 1.
       eval_every: rounds between evaluations, a divisor of ``num_rounds``. None evaluates once,
         after the last round, if ``eval_fn`` is given, and never otherwise.
-      eval_fn: ``(params, key, problem) -> pytree``, applied to every candidate model; the
-        problem's own metrics on its evaluation data by default.
+      eval_fn: ``(params, key, problem) -> pytree``, applied to every candidate model
+        (``algorithm.models``); the problem's own metrics on its evaluation data by default.
       initial_state: the state to resume from, with its round counter. With the same key, a
         simulation in pieces equals the simulation in one.
-      mesh: devices along an axis ``'clients'``, for large models. They divide the work of each
-        round's clients (see `cohorts`) and the client tables. In the result, a table's leaves
-        [N, ...] are sharded by client where the devices divide N. All else is replicated. Meshes of
-        any size give the same bits. Without a mesh the results are the same up to rounding.
+      mesh: devices along an axis ``'clients'``, for large models. The devices divide the work of a
+        round's clients (see `cohorts`) and the client tables (a row per client). In the result,
+        tables [N, ...] are sharded by client where the devices divide N. All else is replicated.
+        Meshes of any size give the same bits. Without a mesh, results are the same up to rounding.
 
     Returns:
       The final state, metrics per round and evaluations.
@@ -150,7 +150,7 @@ def _simulate(
     make = functools.partial(_init, algorithm, _pattern_or_sample(pattern, links))
     if state is None:
         state = make(problem, key)
-    elif not meshes.in_shard_map():  # There, tables may have padding.
+    elif not meshes.in_shard_map():  # On a mesh, tables may have padding.
         expected = jax.eval_shape(make, problem, key)
         contracts.check_fit(state, expected, has_pattern=pattern is not None)
 
@@ -196,7 +196,7 @@ def _simulate_on_mesh(
     carry = None
     if state is not None:
         if pattern is None:
-            # Precomputed links replace those of an earlier pattern, and leave its carry as it is.
+            # Precomputed links replace the links of an earlier pattern. The pattern's carry stays.
             assert not isinstance(links_source, Participation)
             carry = state.participation
             state = state._replace(participation=(), links=base.all_down(links_source))
@@ -226,9 +226,9 @@ def advance(
     `simulate` does the same with the links that its pattern samples.
 
     Args:
-      state: the federation after ``state.round`` rounds; the carry of its pattern stays.
+      state: the federation after ``state.round`` rounds; its pattern's carry stays as it is.
       key: the run's key, the same in every round.
-      links: those of the coming T rounds, leaves [T, ...].
+      links: the links of the coming T rounds, leaves [T, ...].
       algorithm: the algorithm.
       problem: data and loss.
 
@@ -317,7 +317,7 @@ def init(
       participation: the pattern. For links that are sampled elsewhere, the sample of a round or its
         shapes; the pattern's carry then is ``()``.
       problem: data, loss and initial parameters.
-      mesh: devices over which its tables are sharded. Where they do not divide the clients, tables
+      mesh: devices over which client tables are sharded. If their number does not divide N, tables
         end with padding.
 
     Returns:

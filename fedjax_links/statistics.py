@@ -15,7 +15,7 @@ UNDECIDED = 'not decided'
 
 _Doubles = NDArray[np.float64]
 
-_ROUNDING_OF_SHARES = 1e-9  # What their sum may differ from 1 by.
+_ROUNDING_OF_SHARES = 1e-9  # By how much the sum of shares may differ from 1.
 
 
 class Interval(NamedTuple):
@@ -112,9 +112,9 @@ def chosen_interval(
 ) -> Interval:
     """Returns a confidence interval that includes the uncertainty of hyperparameter selection.
 
-    The mean is that of the first row. The half width is such that the mean of a row, drawn with
-    probability ``shares``, lies within it with probability ``level``. With a single row it is
-    `seed_interval`.
+    The mean is the mean of the first row. Suppose that a row is drawn with the probabilities
+    ``shares``: its true mean lies in the interval with probability ``level``. With a single row the
+    interval is that of `seed_interval`.
 
     Args:
       values: float[K, S], a row for what was chosen, then one for each alternative. NaN and
@@ -168,12 +168,12 @@ def chosen_interval(
 def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
     """Returns the two-sided p-value of the hypothesis that the mean is zero.
 
-    For a single row it is that of Student's t test. For equal values it is the probability that
-    as many fair signs agree.
+    For a single row, the p-value is that of Student's t test. For equal values, the p-value is the
+    probability that as many fair signs agree.
 
     Args:
       values: float[K, S] or float[S], as in `chosen_interval`.
-      shares: float[K], as there.
+      shares: float[K], as in `chosen_interval`.
 
     Returns:
       In [0, 1]; 1 for a single seed, NaN where the first row diverged.
@@ -192,8 +192,8 @@ def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
 def anytime_p_value(differences: ArrayLike) -> float:
     """Returns a p-value of a mean of zero that stays valid whenever one stops adding seeds.
 
-    It is one over the likelihood ratio of `decide`. For normal differences with mean zero, the
-    probability that it ever falls to ``a`` is at most ``a``.
+    The p-value is one over the likelihood ratio of `decide`. For normal differences with mean zero,
+    the probability that the p-value ever falls to ``a`` is at most ``a``.
 
     Args:
       differences: float[S], one per seed.
@@ -225,7 +225,7 @@ def anytime_p_value(differences: ArrayLike) -> float:
 
 
 def benjamini_hochberg(p_values: ArrayLike, level: float = 0.05) -> NDArray[np.bool_]:
-    """Selects the significant ones of many tests at a given false discovery rate.
+    """Selects the significant tests among many, at a given false discovery rate.
 
     With ``p_(1) <= ... <= p_(K)`` the smallest k are significant, where k is the largest number
     with
@@ -285,7 +285,7 @@ def _differences(values: ArrayLike) -> _Doubles:
 
 
 def _rows_and_shares(values: ArrayLike, shares: ArrayLike) -> tuple[_Doubles, _Doubles]:
-    """Converts both to float64 arrays, checks them, and marks diverged runs by NaN."""
+    """Converts rows and shares to float64 arrays, checks both, and marks diverged runs by NaN."""
     rows = _doubles('values', values)
     weights = _doubles('shares', shares)
     if rows.ndim != 2 or not rows.size or weights.shape != rows.shape[:1]:
@@ -322,9 +322,9 @@ def decide(
 ) -> Verdict:
     """Decides between ahead, behind and equivalent, at any number of seeds.
 
-    The interval belongs to a confidence sequence. For normal differences, all of its intervals
-    contain the true mean together with probability ``level``. So one may stop as soon as there is
-    a verdict, or add seeds. A mean m is rejected once the mixture likelihood ratio
+    The interval belongs to a confidence sequence. For normal differences, all intervals of the
+    sequence together contain the true mean with probability ``level``. So one may stop as soon as
+    there is a verdict, or add seeds. A mean m is rejected once the mixture likelihood ratio
 
       ``(1 + n g)^(-1/2) ((1 + t^2 / (n - 1)) / (1 + t^2 / ((n - 1) (1 + n g))))^(n / 2)``
 

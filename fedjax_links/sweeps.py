@@ -1,4 +1,7 @@
-"""Runs a grid of hyper-parameters times seeds in one compiled program."""
+"""Runs a grid of hyper-parameters times seeds in one compiled program.
+
+A lane is one simulation of a sweep: a point of the grid with a seed.
+"""
 
 import functools
 import itertools
@@ -38,9 +41,10 @@ def sweep(
 ) -> SimulationResult:
     """Runs all grid points with all seeds in one compiled program, or one for each GPU.
 
-    A seed gives the same links and batches at all points, so differences between points are
-    paired. Swept values are traced: they may scale things, but not set shapes or loop lengths.
-    Both makers are first called with the numbers of each row, so that factories check them.
+    A seed gives the same links and batches at all points, so differences between points are paired.
+    Swept values are traced: they may scale things, but not set shapes or loop lengths. Both makers
+    are first called with the plain numbers of each row of the grid, so that factories check these
+    numbers.
 
     Args:
       make_algorithm: builds the algorithm from its columns of the grid, as keywords.
@@ -57,10 +61,10 @@ def sweep(
         `simulate`; ``'vmap'`` runs them side by side, equal up to rounding. By default ``'map'`` on
         CPU, where side by side gains nothing, and ``'vmap'`` elsewhere.
       devices: devices of this process, or a number of devices or of threads of a CPU. By default
-        all devices, or all cores of a CPU, but one thread of it under ``'vmap'``. Lanes are split
-        over them and advance at the same time. Under ``'map'`` their number changes no bit. Under
-        ``'vmap'`` lanes run in as few groups as fit into memory, at least one a device, and the
-        width of a group changes rounding.
+        all devices. On a CPU, by default all cores under ``'map'`` and one thread under ``'vmap'``.
+        Devices and threads share the lanes and run at the same time. Under ``'map'`` the number of
+        devices changes no bit. Under ``'vmap'`` lanes run in as few groups as fit into memory, at
+        least one per device. The width of a group changes rounding.
 
     Returns:
       A `SimulationResult` with leaves [G, S, ...], on the first device; lane ``[g, s]`` is
@@ -121,10 +125,10 @@ def sweep(
 def _check_values(
     maker: Callable[..., object], columns: Mapping[str, np.ndarray]
 ) -> None:
-    """Calls a maker with the numbers of each row of its columns, so that a factory checks them.
+    """Calls a maker with the plain numbers of each row of its columns, which a factory checks.
 
     Raises:
-      ValueError: if a factory refuses a value, with the point.
+      ValueError: if a factory refuses a value, naming the grid point.
     """
     checked = set()
     for point, row in enumerate(zip(*columns.values(), strict=True)):
@@ -190,7 +194,7 @@ def product(
 
 
 def _merged(values: Values, by_maker: Values) -> Values:
-    """Returns the values of both; raises for a maker that both have."""
+    """Joins two mappings of values by maker; raises for a maker that both have."""
     if not hasattr(values, 'items'):
         raise errors.invalid('values', _BY_MAKER, errors.text_of(values))
     for maker in by_maker:
