@@ -28,8 +28,9 @@ def to_dataset(
     """Returns metrics of clients as an ``xarray.Dataset``.
 
     Args:
-      measured: by pattern and algorithm.
-      facts: of the run; what it does not name is left out.
+      measured: the arrays by pattern and algorithm.
+      facts: the facts of the run. Patterns, algorithms and seeds that they do not name are left
+        out.
 
     Raises:
       ValueError: if nothing is left.
@@ -88,8 +89,9 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, dict[str, Any
     """Reads what was recorded of clients; empty if nothing was.
 
     Args:
-      folder: of a run.
-      num_rounds: of the run. What was recorded before it was extended is left out. Any by default.
+      folder: the folder of a run.
+      num_rounds: the run's number of rounds. Records from before the run was extended are left out.
+        By default all records are read.
 
     Returns:
       By pattern, the fields of `report.client_stats.Clients`: arrays and numbers, some by label.

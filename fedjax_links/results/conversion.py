@@ -31,18 +31,20 @@ def to_dataset(
     rounds: ArrayLike | None = None,
     names: Mapping[str, str] | None = None,
 ) -> LabelledResults:
-    """Returns any results as an ``xarray.Dataset`` with the attribute ``metric``, the one to show.
+    """Returns any results as an ``xarray.Dataset`` whose attribute ``metric`` is the one to show.
 
     Args:
-      data: `runs.Results`; such a data set, or a part of one; a `simulation.SimulationResult` of
-        one lane, of seeds [S] or of a sweep [G, S]; an array float[E] or float[S, E]; or a mapping
-        from labels to simulations or arrays, or to arrays by candidate model.
-      metric: which of the recorded metrics; by default the run's, or the first common one.
+      data: `runs.Results`, a data set in the form of `dataset`, or a part of either. Or a
+        `simulation.SimulationResult` of one lane (a single simulation), of seeds [S] or of a sweep
+        [G, S]. Or an array float[E] or float[S, E]. Or a mapping from labels to simulations, to
+        arrays, or to arrays by candidate model.
+      metric: which of the recorded metrics; by default the run's. For simulations, by default an
+        accuracy if there is one, else a loss or another metric.
       rounds: float[E]; by default those of simulations, else 1, 2, ...
-      names: names to show for labels; they go before those of the results.
+      names: names to show for labels, in place of the names in the results.
 
     Raises:
-      ValueError: naming what is unknown, or of the wrong shape.
+      ValueError: naming what is unknown, or what has the wrong shape.
     """
     results = _labelled(getattr(data, 'dataset', data), metric, rounds)
     if not all(results.sizes[dim] for dim in dataset.DIMS):
@@ -153,7 +155,7 @@ def _entries_to_dataset(
 
 
 def _with_text_labels(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns entries with their labels as texts; raises if there are none, or two are alike."""
+    """Returns entries with their labels as texts; raises if there are none, or equal labels."""
     if not entries:
         raise errors.invalid('data', 'hold at least one label', entries)
     labels = [str(label) for label in entries]
@@ -214,10 +216,10 @@ def _table_of_arrays(label: str, entry: Any, metric: str) -> Any:
 def _common_rounds(
     tables: Mapping[str, Any], simulated: Mapping[str, Any]
 ) -> np.ndarray:
-    """Returns the rounds of all evaluations, which arrays take from simulations if any.
+    """Returns the rounds of the evaluations; arrays take the rounds of the simulations, if any.
 
     Raises:
-      ValueError: for evaluations of other numbers or after other rounds.
+      ValueError: if labels differ in the number of evaluations, or simulations in the rounds.
     """
     lengths = {label: table['round'].nunique() for label, table in tables.items()}
     if len(set(lengths.values())) > 1:
@@ -237,7 +239,7 @@ def _common_rounds(
 def _table_of_simulation(result: Any) -> Any:
     """Returns a simulation's evaluations as a table.
 
-    It has a column ``point`` if there are several points.
+    The table has a column ``point`` if there are several points.
     """
     if not result.evals:
         requirement = 'have evaluations (`eval_every`)'

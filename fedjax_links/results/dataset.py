@@ -1,13 +1,15 @@
 """Results in one labelled form, an ``xarray.Dataset``.
 
-A series is an algorithm at one point of the grid. Each metric is a variable with the axes `DIMS`.
-It is NaN where nothing ran, and where a run diverged (a model of NaN has an accuracy too).
+A series is an algorithm at one point of the grid. A lane is one simulation: a series under a
+pattern, with a seed. Each metric is a variable with the axes `DIMS`. Its values are NaN where
+nothing ran, and where a lane diverged (a model of NaN has an accuracy too).
 
 Coordinates along ``series`` are ``algorithm``, ``main_model`` (the one that papers evaluate),
 ``complete`` (whether all evaluations are there) and the columns of the grid. A column is NaN for an
-algorithm without it. A pattern without the column has the same numbers at all of its values.
-``started`` marks the lanes of series that have started; with seeds until decided, only the lanes
-that ran. Other columns, such as rates that tuning chose, are coordinates along series and patterns.
+algorithm that does not take the column. A pattern that does not take the column has the same
+numbers at all values of the column. ``started`` marks the lanes of series that have started. If
+seeds were added until comparisons were decided, ``started`` marks only the lanes that ran. Other
+columns, such as rates that tuning chose, are coordinates along series and patterns.
 
 xarray is imported where results are read, never by `Experiment.run`.
 
@@ -44,7 +46,7 @@ LINE_COLUMNS = (
 MAIN = 'main'
 TUNING = 'tuning'
 TIE = 'tie'
-"""Stages of a run; ties are the near ties of tuning, which run again with the main seeds."""
+"""Stages of a run. Ties are values that tuning could not tell from the best: they run again."""
 
 Columns = Mapping[str, np.ndarray]
 LabelledResults: TypeAlias = Any
@@ -61,7 +63,7 @@ def label(algorithm: str, point: Point) -> str:
 
 
 def labels(members: Sequence[tuple[str, Point]]) -> list[str]:
-    """Names series: with all digits of their values if six do not tell them apart."""
+    """Names series: values have all digits if six digits do not tell the series apart."""
     short = [label(*member) for member in members]
     if len(set(short)) == len(short):
         return short
@@ -81,7 +83,7 @@ def describe_point(point: Point) -> str:
 
 
 def as_tuple(value: Any) -> Any:
-    """Returns a value with tuples for lists, which can be compared and grouped by."""
+    """Returns a value with tuples for lists: tuples can be compared and grouped by."""
     return tuple(map(as_tuple, value)) if isinstance(value, list | tuple) else value
 
 
@@ -101,8 +103,9 @@ def as_coordinate(values: Iterable[object]) -> np.ndarray:
     """Converts values to numbers or texts, as a netCDF file can hold them.
 
     Args:
-      values: numbers, NaN for a missing one; or other values. Of these a text stays, a missing
-        value becomes an empty text, and anything else becomes JSON, a list ``'[0.1, 0.2]'``.
+      values: numbers, with NaN for a missing one; or other values. Of other values, a text stays,
+        and a missing value becomes an empty text. Anything else becomes JSON: a list becomes
+        ``'[0.1, 0.2]'``.
     """
     plain = [value.tolist() if hasattr(value, 'tolist') else value for value in values]
     if all(isinstance(value, bool | int | float) for value in plain):
@@ -131,8 +134,8 @@ def read_attribute(results: LabelledResults, name: str) -> Any:
     """Reads an attribute that is a mapping, or None if it is missing.
 
     Args:
-      results: in this form, also when they come from a file.
-      name: of the attribute.
+      results: results in the form of this module, also if they were read from a file.
+      name: the name of the attribute.
     """
     value = results.attrs.get(name)
     return json.loads(value) if isinstance(value, str) else value
@@ -178,7 +181,7 @@ def tail(values: np.ndarray, fraction: float) -> np.ndarray:
 
 
 def num_last(count: int, fraction: float) -> int:
-    """Converts a fraction of the evaluations into a number, at least one."""
+    """Converts a fraction of the evaluations into a number of evaluations, at least one."""
     return max(1, round(fraction * count))
 
 
@@ -187,7 +190,7 @@ def check_name(argument: str, names: Iterable[str], others: Iterable[str] = ()) 
 
     Args:
       argument: the argument that holds the names, for errors.
-      names: of metrics or of columns of a grid.
+      names: names of metrics, or of columns of a grid.
       others: further names that are taken.
 
     Raises:
@@ -204,7 +207,7 @@ def curves(results: LabelledResults, model: str | None = None) -> dict[str, Curv
     """Returns the evaluations float[S, E] of the metric, by pattern, label and candidate model.
 
     Args:
-      results: in this form.
+      results: results in the form of this module.
       model: a candidate model, `ALL`, or None for the one that papers evaluate.
 
     Raises:
@@ -254,12 +257,12 @@ def counterpart(members: Members, label: str, algorithm: str) -> str | None:
 
     Args:
       members: all series, see `points`.
-      label: of the other series.
-      algorithm: whose series to find.
+      label: the label of the other series.
+      algorithm: the algorithm whose series to find.
 
     Returns:
-      The label of the first series that agrees. Several can, if the other series lacks a column.
-      None if there is none.
+      The label of the first series with equal values in these columns; None if there is no such
+      series. There may be several, if the other series lacks a column.
     """
     point = members[label][1]
     for candidate, (owner, other_point) in members.items():
@@ -271,8 +274,8 @@ def counterpart(members: Members, label: str, algorithm: str) -> str | None:
 def check_names(names: object, labels: Iterable[str]) -> None:
     """Raises unless names to show are texts by label.
 
-    Pictures share names, so those of labels that are not shown are allowed. But a label that is a
-    shown one misspelt, which has no name then, is a mistake.
+    Pictures share one mapping of names, so names of labels that are not shown are allowed. But a
+    key that looks like a misspelt label, while that label has no name, is a mistake.
     """
     if not isinstance(names, Mapping):
         raise errors.invalid('names', 'be names by label', errors.text_of(names))
@@ -286,7 +289,7 @@ def check_names(names: object, labels: Iterable[str]) -> None:
 
 
 def _is_misspelt(label: str, expected: str) -> bool:
-    """Returns whether letters are exchanged, or one is missing or too many.
+    """Returns whether two labels differ by exchanged letters, or by one letter too few or too many.
 
     Variants of an algorithm and points of a grid differ in one letter or in digits.
     """

@@ -1,4 +1,4 @@
-"""Describes metrics: which way they are better, their unit, and how their numbers are written."""
+"""Describes a metric: whether larger is better, its unit, and how its numbers are written."""
 
 import math
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class HasDifference(HasInterval, Protocol):
 
 
 class Metric(NamedTuple):
-    """Describes a metric; those with ``accuracy`` in their names are fractions, in per cent.
+    """Describes a metric; one with ``accuracy`` in its name is a fraction, written in per cent.
 
     Attributes:
       name: the recorded name.
@@ -47,7 +47,7 @@ class Metric(NamedTuple):
 
     @property
     def scale(self) -> int:
-        """Returns the factor between its numbers and what is written: 100 for per cent."""
+        """Returns the factor from the metric's numbers to the written ones: 100 for per cent."""
         return 100 if self.is_fraction else 1
 
     @property
@@ -55,7 +55,7 @@ class Metric(NamedTuple):
         """Returns 1 if larger is better, -1 if smaller is.
 
         Raises:
-          ValueError: if that is unknown.
+          ValueError: if the metric's direction is unknown.
         """
         if self.direction is None:
             requirement = (
@@ -66,12 +66,12 @@ class Metric(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Returns its name with spaces for underscores."""
+        """Returns the metric's name with spaces for underscores."""
         return self.name.replace('_', ' ')
 
     @property
     def title(self) -> str:
-        """Returns its name with its unit, as a heading."""
+        """Returns the metric's name with its unit, as a heading."""
         return f'{self.words}, %' if self.is_fraction else self.words
 
     def difference_title(self, text: str) -> str:
@@ -99,13 +99,14 @@ class Metric(NamedTuple):
     ) -> str:
         """Writes a mean with its interval: ``84.3 ± 0.4``, ``0.457 ± 0.008``.
 
-        Without an interval it is the mean alone. A second, wider interval around the same mean is
-        in brackets: ``84.3 ± 0.4 [0.9]``.
+        If the interval is unknown, the mean stands alone. A second, wider interval around the same
+        mean stands in brackets: ``84.3 ± 0.4 [0.9]``.
 
         The half width has one significant digit, or two if the first is a 1, and the mean as many
         decimals. Fractions in per cent have at least one decimal. Where the half width is zero, at
         most a millionth, or a million or more, both are written as `number` does: the mean with
-        four digits, the half width with one. So is a wider half width of a million or more.
+        four digits, the half width with one digit. A wider half width of a million or more is also
+        written with one digit.
 
         Args:
           interval: the mean and its interval, of a single number.
@@ -134,7 +135,7 @@ class Metric(NamedTuple):
         return text if wide is None else f'{text} [{width_texts[1]}]'
 
     def _width_text(self, half_width: float, decimals: int) -> str:
-        """Writes half a width with some decimals; one of a million or more with one digit."""
+        """Writes half a width with some decimals, or with one digit from a million on."""
         scaled = self.scale * half_width
         return f'{scaled:.1g}' if scaled >= 1e6 else f'{scaled:.{decimals}f}'
 

@@ -1,4 +1,8 @@
-"""Reads the lines of a run: its evaluation rounds, its series and their final metrics."""
+"""Reads the lines of a run: its evaluation rounds, its series and their final metrics.
+
+A line, or row, is one evaluation of one lane. A lane is one simulation: an algorithm at a point of
+the grid, under a pattern, with a seed. A series is an algorithm at a point, see `dataset`.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -20,7 +24,7 @@ CellKey: TypeAlias = tuple[str, PointKey]
 def rounds_of(facts: RunFacts) -> np.ndarray:
     """Returns int[E], the rounds completed at each evaluation.
 
-    Of a forked run, these are the rounds after the fork.
+    In a forked run, only the rounds after the fork count.
     """
     period = facts['eval_every']
     origin = facts.get('at_round', 0)
@@ -45,9 +49,9 @@ def cell_key(pattern: str, point: Point) -> CellKey:
 
 
 def main_models(facts: RunFacts) -> dict[str, str]:
-    """Returns the model to show, by algorithm.
+    """Returns the candidate model to show, by algorithm.
 
-    It is the model whose learning rate was tuned, else the one that the papers evaluate.
+    The model to show is the one whose learning rate was tuned, else the one that papers evaluate.
     """
     tuned = (facts.get('tuning') or {}).get('model')
     shown: dict[str, str] = {}
@@ -72,13 +76,13 @@ def final_metrics(
     """Returns the final metrics of an algorithm, for lanes that are done.
 
     Args:
-      columns: of the run.
-      facts: of the run.
+      columns: the columns of the run's lines.
+      facts: the facts of the run.
       label: the algorithm.
-      stage: `MAIN`; or `TIE`, whose points have the columns that are tuned too.
-      metric: that of the run by default.
-      model: the one to show by default.
-      tail: the last evaluations, which each lane is averaged over, as a fraction of all.
+      stage: `MAIN` or `TIE`. Points of `TIE` also have the columns that are tuned.
+      metric: which metric; the run's by default.
+      model: which candidate model; that of `main_models` by default.
+      tail: fraction of the evaluations, the last ones, that each lane is averaged over.
 
     Returns:
       By `cell_key` of pattern and point, a number for each seed; NaN where a lane diverged.
@@ -90,7 +94,7 @@ def final_metrics(
         name: rows[name].tolist() for name in _grid_names(facts, stage) if name in rows
     }
     shown_model = model or main_models(facts)[label]
-    # Before the first line there is no such column, and no row.
+    # Before the first line of a run there is no such column, and no row.
     column = f'{shown_model}/{metric or facts["metric"]}'
     patterns = rows['pattern'].tolist()
     finite = is_finite(rows)
@@ -145,9 +149,9 @@ class SeriesRows(NamedTuple):
     Attributes:
       members: the algorithm and the point of each series, in the order of algorithms and of the
         grid.
-      rows: of the stage. A lane whose pattern lacks a column of the grid belongs to the series of
-        each of its values, so its rows are repeated.
-      series: int[rows], the index of the series of each row.
+      rows: the rows of the stage. If a pattern lacks a column of the grid, each of its lanes
+        belongs to one series for every value of that column. So the rows of the lane are repeated.
+      series: int[rows], for each row the index of its series.
     """
 
     members: list[tuple[str, Point]]
@@ -159,8 +163,8 @@ def by_series(rows: Columns, facts: RunFacts, stage: str) -> SeriesRows:
     """Finds the series of each row.
 
     Args:
-      rows: from `rows_of`.
-      facts: of the run.
+      rows: the rows from `rows_of`.
+      facts: the facts of the run.
       stage: of the rows.
     """
     members: list[tuple[str, Point]] = []
@@ -223,7 +227,7 @@ def _points_of_rows(
 def _points_with(
     values: tuple[Any, ...], index_of_values: Mapping[tuple[Any, ...], int]
 ) -> list[int]:
-    """Returns the indices of the points that have some values; a missing one stands for all."""
+    """Returns the indices of the points with the given values; a missing value matches all."""
     if values in index_of_values:
         return [index_of_values[values]]
     indices: list[int] = []
@@ -240,7 +244,7 @@ def _is_missing(value: object) -> bool:
 
 
 def _points(rows: Columns, facts: RunFacts, stage: str) -> list[Point]:
-    """Returns the points of a stage, in the columns that some row has a value of."""
+    """Returns the points of a stage, in the columns in which some row has a value."""
     main_names = _recorded_names(rows, facts['grid'])
     points = grids.project(grids.points(facts['grid'], facts['grid_mode']), main_names)
     if stage != TUNING:

@@ -49,8 +49,8 @@ def run_to_dataset(
 
     Args:
       columns: ``columns`` of the `runs.Results`.
-      facts: of the run.
-      stage: `MAIN`, or `TUNING`, whose points have the columns that are tuned too.
+      facts: the facts of the run.
+      stage: `MAIN` or `TUNING`. Points of `TUNING` also have the columns that are tuned.
     """
     import xarray
 
@@ -110,9 +110,9 @@ def run_to_dataset(
 def _patterns_and_seeds(
     rows: Columns, facts: RunFacts, stage: str
 ) -> tuple[list[str], list[int]]:
-    """Returns the labels along patterns and seeds.
+    """Returns the labels along the axis of patterns, and the seeds along the axis of seeds.
 
-    Tuning may have run fewer of them, and sequential seeds may have stopped early.
+    Tuning may have run fewer patterns and seeds, and seeds until decided may have stopped early.
     """
     patterns = [*facts['patterns']]
     seeds = [*facts['seeds']]
@@ -137,12 +137,13 @@ def _completeness(
 
     Args:
       index: of the rows.
-      facts: of the run.
+      facts: the facts of the run.
       stage: of the rows.
 
     Returns:
-      bool[series], whether all evaluations are there; and bool[series, patterns, seeds]. With seeds
-      until decided, these are the lanes with a row; else all lanes of a series that has one.
+      bool[series], whether all evaluations are there; and bool[series, patterns, seeds], the lanes
+      that count as started. With seeds until decided, these are the lanes with a row. Otherwise
+      they are all lanes of a series that has a row.
     """
     evaluated = index.scatter(np.asarray(True), False)
     num_evaluations = index.shape[3]
@@ -190,8 +191,8 @@ def _other_columns(
       known: names of the columns to leave out.
 
     Returns:
-      Variables, sums over the rounds of a period (``rounds/num_active``); and coordinates along
-      series and patterns, such as rates that tuning chose.
+      First the variables: sums over the rounds of a period (``rounds/num_active``). Then the
+      coordinates along series and patterns, such as rates that tuning chose.
     """
     period_sums: dict[str, Any] = {}
     chosen_values: dict[str, Any] = {}

@@ -1,4 +1,8 @@
-"""Holds the metrics of a run, as columns and as an xarray dataset, and selects parts of it."""
+"""Holds the metrics of a run, as columns and as an xarray dataset, and selects parts of it.
+
+A lane is one simulation of the run: an algorithm at a point of the grid, under a pattern, with a
+seed.
+"""
 
 import dataclasses
 import functools
@@ -56,7 +60,7 @@ def _last_evaluations(run: 'Results') -> Iterator[tuple[str, str]]:
             if owner == algorithm
         }
         if not mask_of_label:
-            # No lane of it has a row yet. It is listed as not finished.
+            # No lane of the algorithm has a row yet. The algorithm is listed as not finished.
             mask_of_label[algorithm] = np.zeros_like(is_last)
         for label, has_label in mask_of_label.items():
             for pattern in facts['patterns']:
@@ -72,7 +76,7 @@ def _metric_text(
 ) -> str:
     """Writes mean and range of the metric over rows, for each candidate model.
 
-    If a lane diverged, it writes that instead: a model of NaN has an accuracy too.
+    If a lane diverged, the text says so instead: a model of NaN has an accuracy too.
     """
     if not is_shown.any():
         return 'not finished'
@@ -98,9 +102,10 @@ class Results:
         best), ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
         ``<model>/<metric>``. NaN or None where a line of metrics has no such field.
       facts: labels, metrics and their directions, grid, seeds, as `Experiment.plan` has them.
-      folder: the folder they were read from; None for results in memory.
+      folder: the folder that the results were read from; None for results in memory.
       measure_clients: returns the arrays of `clients` by pattern and algorithm. `Experiment.run`
-        gives it for a run with a folder. Without it, `clients` reads what a report recorded.
+        sets this function for a run with a folder. Without it, `clients` reads what a report
+        recorded.
       has_first_point: whether the first point of the run's grid is among these results. `clients`
         are measured at that point alone.
     """
@@ -125,14 +130,14 @@ class Results:
 
     @functools.cached_property
     def dataset(self) -> LabelledResults:
-        """Returns the evaluations as an ``xarray.Dataset``, without those of tuning.
+        """Returns the evaluations as an ``xarray.Dataset``, without the evaluations of tuning.
 
         Each metric is a variable with the axes ``series`` (an algorithm at a point of the grid),
         ``model``, ``pattern``, ``seed`` and ``round``; NaN where a run diverged or nothing ran.
         ``algorithm`` and the columns of the grid are coordinates along ``series``, numbers or
         texts: NaN for an algorithm without the column, JSON for lists. A pattern without the column
-        has the same numbers at all of its values. Sums over the rounds of a period are variables
-        with dots, ``rounds.num_active``. ``to_netcdf`` writes all of it, and
+        has the same numbers at all values of the column. Sums over the rounds of a period are
+        variables with dots, ``rounds.num_active``. ``to_netcdf`` writes all of it, and
         `fedjax_links.plot` draws what `xarray.open_dataset` reads.
         """
         return run_to_dataset(self.columns, self.facts)
@@ -146,16 +151,16 @@ class Results:
     def clients(self) -> LabelledResults:
         """Returns the final metrics of each client as an ``xarray.Dataset``.
 
-        Results of `Experiment.run` with a folder measure them when they are first asked for, at the
+        Results of `Experiment.run` with a folder measure the clients at the first access, at the
         first point of a grid. Results of `runs.read` have what a report recorded, see
         `report.write`. Evaluation data must have owners.
 
         Each metric is a variable with the axes ``algorithm``, ``pattern``, ``seed`` and ``client``,
-        the names of the owners or, without names, their numbers. It is
-        measured for the final model (the clients' mean where clients keep models) on the client's
-        evaluation data; NaN for a client without any, and where a lane diverged.
-        ``personal_<metric>`` is measured for the client's own model, if the algorithm has such, and
-        ``participations`` counts rounds. Both are NaN for clients that do not train.
+        the names of the owners or, without names, their numbers. A metric is measured for the final
+        model (the clients' mean where clients keep models) on the client's evaluation data. It is
+        NaN for a client without evaluation data, and where a lane diverged. ``personal_<metric>``
+        is measured for the client's own model, if the algorithm has such models. ``participations``
+        counts the rounds in which the client took part. Both are NaN for clients that do not train.
 
         Raises:
           ValueError: if nothing was recorded or can be measured, or in a part of a run without the
@@ -176,7 +181,7 @@ class Results:
         """Reads the metrics of clients that a report recorded.
 
         Raises:
-          ValueError: if there are none, or only those from before the run was extended.
+          ValueError: if no metrics of clients were recorded, or only before the run was extended.
         """
         if self.folder is None:
             requirement = (
@@ -215,7 +220,7 @@ class Results:
 
         Args:
           at: a value, or a list of values, by column of the grid. Algorithms without the column
-            stay, at the points that are left. A column of which one value is left leaves the
+            stay, at the points that are left. A column with a single value left is dropped from the
             grid.
           algorithms: labels; all by default.
           patterns: labels; all by default.
@@ -323,7 +328,7 @@ def _grid_of(points: Sequence[Point], facts: RunFacts) -> dict[str, list[Any]]:
         if len(set(map(repr, column))) == 1:
             continue
         if facts['grid_mode'] == 'cross':
-            # Values occur in several points. The grid lists each of them once.
+            # A value occurs in several points. The grid lists each value once.
             column = [value for value in values if value in column]
         grid[name] = column
     return grid

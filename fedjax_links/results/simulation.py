@@ -1,4 +1,7 @@
-"""Holds the result of a simulation, and converts it for pandas and xarray."""
+"""Holds the result of a simulation, and converts it for pandas and xarray.
+
+A lane is one simulation of a sweep: a point of the grid with a seed.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +24,7 @@ Grid = Mapping[str, Mapping[str, ArrayLike]]
 The keys are the maker, ``'algorithm'`` or ``'participation'``, then the name of its argument.
 """
 _LANE_AXES = ('point', 'seed')
-"""Leading axes of a sweep's leaves. If lanes have one axis, it is that of seeds."""
+"""Leading axes of a sweep's leaves. A single leading axis is the axis of seeds."""
 
 
 def rounds_of(result: 'SimulationResult') -> tuple[np.ndarray, np.ndarray]:
@@ -125,7 +128,7 @@ class SimulationResult(NamedTuple):
         evaluated, all_rounds = rounds_of(self)
         rounds = all_rounds if per_round else evaluated
         seed_labels, columns = _lanes(shape, seeds, grid)
-        # A table gets both axes of lanes. Those that the result lacks are dropped at the end.
+        # A table gets both axes of lanes. Axes that the result lacks are dropped at the end.
         num_absent_axes = 2 - len(shape)
         full_shape = (1,) * num_absent_axes + shape + (len(rounds),)
         point_index, seed_index, round_index = np.indices(full_shape).reshape(3, -1)
