@@ -4,10 +4,10 @@
 as LaTeX, and `save_pictures` saves its pictures for a paper. `check` dry-runs the pages of an
 experiment before it starts. Pages are made by layouts (`report.layouts`).
 
-Losses of the clients at final models and the exact laws of links need the problem itself. `write`
-computes them if it has the experiment, as the command ``simulate`` does at the end of a run, and
-records them in the folder (``clients.npz``). Reports of the folder alone show what was recorded,
-and say if nothing was.
+Losses of the clients at final models need the problem itself. So do the laws of links: the exact
+probabilities of who takes part. Given the experiment, `write` computes both and records them in the
+folder (``clients.npz``). The command ``simulate`` does so at the end of a run. Reports of the
+folder alone show what was recorded, and say if nothing was.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,13 +41,15 @@ def write(
 
     Args:
       run: from `runs.read`, or `Experiment.run` with a folder.
-      experiment: what ran, if it is at hand. Then losses and laws (`clients`) are computed and
-        recorded, for this report and all later ones, and its own pages may name any code.
+      experiment: what ran, if it is at hand. Then losses of clients and laws of links are computed
+        and recorded, for this report and all later ones. The experiment's own pages may name any
+        code.
       added: further pages, in the form of the config's section ``reports``.
       allow_imports: whether the folder may name code outside the package, which is imported.
 
     Returns:
-      The tables as text, and what was written. That is nothing if the results have no folder.
+      The tables as text, and the names of the files written. Nothing is written if the results have
+      no folder.
 
     Raises:
       ValueError: if no algorithm is done, or naming the field of a report and its value.
@@ -80,7 +82,7 @@ def _check_experiment(experiment: object) -> None:
 
 
 def _reports_of(view: 'RunView') -> tuple[Section, list[str]]:
-    """Returns the pages of a run's config, or those by default, and what they lack."""
+    """Returns the pages of a run's config, or the default pages, and what these pages lack."""
     from fedjax_links.report import layouts
 
     reports: Section = view.run.facts['reports'] if view.run is not None else {}
@@ -109,13 +111,13 @@ def save_pictures(
 
     Args:
       run: from `runs.read`, or its folder, finished or not.
-      folder: where they go, made if missing; that of the run by default.
+      folder: where the files go, made if missing; the run's folder by default.
       form: ``'pdf'``, ``'svg'`` or ``'png'``, of 300 dots per inch.
       width: of a picture in inches, such as 3.3 for a column, from 2 to 20. Letters have 8 points
         then, and as many panels stand side by side as fit. By default a picture is as wide as in
         the report.
-      pages: which of the config's ``reports``, ``'links'`` and ``'participation'``, or layouts by
-        name; by default all of the report.
+      pages: pages to save, by name: of the config's ``reports``, ``'links'``, ``'participation'``,
+        or layouts. By default all pages of the report.
       allow_imports: as in `write`.
 
     Returns:
@@ -193,14 +195,15 @@ def table(
         text.
       number: index of the table on its page, from 0.
       allow_imports: as in `write`.
-      **options: of the layout, in place of those of the config.
+      **options: options of the layout, in place of the config's.
 
     Returns:
       The table.
 
     Raises:
-      ValueError: if no algorithm is done, for an unknown page, form or option, a page without such
-        a table, or one that names code outside the package and may not.
+      ValueError: if no algorithm is done, for an unknown page, form or option, or for a page
+        without such a table. Also for a page that names code outside the package, unless imports
+        are allowed.
     """
     from fedjax_links.config import bound, resolver
     from fedjax_links.report import layouts, run_view

@@ -17,7 +17,7 @@ def blank(experiment: Experiment) -> RunView:
     """Returns the view of a run that measures zero everywhere, without training anything."""
     facts = experiment.plan.facts()
     num_rounds = facts['num_rounds']
-    # Each lane has a single line, which stands for all of its evaluations.
+    # Each lane (a simulation) has a single line, which stands for all of its evaluations.
     facts_of_lines = {**facts, 'eval_every': num_rounds, 'evaluate_start': False}
     schedule = experiment.plan.schedule
     lines: list[str] = []

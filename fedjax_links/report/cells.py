@@ -1,4 +1,8 @@
-"""Reads final metrics over two or three columns of a grid, for maps."""
+"""Reads final metrics over two or three columns of a grid, for maps.
+
+A cell of a map is a pair of values, one for each axis. Near ties are the values that tuning could
+not tell from the best. A `Choice` holds the final metrics at the chosen value and at near ties.
+"""
 
 import collections
 import itertools
@@ -16,7 +20,7 @@ from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
 _DRAWS = 200
-"""How many draws of a `Choice` a mean over cells takes, a tenth of them."""
+"""How many of the draws of a `Choice` a mean over cells uses: a tenth."""
 
 ROUND = 'round'
 """Name of an axis of rounds."""
@@ -28,8 +32,9 @@ class Cells(NamedTuple):
     Attributes:
       metric: the metric of the map.
       choices: by algorithm, object[K, Y, X] over panels, rows and columns: the `Choice` of each
-        cell, of NaN if nothing ran. Over rounds, choices have no near ties.
-      num_values: by algorithm, int[K, Y, X]: from how many values each cell has the best.
+        cell, with values of NaN if nothing ran. If rounds are an axis, choices have no near ties.
+      num_values: by algorithm, int[K, Y, X]: the number of values from which the best was taken at
+        each cell.
       panels: pattern and value of the third column of each of the K panels.
       x: name and values of the horizontal axis.
       y: name and values of the vertical axis.
@@ -51,8 +56,8 @@ class Cells(NamedTuple):
         """Averages differences over all cells where both algorithms converged, by seed.
 
         Returns:
-          The choice whose first row belongs to the values that were chosen. Further rows belong to
-          the values that each draw of other tuning seeds would have chosen. None if no cell
+          A choice. Its first row belongs to the values that tuning chose. Each further row belongs
+          to the values that one draw of other tuning seeds would have chosen. None if no cell
           converged.
         """
         choices = list(self.choices[algorithm].flat)
@@ -63,7 +68,7 @@ class Cells(NamedTuple):
         num_draws = _DRAWS if is_tuned else 0
 
         def values_of(choice: Choice) -> np.ndarray:
-            """Returns float[1 + num_draws, S], of what was chosen and of what each draw chose."""
+            """Returns float[1 + num_draws, S]: at the chosen value, then at each draw's choice."""
             rows = [0, *choice.picks[:num_draws]]
             return np.asarray(choice.values[rows, :num_seeds])
 
@@ -74,7 +79,7 @@ class Cells(NamedTuple):
         converged = [pair for pair in pairs if np.isfinite(pair[:, 0]).all()]
         if not converged:
             return None
-        # Differences of means over cells are paired by seed, as those of a single cell are.
+        # Differences of means over cells are paired by seed, as differences at a single cell are.
         means, base_means = np.mean(converged, axis=0)
         differences = student.paired(means.T, base_means.T).T
         # Without draws, the values that were chosen are picked.
@@ -83,10 +88,10 @@ class Cells(NamedTuple):
         return Choice(differences, picks)
 
     def is_fair(self, algorithm: str, other: str) -> np.ndarray:
-        """Returns bool[K, Y, X], where both are the best of the same number of values.
+        """Returns bool[K, Y, X], where both algorithms had the best of the same number of values.
 
-        The best of more values, by the same seeds, is better by chance, too. Cells in which one of
-        them has no values count as fair.
+        The best of more values, by the same seeds, is better by chance, too. A cell where one of
+        the algorithms has no values counts as fair.
         """
         num_values = self.num_values[algorithm]
         num_other = self.num_values[other]
@@ -95,7 +100,7 @@ class Cells(NamedTuple):
     def by_seed(self, algorithm: str) -> np.ndarray:
         """Returns float[K, Y, X, S], NaN where nothing ran.
 
-        These are the first S seeds, as many as all cells have.
+        S is the number of seeds that all cells have. The values are those of the first S seeds.
         """
         cells = self.choices[algorithm]
         num_seeds = min(choice.values.shape[1] for choice in cells.flat)
@@ -124,8 +129,8 @@ def map_cells(
         tenth by default.
 
     Returns:
-      The final metrics; over rounds those of single evaluations: the last one, that at half its
-      round, at a quarter, ... as long as there are any.
+      The final metrics. Along an axis of rounds, metrics of single evaluations: at the last round,
+      at half of it, at a quarter, ... as long as there is an evaluation.
 
     Raises:
       ValueError: for an unknown column, or a grid of more than one column beside all these.
@@ -144,7 +149,7 @@ def map_cells(
     def choices_at(
         keys: Sequence[FinalKey], y_value: Any, x_value: Any
     ) -> list[Choice]:
-        """Returns the final metrics of series, or those at the round of an axis."""
+        """Returns the final metrics of series, or the metrics at the round of an axis."""
         if final_metrics is not None:
             return [final_metrics.choices[key] for key in keys]
         evaluation = rounds.index(y_value if y == ROUND else x_value)

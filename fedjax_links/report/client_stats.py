@@ -1,5 +1,7 @@
 """Computes what needs the experiment itself: laws of links, losses of clients, predictions.
 
+The law of links is the exact distribution of who takes part (`participation.link_laws`).
+
 The end of a run has the problem and the links at hand. It writes these numbers as ``clients.npz``,
 so that a report need not build the problem again.
 """
@@ -39,15 +41,15 @@ class Clients(NamedTuple):
     Attributes:
       weights: float64[N], FedAvg's exact implicit weights; empty if they are not known.
       source: the formula of the weights, or why there are none.
-      losses: float[N] by algorithm, the mean training loss of each client at the final model. It is
-        that of the first seed at the first point of the grid.
+      losses: float[N] by algorithm, the mean training loss of each client at a final model: of the
+        first seed, at the first point of the grid.
       missing: by algorithm, why it has no losses.
       measured: float[S, M] by algorithm and metric, of all seeds at the first point of the grid, as
         `client_measurements.measure_lanes` returns them; empty if evaluation data have no owners.
-      expected: by algorithm and metric on evaluation data, the prediction for the end of the run,
-        or for the long run if that is not known; empty if nothing is predicted.
+      expected: by algorithm and metric on evaluation data, the prediction for the end of the run.
+        If the end is not known, the limit of a long run. Empty if nothing is predicted.
       exact: the exact curves on quadratics; empty if they are not known.
-      num_rounds: of the run when they were computed; 0 if older versions wrote them.
+      num_rounds: rounds of the run when these fields were computed; 0 from older versions.
     """
 
     weights: np.ndarray
@@ -65,8 +67,8 @@ def save(experiment: Experiment, run: runs.Results) -> None:
 
     Args:
       experiment: what ran.
-      run: its results, with their folder. Nothing is done without one, or for an archive, which has
-        the file but none of the models.
+      run: its results, with their folder. Nothing is done without a folder. Nor for an archive,
+        which has the file but none of the models.
     """
     if run.folder is None or (run.folder / checksummed_npz.METRICS).exists():
         return
@@ -86,10 +88,11 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, Clients]:
 
     Args:
       folder: the folder of a run.
-      num_rounds: of the run, which may have been extended since; any by default.
+      num_rounds: rounds of the run, which may have been extended since; any number by default.
 
     Returns:
-      The clients by pattern; empty without such a file, or if it is of another number of rounds.
+      The clients by pattern; empty without such a file, or if the file is of another number of
+      rounds.
 
     Raises:
       ValueError: if the file is damaged.
@@ -107,7 +110,7 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, Clients]:
 def check_sizes(
     folder: Path, clients: Mapping[str, Clients], links: Mapping[str, FirstSeedLinks]
 ) -> None:
-    """Refuses losses and weights of another number of clients than the links are of.
+    """Refuses losses and weights whose number of clients is not that of the links.
 
     Args:
       folder: of the run, for errors.
@@ -215,7 +218,7 @@ def predictions_of(
     for label, section in covered_runs.sections_of(
         experiment.config, 'fedavg', 'fedpbc'
     ):
-        # Other labels may stand for other options or clients than those of the prediction.
+        # Another label may stand for other options or clients than the prediction is for.
         if section.get('name', label) == label:
             metrics = getattr(predicted, label)
             by_algorithm[label] = metrics.reached or metrics.limit or {}

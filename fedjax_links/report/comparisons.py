@@ -1,4 +1,4 @@
-"""Compares final metrics: paired differences, and verdicts corrected over all of a page."""
+"""Compares final metrics: paired differences, and verdicts corrected for all of a page's tests."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -36,7 +36,7 @@ class FinalMetrics(NamedTuple):
 
     Attributes:
       metric: which metric.
-      choices: final metrics by seed, and those of other values that tuning might have chosen.
+      choices: final metrics by seed, also at other values that tuning might have chosen.
       span: what is averaged: ``mean of the last 3 evaluations over 5 seeds``.
     """
 
@@ -45,7 +45,7 @@ class FinalMetrics(NamedTuple):
     span: str
 
     def text(self, key: FinalKey) -> str:
-        """Writes a metric with its interval over seeds, in brackets the one with tuning."""
+        """Writes a metric with its interval over seeds, and in brackets that including tuning."""
         return self.choices[key].text(self.metric)
 
     def score(self, key: FinalKey) -> float:
@@ -84,8 +84,9 @@ class PairedDifference(NamedTuple):
         decided, it holds at any number of seeds, too.
       word: `evaluation.AHEAD` and the like, by the wider interval; '' if it is unknown which way
         the metric is better, or if a run diverged.
-      compared: the pattern and the metrics of both; equal for two labels with the same numbers,
-        which are one comparison. None for a comparison that equals no other.
+      compared: the pattern and the metrics of both sides. Comparisons with equal ``compared``, as
+        of two labels with the same numbers, count as one. None for a comparison that equals no
+        other.
     """
 
     mean: float
@@ -134,7 +135,8 @@ def judge(
         for each pair of values that it might have chosen.
       shares: float[J], the probability of each row if tuning were repeated.
       margin: up to which differences are equivalent.
-      until: how seeds are added until decided; empty if their number is fixed.
+      until: the rule by which seeds are added until comparisons are decided; empty if their number
+        is fixed.
 
     Returns:
       The difference, whose mean is that of the first row. If seeds are added until decided,
@@ -181,7 +183,7 @@ class Verdicts:
         Args:
           differences: all of the page; None for a row without one.
           margin: up to which differences are equivalent.
-          until: how seeds were added until decided; empty if their number was fixed.
+          until: the rule by which seeds were added until decided; empty if their number was fixed.
         """
         known = [
             difference

@@ -18,7 +18,7 @@ class FinishedSeries(NamedTuple):
     Attributes:
       series: labels; algorithms that the config's ``names`` lists come first, see `in_order`.
       tuning: the trials of tuning, by label of a tuned series.
-      missing: labels of algorithms that are not finished; if in tuning, with the progress.
+      missing: labels of algorithms that are not finished; those in tuning with their progress.
     """
 
     series: list[str]
@@ -81,7 +81,7 @@ def caption(facts: RunFacts) -> str:
 
 
 def in_order(labels: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    """Sorts labels in the order in which ``names`` lists them; those without a name come last."""
+    """Sorts labels in the order of ``names``; labels without a name come last."""
     position = {label: index for index, label in enumerate(names)}
     return sorted(labels, key=lambda label: position.get(label, len(position)))
 
@@ -124,7 +124,7 @@ def redrawn_streams(run: runs.Results | None) -> list[str]:
     """Returns the streams of data and link probabilities that each seed of a run redraws.
 
     Args:
-      run: its metrics; None for data without a run, of which no stream is known.
+      run: its metrics; None for data without a run, whose streams are unknown.
     """
     facts: RunFacts = {} if run is None else run.facts
     modes = facts.get('redraw', {})

@@ -14,9 +14,10 @@ the cost of each round. The model of a round:
 * Masks say who took part: received, trained and delivered. Where links have separate directions
   (`duplex`, `unavailable`), messages of a client that missed the broadcast cost nothing. Clients
   that cannot train cost as much as others, if an algorithm lets everyone train.
-* If a pattern reports how long its rounds took (`quorum`), they last that long and ``overhead``.
-* Over an edge between clients that is up, each end sends ``peers`` models to the other. Their time
-  is not counted.
+* If a pattern reports how long its rounds took (`quorum`), a round lasts that long and
+  ``overhead``.
+* Over an edge between clients that is up, each end sends ``peers`` models to the other. The time of
+  these messages is not counted.
 * Messages are whole models in the dtype of the parameters. Scalars, such as FedAU's weights, and
   the server's own work are not counted.
 """
@@ -38,7 +39,7 @@ _LARGEST = 1e300
 _WITH_DIRECTIONS = frozenset({'duplex', 'unavailable'})
 """Patterns with separate masks for uplink, downlink and compute."""
 _MASKS_OF_REPLAY = frozenset({'downlink', 'compute'})
-"""Options of `replay` that give it such masks."""
+"""Options of the pattern `replay` that give it separate masks."""
 
 TRAFFIC: Mapping[str, Traffic] = {
     name: entry.traffic for name, entry in ALGORITHMS.items()
@@ -131,9 +132,9 @@ def round_costs(
       traffic: what the algorithm sends.
       table: speeds of the N clients.
       model_bytes: B, positive.
-      local_steps: of a round, int[] or int[N].
+      local_steps: local steps of a round, int[] or int[N].
       overhead: seconds that each round lasts in addition, at least 0.
-      options: of the algorithm, as in a config: ``compute``, ``budget``, ``period``, ...
+      options: options of the algorithm, as in a config: ``compute``, ``budget``, ``period``, ...
       durations: float[T], seconds that the rounds took, if the pattern reports them.
       edges: bool[T, N, K], which edges to neighbours were up.
 

@@ -13,11 +13,11 @@ from fedjax_links.results import recorded
 ExactCurves = Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 """By algorithm, model and metric, float64[3, E]: the mean, and the ends of the band."""
 
-# Work is counted in moments: the numbers that mean and covariance of the models consist of.
+# Work is counted in moments: the entries of the mean and the covariance of the models.
 _ROUND_OVERHEAD = 350
-"""As many moments take as long as all else in a round, as measured."""
+"""Computing so many moments takes as long as all else in a round, as measured."""
 _MOST_WORK = 3_000_000
-"""As many moments, over all rounds and patterns, take some seconds."""
+"""Computing so many moments, over all rounds and patterns, takes some seconds."""
 
 
 def for_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactCurves:
@@ -29,8 +29,9 @@ def for_pattern(experiment: Experiment, pattern: str, facts: RunFacts) -> ExactC
       facts: of the run, with its rounds.
 
     Returns:
-      The curves of algorithms for which they are known and take some seconds. There are none for
-      a grid, a fork or an experiment without a config, nor if seeds change problem or links.
+      The curves of those algorithms whose curves are known and take at most some seconds. Nothing
+      is computed for a grid, a fork or an experiment without a config. The same holds if seeds
+      change problem or links.
     """
     is_swept = len(experiment.plan.points) > 1
     if experiment.config is None or is_swept or 'forked_from' in facts:

@@ -22,7 +22,7 @@ class FirstSeedLinks(NamedTuple):
 
 
 def read(folder: Path, seed: int, patterns: Sequence[str]) -> dict[str, FirstSeedLinks]:
-    """Returns the recorded links of a seed, by pattern; patterns without any are left out."""
+    """Returns the recorded links of a seed, by pattern; patterns without links are left out."""
     stored = runs.links(folder)
     return {
         label: FirstSeedLinks(stored.masks[label][seed], stored.mean_probs[label][seed])

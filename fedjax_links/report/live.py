@@ -1,7 +1,7 @@
 """Shows a run in progress: as lines, and as a page that reloads itself.
 
-It reads the folder of the run, while other processes may write there. If some seeds of a series
-are ahead of others, its curve ends with the median seed and leaves out the seeds behind.
+`read` reads the folder of the run, while other processes may write there. If some seeds of a series
+are ahead of others, the curve ends with the median seed. It leaves out the seeds behind that one.
 """
 
 import base64
@@ -86,9 +86,9 @@ def read(folder: str | Path) -> RunView:
 
 
 def _started(data: LabelledResults) -> np.ndarray:
-    """Returns the lanes that have started: bool[series, model, pattern, seed].
+    """Returns the lanes (single simulations) that have started: bool[series, model, pattern, seed].
 
-    Where a series has none under a pattern, it gets all seeds, and its curve there is NaN.
+    Where a series has no such lane under a pattern, all seeds count, and the curve there is NaN.
     """
     started = np.asarray(data['started'].values)
     has_model = started.any(axis=(2, 3), keepdims=True)
@@ -109,7 +109,7 @@ def _upper_median(num_done: np.ndarray) -> np.ndarray:
 
 
 def progress_lines(view: RunView) -> Iterator[str]:
-    """Yields the last metric of each series and pattern, diverged lanes and open algorithms.
+    """Yields the last metric of each series and pattern, what diverged, and unfinished algorithms.
 
     Args:
       view: from `read`.

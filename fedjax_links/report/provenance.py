@@ -15,12 +15,12 @@ _MOST_DIGITS = 12
 
 
 def lines(run: runs.Results) -> list[str]:
-    """Returns what a reader needs to run it again, a line for each.
+    """Returns what a reader needs to repeat the run, a line for each fact.
 
     Args:
       run: its folder is read, if it has one.
     """
-    # Those that ran: with seeds until decided, fewer than the facts list.
+    # The seeds that ran: with seeds until decided, fewer than the facts list.
     rows = recorded.rows_of(run.columns, run.facts, dataset.MAIN)
     texts = [f'Seeds: {_spans(set(rows["seed"].tolist())) or "none"}.']
     if run.folder is not None:
@@ -34,7 +34,7 @@ def lines(run: runs.Results) -> list[str]:
 
 
 def _versions(folder: Path) -> list[str]:
-    """Returns the versions of libraries, and when it was last started on which devices."""
+    """Returns the versions of libraries, and when and on which devices the run last started."""
     environment: Mapping[str, Any] = {}
     # A damaged file is left out: it describes the run, and nothing depends on it.
     with contextlib.suppress(errors.InvalidError):

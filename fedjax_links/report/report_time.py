@@ -1,4 +1,4 @@
-"""Estimates the time of a report from a few lanes, before the run starts."""
+"""Estimates the time of a report from a few lanes (simulations), before the run starts."""
 
 import contextlib
 import tempfile
@@ -11,11 +11,11 @@ from fedjax_links.machines.compile_clock import CompileClock
 
 
 class ReportTimer:
-    """Times measurements of clients and pages as `report.write` does both.
+    """Times the measuring of clients and the writing of pages, as `report.write` does both.
 
     Attributes:
-      seconds: of measurements so far.
-      compiling: seconds to compile them, beside these.
+      seconds: seconds of measurements so far, without compiling.
+      compiling: seconds of compiling for these measurements.
     """
 
     def __init__(self, experiment: Experiment, clock: CompileClock) -> None:
@@ -23,7 +23,7 @@ class ReportTimer:
 
         Args:
           experiment: what would run.
-          clock: of compilations, which runs.
+          clock: a running clock of compilations.
         """
         self._experiment = experiment
         self._clock = clock
@@ -31,11 +31,11 @@ class ReportTimer:
         self.compiling = 0.0
 
     def time_clients(self, folder: Path, lanes: Sequence[Lane]) -> None:
-        """Adds the seconds to measure the clients at the models of an algorithm.
+        """Adds the seconds that measuring the clients at the models of an algorithm takes.
 
         Args:
           folder: where short lanes of the algorithm have their last states.
-          lanes: these lanes.
+          lanes: these short lanes.
         """
         plan = self._experiment.plan
         lane = lanes[0]
@@ -73,10 +73,11 @@ class ReportTimer:
         """Writes the pages of a run that measured zero.
 
         Returns:
-          Seconds of the whole report, and those to compile what it needs.
+          Seconds of the report, with its measurements; and the seconds of compiling, which come on
+          top.
         """
         began = time.perf_counter()
-        # What reads results is imported here, as a run imports it after its start.
+        # Modules that read results are imported here, as a run imports them after its start.
         from fedjax_links.report import blank_view, layouts
 
         view = blank_view.blank(self._experiment)

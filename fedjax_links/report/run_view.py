@@ -40,12 +40,13 @@ class RunView:
       caption: what its paper reports, and all deviations; may be empty.
       data: the finished series in the order of their names (`results.dataset`).
       tuning: the trials of each tuned series, for each pattern that it was tuned on.
-      missing: labels of algorithms that are not finished; if in tuning, with the progress.
+      missing: labels of algorithms that are not finished; those in tuning with their progress.
       links: realised links by pattern; empty if none were recorded.
       clients: what was recorded of clients by pattern; empty if nothing was.
       diverged: phrases that say which simulations diverged, and in which round.
       experiment: what ran or will run, if it is at hand.
-      run: its results, with the metrics of near ties; None for data without a run.
+      run: its results, with the metrics of near ties (values that tuning could not tell from the
+        best); None for data without a run.
       allow_imports: whether the folder's config may name code outside the package.
     """
 
@@ -153,7 +154,7 @@ class RunView:
         """Returns a metric with its direction; that of the run by default.
 
         Raises:
-          ValueError: for one that was not recorded, naming the nearest.
+          ValueError: for a metric that was not recorded, naming the nearest one.
         """
         chosen = self.data.attrs['metric'] if name is None else name
         checks.choice(argument, chosen, self.metrics)
@@ -163,7 +164,7 @@ class RunView:
     def curve(self, metric: str, key: FinalKey) -> np.ndarray:
         """Returns the evaluations of a series and model, float[S, E].
 
-        S counts the seeds that it has: the first ones, if other series have more.
+        S counts the seeds of this series: the first ones, if other series have more.
         """
         index = self._index_of(key)
         has_seed = self.data['started'].values[index]
@@ -187,7 +188,7 @@ class RunView:
         """Returns the fraction of the evaluations, the last ones, that final metrics average.
 
         Args:
-          tail: the fraction, in [0, 1]. By default that of the rule by which seeds were
+          tail: the fraction, in [0, 1]. By default the fraction in the rule by which seeds were
             added until decided, or a tenth.
 
         Raises:
@@ -218,7 +219,7 @@ class RunView:
         return FinalMetrics(shown_metric, choices, self.span(tail))
 
     def _final_choice(self, metric: str, key: FinalKey, tail: float) -> Choice:
-        """Returns the final metric of a series, with those of its near ties in tuning."""
+        """Returns the final metric of a series, also at its near ties in tuning."""
         final_values = dataset.tail(self.curve(metric, key), tail)
         tuning_trials = self.tuning.get(key.series, ())
         if not any(tried.ties.size for tried in tuning_trials):
@@ -243,7 +244,7 @@ class RunView:
         return f'mean of the {last} over {self.seeds}'
 
     def baseline_of(self, label: str) -> str | None:
-        """Returns the series of the baseline at the same point; None if it has not run."""
+        """Returns the series of the baseline at the same point; None if that series has not run."""
         return dataset.counterpart(self.members, label, self.baseline)
 
     def paired_difference(
@@ -256,10 +257,10 @@ class RunView:
         """Returns the difference to another series under the same pattern, seed by seed.
 
         Args:
-          final_metrics: those of all series.
+          final_metrics: the final metrics of all series.
           key: the series and model.
-          base: label of the other series, whose main model counts.
-          margin: up to which differences are equivalent; that of the run by default.
+          base: label of the other series, which is compared at its main model.
+          margin: up to which differences are equivalent; the run's by default.
 
         Returns:
           None if there is no other series, or if it is the same.
@@ -322,8 +323,8 @@ class RunView:
           patterns: labels of the patterns to average over; all by default.
 
         Returns:
-          Labels by algorithm. It is the first series if all diverged, or if it is unknown which
-          way the metric is better.
+          Labels by algorithm: the label of the first series if all diverged, or if it is unknown
+          which way the metric is better.
         """
 
         def score(label: str) -> float:

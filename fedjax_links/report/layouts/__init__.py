@@ -58,10 +58,10 @@ def default(view: RunView) -> Mapping[str, Section]:
     """Chooses the pages of a report if the config names none.
 
     Args:
-      view: of a run.
+      view: the view of a run.
 
     Returns:
-      By file name, ``name`` in `LAYOUTS` and its options.
+      By file name, the ``name`` of a layout in `LAYOUTS` and its options.
     """
     names = ['comparison']
     if len(view.patterns) == 1:
@@ -81,7 +81,7 @@ def default(view: RunView) -> Mapping[str, Section]:
 
 
 def _redraws_streams(view: RunView) -> bool:
-    """Returns whether all points say which streams of the seeds are redrawn."""
+    """Returns whether every grid point says which streams of random draws follow the seed."""
     points = [point for _, point in view.members.values()]
     return all(seeding.REDRAW_COLUMN in point for point in points)
 
@@ -90,12 +90,13 @@ def build(view: RunView, reports: Section) -> dict[str, Page]:
     """Computes the pages.
 
     Args:
-      view: of a run.
-      reports: by file name, ``name`` in `LAYOUTS` (or ``module:factory``) and its options;
-        `default` if empty. Pages of links are added if links were recorded.
+      view: the view of a run.
+      reports: by file name, the ``name`` of a layout in `LAYOUTS` (or ``module:factory``) and its
+        options; the pages of `default` if empty. Pages of links are added if links were recorded.
 
     Returns:
-      The pages by file name, in the order of `LAYOUTS`, those of the user's own last.
+      The pages by file name, in the order of `LAYOUTS`. Pages of the user's own layouts come next,
+      and pages of links last.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
@@ -125,9 +126,9 @@ def build_page(path: str, section: Section | str, view: RunView) -> Page:
     """Computes the page of a section.
 
     Args:
-      path: of the section in the config, for errors.
+      path: the path of the section in the config, for errors.
       section: as in `build`.
-      view: of a run.
+      view: the view of a run.
 
     Raises:
       ValueError: as `build`, and for a layout of the user that returns no page.
@@ -140,7 +141,7 @@ def build_page(path: str, section: Section | str, view: RunView) -> Page:
 def pages_of_package(reports: Section) -> tuple[Section, list[str]]:
     """Selects the pages of a run folder that need no code outside the package.
 
-    A folder is data, so what it names is not imported.
+    A folder is data, so code that it names is not imported.
 
     Args:
       reports: as in `build`, as the folder records them.

@@ -44,8 +44,9 @@ def link_maps(view: RunView) -> Page:
       view: what ran, with the links that were recorded.
 
     Returns:
-      Maps of the first rounds, and a table over all rounds. It has the distance from equal weights
-      to FedAvg's: to the realised ones, and to the expected ones where their law is exact.
+      Maps of the first rounds, and a table over all rounds. The table has the distance of FedAvg's
+      weights from equal weights: of the realised weights, and of the expected ones where their law
+      is exact.
     """
 
     def draw(axes: Axes, pattern: str) -> None:
@@ -103,8 +104,8 @@ def participation(view: RunView) -> Page:
       view: what ran, with the links that were recorded.
 
     Returns:
-      A table of participation. If losses of clients were recorded, a table and a picture of
-      them too.
+      A table of participation. If losses of clients were recorded, a table and a picture of the
+      losses too.
     """
     counts = {label: links.mask.sum(axis=0) for label, links in view.links.items()}
     recorded = {label: view.clients[label] for label in counts if label in view.clients}
@@ -306,7 +307,7 @@ def _check_owners(view: RunView) -> None:
 def _client_metric(
     view: RunView, measured: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 ) -> Metric:
-    """Returns the metric to show: that of the run if clients have it, else their loss."""
+    """Returns the metric to show: the run's metric if clients have it, else the clients' loss."""
     recorded_names: set[str] = set()
     for by_algorithm in measured.values():
         for metrics in by_algorithm.values():
@@ -322,7 +323,7 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
     """Writes a metric over clients, with its interval over seeds.
 
     Args:
-      metrics: float[S, N] by name, and ``participations``.
+      metrics: float[S, N] by name of a metric, and ``participations``.
       metric: the one to show.
     """
     import pandas
@@ -334,7 +335,7 @@ def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str
     is_frequent = counts >= np.nanquantile(counts, 0.75, axis=1, keepdims=True)
     has_diverged = np.isnan(values).all(axis=1)
 
-    # Statistics of columns, the seeds, leave out clients without a value.
+    # Columns are seeds. Statistics of a column leave out clients without a value.
     by_seed = pandas.DataFrame(values.T)
 
     def cell(statistics: pandas.Series) -> str:

@@ -1,4 +1,4 @@
-"""Shows final metrics with their differences to a baseline, beside those that a paper prints."""
+"""Shows final metrics with their differences to a baseline, beside what a paper prints."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -29,7 +29,7 @@ _REDRAWN_NAMES = {
     'partition': 'partition',
     'links_quality': 'link probabilities',
 }
-"""What a stream of data or links draws, by stream. Sections of a config fix these by ``seed``."""
+"""What a stream of data or links draws, by stream. A section of a config fixes one by ``seed``."""
 
 Paper = Mapping[tuple[str, str], PrintedAccuracy]
 """Printed final metrics, by the names of a pattern and an algorithm."""
@@ -52,8 +52,8 @@ def comparison(
         tenth by default.
       margin: differences up to it are equivalent, in the unit of the metric; by default that of
         seeds until decided, else none.
-      published: a ``module:factory``, and its options, that returns a
-        `pages.printed_numbers.PrintedAccuracy` by (pattern, algorithm); no such columns by default.
+      published: a ``module:factory``, and its options. It returns a paper's numbers: by (pattern,
+        algorithm), a `pages.printed_numbers.PrintedAccuracy`. By default there are no such columns.
 
     Returns:
       A table with a row per pattern, algorithm and model, and the differences as a picture if they
@@ -123,7 +123,7 @@ def _comparison_table(
     """
     metric = final_metrics.metric
     has_differences = any(each is not None for each in differences.values())
-    # Beside a paper's numbers the run's are titled as ours.
+    # Beside a paper's numbers, the run's numbers are titled as ours.
     title = metric.words
     difference_title = 'minus'
     if paper:
@@ -243,7 +243,7 @@ def _printed(
 def _orderings(
     view: RunView, final_metrics: FinalMetrics, paper: Paper
 ) -> Iterator[tables.Table]:
-    """Compares orders of algorithms with the paper's, at main models and at the servers'."""
+    """Compares orders of algorithms with the paper's, at main models and at server models."""
     captions = {'client means where clients keep models': view.main_models}
     if any(model != 'server' for model in view.main_models.values()):
         captions['server models'] = dict.fromkeys(view.main_models, 'server')

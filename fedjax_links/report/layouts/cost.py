@@ -89,10 +89,10 @@ def cost(
 ) -> page.Page:
     """Shows what a run would have cost on devices of some speeds.
 
-    `fedjax_links.report.cost_model` describes the model. It needs the links that the run recorded:
-    those of the first seed, and of all seeds with ``log: ('links',)``. Tables have the costs of the
-    seeds with recorded links. The picture has the curves of all seeds against the mean of these
-    costs.
+    `fedjax_links.report.cost_model` describes the model of costs. Costs need the links that the run
+    recorded: of the first seed, and with ``log: ('links',)`` of all seeds. Tables have the costs of
+    the seeds with recorded links. The picture has the curves of all seeds against the mean of the
+    tables' costs.
 
     Args:
       view: the run.
@@ -106,8 +106,8 @@ def cost(
       model_bytes: bytes of a model; those of the problem's parameters by default.
       local_steps: local steps of a round; the config's by default.
       traffic: by algorithm, fields of `cost_model.Traffic` such as ``up``, ``down``, ``peers`` and
-        ``everyone``; needed for an algorithm that is not registered, and replaces the registry's
-        for others.
+        ``everyone``. They are needed for an algorithm that is not registered. For a registered
+        algorithm they replace the registry's.
 
     Returns:
       A page with a table of totals and costs of targets, and learning curves against a cost.
@@ -175,7 +175,7 @@ def _series_costs(
     """Computes the costs of a series at the evaluations, for the seeds that have links.
 
     Raises:
-      ValueError: for links of a fork, if the algorithm needs those before it as well.
+      ValueError: for links of a fork, if the algorithm needs the links before the fork as well.
     """
     masks = links.masks[key.pattern]
     # With seeds until decided, links are drawn for all seeds that might run.
@@ -293,8 +293,8 @@ def _messages_of(
 
     Args:
       view: the run.
-      config: of the run, at the first point of its grid.
-      label: of the series.
+      config: the config of the run, at the first point of its grid.
+      label: the label of the series.
       local_steps: of a round; None for the config's.
       traffic: by algorithm, in place of the registry's.
 

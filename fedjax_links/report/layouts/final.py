@@ -109,7 +109,7 @@ def best(
 
 
 def _point(view: RunView, label: str) -> str:
-    """Writes the values of a series, marked if they are at an edge of its algorithm's."""
+    """Writes the values of a series' point, marked at an edge of the algorithm's values."""
     algorithm, point = view.members[label]
     points = [at for owner, at in view.members.values() if owner == algorithm]
     texts = []
@@ -210,8 +210,8 @@ def spread(
       stream that alone followed the seed.
 
     Raises:
-      ValueError: for an unknown metric, a ``tail`` out of range, or results of one seed, or without
-        such a grid.
+      ValueError: for an unknown metric, a ``tail`` out of range, or for results of one seed, or
+        without a column ``redraw``.
     """
     final_metrics = view.final_metrics(metric, tail)
     shown_metric = final_metrics.metric
@@ -250,7 +250,7 @@ def spread(
 
 
 def _names_without_streams(view: RunView) -> dict[str, str]:
-    """Names each series; those that differ by the redrawn stream alone have one name."""
+    """Names each series; series that differ by the redrawn stream alone have one name."""
     member_of = {}
     for label, (algorithm, point) in view.members.items():
         rest = {k: v for k, v in point.items() if k != seeding.REDRAW_COLUMN}

@@ -34,7 +34,7 @@ _PANEL_GAP = 0.25
 _MARGIN = 1.6
 """What the scale of colours and the words of the axes take."""
 _PAGE_WIDTH = 11.0
-"""Of a picture whose numbers can be read on a page."""
+"""Width of a picture whose numbers can be read on a page."""
 _CELL_WIDTH = 0.46
 _CELL_HEIGHT = 0.3
 _TITLE_LINE = 0.17
@@ -59,12 +59,12 @@ def heat_map(
 
     Args:
       view: what ran, over a grid.
-      x: the column along the horizontal axis, or ``'round'`` for rounds: the last evaluation, that
-        at half its round, at a quarter, and so on.
+      x: the column along the horizontal axis, or ``'round'`` for rounds: the evaluation at the last
+        round, at half of that round, at a quarter, and so on.
       y: the column along the vertical axis, or ``'round'``.
-      best_over: columns, such as rates, of which each algorithm takes the value that is best at a
-        cell by its mean over seeds. If two algorithms have different numbers of values to take
-        from, the interval of their difference is infinite.
+      best_over: columns, such as rates. At each cell, each algorithm takes the value with the best
+        mean over seeds. If two algorithms take from different numbers of values, the interval of
+        their difference is infinite.
       metric: which metric; that of the run by default.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over, a
         tenth by default; not with rounds as an axis.
@@ -72,11 +72,11 @@ def heat_map(
         seeds until decided, else none.
 
     Returns:
-      The picture, a table of the best, one of differences, and one with a row for each algorithm.
+      The picture and three tables: the best at each cell, the differences, and a row per algorithm.
 
     Raises:
       ValueError: for an unknown column or metric, a grid of more than one column beside all these,
-        or a metric of which it is unknown which way it is better.
+        or a metric for which it is unknown which way is better.
     """
     map_cells = cells.map_cells(
         view, x=x, y=y, best_over=best_over, metric=metric, tail=tail
@@ -135,7 +135,7 @@ def _arrange(
 
     Args:
       num_panels: number of panels of each algorithm.
-      algorithms: those with differences, after None for the best.
+      algorithms: None for the picture of the best, then the algorithms with differences.
       width: width of a panel, inches.
 
     Returns:

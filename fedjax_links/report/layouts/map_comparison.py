@@ -34,13 +34,13 @@ class ComparedMap:
       faces: float[A, 3], the colours of all algorithms.
       x: name and values of the horizontal axis, as texts.
       y: likewise of the vertical axis.
-      panels: for each panel, the cells that identify it, by title of their column.
+      panels: for each panel, the table cells that identify the panel, by title of their column.
       undecided: what undecided means, with ``{}`` for the interval.
       compared: differences to the baseline, object[K, Y, X] by algorithm.
-      differences: all of these in a list.
+      differences: all differences of ``compared``, in a list.
       verdicts: on all differences.
       leader: int[K, Y, X], the index of the best algorithm.
-      leader_mean: float[K, Y, X], its mean.
+      leader_mean: float[K, Y, X], the mean of the best algorithm.
       second_mean: float[K, Y, X], the mean of the second best.
       leads: object[K, Y, X], the verdict on the lead of the best.
       is_clear: bool[K, Y, X], where the lead excludes zero.
@@ -114,11 +114,11 @@ class ComparedMap:
     def _lead(self, ranked: np.ndarray, num_values: np.ndarray) -> str:
         """Judges the lead of the best over the second.
 
-        If the second diverged, the best leads if each of the others diverged in enough lanes.
+        If the second diverged, the best leads if each other algorithm diverged with enough seeds.
 
         Args:
           ranked: object[A], `Choice`s of a cell, the best first.
-          num_values: int[A], of how many values each is the best.
+          num_values: int[A], of how many values each algorithm's choice is the best.
         """
         best, *others = ranked
         is_fair = bool(num_values[0] == num_values[1])

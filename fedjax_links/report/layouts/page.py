@@ -81,7 +81,7 @@ def models_text(view: RunView) -> str:
 
 
 def rounds_of_map(view: RunView, num_rounds: int) -> str:
-    """Says which of ``num_rounds`` rounds a map of a run's links shows, and of which lane."""
+    """Says which of ``num_rounds`` rounds a map of links shows, and of which lane (simulation)."""
     which = 'all' if num_rounds <= MAP_ROUNDS else f'the first {MAP_ROUNDS}'
     return f'{which} rounds of the {lane_of_links(view)}'
 
@@ -97,8 +97,8 @@ def lane_of_links(view: RunView) -> str:
 def may_change_links(view: RunView, column: str) -> bool:
     """Returns whether links may differ between values of a column of the grid.
 
-    The experiment knows. A folder alone has just the name of the column, which in a run of a config
-    begins with a section. Columns of a run made in Python may all change links.
+    The experiment knows. A folder alone has just the name of the column. In a run of a config the
+    name begins with a section. Columns of a run made in Python may all change links.
     """
     if view.experiment is not None:
         plan = view.experiment.plan
@@ -198,17 +198,17 @@ def limit_series(
 ) -> tuple[RunView, str]:
     """Limits a picture of curves to as many series as can be told apart.
 
-    Of more than 24 series only each algorithm's best point is left. It is the first point if it
-    is unknown which way the metric is better.
+    Of more than 24 series only each algorithm's best point is left. If it is unknown which way the
+    metric is better, the first point is left.
 
     Args:
       view: what ran.
       heading: the heading of the page.
-      final_metrics: those of the metric that says which point is best.
-      patterns: the patterns over which they are averaged; all by default.
+      final_metrics: final metrics of the metric that says which point is best.
+      patterns: the patterns over which final metrics are averaged; all by default.
 
     Returns:
-      The view with the series that are left, and a heading that says which ones.
+      The view with the series that are left, and a heading that says which series are left.
     """
     if len(view.members) <= MOST_SERIES:
         return view, heading

@@ -50,11 +50,11 @@ def curves(
     tail: float | None = None,
     against: tuple[str, Mapping[tuple[str, str], np.ndarray]] | None = None,
 ) -> Page:
-    """Draws curves against the round, or against what it cost.
+    """Draws curves against the round, or against a cost.
 
     Args:
       view: what ran.
-      metrics: which ones, one block of panels each; that of the run by default.
+      metrics: the metrics to draw, one block of panels each; the run's metric by default.
       lines: ``'algorithms'`` (one panel per pattern) or ``'patterns'`` (one per algorithm).
       smoothing: fraction of the evaluations that a moving average spans; 0 for none.
       band: ``'interval'`` of the mean over seeds (95 %), or standard ``'deviation'`` of all that
@@ -63,8 +63,8 @@ def curves(
       log: logarithmic axis of values.
       log_rounds: logarithmic axis of rounds, which shows the first ones; round 0 is left out.
       columns: panels side by side.
-      tail: fraction of the evaluations, the last ones, by whose mean in the first metric a point is
-        best.
+      tail: fraction of the evaluations, the last ones. A point is best by the mean of the first
+        metric over these evaluations.
       against: another horizontal axis, as the layout ``cost`` gives it: its name, and float[E] by
         pattern and series.
 
@@ -278,7 +278,7 @@ def overview(
 def _describe_overview(
     view: RunView, shown: RunView, metrics: Sequence[str], pattern: str
 ) -> str:
-    """Says what lines and bands of an overview are, and of which of several patterns.
+    """Says what lines and bands of an overview are, and which of several patterns it shows.
 
     Args:
       view: what ran.

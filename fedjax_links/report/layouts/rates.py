@@ -111,8 +111,9 @@ def mark_edges(view: RunView, label: str, pattern: str) -> str:
 
     Args:
       view: what ran.
-      label: of the series.
-      pattern: its label. A series that was tuned on one pattern for all has the arrows of that one.
+      label: the label of the series.
+      pattern: its label. A series that was tuned on one pattern for all has the arrows of that
+        pattern.
     """
     tries = view.tuning.get(label, ())
     tries = [tried for tried in tries if tried.pattern == pattern] or tries

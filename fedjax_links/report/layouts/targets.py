@@ -28,11 +28,11 @@ def first_rounds(
     Args:
       view: what ran.
       targets: values of the metric.
-      shares: targets as shares of the best final metric of all algorithms under a pattern, above
-        1 for a loss; either these or ``targets``.
+      shares: targets as shares of the best final metric of all algorithms under a pattern, above 1
+        for a loss. Give either ``shares`` or ``targets``.
       metric: which metric; that of the run by default.
       published: a ``module:factory`` that returns texts by (pattern, algorithm, target), and its
-        options; ``paper / ours`` then.
+        options. Cells then read ``paper / ours``.
 
     Returns:
       One row per pattern and algorithm; in brackets the range over seeds.
@@ -88,7 +88,7 @@ def by_title(
     """Returns numbers by the titles of their columns.
 
     Args:
-      argument: its name.
+      argument: the name of the argument.
       values: one for each column.
       title_of: writes the title of a value.
 
@@ -127,7 +127,7 @@ def reached_text(
       form: the format of a cost.
 
     Returns:
-      When the means over seeds reach it, and the range over seeds; no range for one seed.
+      When the means over seeds reach the target, and the range over seeds; no range for one seed.
     """
 
     def first_cost(curve: np.ndarray, cost: np.ndarray) -> float:
