@@ -1,8 +1,8 @@
 """Pictures in memory: functions of results that draw on matplotlib axes and return them.
 
-Each takes ``ax``, the axes to draw on; without it a new figure of pyplot is made, whose layout
-keeps everything on the page. Nothing is shown or written, and no setting of matplotlib is changed;
-matplotlib is loaded by the first picture. Reports are made of these pictures too.
+Each function takes ``ax``, the axes to draw on. Without axes it makes a new figure of pyplot, whose
+layout keeps everything on the page. No function shows or writes a picture, or changes a setting of
+matplotlib. Matplotlib is loaded by the first picture. Reports are made of these pictures too.
 """
 
 from fedjax_links.plot.bars import metric_bars
@@ -30,6 +30,6 @@ from fedjax_links.plot.styles import COLOURS, EXACT, LabelStyle, assign_styles
 __all__ = [
     name for name, value in globals().items() if callable(value) or name.isupper()
 ]
-# Their names in version 0.1.0.
+# Names of version 0.1.0.
 level_bars = metric_bars
 looks = assign_styles

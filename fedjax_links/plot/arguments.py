@@ -14,7 +14,7 @@ def by_label(argument: str, values: Any) -> dict[str, Any]:
     """Returns what is given by label as a dictionary, one entry at least, with texts as labels.
 
     Args:
-      argument: its name.
+      argument: the name of the argument.
       values: a mapping, or a data frame with a column per label.
 
     Raises:
@@ -36,12 +36,12 @@ def check_by_label(
     """Checks a mapping from labels to arrays, and returns it; an empty one for None.
 
     Args:
-      argument: its name.
+      argument: the name of the argument.
       by_label: numbers of one shape by label.
-      shape: that of each.
-      labels: those that there are.
-      models: the candidate models that there are, if each label has a mapping from them to such
-        numbers.
+      shape: the shape of each label's numbers.
+      labels: the labels that there are.
+      models: the candidate models that there are, if each label has a mapping from models to
+        numbers. None if each label has numbers.
 
     Raises:
       ValueError: for what is no mapping, an unknown label or model, another shape, or entries that
@@ -100,7 +100,7 @@ def numbers(argument: str, values: object, shape: str) -> np.ndarray:
     """Returns numbers as float64, one at least, with as many axes as a shape such as ``[N, C]``.
 
     Args:
-      argument: its name.
+      argument: the name of the argument.
       values: a list or an array.
       shape: in letters; what an error says.
 
@@ -132,10 +132,10 @@ def shares(
     """Returns shares as float64, in [0, 1] up to rounding.
 
     Args:
-      argument: its name.
+      argument: the name of the argument.
       values: a list or an array.
       shape: as in `numbers`.
-      may_miss: whether NaN stands for none.
+      may_miss: whether entries may be NaN, which stands for no share.
 
     Raises:
       ValueError: for another shape, or the first entry out of range.
@@ -160,11 +160,11 @@ def _check_entries(
 
 
 def clients(argument: str, values: Any, num_clients: int) -> np.ndarray:
-    """Returns clients by their numbers, int64[K], such as those of a picture in their order.
+    """Returns the ids of clients, int64[K], such as a picture's clients in their order.
 
     Args:
-      argument: its name.
-      values: the numbers.
+      argument: the name of the argument.
+      values: the ids.
       num_clients: N.
 
     Raises:

@@ -29,8 +29,8 @@ def metric_bars(
 ) -> Axes:
     """Draws final metrics as bars with 95 % intervals over seeds: in each group a bar per label.
 
-    Of two seeds, whose interval is wider than most pictures, both are drawn as dots. A cross at the
-    bottom stands for what diverged, a mean of NaN.
+    The interval of two seeds is wider than most pictures, so both seeds are drawn as dots. A cross
+    at the bottom stands for a label that diverged, with a mean of NaN.
 
     Args:
       values: final metrics float[P, S] by label, one row per group, one entry per seed; or a list
@@ -64,7 +64,7 @@ def metric_bars(
     width = 0.84 / len(values)
     axes = panels.axes_of(ax)
     # The constrained layout of a new figure later widens its axes by about a quarter. Axes of the
-    # user count as if theirs did too.
+    # user count as if they were widened, too.
     inches = 1.25 * axes.bbox.width / axes.figure.dpi
     letters_per_inch = LETTERS_PER_INCH * panels.FONT / rcParams['font.size']
     group_centres = np.arange(len(groups))
@@ -101,7 +101,7 @@ def _draw_bars(
       axes: matplotlib axes.
       centres: float[P], positions of the bars.
       rows: for each bar its final metrics, float64[S].
-      width: of a bar.
+      width: the width of a bar.
       name: what the legend calls them.
       style: how they look.
     """
@@ -132,8 +132,8 @@ def _draw_crosses(axes: Axes, centres: np.ndarray, width: float, colour: str) ->
 
     Args:
       axes: matplotlib axes.
-      centres: float[], of the bars.
-      width: of a bar, for which the axis has room as for others.
+      centres: float[], the centres of the bars.
+      width: the width of a bar; the axis has room for crosses as for bars.
       colour: of the label.
     """
     if not centres.size:

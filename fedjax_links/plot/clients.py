@@ -181,8 +181,8 @@ def _stored_label_shares(problem: Problem, labels: np.ndarray) -> np.ndarray:
 def by_largest_class(mix: np.ndarray) -> np.ndarray:
     """Sorts clients by their largest class, purest first: int[N].
 
-    Shares count in whole per cent, so that shards of nearly equal length are ties; of tied classes
-    the first is the largest.
+    Shares are rounded to whole per cent, so that classes of nearly equal size are ties. Of tied
+    classes the first counts as the largest.
 
     Args:
       mix: float[N, C], class shares by client.
@@ -234,7 +234,7 @@ def volumes(counts: ArrayLike, *, order: Any = None, ax: Axes | None = None) -> 
 
 
 def label_distances(distances: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Draws a histogram of how far the labels of clients are from those of all.
+    """Draws a histogram of how far each client's labels are from the labels of all clients.
 
     Args:
       distances: float[N], total variations in [0, 1]; NaN, of clients without examples, is not

@@ -27,7 +27,7 @@ class _Options(NamedTuple):
       band: one of `BANDS`.
       above: what is subtracted from the values.
       log: whether the axis of values is logarithmic.
-      log_rounds: whether the horizontal axis is.
+      log_rounds: whether the horizontal axis is logarithmic.
       limits: values that the metric cannot leave.
     """
 
@@ -66,28 +66,30 @@ def learning_curves(
       fl.plot.learning_curves({'fedavg': first, 'fedpbc': second}, 'eval_accuracy', ax=axes)
 
     Args:
-      data: ``runs.read(...)``, one panel per pattern, or a part of it (``run.select(...)``); a
-        `simulation.SimulationResult` of one lane, of seeds [S] or of a sweep [G, S]; an array
-        float[E] or float[S, E]; or a mapping from labels to such results or arrays, or to arrays by
-        candidate model. A label that begins with a registered algorithm's name has its colour.
-      metric: its name; by default that of the run, or the first common one of a result. For
-        arrays it labels the axis; one with the word ``accuracy`` is shown in per cent.
-      model: a candidate model, ``'all'``, or None for the one that the papers evaluate: the
+      data: ``runs.read(...)``, one panel per pattern, or a part of it (``run.select(...)``). Or a
+        `simulation.SimulationResult` of one simulation, of seeds [S] or of a sweep [G, S]. Or an
+        array float[E] or float[S, E]. Or a mapping from labels to simulations or arrays, or to
+        arrays by candidate model. A label that begins with a registered algorithm's name has its
+        colour.
+      metric: the metric's name. By default the run's metric; for simulations an accuracy, else a
+        loss. For arrays the name labels the axis. A metric with the word ``accuracy`` is shown in
+        per cent.
+      model: a candidate model, ``'all'``, or None for the model that the papers evaluate: the
         clients' mean where clients keep models.
       rounds: float[E], rounds completed at each evaluation, for arrays; 1, 2, ... by default.
       names: names to show for labels and patterns.
       levels: by label, the predicted final value, drawn as a dotted horizontal line.
-      exact: by label and candidate model, float[3, E], a curve that theory knows and the lower and
-        upper end of its band, such as mean, mean - 2 sd and mean + 2 sd of `analysis.linear_curve`.
-        It is drawn as black dashes, its band between thin dots.
+      exact: by label and candidate model, float[3, E]: a curve known from theory, then the lower
+        and the upper end of its band. For example the mean, mean - 2 sd and mean + 2 sd of
+        `analysis.linear_curve`. The curve is drawn as black dashes, its band between thin dots.
       band: ``'interval'``, the 95 % interval of the mean over seeds (Student t), or
         ``'deviation'``, the standard deviation over seeds and window. The interval of two seeds is
-        too wide to draw: their band ``'interval'`` goes from one to the other.
+        too wide to draw: with two seeds the band ``'interval'`` goes from one seed to the other.
       window: evaluations that a moving average spans.
       above: what is subtracted from the values, such as a known minimum.
       log: whether the axis of values is logarithmic.
-      log_rounds: whether the horizontal axis is; it leaves out points at zero, such as an
-        evaluation of the start.
+      log_rounds: whether the horizontal axis is logarithmic. Such an axis leaves out points at
+        zero, such as an evaluation of the start.
       against: by label, float[E], the horizontal positions in place of rounds, such as hours.
       x_name: name of the horizontal axis, with its unit.
       legend: whether to draw a legend.
@@ -330,14 +332,15 @@ def _dots(index: int, count: int) -> str | tuple[int, tuple[int, int]]:
 
 
 def _spans(values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each evaluation with those before it.
+    """Returns each evaluation with the evaluations before it.
 
     Args:
       values: float[S, E].
       window: evaluations that a moving average spans.
 
     Returns:
-      float[S, E, window], the first ones padded by zeros; and int[E], their numbers of evaluations.
+      float[S, E, window], the first windows padded by zeros; and int[E], how many evaluations each
+      window has.
     """
     padded = np.pad(values, ((0, 0), (window - 1, 0)))
     spans = np.lib.stride_tricks.sliding_window_view(padded, window, axis=1)

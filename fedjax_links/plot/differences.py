@@ -29,8 +29,8 @@ def paired_differences(
     """Draws differences to a baseline with the same seeds, and their 95 % intervals.
 
     A point is filled where all its intervals exclude zero. Differences of fractions, such as
-    accuracies, are in percentage points. If the run added seeds until decided, intervals are those
-    of `evaluation.decide` at the run's level, as in its tables. A dashed line through the panel
+    accuracies, are in percentage points. If the run added seeds until decided, intervals are from
+    `evaluation.decide` at the run's level, as in the run's tables. A dashed line through the panel
     stands for an infinite interval.
 
     ::
@@ -40,15 +40,15 @@ def paired_differences(
     Args:
       data: as in `learning_curves`, one panel per pattern; arrays may also be float[S], one final
         value per seed. Row s of every label has the same seed.
-      baseline: label to compare with; by default that of the run, or else the first. In a run over
-        a grid, or a sweep, each series is compared with the baseline at the same point, in the
-        columns that both have. Series without such a point are left out.
+      baseline: the label to compare with; by default the run's baseline, or else the first label.
+        In a run over a grid, or a sweep, each series is compared with the baseline at the same
+        point, in the columns that both have. Series without such a point are left out.
       metric: as in `learning_curves`.
       model: as in `learning_curves`.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over, in [0, 1].
       names: titles of labels and patterns.
-      wide: half width of a second interval by label, such as the interval including tuning, which
-        a thin line shows.
+      wide: by label, half width of a second interval, such as the interval including tuning. A thin
+        line shows it.
       ax: matplotlib axes, as many as there are panels; a new figure by default.
 
     Returns:
@@ -147,7 +147,7 @@ def _is_vector(entry: Any) -> bool:
 def _baseline(
     members: dataset.Members, baseline: str | None, of_run: str | None
 ) -> str:
-    """Returns the label to compare with: that of the run, or the first algorithm or series.
+    """Returns the label to compare with: the run's baseline, or the first algorithm or series.
 
     Args:
       members: algorithm and point by series.
@@ -155,7 +155,7 @@ def _baseline(
       of_run: the run's; empty or None without one.
 
     Raises:
-      ValueError: for one that is neither an algorithm nor a series.
+      ValueError: for a label that is neither an algorithm nor a series.
     """
     if baseline is None:
         baseline = of_run or None
@@ -201,9 +201,9 @@ def _name_x_axes(axes_of_panels: list[Any], name: str, *, is_new_figure: bool) -
 def _differences(
     final: Mapping[str, np.ndarray], baseline_of: Mapping[str, str], until: Section
 ) -> dict[str, evaluation.Interval]:
-    """Returns the paired differences under a pattern, of labels that it has with their baseline.
+    """Returns the paired differences under a pattern, of labels that ran there with their baseline.
 
-    What diverged has no difference: its NaN would leave the axis without zero.
+    A label that diverged is left out: a difference of NaN would leave the axis without zero.
 
     Args:
       final: float[S] by label, the final metric of each seed.
@@ -265,7 +265,7 @@ def _draw_difference(
       difference: with its interval.
       wide_half_width: half width of the wider interval; 0 without one.
       colour: of point and bars.
-      scale: what all are multiplied by.
+      scale: the factor of mean and half widths.
     """
     mean = scale * float(difference.mean)
     half_width = scale * float(difference.half_width)

@@ -66,11 +66,10 @@ def heat_map(
       least: the value at which colours begin, unless values are differences; the smallest value
         by default.
       texts: [Y, X], what stands in the cells, or a format for the values; nothing by default.
-      unclear: bool[Y, X], which cells are hatched where they have a value, such as differences that
-        are not decided.
-      equivalent: bool[Y, X], which cells are dotted where they have a value, such as differences
-        that are decided to be small.
-      reverse: red where positive, for what is better when smaller.
+      unclear: bool[Y, X], which cells to hatch if they have a value, such as undecided differences.
+      equivalent: bool[Y, X], which cells to dot if they have a value, such as differences that are
+        decided to be small.
+      reverse: whether positive values are red, for metrics that are better when smaller.
       colours: float[Y, X, 3], RGB colours of the cells, in place of those of the values.
       colorbar: whether to draw one; there is none with ``colours``.
       ax: matplotlib axes; a new figure by default.
@@ -284,7 +283,7 @@ def mixing_matrix(
       ax: matplotlib axes; a new figure by default.
 
     Returns:
-      The axes; the image is ``axes.images[0]``, row i what client i receives.
+      The axes; the image is ``axes.images[0]``, row i is what client i receives.
 
     Raises:
       ValueError: for another shape, or a weight below 0.
@@ -308,9 +307,9 @@ def mixing_matrix(
 
 
 def texts_of(values: np.ndarray, form: str, width: float = np.inf) -> Texts | None:
-    """Returns values as they stand in cells; None where they do not fit.
+    """Returns values as the texts of their cells; None if a text does not fit.
 
-    What rounds to zero has no sign; NaN is an empty text.
+    A value that rounds to zero has no sign; NaN is an empty text.
 
     Args:
       values: float[Y, X].
@@ -332,7 +331,7 @@ def _cell_text(value: float, form: str) -> str:
 
 
 def label_axes(axes: Axes, x: Axis, y: Axis) -> None:
-    """Names the axes and writes the values of their cells, some of them if there are many.
+    """Names the axes and writes the values of their cells, only some values if there are many.
 
     Args:
       axes: matplotlib axes.

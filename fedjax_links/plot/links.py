@@ -40,7 +40,7 @@ def link_map(
 
     Args:
       links: bool[T, N], or the links of T rounds as `simulation.realised_links` returns them; where
-        their directions differ, states have colours.
+        directions differ, the states of clients have colours.
       order: clients from top to bottom; those with most rounds first by default.
       num_rounds: rounds shown, from the first.
       ax: matplotlib axes; a new figure by default.
@@ -165,7 +165,7 @@ def participation_rates(
 
 
 def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Axes:
-    """Draws the rounds from one participation to the next, and their exact law.
+    """Draws the gaps (rounds from one participation to the next), and their exact distribution.
 
     ::
 
@@ -174,13 +174,13 @@ def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Ax
     Args:
       mask: bool[T, N].
       rates: P(down -> up) and P(up -> down) of clients that are two-state Markov chains, two of
-        float[] or float[N]; p and 1 - p if they deliver independently with the same probability in
-        all rounds. Without rates no exact law is drawn.
+        float[] or float[N]; p and 1 - p for clients that deliver independently, with the same
+        probability in all rounds. Without rates no exact law is drawn.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
-      The axes: bars of the realised share per round of length, and a line over the same bins of
-      the exact means, `analysis.expected_gap_counts` as shares of gaps of any length.
+      The axes. Bars show the realised share of gaps per round of length. A line over the same bins
+      shows the exact mean: `analysis.expected_gap_counts` as shares of all gaps.
 
     Raises:
       ValueError: for a mask or rates of another shape, or out of range.
@@ -353,7 +353,7 @@ def peer_graph(
       fl.plot.peer_graph(links.neighbours[0], links.edges.mean(axis=0))
 
     Args:
-      neighbours: int[N, K], the own id where a client has fewer.
+      neighbours: int[N, K], ids of neighbours; a client with fewer than K repeats its own id.
       edge_rates: float[N, K], the share of rounds in which each edge is up.
       rates: float[N], of the uplinks, which the sizes of clients show; equal sizes by default.
       ax: matplotlib axes; a new figure by default.

@@ -43,7 +43,7 @@ _FIGURE_MARGIN = 0.6
 
 
 def axes_of(ax: Axes | None, size: tuple[float, float] = _SINGLE) -> Axes:
-    """Returns the axes to draw on: those of the user, or those of a new figure of pyplot.
+    """Returns the axes to draw on: the user's axes, or the axes of a new figure of pyplot.
 
     Args:
       ax: matplotlib axes, or None.
@@ -62,12 +62,12 @@ def axes_of(ax: Axes | None, size: tuple[float, float] = _SINGLE) -> Axes:
 
 
 def panel_axes(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Axes]:
-    """Returns axes for ``count`` panels: those of the user, or a grid of a new figure.
+    """Returns axes for ``count`` panels: the user's axes, or a grid of a new figure.
 
     Args:
       ax: None, axes for a single panel, or as many axes as there are panels.
       count: of the panels.
-      rows: how many lines of text stand to the left of the panels; a new figure has room for them.
+      rows: how many lines of text stand to the left of the panels, for which a new figure has room.
       letters: how many letters the longest of these lines has.
 
     Raises:
@@ -119,10 +119,10 @@ def as_returned(axes_of_panels: Sequence[Axes]) -> Axes | np.ndarray:
 
 
 def literal(name: str) -> str:
-    """Returns a user's name such that matplotlib shows it as it is, or as the formula that it is.
+    """Returns a user's name so that matplotlib shows it unchanged, or as a formula if it is one.
 
-    Dollars that enclose no formula stand for themselves, and a name may begin with ``_``, which
-    legends would leave out.
+    Dollars that enclose no formula stand for themselves. A name that begins with ``_`` is shown,
+    too: legends would leave it out.
 
     Args:
       name: a label, or a text with several.
@@ -150,7 +150,7 @@ def name_of(name: str, model: str, *, always: bool = False) -> str:
     Args:
       name: of its label, such as ``FedPBC (rate 0.1)``.
       model: the candidate model.
-      always: whether the server's is named too, as where several are drawn.
+      always: whether the server's model is named too, as where several models are drawn.
     """
     if model == 'server' and not always:
         return literal(name)
@@ -186,7 +186,7 @@ def label_axes(
       x_name: of the horizontal axis.
       y_name: of the vertical axis.
       integers: along which axes numbers are integers: ``'x'``, ``'y'`` or ``'xy'``.
-      legend: position of a small one, such as ``'best'`` or ``'upper right'``; none by default.
+      legend: position of a small legend, such as ``'best'`` or ``'upper right'``; none by default.
       grid: whether to draw lines at the ticks.
     """
     from matplotlib.ticker import MaxNLocator
@@ -206,7 +206,7 @@ def label_axes(
 def draw_shares(
     axes: Axes, values: np.ndarray, label: str, colorbar: bool, **options: Any
 ) -> None:
-    """Draws an image of fractions, on a square-root scale so that small ones show.
+    """Draws an image of fractions, on a square-root scale so that small fractions show.
 
     Args:
       axes: matplotlib axes.
@@ -263,14 +263,15 @@ def legend(
 ) -> None:
     """Draws a legend; beside the axes if it is long, or if asked for.
 
-    It stays inside the axes of a figure without a layout engine, which would leave it no room.
+    The legend stays inside the axes if the figure has no layout engine to make room beside them.
 
     Args:
       axes: where to draw it.
-      outside: whether to draw a short one beside the axes, too.
+      outside: whether to draw a short legend beside the axes, too.
       panels: axes with the artists to name; a name in several panels is shown once. By default
         ``axes`` alone.
-      widens: whether the figure grows where a legend beside the axes would leave them little room.
+      widens: whether the figure grows where a legend beside the axes would leave the axes little
+        room.
     """
     handles: list[Any] = []
     names: list[str] = []
@@ -344,7 +345,7 @@ def legend_height(
     Args:
       names: in the legend.
       width: of the picture, inches.
-      has_room_for: the number of rows that it has room for already.
+      has_room_for: the number of rows that the picture has room for already.
     """
     num_rows = math.ceil(len(names) / legend_columns(names, width))
     # Of a name on several lines; the tallest ones may stand in different rows.
@@ -358,7 +359,7 @@ def legend_below(figure: Figure, names: Sequence[str]) -> None:
 
     Args:
       figure: with labelled artists.
-      names: of those to show.
+      names: the names of the artists to show.
     """
     handle_of: dict[str, Any] = {}
     for axes in figure.axes:
@@ -376,6 +377,6 @@ def legend_below(figure: Figure, names: Sequence[str]) -> None:
 
 
 def note(axes: Axes, text: str) -> Axes:
-    """Writes in the middle of axes why they are empty, and returns them."""
+    """Writes in the middle of axes why they are empty, and returns the axes."""
     axes.text(0.5, 0.5, text, ha='center', transform=axes.transAxes)
     return axes

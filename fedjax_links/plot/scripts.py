@@ -67,7 +67,7 @@ def _files(families: Iterable[str]) -> list[str]:
 
 
 def _without_glyph(text: str, files: Iterable[str]) -> set[str]:
-    """Finds the characters of a text that none of these fonts has."""
+    """Finds the characters of a text that no font of these files has."""
     from matplotlib import font_manager
 
     fonts = [font_manager.get_font(file) for file in files]

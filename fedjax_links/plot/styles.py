@@ -1,9 +1,10 @@
 """Assigns colours, lines and markers, the same in every picture.
 
-A registered algorithm has its colour, line and marker for good; relatives have shades of one hue.
-Any other label takes a style that is free in its picture, so no two labels of a picture have one
-colour. The colours are told apart by the colour-blind: the first eight are six of Okabe and Ito
-(2008) and two more, the others were chosen far from them and from each other.
+A registered algorithm has the same colour, line and marker in all pictures. Related algorithms have
+shades of one hue. Any other label takes a style that is free in its picture, so no two labels of a
+picture have one colour. Colour-blind readers can tell the colours apart. The first eight are six
+colours of Okabe and Ito (2008) and two more. The other colours were chosen far from these and from
+each other.
 """
 
 import collections
@@ -61,7 +62,7 @@ _FAMILIES = (
     ('f3ast', 'wait_for_all', 'cogc', 'ca_fed'),
     ('focus', 'fedprox', 'fedopt'),
 )
-"""One per hue; the index within it is the rank."""
+"""One family per hue; an algorithm's index within its family is its rank."""
 _COLOUR_OF_NAME = {
     name: hue + len(_HUES) * rank
     for hue, family in enumerate(_FAMILIES)
@@ -75,8 +76,8 @@ class LabelStyle(NamedTuple):
 
     Attributes:
       colour: one of `COLOURS`; its index says the hue and the rank.
-      variant: 0, or the number of things before it in the picture with this colour, which only
-        pictures of more things than colours have.
+      variant: the number of labels with this colour that come before this label in the picture. It
+        is 0 unless a picture has more labels than colours.
     """
 
     colour: str
@@ -84,33 +85,33 @@ class LabelStyle(NamedTuple):
 
     @property
     def hue(self) -> int:
-        """Returns the index of its hue among the eight."""
+        """Returns the index of the label's hue among the eight."""
         return self._index % len(_HUES)
 
     @property
     def rank(self) -> int:
-        """Returns which shade, line and hatching of its hue it has, from 0 to 3."""
+        """Returns which shade, line and hatching of its hue the label has, from 0 to 3."""
         return self._index // len(_HUES)
 
     @property
     def _index(self) -> int:
-        """Returns the index of its colour in `COLOURS`; raises for another one."""
+        """Returns the index of the label's colour in `COLOURS`; raises for any other colour."""
         checks.choice('colour', self.colour, COLOURS)
         return COLOURS.index(self.colour)
 
     def line(self, model: str = 'server') -> Any:
-        """Returns the line style of one of its candidate models; dotted for other names."""
+        """Returns the line style of one of the label's candidate models; dotted for other names."""
         return _LINES.get(model, (':',) * _NUM_RANKS)[self.rank]
 
     @property
     def marker(self) -> str:
-        """Returns the marker of its points and lines; variants of a colour have different ones."""
+        """Returns the marker of the label's points and lines; variants of a colour differ in it."""
         offset = _MARKER_STEP * self.rank + self.variant
         return _MARKERS[(self.hue + offset) % len(_MARKERS)]
 
     @property
     def hatch(self) -> str | None:
-        """Returns the hatching of its bars."""
+        """Returns the hatching of the label's bars."""
         return _HATCHES[self.rank] if not self.variant else 'xo+*'[self.variant % 4] * 3
 
     @property
@@ -129,8 +130,8 @@ def assign_styles(labels: Iterable[str]) -> dict[str, LabelStyle]:
     """Assigns styles to what stands side by side in a picture, each with a colour of its own.
 
     ``fedavg``, ``FedAvg`` and ``fedavg (learning_rate 0.1)`` are the registry's ``fedavg``, as is
-    ``fedavg-long``. Of two of them in one picture, the first has the colour of ``fedavg``, and the
-    second a free shade of its hue.
+    ``fedavg-long``. If two of these labels are in one picture, the first has the colour of
+    ``fedavg``, and the second a free shade of its hue.
 
     Args:
       labels: of algorithms or of anything else, in the order of the picture.
@@ -161,7 +162,7 @@ def assign_styles(labels: Iterable[str]) -> dict[str, LabelStyle]:
 
 
 def _least_used(num_uses: collections.Counter[int], relative: int | None) -> int:
-    """Returns the colour with the fewest uses, of a relative's hue if it has one as good.
+    """Returns the colour with the fewest uses, in a relative's hue if one there has as few.
 
     Args:
       num_uses: by index of the colour.
