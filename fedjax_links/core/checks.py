@@ -140,7 +140,7 @@ def within(
     """Raises unless every entry of a concrete number or array lies in ``[low, high]``.
 
     Args:
-      argument: its name.
+      argument: the name of the argument.
       value: a number or an array.
       low: the least valid number.
       high: the largest valid number.
