@@ -193,7 +193,7 @@ class Problem:
       loss_fn: ``(params, batch) -> []``, mean loss over a batch of ``data`` rows.
       metrics: ``(params, eval_data) -> {name: []}``.
       min_examples: the smallest entry of ``counts``; if seeds with different data share a compiled
-        program, the smallest over all of them.
+        program, the smallest over all these seeds.
       max_examples: likewise, the largest entry.
       random_loss_fn: ``(params, batch, key) -> []``, the training loss if it is random, as with
         dropout; None if clients descend ``loss_fn``.

@@ -107,8 +107,8 @@ def with_gradient_norm(
       problem: any problem.
 
     Returns:
-      ``squared_gradient_norm``, and the metrics of `train_and_eval`. A problem that is not
-      evaluated on examples has its own metrics in place of the latter.
+      ``squared_gradient_norm``, and the metrics of `train_and_eval`. If the problem is not
+      evaluated on examples, the problem's own metrics instead.
     """
     measure = for_problem(problem)
     if measure is None:

@@ -114,7 +114,7 @@ def chosen_interval(
 
     The mean is the mean of the first row. Suppose that a row is drawn with the probabilities
     ``shares``: its true mean lies in the interval with probability ``level``. With a single row the
-    interval is that of `seed_interval`.
+    interval is `seed_interval`'s.
 
     Args:
       values: float[K, S], a row for what was chosen, then one for each alternative. NaN and
@@ -233,7 +233,7 @@ def benjamini_hochberg(p_values: ArrayLike, level: float = 0.05) -> NDArray[np.b
       ``p_(k) <= k level / K``.
 
     The expected fraction of false discoveries is at most ``level`` for independent tests, and for
-    some dependent ones such as positively correlated tests (Benjamini and Hochberg 1995,
+    some dependent tests, such as positively correlated tests (Benjamini and Hochberg 1995,
     Controlling the false discovery rate).
 
     Args:

@@ -72,9 +72,9 @@ def sweep(
       `participation.minimum_separation` document where a swept value acts unlike a fixed one.
 
     Raises:
-      ValueError: for an unknown maker, columns that a maker does not take or that differ in length,
-        a value that a factory refuses, a seed out of range or named twice, or devices that are not
-        there.
+      ValueError: for an unknown maker, or columns that a maker does not take or that differ in
+        length. Also for a value that a factory refuses, a seed out of range or named twice, or
+        devices that are not there.
     """
     makers = {'algorithm': make_algorithm, 'participation': make_participation}
     for name, maker in makers.items():

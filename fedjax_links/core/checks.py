@@ -78,7 +78,7 @@ def on_host(value: Any) -> Any:
     """Converts a Python integer, which may be larger than JAX takes, to a float.
 
     Args:
-      value: of an argument that only Python and NumPy compute with.
+      value: the value of an argument that only Python and NumPy compute with.
 
     Returns:
       The float. Any other value is returned as it is, as is an integer too large for a float.

@@ -221,7 +221,7 @@ def _check_field(
 def check_same_structure(
     argument: str, requirement: str, expected: PyTree, got: PyTree
 ) -> None:
-    """Raises for the first leaf whose kind or shape differs from that of an expected pytree."""
+    """Raises for the first leaf whose kind or shape differs from the leaf of an expected pytree."""
     expected_leaves = _leaves(expected)
     leaves = _leaves(got)
     for path in dict.fromkeys((*expected_leaves, *leaves)):

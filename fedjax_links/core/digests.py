@@ -70,8 +70,8 @@ def row_hashes(array: ArrayOrNumber) -> np.ndarray:
 
     Returns:
       uint64[E]. Rows with equal bytes have equal hashes. Two random rows have equal hashes with
-      probability 2^-64. The hash is fast and not cryptographic: rows that differ in a few chosen
-      bits, such as 30 and 61 of two words, can have equal hashes too.
+      probability 2^-64. The hash is fast and not cryptographic. Rows that differ in a few chosen
+      bits, such as bits 30 and 61 of two words, can have equal hashes, too.
     """
     values = _plain(array)
     count = len(values)

@@ -26,8 +26,8 @@ def flatten(grid: Section, where: str = 'grid') -> dict[str, list[Any]]:
 
     Raises:
       ValueError: if the grid is no mapping, or a column is named twice (``a.b`` and ``b`` within
-        ``a``). Also if a leaf is no list, is empty, or holds objects: values must be plain, since
-        each line of metrics has them and they tell programs apart.
+        ``a``). Also if a leaf is no list, is empty, or holds objects. Values must be plain: they
+        are written to each line of metrics, and tell programs apart.
     """
     if not isinstance(grid, Mapping):
         requirement = "be lists of values by name, such as {'learning_rate': [0.1]}"

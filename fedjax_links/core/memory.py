@@ -106,7 +106,7 @@ def peak_bytes(
 
     Args:
       compiled: the program, as one device runs it.
-      num_copies: how many devices or threads run it at the same time in one memory.
+      num_copies: how many devices or threads run the program at the same time in one memory.
       num_outputs: how many outputs of each copy are in memory at once.
 
     Returns:

@@ -10,7 +10,7 @@ def generator(seed: int, stream: str, *parts: int) -> np.random.Generator:
 
     Args:
       seed: integer in ``[0, 2**32)``.
-      stream: letters that keep its draws apart from others of the same seed.
+      stream: letters that keep the stream's draws apart from other draws of the same seed.
       *parts: numbers of a stream within the stream.
     """
     checks.seed('seed', seed)

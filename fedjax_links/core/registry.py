@@ -158,8 +158,8 @@ class ParticipationEntry(NamedTuple):
       prob_is_marginal: whether, in every single round, ``prob`` is the probability over seeds that
         a client of the example is active. False if ``prob`` holds only over time, as for a cycle
         that begins with an inactive phase.
-      carries_pattern: whether the carry is that of an inner pattern, the argument ``pattern``. A
-        carry that differs only by the order in which a cap selects clients counts, too.
+      carries_pattern: whether the carry is the carry of an inner pattern, the argument ``pattern``.
+        A carry that differs only by the order in which a cap selects clients counts, too.
       law: the exact law of who takes part, a function from `participation.link_laws.LawInputs` to
         `participation.link_laws.LinkLaw`. None for a pattern that can only be simulated.
     """

@@ -169,7 +169,7 @@ def _is_rounding(
     Args:
       results: float64[..., S, ...], values or differences; a result that is not finite differs from
         all others.
-      magnitudes: float64[..., S, ...], the largest number that each of them comes from.
+      magnitudes: float64[..., S, ...], the largest number that each result comes from.
       axis: the axis of the S results.
     """
     largest = magnitudes.max(axis=axis)

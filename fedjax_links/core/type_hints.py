@@ -1,8 +1,8 @@
 """Matches plain values of configs with annotations of parameters, and describes annotations.
 
 A config holds plain values: numbers, text, lists, sections, None. The signature of a factory says
-which of them it takes. The factory itself checks ranges, and all that is not plain: arrays,
-functions, parts of experiments.
+which of these values the factory takes. The factory itself checks ranges, and all that is not
+plain: arrays, functions, parts of experiments.
 """
 
 import inspect

@@ -79,8 +79,8 @@ def learning_curves(
       rounds: float[E], rounds completed at each evaluation, for arrays; 1, 2, ... by default.
       names: names to show for labels and patterns.
       levels: by label, the predicted final value, drawn as a dotted horizontal line.
-      exact: by label and candidate model, float[3, E]: a curve known from theory, then the lower
-        and the upper end of its band. For example the mean, mean - 2 sd and mean + 2 sd of
+      exact: by label and candidate model, float[3, E]: a curve known from theory, and the lower and
+        upper end of its band. For example the mean, mean - 2 sd and mean + 2 sd of
         `analysis.linear_curve`. The curve is drawn as black dashes, its band between thin dots.
       band: ``'interval'``, the 95 % interval of the mean over seeds (Student t), or
         ``'deviation'``, the standard deviation over seeds and window. The interval of two seeds is
@@ -181,9 +181,9 @@ def _draw_curve(
       x_values: float[E].
       values: float[S, E].
       options: how to draw them.
-      style: of the label.
-      linestyle: of the candidate model.
-      name: in the legend.
+      style: the style of the label.
+      linestyle: the line style of the candidate model.
+      name: the curve's name in the legend.
       curve_index: which of the panel's curves it is.
       num_curves: how many curves the panel has.
     """
@@ -232,7 +232,7 @@ def _draw_exact(
       x_values: float[E].
       theory: float[3, E], the curve, and both ends of its band; None draws nothing.
       options: how to draw them.
-      colour: of the simulated curve.
+      colour: the colour of the simulated curve.
     """
     if theory is None:
         return
@@ -267,10 +267,10 @@ def _draw_prediction(
     Args:
       axes: matplotlib axes.
       predictions: final values by label.
-      label: of the line.
+      label: the label of the line.
       above: what is subtracted from the values.
-      style: of the label.
-      name: of the label in the legend.
+      style: the style of the label.
+      name: the label's name in the legend.
     """
     if label not in predictions:
         return

@@ -112,7 +112,7 @@ def paired_differences(
 def _check_wide(
     wide: Mapping[str, float] | None, members: dataset.Members
 ) -> Mapping[str, float]:
-    """Returns the half widths of second intervals by label, none of which may be negative."""
+    """Returns the half widths of second intervals by label, and raises for a negative one."""
     half_widths = arguments.check_by_label('wide', wide, (), list(members))
     for label, half_width in half_widths.items():
         if half_width < 0:
@@ -264,7 +264,7 @@ def _draw_difference(
       row: where to draw it.
       difference: with its interval.
       wide_half_width: half width of the wider interval; 0 without one.
-      colour: of point and bars.
+      colour: the colour of point and bars.
       scale: the factor of mean and half widths.
     """
     mean = scale * float(difference.mean)

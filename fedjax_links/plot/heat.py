@@ -59,7 +59,7 @@ def heat_map(
       values: float[Y, X], the first row at the bottom; NaN for none, grey.
       x: name and X values of the horizontal axis.
       y: name and Y values of the vertical axis.
-      label: of the colour bar, with the unit.
+      label: the label of the colour bar, with the unit.
       around_zero: whether the values are differences, whose colours are symmetric about zero.
       most: the value at which colours end, for differences on both sides of zero; the largest
         value by default.
@@ -70,7 +70,7 @@ def heat_map(
       equivalent: bool[Y, X], which cells to dot if they have a value, such as differences that are
         decided to be small.
       reverse: whether positive values are red, for metrics that are better when smaller.
-      colours: float[Y, X, 3], RGB colours of the cells, in place of those of the values.
+      colours: float[Y, X, 3], RGB colours of the cells, in place of the values' colours.
       colorbar: whether to draw one; there is none with ``colours``.
       ax: matplotlib axes; a new figure by default.
 
@@ -243,7 +243,7 @@ def _draw_colours(axes: Axes, values: np.ndarray, colours: Any) -> np.ndarray:
 
 
 def _write_texts(axes: Axes, texts: Texts, colours: np.ndarray) -> None:
-    """Writes texts into the cells, white on dark colours and black on bright ones."""
+    """Writes texts into the cells, white on dark colours and black on bright colours."""
     luminance = colours @ np.array([0.299, 0.587, 0.114])
     for (row, column), is_dark in np.ndenumerate(luminance < 0.5):
         axes.text(
@@ -314,7 +314,7 @@ def texts_of(values: np.ndarray, form: str, width: float = np.inf) -> Texts | No
     Args:
       values: float[Y, X].
       form: a format.
-      width: of a cell, in inches.
+      width: the width of a cell, in inches.
     """
     texts = [[_cell_text(value, form) for value in row] for row in values]
     longest = max(map(len, itertools.chain.from_iterable(texts)))

@@ -41,7 +41,7 @@ def link_map(
     Args:
       links: bool[T, N], or the links of T rounds as `simulation.realised_links` returns them; where
         directions differ, the states of clients have colours.
-      order: clients from top to bottom; those with most rounds first by default.
+      order: clients from top to bottom; by default clients with most rounds first.
       num_rounds: rounds shown, from the first.
       ax: matplotlib axes; a new figure by default.
 
@@ -267,8 +267,8 @@ def participants(
 
     Args:
       mask: bool[T, N].
-      period: P, rounds after which links repeat, at most T: then the mean over the whole periods
-        is drawn, with a band from 5 to 95 %. None draws the first rounds as they are.
+      period: P, rounds after which links repeat, at most T. Given P, the mean over the whole
+        periods is drawn, with a band from 5 to 95 %. None draws the first rounds as they are.
       expected: float[P], sums of the probabilities by round of the period.
       mean: the exact mean number of participants.
       ax: matplotlib axes; a new figure by default.

@@ -66,7 +66,7 @@ def panel_axes(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Axe
 
     Args:
       ax: None, axes for a single panel, or as many axes as there are panels.
-      count: of the panels.
+      count: the number of panels.
       rows: how many lines of text stand to the left of the panels, for which a new figure has room.
       letters: how many letters the longest of these lines has.
 
@@ -99,7 +99,7 @@ def grid(
 
     Args:
       figure: an empty matplotlib figure.
-      count: of the panels.
+      count: the number of panels.
       columns: side by side, at most.
       **options: of ``figure.subplots``.
     """
@@ -148,7 +148,7 @@ def name_of(name: str, model: str, *, always: bool = False) -> str:
     """Names a curve; the name includes the candidate model unless it is the server's.
 
     Args:
-      name: of its label, such as ``FedPBC (rate 0.1)``.
+      name: the name of the curve's label, such as ``FedPBC (rate 0.1)``.
       model: the candidate model.
       always: whether the server's model is named too, as where several models are drawn.
     """
@@ -183,8 +183,8 @@ def label_axes(
 
     Args:
       axes: matplotlib axes.
-      x_name: of the horizontal axis.
-      y_name: of the vertical axis.
+      x_name: the name of the horizontal axis.
+      y_name: the name of the vertical axis.
       integers: along which axes numbers are integers: ``'x'``, ``'y'`` or ``'xy'``.
       legend: position of a small legend, such as ``'best'`` or ``'upper right'``; none by default.
       grid: whether to draw lines at the ticks.
@@ -211,7 +211,7 @@ def draw_shares(
     Args:
       axes: matplotlib axes.
       values: float[rows, columns].
-      label: of the colour bar.
+      label: the label of the colour bar.
       colorbar: whether to draw one.
       **options: of ``axes.imshow``.
     """
@@ -343,8 +343,8 @@ def legend_height(
     """Returns how many inches a picture needs for the legend below it, in `FONT`.
 
     Args:
-      names: in the legend.
-      width: of the picture, inches.
+      names: the names in the legend.
+      width: the width of the picture, inches.
       has_room_for: the number of rows that the picture has room for already.
     """
     num_rows = math.ceil(len(names) / legend_columns(names, width))

@@ -32,7 +32,7 @@ _HUES = (
 )
 """The shades of every hue, by rank."""
 COLOURS = tuple(itertools.chain.from_iterable(zip(*_HUES, strict=True)))
-"""The first shades of all hues, then the second ones, and so on."""
+"""The first shades of all hues, then the second shades, and so on."""
 EXACT = '#1a1a1a'
 """The colour of what is known exactly."""
 REALISED = '#9a9a9a'

@@ -113,9 +113,9 @@ def save_pictures(
       run: from `runs.read`, or its folder, finished or not.
       folder: where the files go, made if missing; the run's folder by default.
       form: ``'pdf'``, ``'svg'`` or ``'png'``, of 300 dots per inch.
-      width: of a picture in inches, such as 3.3 for a column, from 2 to 20. Letters have 8 points
-        then, and as many panels stand side by side as fit. By default a picture is as wide as in
-        the report.
+      width: the width of a picture in inches, such as 3.3 for a column, from 2 to 20. Letters have
+        8 points then, and as many panels stand side by side as fit. By default a picture is as wide
+        as in the report.
       pages: pages to save, by name: of the config's ``reports``, ``'links'``, ``'participation'``,
         or layouts. By default all pages of the report.
       allow_imports: as in `write`.
@@ -124,8 +124,8 @@ def save_pictures(
       The names of the files: ``curves.pdf`` and ``curves_caption.tex`` for the page ``curves``.
 
     Raises:
-      ValueError: if no algorithm is done, for an unknown page or form, pages without a picture, a
-        width out of range, or a file in the folder that no command wrote.
+      ValueError: if no algorithm is done; for an unknown page or form, or pages without a picture.
+        Also for a width out of range, or a file in the folder that no command wrote.
     """
     from fedjax_links.report import paper_pictures, run_view
     from fedjax_links.storage import outputs
@@ -167,7 +167,7 @@ def _pages_with_pictures(view: 'RunView', pages: Sequence[str]) -> dict[str, 'Pa
 
 
 def _current_page(page: str, reports: Section) -> str:
-    """Returns the present name of a layout, unless a page of the config has the former one."""
+    """Returns the present name of a layout, unless a page of the config has the former name."""
     return page if page in [*reports] else current_name(page)
 
 

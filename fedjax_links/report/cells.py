@@ -100,7 +100,7 @@ class Cells(NamedTuple):
     def by_seed(self, algorithm: str) -> np.ndarray:
         """Returns float[K, Y, X, S], NaN where nothing ran.
 
-        S is the number of seeds that all cells have. The values are those of the first S seeds.
+        S is the number of seeds that all cells have. The first S seeds count.
         """
         cells = self.choices[algorithm]
         num_seeds = min(choice.values.shape[1] for choice in cells.flat)
@@ -124,7 +124,7 @@ def map_cells(
       x: the column along the horizontal axis, or `ROUND`.
       y: the column along the vertical axis, or `ROUND`.
       best_over: columns of which every algorithm takes the best value at a cell.
-      metric: which metric; that of the run by default.
+      metric: which metric; the run's metric by default.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 

@@ -41,8 +41,8 @@ class Clients(NamedTuple):
     Attributes:
       weights: float64[N], FedAvg's exact implicit weights; empty if they are not known.
       source: the formula of the weights, or why there are none.
-      losses: float[N] by algorithm, the mean training loss of each client at a final model: of the
-        first seed, at the first point of the grid.
+      losses: float[N] by algorithm, the mean training loss of each client. The model is the final
+        one of the first seed, at the first point of the grid.
       missing: by algorithm, why it has no losses.
       measured: float[S, M] by algorithm and metric, of all seeds at the first point of the grid, as
         `client_measurements.measure_lanes` returns them; empty if evaluation data have no owners.
@@ -110,12 +110,12 @@ def read(folder: Path, num_rounds: int | None = None) -> dict[str, Clients]:
 def check_sizes(
     folder: Path, clients: Mapping[str, Clients], links: Mapping[str, FirstSeedLinks]
 ) -> None:
-    """Refuses losses and weights whose number of clients is not that of the links.
+    """Refuses losses and weights if their number of clients differs from the links' number.
 
     Args:
-      folder: of the run, for errors.
-      clients: by pattern.
-      links: likewise.
+      folder: the folder of the run, for errors.
+      clients: losses and weights by pattern.
+      links: the links by pattern.
     """
     for pattern in clients.keys() & links.keys():
         num_clients = links[pattern].mask.shape[1]

@@ -112,7 +112,7 @@ class PairedDifference(NamedTuple):
 
 
 def checked_margin(margin: float | None, default: float) -> float:
-    """Returns a margin, by default that of the run; refuses one below zero."""
+    """Returns a margin, the run's margin by default; refuses a margin below zero."""
     if margin is None:
         return default
     checks.number_within('margin', margin, 0, math.inf)
@@ -131,15 +131,15 @@ def judge(
 
     Args:
       metric: which metric.
-      rows: float[J, S], the paired differences: a row for the values that tuning chose, then one
-        for each pair of values that it might have chosen.
+      rows: float[J, S], the paired differences: a row for the values that tuning chose. Then
+        follows a row for each pair of values that tuning might have chosen.
       shares: float[J], the probability of each row if tuning were repeated.
       margin: up to which differences are equivalent.
       until: the rule by which seeds are added until comparisons are decided; empty if their number
         is fixed.
 
     Returns:
-      The difference, whose mean is that of the first row. If seeds are added until decided,
+      The difference; its mean is the mean of the first row. If seeds are added until decided,
       intervals and p-value hold at any number of seeds.
     """
     over_seeds = evaluation.seed_interval(rows[0])
@@ -238,10 +238,10 @@ class Verdicts:
         )
 
     def caption(self, metric: Metric, *, has_verdicts: bool = True) -> str:
-        """Explains stars and verdicts, and how many of them chance would give.
+        """Explains stars and verdicts, and says how many stars chance would give.
 
         Args:
-          metric: of the differences.
+          metric: the metric of the differences.
           has_verdicts: whether verdicts stand beside the differences.
         """
         parts = [self._caption_of_stars()]

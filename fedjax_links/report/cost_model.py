@@ -5,7 +5,7 @@ the cost of each round. The model of a round:
 
 * A client that takes part receives ``down`` models, makes its local steps and sends ``up`` models.
   These three take ``down * B / downlink_i + steps_i * step_i + up * B / uplink_i`` seconds, with B
-  the bytes of a model. FedPBC's clients receive last, which is the same sum.
+  the bytes of a model. FedPBC's clients receive after they train, which gives the same sum.
 * A round lasts as long as the slowest client whose message arrives, and ``overhead`` seconds more.
   The server does not wait for lost messages, even if their clients train. So a round without
   messages lasts ``overhead``, which should include the time a server takes to notice.
@@ -68,8 +68,8 @@ class RoundCosts(NamedTuple):
       seconds: float64[T + 1], simulated wall-clock time.
       uplink: float64[T + 1], bytes that all clients sent.
       downlink: float64[T + 1], bytes that all clients received.
-      compute: float64[T + 1], seconds that all clients trained; those whose message was lost
-        count where an algorithm lets everyone train.
+      compute: float64[T + 1], seconds that all clients trained; clients whose message was lost
+        count if the algorithm lets everyone train.
       peers: float64[T + 1], bytes that clients sent each other.
     """
 

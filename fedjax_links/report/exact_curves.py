@@ -1,4 +1,4 @@
-"""Computes exact curves of metrics on quadratics, which reports draw with simulated ones."""
+"""Computes exact curves of metrics on quadratics, which reports draw beside simulated curves."""
 
 from collections.abc import Mapping
 

@@ -19,9 +19,9 @@ def files(
 
     Args:
       view: the run that the pages are made of.
-      pages: by file name, from `layouts.build`.
+      pages: pages by file name, from `layouts.build`.
       form: one of `FORMS`.
-      width: of each picture in inches; None for the width that it has in the report.
+      width: the width of each picture in inches; None for its width in the report.
     """
     font = panels.FONT if width is None else PAPER_FONT
     for name, page in pages.items():

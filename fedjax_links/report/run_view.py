@@ -151,7 +151,7 @@ class RunView:
         return keys
 
     def metric(self, name: str | None = None, argument: str = 'metric') -> Metric:
-        """Returns a metric with its direction; that of the run by default.
+        """Returns a metric with its direction; the run's metric by default.
 
         Raises:
           ValueError: for a metric that was not recorded, naming the nearest one.
@@ -204,7 +204,7 @@ class RunView:
         """Returns the final metrics of all series and models.
 
         Args:
-          metric: which metric; that of the run by default.
+          metric: which metric; the run's metric by default.
           tail: see `tail`.
 
         Raises:
@@ -263,7 +263,7 @@ class RunView:
           margin: up to which differences are equivalent; the run's by default.
 
         Returns:
-          None if there is no other series, or if it is the same.
+          None if there is no other series, or if the other series is the same.
         """
         if base is None:
             return None
@@ -319,7 +319,7 @@ class RunView:
         """Returns the series of each algorithm with the best final metric of its main model.
 
         Args:
-          final_metrics: of all series.
+          final_metrics: the final metrics of all series.
           patterns: labels of the patterns to average over; all by default.
 
         Returns:

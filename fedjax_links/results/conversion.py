@@ -40,7 +40,7 @@ def to_dataset(
         arrays, or to arrays by candidate model.
       metric: which of the recorded metrics; by default the run's. For simulations, by default an
         accuracy if there is one, else a loss or another metric.
-      rounds: float[E]; by default those of simulations, else 1, 2, ...
+      rounds: float[E]; by default the rounds of simulations, else 1, 2, ...
       names: names to show for labels, in place of the names in the results.
 
     Raises:

@@ -103,9 +103,9 @@ class Metric(NamedTuple):
         mean stands in brackets: ``84.3 ± 0.4 [0.9]``.
 
         The half width has one significant digit, or two if the first is a 1, and the mean as many
-        decimals. Fractions in per cent have at least one decimal. Where the half width is zero, at
-        most a millionth, or a million or more, both are written as `number` does: the mean with
-        four digits, the half width with one digit. A wider half width of a million or more is also
+        decimals. Fractions in per cent have at least one decimal. If the half width is at most a
+        millionth, or a million or more, both are written as `number` does: the mean with four
+        digits, the half width with one digit. A wider half width of a million or more is also
         written with one digit.
 
         Args:

@@ -16,7 +16,7 @@ from fedjax_links.results import dataset
 from fedjax_links.results.dataset import MAIN, TIE, TUNING, Columns
 
 PointKey: TypeAlias = frozenset[tuple[str, object]]
-"""The values of a point by column, without missing ones."""
+"""The values of a point by column, without missing values."""
 CellKey: TypeAlias = tuple[str, PointKey]
 """A pattern and a point."""
 
@@ -121,7 +121,7 @@ def _grid_names(facts: RunFacts, stage: str) -> list[str]:
 def _means_of_complete(
     by_seed: Mapping[int, list[float]], num_evaluations: int
 ) -> dict[int, float]:
-    """Averages the evaluations of each seed, for seeds that have all of them."""
+    """Averages the evaluations of each seed, for seeds that have all evaluations."""
     return {
         seed: float(np.mean(values))
         for seed, values in by_seed.items()
@@ -165,7 +165,7 @@ def by_series(rows: Columns, facts: RunFacts, stage: str) -> SeriesRows:
     Args:
       rows: the rows from `rows_of`.
       facts: the facts of the run.
-      stage: of the rows.
+      stage: the stage of the rows.
     """
     members: list[tuple[str, Point]] = []
     row_indices = [np.zeros(0, int)]
@@ -193,11 +193,11 @@ def _points_of_rows(
     """Pairs each row with its points, looked up once for each combination of values.
 
     Args:
-      rows: of an algorithm.
-      points: of the grid, in the columns that the algorithm has.
+      rows: the rows of an algorithm.
+      points: points of the grid, in the columns that the algorithm has.
 
     Returns:
-      The index of the row and that of the point, int[pairs] each.
+      The index of the row and the index of the point, int[pairs] each.
     """
     import pandas
 

@@ -136,9 +136,9 @@ def _completeness(
     """Returns which series are complete, and the lanes of series that have started.
 
     Args:
-      index: of the rows.
+      index: the index of the rows.
       facts: the facts of the run.
-      stage: of the rows.
+      stage: the stage of the rows.
 
     Returns:
       bool[series], whether all evaluations are there; and bool[series, patterns, seeds], the lanes
@@ -186,8 +186,8 @@ def _other_columns(
     """Returns the columns that are neither metrics nor columns of the grid.
 
     Args:
-      rows: of one stage.
-      index: of the rows.
+      rows: the rows of one stage.
+      index: the index of the rows.
       known: names of the columns to leave out.
 
     Returns:

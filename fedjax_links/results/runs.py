@@ -97,10 +97,11 @@ class Results:
     """Holds the metrics of a run, as columns and as an xarray dataset.
 
     Attributes:
-      columns: of equal length, one row per lane and evaluation: ``stage`` (``'main'``,
-        ``'tuning'``, or ``'tie'`` for the main seeds of a value that tuning could not tell from the
-        best), ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
-        ``<model>/<metric>``. NaN or None where a line of metrics has no such field.
+      columns: of equal length, one row per lane and evaluation. The names are ``stage``,
+        ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
+        ``<model>/<metric>``. A stage is ``'main'``, ``'tuning'``, or ``'tie'``: the main seeds of a
+        value that tuning could not tell from the best. Values are NaN or None where a line of
+        metrics has no such field.
       facts: labels, metrics and their directions, grid, seeds, as `Experiment.plan` has them.
       folder: the folder that the results were read from; None for results in memory.
       measure_clients: returns the arrays of `clients` by pattern and algorithm. `Experiment.run`
@@ -260,7 +261,7 @@ class Results:
 
         Args:
           selected: labels or seeds, by field of the facts.
-          points: of the grid; None for all.
+          points: points of the grid; None for all.
         """
         if not self.columns:
             return np.zeros(0, bool)
@@ -335,7 +336,7 @@ def _grid_of(points: Sequence[Point], facts: RunFacts) -> dict[str, list[Any]]:
 
 
 def _among(argument: str, selection: Any, valid: Sequence[Any]) -> list[Any]:
-    """Returns the selected values, in the order of the valid ones.
+    """Returns the selected values, in the order of the valid values.
 
     Args:
       argument: for errors.

@@ -51,7 +51,7 @@ LAYOUTS: Mapping[str, Callable[..., Page]] = Registry(
 """Layouts by name, in the order of a report."""
 REPORT = 'report.md'
 _MOST_DIVERGED = 30
-"""Diverged simulations that the opening lists; further ones are counted."""
+"""Diverged simulations that the opening lists; further simulations are counted."""
 
 
 def default(view: RunView) -> Mapping[str, Section]:

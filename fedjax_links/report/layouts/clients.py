@@ -98,7 +98,7 @@ def _link_row(view: RunView, label: str) -> dict[str, str]:
 
 
 def participation(view: RunView) -> Page:
-    """Shows how often clients took part, and which of them fare worst.
+    """Shows how often clients took part, and which clients fare worst.
 
     Args:
       view: what ran, with the links that were recorded.

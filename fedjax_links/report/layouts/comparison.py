@@ -47,11 +47,11 @@ def comparison(
 
     Args:
       view: what ran.
-      metric: which metric; that of the run by default.
+      metric: which metric; the run's metric by default.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
-      margin: differences up to it are equivalent, in the unit of the metric; by default that of
-        seeds until decided, else none.
+      margin: differences up to this number are equivalent, in the unit of the metric. By default
+        the margin of the rule by which seeds were added until decided, else none.
       published: a ``module:factory``, and its options. It returns a paper's numbers: by (pattern,
         algorithm), a `pages.printed_numbers.PrintedAccuracy`. By default there are no such columns.
 
@@ -116,7 +116,7 @@ def _comparison_table(
 
     Args:
       view: what ran.
-      final_metrics: of all series and models.
+      final_metrics: the final metrics of all series and models.
       paper: printed metrics; empty for none.
       differences: to the baseline, by row.
       verdicts: on the differences.
@@ -181,7 +181,7 @@ def _with_differences(
     Args:
       view: what ran.
       page: with the tables.
-      differences: of all rows.
+      differences: the differences of all rows.
       compared: series that have a baseline.
       metric: which metric.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over.

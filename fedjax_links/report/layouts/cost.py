@@ -39,7 +39,7 @@ class _Messages(NamedTuple):
 
     Attributes:
       traffic: the messages of its algorithm.
-      options: of the algorithm, as in a config.
+      options: the algorithm's options, as in a config.
       local_steps: local steps of a round, one number or one per client.
     """
 
@@ -100,10 +100,10 @@ def cost(
       uplink: bytes per second; likewise.
       downlink: bytes per second; likewise.
       targets: values of the metric; the table shows what it costs to reach each.
-      metric: which metric; that of the results by default.
+      metric: which metric; the results' metric by default.
       against: the picture's horizontal axis, ``'hours'`` or ``'gigabytes'``.
       overhead: seconds, at least 0, that each round lasts in addition.
-      model_bytes: bytes of a model; those of the problem's parameters by default.
+      model_bytes: bytes of a model; by default the bytes of the problem's parameters.
       local_steps: local steps of a round; the config's by default.
       traffic: by algorithm, fields of `cost_model.Traffic` such as ``up``, ``down``, ``peers`` and
         ``everyone``. They are needed for an algorithm that is not registered. For a registered
@@ -113,9 +113,9 @@ def cost(
       A page with a table of totals and costs of targets, and learning curves against a cost.
 
     Raises:
-      ValueError: for unknown names, numbers out of range, targets that the table prints alike,
-        links that were not recorded or that the grid changes, and algorithms whose traffic is
-        unknown.
+      ValueError: for unknown names, numbers out of range, or targets that the table prints alike.
+        Also for links that were not recorded or that the grid changes, and for algorithms whose
+        traffic is unknown.
     """
     shown_metric = view.metric(metric)
     checks.choice('against', against, _AXES)
@@ -295,7 +295,7 @@ def _messages_of(
       view: the run.
       config: the config of the run, at the first point of its grid.
       label: the label of the series.
-      local_steps: of a round; None for the config's.
+      local_steps: local steps of a round; None for the config's.
       traffic: by algorithm, in place of the registry's.
 
     Raises:
@@ -366,7 +366,7 @@ def _traffic_of(algorithm: str, name: str, traffic: Section) -> cost_model.Traff
 def _bytes_of_model(view: RunView, config: Section) -> dict[str, float]:
     """Returns the bytes of a model by pattern.
 
-    They are the same at all points of a grid that does not change problems.
+    The bytes are the same at all points of a grid that does not change problems.
 
     Raises:
       ValueError: for the folder of a run made in Python, which cannot rebuild its problem.

@@ -64,7 +64,7 @@ def best(
 
     Args:
       view: what ran.
-      metric: which metric; that of the run by default.
+      metric: which metric; the run's metric by default.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 
@@ -127,7 +127,7 @@ def bars(
 
     Args:
       view: what ran.
-      metric: which metric; that of the run by default.
+      metric: which metric; the run's metric by default.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 
@@ -201,7 +201,7 @@ def spread(
 
     Args:
       view: what ran.
-      metric: which metric; that of the run by default.
+      metric: which metric; the run's metric by default.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 

@@ -32,7 +32,7 @@ def final(
       columns: likewise; one of the two axes is ``algorithm``.
       best: ``bold`` marks the best mean under each pattern, and all that cannot be told apart from
         it; ``plain`` marks nothing.
-      metric: which metric; that of the run by default.
+      metric: which metric; the run's metric by default.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over; a
         tenth by default.
 

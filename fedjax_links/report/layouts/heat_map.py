@@ -55,7 +55,8 @@ def heat_map(
     """Maps paired differences to the baseline, and who is best; one panel per algorithm.
 
     Each algorithm is shown at the model that papers evaluate. Patterns and values of a third column
-    of the grid have panels beside each other, or below if there are more of them than algorithms.
+    of the grid have panels beside each other. If there are more such panels than algorithms, they
+    stand below each other.
 
     Args:
       view: what ran, over a grid.
@@ -65,18 +66,18 @@ def heat_map(
       best_over: columns, such as rates. At each cell, each algorithm takes the value with the best
         mean over seeds. If two algorithms take from different numbers of values, the interval of
         their difference is infinite.
-      metric: which metric; that of the run by default.
+      metric: which metric; the run's metric by default.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over, a
         tenth by default; not with rounds as an axis.
-      margin: differences up to it are equivalent, in the unit of the metric; by default that of
-        seeds until decided, else none.
+      margin: differences up to this number are equivalent, in the unit of the metric. By default
+        the margin of the rule by which seeds were added until decided, else none.
 
     Returns:
       The picture and three tables: the best at each cell, the differences, and a row per algorithm.
 
     Raises:
-      ValueError: for an unknown column or metric, a grid of more than one column beside all these,
-        or a metric for which it is unknown which way is better.
+      ValueError: for an unknown column or metric, or a grid of more than one column beside all
+        these. Also for a metric for which it is unknown which way is better.
     """
     map_cells = cells.map_cells(
         view, x=x, y=y, best_over=best_over, metric=metric, tail=tail

@@ -29,7 +29,7 @@ class ComparedMap:
       cells: final metrics at the cells.
       metric: which metric.
       margin: up to which differences are equivalent.
-      names: of all algorithms.
+      names: the names of all algorithms.
       baseline: name of the baseline.
       faces: float[A, 3], the colours of all algorithms.
       x: name and values of the horizontal axis, as texts.

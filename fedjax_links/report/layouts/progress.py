@@ -57,11 +57,11 @@ def curves(
       metrics: the metrics to draw, one block of panels each; the run's metric by default.
       lines: ``'algorithms'`` (one panel per pattern) or ``'patterns'`` (one per algorithm).
       smoothing: fraction of the evaluations that a moving average spans; 0 for none.
-      band: ``'interval'`` of the mean over seeds (95 %), or standard ``'deviation'`` of all that
-        the mean is taken over: seeds, and the evaluations that a moving average spans.
+      band: ``'interval'`` of the mean over seeds (95 %), or standard ``'deviation'``. The deviation
+        is over all that the mean is taken over: seeds, and the evaluations of a moving average.
       above: what is subtracted from the metrics, such as a known minimum.
       log: logarithmic axis of values.
-      log_rounds: logarithmic axis of rounds, which shows the first ones; round 0 is left out.
+      log_rounds: logarithmic axis of rounds, which shows the first rounds; round 0 is left out.
       columns: panels side by side.
       tail: fraction of the evaluations, the last ones. A point is best by the mean of the first
         metric over these evaluations.

@@ -30,7 +30,7 @@ def first_rounds(
       targets: values of the metric.
       shares: targets as shares of the best final metric of all algorithms under a pattern, above 1
         for a loss. Give either ``shares`` or ``targets``.
-      metric: which metric; that of the run by default.
+      metric: which metric; the run's metric by default.
       published: a ``module:factory`` that returns texts by (pattern, algorithm, target), and its
         options. Cells then read ``paper / ours``.
 
@@ -38,8 +38,8 @@ def first_rounds(
       One row per pattern and algorithm; in brackets the range over seeds.
 
     Raises:
-      ValueError: if both or none of targets and shares are given, a metric or printed table is
-        unknown, a target or share is not finite, or the table prints two of them alike.
+      ValueError: if both or none of targets and shares are given, or a metric or printed table is
+        unknown. Also if a target or share is not finite, or the table prints two alike.
     """
     final_metrics = view.final_metrics(metric)
     shown_metric = final_metrics.metric
@@ -120,7 +120,7 @@ def reached_text(
     """Writes when a target is reached: ``300 (150 to 450)``.
 
     Args:
-      metric: of the target.
+      metric: the target's metric.
       target: its value.
       values: float[S, E], evaluations.
       costs: float[S, E] or float[E], the round of each evaluation, or its cost.
