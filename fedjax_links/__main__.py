@@ -150,8 +150,9 @@ def _main_of_process() -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     current_folder = str(Path.cwd())
     if not sys.flags.safe_path:
-        # `python -m` imports from the current folder first, so a file there could hide an
-        # installed module. A console command never imports from it. Both now search it last.
+        # `python -m` imports from the current folder first, so a file there could hide an installed
+        # module. A console command never imports from that folder. Here, both search the folder
+        # last.
         others = [path for path in sys.path if path not in ('', current_folder)]
         sys.path[:] = [*others, current_folder]
     try:

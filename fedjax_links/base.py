@@ -53,7 +53,7 @@ class RoundContext(NamedTuple):
 
     Attributes:
       round: int32[], index t of the round, from 0.
-      links: what the links do in this round.
+      links: which messages arrive in this round, see `Links`.
       client_key: key of the clients' randomness this round; fold in the client id.
       server_key: key of the server's randomness this round.
     """

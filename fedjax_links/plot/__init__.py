@@ -2,7 +2,8 @@
 
 Each function takes ``ax``, the axes to draw on. Without axes it makes a new figure of pyplot, whose
 layout keeps everything on the page. No function shows or writes a picture, or changes a setting of
-matplotlib. Matplotlib is loaded by the first picture. Reports are made of these pictures too.
+matplotlib. Matplotlib is loaded by the first picture. Reports are made of these pictures too. A
+label names what is drawn: an algorithm, or an algorithm at a point of a grid.
 """
 
 from fedjax_links.plot.bars import metric_bars

@@ -2,8 +2,8 @@
 
 The law of links is the exact distribution of who takes part (`participation.link_laws`).
 
-The end of a run has the problem and the links at hand. It writes these numbers as ``clients.npz``,
-so that a report need not build the problem again.
+At its end, a run has the problem and the links at hand. `save` then writes these numbers as
+``clients.npz``, so that a report need not build the problem again.
 """
 
 import contextlib
@@ -165,7 +165,7 @@ def compute(
 
     Args:
       experiment: what ran.
-      run: its results.
+      run: the run's results.
       folder: where its checkpoints are.
     """
     by_pattern = {}

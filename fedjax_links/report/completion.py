@@ -30,7 +30,7 @@ def finished_series(run: runs.Results, *, so_far: bool = False) -> FinishedSerie
     """Returns the series of all algorithms that are finished.
 
     Args:
-      run: its metrics.
+      run: the run's metrics.
       so_far: whether to return unfinished series too.
     """
     data = run.dataset
@@ -90,7 +90,7 @@ def diverged(run: runs.Results, data: Any) -> list[str]:
     """Says which simulations are not finite any more, and since which round.
 
     Args:
-      run: its metrics.
+      run: the run's metrics.
       data: the series to report on, as an ``xarray.Dataset``.
 
     Returns:
@@ -124,7 +124,7 @@ def redrawn_streams(run: runs.Results | None) -> list[str]:
     """Returns the streams of data and link probabilities that each seed of a run redraws.
 
     Args:
-      run: its metrics; None for data without a run, whose streams are unknown.
+      run: the run's metrics; None for data without a run, whose streams are unknown.
     """
     facts: RunFacts = {} if run is None else run.facts
     modes = facts.get('redraw', {})

@@ -360,7 +360,7 @@ def from_run(
     """Views the finished series of a run.
 
     Args:
-      run: its metrics, from `runs.read` or `Experiment.run`.
+      run: the run's metrics, from `runs.read` or `Experiment.run`.
       experiment: what ran, if it is at hand.
       so_far: whether to include unfinished series. Then the view may be empty.
       allow_imports: as in `RunView`.

@@ -1,4 +1,7 @@
-"""Reads the final metrics of clients that a run folder has, and labels them."""
+"""Reads the final metrics of clients that a run folder has, and labels them.
+
+Owners of evaluation data are the clients that train, and after them any owners that do not.
+"""
 
 import contextlib
 from collections.abc import Mapping

@@ -29,7 +29,7 @@ _REDRAWN_NAMES = {
     'partition': 'partition',
     'links_quality': 'link probabilities',
 }
-"""What a stream of data or links draws, by stream. A section of a config fixes one by ``seed``."""
+"""What a stream of data or links draws, by stream. Config sections fix a stream by ``seed``."""
 
 Paper = Mapping[tuple[str, str], PrintedAccuracy]
 """Printed final metrics, by the names of a pattern and an algorithm."""
