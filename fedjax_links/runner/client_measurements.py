@@ -1,4 +1,7 @@
-"""Measures the final models of a run's lanes on the evaluation data of each client."""
+"""Measures the final models of a run's lanes on the evaluation data of each client.
+
+A lane is one simulation: one algorithm, pattern, grid point and seed (`planning.lanes.Lane`).
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,12 +36,12 @@ def measure(
 
     Args:
       plan: of the run.
-      columns: its metrics, from which the rates that tuning chose are read.
-      folder: where its checkpoints are.
+      columns: the run's metrics, from which the rates that tuning chose are read.
+      folder: the run folder, which holds the checkpoints.
 
     Returns:
-      By pattern and algorithm, what `measure_lanes` returns. An algorithm is left out where no lane
-      is done.
+      By pattern and algorithm, what `measure_lanes` returns. If no lane of an algorithm under a
+      pattern is done, that pair is left out.
 
     Raises:
       ValueError: if evaluation data have no owners, or no lane is done.
@@ -77,12 +80,12 @@ def measure_lanes(plan: Plan, folder: Path, lanes: list[Lane]) -> ClientArrays:
 
     Args:
       plan: of the run.
-      folder: where its checkpoints are.
-      lanes: of an algorithm and a pattern; those without a final state are left out.
+      folder: the run folder, which holds the checkpoints.
+      lanes: of one algorithm and one pattern. Lanes without a final state are left out.
 
     Returns:
-      float[S, M] by metric, M owners of evaluation data, NaN for lanes that diverged; ``seed``,
-      int[S]; and ``client``, the names of the owners or their numbers, [M].
+      Each metric by name, float[S, M], for S seeds and M owners of evaluation data. A lane that
+      diverged has NaN. Also ``seed``, int[S], and ``client``, the owners' names or numbers, [M].
 
     Raises:
       MissingError: if evaluation data have no owners, no lane is done, or a state is too large or
@@ -105,7 +108,7 @@ def measure_lanes(plan: Plan, folder: Path, lanes: list[Lane]) -> ClientArrays:
 def _stack(by_seed: Mapping[int, ClientArrays]) -> ClientArrays:
     """Stacks the metrics of seeds, [S, M]; NaN for owners that a seed does not have.
 
-    Seeds that draw who is held out number the same owners differently.
+    A seed may draw which clients are held out. Then an owner's number differs between seeds.
     """
     owners: dict[object, None] = {}
     for metrics in by_seed.values():
@@ -126,7 +129,7 @@ def _stack(by_seed: Mapping[int, ClientArrays]) -> ClientArrays:
 def final_model(
     plan: Plan, folder: Path, lane: Lane
 ) -> tuple[Params, Algorithm, FederationState]:
-    """Returns the main model of a lane at its end, its algorithm, and its state.
+    """Returns a lane's main model after the last round, the lane's algorithm, and its state.
 
     Raises:
       MissingError: if the state is too large, or its checkpoint is missing or damaged.

@@ -1,8 +1,11 @@
-"""Builds the programs of an experiment: those that draw links, and those that train.
+"""Builds the programs of an experiment: some draw links, the others train.
 
-A small program draws the links of some periods and hands them to the program that trains. Arrays
-that a pattern closes over are arguments of its program. So patterns that differ in arrays alone,
-such as the link probabilities of several seeds, share one program. The number of periods is an
+A lane is one simulation (`planning.lanes.Lane`). Its rounds run in periods: the ``eval_every``
+rounds from one evaluation to the next. A small program draws the links of some periods, and the
+training program takes these links.
+
+Arrays that a pattern closes over are arguments of its link program. So patterns share one program
+if only their arrays differ, such as link probabilities by seed. The number of periods is an
 argument, too: it changes no bit, and nothing is compiled again for it.
 """
 
@@ -35,7 +38,7 @@ from fedjax_links.planning import parametrized
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.plan import Plan
 
-# Limits of one dispatch, whose links are all drawn before its first period.
+# Limits of one dispatch. Its links are all drawn before its first period.
 _MAX_PERIODS = 64
 _LINK_BYTES = 2**24
 
@@ -45,7 +48,7 @@ class TracedPattern(NamedTuple):
 
     Attributes:
       structure: equal for patterns that differ in these arrays alone.
-      constants: the arrays, those of ``init`` and those of ``sample``.
+      constants: the arrays of the pattern's ``init``, and the arrays of its ``sample``.
       sample: shapes and dtypes of a round's links.
       bind: ``constants -> pattern``, for use within a program.
     """
@@ -57,7 +60,7 @@ class TracedPattern(NamedTuple):
 
 
 class LinkProgram(NamedTuple):
-    """Draws the links of patterns of one structure.
+    """Draws the links of patterns with the same `TracedPattern.structure`.
 
     Attributes:
       start: ``(constants, key) -> carry`` before the first round, jitted.
@@ -75,7 +78,7 @@ class PeriodMetrics(NamedTuple):
 
     Attributes:
       finite: bool[], whether the server model and all losses so far are finite.
-      first_bad_round: int32[], the first round after which they are not; -1 if they are.
+      first_bad_round: int32[], the first round after which ``finite`` is False; -1 if it is True.
       sums: metrics summed over the rounds; None before the first round.
       evals: metrics by name, of each candidate model.
     """
@@ -89,12 +92,15 @@ class PeriodMetrics(NamedTuple):
 class TrainingProgram(NamedTuple):
     """Trains the lanes of one algorithm, problem and set of built-in values.
 
+    ``columns`` are an algorithm's values at a grid point that are arguments of the program
+    (`traced_columns`).
+
     Attributes:
-      start: ``(params, key, columns, problem) -> state`` before the first round, jitted. Without
-        parameters, as on a mesh, it makes them from the key.
+      start: ``(params, key, columns, problem) -> state`` before the first round, jitted. If
+        ``params`` is None, as on a mesh, ``start`` makes the parameters from the key.
       advance: ``(state, key, links, count, columns, problem) -> (state, metrics)``, jitted. It
-        advances ``count`` of K periods, whose `PeriodMetrics` have leaves [K, ...]. The state is
-        donated.
+        advances ``count`` of K periods. ``metrics`` are `PeriodMetrics` with leaves [K, ...]. The
+        state is donated.
       evaluate: ``(key, training key, columns, problem) -> PeriodMetrics`` of the state that
         ``start`` makes, jitted.
       layout: ``(None, key, columns, problem) -> layout of the state on a mesh``, with None for the
@@ -113,7 +119,7 @@ def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
 
     Args:
       init_params: of a problem.
-      key: of the lane; or of lanes side by side, [L].
+      key: of the lane; or the keys of lanes side by side, [L].
     """
     make = functools.partial(simulation.initial_params, init_params)
     return jax.vmap(make)(key) if key.ndim else make(key)
@@ -138,7 +144,7 @@ def built_in_columns(plan: Plan, lane: Lane) -> dict[str, object]:
 
 
 def algorithm_maker(plan: Plan, lane: Lane) -> Callable[[Point], Algorithm]:
-    """Returns what makes a lane's algorithm from the columns that are arguments."""
+    """Returns a function that makes a lane's algorithm from its `traced_columns`."""
     built_in = built_in_columns(plan, lane)
 
     def make(columns: Point) -> Algorithm:
@@ -148,7 +154,7 @@ def algorithm_maker(plan: Plan, lane: Lane) -> Callable[[Point], Algorithm]:
 
 
 def state_shape(plan: Plan, lane: Lane) -> FederationState:
-    """Returns the shapes of a lane's state, with the pattern's carry."""
+    """Returns the shapes of a lane's state; the state includes the pattern's carry."""
     make_algorithm = algorithm_maker(plan, lane)
     pattern = plan.pattern_of(lane)
 
@@ -163,7 +169,7 @@ def state_shape(plan: Plan, lane: Lane) -> FederationState:
 def lane_bytes(plan: Plan, lane: Lane) -> int:
     """Counts the bytes of a lane's state and of one period of its links.
 
-    The arrays that a round needs for a while are not counted.
+    Temporary arrays within a round are not counted.
     """
     state = state_shape(plan, lane)
     return tree.num_bytes(state) + plan.eval_every * tree.num_bytes(state.links)
@@ -172,7 +178,7 @@ def lane_bytes(plan: Plan, lane: Lane) -> int:
 def most_periods(sample: Links, period: int, width: int = 1) -> int:
     """Returns K, how many periods a program advances at once.
 
-    Their links are drawn before the first of them, so the memory for links sets a bound.
+    The links of all K periods are drawn before the first period, so the memory for links bounds K.
 
     Args:
       sample: what a pattern draws in a round, or its shapes.
@@ -203,13 +209,13 @@ def trace_pattern(pattern: base.Participation) -> TracedPattern:
 
 
 def link_program(pattern: TracedPattern, period: int, axes: PyTree) -> LinkProgram:
-    """Builds what draws the links of patterns of one structure.
+    """Builds the program that draws the links of patterns of one structure.
 
     Args:
-      pattern: any of them.
-      period: E, the rounds that are drawn at a time.
-      axes: for constants of lanes side by side, the axis of lanes as `jax.vmap` takes it. Carries,
-        keys and links then have a leading axis of lanes. None for single lanes.
+      pattern: any pattern of that structure.
+      period: E, the rounds of a period.
+      axes: for lanes side by side, the axis of lanes in each constant, as `jax.vmap` takes it.
+        Carries, keys and links then have a leading axis of lanes. None for single lanes.
     """
 
     def start(constants: PyTree, key: Key) -> PyTree:
@@ -248,14 +254,14 @@ def link_program(pattern: TracedPattern, period: int, axes: PyTree) -> LinkProgr
 def training_program(
     plan: Plan, lane: Lane, slot: DeviceSlot, axes: PyTree
 ) -> TrainingProgram:
-    """Builds the program of a lane and of all that share it.
+    """Builds the training program of a lane, which other lanes may share.
 
     Args:
       plan: of the experiment.
-      lane: any of them.
-      slot: the device slot that they run on.
-      axes: for problems of lanes side by side, the axis of lanes as `jax.vmap` takes it; None for
-        single lanes.
+      lane: any of the lanes that share the program.
+      slot: the device slot that these lanes run on.
+      axes: for lanes side by side, the axis of lanes in each leaf of the problem, as `jax.vmap`
+        takes it; None for single lanes.
     """
     make_algorithm = algorithm_maker(plan, lane)
     eval_fn = plan.eval_fn

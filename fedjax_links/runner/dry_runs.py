@@ -1,4 +1,7 @@
-"""Says what a run would take: lanes, programs, memory and time, part by part."""
+"""Says what a run would take: lanes, programs, memory and time, part by part.
+
+A lane is one simulation (`planning.lanes.Lane`), and lanes share compiled programs.
+"""
 
 import dataclasses
 import json
@@ -25,17 +28,17 @@ _NOTABLE = 0.1  # share of the time from which compilation is named apart
 
 @dataclasses.dataclass
 class RunCost:
-    """Adds up the seconds that the parts of a run take.
+    """Adds up the seconds that the parts of a run take, and counts its programs.
 
     Attributes:
-      start: until the first lanes begin, and to record links.
-      compiling: to compile all programs, with JAX's cache as it was found.
-      compiling_again: the same with these programs in the cache.
-      compiling_once: to compile what start and report need, which the cache now has.
-      lanes: of lanes, beyond their rounds.
-      rounds: of rounds, with their evaluations.
-      further: of rounds that are run only if results ask for them.
-      report: of the measurements and pages at the end.
+      start: seconds until the first lanes begin, and to record links.
+      compiling: seconds to compile all programs, with JAX's cache as this dry run found it.
+      compiling_again: seconds to compile all programs once that cache holds them.
+      compiling_once: seconds to compile what start and report need. The cache now holds it.
+      lanes: seconds of lanes beyond their rounds: to begin, to save and to end.
+      rounds: seconds of rounds, with their evaluations.
+      further: seconds of rounds that run only if results ask for them.
+      report: seconds of the measurements and pages at the end.
       num_training: programs that train.
       num_evaluation: programs that evaluate before the first round.
       link_structures: structures of patterns, each with a program that draws links.
@@ -62,7 +65,7 @@ class RunCost:
 
     @property
     def seconds_saved(self) -> float:
-        """Returns the seconds that it takes longer without the programs in the cache."""
+        """Returns the seconds that the run saves because this dry run filled JAX's cache."""
         return self.compiling_once + self.compiling - self.compiling_again
 
 
@@ -71,14 +74,14 @@ class DryRunOptions:
     """Says what a dry run counts beside the plan, as a command would spend it.
 
     Attributes:
-      seconds_so_far: from the start of the process, which the run spends as well.
-      clock: of compilations since then.
-      initial_states: what its lanes begin with.
-      folder: of the run, whose finished rounds are not counted; None for a new one.
-      allow_changed: whether the run resumes in a folder of other programs.
+      seconds_so_far: seconds since the process started. The run would spend them as well.
+      clock: counts the seconds of compilation since the process started.
+      initial_states: what the run's lanes begin with.
+      folder: of the run; rounds that it holds are not counted. None for a new run.
+      allow_changed: as in `loop.run`.
       after_lanes: called with the folder of the timed lanes of each algorithm.
-      time_report: returns the seconds of the report, and those to compile what it needs; called
-        once all lanes are timed.
+      time_report: returns the seconds of the report, and the seconds to compile what the report
+        needs. It is called once all lanes are timed.
     """
 
     seconds_so_far: float = 0.0
@@ -95,7 +98,7 @@ class DryRunOptions:
 def _work_left(
     programs: Programs, options: DryRunOptions
 ) -> tuple[WorkLeft, list[str]]:
-    """Reads what the folder holds, and says it in lines: none for a new folder."""
+    """Returns the work that the folder leaves, and a line on the folder; no line if it is new."""
     plan = programs.plan
     folder = options.folder
     states = options.initial_states
@@ -129,8 +132,8 @@ def dry_run(
 ) -> Iterator[str]:
     """Compiles every program and times a few lanes of each, without keeping anything.
 
-    Rounds that the folder holds are not counted. The report is timed over all lanes, as it covers
-    them all.
+    Rounds that the folder holds are not counted. The report covers all lanes, so it is timed over
+    all of them.
 
     Args:
       plan: of an experiment.
@@ -138,9 +141,9 @@ def dry_run(
       options: what to count beside the plan; nothing by default.
 
     Yields:
-      The config with long values cut; a line on the folder, if it holds something; two lines per
-      algorithm on lanes, states, time and memory; the devices, the number of programs, and the
-      time of all.
+      First the lines of the config, with long values cut, and a line on the folder, if it holds
+      something. Then two lines for each algorithm: on lanes and states, and on time and memory.
+      Last the devices, the number of programs, and the time of the whole run.
     """
     yield from _config_lines(plan)
     programs = programs or Programs(plan)
@@ -185,7 +188,7 @@ def _dry_run_algorithm(
     left: WorkLeft,
     cost: RunCost,
 ) -> Iterator[str]:
-    """Compiles and times an algorithm, and adds that to the cost of the run."""
+    """Compiles and times an algorithm's programs, and adds their cost to the cost of the run."""
     plan = programs.plan
     lanes = plan.lanes_at_first(label)
     main = [lane for lane in lanes if lane.stage == MAIN]
@@ -222,10 +225,10 @@ class _TimedAlgorithm:
     """Holds what the programs of an algorithm cost.
 
     Attributes:
-      cost: of the lanes that are left.
-      num_rounds: that are left, of all lanes.
+      cost: of the lanes that are left to run.
+      num_rounds: how many rounds are left, over all lanes.
       slowest: seconds of a round of the slowest program.
-      peaks: the memory that each program needs; a dictionary keeps their order.
+      peaks: the memory that each program needs, as text; a dictionary keeps the texts in order.
     """
 
     cost: RunCost = dataclasses.field(default_factory=RunCost)
@@ -235,9 +238,9 @@ class _TimedAlgorithm:
 
     @property
     def seconds_per_round(self) -> float:
-        """Returns the mean over the rounds left.
+        """Returns the mean seconds of a round, over the rounds that are left.
 
-        If none is left, it returns the seconds of the slowest program's round.
+        If no round is left, it returns the seconds of a round of the slowest program.
         """
         return self.cost.rounds / self.num_rounds if self.num_rounds else self.slowest
 
@@ -303,7 +306,7 @@ def _compiled_line(cost: RunCost) -> str:
 
 
 def _time_lines(cost: RunCost) -> Iterator[str]:
-    """Says what the run takes, part by part, and what changes that."""
+    """Says how long the run takes, part by part, and how long without programs in JAX's cache."""
     parts = {
         'start': cost.start,
         'compilation': cost.compiling_again,

@@ -1,7 +1,9 @@
 """Defines what a run calls: its callbacks, and the states that its lanes begin with.
 
-An experiment's ``log`` names callbacks of users as ``module:factory``. The factory takes the run's
-folder, which exists once the run has started; it is None for results in memory.
+A lane is one simulation (`planning.lanes.Lane`), a period is the rounds between two evaluations.
+
+An experiment's ``log`` names callbacks of users as ``module:factory``. The factory takes the run
+folder, which exists once the run has started. For results in memory it takes None.
 """
 
 import dataclasses
@@ -23,14 +25,14 @@ LINKS = 'links'
 
 
 class Stop(Exception):  # noqa: N818, it is no error
-    """Ends a run, when a callback raises it, once what was started is reported and saved."""
+    """Ends a run when a callback raises it. Periods that were started are reported and saved."""
 
 
 class Callback:
     """Listens to a run; each method does nothing unless it is overridden.
 
-    An exception ends the run. What was saved stays, and the run resumes from there when it is
-    started again. docs/runs.md shows how a user writes one.
+    If a method raises an exception, the run ends. What was saved stays, and the run resumes from
+    there when it is started again. docs/runs.md shows how a user writes a callback.
     """
 
     def on_start(self, experiment: Any) -> None:
@@ -46,15 +48,15 @@ class Callback:
     def on_period(self, lane: Lane, record: MetricsRow) -> None:
         """Is called after each period of each lane; ``record`` has ``round`` and the metrics.
 
-        Models that are evaluated before the first round are reported as round 0. A lane that was
-        done before an interruption is reported once, with its last round.
+        Models that are evaluated before the first round are reported as round 0. A lane that
+        resumes or forks is first reported with ``round`` alone, the round that it starts after.
         """
 
     def on_wait(self, text: str) -> None:
         """Is called about once a second while other processes run lanes that are needed here.
 
         Args:
-          text: what is waited for, in a line; empty if an earlier call had it.
+          text: what is waited for, in a line; empty if an earlier call had the same line.
         """
 
     def on_end(self, results: runs.Results) -> None:
@@ -73,7 +75,7 @@ class Listeners:
     Attributes:
       callbacks: in the order in which they are called.
       experiment: what `Callback.on_start` receives.
-      error: what one of them raised, which is no fault of a lane.
+      error: the exception that a callback raised. It does not mean that a lane failed.
     """
 
     callbacks: Sequence[Callback] = ()
@@ -89,10 +91,10 @@ class Listeners:
         self.notify('on_start', self.experiment)
 
     def notify(self, event: str, *arguments: object) -> None:
-        """Calls a method of all callbacks; if one of any process stops the run, all stop.
+        """Calls a method of all callbacks. If a callback in any process stops the run, all stop.
 
-        The callbacks after the one that raises `Stop` are called too. Each has a copy of a record,
-        so none changes what others receive.
+        The callbacks after the one that raises `Stop` are called too. Each callback gets its own
+        copy of a record, so it cannot change what other callbacks receive.
 
         Args:
           event: name of the method.
@@ -138,11 +140,11 @@ class Listeners:
 
 
 class InitialStates:
-    """Says where the lanes of a run begin: before their first round, unless they are forked.
+    """Says with which states the lanes of a run begin: with fresh states, except in a fork.
 
     Attributes:
       round: rounds that each lane has completed when it begins.
-      facts: entries that the description of the run in its folder gets.
+      facts: entries to add to the run's ``experiment.json``.
     """
 
     round: int = 0
@@ -151,12 +153,12 @@ class InitialStates:
     def begin(self, lane: Lane) -> PyTree:
         """Returns the state that a lane of the main stage begins with, after `round` rounds.
 
-        Only lanes of a fork are asked for it. Without rounds, the program makes the state.
+        It is called only in a fork. If `round` is 0, the training program makes the state.
         """
         raise NotImplementedError
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
-        """Returns the carry that a pattern begins with; None for a fresh one."""
+        """Returns the carry that a pattern begins with; None for the carry of its ``init``."""
         return None
 
     def has_links(self, folder: Path, num_rounds: int) -> bool:
@@ -168,13 +170,13 @@ class InitialStates:
 
 
 def check_log(log: Sequence[str]) -> None:
-    """Refuses a name that stands for nothing.
+    """Refuses a name in ``log`` that stands for nothing.
 
     Args:
       log: as in `Experiment`.
 
     Raises:
-      ValueError: naming it and the nearest valid name.
+      ValueError: naming the refused name and the nearest valid one.
     """
     for name in checks.names('log', log):
         resolver.lookup('log', name, {LINKS: None})
@@ -188,7 +190,7 @@ def make_callbacks(log: Sequence[str], folder: Path | None) -> list[Callback]:
       folder: of the run.
 
     Raises:
-      ValueError: for what is no callback.
+      ValueError: if a factory returns something that is no callback.
     """
     callbacks: list[Callback] = []
     for name in log:

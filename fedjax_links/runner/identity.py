@@ -1,7 +1,9 @@
 """Identifies an experiment by digests of its programs, its data and its links.
 
-Programs are traced for two rounds and one evaluation. So periods, batches of lanes and devices do
-not change an identity. Nothing is compiled.
+`storage.identity` says what an identity holds, and `planning.lanes.Lane` what a lane is.
+
+Programs are traced for two rounds and one evaluation. So an identity depends neither on
+``eval_every`` nor on batches of lanes nor on devices. Nothing is compiled.
 """
 
 import ast
@@ -48,7 +50,7 @@ _Value = TypeVar('_Value')
 
 
 class Identities:
-    """Computes the identities of an experiment and of its lanes; what lanes share only once."""
+    """Computes the identities of an experiment and of its lanes; shared parts are computed once."""
 
     def __init__(self, plan: Plan) -> None:
         """Traces nothing yet."""
@@ -67,7 +69,7 @@ class Identities:
         )
 
     def _series(self, lane: Lane) -> str:
-        """Returns the digest that lanes of all seeds share: of the lane at the first seed."""
+        """Returns the digest of a lane's first seed, which lanes of all its seeds share."""
         first = lane._replace(seed=int(self._plan.seeds[0]))
         key = 'series', lane.algorithm, lane.pattern, repr(lane.point)
         return self._cached(key, lambda: self._make_lane_identity(first).digest())
@@ -87,7 +89,7 @@ class Identities:
         )
 
     def run_identity(self) -> RunIdentity:
-        """Returns the identity of the whole run, by the first seed and point."""
+        """Returns the identity of the whole run, from its lanes at the first seed and point."""
         lanes: dict[str, LaneIdentity] = {}
         sizes: dict[str, dict[str, Any]] = {}
         rows: dict[str, dict[str, np.ndarray]] = {}
@@ -137,7 +139,7 @@ class Identities:
         section.update(_section(config.get('problems', {}).get(pattern)))
         return str(section.get('dataset', section.get('name', 'unnamed')))
 
-    # Parts of identities, each found once.
+    # Parts of identities, each computed once.
 
     def _cached(self, key: Hashable, find: Callable[[], _Value]) -> _Value:
         """Returns what ``find`` returned at the first call with this key."""
@@ -147,7 +149,7 @@ class Identities:
         return self._cache[key]
 
     def _values(self, maker: parametrized.Maker[Any], lane: Lane) -> tuple[int, str]:
-        """Returns what decides which problem or pattern a maker makes for a lane."""
+        """Returns a key of the problem or pattern that a maker makes for a lane."""
         seed_columns = self._plan.draws.columns(lane.seed, lane.point)
         return id(maker), repr(maker.at({**lane.point, **seed_columns}))
 
@@ -162,7 +164,7 @@ class Identities:
         return self._cached(key, lambda: _links_of(self._plan.pattern_of(lane)))
 
     def _problem_programs(self, lane: Lane) -> dict[str, str]:
-        """Returns digests of what the problem's functions compute, one for problems of a kind."""
+        """Returns digests of what the problem's functions compute; cached by its structure."""
 
         def find() -> dict[str, str]:
             problem = _with_own_bounds(self._plan.problem_of(lane))
@@ -172,7 +174,7 @@ class Identities:
         return self._cached(('problem of', self._problem_values(lane)), find)
 
     def _algorithm_programs(self, lane: Lane) -> dict[str, str]:
-        """Returns digests of what an algorithm computes, one for lanes with one program."""
+        """Returns digests of what an algorithm computes; lanes with one program share them."""
         built_in = compilation.built_in_columns(self._plan, lane)
         values = lane.algorithm, repr(built_in)
 
@@ -201,14 +203,14 @@ class Identities:
 
 
 def _section(value: Section | str | None) -> Section:
-    """Returns a section of a config; a name stands for one."""
+    """Returns a section of a config; a name alone stands for a section with that name."""
     if isinstance(value, str):
         return {'name': value}
     return value or {}
 
 
 def _with_own_bounds(problem: Problem) -> Problem:
-    """Sets ``min_examples`` and ``max_examples`` to those of this problem, not of all seeds."""
+    """Sets ``min_examples`` and ``max_examples`` to values of this problem, not of all seeds."""
     if isinstance(problem.owned, ExampleGenerator):
         return problem
     counts = np.asarray(problem.counts)
@@ -323,8 +325,8 @@ def _modules_of(config: Section | None) -> dict[str, str]:
       config: nested sections with names ``module:factory``; None for an experiment of Python.
 
     Returns:
-      Digests by the name of the file, of named modules and of what they import from their folder.
-      Files of one name in several folders have a digest in common.
+      By file name, the digest of each named module, and of each file in its folder that it
+      imports. Files with the same name in several folders are combined to one digest.
     """
     waiting = [
         bound.FILES[name] for name in _modules_named_in(config) if name in bound.FILES
@@ -347,7 +349,7 @@ def _modules_of(config: Section | None) -> dict[str, str]:
 
 
 def _imports(source: bytes) -> Iterator[str]:
-    """Yields the modules that a source imports; those in its folder have one name."""
+    """Yields the names of the modules that a source imports."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module

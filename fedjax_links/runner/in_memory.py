@@ -1,4 +1,7 @@
-"""Keeps the metrics of a run in memory."""
+"""Keeps the metrics of a run in memory.
+
+A store holds the lanes of a run. A lane is one simulation (`planning.lanes.Lane`).
+"""
 
 import itertools
 import json
@@ -26,7 +29,7 @@ class InMemoryStore:
         """Starts empty."""
         self.facts = facts
         self._metadata: dict[str, Mapping[str, Any]] = {}
-        # By lane and name, a value of each row; None where a row lacks the name.
+        # By lane and name of a metric, a value for each row; None where a row lacks the metric.
         self._measured: dict[str, dict[str, list[Any]]] = {}
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -48,7 +51,7 @@ class InMemoryStore:
         return columns
 
     def _in_order(self) -> list[str]:
-        """Sorts the registered lanes in the order in which one process runs them one by one."""
+        """Sorts the registered lanes in the order in which a single process would run them."""
 
         def sort_key(lane: str) -> tuple[int, int, tuple[int, ...]]:
             metadata = self._metadata[lane]
@@ -57,13 +60,13 @@ class InMemoryStore:
         return sorted(self._metadata, key=sort_key)
 
     def register_lanes(self, lanes: Mapping[str, LaneMetadata]) -> None:
-        """Registers lanes before they run, in their order.
+        """Registers lanes before they run.
 
         Args:
-          lanes: their metadata (`Lane.metadata`), by name.
+          lanes: metadata of each lane (`Lane.metadata`), by name.
         """
         for lane, metadata in lanes.items():
-            # As a folder holds them: with lists in place of tuples.
+            # Labels as a folder holds them: with lists in place of tuples.
             labels = json.loads(json.dumps(metadata['labels']))
             self._metadata[lane] = {**metadata, 'labels': labels}
 
@@ -71,8 +74,8 @@ class InMemoryStore:
         """Records for other processes that optional lanes are to run.
 
         Args:
-          lanes: by name.
-          ended: whether no more will be requested.
+          lanes: names of the lanes.
+          ended: whether no more lanes will be requested.
         """
 
     def set_progress_total(self, lanes: Mapping[str, int]) -> None:
@@ -93,7 +96,7 @@ class InMemoryStore:
           lane: its name.
           like: a state of the same shapes.
         """
-        # Never called, as `rounds` says that no lane has saved any.
+        # Never called, as `rounds` returns 0 for each lane.
         raise NotImplementedError
 
     def append(self, lane: str, rows: Sequence[MetricsRow]) -> None:
@@ -101,7 +104,7 @@ class InMemoryStore:
 
         Args:
           lane: its name.
-          rows: one for each evaluation, see `runs.row_of`.
+          rows: a row for each evaluation, see `runs.row_of`.
         """
         measured = self._measured.setdefault(lane, {})
         for row in rows:
@@ -120,7 +123,7 @@ class InMemoryStore:
           lane: its name.
           state: None if no run will resume from it.
           round: rounds completed.
-          parts: entries of the parts that several processes wrote before
+          parts: if several processes divide the state, the entry of each part that was written
             (`checkpoints.write_part`).
         """
 

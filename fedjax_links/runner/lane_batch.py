@@ -1,4 +1,8 @@
-"""Runs lanes together, some periods at a time."""
+"""Runs lanes together, some periods at a time.
+
+A lane is one simulation (`planning.lanes.Lane`). A period is the ``eval_every`` rounds up to an
+evaluation. A program may run several lanes side by side, as one array axis.
+"""
 
 import functools
 import itertools
@@ -34,12 +38,12 @@ class LaneBatch:
     """Runs lanes together: one, or several with the same program.
 
     Attributes:
-      lanes: of the batch.
-      slot: the device slot that they run on.
-      width: how many lanes their program has. If it has more than there are, the last lane is
+      lanes: the lanes of the batch.
+      slot: the device slot that the lanes run on.
+      width: how many lanes the program runs side by side. If the batch has fewer, its last lane is
         repeated.
-      program: what trains them.
-      problem: of the lanes, stacked if they differ.
+      program: trains the lanes.
+      problem: of the lanes. Arrays that differ between lanes are stacked.
       max_periods: how many periods can be dispatched at once.
       round: rounds that every lane has completed once all dispatched periods are done.
       done: rounds of every lane whose metrics were collected.
@@ -55,10 +59,10 @@ class LaneBatch:
         """Prepares the lanes; their states come with `start` or `restore`.
 
         Args:
-          programs: cache of their programs.
-          lanes: with one program.
-          slot: the device slot that they run on; the first of the programs' by default.
-          width: of their program, at least the number of lanes, which is the default.
+          programs: the programs of the plan.
+          lanes: lanes that share a program.
+          slot: the device slot that the lanes run on; by default the first of ``programs.slots``.
+          width: how many lanes the program has; by default the number of ``lanes``, never less.
         """
         plan = programs.plan
         self.lanes = list(lanes)
@@ -115,7 +119,7 @@ class LaneBatch:
     # The states that lanes begin with.
 
     def put_inputs(self) -> None:
-        """Puts the inputs of all periods on the slot; links are drawn on one device."""
+        """Puts the inputs of all periods on the slot, and inputs of links on its first device."""
         if self._has_put_inputs:
             return
         self._has_put_inputs = True
@@ -130,7 +134,7 @@ class LaneBatch:
         )
 
     def start(self) -> None:
-        """Puts every lane before its first round."""
+        """Gives every lane the state before its first round."""
         self.put_inputs()
         compiled = self.compile_start().result()
         params, *args = self.init_args()
@@ -141,9 +145,9 @@ class LaneBatch:
             link_draws.start()
 
     def restore(self, states: Sequence[FederationState]) -> None:
-        """Puts every lane where an earlier process left it."""
+        """Gives every lane a saved state, or a state from which a fork starts."""
         self.put_inputs()
-        # All lanes have the same round.
+        # All states have completed the same number of rounds.
         (self.round,) = {int(state.round) for state in states}
         self.done = self.round
         padded = self._pad(states)
@@ -158,10 +162,10 @@ class LaneBatch:
         leaves = self.slot.put(leaves, self.layout.shardings)
         self._states = self.layout.from_device_leaves(leaves, is_padded=True)
 
-    # What the programs take, and their compilation.
+    # The arguments of the programs, and the compilation.
 
     def advance_args(self) -> tuple[PyTree, ...]:
-        """Returns the arguments of what advances these lanes, states and links as shapes."""
+        """Returns the arguments of ``program.advance``, with shapes for states and links."""
         states = jax.eval_shape(self.program.start, *self.init_args())
         if self.layout is not None:
             shardings = jax.tree.unflatten(
@@ -181,7 +185,7 @@ class LaneBatch:
         return states, self._keys, links, count, self._columns, self.problem
 
     def init_args(self) -> tuple[PyTree, ...]:
-        """Returns the arguments of what starts these lanes, parameters as shapes."""
+        """Returns the arguments of ``program.start``, with shapes for parameters."""
         params = None
         if not self.slot.is_mesh:
             make = functools.partial(initial_params, self.problem.init_params)
@@ -190,17 +194,17 @@ class LaneBatch:
 
     @functools.cached_property
     def layout(self) -> mesh_layouts.Layout | None:
-        """Returns the layout of the state on a mesh, which has one lane; None without a mesh."""
+        """Returns the layout of the state of the one lane on a mesh; None without a mesh."""
         if self.program.layout is None:
             return None
         return self.program.layout(*self.init_args())
 
     def compile_start(self) -> Future[jax.stages.Compiled]:
-        """Begins to compile what starts these lanes."""
+        """Begins to compile ``program.start``."""
         return self._begin_compile(self.program.start, self.init_args)
 
     def compile_advance(self) -> Future[jax.stages.Compiled]:
-        """Begins to compile what advances these lanes."""
+        """Begins to compile ``program.advance``."""
         return self._begin_compile(self.program.advance, self.advance_args)
 
     def _begin_compile(
@@ -221,7 +225,7 @@ class LaneBatch:
     def states(self) -> list[FederationState]:
         """Returns the lanes' states with the patterns' carries.
 
-        Tables that processes divide are `mesh_layouts.LocalRows`.
+        If several processes divide a client table, it is a `mesh_layouts.LocalRows`.
         """
         assert self._states is not None
         if not self._side_by_side:
@@ -276,11 +280,11 @@ class LaneBatch:
         self.round += periods * self._period
 
     def collect(self) -> list[list[MetricsRow]]:
-        """Waits for the periods that were dispatched first.
+        """Waits for the periods of the earliest `dispatch` that is not collected yet.
 
         Returns:
-          One record per lane, for each period: sums over the rounds, evaluations, and whether all
-          is finite. If it is not, ``first_bad_round`` is the first round (from 0) that is not.
+          For each period, a record of each lane: sums over the rounds, evaluations, and ``finite``.
+          If ``finite`` is False, also ``first_bad_round``, from 0, the first round that ended so.
         """
         periods, metrics = self._dispatched.popleft()
         self.done += periods * self._period
@@ -291,7 +295,7 @@ class LaneBatch:
         ]
 
     def evaluate(self) -> list[MetricsRow]:
-        """Evaluates the lanes' initial models: records without sums over rounds."""
+        """Evaluates the lanes' initial models; the records have no sums over rounds."""
         metrics = self.program.evaluate(
             self._init_keys, self._keys, self._columns, self.problem
         )
@@ -299,7 +303,7 @@ class LaneBatch:
         return [_record(columns, (lane,)) for lane in range(len(self.lanes))]
 
     def _columns_of(self, metrics: PeriodMetrics) -> dict[str, np.ndarray]:
-        """Returns metrics with an axis of lanes, by their names in a line of metrics."""
+        """Returns the metrics by their names in a metrics file; arrays begin with a lane axis."""
         host = jax.device_get(metrics)
         if not self._side_by_side:
             host = jax.tree.map(lambda a: a[None], host)
@@ -319,9 +323,10 @@ class LaneBatch:
         return [*of_lanes, *[of_lanes[-1]] * num_missing]
 
     def _stack(self, trees: Sequence[PyTree]) -> PyTree:
-        """Returns the entries of the lanes as their program takes them.
+        """Joins one pytree for each lane into the argument that the program takes.
 
-        A program of lanes side by side takes them stacked, any other those of its only lane.
+        A program of lanes side by side takes stacked pytrees. Any other program has one lane, and
+        takes its pytree.
         """
         if not self._side_by_side:
             return trees[0]
@@ -331,17 +336,17 @@ class LaneBatch:
 def compile_batches(
     programs: Programs, batches: Sequence[LaneBatch]
 ) -> list[jax.stages.Compiled]:
-    """Compiles what advances each batch, for all their devices at the same time.
+    """Compiles the ``advance`` program of each batch, for all devices at the same time.
 
     Args:
-      programs: of the batches.
+      programs: the programs of the plan.
       batches: of one algorithm.
 
     Returns:
       The compiled programs.
 
     Raises:
-      ValueError: if one is known not to fit into memory.
+      ValueError: if a program is known not to fit into memory.
     """
     compiling = [batch.compile_advance() for batch in batches]
     compiled = [future.result() for future in compiling]

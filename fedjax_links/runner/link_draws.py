@@ -1,4 +1,7 @@
-"""Draws the links of lanes that run together, some periods at a time."""
+"""Draws the links of lanes that run together, some periods at a time.
+
+A lane is one simulation (`planning.lanes.Lane`). A period is the rounds up to an evaluation.
+"""
 
 from collections.abc import Sequence
 
@@ -11,11 +14,11 @@ from fedjax_links.runner.program_cache import Programs
 
 
 class LinkDraws:
-    """Draws the links of lanes whose patterns have one structure.
+    """Draws the links of lanes whose patterns have the same `TracedPattern.structure`.
 
     Attributes:
-      lanes: their indices in the batch.
-      carry: of their patterns, after the rounds that were drawn.
+      lanes: the lanes' indices in their `lane_batch.LaneBatch`.
+      carry: the carry of the lanes' patterns after the rounds drawn so far.
     """
 
     def __init__(
@@ -28,10 +31,10 @@ class LinkDraws:
         """Draws nothing yet.
 
         Args:
-          programs: cache of the program that draws.
-          lanes: their indices.
-          patterns: of these lanes.
-          keys: of their links, stacked as the program takes them.
+          programs: the programs of the plan.
+          lanes: the lanes' indices in their batch.
+          patterns: the lanes' patterns.
+          keys: the random keys of the lanes' links, stacked as the program takes them.
         """
         self.lanes = lanes
         constants = [pattern.constants for pattern in patterns]
@@ -44,13 +47,13 @@ class LinkDraws:
         self.carry: PyTree = None
 
     def put_inputs(self, device: jax.Device) -> None:
-        """Puts what is drawn from on a device."""
+        """Puts the keys and the patterns' arrays on a device."""
         self._keys, self._constants = jax.device_put(
             (self._keys, self._constants), device
         )
 
     def start(self) -> None:
-        """Begins before the first round."""
+        """Sets the carry to that before the first round."""
         self.carry = self._program.start(self._constants, self._keys)
 
     def draw(

@@ -1,10 +1,13 @@
-"""Runs a plan, or a shard of it: all lanes that its schedule asks for, until it asks for no more.
+"""Runs a plan, or a shard of it: all lanes that the schedule asks for, until it asks for no more.
 
-Several processes may run shards in one folder. Each first runs its shard's lanes of tuning, then
-helps with the tuning of other shards. Once tuning is done, each runs the main lanes of its shard at
-the chosen values. It waits only for lanes that another process holds. If a process is lost, the
-others tune what it left. Processes in step (`machines.processes`) are no shards: together they run
-what one process would.
+A lane is one simulation (`planning.lanes.Lane`), and a shard is a part of the lanes. Lanes are run
+in stages: an algorithm's tuning, then its main lanes at the chosen values, then near ties.
+
+Several processes may run shards in one folder. Each process first runs its shard's lanes of tuning,
+then helps with the tuning of other shards. Once tuning is done, it runs its shard's main lanes. It
+waits only for lanes that another process holds. If a process is lost, the others run the lanes of
+tuning that it left. Processes in step (`machines.processes`) are no shards: together they run what
+one process would.
 """
 
 import dataclasses
@@ -43,7 +46,7 @@ class FailedLanesError(RuntimeError):
     """Names the lanes that failed; all others have run.
 
     Attributes:
-      lines: why each failed, by the name of the lane.
+      lines: why each lane failed, by the lane's name.
     """
 
     def __init__(self, lines: dict[str, str]) -> None:
@@ -70,19 +73,19 @@ def run(
     Args:
       plan: of an experiment.
       folder: as in `Experiment.run`.
-      listeners: its callbacks; those that ``log`` names come before them.
+      listeners: the callbacks of the run. Callbacks that ``log`` names are called before them.
       side_by_side: whether lanes advance in one program; by default everywhere but on a CPU. Lanes
         that run one after the other have the bits of `simulation.simulate`.
-      initial_states: where lanes begin, see `forking`; before their first round by default.
+      initial_states: the states that lanes begin with, see `forking`; by default, fresh states.
       slots: the devices or meshes (`devices.device_slots`) that lanes of an algorithm advance on at
         the same time; all devices of this process by default. Unless lanes run side by side,
         results depend neither on the number of slots nor on the size of meshes.
-      programs: those of the plan, if they exist already. Their slots are then used.
+      programs: the programs of the plan, if they exist already. Then ``programs.slots`` are used.
       allow_mixed: as in `Experiment.run`.
       allow_changed: likewise.
 
     Returns:
-      The metrics; of a shard those of its lanes.
+      The metrics. For a shard, the metrics of its lanes, and of other lanes that it waited for.
 
     Raises:
       ValueError: as `Experiment.run`.
@@ -120,7 +123,7 @@ def run(
 def _with_logged(
     plan: Plan, folder: Path | None, listeners: hooks.Listeners
 ) -> hooks.Listeners:
-    """Adds the callbacks that ``log`` names; of processes in step only the leader has them."""
+    """Adds the callbacks that ``log`` names; among processes in step, only in the leader."""
     log = plan.settings.log if processes.is_leader() else ()
     named = processes.run_in_all(lambda: hooks.make_callbacks(log, folder))
     callbacks = [*named, *listeners.callbacks]
@@ -169,7 +172,7 @@ def _save_links(
     store: shared_stores.Store,
     path: Path,
 ) -> None:
-    """Saves the realised links, unless the folder has those of the experiment as it is now."""
+    """Saves the links that patterns draw, unless the folder already has these very links."""
     is_changed = run_files.CHANGED in store.facts
     if is_changed or not realised_links.has_record(programs, initial_states, path):
         store.save_links(realised_links.record_links(programs, initial_states))
@@ -177,11 +180,11 @@ def _save_links(
 
 @dataclasses.dataclass(eq=False)
 class _AlgorithmLoop:
-    """Runs the lanes that the schedule asks for, and asks again until it wants no more.
+    """Runs the lanes that the schedule asks for, until it asks for no more.
 
     Attributes:
       plan: what runs, the full plan or a shard of it.
-      programs: those of the full plan.
+      programs: the programs of the full plan.
       store: where the lanes are saved.
       listeners: who is notified.
       initial_states: what the lanes of the main stage begin with.
@@ -218,10 +221,10 @@ class _AlgorithmLoop:
         }
 
     def run(self) -> None:
-        """Runs all lanes that are wanted, and that this process is to run.
+        """Runs all lanes that the schedule asks for and that this process is to run.
 
         Raises:
-          FailedLanesError: at the end, if some failed.
+          FailedLanesError: at the end, if some lanes failed.
           Stop: if a callback raised it, after all was saved.
         """
         running: str | None = None
@@ -239,11 +242,11 @@ class _AlgorithmLoop:
         if self._failed:
             raise FailedLanesError(self._failed)
         if self._adds_seeds:
-            # A merge reads in the folder that no further seeds are wanted.
+            # `runs.merge` reads in the folder that no further seeds are wanted.
             self.store.request_lanes([], ended=True)
 
     def _coming(self, groups: Sequence[list[Lane]]) -> Sequence[list[Lane]]:
-        """Returns the groups of the next algorithms, which are compiled meanwhile."""
+        """Returns the groups of the next algorithms, whose programs are compiled meanwhile."""
         if self._is_shared:
             return ()
         running = groups[0][0].algorithm
@@ -258,7 +261,7 @@ class _AlgorithmLoop:
         for label, mistake in self._schedule.mistakes(columns).items():
             self._give_up(label, mistake)
         to_run = {lane.name: lane for lane in self._schedule.lanes_to_run(columns)}
-        # A merge reads in the folder which of the optional lanes are wanted.
+        # `runs.merge` reads in the folder which of the optional lanes are wanted.
         self.store.request_lanes(list(to_run))
         lanes = [
             lane
@@ -266,7 +269,7 @@ class _AlgorithmLoop:
             if name not in self._attempted and self._is_needed(lane)
         ]
         if self._is_shared:
-            # Other processes wait for this shard's lanes of tuning, so these come first.
+            # This shard's lanes of tuning come first, as other processes wait for them.
             lanes.sort(
                 key=lambda lane: not (lane.stage == TUNING and self.plan.owns(lane))
             )
@@ -302,7 +305,7 @@ class _AlgorithmLoop:
                 self._give_up(label, errors.invalid('tuning', requirement, got))
 
     def _finish(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]]) -> None:
-        """Runs lanes of a stage of an algorithm, those of the shard first."""
+        """Runs lanes of one algorithm and stage; lanes of this shard come first."""
         lanes = sorted(lanes, key=lambda lane: not self.plan.owns(lane))
         if self._is_shared:
             self._finish_with_others(lanes)
@@ -311,7 +314,7 @@ class _AlgorithmLoop:
         self._attempted |= {lane.name for lane in lanes}
 
     def _finish_with_others(self, lanes: Sequence[Lane]) -> None:
-        """Runs lanes of one stage, waiting for those that others hold."""
+        """Runs lanes of one stage, and waits for lanes that other processes hold."""
         reported: set[str] = set()  # processes whose names callbacks have received
         while True:
             self.store.refresh()
@@ -324,7 +327,7 @@ class _AlgorithmLoop:
             self._wait(self._unfinished(unfinished), reported)
 
     def _wait(self, lanes: Sequence[Lane], reported: set[str]) -> None:
-        """Waits a moment for lanes that others hold; adds new holders to the reported ones."""
+        """Waits a moment for lanes that other processes hold; adds new holders to ``reported``."""
         holders = {self.store.holder(lane.name) for lane in lanes} - {None}
         if not holders:
             return
@@ -348,7 +351,7 @@ class _AlgorithmLoop:
         ]
 
     def _attempt(self, lanes: Sequence[Lane]) -> None:
-        """Runs lanes; if one fails, the others resume from what was saved."""
+        """Runs lanes; if one fails, each unfinished lane then runs alone, from its last save."""
         try:
             self._scheduler.run(lanes)
         except hooks.Stop:
@@ -364,7 +367,7 @@ class _AlgorithmLoop:
                 self._attempt([lane])
 
     def _note_failure(self, lane: Lane, error: Exception) -> None:
-        """Saves why a lane failed."""
+        """Notes and saves why a lane failed."""
         is_mistake = isinstance(error, errors.InvalidError)
         self._failed[lane.name] = str(error) if is_mistake else errors.describe(error)
         self.store.save_failure(lane.name, ''.join(traceback.format_exception(error)))

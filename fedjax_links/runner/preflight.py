@@ -1,4 +1,4 @@
-"""Tries a run before it starts: whether it can run, and whether it fits."""
+"""Tries a run before it starts: whether it can run, and whether it fits into memory."""
 
 import json
 import warnings
@@ -21,7 +21,7 @@ from fedjax_links.runner.realised_links import first_active
 from fedjax_links.storage import descriptions
 
 _MAX_MASK_ENTRIES = 2**27
-"""Clients times rounds of a period, above which nobody looks whether clients take part."""
+"""Clients times rounds of a period; above, it is not checked whether clients take part."""
 
 
 def check(plan: Plan, programs: Programs | None = None) -> None:
@@ -29,12 +29,12 @@ def check(plan: Plan, programs: Programs | None = None) -> None:
 
     Args:
       plan: of an experiment.
-      programs: its programs, if there are any yet. A run that compiles these afterwards does not
-        trace them again.
+      programs: the programs of the plan, if they exist already. A run that compiles them
+        afterwards does not trace them again.
 
     Raises:
-      ValueError: naming a round of the config after the last one, the algorithm that needs more
-        than there is, or a pattern under which nobody takes part in the whole run. An error from
+      ValueError: if the config names a round after the last one, or an algorithm needs more memory
+        than there is. Also if nobody takes part in the whole run under a pattern. An error from
         code of the user has a note that names algorithm and pattern.
     """
     validation.check_rounds(plan)
@@ -60,15 +60,16 @@ def check_folder(
 ) -> None:
     """Raises for a folder of another experiment, before anything is described or compiled.
 
-    Programs and data are compared here if the config differs. A run compares them in any case,
-    under the lock of the folder; a dry run, which takes no lock, asks for it here.
+    Programs and data are compared here only if the config differs or ``compare_programs`` is set. A
+    run always compares them later, once it has locked the folder. A dry run takes no lock, so it
+    sets ``compare_programs``.
 
     Args:
-      programs: of the plan.
-      folder: where it is to run.
+      programs: the programs of the plan.
+      folder: where the plan is to run.
       initial_states: as in `loop.run`.
       allow_changed: as in `loop.run`.
-      compare_programs: whether programs and data are compared under the same config, too.
+      compare_programs: whether to compare programs and data even under the same config.
 
     Raises:
       ValueError: naming what differs.
@@ -118,8 +119,8 @@ def _check_traces(programs: Programs, lane: Lane) -> None:
             raise error.at(f'{paths[argument]}{dot}{part}') from error
         raise error.under(where) from error
     except Exception as error:
-        # JAX or this package failed on what code of the user made, such as a wrong shape. Its
-        # traceback does not lead to that code, so a line says where it was used.
+        # JAX or this package failed on what code of the user made, such as a wrong shape. The
+        # traceback does not lead to the user's code, so the error says where it was used.
         if errors.innermost_user_frame(error) is None and _has_users_parts(
             programs.plan, lane
         ):

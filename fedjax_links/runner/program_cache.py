@@ -1,4 +1,8 @@
-"""Builds the compiled programs of a plan, each when it is first used."""
+"""Builds the compiled programs of a plan, each when it is first used.
+
+A lane is one simulation (`planning.lanes.Lane`). Lanes that differ only in values that are
+arguments, such as a learning rate, share a program.
+"""
 
 import collections
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -39,7 +43,8 @@ class Programs:
 
         Args:
           plan: what runs.
-          side_by_side: by default everywhere but on a CPU and on meshes, which take one lane.
+          side_by_side: whether several lanes advance in one program. By default they do, except on
+            a CPU, and on a mesh, which takes one lane at a time.
           slots: devices or meshes; all devices of this process by default.
         """
         self.plan = plan
@@ -48,7 +53,7 @@ class Programs:
             is_cpu = jax.default_backend() == 'cpu'
             side_by_side = not is_cpu and not self.slots[0].is_mesh
         self.side_by_side = side_by_side
-        # By id. Patterns are kept, so that no other object gets the id of one.
+        # By the pattern's id. The pattern is kept, so that no other object gets its id.
         self._traced: dict[int, tuple[Participation, compilation.TracedPattern]] = {}
         self._first_traced: dict[Hashable, compilation.TracedPattern] = {}
         self._link_programs: dict[Hashable, compilation.LinkProgram] = {}
@@ -65,7 +70,7 @@ class Programs:
     # Which lanes share a program.
 
     def key(self, lane: Lane) -> Hashable:
-        """Returns what lanes have in common that can share a program."""
+        """Returns a key that is equal for lanes which can share a training program."""
         built_in = compilation.built_in_columns(self.plan, lane)
         sample = self.links(self.plan.pattern_of(lane)).sample
         problem_kind = problem_families.structure_of(self.plan.problem_of(lane))
@@ -95,7 +100,7 @@ class Programs:
     def _group_by(
         self, key: Callable[[Lane], Hashable], lanes: Sequence[Lane]
     ) -> dict[Hashable, list[Lane]]:
-        """Groups lanes by a key, which lanes of a point share if two seeds do."""
+        """Groups lanes by a key; if two seeds of a point have one key, all its seeds do."""
         seeds = self.plan.draws.seeds[:2]
         key_at: dict[str, Hashable] = {}
         groups: dict[Hashable, list[Lane]] = {}
@@ -117,8 +122,8 @@ class Programs:
         """Returns the program of a lane. All single devices share it; each mesh has its own.
 
         Args:
-          lane: any that has it.
-          slot: the device slot that it runs on.
+          lane: any lane with the program.
+          slot: the device slot that the lane runs on.
           varying: for each leaf of the problem, whether lanes side by side differ in it.
         """
         key = self.key(lane), slot if slot.is_mesh else None, varying
@@ -130,10 +135,11 @@ class Programs:
         return self._training[key]
 
     def links(self, pattern: Participation) -> compilation.TracedPattern:
-        """Returns a pattern as traced, which is done once.
+        """Returns a pattern as traced; each pattern is traced once.
 
-        It is the first traced pattern of its structure, with the arrays of this one. So patterns
-        of one structure share a program. Arrays that equal those of the first are its very arrays.
+        The result has the functions of the first traced pattern with the same structure, so
+        patterns of one structure share a program. It has the arrays of this pattern. If an array
+        equals the first pattern's, it is the same object.
         """
         if id(pattern) not in self._traced:
             traced = compilation.trace_pattern(pattern)
@@ -150,9 +156,9 @@ class Programs:
         """Returns the program of all patterns of a structure.
 
         Args:
-          pattern: one of them.
-          varying: for each of its constants, whether lanes side by side differ in it; in none by
-            default.
+          pattern: any pattern of the structure.
+          varying: for each constant of the pattern, whether lanes side by side differ in it; by
+            default, they differ in none.
         """
         if varying is None:
             varying = (False,) * len(jax.tree.leaves(pattern.constants))
@@ -187,9 +193,10 @@ class Programs:
 
         Args:
           function: ``start`` or ``advance`` of a program.
-          args: returns what it takes, or the shapes; unused for what is compiled.
-          width: how many lanes it has side by side.
-          slot: the device slot that they run on.
+          args: returns the function's arguments, or their shapes. It is not called if the function
+            is already compiled.
+          width: how many lanes the function has side by side.
+          slot: the device slot that the lanes run on.
         """
         key = function, width, slot.devices
         if key not in self._compiling:
@@ -203,15 +210,16 @@ class Programs:
         """Refuses compiled programs that are known not to fit into memory.
 
         Args:
-          programs: of each the number of copies that it has here, and the algorithm.
+          programs: for each compiled program, how many copies of its data lie in one memory
+            (`devices.DeviceSlot.num_copies`), and the label of the algorithm.
 
         Raises:
-          ValueError: naming the algorithm.
+          ValueError: naming the algorithm of a program that does not fit.
         """
 
         def check() -> None:
             unknown = programs.keys() - self._known_to_fit
-            # What is available is read from files, so only where it is needed.
+            # The available memory is read from files, so only if a program is unknown.
             available = memory.available_bytes() if unknown else None
             for future in unknown:
                 num_copies, label = programs[future]
@@ -224,7 +232,7 @@ class Programs:
     # Where lanes run.
 
     def problem_on(self, slot: devices.DeviceSlot, problem: Problem) -> Problem:
-        """Returns a problem with its arrays on a slot; copies that were used last are cached."""
+        """Returns a problem with its arrays on a slot; the copies used last are cached."""
         leaves, structure = jax.tree.flatten(problem)
         key = structure, tuple(map(id, leaves)), slot.devices
         if key not in self._copies:
@@ -257,6 +265,6 @@ class Programs:
                 # The first part of a key is a function, such as `advance` of a program.
                 if compiled_key[0] not in dropped_program
             }
-        # It holds compiled programs, too. Those of other algorithms are only checked again.
+        # The set holds compiled programs, too. Programs of other algorithms are checked again.
         self._known_to_fit.clear()
         self._copies.clear()

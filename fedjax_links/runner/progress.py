@@ -1,4 +1,7 @@
-"""Shows how far a run is, in a live line of a terminal or a notebook."""
+"""Shows how far a run is, in a live line of a terminal or a notebook.
+
+A run consists of lanes: simulations of one algorithm, pattern, grid point and seed each.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -52,7 +55,7 @@ class Progress(Callback):
         self._bar = self._make_bar(sum(lane.num_rounds for lane in lanes))
 
     def _make_bar(self, total: int) -> Any:
-        """Makes the line of a number of rounds."""
+        """Makes the line for a run of ``total`` rounds."""
         options = {
             'total': total,
             'unit': 'round',
@@ -71,7 +74,7 @@ class Progress(Callback):
     def on_period(self, lane: Lane, record: MetricsRow) -> None:
         """Counts the rounds, and reports the first value of a lane that is not finite."""
         self._report_divergence(lane, record)
-        # A lane that an earlier command advanced is reported with its last round alone.
+        # The rounds of a lane that an earlier command ran are reported as a last round alone.
         is_from_earlier = len(record) == 1
         if not is_from_earlier and not self._has_new_rounds:
             self._has_new_rounds = True
@@ -80,7 +83,7 @@ class Progress(Callback):
                 text = f'Resumes after {num_before:,} rounds.'
                 tqdm.write(text, file=self._file)
         if lane.name not in self._rounds_done:
-            # A lane of another shard, which this one helps to tune.
+            # A lane of another shard, whose tuning this shard helps with.
             self._bar.total += lane.num_rounds
         num_new = record['round'] - self._rounds_done.get(lane.name, 0)
         self._rounds_done[lane.name] = record['round']
@@ -137,11 +140,11 @@ def in_ipython() -> bool:
 def with_progress(
     callbacks: Sequence[Callback], progress: bool | None
 ) -> list[Callback]:
-    """Returns the callbacks of a run and, where progress is to be shown, one that shows it.
+    """Returns the callbacks of a run, with a `Progress` if progress is to be shown.
 
     Args:
       callbacks: of the run.
-      progress: whether to show it; None for notebooks alone.
+      progress: whether to show progress; None to show it in notebooks alone.
     """
     if progress is not None and not isinstance(progress, bool):
         raise errors.invalid(

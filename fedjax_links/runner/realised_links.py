@@ -1,4 +1,8 @@
-"""Draws the realised links of a run again, apart from its lanes, to record them in its folder."""
+"""Draws the realised links of a run once more, without training, to record them in its folder.
+
+Realised links say, round by round, what a pattern drew: who takes part, and with which probability.
+All algorithms meet the same links at one pattern and seed, so the record has no algorithms.
+"""
 
 import math
 import time
@@ -34,10 +38,10 @@ def record_links(
 
     Args:
       programs: of the plan.
-      initial_states: what the lanes of its main stage begin with.
+      initial_states: the states that lanes of the main stage begin with.
 
     Returns:
-      The arrays of ``links.npz``, masks with one bit each.
+      The arrays of ``links.npz``. Masks are packed, with one bit for each link.
     """
     plan = programs.plan
     arrays: dict[str, np.ndarray] = {}
@@ -66,8 +70,8 @@ def has_record(programs: Programs, initial_states: InitialStates, folder: Path) 
 
     Args:
       programs: as in `record_links`.
-      initial_states: likewise.
-      folder: of a run of the experiment; only the leader of several processes reads it.
+      initial_states: as in `record_links`.
+      folder: of a run of the experiment. If several processes run, only their leader reads it.
     """
 
     def answer() -> bool:
@@ -90,7 +94,7 @@ def _is_complete(
 ) -> bool:
     """Returns whether stored links have all rounds, patterns and seeds.
 
-    They may have more of the run, which an earlier command logged.
+    The file may hold more, such as other seeds that an earlier command logged.
     """
     plan = programs.plan
     names = recorded(programs)
@@ -107,7 +111,7 @@ def _is_complete(
 
 
 def recorded(programs: Programs) -> dict[str, tuple[str, int]]:
-    """Returns pattern and seed of the links that a run records, by their name in ``links.npz``.
+    """Returns pattern and seed of all links that a run records, by the name in ``links.npz``.
 
     Args:
       programs: of the plan.
@@ -166,8 +170,8 @@ def _record_seed(
 
     Returns:
       ``mask`` bool[T, N] and ``prob`` float[T, N]. A pattern with durations adds ``duration``
-      float[T], one with links between clients ``neighbours`` int32[T, N, K] and ``edges``
-      bool[T, N * K].
+      float[T]. A pattern with links between clients adds ``neighbours`` int32[T, N, K] and
+      ``edges`` bool[T, N * K].
     """
     chunks = list(_chunks_of_arrays(programs, label, seed, initial_states))
     return {
@@ -178,7 +182,7 @@ def _record_seed(
 def first_active(programs: Programs, label: str) -> int | None:
     """Finds the first round in which a client takes part, under the first seed's links.
 
-    It draws no rounds after the chunk with that round.
+    Links are drawn some rounds at a time, and no further than needed.
 
     Args:
       programs: of the plan.
@@ -255,7 +259,7 @@ def _chunks_of_links(
     program = programs.link_program(pattern)
     device = programs.slots[0].first_device
     carry = initial_states.carry(label, seed)
-    # On a device, as the inputs of lanes are, so that both use one compiled program.
+    # Inputs are put on a device, as for lanes, so that both use one compiled program.
     key, constants = jax.device_put(
         (plan.draws.key_of('links', seed, point), pattern.constants), device
     )

@@ -2,19 +2,19 @@
 
 import time
 
-# From the start of a save to that of the next, in durations of the first.
+# The least time between the starts of two saves, in durations of the earlier save.
 _LEAST_INTERVAL = 10
 
 
 class SaveClock:
-    """Says when to save: every few seconds, and for at most a tenth of the time."""
+    """Says when to save: every few seconds, so that saving takes at most a tenth of the time."""
 
     def __init__(self, seconds: float, num_clocks: int = 1) -> None:
         """Starts the clock.
 
         Args:
           seconds: least number between the starts of two saves.
-          num_clocks: how many clocks share the tenth.
+          num_clocks: how many clocks share that tenth of the time.
         """
         self._seconds = seconds
         self._least_interval = _LEAST_INTERVAL * num_clocks

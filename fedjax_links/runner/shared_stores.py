@@ -1,9 +1,12 @@
 """Keeps a run of several processes in one folder.
 
+A lane is one simulation (`planning.lanes.Lane`), and a shard is a part of the lanes.
+
 * `SharedFolder`: each process runs a shard, and writes the lanes that it has claimed.
-* `ReplicatedStore`: the processes of a mesh run in step. The leader's store answers all calls of
-  all processes, so all know the same: where lanes stand, when to save, that the disk is full. Each
-  process writes and reads its own rows of client tables.
+* `ReplicatedStore`: the processes of a mesh run in step (`machines.processes`), and the first one
+  leads. The leader's store answers all calls of all processes. So all processes know the same:
+  where lanes stand, when to save, that the disk is full. Each process writes and reads its own rows
+  of client tables.
 """
 
 import contextlib
@@ -38,8 +41,8 @@ _POLL_SECONDS = 0.05
 class SharedFolder(stores.RunFolder):
     """Keeps the lanes of one process in a folder that several processes share.
 
-    This process has a lane from `acquire` to `release`. `refresh` reads what others have saved.
-    `runs.merge` writes ``metrics.jsonl`` when all are done.
+    This process holds a lane from `acquire` to `release`. `refresh` reads what other processes have
+    saved. `runs.merge` writes ``metrics.jsonl`` when all lanes are done.
     """
 
     def __init__(
@@ -55,12 +58,12 @@ class SharedFolder(stores.RunFolder):
         Args:
           folder: as in `stores.RunFolder`.
           division: which lanes each shard runs.
-          shard: of this process; None for a process that runs no lanes.
+          shard: index of this process's shard; None for a process that runs no lanes.
           **options: as in `stores.RunFolder`.
 
         Raises:
-          ValueError: as `stores.RunFolder`; if the run is divided otherwise, or if another process
-            runs this shard.
+          ValueError: as `stores.RunFolder`. Also if the lanes of the folder are divided in another
+            way, or if another process runs this shard.
         """
         self._division = division
         self._shard = shard
@@ -105,7 +108,7 @@ class SharedFolder(stores.RunFolder):
         fingerprint = None if self._shard is None else self._fingerprint
         with self._division_locked() as stored:
             if not self._allow_mixed:
-                # Machines must agree whatever the seed, so any seed stands here.
+                # Machines must agree for all seeds, so 0 stands for any seed here.
                 runs.check_kinds([(0, stored.fingerprint), (0, fingerprint)])
             description = self._compare(config)
             division = dataclasses.replace(
@@ -124,7 +127,7 @@ class SharedFolder(stores.RunFolder):
         shard_of_lane = self._division.lanes
         lanes = [lane for lane, shard in shard_of_lane.items() if shard == self._shard]
         for lane in lanes:
-            # Reading a lane removes a damaged save, whose rounds then are not done.
+            # Reading a lane removes a damaged save. The rounds of that save are then not done.
             if self.rounds(lane) and self._claim_lane(lane):
                 self.release(lane)
         self._check_lanes()
@@ -157,15 +160,15 @@ class SharedFolder(stores.RunFolder):
     def acquire(self, lane: str) -> bool:
         """Implements `in_memory.InMemoryStore.acquire`; reads the lane again.
 
-        If no process had claimed the lane at the last `refresh`, the saves found there are used,
-        unless files show that they are old. A process that has advanced the lane since and ended
-        may go unnoticed. Some rounds then run again.
+        If no process had claimed the lane at the last `refresh`, the saves found then are used,
+        unless files show that newer ones exist. Another process may have advanced the lane since
+        then, and ended. If that goes unnoticed, some rounds run again.
         """
         with errors.on_disk(self.path):
             return self._claim_lane(lane) and super().acquire(lane)
 
     def _claim_lane(self, lane: str) -> bool:
-        """Claims a lane and reads it; returns False while another process has it."""
+        """Claims a lane and reads it; returns False while another process holds the lane."""
         claim = file_locks.acquire(runs.lane_lock(self.path, lane))
         if claim is None:
             return False
@@ -184,7 +187,7 @@ class SharedFolder(stores.RunFolder):
         return True
 
     def _is_current(self, lane: str, files: Mapping[int, Path]) -> bool:
-        """Returns whether these are still the saves of a lane, as far as is cheap to see."""
+        """Returns whether ``files`` are still the saves of a lane, as far as is cheap to see."""
         num_rounds = runs.rounds_of_lane(lane, self.facts)
         last = runs.checkpoint_file(self.path, lane, num_rounds)
         if last.exists() and last not in files.values():
@@ -204,7 +207,7 @@ class SharedFolder(stores.RunFolder):
             self.release(lane)
 
     def holder(self, lane: str) -> str | None:
-        """Returns the process that has a lane; None if none has."""
+        """Returns the process that holds a lane; None if no process does."""
         info = file_locks.holder_info(runs.lane_lock(self.path, lane))
         return None if info is None else str(info['holder'])
 
@@ -234,7 +237,7 @@ class SharedFolder(stores.RunFolder):
         self._rounds_read.pop(lane, None)
 
     def save_failure(self, lane: str, message: str) -> None:
-        """Writes why a lane failed. The next save of the lane removes it."""
+        """Writes a file that says why a lane failed. The next save of the lane removes the file."""
         path = runs.failure_file(self.path, lane)
         with errors.on_disk(path):
             path.parent.mkdir(exist_ok=True)
@@ -255,7 +258,7 @@ class ReplicatedStore:
       facts: of the experiment.
     """
 
-    # `__getattr__` must find it before the leader has made its store.
+    # `__getattr__` must find this attribute before the leader has made its store.
     leader_store: Any = None
 
     def __init__(
@@ -269,13 +272,15 @@ class ReplicatedStore:
 
         Args:
           make: makes the store in the leader.
-          described: config, facts and identity of the run, the same in all processes, by the name
-            that errors show.
-          folder: of the run, on a disk that all share if they divide tables; None in memory.
-          local_rows: which rows of a table are this process's (`devices.DeviceSlot.local_rows`).
+          described: config, facts and identity of the run, by the name that errors show. They must
+            be the same in all processes.
+          folder: of the run; None in memory. If processes divide tables, they must share its disk.
+          local_rows: returns the rows of a table that this process holds
+            (`devices.DeviceSlot.local_rows`).
 
         Raises:
-          ValueError: in each process, if the leader cannot, or if one has another experiment.
+          ValueError: in each process, if the leader cannot make the store, or if a process has
+            another experiment.
         """
         self._folder = folder and folder.absolute()
         self._local_rows = local_rows
@@ -355,13 +360,13 @@ class ReplicatedStore:
     def close(self) -> None:
         """Implements `in_memory.InMemoryStore.close`, without the other processes.
 
-        They may have ended.
+        The other processes may have ended.
         """
         if self.leader_store is not None:
             self.leader_store.close()
 
     def _file(self, lane: str, round: int) -> Path:
-        """Returns the path of a lane's save; without a folder, one that is not used."""
+        """Returns the path of a lane's save; for a run in memory, a path that is not used."""
         return runs.checkpoint_file(self._folder or Path(), lane, round)
 
 
@@ -378,7 +383,7 @@ def _write_part(path: Path, state: PyTree) -> bytes:
 
 
 def _check_exists(path: Path) -> None:
-    """Refuses a path that another process wrote, but that this one does not see."""
+    """Refuses a path that another process wrote but this process does not see."""
     if not path.exists():
         requirement = (
             'be on a disk that all processes share, as they divide what clients keep'

@@ -1,6 +1,8 @@
-"""Advances the lanes of a stage of an algorithm, one on each device.
+"""Advances the lanes of one stage of an algorithm: tuning, main lanes or near ties.
 
-Lanes begin in order. The files of the run do not depend on how many are in flight.
+A lane is one simulation (`planning.lanes.Lane`). Each device slot runs one lane, or several side by
+side in one program. Lanes begin in order. The files of the run do not depend on how many lanes are
+in flight at a time.
 """
 
 import contextlib
@@ -27,7 +29,7 @@ from fedjax_links.runner.program_cache import Programs
 
 _SAVE_SECONDS = 5.0  # at least, between two saves of a lane
 _DISPATCH_SECONDS = 0.2  # that periods take which are dispatched together
-# Largest factor from one dispatch to the next, as the times of short ones are inexact.
+# Largest factor from the periods of one dispatch to the next: times of short ones are inexact.
 _MAX_GROWTH = 8
 
 
@@ -50,7 +52,7 @@ def compile_ahead(programs: Programs, lanes: Sequence[Lane]) -> None:
     """Begins to compile the programs of lanes that run later.
 
     Args:
-      programs: of the plan.
+      programs: the programs of the plan.
       lanes: of one stage of an algorithm.
     """
     for slot in programs.slots_for(lanes):
@@ -61,15 +63,15 @@ def compile_ahead(programs: Programs, lanes: Sequence[Lane]) -> None:
 
 @dataclasses.dataclass(eq=False)
 class _InFlightBatch:
-    """Holds lanes that advance, all after the same round.
+    """Holds lanes that advance together; all have completed the same number of rounds.
 
     Attributes:
-      batch: what advances them.
-      clock: says when to save.
-      saved: rounds that they had completed at their last save.
+      batch: advances the lanes.
+      clock: says when to save the lanes.
+      saved: rounds that the lanes had completed at their last save.
       pace: periods that the device advances in `_DISPATCH_SECONDS`; 0 if a period takes longer, or
-        if none was timed since the last save.
-      began: when the device began with what is collected next, s of `time.monotonic`.
+        if no period was timed since the last save.
+      began: when the device began with the periods that are collected next, s of `time.monotonic`.
     """
 
     batch: LaneBatch
@@ -80,7 +82,7 @@ class _InFlightBatch:
 
     @property
     def is_done(self) -> bool:
-        """Returns whether all rounds are completed."""
+        """Returns whether the lanes have completed all rounds."""
         return self.batch.done == self.batch.lanes[0].num_rounds
 
     @property
@@ -89,7 +91,7 @@ class _InFlightBatch:
         return self.batch.done == self.batch.round
 
     def note_time(self, num_periods: int) -> None:
-        """Sets the pace by the time that the periods took that were just collected."""
+        """Sets the pace from the time that the periods just collected took."""
         now = time.monotonic()
         seconds = now - self.began + 1e-9
         self.began = now
@@ -101,7 +103,7 @@ class _InFlightBatch:
 
 @dataclasses.dataclass(eq=False)
 class LaneScheduler:
-    """Runs the lanes of a stage, as many at a time as there are devices.
+    """Runs the lanes of a stage, at each time one batch on each device slot.
 
     Attributes:
       programs: of the plan.
@@ -118,12 +120,12 @@ class LaneScheduler:
     def run(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()) -> None:
         """Advances lanes of one stage of an algorithm to their last round.
 
-        They resume from their last checkpoints, if there are any.
+        A lane with a checkpoint resumes from its last one.
 
         Args:
-          lanes: all of them.
-          coming: lanes of the algorithms that run next. Their programs are compiled meanwhile if a
-            core is idle.
+          lanes: the lanes, at least one.
+          coming: groups of lanes of the algorithms that run next. Their programs are compiled
+            meanwhile if a core is idle.
 
         Raises:
           Stop: if a callback raised it, after all was saved.
@@ -134,7 +136,7 @@ class LaneScheduler:
         self.listeners.notify('on_stage', first.algorithm, first.stage, total)
         self._free = deque(self.programs.slots_for(lanes))
         self._num_slots = len(self._free)
-        # In the order in which they were dispatched.
+        # Batches in the order in which they were dispatched.
         self._in_flight: deque[_InFlightBatch] = deque()
         waiting = deque(self.groups(lanes))
         try:
@@ -195,10 +197,10 @@ class LaneScheduler:
             self._in_flight.append(flight)
 
     def _restore(self, group: LaneGroup) -> _InFlightBatch | None:
-        """Puts lanes on a free device, after their last round.
+        """Puts lanes on a free device slot, with the states of the last round that they completed.
 
         Returns:
-          The lanes; None if they are done, or other processes run them.
+          The batch of the lanes. None if the lanes are done, or if other processes run them all.
         """
         lanes = self._acquire(group.lanes)
         if not lanes:
@@ -206,7 +208,7 @@ class LaneScheduler:
         first = lanes[0]
         num_saved = self.store.rounds(first.name)
         num_done = num_saved
-        # In a fork, all lanes but those of tuning begin where the run's lanes were.
+        # In a fork, lanes begin after the fork's round, except lanes of tuning.
         if num_saved == 0 and first.stage != TUNING:
             num_done = self.initial_states.round
         if num_done:
@@ -219,7 +221,7 @@ class LaneScheduler:
         return _InFlightBatch(batch, clock, num_done)
 
     def _set_states(self, batch: LaneBatch, num_saved: int, num_done: int) -> None:
-        """Sets the states of lanes: saved ones, those of a fork, or those before round 0."""
+        """Sets the states of lanes: saved states, states of a fork's source, or fresh ones."""
         if num_saved:
             batch.restore([self._restored_state(lane) for lane in batch.lanes])
         elif num_done:
@@ -244,7 +246,10 @@ class LaneScheduler:
         self._notify(measurements)
 
     def _acquire(self, lanes: list[Lane]) -> list[Lane]:
-        """Acquires the lanes that no other process has; returns those after the same round."""
+        """Acquires the lanes that no other process holds.
+
+        Of the acquired lanes, it returns the first and all that have completed as many rounds.
+        """
         store = self.store
         if store.rounds(lanes[0].name) >= lanes[0].num_rounds:
             return lanes
@@ -258,7 +263,7 @@ class LaneScheduler:
                 store.release(lane.name)
         return in_step
 
-    # How they advance.
+    # How lanes advance.
 
     def _dispatch(self, flight: _InFlightBatch) -> None:
         """Starts as many periods as take `_DISPATCH_SECONDS`, at least one if any are left."""
@@ -282,7 +287,7 @@ class LaneScheduler:
             for lane, record in zip(batch.lanes, records, strict=True):
                 measurements.append(_Measurement(round, lane, record))
         self._append(measurements)
-        # Only if nothing was dispatched later, the state is that of the last metrics.
+        # If later periods were dispatched, the state is already ahead of the last metrics.
         if flight.is_idle and (self.store.is_due(flight.clock) or flight.is_done):
             began = time.monotonic()
             self._save(flight)
@@ -298,13 +303,13 @@ class LaneScheduler:
             self.store.append(name, new_rows)
 
     def _notify(self, measurements: Sequence[_Measurement]) -> None:
-        """Notifies callbacks of all measurements, then stops if one of them asked for it."""
+        """Notifies callbacks of all measurements, then stops if a callback asked for it."""
         self.listeners.notify_periods(
             (lane, {'round': round, **record}) for round, lane, record in measurements
         )
 
     def _save(self, flight: _InFlightBatch) -> None:
-        """Saves lanes; those of tuning that are done without their states."""
+        """Saves lanes. Lanes of tuning that are done are saved without their states."""
         batch = flight.batch
         states: Sequence[Any] = [None] * len(batch.lanes)
         if batch.lanes[0].stage != TUNING or not flight.is_done:
@@ -317,7 +322,9 @@ class LaneScheduler:
     # Which lanes run together.
 
     def groups(self, lanes: Sequence[Lane]) -> list[LaneGroup]:
-        """Groups lanes: one each, or as many with one program as memory allows.
+        """Groups lanes that run together: one in each group, or as many as memory allows.
+
+        A group of several lanes has one program.
 
         Args:
           lanes: of one stage of an algorithm.
@@ -336,8 +343,8 @@ class LaneScheduler:
     def _split(self, lanes: list[Lane]) -> list[LaneGroup]:
         """Divides lanes with one program among the devices, in groups that fit into memory.
 
-        All groups are equally wide, so that one program serves them. Their width is halved until
-        they fit.
+        All groups are equally wide, so that one program serves all groups. The width is halved
+        until the groups fit.
         """
         programs = self.programs
         first = lanes[0]

@@ -1,6 +1,7 @@
 """Keeps a run in a folder, from which an interrupted run resumes.
 
-`shared_stores` has the stores of runs by several processes.
+A run consists of lanes, which are single simulations (`planning.lanes.Lane`). `shared_stores` has
+the stores of runs by several processes.
 """
 
 import contextlib
@@ -53,12 +54,12 @@ class RunFolder(InMemoryStore):
     ) -> None:
         """Opens or creates the folder.
 
-        If the last save of a lane is damaged, it is removed, and the one before it is used.
+        If the last save of a lane is damaged, it is removed, and the save before it is used.
 
         Args:
-          folder: its path.
+          folder: path of the folder.
           facts: of the experiment, JSON values only.
-          identities: of the programs and data of the experiment and its lanes.
+          identities: computes the identities of the experiment's programs and data.
           config: that the experiment was made from, if any.
           allow_mixed: whether lanes of other seeds may have run on machines of other kinds.
           allow_changed: whether lanes may have run with other programs or data.
@@ -76,14 +77,14 @@ class RunFolder(InMemoryStore):
         self._lines: dict[str, list[str]] = {}
         # Lanes whose lines are not in the table yet, in order.
         self._unread: dict[str, None] = {}
-        # The fingerprint of the machine of a lane in the folder, by seed.
+        # By seed, the fingerprint of a machine that ran lanes of this seed in the folder.
         self._fingerprints: dict[int, Any] = {}
         # Seeds that this machine may continue.
         self._checked_seeds: set[int] = set()
         # Identities of lanes in the folder that have not been compared yet.
         self._unchecked: dict[str, LaneIdentity | None] = {}
         self._metrics: IO[bytes] | None = None
-        # Lanes that are incomplete in the metrics file, in order, and how many lines the first has.
+        # Lanes that the metrics file does not hold in full, in order; and the first one's lines.
         self._unwritten: deque[str] = deque()
         self._num_written = 0
         # Lanes that this process runs now.
@@ -104,7 +105,8 @@ class RunFolder(InMemoryStore):
     def _open(self, config: Section | None) -> None:
         """Compares the folder with the experiment, reads the lanes and writes the description.
 
-        What is refused has changed nothing: neither rounds nor seeds of the folder have grown.
+        If the experiment is refused, the description in the folder is unchanged: neither its rounds
+        nor its seeds have grown.
         """
         description = self._compare(config)
         self.saves = runs.saves(self.path)
@@ -145,7 +147,7 @@ class RunFolder(InMemoryStore):
         self._lines.pop(lane, None)
 
     def _read_lane(self, lane: str) -> None:
-        """Reads a lane from its last intact save; without one it starts again.
+        """Reads a lane from its last intact save. Without an intact save, the lane starts again.
 
         Raises:
           ValueError: if two saves in a row are damaged.
@@ -162,7 +164,7 @@ class RunFolder(InMemoryStore):
         self._unchecked[lane] = record.identity
 
     def _last_intact(self, lane: str) -> runs.LaneRecord | None:
-        """Returns the record of a lane's last intact save, and removes damaged ones after it.
+        """Returns the record of a lane's last intact save, and removes damaged saves after it.
 
         Raises:
           ValueError: if two saves in a row are damaged.
@@ -210,7 +212,7 @@ class RunFolder(InMemoryStore):
         """Implements `InMemoryStore.restore`.
 
         Raises:
-          ValueError: if it holds another kind of state, or was changed since it was opened.
+          ValueError: if the save holds another kind of state, or was changed since it was read.
         """
         return checkpoints.load(self.saves[lane][self.rounds(lane)], like)
 
@@ -218,7 +220,8 @@ class RunFolder(InMemoryStore):
         """Implements `InMemoryStore.acquire`.
 
         Raises:
-          ValueError: if the folder is of a machine whose bits may differ from this one's.
+          ValueError: if the folder holds lanes of a machine whose bits may differ from those here,
+            or if the lane's programs or data have changed.
         """
         seed = self._metadata[lane]['labels']['seed']
         if seed not in self._checked_seeds:
@@ -281,7 +284,7 @@ class RunFolder(InMemoryStore):
     def close(self) -> None:
         """Implements `InMemoryStore.close`."""
         if self._metrics is not None:
-            # The checkpoints have all lines, so a full disk loses none.
+            # The checkpoints have all lines, so a full disk loses no metrics.
             with contextlib.suppress(OSError):
                 self._metrics.close()
                 self._write_metrics(self.lines())
@@ -290,7 +293,7 @@ class RunFolder(InMemoryStore):
     def _write_new_lines(self) -> None:
         """Adds new lines to the metrics file, up to the first lane that is not done.
 
-        Lines of later lanes follow when those before are done, which keeps the order of lanes.
+        Lines of a lane are written once all earlier lanes are done. So lanes stay in order.
         """
         new: list[str] = []
         while self._unwritten:
@@ -342,7 +345,7 @@ class RunFolder(InMemoryStore):
         return new
 
     def _describe(self, new: descriptions.Description) -> None:
-        """Writes the description; `runs.EXPERIMENT` last, which makes the folder one of a run."""
+        """Writes the description. Its last file, `runs.EXPERIMENT`, marks the folder as a run's."""
         assert new.identity is not None
         descriptions.write_identity(self.path, new.identity)
         if new.config is not None:
@@ -352,9 +355,9 @@ class RunFolder(InMemoryStore):
         atomic_files.write(self.path / runs.ENVIRONMENT, present.encode())
 
     def _check_lanes(self) -> None:
-        """Compares the first seed of each algorithm, pattern and point with what would run now.
+        """Compares the lowest seed of each algorithm, pattern and point with what would run now.
 
-        The lanes of other seeds are compared with that of the first.
+        The lanes of other seeds are compared with a lane of the folder that differs in seed alone.
         """
         if not self._allow_changed:
             identities = {

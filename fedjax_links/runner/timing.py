@@ -1,8 +1,9 @@
 """Times what a run does on a few of its own lanes, in a folder that is removed again.
 
-The cost of a run is counted in parts: programs to compile, lanes to begin and save, rounds with
-their evaluations, links to record, and what comes before and after them. Each part has a unit that
-is timed here, by the functions that the run itself calls. `dry_runs` multiplies units by counts.
+A lane is one simulation (`planning.lanes.Lane`). A run's cost has parts: programs to compile, lanes
+to begin and save, rounds with evaluations, links to record, and what comes before and after. This
+module times one unit of each part, such as one round. It calls the functions that a run calls.
+`dry_runs` multiplies units by counts.
 """
 
 import math
@@ -21,24 +22,24 @@ from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.shared_stores import Store
 
 _TIMED_SECONDS = 1.0
-"""How much longer the long timing takes at least, so that noise is small beside the difference."""
+"""The long timing takes this much longer than the short one, so that noise matters little."""
 _LONG_SECONDS = 10.0
-"""From here on, what only the first lanes compile is little beside their rounds."""
+"""A first timing this long is not repeated: what only the first lanes compile matters little."""
 _MAX_GROWTH = 8
-"""Largest factor from the periods of one timing to those of the next: short ones are inexact."""
+"""Largest factor from the periods of one timing to the next: short timings are inexact."""
 
 AfterLanes = Callable[[Path, Sequence[Lane]], None]
-"""What is called with the folder of timed lanes, before it is removed, and these lanes."""
+"""A function that is called with the folder of timed lanes, before its removal, and the lanes."""
 
 
 class ProgramCost(NamedTuple):
-    """Holds what the lanes of one program take.
+    """Holds the time and memory that the lanes of one program take.
 
     Attributes:
       compiling: seconds to trace and compile the program for all device slots, with JAX's cache
         as it was found.
-      compiling_again: the same for a later process, which finds the program in the cache, if there
-        is one.
+      compiling_again: the same seconds once the program is in JAX's cache, as for a later process.
+        Without a cache, the program is compiled again.
       lane: seconds a lane takes beyond its rounds: to begin, to save and to end.
       round: seconds a round takes, with its part of an evaluation.
       peak: memory at the peak, as text: ``'1.2 GB'``, or ``'unknown'``.
@@ -79,7 +80,7 @@ class LaneTimer:
         """Compiles the program of some lanes twice, and times a few lanes of it.
 
         Args:
-          lanes: all with the program.
+          lanes: all lanes that share the program.
           after: see `AfterLanes`.
         """
         compiling = self._compile(lanes)
@@ -93,7 +94,7 @@ class LaneTimer:
         )
 
     def _compile(self, lanes: Sequence[Lane]) -> float:
-        """Returns the seconds to compile what begins and advances lanes on all slots."""
+        """Returns the seconds to compile the programs that start and advance lanes on all slots."""
         began = time.perf_counter()
         batches = self._batches(lanes)
         starting = [batch.compile_start() for batch in batches]
@@ -103,7 +104,7 @@ class LaneTimer:
         return time.perf_counter() - began
 
     def _batches(self, lanes: Sequence[Lane]) -> list[LaneBatch]:
-        """Returns a batch for each slot that the lanes would share, as wide as in a run."""
+        """Returns a batch for each slot that the lanes would run on, as wide as in a run."""
         programs = self._programs
         slots = programs.slots_for(lanes)
         if not programs.side_by_side:
@@ -116,7 +117,7 @@ class LaneTimer:
         ]
 
     def _peak_memory(self, lanes: Sequence[Lane]) -> str:
-        """Describes the memory that lanes need which advance at the same time."""
+        """Describes the memory that is needed by the lanes that advance at the same time."""
         batches = self._batches(lanes)
         slot = batches[0].slot
         compiled = compile_batches(self._programs, batches)[0]
@@ -129,13 +130,13 @@ class LaneTimer:
     def _time_lanes(
         self, lanes: Sequence[Lane], after: AfterLanes | None
     ) -> tuple[float, float]:
-        """Returns the seconds that a lane takes beyond its rounds, and those of a round.
+        """Returns the seconds that a lane takes beyond its rounds, and the seconds of a round.
 
-        Lanes of one period are compared with longer ones.
+        Lanes of one period are compared with lanes of several periods (`split_seconds`).
         """
         period = self._programs.plan.eval_every
         most = lanes[0].num_rounds // period
-        # The first lanes also compile what is small, and what draws their links.
+        # The first lanes also compile small functions, and the programs that draw their links.
         short = self._advance(lanes, 1, after)
         if short < _LONG_SECONDS:
             short = self._advance(lanes, 1)
@@ -178,7 +179,7 @@ class LaneTimer:
 
 
 def _scheduler(programs: Programs, store: Store) -> stages.LaneScheduler:
-    """Makes what advances lanes from their first round, and notifies nobody."""
+    """Makes a scheduler that advances lanes from their first round, and notifies nobody."""
     return stages.LaneScheduler(
         programs, store, hooks.Listeners(), hooks.InitialStates()
     )
@@ -187,11 +188,11 @@ def _scheduler(programs: Programs, store: Store) -> stages.LaneScheduler:
 def timed_lanes(programs: Programs, lanes: Sequence[Lane]) -> list[Lane]:
     """Returns the lanes to time: equally many of each structure of links, to fill the slots.
 
-    Lanes side by side share their time, so all are timed.
+    If lanes run side by side, all are timed, as they share their time.
 
     Args:
-      programs: of the plan.
-      lanes: with one program.
+      programs: the programs of the plan.
+      lanes: lanes that share a training program.
     """
     main = [lane for lane in lanes if lane.stage == MAIN] or list(lanes)
     if programs.side_by_side:
@@ -199,7 +200,7 @@ def timed_lanes(programs: Programs, lanes: Sequence[Lane]) -> list[Lane]:
     by_structure = list(programs.by_structure(main).values())
     num_slots = len(programs.slots_for(lanes))
     fewest = min(len(of_structure) for of_structure in by_structure)
-    # Slots advance lanes at the same time, and none of them should be idle.
+    # Slots advance lanes at the same time, and no slot should be idle.
     num_each = num_slots // math.gcd(num_slots, len(by_structure))
     return [
         lane
@@ -212,8 +213,8 @@ def time_links(programs: Programs, initial_states: hooks.InitialStates) -> float
     """Estimates the seconds to draw once more the links that a run records.
 
     Args:
-      programs: of the plan.
-      initial_states: what lanes begin with.
+      programs: the programs of the plan.
+      initial_states: the states that lanes begin with.
     """
     return sum(
         realised_links.time_draws(programs, label, seed, initial_states)
@@ -224,18 +225,19 @@ def time_links(programs: Programs, initial_states: hooks.InitialStates) -> float
 def split_seconds(
     short: float, long: float, num_periods: int, num_lanes: int, period: int
 ) -> tuple[float, float]:
-    """Splits the seconds of lanes into those of a lane and those of a round.
+    """Splits measured seconds into the seconds of a lane and the seconds of a round.
 
     Args:
-      short: seconds of lanes of one period.
-      long: seconds of as many lanes of ``num_periods`` periods.
-      num_periods: of the long lanes, at least 2.
-      num_lanes: of either timing.
+      short: seconds that lanes of one period took.
+      long: seconds that as many lanes of ``num_periods`` periods took.
+      num_periods: periods of each long lane, at least 2.
+      num_lanes: number of lanes in each timing.
       period: rounds of a period.
 
     Returns:
-      The seconds that a lane takes beyond its rounds, and those of a round. If other work delayed
-      the short lanes so that the long ones were no slower, all of ``long`` counts as rounds.
+      The seconds that a lane takes beyond its rounds, and the seconds of a round. If other work
+      delayed the short lanes so much that the long ones were no slower, all of ``long`` counts as
+      rounds.
     """
     if long <= short:
         return 0.0, long / (num_periods * period * num_lanes)

@@ -1,4 +1,7 @@
-"""Counts what a run still has to do, beside what its folder holds."""
+"""Counts what a run still has to do, beyond what its folder holds.
+
+A lane is one simulation (`planning.lanes.Lane`).
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -24,9 +27,9 @@ class WorkLeft:
 
         Args:
           plan: of an experiment.
-          rounds_done: the last round that is saved, by name of the lane.
+          rounds_done: how many rounds of each lane are saved, by the lane's name.
           first_round: rounds that lanes of the main stage have completed when they begin.
-          columns: the metrics, which say what else is to run; None before any.
+          columns: the metrics so far, which decide what else is to run; None before any.
           has_links: whether the realised links are saved.
         """
         self.has_links = has_links
