@@ -1,4 +1,7 @@
-"""Describes a plan in a few lines: problems, the work ahead, draws, and warnings."""
+"""Describes a plan in a few lines: problems, the work ahead, draws, and warnings.
+
+A lane is one simulation (`planning.lanes.Lane`), a shard is a part of the lanes.
+"""
 
 import itertools
 import math
@@ -14,7 +17,7 @@ from fedjax_links.planning.plan import Plan
 from fedjax_links.problems.classification import partition_of
 
 _ENOUGH_PHASES = 10
-"""Rounds of a cycle, evenly spread, that evaluations should see: as many as those of the papers."""
+"""How many rounds of a cycle, evenly spread, evaluations should see: as many as in the papers."""
 
 
 def describe(plan: Plan) -> str:
@@ -39,7 +42,7 @@ def describe(plan: Plan) -> str:
 
 
 def _problems_at_first_point(plan: Plan) -> list[tuple[Problem, list[str]]]:
-    """Returns different problems, each with the labels of the patterns that have it."""
+    """Returns the distinct problems, each with the labels of the patterns that use it."""
     problems: dict[int, tuple[Problem, list[str]]] = {}
     for label in plan.patterns:
         problem = plan.problem_at(label, plan.points[0])
@@ -110,13 +113,13 @@ def _factors(plan: Plan) -> list[str]:
 
 
 def describe_recordings(plan: Plan) -> list[str]:
-    """Says which recordings are matched to the problem's clients by number, for lack of names.
+    """Lists the recordings that match the problem's clients by number, as names are missing.
 
     Args:
-      plan: of an experiment, whose first point counts.
+      plan: of an experiment; only its first grid point is looked at.
 
     Returns:
-      A line for each such pattern.
+      A line for each pattern with such a recording.
     """
     lines: list[str] = []
     point = plan.points[0]
@@ -134,7 +137,7 @@ def describe_recordings(plan: Plan) -> list[str]:
 
 
 def _describe_redraws(plan: Plan) -> list[str]:
-    """Says which draws each seed makes, unless these are the default ones."""
+    """Says which streams of draws follow the seed, unless they are the default ones."""
     modes = plan.draws.modes()
     if modes == seeding.DEFAULTS:
         return []
@@ -151,13 +154,13 @@ def _describe_redraws(plan: Plan) -> list[str]:
 
 
 def _has_draws(plan: Plan, stream: str) -> bool:
-    """Returns whether a problem or pattern draws a stream; streams without a column always are."""
+    """Returns whether anything draws a stream. Streams without a column are always drawn."""
     column = seeding.COLUMNS.get(stream)
     return column is None or column in plan.data_and_link_columns
 
 
 def _describe_phases(plan: Plan) -> list[str]:
-    """Warns of patterns that repeat so that evaluations see only a few rounds of their cycle."""
+    """Warns if evaluations fall on only a few rounds of the cycle of a periodic pattern."""
     lines: list[str] = []
     period = plan.eval_every
     for label in plan.patterns:
@@ -174,7 +177,7 @@ def _describe_phases(plan: Plan) -> list[str]:
 
 
 def _better_period(plan: Plan, cycle: int) -> str:
-    """Says which longer period sees another round of a cycle at each evaluation."""
+    """Says which longer evaluation period sees another round of the cycle each time."""
     coprime = next(
         n for n in itertools.count(plan.eval_every + 1) if math.gcd(n, cycle) == 1
     )

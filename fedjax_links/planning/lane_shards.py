@@ -1,4 +1,7 @@
-"""Divides lanes into shards, one for each of several processes."""
+"""Divides lanes into shards, one for each of several processes.
+
+A lane is one simulation (`planning.lanes.Lane`).
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,18 +13,19 @@ from fedjax_links.planning.lanes import Lane
 PROGRAM = 'program'
 SEED = 'seed'
 AUTO = 'auto'
-"""The value of ``--shard`` by which a task of a job array takes its own number."""
+"""The value of ``--shard`` with which a task of a job array runs the shard of its own number."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LaneShard:
-    """Describes the lanes of one of several processes.
+    """Describes the shard of one of several processes.
 
     Attributes:
       index: of the shard, from 0. ``count`` stands for 0, so users can also count from 1.
       count: number of shards.
-      by: which lanes stay together. ``'program'``: those with one program, so that each process
-        compiles few. ``'seed'``: those of one seed, so that all run on one kind of machine.
+      by: how lanes are divided. ``'program'``: lanes with the same program are neighbours, and
+        shards have equal numbers of rounds, so each process compiles few programs. ``'seed'``: all
+        lanes of a seed are in one shard, so they run on one kind of machine.
 
     Raises:
       ValueError: if the numbers are out of range.
@@ -61,11 +65,11 @@ def assign(
     """Assigns each lane to a shard.
 
     Args:
-      lanes: of one stage.
+      lanes: lanes that have no shard yet.
       count: number of shards.
       by: as in `LaneShard`.
-      shard_of_seed: the index of the shard of each seed of earlier stages. With ``by='seed'``, new
-        seeds are added.
+      shard_of_seed: by seed, the index of the shard of lanes that already have one. With
+        ``by='seed'``, new seeds are added to it.
 
     Returns:
       The index of the shard of each lane, by name.
@@ -78,7 +82,7 @@ def assign(
 def _assign_by_seed(
     lanes: Sequence[Lane], count: int, shard_of_seed: dict[int, int]
 ) -> dict[str, int]:
-    """Gives shards consecutive new seeds, whose numbers differ by one at most."""
+    """Gives each shard consecutive new seeds; their counts differ by at most one."""
     seeds = dict.fromkeys(lane.seed for lane in lanes)
     new_seeds = [seed for seed in seeds if seed not in shard_of_seed]
     for index, seed in enumerate(new_seeds):
@@ -87,7 +91,7 @@ def _assign_by_seed(
 
 
 def _assign_by_program(lanes: Sequence[Lane], count: int) -> dict[str, int]:
-    """Sorts lanes by program, and gives shards equal parts of the rounds, to within a lane."""
+    """Sorts lanes by program, and cuts them into shards of equal rounds, to within a lane."""
     by_program: dict[tuple[str, str, str], list[Lane]] = {}
     for lane in lanes:
         built_in = [
@@ -102,7 +106,7 @@ def _assign_by_program(lanes: Sequence[Lane], count: int) -> dict[str, int]:
     rounds_before = 0
     for group in by_program.values():
         for lane in group:
-            # The middle of the lane decides: (before + length / 2) / total, in integers.
+            # The middle of a lane decides its shard: (before + length / 2) / total, in integers.
             twice_middle = 2 * rounds_before + lane.num_rounds
             shards[lane.name] = twice_middle * count // (2 * total_rounds)
             rounds_before += lane.num_rounds

@@ -1,4 +1,4 @@
-"""Defines a lane: one simulation, named by all that decides its numbers."""
+"""Defines a lane: one simulation of one algorithm, pattern, grid point and seed."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -22,15 +22,17 @@ class Lane(NamedTuple):
     """Describes one simulation.
 
     Attributes:
-      stage: ``'tuning'``, ``'main'``, or ``'tie'``: the main seeds of a value that tuning could
-        not tell from the best.
+      stage: ``'tuning'`` for a lane that tries a value, ``'main'`` for a lane at the chosen value.
+        ``'tie'`` for a lane with a main seed at a near tie: a value that tuning could not tell
+        from the best.
       algorithm: label.
       pattern: label.
       point: the value of each column that the algorithm, the pattern or the problem takes.
-      seed: of initial model, links and batches.
-      num_rounds: its length.
-      position: the index of its series among those of its algorithm and stage, and the index of
-        its seed. Neither depends on how many seeds there are.
+      seed: of the streams of draws that are by seed (`seeding`).
+      num_rounds: number of rounds.
+      position: two indices: of the lane's series among the series of its algorithm and stage, and
+        of its seed. A series is the lanes that differ in their seed alone. Neither index depends
+        on how many seeds there are.
     """
 
     stage: str
@@ -43,7 +45,7 @@ class Lane(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Returns the name of the lane's files, which no other lane has."""
+        """Returns the name of the lane's files, which no other lane of the run has."""
         return lane_names.lane_name(
             self.stage, self.algorithm, self.pattern, self.position[0], self.seed
         )
@@ -83,16 +85,16 @@ class Lane(NamedTuple):
 
 
 def from_record(record: runs.LaneRecord) -> Lane:
-    """Returns the lane of a record, with the rounds that are recorded."""
+    """Returns the lane of a record; its ``num_rounds`` are the rounds that are recorded."""
     lane = from_labels(record.labels, record.position)
     return lane._replace(num_rounds=record.round)
 
 
 def from_labels(labels: LaneLabels, position: Sequence[int]) -> Lane:
-    """Returns the lane with some labels, before its first round.
+    """Returns the lane that has some labels; its ``num_rounds`` are 0.
 
     Args:
-      labels: ``stage``, ``algorithm``, ``pattern``, ``seed`` and the columns of its point.
+      labels: ``stage``, ``algorithm``, ``pattern``, ``seed`` and the columns of the lane's point.
       position: as in `Lane`.
     """
     point = {name: value for name, value in labels.items() if name not in _LABELS}

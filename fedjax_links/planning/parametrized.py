@@ -1,4 +1,8 @@
-"""Makes parts of an experiment from the columns of a grid."""
+"""Makes parts of an experiment from the columns of a grid.
+
+A part is an algorithm, a pattern or a problem. A column is a value that the grid or tuning varies,
+such as ``learning_rate``. A point of the grid has a value for each column.
+"""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +51,7 @@ class Maker(NamedTuple, Generic[Part]):
         return self.make(**self.at(point))
 
     def bound_at(self, point: grids.Point) -> BoundFactory | None:
-        """Returns factory and arguments of the part at a point; None without a config."""
+        """Returns factory and arguments of the part at a point; None if made in Python."""
         return None if self.bind is None else self.bind(**self.at(point))
 
 
@@ -58,7 +62,7 @@ def as_maker(argument: str, part: PartOrFactory[Part]) -> Maker[Part]:
     """Converts a part, or a function of columns, to a `Maker`.
 
     Args:
-      argument: its name, for errors.
+      argument: name of the part, for errors.
       part: an Algorithm, Participation or Problem, which takes no columns; a `Maker`; or a function
         whose keywords are its columns.
 
@@ -99,7 +103,7 @@ def as_problem_maker(argument: str, part: PartOrFactory[Problem]) -> Maker[Probl
 def pattern_makers(
     patterns: Mapping[str, PartOrFactory[Participation]],
 ) -> dict[str, Maker[Participation]]:
-    """Returns the makers of patterns, by label; each returns one object for the same values."""
+    """Returns the makers of patterns, by label. For the same values a maker returns one object."""
     makers: dict[str, Maker[Participation]] = {}
     for label, part in patterns.items():
         maker = as_maker(f'patterns.{label}', part)
@@ -137,13 +141,13 @@ def config_maker(
 ) -> Maker[Any]:
     """Returns the maker of a part of a config.
 
-    The sections of the config are resolved once for the same values.
+    For the same values, the sections of the config are resolved only once.
 
     Args:
       bind: resolves the sections at values of the columns.
       columns: as in `Maker`.
-      has_placeholders: whether placeholders stand for the numbers that are arguments of a program
-        when sections are resolved. ``make`` then replaces them, also by traced values.
+      has_placeholders: whether sections are resolved with placeholders in place of numbers that
+        are arguments of a program. ``make`` then replaces the placeholders, also by traced values.
     """
     bound: dict[str, BoundFactory] = {}
 

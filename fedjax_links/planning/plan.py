@@ -1,4 +1,8 @@
-"""Defines the plan of an experiment: its parts, its lanes, and which shard runs which lanes."""
+"""Defines the plan of an experiment: its parts, its lanes, and which shard runs which lanes.
+
+A lane is one simulation (`planning.lanes.Lane`). A shard is the part of the lanes that one process
+runs.
+"""
 
 import dataclasses
 import functools
@@ -38,7 +42,7 @@ class Plan(Specification):
     def schedule(self) -> LaneSchedule:
         """Returns a schedule to list lanes with.
 
-        A schedule caches what its run measured, so each run takes a `new_schedule`.
+        A schedule caches what one run measured, so each run takes a `new_schedule` of its own.
         """
         return self.new_schedule()
 
@@ -63,7 +67,7 @@ class Plan(Specification):
         return sum(lane.num_rounds for lane in self.lanes_at_first(label))
 
     def max_extra_rounds(self, label: str) -> int:
-        """Bounds the further rounds that results may ask for, beyond `count_rounds`."""
+        """Bounds the rounds beyond `count_rounds` that results may ask for."""
         # At most, tuning tries all values, and main lanes run at the best and each near tie.
         main_rounds = self._rounds_here(self.schedule.main(label))
         tuning_rounds = self._rounds_here(self.schedule.possible_tuning(label))
@@ -71,7 +75,7 @@ class Plan(Specification):
         return tuning_rounds + num_choices * main_rounds - self.count_rounds(label)
 
     def _rounds_here(self, lanes: list[Lane]) -> int:
-        """Sums the rounds of those lanes that are in this shard."""
+        """Sums the rounds of the lanes that are in this shard."""
         return sum(lane.num_rounds for lane in lanes if self.owns(lane))
 
     # Shards.
@@ -103,8 +107,8 @@ class Plan(Specification):
         Raises:
           ValueError: for `UntilDecided` seeds that are divided by seed.
         """
-        # Lanes are divided by seed for machines of several kinds (`allow_mixed`). The results that
-        # decide on further seeds must come from machines of one kind.
+        # Lanes are divided by seed to run on machines of several kinds (`allow_mixed`). But results
+        # that decide on further seeds must come from machines of one kind.
         if by == lane_shards.SEED and isinstance(
             self.seeds, sequential_seeds.UntilDecided
         ):
@@ -118,6 +122,6 @@ class Plan(Specification):
             lanes = [lane for label in self.algorithms for lane in lanes_of(label)]
             new_lanes = [lane for lane in lanes if lane.name not in shards]
             shards |= lane_shards.assign(new_lanes, count, by, shard_of_seed)
-        # Those of the last stage run only if results ask for them.
+        # Lanes that only `possible` lists run only if results ask for them.
         optional = [lane.name for lane in new_lanes]
         return runs.RunDivision(count, by, shards, optional)

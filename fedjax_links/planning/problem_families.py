@@ -1,6 +1,6 @@
 """Makes and compares problems of one family, which share a compiled program.
 
-Problems that differ in their arrays alone are a family.
+Problems are of one family if they differ in the values of their arrays alone.
 """
 
 import collections
@@ -20,14 +20,14 @@ from fedjax_links.core.grids import Point
 Tree = TypeVar('Tree')
 
 MAX_BYTES = 2**26
-"""Bytes of problems that a `ProblemCache` keeps while no lane needs them, a chosen limit."""
+"""Most bytes of problems that a `ProblemCache` keeps if it has more than one; a chosen limit."""
 
 
 class ProblemCache:
-    """Makes problems from values of columns, and caches those that were used last.
+    """Makes problems from values of a grid's columns, and caches the problems used last.
 
-    The cache has as many as fit into `MAX_BYTES`, and at least one. Arrays that were equal in all
-    problems of a family so far are one object.
+    The cache keeps as many problems as fit into `MAX_BYTES`, and at least one. An array that was
+    equal in all problems of a family so far is one object.
     """
 
     def __init__(self, make: Callable[..., Problem]) -> None:
@@ -43,7 +43,7 @@ class ProblemCache:
         # The number of cached problems that use an array, by its id.
         self._uses = collections.Counter[int]()
         self._bytes = 0
-        # By structure, the leaves that all problems so far had in common; None for the others.
+        # By structure, the leaves that all problems so far had in common; None for other leaves.
         self._common: dict[Any, list[Any]] = {}
         self._size_bounds: dict[str, tuple[int, int] | None] = {}
 
@@ -76,10 +76,10 @@ class ProblemCache:
         """Returns the fewest and the most examples of a client, over several problems.
 
         Args:
-          rows: values of the columns. Their problems are made one after the other.
+          rows: values of the columns, for each problem. Problems are made one after the other.
 
         Returns:
-          Both numbers; None for problems of several families, which share no program.
+          Both numbers; None if the problems are of several families, which share no program.
         """
         key = repr(rows)
         if key not in self._size_bounds:
@@ -94,7 +94,7 @@ class ProblemCache:
         return self._size_bounds[key]
 
     def _with_common_arrays(self, problem: Problem) -> Problem:
-        """Replaces arrays of a problem by equal ones that all problems of its family had."""
+        """Replaces arrays of a problem by equal arrays that all problems of its family had."""
         leaves, treedef = jax.tree.flatten(problem)
         structure = structure_of(with_sizes(problem, 0, 0))
         if structure not in self._common:
@@ -105,7 +105,7 @@ class ProblemCache:
             if common[i] is not None and _are_equal(leaf, common[i]):
                 leaves[i] = common[i]
             else:
-                common[i] = None  # Later problems cannot share it either.
+                common[i] = None  # Later problems cannot share this leaf either.
         shared: Problem = jax.tree.unflatten(treedef, leaves)
         return shared
 
@@ -116,10 +116,10 @@ def with_sizes(problem: Problem, fewest: int, most: int) -> Problem:
 
 
 def reads_sizes(bound: BoundFactory | None) -> bool:
-    """Returns whether an algorithm may depend on the numbers of examples of the clients.
+    """Returns whether an algorithm may depend on how many examples the clients have.
 
-    On minibatches no algorithm of this package does. On full local data clients are padded to the
-    largest one. Code from elsewhere may do anything.
+    On minibatches, no algorithm of this package depends on these numbers. On full local data, each
+    client's data are padded to the size of the largest client. Code from elsewhere may do anything.
 
     Args:
       bound: factory and arguments of the algorithm; None without a config.
@@ -156,11 +156,11 @@ def structure_of(values: PyTree) -> Hashable:
 
 
 def reuse_equal(values: Tree, first: Tree) -> Tree:
-    """Replaces arrays of a pytree by those of a first one wherever they are equal.
+    """Replaces arrays of a pytree by equal arrays of another pytree.
 
     Args:
       values: the pytree.
-      first: another one, of the same structure.
+      first: another pytree, of the same structure.
     """
     pairs = zip(jax.tree.leaves(values), jax.tree.leaves(first), strict=True)
     leaves = [
@@ -172,16 +172,16 @@ def reuse_equal(values: Tree, first: Tree) -> Tree:
 
 
 def varying_leaves(trees: Sequence[PyTree]) -> tuple[bool, ...]:
-    """Returns for each leaf whether it is not one object in all of some pytrees."""
+    """Returns for each leaf whether it is not the same object in all pytrees."""
     columns = zip(*map(jax.tree.leaves, trees), strict=True)
     return tuple(any(leaf is not column[0] for leaf in column) for column in columns)
 
 
 def varying_bytes(problems: Iterable[Problem]) -> int:
-    """Returns the bytes that each further problem adds: those of arrays that vary.
+    """Returns the bytes that each further problem adds: the bytes of arrays that vary.
 
     Args:
-      problems: problems of one family, which are made one after the other.
+      problems: problems of one family; an iterator may make them one after the other.
     """
     first: list[Any] = []
     varying: set[int] = set()
@@ -193,7 +193,7 @@ def varying_bytes(problems: Iterable[Problem]) -> int:
 
 
 def stack_varying(trees: Sequence[Tree]) -> Tree:
-    """Stacks the leaves of pytrees that vary, to [L, ...]; the others stay as they are."""
+    """Stacks the varying leaves of L pytrees, to [L, ...]; other leaves stay as they are."""
     columns = zip(varying_leaves(trees), *map(jax.tree.leaves, trees), strict=True)
     leaves = [jnp.stack(column) if varies else column[0] for varies, *column in columns]
     stacked: Tree = jax.tree.unflatten(jax.tree.structure(trees[0]), leaves)

@@ -1,9 +1,12 @@
-"""Schedules the lanes of an experiment: lists those that the metrics so far ask for.
+"""Schedules the lanes of an experiment: lists the lanes that the metrics so far ask for.
 
-An algorithm is tuned. Then its main lanes run at the values that tuning chose, and then its near
-ties. If seeds are added until decided, further seeds follow. `LaneSchedule.lanes_to_run` is a pure
-function of the metrics. One process, shards and jobs of an executor call it again whenever lanes
-are done, until all lanes that it lists have run.
+A lane is one simulation (`planning.lanes.Lane`). An algorithm's lanes run in stages. First come
+lanes of tuning, which try values. Then main lanes run at the values that tuning chose, and then
+lanes at near ties: values that tuning could not tell from the best. If seeds are added until
+decided (`UntilDecided`), further seeds follow.
+
+`LaneSchedule.lanes_to_run` is a pure function of the metrics. A run calls it again whenever lanes
+are done, until all lanes that it lists have run. Shards and jobs of an executor do the same.
 """
 
 import itertools
@@ -28,9 +31,9 @@ class _Progress(NamedTuple):
     """Holds what is known of an algorithm after some lanes of its tuning.
 
     Attributes:
-      num_done: the number of lanes of its tuning that are done.
-      trials: what it tried.
-      lanes: its lanes to run; empty before they are listed.
+      num_done: how many of the algorithm's lanes of tuning are done.
+      trials: what the algorithm has tried.
+      lanes: the algorithm's lanes to run; empty before they are listed.
     """
 
     num_done: int
@@ -39,10 +42,10 @@ class _Progress(NamedTuple):
 
 
 class LaneSchedule:
-    """Lists the lanes of an experiment, and those that are to run after some metrics.
+    """Lists the possible lanes of an experiment, and the lanes that some metrics ask for.
 
-    A schedule serves one run. It caches the trials of an algorithm by the number of its lanes of
-    tuning that are done, since metrics of lanes that are done do not change.
+    A schedule serves one run. It caches an algorithm's trials until more of its lanes of tuning are
+    done, since metrics of lanes that are done do not change.
 
     Attributes:
       is_fixed: whether the lanes to run are known before anything is measured.
@@ -62,13 +65,13 @@ class LaneSchedule:
         self._progress: dict[str, _Progress] = {}
 
     def lanes_to_run(self, columns: Columns) -> list[Lane]:
-        """Lists the lanes that the metrics so far ask for, those that are done included.
+        """Lists the lanes that the metrics so far ask for; lanes that are done are included.
 
         Args:
           columns: the metrics; empty before any.
 
         Returns:
-          In the order in which one process runs them.
+          The lanes, in the order in which a single process runs them.
         """
         lanes: list[Lane] = []
         for label in self._spec.algorithms:
@@ -94,17 +97,17 @@ class LaneSchedule:
             _, seed_index = lane.position
             return lane.stage != TUNING and seed_index >= least
 
-        # Further seeds come last, behind the least number of seeds of all algorithms.
+        # Further seeds come last, after all algorithms have the least number of seeds.
         return sorted(filter(is_needed, lanes), key=is_further)
 
     def mistakes(self, columns: Columns) -> dict[str, errors.InvalidError]:
-        """Finds the algorithms that cannot run, as all values that they tried diverged.
+        """Finds the algorithms that cannot run, as all values that tuning tried diverged.
 
         Args:
           columns: the metrics so far.
 
         Returns:
-          The error to raise, by label.
+          By label of the algorithm, the error to raise.
         """
         mistakes: dict[str, errors.InvalidError] = {}
         for label in self._spec.algorithms:
@@ -128,20 +131,20 @@ class LaneSchedule:
         return [lane for lane in lanes if lane.position[1] < least]
 
     def _least_seeds(self) -> int:
-        """Returns the least number of seeds of a pair, if seeds are added until decided."""
+        """Returns the least number of seeds of an algorithm and the baseline (`UntilDecided`)."""
         return int(self._spec.description['until']['least'])
 
     def possible(self, label: str) -> list[Lane]:
         """Lists all lanes of an algorithm that may have to run.
 
-        Main lanes have the first values of tuning, whichever it will choose: neither names nor
-        positions depend on them.
+        Main lanes are listed at the first values of tuning, whatever tuning chooses later. Names
+        and positions of main lanes do not depend on these values.
         """
         ties = self._ties(label, lambda *_: self._values(label))
         return self.possible_tuning(label) + self.main(label) + ties
 
     def possible_tuning(self, label: str) -> list[Lane]:
-        """Lists the lanes of all values that tuning may try, wherever the algorithm is tuned."""
+        """Lists the lanes of all values that tuning may try, at each of `_tuned_at`."""
         lanes: list[Lane] = []
         trials = itertools.product(self._tuned_at(label), self._values(label))
         for number, ((pattern, point), values) in enumerate(trials):
@@ -160,11 +163,12 @@ class LaneSchedule:
     def main(self, label: str, trials: Sequence[TuningTrials] = ()) -> list[Lane]:
         """Lists the main lanes of an algorithm, with all patterns, points and seeds.
 
-        Some of the seeds may not be needed.
+        Some of the seeds may not be needed (`UntilDecided`).
 
         Args:
           label: the algorithm.
-          trials: what it tried; where it tried nothing, lanes have the first values of tuning.
+          trials: what the algorithm tried. At a pattern and point without trials, lanes have the
+            first values of tuning.
 
         Returns:
           The lanes, seeds varying fastest.
@@ -216,12 +220,12 @@ class LaneSchedule:
         columns = list(self._columns(label))
         first = trials_.first_planned(self._spec.description, columns)
         keys = (recorded.cell_key(*at) for at in self._tuned_at(label))
-        # Entries [pairs, *values, seeds] in the order of `possible_tuning`.
+        # Axes [pairs, *values, seeds], whose flat order is that of `possible_tuning`.
         planned = np.ravel([planned_at.get(key, first) for key in keys])
         return list(itertools.compress(lanes, planned.tolist()))
 
     def _near_ties(self, label: str, trials: Sequence[TuningTrials]) -> list[Lane]:
-        """Lists what tuning could not tell from the best, with the seeds of the main lanes."""
+        """Lists the lanes of the near ties that tuning has found, with the main seeds."""
 
         def near(pattern: str, point: Point) -> list[Point]:
             tried = trials_.trials_for(trials, pattern, point)
@@ -236,7 +240,7 @@ class LaneSchedule:
 
         Args:
           label: the algorithm.
-          values_at: ``(pattern, point) -> values`` that are near ties there.
+          values_at: ``(pattern, point) -> values``, the near ties at that pattern and point.
         """
         lanes: list[Lane] = []
         if not self.num_ties(label):
@@ -251,7 +255,7 @@ class LaneSchedule:
     def _lanes(
         self, stage: str, label: str, pattern: str, point: Point, series: int
     ) -> list[Lane]:
-        """Lists a lane for every seed of a stage, with the defaults of columns beside its point."""
+        """Lists a lane for every seed of a stage; columns that ``point`` lacks have defaults."""
         seeds = self._spec.seeds
         num_rounds = self._spec.num_rounds
         tuning = self._spec.tuning
@@ -260,7 +264,7 @@ class LaneSchedule:
             assert tuning.num_rounds is not None
             seeds = tuning.seeds
             num_rounds = tuning.num_rounds
-        by_seed = self._spec.draws.columns()  # The lane's seed says what these are.
+        by_seed = self._spec.draws.columns()  # The lane's seed decides these columns.
         values: dict[str, Any] = {}
         for name, value in self._spec.columns_of(label, pattern):
             if name not in by_seed and isinstance(value, int | float | str | None):
@@ -272,12 +276,12 @@ class LaneSchedule:
         ]
 
     def _values(self, label: str) -> list[Point]:
-        """Lists all that tuning may try of an algorithm."""
+        """Lists all combinations of values that tuning may try for an algorithm."""
         columns = {name: values for name, (values, _) in self._columns(label).items()}
         return grids.points(columns, 'cross')
 
     def _columns(self, label: str) -> dict[str, tuple[list[Any], IndexRange]]:
-        """Returns by column of an algorithm what may be tried, and where the first trials lie."""
+        """Returns, by tuned column of an algorithm, all values and which are tried first."""
         columns = self._spec.algorithms[label].columns
         return {
             name: candidates
@@ -290,7 +294,7 @@ class LaneSchedule:
         return self._pairs(label, self._spec.patterns, [seeding.REDRAW_COLUMN])
 
     def _tuned_at(self, label: str) -> list[tuple[str, Point]]:
-        """Lists the pairs of pattern and point that an algorithm is tuned at one by one.
+        """Lists the pairs of pattern and point at each of which an algorithm is tuned.
 
         Points have only the columns of the algorithm, of its problem and of the pattern. The list
         is empty for an algorithm that is not tuned.
@@ -309,7 +313,7 @@ class LaneSchedule:
         Args:
           label: the algorithm.
           patterns: labels.
-          other_columns: columns that points have besides those of the parts of a lane.
+          other_columns: columns to keep in points, besides columns of algorithm, problem, pattern.
         """
         pairs: list[tuple[str, Point]] = []
         for pattern in patterns:

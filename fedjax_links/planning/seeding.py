@@ -1,5 +1,7 @@
 """Decides which random draws of an experiment are fixed, and which follow the seed of a lane.
 
+A lane is one simulation (`planning.lanes.Lane`). A stream is one kind of random draws:
+
 =================== ==================================================================== =========
 stream              what it draws                                                        default
 =================== ==================================================================== =========
@@ -11,13 +13,14 @@ stream              what it draws                                               
 ``batches``         minibatches, and whatever else training draws                        by seed
 =================== ==================================================================== =========
 
-The last three are random keys of the engine. Fixed, they are those of the experiment's first seed.
-The first three are seeds that problems and patterns take as columns ``data_seed``,
-``partition_seed`` and ``links_quality_seed``. In a config they too are by seed, unless a section or
-the grid sets the seed.
+The engine takes the last three streams as random keys. If such a stream is fixed, all lanes have
+the key of the experiment's first seed. Problems and patterns take the first three streams as seeds,
+from the columns ``data_seed``, ``partition_seed`` and ``links_quality_seed``. In a config these
+streams are by seed too, unless a section or the grid sets the seed.
 
-With a column ``redraw`` in the grid, each point of it has a single stream by seed, or all of them
-at the value ``'by_seed'``. The layout ``spread`` then says how much each stream moves the results.
+The grid may have a column ``redraw``. Each value names the only stream that is by seed there, and
+at the value ``'by_seed'`` all streams are. The report's layout ``spread`` then says how much each
+stream moves the results.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +33,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.core.grids import Point
 
 StreamModes = Mapping[str, str] | str
-"""``'by_seed'`` or ``'fixed'`` by stream, or one of them for all streams."""
+"""The mode of each stream, ``'by_seed'`` or ``'fixed'``; or one mode for all streams."""
 
 BY_SEED = 'by_seed'
 FIXED = 'fixed'
@@ -39,7 +42,7 @@ COLUMNS: Mapping[str, str] = {
     'partition': 'partition_seed',
     'links_quality': 'links_quality_seed',
 }
-"""The column of problems and patterns that takes the seed of a stream."""
+"""By stream, the column with which problems and patterns take its seed."""
 
 DEFAULTS: Mapping[str, str] = {
     'data': FIXED,
@@ -52,14 +55,14 @@ DEFAULTS: Mapping[str, str] = {
 STREAMS = tuple(DEFAULTS)
 
 REDRAW_COLUMN = 'redraw'
-"""The grid's column of streams. At each of its points, only the stream that it names is by seed."""
+"""The grid's column of streams. At each value, only the stream with that name is by seed."""
 
 
 class Draws:
     """Says which seed each stream has in each lane of an experiment.
 
     Attributes:
-      seeds: those of all lanes; the first one is the experiment's first, which fixed streams have.
+      seeds: seeds of all lanes. The first is the experiment's first seed; fixed streams have it.
     """
 
     def __init__(
@@ -71,8 +74,9 @@ class Draws:
         """Resolves the modes of streams.
 
         Args:
-          redraw: as in `Experiment`: modes by stream, with defaults for the rest; or one for all.
-          seeds: as above.
+          redraw: as in `Experiment`: modes by stream, with defaults for other streams; or one mode
+            for all streams.
+          seeds: seeds of all lanes, the experiment's first seed first.
           streams_of_grid: values of the grid's column ``redraw``.
 
         Raises:
@@ -84,7 +88,7 @@ class Draws:
         self.seeds = [int(seed) for seed in seeds]
         self._points: list[Point | None] = [None]
         self._points += [{REDRAW_COLUMN: value} for value in streams_of_grid]
-        # A stream that is by seed at any point is a column at all points.
+        # If a stream is by seed at any point, its column gets a value at all points.
         self._columns: dict[str, str] = {}
         for stream, column in COLUMNS.items():
             if any(self.modes(point)[stream] == BY_SEED for point in self._points):
@@ -111,7 +115,7 @@ class Draws:
     def stream_seeds(
         self, seed: int, point: Point | None = None
     ) -> dict[str, int | None]:
-        """Returns the seed of each stream of a lane; None for a fixed one of data or links."""
+        """Returns the seed of each stream of a lane; None for a fixed stream with a column."""
         seeds: dict[str, int | None] = {}
         for stream, mode in self.modes(point).items():
             is_fixed_column = mode == FIXED and stream in COLUMNS
@@ -126,7 +130,7 @@ class Draws:
         """Returns the seeds that problems and patterns take in a lane, by column.
 
         Args:
-          seed: of the lane; the first one by default.
+          seed: of the lane; the experiment's first seed by default.
           point: of the lane.
         """
         seed = self.seeds[0] if seed is None else seed
@@ -136,14 +140,14 @@ class Draws:
         }
 
     def all_columns(self) -> list[dict[str, int]]:
-        """Returns `columns` of each seed at each point."""
+        """Returns `columns` for each seed, at each value of the grid's column ``redraw``."""
         return [
             self.columns(seed, point) for point in self._points for seed in self.seeds
         ]
 
 
 def _modes_of(redraw: StreamModes) -> Mapping[str, str]:
-    """Returns modes by stream, of those streams that an experiment names.
+    """Returns modes by stream, for the streams that an experiment names.
 
     Raises:
       ValueError: for an unknown stream or mode.

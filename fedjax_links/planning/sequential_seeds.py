@@ -1,4 +1,8 @@
-"""Decides from the metrics how many seeds each pair of algorithm and baseline still needs."""
+"""Decides from the metrics how many seeds each pair of algorithm and baseline still needs.
+
+A pair is an algorithm and the baseline under one pattern, at one point of the grid. A cell is one
+algorithm of a pair: its results by seed.
+"""
 
 import dataclasses
 import math
@@ -19,11 +23,11 @@ from fedjax_links.results.recorded import CellKey
 @fields.documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UntilDecided(Sequence[int]):
-    """Lists the seeds of an experiment in which each pair takes as many as its verdict needs.
+    """Lists the seeds of an experiment that adds seeds to each pair until the pair is decided.
 
-    A pair is an algorithm and the baseline at a pattern and a point of the grid. After ``least``
-    seeds, and then after a quarter more each time, `evaluation.decide` tests it. Its ``level``
-    holds for any number of tests. The baseline runs as long as any pair needs it.
+    A pair is an algorithm and the baseline under one pattern, at one point of the grid.
+    `evaluation.decide` tests the pair after ``least`` seeds, and then after a quarter more each
+    time. ``level`` holds for any number of tests. The baseline runs as long as any pair needs it.
 
     Attributes:
       first: the first of the seeds, in ``[0, 2**32 - most]``.
@@ -90,15 +94,15 @@ def looks(least: int, most: int) -> Iterator[int]:
 
 
 def seeds_needed(columns: Columns, facts: RunFacts) -> dict[str, dict[CellKey, int]]:
-    """Returns how many seeds each cell needs, as far as the metrics say.
+    """Returns how many seeds each algorithm needs by now, at each pattern and point.
 
     Args:
       columns: the metrics.
       facts: of an experiment with seeds until decided.
 
     Returns:
-      By algorithm and `recorded.cell_key`, the number of seeds. Cells without an entry need
-      ``least``.
+      By algorithm, and by pattern and point (`recorded.cell_key`), the number of seeds. Where there
+      is no entry, it is ``least``.
     """
     until = facts['until']
     baseline = facts['baseline']
@@ -128,8 +132,9 @@ def counterpart(key: CellKey, others: Iterable[CellKey]) -> CellKey | None:
     """Returns the key of the baseline under the same pattern at the same point, or None.
 
     Args:
-      key: of a cell, from `recorded.cell_key`.
-      others: cells of the baseline, whose points may lack columns of the grid, or have others.
+      key: of the algorithm's cell, from `recorded.cell_key`.
+      others: keys of the baseline's cells. Their points may have other columns of the grid; the
+        columns that both points have must agree.
     """
     pattern, point = key
     for other in others:
@@ -142,7 +147,7 @@ def counterpart(key: CellKey, others: Iterable[CellKey]) -> CellKey | None:
 def paired_differences(
     seeds: Sequence[int], values: Mapping[int, float], others: Mapping[int, float]
 ) -> np.ndarray:
-    """Returns differences by seed, over the first seeds that both have: float[S]."""
+    """Returns differences by seed, float[S], up to the first seed that either side lacks."""
     pairs = []
     for seed in seeds:
         if seed not in values or seed not in others:
@@ -155,7 +160,7 @@ def paired_differences(
 
 
 def _num_seeds_needed(differences: np.ndarray, until: Section, most: int) -> int:
-    """Returns the number of seeds at which a pair is decided, or the next one to test it at.
+    """Returns the number of seeds at which a pair is decided, or is to be tested next.
 
     Args:
       differences: float[S], of the seeds so far; NaN where a run diverged.
@@ -166,7 +171,7 @@ def _num_seeds_needed(differences: np.ndarray, until: Section, most: int) -> int
         tested = differences[:count]
         if len(tested) < count:
             return count
-        # A diverged run decides the pair.
+        # A diverged lane decides the pair.
         if np.isnan(tested).any():
             return count
         verdict = evaluation.decide(

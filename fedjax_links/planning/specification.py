@@ -1,4 +1,8 @@
-"""Specifies what is to be simulated and how it is judged, as the lanes of a plan need it."""
+"""Specifies what is to be simulated, and how results are judged.
+
+A lane is one simulation (`planning.lanes.Lane`). `parametrized` says what parts, columns, points
+and makers are.
+"""
 
 import contextlib
 import dataclasses
@@ -30,20 +34,20 @@ from fedjax_links.planning.tuning import IndexRange, Tuning
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Specification:
-    """Holds the parts of an experiment as functions of columns, its points, seeds and evaluation.
+    """Holds an experiment's parts as functions of columns, and its grid, seeds and evaluation.
 
     Attributes:
       settings: the plain values of the experiment.
       algorithms: makers by label.
-      patterns: makers by label, which make a pattern once for the same values.
-      problems: makers by label of the pattern.
+      patterns: makers by label. For the same values, a maker returns the same pattern.
+      problems: makers of the problem of each pattern, by the pattern's label.
       columns: of the grid, values by dotted name.
       seeds: as in `Experiment`.
       redraw: as in `Experiment`.
-      tuning: with the number of rounds of a trial; None for no tuning.
+      tuning: the options of tuning, with ``num_rounds`` filled in; None for no tuning.
       chosen_eval_fn: the user's evaluation; None for the problem's metrics.
-      lane_shard: which of the lanes are to run; None for all.
-      config: that the experiment was made from; None for one made in Python.
+      lane_shard: which of the lanes are to run; None for all lanes.
+      config: that the experiment was made from; None for an experiment made in Python.
     """
 
     settings: Settings
@@ -84,9 +88,10 @@ class Specification:
 
     @functools.cached_property
     def candidates(self) -> dict[str, tuple[list[Any], IndexRange]]:
-        """Returns by column all values that tuning may try, and the index range of the grid's own.
+        """Returns, by column, all values that tuning may try, and the range of ``tuning.grid``.
 
-        Where tuning extends a column, it stops before the first value that an algorithm refuses.
+        The range holds the indices of the column's values in ``tuning.grid``. On either side, the
+        added values stop before the first one that an algorithm refuses.
         """
         if self.tuning is None:
             return {}
@@ -103,7 +108,7 @@ class Specification:
         return allowed
 
     def _accepts(self, column: str, value: object) -> bool:
-        """Returns whether all algorithms with a column can be made with a value in it."""
+        """Returns whether all algorithms with a column can be made at one of its values."""
         tuned = self.tuning.grid if self.tuning else {}
         point = {name: values[0] for name, values in {**self.columns, **tuned}.items()}
         point[column] = value
@@ -165,13 +170,14 @@ class Specification:
     def problem_of(self, lane: Lane) -> Problem:
         """Makes the problem of a lane for the program that lanes of several seeds share.
 
-        Its bounds of clients' sizes are the same for all seeds. Where the algorithm may read them,
-        as on full local data, they are the tightest ones. The problems of all seeds are made for
-        that, once and one after the other. Elsewhere the bounds are 1 and the number of examples.
+        The program needs bounds on the number of examples of a client that are the same for all
+        seeds. If the algorithm may read the bounds, as on full local data, they are the tightest
+        bounds over all seeds. For these, the problem of each seed is made once. Otherwise the
+        bounds are 1 and the number of all examples.
         """
         problem = self.problem_at(lane.pattern, lane.point, lane.seed)
         if isinstance(problem.owned, ExampleGenerator):
-            # Every client has the same number of examples.
+            # A generator gives every client the same number of examples.
             return problem
         if not self._reads_sizes(lane):
             lengths = map(len, jax.tree.leaves(problem.data))
@@ -182,7 +188,7 @@ class Specification:
         return problem_families.with_sizes(problem, *sizes) if sizes else problem
 
     def _reads_sizes(self, lane: Lane) -> bool:
-        """Returns whether a lane may read how many examples clients have."""
+        """Returns whether a lane may depend on how many examples clients have."""
         eval_fn = self.chosen_eval_fn
         if eval_fn is not None and not problem_families.ignores_sizes(eval_fn):
             return True
@@ -191,7 +197,7 @@ class Specification:
         )
 
     def _sizes_at(self, pattern: str, point: Point) -> tuple[int, int] | None:
-        """Returns the tightest bounds of the sizes of clients over all seeds; cached by point."""
+        """Returns the tightest bounds over all seeds on clients' numbers of examples; cached."""
         maker = self.problems[pattern]
         assert isinstance(maker.make, problem_families.ProblemCache)
         key = pattern, repr(maker.at({**point, **self.draws.columns()}))
@@ -206,7 +212,7 @@ class Specification:
 
     @functools.cached_property
     def _sizes(self) -> dict[tuple[str, str], tuple[int, int] | None]:
-        """Holds the bounds that `_sizes_at` has found, by pattern and columns."""
+        """Returns the cache of `_sizes_at`, by pattern and columns."""
         return {}
 
     # How results are judged.
@@ -255,7 +261,7 @@ class Specification:
         return directions
 
     def eval_fn(self, problem: Problem) -> simulation.EvalFn:
-        """Returns what is applied to every candidate model."""
+        """Returns the evaluation that is applied to every candidate model."""
         return self.chosen_eval_fn or _problem_eval_fn(problem)
 
     def metrics(self, pattern: str, point: Point) -> list[str]:
@@ -323,7 +329,7 @@ class Specification:
         return {**fields, 'grid': self.tuned_columns, 'given': grid_ranges}
 
     def _attainable(self) -> str:
-        """Says what the best model of the population reaches, if that is one text for all."""
+        """Says what the population's best model reaches, if all problems have the same text."""
         texts = {
             evaluation.attainable_text(self.problem_at(label, point))
             for label in self.patterns
@@ -340,7 +346,7 @@ class Specification:
 
 
 def _problem_eval_fn(problem: Problem) -> simulation.EvalFn:
-    """Returns the metrics of a problem, on training and evaluation data where it has both."""
+    """Returns an evaluation of a problem's metrics, on training data too if data are held out."""
     return evaluation.for_problem(problem) or simulation.problem_metrics
 
 

@@ -1,4 +1,11 @@
-"""Reads the trials of tuning from the metrics so far."""
+"""Reads the trials of tuning from the metrics so far.
+
+A trial is one combination of values that tuning tries. Each of its seeds is a lane of tuning, that
+is one simulation (`planning.lanes.Lane`).
+
+In shapes, ``*values`` stands for one axis for each tuned column, and ``S`` for the seeds that a
+trial may have.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,18 +27,18 @@ from fedjax_links.results.dataset import Columns
 
 
 class TuningTrials(NamedTuple):
-    """Holds the values that an algorithm was tuned over, on a pattern, at one point of the grid.
+    """Holds the trials of an algorithm on one pattern, at one point of the grid.
 
     Attributes:
       pattern: label.
       at: the point, with the columns that concern the algorithm.
       columns: by column, the values of the K trials that are done with all of their seeds.
-      scores: float[K], the metric at the end, a mean over seeds; NaN where it diverged.
-      by_seed: float[K, S], the same by seed; NaN also for a seed that the trial does not have.
-      best: the index of the chosen trial; None before all is tried, or if all diverged.
-      statistical_ties: bool[K], trials that tuning cannot tell from the best, itself among them.
+      scores: float[K], a trial's metric at the end, a mean over seeds; NaN where a seed diverged.
+      by_seed: float[K, S], the metric by seed; NaN also for a seed that the trial does not have.
+      best: the index of the chosen trial; None before all trials are done, or if all diverged.
+      statistical_ties: bool[K], trials that tuning cannot tell from the best; the best is included.
       ties: int[J], indices of the statistical ties that also run in the main stage, best score
-        first.
+        first. The best trial is not included.
       search: how far tuning is, over all values that may be tried.
     """
 
@@ -47,7 +54,7 @@ class TuningTrials(NamedTuple):
 
     @property
     def chosen(self) -> Point:
-        """Returns the values that did best; empty if all diverged."""
+        """Returns the values of the best trial, by column; empty if `best` is None."""
         return {} if self.best is None else self.values_at(self.best)
 
     def values_at(self, index: int) -> Point:
@@ -56,12 +63,12 @@ class TuningTrials(NamedTuple):
 
     @property
     def num_planned(self) -> int:
-        """Returns the number of values to be tried, those done included."""
+        """Returns the number of trials to run; trials that are done are included."""
         return int(self.search.planned[..., 0].sum())
 
     @property
     def is_complete(self) -> bool:
-        """Returns whether all that is to be tried is done."""
+        """Returns whether all planned trials are done."""
         return len(self.scores) == self.num_planned
 
 
@@ -69,8 +76,8 @@ class _Table(NamedTuple):
     """Holds the scores of an algorithm on a pattern at one point of the grid.
 
     Attributes:
-      scores: [*values, S], NaN where a trial diverged or is not done.
-      done: bool[*values, S], whether it is done.
+      scores: float[*values, S], NaN where a lane diverged or is not done.
+      done: bool[*values, S], whether the lane is done.
     """
 
     scores: np.ndarray
@@ -78,7 +85,7 @@ class _Table(NamedTuple):
 
 
 def read_trials(columns: Columns, facts: RunFacts, label: str) -> list[TuningTrials]:
-    """Reads what an algorithm tried.
+    """Reads the trials of an algorithm.
 
     Args:
       columns: metrics; tuning may be under way.
@@ -86,8 +93,8 @@ def read_trials(columns: Columns, facts: RunFacts, label: str) -> list[TuningTri
       label: the algorithm.
 
     Returns:
-      One entry per pattern and point of the grid at which its tuning has begun; none if it was not
-      tuned.
+      An entry for each pattern and point of the grid at which the algorithm's tuning has begun.
+      Empty if the algorithm was not tuned.
     """
     rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.TUNING)
     if facts['tuning'] is None or not len(rows['round']):
@@ -108,7 +115,7 @@ def read_trials(columns: Columns, facts: RunFacts, label: str) -> list[TuningTri
 
 
 def _point_of(names: Sequence[str], values: Sequence[object]) -> Point:
-    """Returns the values of columns by name, without those that a row lacks."""
+    """Returns the values of columns by name, without columns that a row lacks."""
     pairs = zip(names, values, strict=True)
     return {name: value for name, value in pairs if _has_value(value)}
 
@@ -120,17 +127,17 @@ def _read_tables(
     grid: Sequence[str],
     scores: np.ndarray,
 ) -> dict[tuple[str, *tuple[object, ...]], _Table]:
-    """Puts scores of trials into tables, by their values and seeds.
+    """Puts scores of trials into tables with an axis for each tuned column.
 
     Args:
-      columns: of the lines of an algorithm's tuning.
+      columns: of the lines of metrics of an algorithm's tuning.
       facts: of the experiment.
       tuned: columns of tuning that the algorithm takes.
       grid: columns of the grid that these lines have.
       scores: of each line.
 
     Returns:
-      By pattern and values of the grid's columns.
+      A table for each pattern with values of the grid's columns.
     """
     tuning = facts['tuning']
     candidates = [dataset.as_tuple(tuning['grid'][name]) for name in tuned]
@@ -207,8 +214,8 @@ def trials_for(
 ) -> TuningTrials | None:
     """Returns the tuning for a pattern and a point, or None.
 
-    If only one pattern was tuned, its tuning serves all patterns. Of several points the first that
-    agrees in all common columns counts.
+    If only one pattern was tuned, its tuning serves all patterns. If the trials have several
+    points, the first one counts that agrees with ``point`` in all common columns.
     """
     is_only_pattern = len({tried.pattern for tried in trials}) == 1
     values = {name: dataset.as_tuple(value) for name, value in point.items()}
@@ -220,7 +227,7 @@ def trials_for(
 
 
 def first_planned(facts: RunFacts, names: Sequence[str]) -> np.ndarray:
-    """Returns bool[*values, S]: the trials and seeds of some columns that run first."""
+    """Returns bool[*values, S] for some tuned columns: which trials and seeds run first."""
     scores, first_ranges = _blank(facts, names)
     none_done = np.zeros(scores.shape, bool)
     return search(scores, none_done, first_ranges, facts['tuning']['num_seeds']).planned
@@ -229,7 +236,7 @@ def first_planned(facts: RunFacts, names: Sequence[str]) -> np.ndarray:
 def _blank(
     facts: RunFacts, names: Sequence[str]
 ) -> tuple[np.ndarray, list[IndexRange]]:
-    """Returns float[*values, S] of NaN, and the index range of the first values by column."""
+    """Returns NaN, float[*values, S], and by column the index range of values tried first."""
     tuning = facts['tuning']
     ranges = tuning.get('given', {})
     lengths = [len(tuning['grid'][name]) for name in names]
@@ -252,16 +259,16 @@ def progress(columns: Columns, facts: RunFacts, label: str) -> str:
 
 
 def _scores(rows: Columns, facts: RunFacts, label: str) -> np.ndarray:
-    """Returns float[rows]: the metric of the deciding model, or of the best one with `BEST`.
+    """Returns float[rows]: the metric of the deciding model; with `BEST`, of the best model.
 
-    It is float32 if all values are.
+    The result is float32 if all values are exact in float32.
     """
     models = facts['models'][label]
     deciding = facts['tuning']['model']
     if isinstance(deciding, Mapping):
         deciding = deciding.get(label, BEST)
     if deciding != BEST:
-        # Where an algorithm lacks this model, the server's decides.
+        # If an algorithm lacks this model, the server model decides.
         models = [deciding if deciding in models else 'server']
     measured = [rows[f'{model}/{facts["metric"]}'].astype(float) for model in models]
     values = np.where(recorded.is_finite(rows), measured, np.nan)
@@ -282,11 +289,11 @@ def count_done(columns: Columns, facts: RunFacts, label: str) -> int:
 
 
 def is_done(trials: Sequence[TuningTrials], count: int) -> bool:
-    """Returns whether an algorithm has tried all that there is to try.
+    """Returns whether the tuning of an algorithm is done.
 
     Args:
-      trials: what it tried, see `read_trials`.
-      count: the number of pairs of pattern and point that it is tuned at.
+      trials: of the algorithm, from `read_trials`.
+      count: the number of pairs of pattern and point at which the algorithm is tuned.
     """
     return len(trials) == count and all(tried.is_complete for tried in trials)
 
@@ -299,7 +306,7 @@ def check_main_lanes(columns: Columns, facts: RunFacts) -> None:
       facts: of the experiment.
 
     Raises:
-      ValueError: naming the first lane that has another value, both values, and what to do.
+      ValueError: naming the first lane with another value, both values, and what to do.
     """
     if not facts['tuning']:
         return
@@ -323,7 +330,7 @@ def check_main_lanes(columns: Columns, facts: RunFacts) -> None:
 def _main_lanes(
     columns: Columns, facts: RunFacts, label: str
 ) -> Iterator[tuple[str, int, Point]]:
-    """Yields pattern, seed and values of the columns of every main lane of an algorithm."""
+    """Yields pattern, seed and point of every main lane of an algorithm."""
     rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.MAIN)
     names = [
         name for name in (*facts['grid'], *facts['tuning']['grid']) if name in rows
@@ -337,7 +344,7 @@ def _main_lanes(
 
 
 def mistake(label: str, trials: Sequence[TuningTrials]) -> errors.InvalidError | None:
-    """Returns the error for an algorithm of which every tried value diverged, else None."""
+    """Returns an error if all trials at a pattern and point diverged, else None."""
     for tried in trials:
         if tried.is_complete and tried.best is None:
             values = {name: column.tolist() for name, column in tried.columns.items()}

@@ -1,6 +1,7 @@
 """Declares the options of tuning, and chooses which values are tried next.
 
-The choice is a pure function of scores.
+The choice is a pure function of scores. In shapes, ``*values`` stands for one axis for each tuned
+column, and ``S`` for the seeds that a trial may have.
 """
 
 import dataclasses
@@ -14,13 +15,13 @@ from fedjax_links.core import checks, errors, fields, grids, student
 from fedjax_links.core.fields import declare
 
 IndexRange = tuple[int, int]
-"""Index of the first of some values, and one past the last."""
+"""A range of values in a column: index of the first value, and one past the last."""
 
 BEST = 'best'
-"""The value of `Tuning.model` by which whichever candidate model is ahead decides."""
+"""The value of `Tuning.model` with which the best candidate model decides."""
 
 FIRST_TUNING_SEED = 10_000
-"""More seeds than experiments have, so that theirs, from 0 on, differ from those of tuning."""
+"""The first seed of tuning. Experiments count from 0 and have fewer seeds, so none is shared."""
 
 
 @fields.documented
@@ -28,7 +29,7 @@ FIRST_TUNING_SEED = 10_000
 class Tuning:
     """Describes how the values that suit each algorithm are found before the main stage.
 
-    What is tried grows with what the trials so far have found, see `search`.
+    `search` decides from the scores so far which values and seeds are tried next.
     """
 
     grid: grids.GridColumns = declare(
@@ -109,7 +110,7 @@ class Tuning:
         )
 
     def candidates(self) -> dict[str, tuple[list[Any], IndexRange]]:
-        """Returns by column all values that may be tried, and the index range of the grid's own."""
+        """Returns, by column, all values that may be tried, and the range of the given ones."""
         return {
             name: _extended(list(values), self.grow)
             for name, values in self.grid.items()
@@ -117,7 +118,7 @@ class Tuning:
 
 
 def _extended(values: list[Any], steps: int) -> tuple[list[Any], IndexRange]:
-    """Adds values at both ends of a column; returns all, and the index range of the given ones."""
+    """Adds values at both ends of a column; returns all values, and the range of ``values``."""
     if not _can_grow(values):
         return values, (0, len(values))
     before = _beyond(values[0], values[1], steps)
@@ -138,7 +139,8 @@ def _can_grow(values: list[Any]) -> bool:
 def _beyond(end: float, neighbour: float, steps: int) -> list[float]:
     """Continues a column beyond an end by the ratio of the end to its neighbour.
 
-    It stops where no further positive number follows, as each has six digits.
+    Values are rounded to six digits. The list ends early if rounding leaves no further positive
+    value.
     """
     ratio = end / neighbour
     values: list[float] = []
@@ -157,10 +159,10 @@ class SearchState(NamedTuple):
     """Holds how far the tuning of an algorithm is, at one point of the grid.
 
     Attributes:
-      planned: bool[*values, S], the trials and seeds to run, those done included.
-      best: index of the best in [*values]; None before all that are planned are done, or if none
-        converged.
-      statistical_ties: bool[*values], values that the seeds cannot tell from the best, itself
+      planned: bool[*values, S], the trials and seeds to run; those that are done are included.
+      best: index of the best trial in [*values]; None before all planned trials are done, or if all
+        diverged.
+      statistical_ties: bool[*values], trials that the seeds cannot tell from the best; the best is
         included.
     """
 
@@ -178,11 +180,11 @@ def search(
     """Grows the ranges of values until the best lies inside, then adds seeds among near ties.
 
     Args:
-      scores: float[*values, S], larger is better; NaN where it diverged.
+      scores: float[*values, S], larger is better; NaN where a lane diverged.
       done: bool[*values, S], which scores are known.
-      first_ranges: the index range of the values that are tried first, for each column.
-      num_seeds: seeds of every trial. Where a 95 % t interval of paired differences to the best
-        holds zero, as many are added at a time, up to S.
+      first_ranges: for each column, the index range of the values that are tried first.
+      num_seeds: seeds that every trial gets first. If a 95 % t interval of paired differences
+        cannot tell trials from the best, all of these get as many seeds more, up to S.
 
     Returns:
       The state, with all trials that the scores so far ask for.
@@ -190,7 +192,7 @@ def search(
     ranges = [(start, stop) for start, stop in first_ranges]
     max_seeds = scores.shape[-1]
     seeds_of = np.zeros(scores.shape[:-1], int)
-    # Seeds of the best value and its ties; values with fewer are out.
+    # Seeds that the best value and its ties have. A value with fewer seeds cannot be best.
     current_seeds = num_seeds
     while True:
         # Every value inside the ranges has the first seeds.
@@ -221,7 +223,7 @@ def search(
 
 
 def _means(scores: np.ndarray, planned: np.ndarray, num_seeds: int) -> np.ndarray:
-    """Averages planned scores over ``num_seeds``: float[*values], -inf where one diverged."""
+    """Averages planned scores over ``num_seeds``: float[*values], -inf where a seed diverged."""
     converged = np.where(np.isnan(scores), -np.inf, scores)
     return np.asarray(np.where(planned, converged, 0).sum(-1) / num_seeds)
 
@@ -247,7 +249,7 @@ def _ties(
     inside: np.ndarray,
     best: tuple[int, ...],
 ) -> np.ndarray:
-    """Returns bool[*values]: which ones the seeds that both have cannot tell from the best."""
+    """Returns bool[*values]: values that the seeds shared with the best cannot tell from it."""
     ties = inside.copy()
     for index in map(tuple, np.argwhere(inside)):
         shared = min(seeds_of[index], seeds_of[best])
@@ -258,12 +260,12 @@ def _ties(
 def _is_worse(scores: np.ndarray, best_scores: np.ndarray) -> bool:
     """Returns whether a value diverged, or is worse than the best beyond the noise of seeds.
 
-    One seed decides nothing. Equal differences of several do, as there is no noise. Scores and
-    differences are equal up to the rounding of single precision.
+    A single seed decides nothing. If several seeds have equal differences, there is no noise, so
+    the sign of the difference decides. Numbers count as equal up to rounding in single precision.
 
     Args:
-      scores: float[S], of the value, by seed.
-      best_scores: float[S], of the best.
+      scores: float[S], scores of the value, by seed.
+      best_scores: float[S], scores of the best value, by seed.
     """
     differences = student.paired(best_scores, scores)
     if np.isnan(differences).any():

@@ -1,4 +1,8 @@
-"""Estimates what tuning might have chosen with other seeds, and how much that moves results."""
+"""Estimates what tuning might have chosen with other seeds, and how much that moves results.
+
+A near tie is a value that tuning could not tell from the value that it chose. A series is the lanes
+(`planning.lanes.Lane`) that differ in their seed alone.
+"""
 
 import itertools
 from collections import Counter
@@ -16,18 +20,18 @@ from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
 _DRAWS = 2000
-"""Draws of what tuning might choose: shares have a standard error of at most 1.1 %."""
+"""Draws of what tuning might choose. Fractions of draws have a standard error of at most 1.1 %."""
 
 
 class Choice(NamedTuple):
     """Holds final metrics of a series at the value that tuning chose, and at its near ties.
 
     Attributes:
-      values: float[K, S], a row for the chosen value, then one for each near tie; a column per
-        seed.
-      picks: int[B], the row that tuning would choose in each of B draws of its seeds. The draws
-        are common to all series, so picks of series that were tuned with the same seeds can be
-        compared draw by draw.
+      values: float[K, S], a row for the chosen value, then a row for each near tie; a column for
+        each seed.
+      picks: int[B], the row that tuning would choose in each of B draws of other tuning seeds. All
+        series have the same draws. So picks of two series that were tuned with the same seeds can
+        be compared draw by draw.
     """
 
     values: np.ndarray
@@ -40,7 +44,7 @@ class Choice(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Returns the mean over seeds at the chosen value; NaN if one diverged."""
+        """Returns the mean over seeds at the chosen value; NaN if a seed diverged."""
         return float(self.values[0].mean())
 
     def interval_with_tuning(self) -> evaluation.Interval:
@@ -51,7 +55,7 @@ class Choice(NamedTuple):
         return with_tuning._replace(half_width=half_width)
 
     def text(self, metric: Metric, *, signed: bool = False) -> str:
-        """Writes the mean with its interval over seeds, and with the one including tuning."""
+        """Writes the mean with its interval over seeds, and with its interval including tuning."""
         wide = self.interval_with_tuning() if len(self.values) > 1 else None
         return metric.interval(
             evaluation.seed_interval(self.values[0]), signed=signed, wide=wide
@@ -61,8 +65,8 @@ class Choice(NamedTuple):
         """Returns paired differences to another choice, over the first seeds that both have.
 
         Returns:
-          float[J, S], a row for each pair of picks that occurs, the pair of chosen values first;
-          and float[J], the fraction of draws with each pair.
+          float[J, S], a row for each pair of picks that occurs in a draw. The pair of chosen values
+          comes first. And float[J], the fraction of draws with each pair.
         """
         num_seeds = min(self.values.shape[1], other.values.shape[1])
         # The pair of chosen values comes first, even if no draw has it.
@@ -85,8 +89,8 @@ def of_series(
 
     Args:
       values: float[S], final metrics by seed at the chosen value.
-      tried: the trials of its tuning; None without tuning.
-      near: float[S], final metrics of near ties, by their index in ``tried``.
+      tried: the trials of the tuning that chose the value; None without tuning.
+      near: for each near tie, by its index in ``tried``, its final metrics, float[S].
       direction: ``'max'`` or ``'min'``, which way scores of trials are better.
     """
     certain = Choice(values[None], np.zeros(_DRAWS, int))
@@ -104,12 +108,12 @@ def of_series(
 def _redrawn_means(scores: np.ndarray) -> np.ndarray:
     """Draws means that other seeds of tuning might have had: float[K, B].
 
-    Differences of two means have Student's t law around the measured difference. A seed has the
-    same draws for all values and algorithms. A single seed says nothing about others, so its
-    scores stay as they are.
+    Differences of two means follow Student's t distribution around the measured difference. A seed
+    has the same draws for all values and algorithms. One seed says nothing about other seeds, so
+    with only one seed each draw has the measured scores.
 
     Args:
-      scores: float[K, S], by value and seed; seeds with NaN are left out.
+      scores: float[K, S], by value and seed; seeds with a NaN are left out.
     """
     known = ~np.isnan(scores).any(axis=0)
     scores = scores[:, known]
@@ -133,7 +137,7 @@ class NearTies:
         """Reads the trials and the lanes of near ties.
 
         Args:
-          run: its metrics.
+          run: the metrics of the run.
           label: the algorithm.
           metric: as in `recorded.final_metrics`.
           model: as in `recorded.final_metrics`.
@@ -152,12 +156,12 @@ class NearTies:
         self._direction = run.facts['directions'][run.facts['metric']]
 
     def choice(self, by_seed: Mapping[int, float], pattern: str, point: Any) -> Choice:
-        """Makes the choice of a series, with the near ties that have run with all of its seeds.
+        """Makes the choice of a series, with the near ties that have run with all its seeds.
 
         Args:
-          by_seed: its final metrics at the chosen value.
+          by_seed: final metrics of the series at the chosen value, by seed.
           pattern: label.
-          point: of the grid, or its items.
+          point: of the grid, or the items of such a point.
         """
         point = dict(point)
         near: dict[int, np.ndarray] = {}
@@ -180,9 +184,9 @@ class PairwiseRanking(NamedTuple):
       point: the columns of the grid that the first algorithm takes.
       first: label of an algorithm.
       second: label of another.
-      ahead: fraction of the draws of other seeds of tuning in which the first has the better mean
-        over the seeds of the experiment. A mean with a diverged run is behind all others, and
-        neither of two such means is ahead.
+      ahead: fraction of the draws of other tuning seeds in which ``first`` has the better mean over
+        the seeds of the experiment. A mean with a diverged seed is behind all other means. If both
+        means have a diverged seed, neither is ahead.
     """
 
     pattern: str
@@ -197,17 +201,17 @@ def tuning_noise(
 ) -> list[PairwiseRanking]:
     """Estimates how often each algorithm would end ahead of another if all were tuned again.
 
-    Scores of other seeds of tuning are drawn around the measured ones by Student's t law. By them
-    each algorithm chooses between the chosen value and the near ties that ran (`Tuning.ties`).
-    Without near ties all orders are certain.
+    Scores that other tuning seeds might give are drawn around the measured scores, by Student's t
+    distribution. In each draw, an algorithm chooses between the value that tuning chose and the
+    near ties that ran (`Tuning.ties`). Without near ties all orders are certain.
 
     Args:
-      run: its metrics.
-      metric: that of the run by default.
+      run: the metrics of the run.
+      metric: name of the metric; by default the run's.
       tail: fraction of the evaluations, the last ones, that each seed is averaged over.
 
     Returns:
-      One entry for each pair of algorithms under a pattern at a point of the grid.
+      An entry for each pair of algorithms, at each pattern and point of the grid.
 
     Raises:
       ValueError: if nothing says which way the metric is better.
@@ -240,7 +244,7 @@ def tuning_noise(
 
 
 def _diverged_last(choice: Choice, sign: int) -> Choice:
-    """Replaces what diverged, NaN, by the worst value.
+    """Replaces NaN, the metric of diverged seeds, by the worst value.
 
     Args:
       choice: of an algorithm.

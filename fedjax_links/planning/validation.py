@@ -16,12 +16,12 @@ from fedjax_links.planning.tuning import BEST, Tuning
 from fedjax_links.results import dataset
 
 MAX_BYTES = 100
-"""Bytes of a label: a file name of at most 255 holds two, a seed and a round."""
+"""Most bytes of a label: a file name of at most 255 bytes holds two labels, a seed and a round."""
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
 _ROUNDS_OF_ALGORITHMS = 'period', 'start_round'
 _ROUNDS_OF_LINKS = {'outage': 'start', 'switch': 'at_rounds'}
-"""Options that hold a round, or a number of rounds, by the name of a pattern."""
+"""By name of a pattern, its option that holds a round, or rounds."""
 _OPTIONAL_PARTS: Mapping[str, tuple[type, str]] = {
     'tuning': (Tuning, "a Tuning, such as Tuning(grid={'learning_rate': [0.1, 0.2]})"),
     'lane_shard': (lane_shards.LaneShard, 'a shard, as the method `shard` sets it'),
@@ -42,11 +42,11 @@ def check_work(
     """Raises for more work than anyone means, before lanes are listed.
 
     Args:
-      num_lanes: simulations.
-      num_rounds: rounds of each.
+      num_lanes: number of lanes, that is of simulations.
+      num_rounds: rounds of each lane.
       eval_every: rounds between evaluations.
-      lanes: where their number comes from, for errors.
-      rounds: where the number of rounds comes from.
+      lanes: the field that the number of lanes comes from, for errors.
+      rounds: the field that the number of rounds comes from, for errors.
 
     Raises:
       ValueError: naming the field to lower.
@@ -65,11 +65,11 @@ def check_kinds(parts: Any) -> None:
     """Raises for a field of an experiment of the wrong kind, from which no plan can be made.
 
     Args:
-      parts: with the fields of `experiment.Experiment`.
+      parts: an object with the fields of `experiment.Experiment`.
 
     Raises:
-      ValueError: naming the field, unless parts stand under labels, seeds in a list, and there is
-        at least one of each. Also for a tuning, a shard or a config of another kind.
+      ValueError: naming the field. Parts must stand under labels and seeds in a list, at least one
+        of each. Tuning, shard and config must be of their kinds, if they are given.
     """
     for field in ('patterns', 'algorithms'):
         entries = getattr(parts, field)
@@ -99,7 +99,7 @@ def _check_seeds(seeds: object) -> None:
 def check(plan: Plan) -> None:
     """Raises for fields of an experiment that do not fit together, or are too large.
 
-    Problems and patterns are made for it, as the first seed draws them.
+    To be checked, problems and patterns are made as the first seed draws them.
 
     Args:
       plan: of an experiment whose fields are of the right kinds.
@@ -197,8 +197,8 @@ def _algorithm_columns(plan: Plan) -> set[str]:
 def _check_draws(plan: Plan) -> None:
     """Raises for streams that cannot be drawn as an experiment asks.
 
-    Several seeds, or tuning, need a stream by seed. The seeds of a stream by seed must not stand in
-    the grid. A stream that is named must be drawn by a problem or a pattern.
+    `seeding` says what streams are. Several seeds, or tuning, need a stream by seed. The grid must
+    not set the seeds of such a stream. If ``redraw`` names the stream, a part must draw from it.
     """
     modes = plan.draws.modes()
     is_random = seeding.BY_SEED in modes.values()
@@ -333,7 +333,7 @@ def _check_tuning(plan: Plan, tuning: Tuning) -> None:
 
 
 def _check_tuning_seeds(plan: Plan, tuning: Tuning) -> None:
-    """Raises where a seed of the experiment is one of those that tuning sees."""
+    """Raises if tuning would see a seed of the experiment."""
     shared = sorted(set(tuning.seeds).intersection(plan.seeds))
     if shared:
         field = 'seeds' if plan.config is None else 'first_seed'
