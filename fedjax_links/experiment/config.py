@@ -1,6 +1,8 @@
 """Makes the fields of an experiment from a config, in three steps.
 
-The config becomes plain values, then typed fields and sections, and then the makers of parts.
+The config becomes plain values, then typed fields and sections, and then the makers of parts. A
+section is a nested mapping of the config. A maker makes an algorithm, a pattern or a problem from
+columns of the grid (`parametrized.Maker`).
 """
 
 import contextlib
@@ -65,7 +67,7 @@ def read(config: nested.Config, *, quick: bool = False) -> dict[str, Any]:
         label: parametrized.config_maker(bind, defaults, has_placeholders=True)
         for label, (bind, defaults) in sections.items()
     }
-    # Last, as the errors of parts that lack an option say more.
+    # This check comes last, as the error of a part that lacks an option says more.
     for name in ('grid', 'tuning'):
         if not tree.get(name, True):
             raise errors.invalid(f'config.{name}', 'have at least one entry', {})
@@ -115,14 +117,14 @@ def prepare_recorded(
 
     Args:
       config: as the folder holds it.
-      allow_imports: whether it may name code outside the package, which `build` imports.
-      trusted: a config of the user; names that it has are allowed here, too.
+      allow_imports: whether the config may name code outside the package, which `build` imports.
+      trusted: a config of the user. Code that it names is allowed in any case.
 
     Returns:
       The config.
 
     Raises:
-      RefusedImportError: if it names other code outside the package.
+      RefusedImportError: if the config names other code outside the package.
     """
     prepared = {
         name: part for name, part in config.items() if name not in ('log', 'reports')
@@ -142,7 +144,7 @@ def _read_seeds(section: Section | None, first: int, count: int) -> Sequence[int
     known = fields.declared(UntilDecided)
     for option in options:
         checks.choice('config.seeds', option, {*schema.SEEDS, *known})
-    # Checks the option, which has one value and is not kept.
+    # This only checks the option ``until``, which has one valid value and is not kept.
     schema.SeedsSection(until=options.pop('until', None))
     with errors.context('config'):
         try:
@@ -154,7 +156,7 @@ def _read_seeds(section: Section | None, first: int, count: int) -> Sequence[int
 
 
 def _columns(grid: Any, path: str) -> dict[str, list[Any]]:
-    """Returns the columns of a grid; rates become floats, which programs take as arguments."""
+    """Returns the columns of a grid. Rates become floats, which are arguments of programs."""
     columns = grids.flatten(grid, path)
     for name, values in columns.items():
         if name.endswith(('learning_rate', 'server_lr')):
@@ -210,7 +212,7 @@ def _list_of_rates(option: str, values: object) -> list[float]:
 
 
 def _make_eval_fn(section: Section | str | None) -> simulation.EvalFn | None:
-    """Makes what is measured of a model; None for the default of the problem."""
+    """Makes the evaluation of a model; None for the problem's metrics."""
     if section is None:
         return None
     path = 'config.eval_fn'

@@ -1,4 +1,8 @@
-"""Makes makers of problems and patterns: sections of a config, with values of columns and seeds."""
+"""Makes makers of problems and patterns from sections of a config.
+
+A maker makes its part at values of the grid's columns (`parametrized.Maker`). A stream is one kind
+of random draws (`seeding`).
+"""
 
 import contextlib
 import functools
@@ -29,8 +33,8 @@ def pattern_sections(
     """Returns path and section of every pattern of a config, by label.
 
     Args:
-      links: the field of that name, for a config with one pattern; None for none.
-      patterns: the field of that name.
+      links: the field ``links`` of a config with one pattern; else None.
+      patterns: the field ``patterns``: sections by label.
     """
     if links is not None:
         return {'links': ('links', links)}
@@ -43,11 +47,11 @@ def pattern_sections(
 def problem_sections(
     problem: Section, problems: Section, labels: Iterable[str]
 ) -> dict[str, Section]:
-    """Returns the section of the problem of every pattern, by label.
+    """Returns the section of the problem of every pattern, by the pattern's label.
 
     Args:
-      problem: the field of that name; patterns without fields of their own share it.
-      problems: fields that differ, by label.
+      problem: the field ``problem``, the problem of patterns that ``problems`` does not name.
+      problems: the field ``problems``: by label of a pattern, what differs from ``problem``.
       labels: of the patterns.
 
     Raises:
@@ -63,7 +67,7 @@ def problem_sections(
 
 @contextlib.contextmanager
 def _named_as_changed(label: str, changes: Section) -> Iterator[None]:
-    """Names a mistake in a field of a problem as ``config.problems`` has it, if it does."""
+    """Names a mistake in a field of a problem by ``config.problems``, if that has the field."""
     try:
         yield
     except errors.InvalidError as error:
@@ -125,15 +129,15 @@ def _default_redraw(
     links: Mapping[str, tuple[str, Any]],
     named: Mapping[str, _Named],
 ) -> dict[str, str]:
-    """Lets those streams follow the seed to which neither a section nor the grid gives a seed.
+    """Lets a stream follow the seed if neither a section nor the grid gives it a seed.
 
-    A column ``redraw`` of the grid decides alone.
+    If the grid has a column ``redraw``, that column decides, and nothing is returned.
 
     Args:
       columns: of the grid.
-      problems: sections by label.
-      links: paths and sections by label.
-      named: contexts by label that name fields of the problem, see `_named_as_changed`.
+      problems: sections of problems, by label of the pattern.
+      links: paths and sections of patterns, by label.
+      named: by label, contexts that name fields of the problem, see `_named_as_changed`.
     """
     if seeding.REDRAW_COLUMN in columns:
         return {}
@@ -156,7 +160,7 @@ def _default_redraw(
 
 
 def _are_absent(sections: Any, paths: Iterable[FieldPath]) -> bool:
-    """Returns whether sections have no value at any of some paths."""
+    """Returns whether sections have a value at none of the paths."""
     values = [nested.value_at(sections, path, REQUIRED) for path in paths]
     return all(value is REQUIRED for value in values)
 
@@ -171,7 +175,7 @@ def _unset_problem_seeds(section: Section) -> set[str]:
         for column, paths in paths_by_column.items()
         if _are_absent(section, paths)
     }
-    # A loader's own seed fixes the data. `data_seed` would replace it.
+    # The seed of a data loader's section fixes the data. `data_seed` would replace that seed.
     if not _are_absent(section, [('data', 'seed')]):
         unset.discard(seeding.COLUMNS['data'])
     return unset
@@ -184,12 +188,12 @@ def problem_maker(
     start: Params | None,
     named: _Named,
 ) -> Maker[Problem]:
-    """Returns the maker of a problem, which patterns that look at it and the experiment share.
+    """Returns the maker of a problem. The experiment and the pattern makers share it.
 
     Args:
       section: of the problem.
       columns: of the grid.
-      draws: columns of streams that are drawn by seed, with the value of the first seed.
+      draws: for streams by seed, the column and its value at the first seed.
       start: the parameters to begin with; None for the problem's own.
       named: a context that names fields of the problem in errors.
     """
@@ -220,14 +224,14 @@ def pattern_maker(
 ) -> Maker[Participation]:
     """Returns the maker of a pattern.
 
-    The maker takes the columns of its problem too, as a pattern is made for that problem's clients.
-    A pattern that depends only on the number of clients does not take the problem's seeds. The
-    clients of a log are found by name, so another seed makes another pattern if it changes names.
+    A pattern is made for a problem's clients, so the maker takes the columns of the problem too. If
+    the pattern depends only on the number of clients, the maker does not take the problem's seeds.
+    The clients of a log are found by name. So a seed that changes the names makes another pattern.
 
     Args:
       prefix: the section's path in the config.
       section: of the pattern.
-      problem: of whose clients.
+      problem: makes the problem that has the pattern's clients.
       columns: of the grid.
       draws: as in `problem_maker`.
     """
@@ -259,7 +263,7 @@ def pattern_maker(
 def _shared_by_client_names(
     maker: Maker[Participation], problem: Maker[Problem], draws: Seeds
 ) -> Maker[Participation]:
-    """Lets a pattern of a log be the same for all draws of a problem with the same clients."""
+    """Lets problems with the same client names share a pattern that is read from a log."""
     by_names: dict[str, Participation] = {}
 
     def make(**values: Any) -> Participation:

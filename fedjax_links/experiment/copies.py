@@ -17,16 +17,16 @@ _NOT_IN_CONFIGS = {
 
 
 def correct_config(fields: Section, original: Section) -> Section:
-    """Returns the config and the caption of a copy whose fields differ from its config's.
+    """Returns the config and the caption of a copy whose fields differ from the copied config.
 
     Args:
       fields: the fields of the copy.
       original: the fields of the experiment that was copied.
 
     Returns:
-      The corrected fields: ``config`` and ``caption``, which is filled in again because it may
-      name values of fields. If a field of `_NOT_IN_CONFIGS` changed, only ``config``, and it is
-      None. Nothing if no field changed, there is no config, or the copy got another config.
+      The corrected fields by name: ``config`` and ``caption``. The caption is filled in again, as
+      it may name values of fields. If a field of `_NOT_IN_CONFIGS` changed, only ``config``, which
+      is None. Empty if no field changed, there is no config, or the copy got another config.
     """
     config = fields['config']
     # `lane_shard` says which lanes run here. A config has no such field.

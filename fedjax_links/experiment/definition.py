@@ -1,4 +1,7 @@
-"""Defines an experiment: a problem, link patterns, algorithms, a grid of values, and seeds."""
+"""Defines an experiment: a problem, link patterns, algorithms, a grid of values, and seeds.
+
+A lane is one simulation of it: one algorithm, pattern, grid point and seed.
+"""
 
 import dataclasses
 import functools
@@ -30,28 +33,28 @@ from fedjax_links.runner import progress as progress_
 class Experiment(schema.Settings):
     """Compares algorithms under link patterns, at each point of a grid and with each seed.
 
-    All algorithms meet the same links and batches. A part is an object or a maker. A maker is a
-    function whose keywords are columns of the grid; their defaults hold where the grid has none.
-    Floats are arguments of the compiled program, and everything else is built into it. So rates of
+    All algorithms meet the same links and batches. A part is an object or a maker: a function whose
+    keywords are columns of the grid. If the grid lacks a column, the keyword's default holds.
+    Floats are arguments of the compiled program, and other values are built into it. So rates of
     all sizes share one program, and numbers of local steps do not.
 
     Attributes:
-      problem: data and loss: a Problem, a maker, or either by label of the pattern.
+      problem: data and loss: a Problem or a maker, or a mapping of these by label of the pattern.
       patterns: by label, a Participation or a maker.
       algorithms: by label, an Algorithm or a maker.
       seeds: S seeds in ``[0, 2**32)``; or `UntilDecided`.
-      redraw: ``'by_seed'`` or ``'fixed'`` by stream of draws (see `seeding`), or one of them for
-        all streams. Each seed redraws the streams that are by seed, out of ``data``, ``partition``,
-        ``links_quality``, ``init``, ``links`` and ``batches``. By default the first three are
-        fixed. All algorithms of a seed meet the same draws. Makers that take ``data_seed``,
-        ``partition_seed`` or ``links_quality_seed`` receive the seed if the stream is by seed.
+      redraw: ``'by_seed'`` or ``'fixed'`` for each stream of draws (see `seeding`), or one mode for
+        all streams: ``data``, ``partition``, ``links_quality``, ``init``, ``links``, ``batches``.
+        Each seed redraws the streams that are by seed. By default the first three are fixed. All
+        algorithms of a seed meet the same draws. If a stream is by seed, makers that take
+        ``data_seed``, ``partition_seed`` or ``links_quality_seed`` receive the seed.
       grid: values by column; nested grids have columns with dots, ``client.learning_rate``.
-      tuning: how missing values are found; None for no tuning.
-      eval_fn: as in `simulation.simulate`; by default the problem's metrics, on training and
-        evaluation data where it has both.
-      lane_shard: which of the lanes it runs, see `shard`; all by default.
-      config: the config that this experiment was made from. A copy by `dataclasses.replace` has it
-        with the fields that changed, or none if a part changed that no config can express.
+      tuning: how the best values of further columns are found; None for no tuning.
+      eval_fn: as in `simulation.simulate`; by default the problem's metrics. If the problem has
+        held-out data, these are computed on training data and on evaluation data.
+      lane_shard: which of the lanes the experiment runs, see `shard`; all by default.
+      config: the config that this experiment was made from. A copy by `dataclasses.replace` has the
+        config with the changed fields, or None if a part changed that no config can express.
     """
 
     problem: PartOrFactory[Problem] | Mapping[str, PartOrFactory[Problem]]
@@ -64,7 +67,7 @@ class Experiment(schema.Settings):
     eval_fn: simulation.EvalFn | None = None
     lane_shard: lane_shards.LaneShard | None = None
     config: Mapping[str, Any] | None = None
-    # The fields as they were made. `dataclasses.replace` hands them to the copy.
+    # The fields as they were first made. `dataclasses.replace` hands them to the copy.
     _copied: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -145,7 +148,7 @@ class Experiment(schema.Settings):
         )
 
     def algorithm_at(self, label: str, columns: grids.Point) -> Algorithm:
-        """Returns an algorithm at values of columns, which may be traced; others are defaults."""
+        """Returns an algorithm at values of columns, which may be traced; others have defaults."""
         return self.plan.algorithm_at(label, columns)
 
     def pattern_at(
@@ -177,17 +180,17 @@ class Experiment(schema.Settings):
     ) -> 'Experiment':
         """Returns the same experiment with one of ``count`` shards of its lanes.
 
-        Lanes with the same program stay together, so that each shard compiles few. All shards that
-        run in one folder first help to tune; `runs.merge` joins them.
+        Lanes with the same program are neighbours, so each shard compiles few programs. All shards
+        that run in one folder first help to tune. `runs.merge` joins the shards' metrics.
 
         Args:
           index: from 0 to ``count - 1``. ``count`` stands for 0, so users can also count from 1.
           count: number of shards.
           by: ``'program'``; or ``'seed'`` for shards on machines of different kinds, so that all
-            lanes of a seed stay on one.
+            lanes of a seed run on one kind.
 
         Returns:
-          The experiment; several with the same count may run at the same time.
+          The experiment. Shards with the same ``count`` may run at the same time.
 
         Raises:
           ValueError: if the numbers are out of range.
@@ -215,16 +218,16 @@ class Experiment(schema.Settings):
             alone.
           callbacks: objects with the methods of `hooks.Callback`.
           devices: the devices that lanes run on at the same time, or their number; on a CPU, the
-            number of threads. By default those of one mesh, or all. Changes no bit. With an
-            executor, their number in each job, one thread of a CPU by default.
+            number of threads. By default the devices of one mesh, or all. Changes no bit. With an
+            executor, the number for each job; by default all, but one thread on a CPU.
           mesh: how many devices share the clients of every round of a lane; None for no mesh.
-          executor: runs the lanes in other processes, which must see the folder. It is a
-            `concurrent.futures.Executor`, or has its method ``submit``, such as a Dask client or an
-            executor of submitit. The experiment must be made of a config, which is sent to them.
+          executor: runs the lanes in other processes, which must see the folder: any object with
+            the method ``submit`` of `concurrent.futures.Executor`, such as a Dask client. The
+            experiment must be made from a config, which is sent to the processes.
           jobs: number of jobs of the executor, at most one per lane; by default one per lane, 64
             at most.
           allow_mixed: whether lanes of different seeds may run on machines of different kinds,
-            whose bits may differ; differences at one seed stay exact.
+            whose bits may differ. Differences between lanes of one seed stay exact.
           allow_changed: whether to resume in a folder of other programs or data; each report says
             what differed.
           progress: whether to show one line with the time left (`Progress`); by default only in
@@ -237,8 +240,8 @@ class Experiment(schema.Settings):
         Raises:
           ValueError: if the folder holds another experiment, other programs or data, or other
             files; if devices are missing, or all tried values diverge.
-          FailedLanesError: after all others have run, if lanes of a shard or of an executor's jobs
-            failed.
+          FailedLanesError: if lanes of a shard or of an executor's jobs failed, once all other
+            lanes have run.
           Stop: if a callback raised it, in any of several processes, after all was saved.
         """
         checks.flags(allow_mixed=allow_mixed, allow_changed=allow_changed)
@@ -288,18 +291,18 @@ class Experiment(schema.Settings):
         allow_changed: bool = False,
         progress: bool | None = None,
     ) -> runs.Results:
-        """Runs as `run`, with lanes that begin where those of another run were after a round.
+        """Runs like `run`, with lanes that begin with the states of another run after a round.
 
         Args:
-          fork_from: folder of that run, see `forking`.
-          at_round: T, a multiple of ``eval_every`` of both; ``num_rounds`` counts from the run's
-            beginning.
+          fork_from: folder of the other run, see `forking`.
+          at_round: T, a multiple of ``eval_every`` of both runs. ``num_rounds`` counts from the
+            beginning of the other run.
           folder: as in `run`; new, or of the same fork.
           callbacks: as in `run`.
           devices: as in `run`.
           mesh: as in `run`.
-          allow_imports: whether that run's config may name code outside the package that this
-            experiment's does not name. It matters only if lanes have to be advanced again.
+          allow_imports: whether the other run's config may name code outside the package that this
+            experiment's config does not name. It matters only if lanes must be advanced again.
           allow_changed: as in `run`, of both folders.
           progress: as in `run`.
 
@@ -307,7 +310,8 @@ class Experiment(schema.Settings):
           The metrics of the rounds after T.
 
         Raises:
-          ValueError: as `run`, and if a lane has no counterpart, or one whose state does not fit.
+          ValueError: as `run`. Also if a lane has no counterpart in the other run, or if the
+            counterpart's state does not fit.
         """
         checks.flags(allow_imports=allow_imports, allow_changed=allow_changed)
         fork = forking.Fork(
@@ -340,13 +344,13 @@ class Experiment(schema.Settings):
     def _listeners(
         self, callbacks: Sequence[hooks.Callback], progress: bool | None
     ) -> hooks.Listeners:
-        """Returns the callbacks of a run, with the line of progress if it is to be shown."""
+        """Returns the callbacks of a run, with a line of progress if that is to be shown."""
         return hooks.Listeners(
             progress_.with_progress(callbacks, progress), experiment=self
         )
 
     def _summary(self) -> str:
-        """Returns the rows that the printed form of an experiment has."""
+        """Returns the printed form of an experiment."""
         columns = self.plan.columns
         grid = ''
         if columns:
@@ -371,13 +375,13 @@ def build(config: nested.Config, *, quick: bool = False) -> Experiment:
     Args:
       config: nested dictionaries or an `ml_collections.ConfigDict`, as a config file returns them;
         NumPy's numbers and arrays stand for numbers and lists. The first algorithm is the baseline
-        where none is named ``fedavg``. Tables have patterns in the config's order and algorithms by
+        if none is named ``fedavg``. Tables have patterns in the config's order and algorithms by
         label, unless ``names`` orders them.
-      quick: whether the section ``quick`` replaces fields, as the flag ``--quick`` makes it.
-        Otherwise that section is left out.
+      quick: whether the section ``quick`` replaces fields, as with the flag ``--quick``. Otherwise
+        that section is left out.
 
     Returns:
-      The experiment; every part was built once, so mistakes show here.
+      The experiment. Every part was built once, so mistakes show here.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
@@ -391,5 +395,5 @@ def build(config: nested.Config, *, quick: bool = False) -> Experiment:
 
 
 def _value_or_id(part: Any) -> Any:
-    """Returns the value of an array or a number of NumPy, and the id of any other object."""
+    """Returns the value of a NumPy array or number, and the id of any other object."""
     return part.tolist() if isinstance(part, np.ndarray | np.generic) else id(part)

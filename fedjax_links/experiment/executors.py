@@ -1,4 +1,7 @@
-"""Runs an experiment by an executor: each job runs a shard of the lanes, all in one folder."""
+"""Runs an experiment by an executor: each job runs a shard of the lanes, all in one folder.
+
+A lane is one simulation (`planning.lanes.Lane`), a shard is a part of the lanes.
+"""
 
 import contextlib
 import dataclasses
@@ -23,19 +26,19 @@ from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.program_cache import Programs
 
 _MAX_JOBS = 64
-"""Jobs where ``jobs`` is not given, a chosen limit."""
+"""Most jobs if ``jobs`` is not given, a chosen limit."""
 _POLL_SECONDS = 0.5
-"""Time between two looks at the folder; callbacks follow a save by about as much."""
+"""Time between two looks at the folder; callbacks are called about that long after a save."""
 # Holds what a thread of a worker built for its last job.
 _thread_cache = threading.local()
 
 
 class Shardable(Protocol):
-    """Describes the experiment that a job builds, as this module cannot import `Experiment`."""
+    """Stands for `Experiment`, which this module cannot import."""
 
     @property
     def plan(self) -> Plan:
-        """Returns what it runs, lane by lane."""
+        """Returns the plan of the experiment."""
 
     def shard(self, index: int, count: int, *, by: str) -> 'Shardable':
         """Returns the same experiment with one shard of its lanes."""
@@ -50,8 +53,8 @@ class Job(NamedTuple):
       module_folder: the folder of the modules and files that the config names.
       folder: of the run.
       devices: as in `Experiment.run`.
-      allow_mixed: likewise.
-      allow_changed: likewise.
+      allow_mixed: as in `Experiment.run`.
+      allow_changed: as in `Experiment.run`.
       token: unique to the run, so that a worker reuses nothing that it built for another run.
     """
 
@@ -77,18 +80,18 @@ def run(
     allow_mixed: bool = False,
     allow_changed: bool = False,
 ) -> runs.Results:
-    """Runs a plan by an executor: the body of `Experiment.run` with one.
+    """Runs a plan by an executor: the body of `Experiment.run` with an executor.
 
     Args:
-      plan: of an experiment that was made of a config.
+      plan: of an experiment that was made from a config.
       executor: has ``submit``, whose result has ``done``, ``exception`` and ``result``.
       folder: as in `Experiment.run`.
-      listeners: its callbacks; they are notified of a lane when it has been saved.
+      listeners: the callbacks of the run. They hear of a lane's periods when the lane is saved.
       build: makes the experiment of a config; a module's function, which is pickled by name.
       jobs: as in `Experiment.run`.
-      devices: likewise.
-      allow_mixed: likewise.
-      allow_changed: likewise.
+      devices: as in `Experiment.run`.
+      allow_mixed: as in `Experiment.run`.
+      allow_changed: as in `Experiment.run`.
 
     Returns:
       The metrics.
@@ -145,7 +148,7 @@ def run(
 
 
 def _num_jobs(plan: Plan, jobs: int | None, devices: int | None) -> int:
-    """Checks both numbers; returns that of the jobs: one per lane, up to ``jobs``."""
+    """Checks both numbers; returns the number of jobs to submit, at most one per lane."""
     for name, number in (('jobs', jobs), ('devices', devices)):
         if number is not None:
             checks.static_int(name, number)
@@ -153,7 +156,7 @@ def _num_jobs(plan: Plan, jobs: int | None, devices: int | None) -> int:
 
 
 def _follow(futures: Sequence[Future[object]], reporter: '_Reporter') -> None:
-    """Reports progress until all jobs are done; where a callback stops, cancels the others."""
+    """Reports progress until all jobs are done; if a callback stops the run, cancels jobs."""
     try:
         while not all(future.done() for future in futures):
             reporter.report()
@@ -166,7 +169,7 @@ def _follow(futures: Sequence[Future[object]], reporter: '_Reporter') -> None:
 
 
 def _failures(futures: Sequence[Future[dict[str, str]]]) -> dict[str, str]:
-    """Returns why lanes failed, by their names, and why jobs did."""
+    """Returns why lanes failed, by the lane's name, and why jobs failed, by the job's number."""
     failed: dict[str, str] = {}
     for index, future in enumerate(futures):
         error = future.exception()
@@ -182,10 +185,10 @@ def run_job(job: Job, shard: tuple[int, int, str]) -> dict[str, str]:
 
     Args:
       job: what all jobs of a run have in common.
-      shard: its index, the number of shards, and which lanes stay together.
+      shard: index of the shard, number of shards, and ``by`` as in `Experiment.shard`.
 
     Returns:
-      Why lanes failed, by their names.
+      Why lanes failed, by the lane's name.
     """
     index, count, by = shard
     with resolver.importable(job.module_folder):
@@ -206,7 +209,7 @@ def run_job(job: Job, shard: tuple[int, int, str]) -> dict[str, str]:
 
 
 def _built(job: Job) -> tuple[Shardable, Programs]:
-    """Returns the experiment and programs of a job, which a thread builds once for all jobs."""
+    """Returns a job's experiment and programs. A thread builds them once for all its jobs."""
     key = job.token, job.devices
     if getattr(_thread_cache, 'key', None) != key:
         slots = devices_.device_slots(job.devices, one_thread=True)
@@ -219,7 +222,7 @@ def _built(job: Job) -> tuple[Shardable, Programs]:
 
 @dataclasses.dataclass
 class _Reporter:
-    """Notifies callbacks of the progress of lanes in other processes, read from the folder.
+    """Notifies callbacks of lanes that other processes run, by reading the folder.
 
     Attributes:
       store: the folder.
@@ -251,7 +254,7 @@ class _Reporter:
     def _report_lane(self, name: str) -> None:
         """Reports the periods of a lane that its last save adds."""
         try:
-            # Read its metrics only; the state may be large.
+            # This reads only the metrics of the save; the state may be large.
             saved = runs.lane_of(self.store.saves[name], verify=False)
         except errors.InvalidError:  # A later save has just replaced it.
             return
@@ -271,7 +274,7 @@ class _Reporter:
 
 
 def _stage_order(name: str) -> int:
-    """Returns when the stage of a lane comes, by the lane's name."""
+    """Returns the number of a lane's stage in the order of stages, from the lane's name."""
     stage, _, _ = name.partition('-')
     return (lanes.TUNING, lanes.MAIN, lanes.TIE).index(stage)
 

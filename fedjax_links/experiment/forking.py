@@ -1,19 +1,23 @@
-"""Forks a run: lanes that start from its states at a round T, under other conditions.
+"""Forks a run: starts lanes from the run's states after T rounds, under other conditions.
 
-Keys depend on seed, round and client alone. So a fork without a change has the bits of the run, on
-the same kind of device. Any difference is due to what was changed.
+A lane is one simulation (`planning.lanes.Lane`). The run that a fork starts from is called the
+run.
 
-* The state of the algorithm (model, memories, counters) must fit leaf by leaf.
-* The pattern's carry (Markov states, clocks, offsets) is the run's if the pattern's section and
-  the seeds of its draws are unchanged, and its leaves fit. Sections are not compared if either
-  experiment was made in Python. Patterns without a memory, such as outages and caps, may be
-  added, removed or changed around it: outside of them the links are the run's.
+Random keys depend on seed, round and client alone. So a fork without a change has the bits of the
+run, on the same kind of device. Any difference is due to what was changed.
+
+* The state of the algorithm (model, memories, counters) must fit the fork's leaf by leaf.
+* The fork continues with the run's carry of the pattern (Markov states, clocks, offsets) if its
+  leaves fit, and neither the pattern's section nor the seeds of its draws have changed. Sections
+  are not compared if either experiment was made in Python.
+* A pattern without a memory of its own, such as an outage or a cap, may be put around the pattern,
+  removed or changed. The pattern inside keeps its carry, and draws the run's links.
 * Otherwise the pattern's carry is initialised as before round 0, and the pattern then draws the
   links of round T and later.
 * Tuning starts before round 0, as without a fork.
-* Metrics and realised links are those of the rounds after T.
+* Metrics and realised links are recorded for the rounds after T alone.
 
-The run is read each time a lane starts, so it must stay in place until all have started.
+The run is read each time a lane starts, so it must stay in place until all lanes have started.
 """
 
 import os
@@ -41,7 +45,7 @@ from fedjax_links.runner import compilation, hooks, lane_batch
 from fedjax_links.storage import checkpoints
 
 _LINK_STREAMS = ('data', 'partition', 'links_quality', 'links')
-"""Streams that links may depend on; label-dependent ones follow the data of clients."""
+"""Streams that links may depend on; links that depend on labels follow the clients' data."""
 
 
 class Fork(hooks.InitialStates):
@@ -49,7 +53,8 @@ class Fork(hooks.InitialStates):
 
     Attributes:
       round: T.
-      facts: ``forked_from``, ``at_round``, and ``source``, the digest of the run's identity.
+      facts: ``forked_from``, the run's folder; ``at_round``, T; and ``source``, the digest of the
+        run's identity.
     """
 
     def __init__(
@@ -65,8 +70,8 @@ class Fork(hooks.InitialStates):
         """Checks that each lane can start.
 
         Args:
-          plan: the fork's, for the rounds after T.
-          fork_from: folder of a run.
+          plan: of the fork, for the rounds after T.
+          fork_from: folder of the run.
           at_round: T.
           build: makes the experiment of a config.
           allow_imports: whether the run's config may name code outside the package that the
@@ -75,9 +80,9 @@ class Fork(hooks.InitialStates):
             since it ran.
 
         Raises:
-          ValueError: if run and plan do not both evaluate the round, or a lane has no
-            counterpart. If a state does not fit, with its first such leaf. If the run's programs
-            or data have changed.
+          ValueError: if run and plan do not both evaluate the round, or a lane has no counterpart
+            in the run. If a state does not fit, naming its first leaf that does not. Also if the
+            run's programs or data have changed.
         """
         self._plan = plan
         self._build = build
@@ -117,10 +122,11 @@ class Fork(hooks.InitialStates):
             raise errors.invalid('at_round', requirement, self.round)
 
     def _check_lanes(self) -> None:
-        """Refuses lanes without a counterpart whose state fits.
+        """Refuses lanes that have no counterpart in the run, or whose counterpart does not fit.
 
-        With a config, one lane of each algorithm and pattern is checked, as all have states of one
-        shape. Without one, a lane can start only from its checkpoint, so each lane is checked.
+        If the run has a config, one lane of each algorithm and pattern is checked, as states of all
+        these lanes have the same shapes. Without a config, a lane can start only from its
+        checkpoint, so each lane is checked.
         """
         checked: set[tuple[str, str]] = set()
         for lane in self._main_lanes():
@@ -131,22 +137,22 @@ class Fork(hooks.InitialStates):
             checked.add(pair)
             leaves = self._run.saved_leaves(name, self.round)
             if leaves is None:
-                # Without a checkpoint, the lane will be advanced to a state of these shapes.
+                # Without a checkpoint, the run's lane will be advanced to a state of these shapes.
                 past_lane = self._run.lane(name, self.round)
                 shape = compilation.state_shape(self._run.programs.plan, past_lane)
                 leaves = checkpoints.leaves_of(shape)
             self._fitted(lane, name, leaves)
 
     def _main_lanes(self) -> Iterator[Lane]:
-        """Yields the fork's lanes without those of tuning."""
+        """Yields the fork's main lanes."""
         for label in self._plan.algorithms:
             yield from self._plan.schedule.main(label)
 
     def begin(self, lane: Lane) -> FederationState:
         """Returns the state that a lane starts from, read from the run's checkpoint of round T.
 
-        Without that checkpoint the run's lane is advanced again, from its last checkpoint before
-        the round, or else from its start.
+        If there is no such checkpoint, the run's lane is advanced again to round T. It begins from
+        its last checkpoint before that round, or else from its start.
         """
         if lane.name in self._ready:
             return self._ready.pop(lane.name)
@@ -155,7 +161,7 @@ class Fork(hooks.InitialStates):
         return self._fitted(lane, name, leaves)
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
-        """Returns the carry that a pattern starts with, the same in the lanes of all algorithms."""
+        """Returns the carry that a pattern starts with. Lanes of all algorithms have the same."""
         lane = next(
             lane
             for lane in self._main_lanes()
@@ -165,13 +171,13 @@ class Fork(hooks.InitialStates):
         return state.participation
 
     def has_links(self, folder: Path, num_rounds: int) -> bool:
-        """Returns whether a folder has the realised links of ``num_rounds`` and of all seeds.
+        """Returns whether a folder has the realised links of ``num_rounds`` and all logged seeds.
 
-        To draw links again, a fork may have to advance lanes of the run again.
+        If not, links are drawn again, and lanes of the run may have to be advanced again for that.
         """
         stored = runs.read_links(folder)
         plan = self._plan
-        # The links of the first seed are always recorded, without its number in their name.
+        # The links of the first seed are always recorded, under a name without the seed.
         further_seeds = plan.seeds[1:] if hooks.LINKS in plan.settings.log else ()
         names = {
             f'mask/{pattern}/{seed}'
@@ -190,8 +196,8 @@ class Fork(hooks.InitialStates):
 
         Args:
           lane: of the fork.
-          name: of its counterpart in the run.
-          leaves: of the counterpart's state.
+          name: of the lane's counterpart in the run.
+          leaves: of the counterpart's state, by path.
 
         Raises:
           ValueError: naming the first leaf that does not fit.
@@ -202,7 +208,7 @@ class Fork(hooks.InitialStates):
         ordered = [leaves.get(path) for path in new_leaves]
         state: FederationState = jax.tree.unflatten(jax.tree.structure(shape), ordered)
         if 'links' in changed_fields:
-            # The links of round T are of another type. They are only reported.
+            # The links in the run's state are of another type. They are only reported.
             blank = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shape.links)
             state = state._replace(links=blank)
         if 'participation' in changed_fields or not self._same_pattern(lane, name):
@@ -218,7 +224,7 @@ class Fork(hooks.InitialStates):
         old_leaves: Mapping[str, Any],
         new_leaves: Mapping[str, Any],
     ) -> set[str]:
-        """Returns which of the links and the pattern's carry have leaves that do not fit.
+        """Returns the fields of the state with leaves that do not fit: links, or pattern's carry.
 
         Raises:
           ValueError: naming the first leaf of another field that does not fit.
@@ -242,7 +248,7 @@ class Fork(hooks.InitialStates):
         return changed
 
     def _same_pattern(self, lane: Lane, name: str) -> bool:
-        """Returns whether the pattern's section and seeds are those of the run's lane."""
+        """Returns whether a lane's pattern has the section and seeds of the run's lane ``name``."""
         facts = self._run.facts
         labels = self._run.lanes[name].labels
         streams_of_grid = facts['grid'].get(seeding.REDRAW_COLUMN, ())
@@ -260,7 +266,7 @@ class Fork(hooks.InitialStates):
         return bool(new == old)
 
     def _advanced(self, name: str) -> dict[str, Any]:
-        """Advances the run's lane again, to the round of which it has no checkpoint."""
+        """Advances a lane of the run again, to round T, of which it has no checkpoint."""
         lane = self._run.lane(name, self.round)
         programs = self._run.programs
         batch = lane_batch.LaneBatch(programs, [lane])
@@ -278,7 +284,7 @@ class Fork(hooks.InitialStates):
         return checkpoints.leaves_of(batch.states()[0])
 
     def _last_stored(self, name: str) -> dict[str, Any] | None:
-        """Reads the last undamaged checkpoint before the round; None if there is none."""
+        """Reads the last undamaged checkpoint before round T; None if there is none."""
         for num_rounds in sorted(self._run.lanes[name].states, reverse=True):
             if num_rounds < self.round:
                 stored = self._run.saved_leaves(name, num_rounds)
@@ -300,16 +306,16 @@ class Fork(hooks.InitialStates):
 
 
 def _kind(leaf: Any) -> str:
-    """Returns dtype and shape of a leaf; ``'none'`` where there is none."""
+    """Returns dtype and shape of a leaf as text; ``'none'`` if there is no leaf."""
     return 'none' if leaf is None else f'{leaf.dtype}{list(leaf.shape)}'
 
 
 def _section(config: Section, label: str, point: Point) -> Any:
-    """Returns the section of the pattern that makes the carry, and its columns of the grid.
+    """Returns the section of the pattern that makes the carry, with its columns of the grid.
 
     Args:
       config: of the experiment.
-      label: of the outermost pattern.
+      label: of the pattern; other patterns may be nested in it.
       point: of the grid, by dotted path.
     """
     sections = pattern_sections(config.get('links'), config.get('patterns'))
@@ -327,7 +333,7 @@ def _section(config: Section, label: str, point: Point) -> Any:
 
 
 def _keeps_carry(section: Any) -> bool:
-    """Returns whether a pattern's carry is only that of the pattern inside it."""
+    """Returns whether a pattern holds another pattern, and has no carry besides the inner one's."""
     if not isinstance(section, Mapping) or 'pattern' not in section:
         return False
     entry = PARTICIPATION.get(section.get('name', ''))

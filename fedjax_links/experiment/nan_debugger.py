@@ -1,7 +1,8 @@
 """Finds the first local step of a round in which a value is not finite.
 
-The run is simulated again, from its last checkpoint before the round. In the round itself all local
-steps of all clients report their values. Nothing in the folder changes.
+A lane is one simulation of a run (`planning.lanes.Lane`). The lane is simulated again, from its
+last checkpoint before the round. In the round itself, all local steps of all clients report which
+values are not finite. Nothing in the folder changes.
 """
 
 import contextlib
@@ -53,11 +54,11 @@ def debug_round(
       round: index of the round, from 0, as ``first_bad_round`` in the metrics.
 
     Returns:
-      A line for each lane that diverged in that round. If none did, a line for each main lane that
-      completed that round, or for each lane of tuning if there is no main lane.
+      A line for each lane that diverged in the round. If no lane did, a line for each main lane
+      that completed the round, or for each lane of tuning if no main lane did.
 
     Raises:
-      ValueError: if the folder holds a fork or another experiment, or no lane completed that round.
+      ValueError: if the folder holds a fork or another experiment, or no lane completed the round.
     """
     facts, _ = runs.read_description(folder)
     _check_same_run(experiment.plan, facts, folder)
@@ -98,8 +99,8 @@ def _check_same_run(plan: Plan, facts: RunFacts, folder: str | Path) -> None:
 def _records_to_debug(folder: str | Path, round: int) -> list[runs.LaneRecord]:
     """Returns the lanes that diverged in a round.
 
-    If none did, it returns the main lanes that completed the round. Lanes of tuning stand in for
-    them if there are no main lanes.
+    If no lane diverged, it returns the main lanes that completed the round. If no main lane
+    completed it, it returns all other lanes that did.
     """
     records = runs.lanes(folder)
     completed = [record for record in records if record.round > round]
@@ -123,7 +124,7 @@ def _refuse_round(
 
 
 def _diverged_in(record: runs.LaneRecord, round: int) -> bool:
-    """Returns whether the first bad round of a lane is this one."""
+    """Returns whether ``round`` is the first bad round of a lane."""
     return any(
         metrics.get('first_bad_round') == round for metrics in record.records.values()
     )
@@ -180,8 +181,8 @@ class _Rounds:
         """Finds what is not finite in a round of a lane.
 
         Args:
-          lane: the one that this was built for, or one with other traced values or another seed.
-          saves: its checkpoints, by rounds completed.
+          lane: the lane that this object was made for, or another lane with the same program.
+          saves: checkpoints of the lane, by rounds completed.
           round: index of the round.
 
         Returns:
@@ -227,7 +228,7 @@ class _Rounds:
         return f'everything is finite ({count(num_computing, "client")} trained)'
 
     def _first_state(self, paths: Sequence[Path], inputs: Any) -> Any:
-        """Reads the first checkpoint that can be read; without one, returns the start."""
+        """Reads the first checkpoint that can be read. Without any, returns the initial state."""
         for path in paths:
             # A checkpoint may be damaged, or have been removed after a later one.
             with contextlib.suppress(checkpoints.DamagedError):
@@ -237,16 +238,17 @@ class _Rounds:
     def _watch(
         self, client: Array, local_steps: int, inputs: PyTree, batch_loss: BatchLoss
     ) -> tuple[PyTree, BatchLoss]:
-        """Makes each local step report which of its tensors are not finite.
+        """Makes each local step report whether its model, loss and gradient are finite.
 
         Args:
           client: index of the client.
-          local_steps: number of its steps.
+          local_steps: number of the client's steps.
           inputs: of the loss, leaves [local_steps, ...].
           batch_loss: ``(params, inputs of a step) -> loss``.
 
         Returns:
-          The inputs with the numbers of their steps, and a loss of the same values that reports.
+          The pair of step numbers and inputs; and a loss that takes such pairs, reports, and has
+          the values of ``batch_loss``.
         """
 
         def note(client: Any, step: Any, indices: Any) -> None:
@@ -263,7 +265,7 @@ class _Rounds:
         return (jnp.arange(local_steps), inputs), loss
 
     def _describe_steps(self, num_computing: int) -> str | None:
-        """Describes the first client with a tensor that is not finite, and its first such step."""
+        """Describes the first step with a tensor that is not finite, of the first such client."""
         bad_steps = self._first_bad_steps(num_computing)
         if not bad_steps:
             return None
@@ -319,7 +321,7 @@ def _describe_bad_start(first: FederationState, state: FederationState) -> str:
 
     Args:
       first: the state that the simulation began with.
-      state: the state that it reached.
+      state: the state that the simulation reached, which is not finite.
     """
     completed = int(state.round)
     if completed == 0:
@@ -331,7 +333,7 @@ def _describe_bad_start(first: FederationState, state: FederationState) -> str:
     clause = f'the state of its checkpoint after {rounds} is not finite'
     first_bad_round = int(state.first_bad_round)
     if first_bad_round >= 0:
-        # This counts the loss too, which may have been infinite before the state was.
+        # The first bad round counts the loss too, which may be infinite before the state is.
         clause += (
             f'; its server model or loss has not been since round {first_bad_round}'
         )
@@ -347,7 +349,7 @@ def _first_bad_index(leaf: Array) -> Array:
 
 
 def _name_first_bad(values: PyTree, indices: PyTree | None = None) -> str | None:
-    """Names the first leaf that is not finite, with its first such entry; None if all are.
+    """Names the first leaf with an entry that is not finite, and the entry; else None.
 
     Args:
       values: the leaves, or their shapes alone.

@@ -1,4 +1,8 @@
-"""Puts values of grid points and seeds into sections of a config."""
+"""Puts values of grid points and seeds into sections of a config.
+
+A column of the grid is named by its dotted path in the config. `seeding` says what streams of
+random draws are, and which columns set their seeds.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,12 +18,12 @@ Seeds = Mapping[str, int]
 
 
 class RandomPart(NamedTuple):
-    """Describes a part of a section of links that the problem decides, perhaps at random.
+    """Describes a part of a section of links that is made from the problem, perhaps at random.
 
     Attributes:
       path: of the part in the section.
-      is_users: whether it names a user's own factory.
-      has_seed: whether its factory takes a seed.
+      is_users: whether the part names a user's own factory.
+      has_seed: whether the part's factory takes a seed.
     """
 
     path: FieldPath
@@ -28,7 +32,7 @@ class RandomPart(NamedTuple):
 
 
 def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
-    """Puts the values of a point into a section: those of its fields, and seeds of streams."""
+    """Puts the values of a point into a section: values of fields, and seeds of streams."""
     for name in columns_of(prefix, point):
         path = name.removeprefix(f'{prefix}.').split('.')
         section = nested.put(section, path, point[name], f'config.{prefix}')
@@ -47,7 +51,7 @@ def columns_of(prefix: str, columns: Iterable[str]) -> list[str]:
 def seed_columns(prefix: str, section: Any, draws: Seeds) -> list[str]:
     """Returns the columns among ``draws`` that set seeds of a section.
 
-    It also checks the seeds that the section already has.
+    Seeds that the section already has are checked.
     """
     columns: list[str] = []
     paths: list[FieldPath] = [('seed',)]

@@ -1,4 +1,7 @@
-"""Reads the run that a fork starts from: its lanes, their states and its programs."""
+"""Reads the run that a fork starts from: lanes, states of lanes, and programs.
+
+A lane is one simulation (`planning.lanes.Lane`), and `forking` says what a fork is.
+"""
 
 import contextlib
 import functools
@@ -22,22 +25,22 @@ from fedjax_links.storage.identity import run_differences
 
 
 class Planned(Protocol):
-    """Describes the part of `Experiment` that this module uses, as it cannot import it."""
+    """Stands for `Experiment`, which this module cannot import."""
 
     @property
     def plan(self) -> Plan:
-        """Returns what running it takes."""
+        """Returns the plan of the experiment."""
 
 
 class SourceRun:
     """Reads the folder of a run as the source of a fork.
 
     Attributes:
-      folder: its path.
-      facts: the content of its ``experiment.json``.
-      config: of its experiment; None for one made in Python.
-      lanes: its lanes, by name.
-      identity: the digests of its programs and data; None if the folder has none.
+      folder: path of the run folder.
+      facts: the content of the folder's ``experiment.json``.
+      config: of the run's experiment; None for an experiment made in Python.
+      lanes: records of the run's lanes, by name.
+      identity: digests of the run's programs and data; None if the folder has none.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class SourceRun:
           folder: of a run.
           build: makes the experiment of a config.
           allow_imports: whether the run's config may name code outside the package.
-          trusted: a config from the user; the run's may name the same code.
+          trusted: a config from the user. The run's config may name the code that this one names.
         """
         self.folder = folder
         self.facts, self.config = runs.read_description(folder, 'fork_from')
@@ -68,9 +71,9 @@ class SourceRun:
     def check_unchanged(self) -> None:
         """Refuses a run whose config now yields other programs or data than when it ran.
 
-        Lanes may be advanced again from that config, so the fork must share its programs and
-        data. Of an experiment made in Python only the version of this package is compared, and
-        nothing if the config names code that may not be imported.
+        Lanes may be advanced again from that config, so its programs and data must be the run's. If
+        the experiment was made in Python, only the version of this package is compared. If the
+        config names code that may not be imported, nothing is compared.
 
         Raises:
           ValueError: naming what changed.
@@ -88,7 +91,7 @@ class SourceRun:
             try:
                 current_identity = Identities(self.programs.plan).run_identity()
             except bound.RefusedImportError:
-                return  # No lane can be advanced again, so only checkpoints are read.
+                return  # Lanes cannot be advanced again, so only checkpoints are read.
             changed = run_differences(self.identity, current_identity)
         if changed:
             raise self._changed('; '.join(changed[:3]))
@@ -104,15 +107,15 @@ class SourceRun:
     def counterpart(self, lane: Lane) -> str:
         """Finds the lane of the run that a lane of a fork resumes.
 
-        Both lanes have the same seed, and the same labels of algorithm and pattern, unless the run
-        has only one of these. They agree in the columns of the run's grid that have several values
-        and that both lanes have.
+        Both lanes have the same seed, and the same labels of algorithm and pattern. If the run has
+        only one algorithm or pattern, the label need not be the same. Both lanes also agree in the
+        columns that both have, if the run's grid has several values of the column.
 
         Returns:
-          Its name.
+          The name of the run's lane.
 
         Raises:
-          ValueError: naming what is missing, or that there are several.
+          ValueError: naming what is missing, or if the run has several such lanes.
         """
         labels = self._labels_of_counterpart(lane)
         names = [
@@ -130,7 +133,7 @@ class SourceRun:
         return names[0]
 
     def _labels_of_counterpart(self, lane: Lane) -> LaneLabels:
-        """Returns what the labels of the run's lane must be."""
+        """Returns the labels that the counterpart of a lane must have."""
         seeds = self.facts['seeds']
         if lane.seed not in seeds:
             raise self._lacks(f'seed {lane.seed}', seeds)
@@ -143,7 +146,7 @@ class SourceRun:
         return labels
 
     def _label(self, kind: str, label: str) -> str:
-        """Returns the run's label of an algorithm or a pattern: the same, or the only one."""
+        """Returns the run's label of an algorithm or pattern: the same, or the run's only one."""
         labels: Sequence[str] = self.facts[f'{kind}s']
         if label in labels:
             return label
@@ -170,7 +173,7 @@ class SourceRun:
         """Returns a lane of the run, to advance it to a round.
 
         Raises:
-          ValueError: if the run has no config, or its lane would now compute something else.
+          ValueError: if the run has no config, or if the lane would compute something else now.
         """
         record = self.lanes[name]
         if self.config is None:
@@ -202,7 +205,7 @@ class SourceRun:
                 self.config, allow_imports=self._allow_imports, trusted=self._trusted
             )
             plan = self._build(config).plan
-        # A lane without a mesh rounds differently, and meshes of all sizes agree.
+        # A lane on a mesh rounds differently than without, but meshes of all sizes agree.
         slots = devices.device_slots(1, 1) if self.facts.get(runs.ON_A_MESH) else None
         return program_cache.Programs(plan, slots=slots)
 

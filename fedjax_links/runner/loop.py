@@ -82,15 +82,15 @@ def run(
         results depend neither on the number of slots nor on the size of meshes.
       programs: the programs of the plan, if they exist already. Then ``programs.slots`` are used.
       allow_mixed: as in `Experiment.run`.
-      allow_changed: likewise.
+      allow_changed: as in `Experiment.run`.
 
     Returns:
       The metrics. For a shard, the metrics of its lanes, and of other lanes that it waited for.
 
     Raises:
       ValueError: as `Experiment.run`.
-      FailedLanesError: likewise.
-      Stop: likewise.
+      FailedLanesError: as `Experiment.run`.
+      Stop: as `Experiment.run`.
     """
     path = None if folder is None else paths.as_path(folder)
     with processes.adopt(hooks.Stop, FailedLanesError):
