@@ -1,4 +1,4 @@
-"""Counts the seconds that XLA compiles programs which JAX's cache does not have yet."""
+"""Counts the seconds in which XLA compiles programs that JAX's cache does not have yet."""
 
 import threading
 from types import TracebackType
@@ -14,7 +14,7 @@ _COMPILED = '/jax/core/compile/backend_compile_duration'
 class CompileClock:
     """Counts compile seconds while its context is open.
 
-    A later process finds in the cache what was compiled here, so it does not spend these seconds.
+    A later process finds the programs in the cache, so it does not spend these seconds again.
 
     Attributes:
       seconds: sum over all threads.
@@ -43,7 +43,7 @@ class CompileClock:
         jax.monitoring.unregister_event_duration_listener(self._note_duration)
 
     def _note_event(self, event: str, **kwargs: str | int) -> None:
-        """Notes whether this thread compiles what the cache does not have."""
+        """Notes whether this thread compiles a program that the cache does not have."""
         if event == _REQUEST:
             self._thread.is_missing = True
         elif event == _HIT:

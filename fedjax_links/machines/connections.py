@@ -1,12 +1,12 @@
-"""Connects the processes of a run to the first one, so that each learns what the others do.
+"""Connects the processes of a run to process 0, so that each learns what the others do.
 
-Once a process is gone, the devices' common computations may wait, raise or abort. So all messages
-of processes take these connections. A process that finds another one gone prints a line and ends
-itself, wherever it is waiting.
+Once a process is gone, computations that devices of several processes share may wait, raise or
+abort. So all messages between processes take these connections. A process that finds another
+process gone prints a line and ends itself, wherever it is waiting.
 
-Anybody who reaches the port of process 0 can join as one of the processes: nothing proves who it
-is. So process 0 listens only on the addresses of the coordinator's name, and takes messages of
-bounded size. It hangs up on anybody who does not greet as a process of this package does.
+Anybody who reaches the port of process 0 can join as one of the processes, as nothing proves who
+connects. So process 0 listens only on the addresses of the coordinator's name, and takes messages
+of bounded size. It hangs up on anybody who does not greet as a process of this package does.
 """
 
 import contextlib
@@ -30,28 +30,28 @@ _JOIN_SECONDS = 300  # in which all processes must start
 _NOTE_SECONDS = 10  # after which a process says that it waits for process 0
 _NAME_SECONDS = 60  # in which a machine that starts, such as a pod, must have a name
 _SILENT_SECONDS = 40
-"""A machine that does not answer for so long counts as gone.
+"""Seconds after which a machine that does not answer counts as gone.
 
-The machine of a process that is merely stopped still answers."""
+If a process is merely stopped, its machine still answers."""
 _KEEPING_ALIVE = {
     'KEEPIDLE': _SILENT_SECONDS // 4,
     'KEEPINTVL': _SILENT_SECONDS // 8,
     'KEEPCNT': 6,
     'USER_TIMEOUT': 1000 * _SILENT_SECONDS,
 }
-"""Options of TCP by which machines check that the other one answers, on systems that have them."""
+"""TCP options by which a machine checks that the machine at the other end still answers."""
 _SIZE = struct.Struct('>q')  # of a message
 _LEFT = -1  # in place of a size: the sender leaves with all others
 _GONE = -2  # in place of a size: process i is gone, as -2 - i
 _HELLO = struct.Struct('>12sqq')  # a greeting: _NAME, index, number of processes
 _NAME = b'fedjax_links'
 _WELCOME = b'+'  # the answer to a greeting
-_GREETING_SECONDS = 2  # for what comes as soon as a process is connected
+_GREETING_SECONDS = 2  # in which a greeting must come once a process has connected
 _LARGEST = 2**28  # bytes of a message; more than any process sends
 
 
 class Connections:
-    """Holds the connections of one process: of process 0 to all others, or to process 0.
+    """Holds the connections of this process: process 0's to all others, or another's to process 0.
 
     Attributes:
       process_id: index of this process.
@@ -66,7 +66,7 @@ class Connections:
         Args:
           process_id: index of this process.
           count: number of processes.
-          sockets: by process.
+          sockets: the connections, by the index of the process at the other end.
         """
         self.process_id = process_id
         self.are_over = False
@@ -100,7 +100,7 @@ class Connections:
         """Ends the exchange.
 
         Args:
-          together: whether all processes do so now. If not, this one is gone for the others.
+          together: whether all processes leave now. If not, this process is gone for the others.
         """
         self.are_over = True
         for process, connection in self._sockets.items():
@@ -111,7 +111,7 @@ class Connections:
                     connection.shutdown(socket.SHUT_RDWR)
 
     def _send(self, process: int, content: bytes, *, patience: float = -1) -> None:
-        """Sends to a process; if it is gone, the thread that listens to it finds out."""
+        """Sends to a process. If the process is gone, the thread that listens to it finds out."""
         if self._sending[process].acquire(timeout=patience):
             with contextlib.suppress(OSError):
                 self._sockets[process].sendall(content)
@@ -135,9 +135,9 @@ class Connections:
             self._end(gone)
 
     def _end(self, gone: int) -> NoReturn:
-        """Sends the others which process is gone, and ends this one.
+        """Tells the other processes which process is gone, and ends this process.
 
-        It exits at once, as the main thread may wait for something that cannot be interrupted.
+        The exit is immediate, as the main thread may be waiting without a way to interrupt it.
         """
         self._ending.acquire()
         try:
@@ -156,16 +156,16 @@ class Connections:
 
 
 def meet(host: str, port: int, process_id: int, count: int) -> Connections:
-    """Waits for all processes.
+    """Connects this process to process 0, and waits until all processes have connected.
 
     Args:
-      host: where process 0 listens, and nowhere else (`ports.addresses`).
-      port: likewise.
+      host: name or address on whose addresses alone process 0 listens (`ports.addresses`).
+      port: on which process 0 listens.
       process_id: index of this process.
       count: number of processes.
 
     Raises:
-      ValueError: if they do not come within minutes, or process 0 cannot be reached there.
+      ValueError: if the others do not come within minutes, or process 0 cannot be reached.
     """
     deadline = time.monotonic() + _JOIN_SECONDS
     if process_id:
@@ -177,7 +177,7 @@ def meet(host: str, port: int, process_id: int, count: int) -> Connections:
 
 
 def _keep_alive(connection: socket.socket) -> None:
-    """Makes machines check that the other one answers."""
+    """Makes this machine check that the machine at the other end still answers."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPING_ALIVE.items():
@@ -187,26 +187,27 @@ def _keep_alive(connection: socket.socket) -> None:
 
 
 def relay(host: str, port: int) -> int:
-    """Opens a port that leads to another machine's, and hides that the other one hangs up.
+    """Opens a local port that leads to a port of another machine, and hides that it hangs up.
 
-    JAX aborts a process whose connection to the service in the first one ends.
+    JAX has a service in process 0, and aborts a process whose connection to that service ends. With
+    the relay, the connection of JAX stays open.
 
     Args:
       host: the other machine.
-      port: of the other.
+      port: on the other machine.
 
     Returns:
-      The port here.
+      The local port.
     """
     server = socket.create_server(('127.0.0.1', 0))
-    pairs = []  # which keeps their sockets open
+    pairs = []  # The list keeps the sockets open.
 
     def serve() -> None:
         while True:
             near, _ = server.accept()
             try:
                 far = socket.create_connection((host, port))
-            except OSError:  # whoever connects tries again
+            except OSError:  # The process that connects will try again.
                 near.close()
                 continue
             pairs.append((near, far))
@@ -236,7 +237,7 @@ def _accept_others(
                 if process_id is None:
                     connection.close()
                     continue
-                if process_id in sockets:  # it has been started again
+                if process_id in sockets:  # The process has been started again.
                     sockets[process_id].close()
                 _keep_alive(connection)
                 sockets[process_id] = connection
@@ -282,9 +283,9 @@ def _read_greeting(connection: socket.socket, count: int) -> int | None:
         if name != _NAME or not 1 <= process_id < max(count, its_count):
             return None
         connection.settimeout(None)
-        # Also to one that expects another number, or it would try again when this one has ended.
+        # A process that expects another number is welcomed too. Otherwise it would keep trying.
         connection.sendall(_WELCOME)
-    except (OSError, struct.error):  # it is silent, or sends too little
+    except (OSError, struct.error):  # The other side is silent, or sends too little.
         return None
     if its_count != count:
         value = f'{count} in process 0 and {its_count} in process {process_id}'
@@ -296,7 +297,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     """Reads ``size`` bytes; fewer if the sender hangs up.
 
     Raises:
-      OSError: if they do not come in time.
+      OSError: if the bytes do not come in time.
     """
     content = b''
     deadline = time.monotonic() + _GREETING_SECONDS
@@ -312,9 +313,9 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 def _reach_first(
     host: str, port: int, greeting: bytes, deadline: float
 ) -> socket.socket:
-    """Returns the connection of any other process to the first one, which has welcomed it.
+    """Returns the connection of this process, which is not process 0, to process 0.
 
-    It tries again if the first one hangs up, as on a process that stood still before it greeted.
+    If process 0 hangs up, this process tries again. Process 0 does so if a greeting comes late.
     """
     note_at = time.monotonic() + _NOTE_SECONDS
     while True:
@@ -330,7 +331,7 @@ def _reach_first(
                 raise errors.invalid('coordinator', requirement, value) from None
             if now > note_at:
                 note_at = math.inf
-                # It may be the second process of an index, which is never answered.
+                # This may be a second process with the same index, which is never answered.
                 print(
                     f'waiting for process 0 at {value} (it answers until all have joined, one '
                     'process for each process_id)',

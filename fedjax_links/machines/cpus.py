@@ -12,10 +12,10 @@ import zlib
 from pathlib import Path
 
 _INFO = Path('/proc/cpuinfo')
-# What that file calls the model of a core on x86 and POWER. ARM has two numbers in place of it.
+# The names of a core's model in that file, on x86 and POWER. ARM has two numbers instead.
 _MODELS = ('model name', 'cpu')
 _ARM_NUMBERS = ('CPU implementer', 'CPU part')
-# The list of instructions on x86 and on ARM.
+# The names of the list of instructions in that file, on x86 and on ARM.
 _INSTRUCTIONS = ('flags', 'Features')
 # Beginnings of the names of vector instructions.
 _VECTORS = ('avx', 'amx', 'fma', 'f16c', 'asimd', 'sve', 'bf16', 'i8mm')
@@ -50,7 +50,7 @@ def num_threads() -> int:
 
 
 def portable_variables() -> dict[str, str]:
-    """Returns the variables that make what this process computes the same on many machines.
+    """Returns environment variables with which many machines compute the same bits.
 
     Programs use no instructions beyond AVX2, and one thread computes each product. A GPU takes
     neither atomic sums nor the kernels that it finds fastest. Other flags for XLA stay as they are
@@ -62,7 +62,7 @@ def portable_variables() -> dict[str, str]:
 
 
 def xla_flags() -> list[str]:
-    """Returns the flags of ``XLA_FLAGS`` that have an effect: of each name the last one."""
+    """Returns the flags of ``XLA_FLAGS`` that have an effect: the last flag of each name."""
     flags = os.environ.get('XLA_FLAGS', '').split()
     return list({flag.partition('=')[0]: flag for flag in flags}.values())
 
@@ -76,7 +76,7 @@ def is_portable() -> bool:
 
 
 def cache_folder(*names: str) -> Path:
-    """Returns a folder of the user's cache, which may not exist, for what can be made again.
+    """Returns the path of a folder in the user's cache, for files that can be made again.
 
     Raises:
       FileNotFoundError: for a user without a home, as in a container with an unknown user.
@@ -105,8 +105,9 @@ def kind() -> str:
 def fingerprint() -> dict[str, object]:
     """Returns the properties of the CPU that decide how sums are rounded, as plain values.
 
-    They are its model, its vector instructions and the number of threads that share a loop. With
-    `portable_variables` the model is ``'portable'`` on all machines.
+    The properties are the architecture, the model, the vector instructions and the number of
+    threads that share a loop. With `portable_variables`, all machines have the model
+    ``'portable'``.
     """
     known = {'architecture': platform.machine(), 'threads': num_threads()}
     if is_portable():
@@ -118,8 +119,8 @@ def fingerprint() -> dict[str, object]:
 
 
 def _model(info: dict[str, str]) -> str:
-    """Returns the model of a core from its properties, else as Python knows it."""
-    # Some ARM cores also have a name, which is that of the architecture.
+    """Returns the model of a core from the core's properties, else as Python reports it."""
+    # Some ARM cores also have a model name, but it only names the architecture.
     if all(name in info for name in _ARM_NUMBERS):
         return ' '.join(info[name] for name in _ARM_NUMBERS)
     return next((info[name] for name in _MODELS if name in info), platform.processor())

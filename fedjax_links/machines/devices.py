@@ -1,10 +1,11 @@
 """Chooses devices, and the device slots that programs run on.
 
-A slot is a device, or a mesh of several. The slots of a CPU are threads that start programs on its
-first device. So cores work at the same time on one compiled program and one copy of the data.
+A slot is one device, or a mesh of several devices that share each round's clients. On a CPU, slots
+are threads that start programs on its first device. So cores work at the same time on one compiled
+program and one copy of the data.
 
-Each slot runs whole lanes, all by the same program. A program partitioned over the slots would
-round differently, so results would depend on the number of slots.
+Each slot runs whole lanes, all by the same program. A lane is one simulation. A program partitioned
+over the slots would round differently, so results would depend on the number of slots.
 """
 
 import contextlib
@@ -31,8 +32,8 @@ Devices = int | Sequence[jax.Device] | None
 def split_cpu(count: int) -> None:
     """Makes JAX show a CPU as several devices, for a mesh; to be called before JAX is used.
 
-    It changes neither the environment's settings (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) nor the
-    devices of a process that has used JAX.
+    If the environment sets the number (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``), or if the process
+    has used JAX, nothing changes.
 
     Args:
       count: how many devices.
@@ -49,7 +50,7 @@ def local() -> list[jax.Device]:
     """Returns the devices of this process.
 
     Raises:
-      ValueError: if JAX finds none of the platform that it is told to use.
+      ValueError: if JAX finds no device of the platform that it is told to use.
     """
     try:
         devices: list[jax.Device] = jax.local_devices()
@@ -70,7 +71,7 @@ def choose(devices: Devices = None) -> list[jax.Device]:
       devices: devices, or their number; all devices of this process by default.
 
     Raises:
-      ValueError: for more devices than there are, or anything that is no device of this process.
+      ValueError: for more devices than there are, or for anything but devices of this process.
     """
     available = local()
     if devices is None:
@@ -94,10 +95,10 @@ def choose(devices: Devices = None) -> list[jax.Device]:
 
 
 def mesh(devices: Devices = None) -> jax.sharding.Mesh:
-    """Makes a mesh for `simulation.simulate`, whose devices share work and client tables.
+    """Makes a mesh for `simulation.simulate`. Its devices share the work and the client tables.
 
     Args:
-      devices: how many devices of this process, or which; all by default.
+      devices: devices of this process, or their number; all by default.
 
     Returns:
       A mesh with the axis ``'clients'``.
@@ -113,8 +114,8 @@ class DeviceSlot:
     """Describes what a lane runs on: a device, a thread of a CPU, or a mesh of several devices.
 
     Attributes:
-      devices: at least one; those of a mesh may be of other processes, too.
-      is_mesh: whether they share the clients of each round; one device may be a mesh.
+      devices: at least one device. A mesh may have devices of other processes, too.
+      is_mesh: whether the devices share the clients of each round; one device may be a mesh.
       thread: the number of the thread that starts programs, if several slots are on one device;
         None for the thread of the caller.
     """
@@ -131,7 +132,7 @@ class DeviceSlot:
 
     @property
     def num_copies(self) -> int:
-        """Returns how many copies of the data that `put` takes lie in one memory."""
+        """Returns how many copies of data lie in one memory after `put`."""
         if self.first_device.platform != 'cpu':
             return 1
         return sum(
@@ -171,8 +172,8 @@ class DeviceSlot:
     def start(self, program: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
         """Starts a compiled program, and does not wait for its end.
 
-        A CPU runs the programs of one thread one after the other, and those of several threads at
-        the same time.
+        A CPU runs programs that one thread starts one after the other. Programs that several
+        threads start run at the same time.
         """
         if self.thread is None:
             return program(*arguments)
@@ -182,8 +183,8 @@ class DeviceSlot:
         """Puts arrays on the devices of the slot.
 
         Args:
-          values: the arrays, which all processes of a mesh have.
-          shardings: how a mesh divides each array; by default each device holds all of it.
+          values: the arrays. If a mesh has several processes, each of them has the arrays.
+          shardings: how a mesh divides each array; by default, each device holds the whole array.
         """
         if self.sharding is None:
             return jax.device_put(values, self.first_device)
@@ -193,7 +194,7 @@ class DeviceSlot:
 
 
 def _put_on_mesh(a: Any, sharding: jax.sharding.NamedSharding) -> Array:
-    """Puts an array, or the rows of it that this process has, on the devices of a mesh."""
+    """Puts an array, or this process's rows of the array, on the devices of a mesh."""
 
     def shard_of(index: Any) -> Any:
         if sharding.is_fully_replicated:
@@ -220,7 +221,7 @@ def mesh_size(text: str | None) -> int | None:
       At least 1; None for no mesh.
 
     Raises:
-      ValueError: for another axis, or what is no number.
+      ValueError: for another axis, or if the size is no number.
     """
     if text is None:
         return None
@@ -236,15 +237,15 @@ def device_slots(
     """Returns the slots on which lanes run at the same time: devices, CPU threads or meshes.
 
     Args:
-      devices: devices, or their number; by default those of one mesh, or all of this process. On a
-        CPU, the number of threads on its first device, by default one for each core.
-      mesh_size: devices of a mesh, a divisor of their number; None for no mesh. Processes that
-        have joined share one mesh.
+      devices: devices of this process, or a number. By default all devices, or with a mesh as many
+        as it has. On a CPU without a mesh, the number of threads, by default one for each core.
+      mesh_size: how many devices each mesh has, a divisor of their number; None for no mesh.
+        Processes that have joined share one mesh.
       one_thread: whether a CPU has one thread by default. For callers whose other processes use
         the cores, or whose programs run several lanes side by side.
 
     Returns:
-      At least one.
+      The slots, at least one.
 
     Raises:
       ValueError: as `choose`, or if meshes of this size do not fill the devices.

@@ -39,7 +39,7 @@ def present() -> dict[str, object]:
 
 
 def fingerprint() -> dict[str, object]:
-    """Returns what decides whether two machines give the same bits, as plain values."""
+    """Returns what two machines must have in common to give the same bits, as plain values."""
     device = jax.devices()[0]
     flags = sorted(cpus.xla_flags())
     return {
@@ -54,12 +54,12 @@ def fingerprint() -> dict[str, object]:
 
 
 def version() -> str:
-    """Returns the version of this package, which need not be installed."""
+    """Returns the version of this package, even if the package is not installed."""
     return str(importlib.import_module('fedjax_links').__version__)
 
 
 def warnings() -> list[str]:
-    """Returns the mistakes that this compiler is known to make on this backend."""
+    """Returns the mistakes that the installed compiler is known to make on this backend."""
     version = metadata.version('jaxlib')
     numbers = tuple(int(part) for part in version.split('.')[:3] if part.isdecimal())
     if jax.default_backend() != 'gpu' or numbers >= _FIXED_VERSION:

@@ -1,7 +1,7 @@
 """Runs lanes, which are independent simulations, on several device slots.
 
-All groups have equally many lanes. One compiled program serves all groups of a device, and all
-threads of a CPU.
+Lanes are divided into groups of equally many lanes. One compiled program serves all groups of a
+device, and all threads of a CPU.
 """
 
 import itertools
@@ -39,7 +39,8 @@ def scan_first(
       max_count: K.
 
     Returns:
-      The carry after them, and the outputs, leaves [K, ...]; zero for steps that did not run.
+      The carry after the last step that ran; and the outputs, leaves [K, ...], zero for steps that
+      did not run.
     """
     # Both calls have the same types, so that the step is traced once.
     step = jax.jit(step, inline=True)
@@ -78,11 +79,11 @@ def in_one_program(
       fn: ``(a lane's inputs, shared) -> outputs``.
       lanes: leaves [W, ...].
       shared: the argument that all lanes share.
-      count: how many of the W lanes to run; side by side, all of them run.
-      side_by_side: whether they run side by side.
+      count: how many of the W lanes to run. Side by side, all W lanes run.
+      side_by_side: whether the lanes run side by side.
 
     Returns:
-      Leaves [W, ...]; those of lanes that did not run are zero.
+      The outputs, leaves [W, ...], zero for lanes that did not run.
     """
     if side_by_side:
         return jax.vmap(fn, in_axes=(0, None))(lanes, shared)
@@ -104,7 +105,7 @@ def spread(
     *,
     side_by_side: bool,
 ) -> Callable[[], PyTree]:
-    """Compiles lanes for the device slots that they run on.
+    """Compiles a program of lanes for the device slots that the lanes run on.
 
     Args:
       fn: as in `in_one_program`.
@@ -112,12 +113,12 @@ def spread(
       shared: the argument that all lanes share; each device gets one copy.
       slots: device slots, at least one, none of them a mesh.
       shape: leading axes of the outputs, with L entries in all.
-      side_by_side: whether the lanes of a group run side by side. Groups, one for each slot, are
-        then halved until they fit into memory.
+      side_by_side: whether the lanes of a group run side by side. There is a group for each slot.
+        If lanes run side by side, groups are halved until they fit into memory.
 
     Returns:
       A function without arguments that runs the lanes, on all slots at the same time. It returns
-      leaves [*shape, ...] on the first device, and waits for them if there are several groups.
+      leaves [*shape, ...] on the first device. If there are several groups, it waits for them.
     """
     num_lanes = math.prod(shape)
     free = memory.available_bytes()
@@ -172,7 +173,7 @@ def spread(
     def run_all() -> PyTree:
         outputs = []
         for first, slot in zip(range(0, num_lanes, width), itertools.cycle(slots)):
-            # `run` finds its compiled program. Unlike that, it can name the origin of a NaN.
+            # `run` finds the compiled program, but unlike that it can name the origin of a NaN.
             program = run if slot.thread is None else programs[slot.first_device]
             inputs = group_inputs(slot.first_device, first)
             outputs.append(slot.start(program, *inputs))
@@ -188,7 +189,7 @@ def spread(
 
 
 def _compile(lowered: Sequence[jax.stages.Lowered]) -> list[jax.stages.Compiled]:
-    """Compiles programs at the same time; a single one in this thread."""
+    """Compiles programs at the same time; a single program in this thread."""
     if len(lowered) == 1:
         return [lowered[0].compile()]
     with ThreadPoolExecutor(len(lowered)) as pool:
@@ -196,7 +197,7 @@ def _compile(lowered: Sequence[jax.stages.Lowered]) -> list[jax.stages.Compiled]
 
 
 def _join(pieces: Sequence[Array], shape: tuple[int, ...]) -> Any:
-    """Joins rows of several arrays on the host, so that nothing is compiled for it."""
+    """Joins rows of several arrays on the host, which needs no compilation."""
     first = pieces[0]
     if jnp.issubdtype(first.dtype, jax.dtypes.prng_key):
         data = _join([jax.random.key_data(a) for a in pieces], shape)

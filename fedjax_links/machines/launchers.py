@@ -1,4 +1,4 @@
-"""Finds out how this process was started, from the variables that launchers of processes set."""
+"""Finds out how this process was started, from environment variables that launchers set."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fedjax_links.core import errors
 
-# JAX chooses ports from these.
+# JAX chooses ports from this one on.
 _FIRST_PORT = 61440
 _NUM_PORTS = 4096
 _PORT_OF_PODS = 55527
@@ -18,12 +18,12 @@ Variables = Mapping[str, str]
 
 
 class Started(NamedTuple):
-    """Describes a process of several.
+    """Describes this process as one of several.
 
     Attributes:
-      coordinator: ``HOST:PORT``, where process 0 listens for `processes.join` of the others;
-        None for a task of an array.
-      num_processes: K, all of them.
+      coordinator: ``HOST:PORT``, where process 0 listens for the other processes
+        (`processes.join`); None for a task of a job array.
+      num_processes: number of processes.
       process_id: index of this process, from 0.
       source: the variable that holds the index.
     """
@@ -38,10 +38,10 @@ class _Launcher(NamedTuple):
     """Names the variables of a launcher.
 
     Attributes:
-      process_id: which process this is, from 0.
-      num_processes: how many there are.
-      address: finds where process 0 listens; returns '' if no variable says it.
-      needed: a variable that must be set, too; empty for none.
+      process_id: the variable with the index of this process, from 0.
+      num_processes: the variable with the number of processes.
+      address: finds where process 0 listens; returns '' if no variable says that.
+      needed: another variable that must be set; empty for none.
     """
 
     process_id: str
@@ -51,14 +51,14 @@ class _Launcher(NamedTuple):
 
 
 class _JobArray(NamedTuple):
-    """Names the variables of a job array; those that a scheduler does not have are empty.
+    """Names the variables of a job array. A variable that a scheduler does not have is empty.
 
     Attributes:
-      task: the number of this task.
-      first: the first number.
-      last: the last number.
-      step: the difference of neighbouring numbers.
-      num_tasks: how many tasks there are.
+      task: the variable with the number of this task.
+      first: the variable with the first number of the array.
+      last: the variable with the last number.
+      step: the variable with the difference of neighbouring numbers.
+      num_tasks: the variable with the number of tasks.
     """
 
     task: str
@@ -71,15 +71,15 @@ class _JobArray(NamedTuple):
 def array_task(
     variables: Variables = os.environ, *, allow_gaps: bool = False
 ) -> Started | None:
-    """Returns which task of a job array this process is; None if it is of no array.
+    """Returns which task of a job array this process is; None if it belongs to no array.
 
     Args:
-      variables: those of this process by default.
-      allow_gaps: whether the numbers of the array may have gaps, so that an index does not tell
-        shards apart.
+      variables: of the environment; by default of this process.
+      allow_gaps: whether the numbers of the array may have gaps. Then two tasks may get the same
+        index, so the index cannot choose a shard.
 
     Raises:
-      ValueError: if they have gaps that are not allowed.
+      ValueError: if the numbers have gaps, and ``allow_gaps`` is not set.
     """
     for array in _ARRAYS:
         task = _number(variables, array.task)
@@ -106,7 +106,7 @@ def array_task(
 
 
 def _gaps(first: int, last: int | None, step: int, count: int) -> str:
-    """Describes the numbers of an array if they have gaps; empty if they have none."""
+    """Describes the numbers of an array that have gaps; empty if there are no gaps."""
     if step > 1 and last != first:
         return f'numbers from {first} to {last} in steps of {step}'
     if last is not None and last - first + 1 != count:
@@ -115,13 +115,13 @@ def _gaps(first: int, last: int | None, step: int, count: int) -> str:
 
 
 def started_as(variables: Variables = os.environ) -> Started | None:
-    """Returns which process this is; None for one that was started alone.
+    """Returns which of several processes this is; None if it was started alone.
 
     Args:
-      variables: those of this process by default.
+      variables: of the environment; by default of this process.
 
     Raises:
-      ValueError: if there are several, and nothing says where process 0 listens.
+      ValueError: if there are several processes, and nothing says where process 0 listens.
     """
     for launcher in _LAUNCHERS:
         process_id = _number(variables, launcher.process_id)
@@ -145,18 +145,18 @@ def started_as(variables: Variables = os.environ) -> Started | None:
 
 
 def _number(variables: Variables, name: str) -> int | None:
-    """Returns the number that a variable holds; None for none."""
+    """Returns the number that a variable holds; None if it holds no number."""
     text = variables.get(name, '')
     return int(text) if text.isdecimal() else None
 
 
 def _unknown_address(variables: Variables) -> str:
-    """Finds nothing: of some launchers only JAX_COORDINATOR_ADDRESS says where process 0 is."""
+    """Finds nothing, as some launchers do not say where process 0 is."""
     return ''
 
 
 def _address_of_mpirun(variables: Variables) -> str:
-    """Returns the machine of Open MPI's mpirun: its address, or since version 5 its name."""
+    """Returns the machine of Open MPI's mpirun, by address, or since version 5 by name."""
     uri = re.match(
         r'(\d+)\..*?tcp6?://(\[[^,\]]+|[^,:]+)',
         variables.get('OMPI_MCA_orte_hnp_uri', ''),
@@ -175,7 +175,7 @@ def _address_of_step(variables: Variables) -> str:
 
 
 def _address_of_pods(variables: Variables) -> str:
-    """Returns a job's first pod, where a headless service names pods: ``JOB-0.SUBDOMAIN``."""
+    """Returns a job's first pod, if a headless service names pods: ``JOB-0.SUBDOMAIN``."""
     pod, _, domain = socket.getfqdn(variables.get('HOSTNAME', '')).partition('.')
     port = variables.get('JAX_COORDINATOR_PORT', _PORT_OF_PODS)
     return f'{pod.rpartition("-")[0]}-0.{domain}:{port}' if domain else ''

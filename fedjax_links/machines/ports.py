@@ -13,8 +13,9 @@ def addresses(host: str) -> list[str]:
       host: a name or an address.
 
     Returns:
-      The addresses that others can reach; loopback only if ``host`` means it. There are none for a
-      machine that calls itself 127.0.1.1, and none for the name of a service in front of it.
+      The addresses that others can reach. Loopback is included only if ``host`` means loopback. The
+      list is empty if the machine's name stands for 127.0.1.1 here, or if ``host`` names a service
+      in front of the machine.
     """
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -49,7 +50,7 @@ def free_port(host: str) -> int:
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Opens a port on the addresses of a name; on all addresses if it has none."""
+    """Opens a port on this machine's addresses of a name; without any, on all its addresses."""
     servers: list[socket.socket] = []
     for address in addresses(host):
         family = socket.AF_INET6 if ':' in address else socket.AF_INET

@@ -1,9 +1,9 @@
-"""Keeps several processes in step that run the same program; the first one leads.
+"""Keeps several processes in step that run the same program; process 0 leads.
 
-All processes must make the same calls in the same order, or all of them wait for ever. So none
-decides by what it alone sees (a clock, a full disk, free memory, a signal). Each answers, and all
-decide by the same answers. If one process fails, the others notice that its connection is gone, and
-end (`connections`).
+All processes must make the same calls in the same order, or all processes wait for ever. So no
+process decides by what it alone sees (a clock, a full disk, free memory, a signal). Each process
+gives an answer, and all processes decide by the same answers. If a process fails, the others notice
+that its connection is gone, and end (`connections`).
 """
 
 import atexit
@@ -26,10 +26,10 @@ from fedjax_links.machines import connections, ports
 
 _T = TypeVar('_T')
 _MISTAKES = errors.InvalidError, errors.MissingPackageError
-# The first byte of a message says which it holds.
+# The first byte of a message says whether it holds an answer or a mistake.
 _HAS_ANSWER = b'+'
 _HAS_MISTAKE = b'-'
-_NOTICE_SECONDS = 5  # in which the others learn that a process has ended
+_NOTICE_SECONDS = 5  # in which other processes learn that a process has ended
 _HEARTBEAT_SECONDS = 10**6  # JAX aborts all processes if one stands still for longer
 _LARGEST_PORT = 65_535
 _NAME_BYTES = 255  # the longest name of a machine
@@ -46,15 +46,15 @@ def join(
 
     Args:
       coordinator: where process 0 listens, ``HOST:PORT``; None for a process alone.
-      num_processes: K, all of them.
-      process_id: index of this process, from 0; process 0 leads.
+      num_processes: number of processes; None for a process alone.
+      process_id: index of this process, from 0; process 0 leads. None for a process alone.
 
     Returns:
-      A context in which they are joined. It waits for all of them when it is entered, and when it
-      is left. It does nothing for a process alone.
+      A context in which the processes are joined. To enter or to leave the context, each process
+      waits for all others. The context does nothing for a process alone.
 
     Raises:
-      ValueError: if one is given without the others, or is out of range.
+      ValueError: if an argument is given without the others, or is out of range.
     """
     if coordinator is None or num_processes is None or process_id is None:
         _check_all_are_missing(
@@ -83,16 +83,16 @@ def adopt(*common_errors: type[Exception]) -> AbstractContextManager[None]:
     """Joins the processes that the caller connected by `jax.distributed.initialize`, for a run.
 
     Args:
-      *common_errors: kinds of errors that all processes raise together. They leave the context as
-        after a return, so a caller may catch one and continue. After any other error a process is
-        gone for the others.
+      *common_errors: kinds of errors that all processes raise together. After such an error the
+        processes leave the context together, so a caller may catch the error and continue. After
+        any other error, a process is gone for the others.
 
     Returns:
-      A context in which they are joined, as that of `join`. It does nothing for a process alone, or
-      if they are joined already.
+      A context in which the processes are joined, as by `join`. It does nothing for a process
+      alone, or if the processes are joined already.
 
     Raises:
-      ValueError: if the processes cannot reach the first one.
+      ValueError: if the processes cannot reach process 0.
     """
     are_joined = _open is not None and not _open.are_over
     if are_joined or not jax.distributed.is_initialized() or jax.process_count() == 1:
@@ -103,7 +103,7 @@ def adopt(*common_errors: type[Exception]) -> AbstractContextManager[None]:
 
 
 def _meeting_point() -> tuple[str, int]:
-    """Agrees on a name and a port of process 0; all processes call it together."""
+    """Agrees on a name and a port of process 0; all processes call this function together."""
     from jax.experimental import multihost_utils
 
     encoded = socket.gethostname().encode()[:_NAME_BYTES].ljust(_NAME_BYTES, b'\0')
@@ -119,7 +119,7 @@ def _meeting_point() -> tuple[str, int]:
 
 
 def _check_all_are_missing(**arguments: object) -> None:
-    """Raises for the first argument that is None if another one is not."""
+    """Raises if some arguments are None and others are not, naming the first that is None."""
     missing = [name for name, value in arguments.items() if value is None]
     if len(missing) < len(arguments):
         others = ' and '.join(name for name in arguments if name != missing[0])
@@ -138,8 +138,8 @@ def _joined(
     """Connects this process to the others while the context is open.
 
     Args:
-      host: where process 0 listens.
-      port: likewise.
+      host: name or address on which process 0 listens.
+      port: on which process 0 listens.
       count: number of processes.
       process_id: index of this process.
       initialize: connects JAX; None if the caller has done so.
@@ -159,7 +159,7 @@ def _joined(
         _open.leave(together=True)
     except BaseException as error:
         if isinstance(error, jax.errors.JaxRuntimeError):
-            # If the cause is that another process has ended, this one is ended while it waits.
+            # If the cause is that another process has ended, this process is ended while it waits.
             time.sleep(_NOTICE_SECONDS)
         if not _open.are_over:
             _open.leave(together=False)
@@ -172,12 +172,12 @@ def _joined(
 
 
 def _initialize_jax(host: str, count: int, process_id: int) -> None:
-    """Starts JAX's own service in the first process, and connects the others to it."""
+    """Starts JAX's own service in process 0, and connects the other processes to the service."""
     jax.config.update('jax_enable_preemption_service', False)  # it would take SIGTERM
     port = broadcast_from_leader(lambda: ports.free_port(host))
     options: dict[str, Any] = {'heartbeat_timeout_seconds': _HEARTBEAT_SECONDS}
     if process_id:
-        # JAX aborts a process whose connection ends. The relay hides that from it.
+        # JAX aborts a process whose connection ends. The relay hides such an end from JAX.
         address = f'127.0.0.1:{connections.relay(host, port)}'
     else:
         addresses = ports.addresses(host)
@@ -189,7 +189,7 @@ def _initialize_jax(host: str, count: int, process_id: int) -> None:
 
 
 def _exit_status(error: BaseException) -> int:
-    """Returns the status of a process that ends alone: 2 for a user's mistake, 1 for a bug."""
+    """Returns the exit status of a process that ends alone: 2 for a user's mistake, else 1."""
     status = error.code if isinstance(error, SystemExit) else None
     if isinstance(status, int):
         return status
@@ -211,7 +211,7 @@ def are_several() -> bool:
 
 
 def is_leader() -> bool:
-    """Returns whether this process leads and writes files; a process alone does."""
+    """Returns whether this process leads and writes files. A process alone leads itself."""
     return _open is None or _open.process_id == 0
 
 
@@ -219,14 +219,15 @@ def all_gather(answer: Callable[[], bytes]) -> list[bytes]:
     """Returns the answers of all processes, in each of them.
 
     Args:
-      answer: makes the answer of this process. It is the only one if it is alone, or if the
-        others have left.
+      answer: makes the answer of this process.
 
     Returns:
-      The answers, in the order of the processes.
+      The answers, in the order of the processes. If this process is alone, or if the processes have
+      left the exchange, only its own answer.
 
     Raises:
-      ValueError: in all processes, if one of them raises it; then all have left.
+      ValueError: in all processes, if ``answer`` raises it in any process. Then all processes have
+        left the exchange.
     """
     if _open is None or _open.are_over:
         return [answer()]
@@ -236,7 +237,7 @@ def all_gather(answer: Callable[[], bytes]) -> list[bytes]:
             message = _HAS_ANSWER + answer()
     except _MISTAKES as error:
         if _open.are_over:
-            # A call inside of `answer` has already sent it to all processes.
+            # A call inside of `answer` has already sent the mistake to all processes.
             raise
         mistake = error
         message = _HAS_MISTAKE + json.dumps(error.args, default=str).encode()
@@ -249,7 +250,7 @@ def all_gather(answer: Callable[[], bytes]) -> list[bytes]:
 
 
 def _mistake_of(content: bytes) -> Exception:
-    """Makes the mistake of another process from its message."""
+    """Makes the error that another process raised from the message of that process."""
     arguments = json.loads(content)
     if len(arguments) > 1:
         return errors.InvalidError(*arguments)
@@ -257,10 +258,10 @@ def _mistake_of(content: bytes) -> Exception:
 
 
 def broadcast_from_leader(answer: Callable[[], Any]) -> Any:
-    """Returns the leader's answer in all processes, as JSON holds it.
+    """Returns the leader's answer in all processes, after a passage through JSON.
 
     Args:
-      answer: makes the answer, plain values; it is called in the leader alone.
+      answer: makes the answer, which has plain values. It is called in the leader alone.
 
     Raises:
       ValueError: as `all_gather`.
@@ -269,7 +270,9 @@ def broadcast_from_leader(answer: Callable[[], Any]) -> Any:
 
 
 def broadcast_bytes(read: Callable[[], bytes]) -> bytes:
-    """Returns what the leader reads, in all processes; messages are bounded, so in pieces.
+    """Returns the bytes that the leader reads, in all processes.
+
+    Messages are of bounded size, so the bytes are sent in pieces.
 
     Args:
       read: reads the bytes; it is called in the leader alone.
@@ -277,7 +280,7 @@ def broadcast_bytes(read: Callable[[], bytes]) -> bytes:
     Raises:
       ValueError: as `all_gather`.
     """
-    content = b''  # stays empty in all but the leader
+    content = b''  # stays empty except in the leader
 
     def first_piece() -> bytes:
         nonlocal content
@@ -298,13 +301,13 @@ def broadcast_bytes(read: Callable[[], bytes]) -> bytes:
 
 
 def run_in_all(do: Callable[[], _T]) -> _T:
-    """Calls a function in all processes, and continues only if none of them raises.
+    """Calls a function in all processes, and continues only if no call raises.
 
     Args:
       do: the function.
 
     Returns:
-      What it returns in this process.
+      What ``do`` returns in this process.
 
     Raises:
       ValueError: as `all_gather`.
