@@ -9,7 +9,7 @@ _TEMPORARY = re.compile(r'\.(.+)\.\d+-[0-9a-f]{8}\.partial')
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replaces a file, so that a crash leaves either its old or its new content whole."""
+    """Replaces a file; after a crash it holds either the whole old or the whole new content."""
     temporary = temporary_name(path)
     try:
         with temporary.open('wb') as file:
@@ -19,7 +19,7 @@ def write(path: Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    # Without this, a power cut can lose the renaming though the content is on the disk.
+    # Without this sync, a power cut can lose the renaming though the content is on the disk.
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -28,7 +28,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def temporary_name(path: Path) -> Path:
-    """Returns a path in the folder of a file that no other process or thread uses."""
+    """Returns a path beside a file; no other process or thread gets the same path."""
     unique = f'{os.getpid()}-{secrets.token_hex(4)}'
     return path.with_name(f'.{path.name}.{unique}.partial')
 
@@ -39,9 +39,10 @@ def is_temporary(path: Path) -> bool:
 
 
 def remove_temporaries(folder: Path, name: str) -> None:
-    """Removes what killed processes left of a file in a folder.
+    """Removes temporary files of the file ``name`` that killed processes left in a folder.
 
-    The caller has locked the file: temporary files of a process that is still writing go as well.
+    The caller must have locked the file, as temporary files that another process still writes are
+    removed too.
     """
     for path in folder.glob('.*.partial'):
         temporary = _TEMPORARY.fullmatch(path.name)

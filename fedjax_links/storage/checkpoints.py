@@ -1,16 +1,16 @@
-"""Saves a lane as one file: its state, its labels, and its lines of metrics so far.
+"""Saves a lane, one simulation of a run, as a file: state, labels, and lines of metrics so far.
 
-The file is written completely or not at all, and read only if no bit of it has changed: it is an
-npz with a checksum (`checksummed_npz`). Nothing is unpickled. Its entries are
+The file is written completely or not at all, and read only if no bit of it has changed. It is an
+npz with a checksum (`checksummed_npz`). Nothing is unpickled. The entries of the file are
 
 * ``about``: metadata as JSON. Its ``leaves`` name the path and the kind of each leaf of the state.
 * ``lines``: the lines of metrics.
-* ``00000``, ``00001``, ...: the leaves of the state. The kind says how to read an entry: ``''`` as
-  it is, a dtype such as ``'bfloat16'`` from its bits, and ``'key:<impl>'`` as a typed random key.
+* ``00000``, ``00001``, ...: the leaves of the state. An entry of kind ``''`` is read unchanged, a
+  dtype such as ``'bfloat16'`` from the bits, and ``'key:<impl>'`` as a typed random key.
 
-If several processes divide a state, each first writes its rows of client tables as a part,
+If several processes divide a state, each process first writes its rows of client tables as a part,
 ``<save>.part<k>.npz``, with entries of the same names. ``about`` then has the digest and the rows
-of each part, so a save without one of them is damaged.
+of each part. So a save that lacks a part is damaged.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ _ABOUT = 'about'
 _LINES = 'lines'
 _LEAVES = 'leaves'
 PARTS = 'parts'
-"""The metadata that a divided save has: of each part what `write_part` returned, in order."""
+"""The metadata of a divided save: for each part, in order, what `write_part` returned."""
 _DIGEST = 'sha256'
 _KEY_PREFIX = 'key:'
 _PLAIN_KINDS = 'biufc'
@@ -56,10 +56,10 @@ def pack(
     """Returns the content of a save.
 
     Args:
-      state: leaves are arrays of any dtype, typed keys, or `mesh_layouts.LocalRows`, which parts
-        hold. None for a lane that no run will resume.
-      metadata: what else the file says, plain values. With parts, `PARTS` among them.
-      lines: of metrics, each with its line break.
+      state: leaves are arrays of any dtype, typed keys, or `mesh_layouts.LocalRows`, whose rows the
+        parts hold. None for a lane that no run will resume.
+      metadata: further plain values. If there are parts, it has `PARTS`.
+      lines: of metrics, each with a line break.
     """
     leaves: list[dict[str, str]] = []
     arrays: dict[str, np.ndarray] = {}
@@ -87,7 +87,7 @@ def write_part(path: Path, index: int, state: PyTree) -> Section:
     """Writes the rows of a divided state that this process holds.
 
     Args:
-      path: of the save, which is written after all parts.
+      path: of the save. The save itself is written after all parts.
       index: of the part.
       state: as in `pack`.
 
@@ -130,8 +130,8 @@ def remove_partial_files(folder: Path, lane: str | None = None) -> None:
     """Removes files of lanes that a killed process has left unfinished.
 
     Args:
-      folder: of saves. This process has locked it, or the lane.
-      lane: whose saves; by default those of all lanes.
+      folder: of saves. This process has locked the folder, or the lane.
+      lane: the lane whose files are removed; by default all lanes.
     """
     pattern = '*' if lane is None else glob.escape(lane)
     for file in folder.glob(f'.{pattern}@*'):
@@ -158,7 +158,7 @@ def read(path: Path, *, verify: bool = True) -> tuple[Section, list[str]]:
 
     Args:
       path: of the file.
-      verify: whether to verify the checksums of the file and its parts, which reads all of them.
+      verify: whether to verify the checksums of the file and its parts, which reads them in full.
 
     Returns:
       The metadata, and the lines of metrics.
@@ -187,17 +187,17 @@ def load(
 
     Args:
       path: of the file.
-      like: a tree of arrays or shapes. The state must have its structure, shapes and dtypes.
+      like: a tree of arrays or shapes. The state must have the same structure, shapes and dtypes.
       content: of the file, if it was read before; only parts are then read from the disk.
-      local_rows: ``number of clients -> (first row, one past the last)``, which rows to read of
-        divided leaves, as `mesh_layouts.LocalRows`. By default all rows are read, as arrays.
+      local_rows: ``number of clients -> (first row, one past the last)``: which rows of divided
+        leaves to read, as `mesh_layouts.LocalRows`. By default all rows are read, as arrays.
 
     Returns:
-      The tree.
+      The state.
 
     Raises:
       DamagedError: if the file is missing or was changed.
-      ValueError: if it holds another kind of tree.
+      ValueError: if the file holds another kind of tree.
     """
     stored_leaves = leaves(path, content=content, local_rows=local_rows)
     expected_leaves = leaves_of(like)
@@ -215,7 +215,7 @@ def load(
 
 
 def _describe_difference(paths: list[str], expected_paths: list[str]) -> str:
-    """Describes how the leaves of a file differ from those of a state."""
+    """Describes how the paths of a file's leaves differ from the expected paths."""
     missing = [path for path in expected_paths if path not in paths]
     further = [path for path in paths if path not in expected_paths]
     if not missing and not further:
@@ -231,15 +231,15 @@ def _describe_difference(paths: list[str], expected_paths: list[str]) -> str:
 def leaves(
     path: Path, *, content: bytes | None = None, local_rows: _RowRange | None = None
 ) -> dict[str, Any]:
-    """Reads the leaves of a file's state, whatever tree it was.
+    """Reads the leaves of a file's state, whatever the structure of the state was.
 
     Args:
       path: of the file.
       content: as in `load`.
-      local_rows: likewise.
+      local_rows: as in `load`.
 
     Returns:
-      The leaves in order by their path, as `leaves_of` names them; none without a state.
+      The leaves by path (`leaves_of`), in order. Empty if the file holds no state.
 
     Raises:
       DamagedError: if the file is missing or was changed.
@@ -250,9 +250,9 @@ def leaves(
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
-    """Reads the leaves of a file's state as NumPy arrays; typed keys as their data.
+    """Reads the leaves of a file's state as NumPy arrays; typed keys become arrays of key data.
 
-    Unlike `leaves` it keeps float64, whatever the precision of JAX here.
+    Unlike `leaves`, this function keeps float64, whatever the precision of JAX here.
 
     Raises:
       DamagedError: if the file is missing or was changed.
@@ -265,7 +265,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def leaves_of(tree: PyTree) -> dict[str, Any]:
-    """Returns the leaves of a tree by their path, such as ``.algorithm.params['w']``, in order."""
+    """Returns the leaves of a tree, in order, by path, such as ``.algorithm.params['w']``."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(key_path): leaf for key_path, leaf in leaves}
 
@@ -298,7 +298,7 @@ def _check_kind(path: Any, kind: Any, array: Any) -> None:
 
 
 def _verify(file: Path, digest: str | None = None) -> None:
-    """Raises unless a file is as it was written. ``digest`` is known for a part only."""
+    """Raises unless a file is as it was written. Only for a part the ``digest`` is known."""
     try:
         if checksummed_npz.is_verified(file, digest):
             return
@@ -313,7 +313,7 @@ def _verify(file: Path, digest: str | None = None) -> None:
 def _entries(
     path: Path, content: bytes | None = None, local_rows: _RowRange | None = None
 ) -> list[tuple[str, Any, str]]:
-    """Reads path, array and kind of each leaf of a file, which it verifies unless it was read."""
+    """Reads path, array and kind of each leaf of a file; without ``content``, verifies the file."""
     if content is None:
         _verify(path)
     entries: list[tuple[str, Any, str]] = []
@@ -342,7 +342,7 @@ def _all_rows(num_clients: int) -> tuple[int, int]:
 def _read_parts(
     path: Path, parts: Sequence[Any], local_rows: _RowRange
 ) -> dict[str, mesh_layouts.LocalRows]:
-    """Reads rows of divided leaves, by entry, from the parts that have any of them."""
+    """Reads rows of divided leaves, by entry, from the parts that hold such rows."""
     # Parts are in the order of clients, so the last one ends with the last client.
     num_clients: dict[str, int] = {}
     for part in parts:
@@ -385,7 +385,7 @@ def _as_plain(leaf: jax.Array | np.ndarray) -> tuple[np.ndarray, str]:
     array = np.asarray(leaf)
     if array.dtype.kind in _PLAIN_KINDS:
         return array, ''
-    # NumPy's format has no bfloat16 and the like: the bits stand as integers.
+    # NumPy's format has no bfloat16 and the like, so their bits are stored as integers.
     return array.view(f'u{array.dtype.itemsize}'), array.dtype.name
 
 

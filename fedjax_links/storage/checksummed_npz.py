@@ -1,11 +1,11 @@
 """Writes arrays to npz files with a checksum and without pickles.
 
-The zip comment at the end of the file, which readers skip, is the SHA-256 of all bytes before it.
+The file ends with a zip comment, which readers skip: the SHA-256 of all bytes before the comment.
 
-An archive is a run in a few small files without states and links, to publish with a page. Its
-folder holds ``config.json``, ``experiment.json``, ``environment.json``, ``identity.json`` and
-``clients.npz`` of the run. ``metrics.npz`` has the metrics, an array for each column. `runs.read`
-and reports read it like a run, but no run can be resumed from it.
+An archive is a run in a few small files without states and links, to publish with a page. The
+archive's folder holds ``config.json``, ``experiment.json``, ``environment.json``, ``identity.json``
+and ``clients.npz`` of the run. ``metrics.npz`` has the metrics, an array for each column.
+`runs.read` and reports read an archive like a run, but no run can resume from an archive.
 """
 
 import hashlib
@@ -33,8 +33,8 @@ def npz(arrays: Mapping[str, np.ndarray], *, compress: bool = True) -> bytes:
     """Returns the content of a file that `numpy.load` reads.
 
     Args:
-      arrays: by name; of any dtype but objects.
-      compress: whether to compress.
+      arrays: by name, of any dtype except objects.
+      compress: whether to compress the arrays.
 
     Returns:
       The bytes.
@@ -48,7 +48,7 @@ def npz(arrays: Mapping[str, np.ndarray], *, compress: bool = True) -> bytes:
     buffer = io.BytesIO()
     save: Callable[..., None] = np.savez_compressed if compress else np.savez
     save(buffer, **arrays)  # NumPy before 2.1 has no `allow_pickle` here.
-    # The last two bytes are the length of the zip comment, which is empty so far.
+    # The last two bytes are the length of the zip comment. The comment is empty so far.
     buffer.seek(-2, os.SEEK_END)
     buffer.write(struct.pack('<H', _COMMENT_BYTES))
     buffer.write(hashlib.sha256(buffer.getbuffer()).hexdigest().encode())
@@ -88,10 +88,10 @@ def is_verified(path: Path, digest: str | None = None) -> bool:
 
     Args:
       path: of the file; it is read in chunks.
-      digest: the digest that it must have; any by default.
+      digest: the digest that the file must have; any digest by default.
 
     Raises:
-      OSError: if it cannot be read.
+      OSError: if the file cannot be read.
     """
     sha256 = hashlib.sha256()
     with path.open('rb') as file:
@@ -118,12 +118,12 @@ def pack_metrics(
 
     Args:
       columns: of a run.
-      metrics: names of the metrics to keep of each model, such as ``'eval_accuracy'``; all by
+      metrics: names of the metrics to keep for each model, such as ``'eval_accuracy'``; all by
         default. Labels, and other columns without a slash, are always kept.
 
     Returns:
-      The content of an npz. A column of floats is float32 where that is exact. One of integers
-      has the smallest unsigned type that holds it, unless some are negative.
+      The content of an npz. A column of floats is stored as float32 if that is exact. A column of
+      integers has the smallest unsigned type that holds it, unless some integers are negative.
 
     Raises:
       ValueError: for a metric that no model has.
@@ -152,7 +152,7 @@ def read_metrics(path: Path) -> dict[str, np.ndarray]:
       The columns of the run, numbers as float64, int64 or bool.
 
     Raises:
-      ValueError: if it cannot be read.
+      ValueError: if the file cannot be read.
     """
 
     def failed(reason: str) -> errors.InvalidError:
@@ -168,7 +168,7 @@ def read_metrics(path: Path) -> dict[str, np.ndarray]:
 
 
 def _stored(name: str, column: np.ndarray) -> tuple[str, NDArray[np.generic]]:
-    """Returns the name and the array by which a file holds a column."""
+    """Returns the name and the array with which a file stores a column."""
     if column.dtype == object:
         texts = [json.dumps(value) for value in column.tolist()]
         return _AS_TEXT + name, np.array(texts)

@@ -1,4 +1,7 @@
-"""Reads what a run folder says of its experiment, and compares it with what is to run."""
+"""Reads what a run folder says of its experiment, and compares that with what is to run.
+
+In this module, *there* stands for the run in the folder and *here* for what is to run.
+"""
 
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
@@ -30,7 +33,7 @@ class Description(NamedTuple):
     Attributes:
       facts: labels, metrics, grid, seeds: what reports need.
       config: the config; None for an experiment made in Python.
-      identity: of programs and data; None if the folder keeps none.
+      identity: digests of programs and data (`storage.identity`); None if the folder has none.
     """
 
     facts: Mapping[str, Any]
@@ -42,9 +45,9 @@ class FieldDifference(NamedTuple):
     """Names a field in which two descriptions of an experiment differ.
 
     Attributes:
-      field: its dotted path.
-      there: its value in the folder.
-      here: its value in what is to run.
+      field: dotted path of the field.
+      there: value of the field in the folder.
+      here: value of the field in what is to run.
     """
 
     field: str
@@ -53,7 +56,7 @@ class FieldDifference(NamedTuple):
 
 
 def read_identity(path: Path) -> RunIdentity | None:
-    """Reads the identity of a run or of an archive; None if none is kept.
+    """Reads the identity of a run or of an archive; None if the folder has none.
 
     Args:
       path: of the folder.
@@ -93,7 +96,7 @@ def write_identity(path: Path, identity: RunIdentity) -> None:
 
 
 def read_description(path: Path) -> Description | None:
-    """Reads what a folder says of its experiment; None before it says anything.
+    """Reads what a folder says of its experiment; None if there is no description yet.
 
     Args:
       path: of the folder.
@@ -114,18 +117,18 @@ def check_same(
     may_grow: bool,
     allow_changed: bool = False,
 ) -> list[str]:
-    """Compares the run of a folder with what is to run in it, or to be merged with it.
+    """Compares the run in a folder with what is to run there, or is to be merged with it.
 
     Args:
-      argument: what named the folder.
+      argument: name of the argument or flag that gave the folder, for errors.
       path: of the folder.
       there: what the folder says.
       here: what is to run.
-      may_grow: whether rounds and seeds may be more than there.
+      may_grow: whether what is to run may have more rounds and seeds than the folder.
       allow_changed: whether programs or data may differ.
 
     Returns:
-      Clauses on how programs and data differ, with those that were allowed before.
+      Clauses on how programs and data differ. Clauses that were allowed before are included.
 
     Raises:
       ValueError: naming what differs.
@@ -145,7 +148,7 @@ def check_same(
         requirement = 'be new or hold a run with the same config'
         raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
 
-    # Programs and data must agree, up to changes that were allowed before or are now.
+    # Programs and data must agree, except for changes that were or are allowed.
     allowed_before = [*there.facts.get(CHANGED, ()), *here.facts.get(CHANGED, ())]
     clauses = _identity_differences(there, here)
     new_clauses = [clause for clause in clauses if clause not in allowed_before]
@@ -163,12 +166,12 @@ def check_same(
 def _first_fact_difference(
     there: RunFacts, here: RunFacts, ignored: Collection[str]
 ) -> str | None:
-    """Says how the first facts that must agree differ; None if they agree."""
+    """Says how the first fact that must agree differs; None if all such facts agree."""
     first = first_difference(there, here, 'config', ignored)
     if first is not None:
         return f'{first.field} is {first.there!r} and not {first.here!r}'
-    # The identity of programs has no names of metrics, so only this keeps one run from having
-    # lines of both names.
+    # Identities do not hold the names of metrics. Without this check, one run could get lines of
+    # metrics with different names.
     old_names = sorted(there.get('directions', ()))
     names = sorted(here.get('directions', ()))
     if old_names != names:
@@ -179,7 +182,7 @@ def _first_fact_difference(
 def _config_differences(
     there: Description, here: Description, ignored: Collection[str]
 ) -> list[str]:
-    """Returns a clause on each field in which the configs differ."""
+    """Returns a clause for each field in which the configs differ."""
     fields = _differences(there.config or {}, here.config or {}, 'config', ignored)
     return [
         f'{field} is {errors.text_of(old)} and not {errors.text_of(new)}'
@@ -188,7 +191,7 @@ def _config_differences(
 
 
 def _ignored_fields(facts: RunFacts, *, may_grow: bool) -> list[str]:
-    """Returns the fields at the top of facts and configs that may differ."""
+    """Returns the top-level fields of facts and configs that may differ."""
     ignored = list(MAY_DIFFER)
     if may_grow:
         ignored += MAY_GROW
@@ -199,7 +202,7 @@ def _ignored_fields(facts: RunFacts, *, may_grow: bool) -> list[str]:
 
 
 def _facts_to_compare(there: RunFacts, here: RunFacts, *, may_grow: bool) -> RunFacts:
-    """Returns the facts of what is to run, without the seeds that it adds."""
+    """Returns the facts of what is to run, without seeds beyond the folder's."""
     facts = dict(here)
     old_seeds = there.get('seeds')
     seeds = here.get('seeds')
@@ -219,18 +222,18 @@ def _without_config_fields(clauses: list[str], config_clauses: list[str]) -> lis
 
 
 def _identity_differences(there: Description, here: Description) -> list[str]:
-    """Returns a clause on each way in which programs and data differ."""
+    """Returns a clause for each way in which programs and data differ."""
     if there.identity is None or here.identity is None:
         return ['nothing records its programs and data']
     return run_differences(there.identity, here.identity)
 
 
 def check_started(argument: str, path: Path, here: Description) -> None:
-    """Refuses to resume without a config in a folder that a run with one has started.
+    """Refuses to resume without a config if the folder holds a config.
 
     Args:
-      argument: what named the folder.
-      path: of a folder without a description.
+      argument: as in `check_same`.
+      path: of a folder in which a run has started but written no description yet.
       here: what is to run.
 
     Raises:
@@ -244,7 +247,7 @@ def check_started(argument: str, path: Path, here: Description) -> None:
 def check_kind(
     argument: str, path: Path, there: Description, here: Description
 ) -> None:
-    """Refuses a run of a config where one made in Python is to run, and the other way round."""
+    """Refuses a folder if only one of its run and what is to run was made from a config."""
     if (there.config is None) == (here.config is None):
         return
     here_kind = 'an experiment that a config describes'
@@ -258,7 +261,7 @@ def check_kind(
 def _is_shorter(
     path: Path, there: Description, here: Description, *, is_alone: bool
 ) -> bool:
-    """Returns whether the run has fewer rounds or seeds than the folder.
+    """Returns whether what is to run has fewer rounds or seeds than the folder.
 
     Args:
       path: of the folder.
@@ -267,13 +270,13 @@ def _is_shorter(
       is_alone: whether nothing else differs.
 
     Raises:
-      ValueError: if this alone differs. Another experiment is refused as such.
+      ValueError: if only rounds or seeds differ. The caller refuses another experiment.
     """
     pairs = [(there.facts, here.facts), (there.config or {}, here.config or {})]
     for name, words in MAY_GROW.items():
         for old, new in pairs:
             if name == 'num_seeds' and old.get('seeds') != new.get('seeds'):
-                continue  # Seeds counted in another way are no fewer seeds.
+                continue  # If seeds are given in another way, their numbers do not compare.
             minimum = old.get(name, 1)
             value = new.get(name, 1)
             if value < minimum and is_alone:
@@ -293,10 +296,10 @@ def first_difference(
     """Finds the first field in which two descriptions of an experiment differ.
 
     Args:
-      there: values by name, which may be descriptions themselves.
-      here: likewise.
-      field: what they describe.
-      ignored: names at the top that may differ.
+      there: values by name, possibly nested.
+      here: values by name, possibly nested.
+      field: name of the described object; the paths of fields begin with it.
+      ignored: names at the top level that may differ.
 
     Returns:
       The first difference; None if there is none.

@@ -16,7 +16,7 @@ def as_json(values: Section) -> bytes:
     Args:
       values: by name.
     """
-    # As they will be read: names as texts, tuples as lists. The digest depends on that.
+    # The digest is of the values as they will be read: names are texts, and tuples are lists.
     values = json.loads(json.dumps(values))
     text = json.dumps({**values, _DIGEST: digests.hash_json(values)}, indent=2)
     return f'{text}\n'.encode()
@@ -29,13 +29,13 @@ def parse_json(text: str | bytes) -> Any:
       text: of the file or flag.
 
     Raises:
-      ValueError: for other text, and for a name that stands twice in a section.
+      ValueError: for text that is no JSON, and for a name that stands twice in a section.
     """
     return json.loads(text, object_pairs_hook=_section_of)
 
 
 def _section_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Makes a section of its names and values; raises for a name that stands there twice."""
+    """Makes a section from names and values; raises for a name that stands there twice."""
     section: dict[str, Any] = {}
     for name, value in pairs:
         if name in section:
@@ -52,10 +52,10 @@ def read_json(folder: Path, name: str) -> Any:
       name: of the file.
 
     Returns:
-      Its values, unverified if it has no digest; None if there is no such file.
+      The file's values; None if there is no such file. A file without a digest is not verified.
 
     Raises:
-      ValueError: if it was changed since it was written.
+      ValueError: if the file was changed since it was written.
     """
     path = folder / name
     with errors.on_disk(path):
@@ -74,7 +74,7 @@ def read_json(folder: Path, name: str) -> Any:
 
 
 def has_digest(path: Path) -> bool:
-    """Returns whether this package wrote a JSON file: it has a digest, right or wrong."""
+    """Returns whether this package wrote a JSON file: whether it has a digest, right or wrong."""
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

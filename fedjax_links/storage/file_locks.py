@@ -1,8 +1,8 @@
 """Locks files for one process at a time, on this machine or on others with the same disk.
 
-A lock is the operating system's (``flock``), which ends when its process ends, however that
-happens. A network disk must support such locks, as NFS 4 and Lustre with ``-o flock`` do.
-Without locks no process can know what others run, so the package refuses to run.
+A lock is a lock of the operating system (``flock``). It ends when the process that holds it ends,
+in whatever way. A network disk must support such locks, as NFS 4 and Lustre with ``-o flock`` do.
+Without locks, no process can know what other processes run, so the package refuses to run.
 """
 
 import contextlib
@@ -34,9 +34,9 @@ _KINDS = {
 }
 """Types of the facts that the holder of a lock writes into its file.
 
-``rounds`` are those that its lanes had completed when it started. ``lanes`` and ``ahead`` are the
-lanes that it knows and the rounds of all of them when they are done. ``running`` counts lanes in
-progress.
+A lane is one simulation of a run. ``rounds`` counts the rounds that the holder's lanes had
+completed when the holder started. ``lanes`` counts the lanes that the holder knows, and ``ahead``
+counts all their rounds. ``running`` counts lanes in progress.
 """
 
 
@@ -50,13 +50,13 @@ class FileLock:
         self._info: dict[str, object] = {}
 
     def release(self, *, keep: bool = False) -> None:
-        """Releases the lock, and removes its file unless ``keep`` is set."""
+        """Releases the lock, and removes the lock's file unless ``keep`` is set."""
         if not keep:
             self._path.unlink(missing_ok=True)
         self._file.close()
 
     def write_info(self, **facts: object) -> None:
-        """Writes into the file which process holds the lock, and further facts.
+        """Writes into the lock's file which process holds the lock, and further facts.
 
         Args:
           **facts: plain values.
@@ -67,7 +67,7 @@ class FileLock:
     def update_info(self, **facts: object) -> None:
         """Replaces some of the facts.
 
-        The file keeps its time, from which others read when the process began.
+        The file keeps its time of change, so others can read from it when the process began.
 
         Args:
           **facts: as in `write_info`.
@@ -87,7 +87,7 @@ class FileLock:
 
 
 def process_name() -> str:
-    """Returns the name of this process for others."""
+    """Returns the name by which messages call this process."""
     return f'process {os.getpid()} on {platform.node()}'
 
 
@@ -110,7 +110,7 @@ def acquire(path: Path) -> FileLock | None:
             return lock
         file.close()
         if is_locked:
-            # The previous holder removed the file after it was opened here: open a new one.
+            # The previous holder removed the file after it was opened here, so open a new file.
             continue
         # `holder_info` of another process locks a file for a moment, so try again.
         pause = next(pauses, None)
@@ -120,7 +120,7 @@ def acquire(path: Path) -> FileLock | None:
 
 
 def _is_file_at(path: Path, file: IO[str]) -> bool:
-    """Returns whether an open file is still the one at a path."""
+    """Returns whether an open file is still the file at a path."""
     try:
         return os.fstat(file.fileno()).st_ino == path.stat().st_ino
     except FileNotFoundError:
@@ -136,7 +136,7 @@ def acquire_or_refuse(
       argument: the argument that named the folder.
       folder: of the file.
       path: of the file.
-      *others: further locks, whose holder the error names if that of the file is unknown.
+      *others: further locks. If the file's holder is unknown, the error names a holder of these.
 
     Raises:
       ValueError: with the name of the holder.
@@ -148,7 +148,7 @@ def acquire_or_refuse(
 
 
 def acquire_shared(path: Path) -> IO[str] | None:
-    """Acquires a lock that excludes `acquire` but not other shared ones; None if it fails."""
+    """Acquires a shared lock, which excludes `acquire` but no shared lock; None if it fails."""
     file = _open(path)
     if _lock(file, shared=True):
         return file

@@ -1,16 +1,18 @@
 """Identifies a run by its programs, its data and links, and the version that runs them.
 
-A run folder keeps an identity of the full run, and each saved lane keeps its own. They are compared
+A lane is one simulation of a run: one algorithm, pattern, grid point and seed. A run folder keeps
+an identity of the full run, and each saved lane keeps its own identity. Identities are compared
 before a run is resumed, merged or forked, and before anything is written. Titles, captions, display
 names, reports, numbers of rounds and seeds, and paths of files are no part of an identity.
 
 * ``version``: of this package.
-* ``machine``: what decides how a program is traced. Programs of different machines do not compare.
-* ``programs``: by name, digests of the initial model, of the links, of the rounds and of the
-  evaluations (`core.digests`).
+* ``machine``: digest of what decides how a program is traced. Digests of programs can be compared
+  only if ``machine`` is the same.
+* ``programs``: by name, digests (`core.digests`) of the programs for the initial model and state,
+  the loss, the links, the rounds and the evaluations.
 * ``columns``: the numbers that are arguments of these programs, such as rates.
 * ``data``: digests of the problem's arrays, and of the names of its clients if they have any.
-* ``modules``: digests of the user's own files of code. They only say where a program changed.
+* ``modules``: digests of the user's own files of code. They only help to say why a program changed.
 """
 
 import dataclasses
@@ -24,7 +26,7 @@ from fedjax_links.core import digests
 from fedjax_links.core.records import Section
 
 RowDigests = Mapping[str, np.ndarray]
-"""By name of a part of the data, uint64[E]: a hash of each example."""
+"""A hash of each example, uint64[E], by name of a part of the data."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +36,12 @@ class LaneIdentity:
     Attributes:
       version: of this package.
       machine: digest of what decides how programs are traced.
-      programs: digests by name, in the order in which a difference is looked for.
-      columns: numbers by name that the lane's programs take.
-      data: digests of the arrays of its problem and of the names of its clients, by name.
-      series: digest of the same lane at the first seed of its run, computed with an empty
-        ``series``. Lanes that differ in their seeds alone share it, even where seeds change the
-        data or links.
+      programs: digests by name, in the order in which differences are looked for.
+      columns: the numbers that the lane's programs take as arguments, by name.
+      data: digests of the arrays of the lane's problem and of the clients' names, by name.
+      series: digest of the identity that the lane would have at the first seed of the run, with an
+        empty ``series``. Lanes that differ in their seed alone have the same ``series``, even if
+        seeds change the data or links.
     """
 
     version: str
@@ -59,11 +61,12 @@ class RunIdentity:
     """Identifies the programs and data of a run, as its folder keeps them.
 
     Attributes:
-      lanes: by algorithm and pattern, ``fedavg on links``, the identity of their first lane.
+      lanes: the identity of the first lane of each algorithm and pattern, by a name such as
+        ``fedavg on links``. Tuned columns are left out.
       sizes: by pattern, the ``name`` and ``digest`` of the data, and how many ``examples`` and
-        ``clients`` they have.
+        ``clients`` the data have.
       modules: digests of the user's own files of code, by name.
-      rows: by pattern, a hash of each example of the first seed.
+      rows: by pattern, a hash of each example of the data at the first seed.
     """
 
     lanes: Mapping[str, LaneIdentity]
@@ -72,17 +75,17 @@ class RunIdentity:
     rows: Mapping[str, RowDigests] = dataclasses.field(default_factory=dict)
 
     def as_plain(self) -> Section:
-        """Returns all but the rows as JSON holds it."""
+        """Returns the fields except ``rows``, as plain values for JSON."""
         lanes = {name: dataclasses.asdict(lane) for name, lane in self.lanes.items()}
         sizes = {label: dict(size) for label, size in self.sizes.items()}
         return {'lanes': lanes, 'sizes': sizes, 'modules': dict(self.modules)}
 
     def digest(self) -> str:
-        """Returns one digest of all but the rows."""
+        """Returns one digest of all fields except ``rows``."""
         return digests.hash_json(self.as_plain())
 
     def rows_as_arrays(self) -> dict[str, np.ndarray]:
-        """Returns the rows by ``pattern/part``, as an npz holds them."""
+        """Returns the arrays of ``rows`` by ``pattern/part``, for an npz."""
         return {
             f'{label}/{part}': hashes
             for label, parts in self.rows.items()
@@ -95,10 +98,10 @@ class UnreadableError(ValueError):
 
 
 def lane_from_plain(values: object) -> LaneIdentity:
-    """Returns an identity of a lane from what `dataclasses.asdict` made of it.
+    """Returns the identity of a lane of which `dataclasses.asdict` made plain values.
 
     Args:
-      values: as JSON holds it.
+      values: the plain values, as read from JSON.
 
     Raises:
       UnreadableError: for anything else.
@@ -120,11 +123,11 @@ def lane_from_plain(values: object) -> LaneIdentity:
 def run_from_plain(
     values: object, arrays: Mapping[str, np.ndarray] | None = None
 ) -> RunIdentity:
-    """Returns an identity of a run from what `RunIdentity.as_plain` made of it.
+    """Returns the identity of a run of which `RunIdentity.as_plain` made plain values.
 
     Args:
-      values: as JSON holds it.
-      arrays: as `RunIdentity.rows_as_arrays` gives them.
+      values: the plain values, as read from JSON.
+      arrays: the result of `RunIdentity.rows_as_arrays`; None for no rows.
 
     Raises:
       UnreadableError: for anything else.
@@ -145,7 +148,7 @@ def run_from_plain(
 def _rows_by_pattern(
     arrays: Mapping[str, np.ndarray],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Returns arrays named ``pattern/part`` by pattern and part."""
+    """Splits the names ``pattern/part`` of arrays: returns the arrays by pattern and part."""
     rows: dict[str, dict[str, np.ndarray]] = {}
     for name, hashes in arrays.items():
         if hashes.dtype != np.uint64 or hashes.ndim != 1:
@@ -193,7 +196,8 @@ def lane_differences(
       here: of the lane that would run.
 
     Yields:
-      The part that differs and a clause that says how: the version, then data, numbers, programs.
+      The part that differs, and a clause that says how. The version comes first, then data, numbers
+      and programs.
     """
     if there.version != here.version:
         yield 'version', f'fedjax_links is {there.version} and not {here.version}'
@@ -231,7 +235,7 @@ def refused_differences(
 
 def _is_allowed(part: str, clause: str, allowed: Collection[str]) -> bool:
     """Returns whether allowed clauses cover a difference in a part of a lane."""
-    # A clause that counts examples begins with their part, as in "data: 3 of 9 examples differ".
+    # A clause on examples begins with a part of the data: "data: 3 of 9 examples differ".
     starts = {part, PARTITION} if part == DATA else {part}
     return clause in allowed or any(
         other.partition(':')[0] in starts for other in allowed
@@ -239,19 +243,19 @@ def _is_allowed(part: str, clause: str, allowed: Collection[str]) -> bool:
 
 
 def are_of_one_series(one: LaneIdentity, other: LaneIdentity) -> bool:
-    """Returns whether two lanes may be the same but for their seeds.
+    """Returns whether two lanes may differ in their seeds alone.
 
-    Digests of different machines do not compare.
+    Digests from different ``machine`` values cannot be compared, so such lanes may.
 
     Args:
-      one: of a lane.
-      other: of a lane of the same algorithm, pattern and point.
+      one: identity of a lane.
+      other: identity of a lane of the same algorithm, pattern and point.
     """
     return one.machine != other.machine or one.series == other.series
 
 
 def _texts_of(old: float | None, new: float | None) -> str:
-    """Formats two numbers that differ: with seven digits, or with all if these are equal."""
+    """Formats two numbers that differ: with seven digits, or with all if seven do not differ."""
     texts = ['none' if number is None else f'{number:.7g}' for number in (old, new)]
     if texts[0] == texts[1]:
         texts = [repr(old), repr(new)]
@@ -259,17 +263,17 @@ def _texts_of(old: float | None, new: float | None) -> str:
 
 
 def run_differences(there: RunIdentity, here: RunIdentity) -> list[str]:
-    """Names the differences between a recorded run and one that would run now.
+    """Names the differences between a recorded run and the run that would run now.
 
-    Only algorithms and patterns that both have are compared.
+    Only algorithms and patterns that both runs have are compared.
 
     Args:
       there: of the recorded run.
       here: of the run that would run.
 
     Returns:
-      Clauses, such as ``data: 3,200 of 60,000 examples differ`` and ``the module mine.py differs``;
-      none where both have the same version, programs, numbers and data.
+      Clauses, such as ``data: 3,200 of 60,000 examples differ`` and ``the module mine.py differs``.
+      Empty if both runs have the same version, programs, numbers and data.
     """
     data_clauses = _row_differences(there, here)
     lane_clauses: list[str] = []
@@ -278,7 +282,7 @@ def run_differences(there: RunIdentity, here: RunIdentity) -> list[str]:
         if name not in here.lanes:
             continue
         for part, clause in lane_differences(lane, here.lanes[name]):
-            # The clauses on data say how many examples differ.
+            # Clauses on rows already say how many examples of the part differ.
             if part not in data_clauses:
                 is_program_changed |= part in lane.programs
                 lane_clauses.append(clause)
@@ -299,9 +303,9 @@ def _changed_modules(there: RunIdentity, here: RunIdentity) -> list[str]:
 
 
 def _row_differences(there: RunIdentity, here: RunIdentity) -> dict[str, list[str]]:
-    """Says by part of the data how many examples differ, where both sides keep their rows.
+    """Says, by part of the data, how many examples differ, if both sides keep their rows.
 
-    Patterns may have data of their own, so a part has a clause for each.
+    Patterns may have different data, so a part may have a clause for each pattern.
     """
     clauses: dict[str, list[str]] = {}
     for label, old_parts in there.rows.items():
@@ -316,7 +320,7 @@ def _row_differences(there: RunIdentity, here: RunIdentity) -> dict[str, list[st
 
 
 def _difference_of_rows(part: str, old: np.ndarray, new: np.ndarray) -> dict[str, str]:
-    """Says how the rows of a part of the data differ; nothing if they do not."""
+    """Says how the rows of a part of the data differ; empty if they are equal."""
     if np.array_equal(old, new):
         return {}
     if len(old) != len(new):

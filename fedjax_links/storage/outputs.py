@@ -1,9 +1,10 @@
 """Writes files of commands to a folder of the user's choice, and overwrites no file of others.
 
-The folder keeps a list of what was written, with digests. A file that is not listed, or was changed
-since, is the user's own: the command is refused before it writes anything. Before a file is
-overwritten, the list gets the digests of the old and of the new content. So a process may be killed
-at any moment, and the next one knows the file. In the folder of a run, files may be overwritten.
+The folder keeps a list of the files that commands wrote, with digests. A file that is not in the
+list, or was changed since, counts as the user's own. A command that would overwrite such a file is
+refused before it writes anything. Before a command overwrites a file, it adds the digests of the
+old and the new content to the list. So a command may be killed at any moment, and a later command
+still knows the file. In the folder of a run, files may be overwritten.
 """
 
 from collections.abc import Collection, Iterable
@@ -19,8 +20,8 @@ def check(argument: str, folder: Path, names: Iterable[str]) -> None:
     """Refuses to overwrite a file that no command wrote, and changes nothing.
 
     Args:
-      argument: what named the folder.
-      folder: there or not.
+      argument: name of the argument or flag that gave the folder, for errors.
+      folder: need not exist.
       names: of the files to write, below the folder.
 
     Raises:
@@ -48,13 +49,13 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
     """Writes files, each completely or not at all.
 
     Args:
-      argument: what named the folder.
+      argument: as in `check`.
       folder: made if missing.
-      files: names below the folder, and contents. A collection is checked before anything is
-        written. Of an iterator, `check` the names first.
+      files: pairs of name below the folder, and content. A collection is checked before anything is
+        written. For an iterator, call `check` with the names first.
 
     Returns:
-      The names.
+      The names of the written files.
 
     Raises:
       ValueError: as `check`.
@@ -87,7 +88,7 @@ def _list_file(folder: Path, name: str, content: bytes) -> None:
 
 
 def _read(folder: Path) -> dict[str, list[str]]:
-    """Returns digests of what was written, by name; none where the list is not ours."""
+    """Returns the digests in the list, by file; empty if the list is not of this package."""
     if not documents.has_digest(folder / LIST):
         return {}
     try:

@@ -1,10 +1,11 @@
 """Says what a folder holds, refuses files that are no run's, and locks run folders.
 
-Runs, shards, `merge`, forks and ``--start_over`` all open a folder in this order:
+A shard is a part of a run's lanes (`planning.lanes.Lane`) that one process runs. Runs, shards,
+`merge`, forks and ``--start_over`` all open a folder in this order:
 
-1. Refuse a folder that is neither empty nor a run's. Nothing in it is touched.
-2. Lock it.
-3. Compare the run that it holds with the one to start (`descriptions.check_same`).
+1. Refuse a folder that is neither empty nor a run's. Nothing in the folder is touched.
+2. Lock the folder.
+3. Compare the run in the folder with the run to start (`descriptions.check_same`).
 4. Only then remove temporary files and write.
 """
 
@@ -36,7 +37,7 @@ from fedjax_links.storage.run_files import (
 
 
 class Kind(enum.Enum):
-    """Describes what a path holds that a user names as run folder."""
+    """Describes what lies at a path that a user names as run folder."""
 
     NOTHING = 'nothing'
     STARTED = 'a run that was stopped before it had a description'
@@ -46,7 +47,7 @@ class Kind(enum.Enum):
 
 
 def kind_of(path: Path) -> Kind:
-    """Says what a path holds, and changes nothing.
+    """Says what lies at a path, and changes nothing.
 
     Args:
       path: of a folder, which need not exist.
@@ -62,7 +63,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def _is_written_first(entry: Path) -> bool:
-    """Returns whether a run writes such an entry before `EXPERIMENT`."""
+    """Returns whether an entry of a folder is one that a run writes before `EXPERIMENT`."""
     if atomic_files.is_temporary(entry):
         return True
     if entry.name == CHECKPOINTS:
@@ -86,11 +87,11 @@ def refuse_foreign(argument: str, path: Path) -> Kind:
     """Refuses a folder that holds something other than a run, and changes nothing.
 
     Args:
-      argument: what named the folder.
-      path: of the folder.
+      argument: name of the argument or flag that gave the folder, for errors.
+      path: of the folder, which need not exist.
 
     Returns:
-      What it holds: nothing, a run that was started, or a run.
+      What the folder holds: nothing, a run that was started, or a run.
 
     Raises:
       ValueError: for files of something else, and for an archive.
@@ -107,10 +108,10 @@ def refuse_foreign(argument: str, path: Path) -> Kind:
 
 
 def refuse_archive(argument: str, path: Path) -> None:
-    """Refuses the folder of an archive.
+    """Refuses the folder of an archive (`checksummed_npz`).
 
     Args:
-      argument: what named the folder.
+      argument: as in `refuse_foreign`.
       path: of the folder, which need not exist.
 
     Raises:
@@ -125,14 +126,15 @@ def set_aside(argument: str, path: Path) -> Path:
     """Renames the folder of a run that is not in progress, so that its name is free.
 
     Args:
-      argument: what named the folder.
+      argument: as in `refuse_foreign`.
       path: of the folder.
 
     Returns:
-      Its new path: ``<path>.old-1`` or the next free number.
+      The new path: ``<path>.old-1`` or the next free number.
 
     Raises:
-      ValueError: for a folder that is no run's, or without a name, or while a process runs it.
+      ValueError: for a folder that is no run's, for a path without a name, or while a process runs
+        in the folder.
     """
     if path.name in ('', '..'):
         requirement = "be the path of a folder by its name, which '.' and '..' are not"
@@ -155,7 +157,7 @@ def remove_temporaries(path: Path, lane: str | None = None) -> None:
 
     Args:
       path: of the folder, which this process has locked.
-      lane: whose saves; by default those of all lanes and of the run itself.
+      lane: the lane whose temporary files are removed; by default all lanes and the run itself.
     """
     if lane is None:
         for name in WRITTEN_BY_RUNS:
@@ -165,17 +167,17 @@ def remove_temporaries(path: Path, lane: str | None = None) -> None:
 
 @contextlib.contextmanager
 def exclusive(argument: str, path: Path) -> Iterator[file_locks.FileLock]:
-    """Locks a folder for one process; processes of its shards are excluded, too.
+    """Locks a folder for this process alone; processes that run shards are excluded, too.
 
     Args:
-      argument: what named the folder.
+      argument: as in `refuse_foreign`.
       path: of the folder, which exists.
 
     Yields:
       The lock.
 
     Raises:
-      ValueError: naming who holds it.
+      ValueError: naming the process that holds the folder.
     """
     running = sorted((path / CLAIMS).glob('shard-*.lock'))
     lock = file_locks.acquire_or_refuse(argument, path, path / LOCK, *running)

@@ -27,7 +27,7 @@ WRITTEN_BY_RUNS = (
 """Files that a run writes beside its checkpoints."""
 
 CHANGED = 'changed'
-"""The fact that says what differed where a user resumed with ``--allow_changed``."""
+"""The fact that says what differed when a user resumed with ``--allow_changed``."""
 
 MAY_DIFFER = (
     'baseline',
@@ -41,7 +41,7 @@ MAY_DIFFER = (
 )
 """Facts in ``experiment.json`` and fields of configs that change no result.
 
-They change how results are shown or kept.
+These facts only change how results are shown or kept.
 """
 
 MAY_GROW = {'num_rounds': 'rounds', 'num_seeds': 'seeds'}
